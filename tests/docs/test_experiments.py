@@ -3,7 +3,6 @@
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import orjson
@@ -12,6 +11,7 @@ import pytest
 from contract.trace import TraceWriter
 from tests.support.data.traces import read_trace
 from tests.support.data.training_job import training_job
+from tests.support.processes import warm
 
 PAGE = (Path(__file__).parents[2] / "docs/experiments.md").read_text(encoding="utf-8")
 COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]
@@ -32,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(command: str, folder: Path) -> str:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("DUTYCYCLE_")}
-    shell = f'dutycycle() {{ "{sys.executable}" -m dutycycle "$@"; }}; set -e; {command}'
+    shell = f'dutycycle() {{ {" ".join(warm.command())} "$@"; }}; set -e; {command}'
     done = subprocess.run(
         ["sh", "-c", shell], cwd=folder, env=environ, capture_output=True, text=True, check=False, timeout=240
     )

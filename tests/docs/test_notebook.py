@@ -12,6 +12,7 @@ from nbclient.exceptions import CellExecutionError
 
 from contract.trace import TraceWriter
 from tests.support.data.training_job import training_job
+from tests.support.processes import warm
 
 NOTEBOOK = Path(__file__).parents[2] / "docs/experiments.ipynb"
 SECONDS = 400
@@ -34,7 +35,9 @@ def test_it_runs_from_a_trace_to_a_scored_model(tmp_path: Path, monkeypatch: pyt
             trace.write(record)
     for name in [name for name in os.environ if name.startswith("DUTYCYCLE_")]:
         monkeypatch.delenv(name)
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    (tmp_path / "bin").mkdir()
+    warm.install(tmp_path / "bin")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}")
     for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR"):
         monkeypatch.setenv(name, str(tmp_path / name))
     notebook = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.data.prometheus_history import HOUR_S, history
+from tests.support.processes import warm
 from tests.support.processes.examples import environ_of
 from tests.support.servers.prometheus import Prometheus, scrape
 
@@ -37,6 +38,8 @@ def run(command: str, folder: Path, url: str) -> str:
     line = command.replace("http://prometheus:9090", url).replace(
         "--interval 15s --duration 1m", "--duration 30s"
     )
+    (folder / "bin").mkdir(exist_ok=True)
+    warm.install(folder / "bin")
     done = subprocess.run(
         ["bash", "-c", line], cwd=folder, env=environ_of(folder), capture_output=True, text=True, timeout=120,
         check=False,

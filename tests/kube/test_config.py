@@ -14,6 +14,7 @@ from kube.objects import connect, opened
 from tests.kube.test_objects import TARGET
 from tests.support.fakes.api_server import POD, FakeApi, Trouble, kubeconfig
 from tests.support.processes.commands import environ
+from tests.support.processes.warm import command
 from tests.support.servers.kafka.certificates import Certificates, make_certificates
 
 CONFIG = """
@@ -43,8 +44,9 @@ def said(folder: Path, *arguments: str, kubeconfig: str = "", **settings: str) -
         env.pop(name, None)
     if kubeconfig:
         env["KUBECONFIG"] = kubeconfig
-    command = [sys.executable, "-m", "dutycycle", *arguments]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [*command(), *arguments], env=env, capture_output=True, text=True, check=False, timeout=60
+    )
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     return done.stderr
 

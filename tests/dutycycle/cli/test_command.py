@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import orjson
@@ -23,22 +24,26 @@ from streams.local import LocalPipeline
 from streams.topology import stages
 from tests.support.data.traces import read_trace
 from tests.support.processes.commands import wait_until
+from tests.support.processes.warm import command
 
 GOOD = list(records(Shape(nodes=1, gpus=1, seconds=40)))
 NOW_MS = 1_800_000_000_000
 
 
-def started(*arguments: str | Path, **environ: str) -> subprocess.Popen[str]:
+ANEW = (sys.executable, "-m", "dutycycle")
+
+
+def started(*arguments: str | Path, start: Sequence[str] = ANEW, **environ: str) -> subprocess.Popen[str]:
     outside = {name: value for name, value in os.environ.items() if not name.startswith("DUTYCYCLE_")}
     return subprocess.Popen(
-        [sys.executable, "-m", "dutycycle", *map(str, arguments)],
+        [*start, *map(str, arguments)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=outside | environ,
     )  # fmt: skip
 
 
-def ended(*arguments: str | Path, **environ: str) -> tuple[int, str]:
+def ended(*arguments: str | Path, start: Sequence[str] = (), **environ: str) -> tuple[int, str]:
     """Status and stderr."""
-    with started(*arguments, **environ) as process:
+    with started(*arguments, start=start or command(), **environ) as process:
         _, stderr = process.communicate(timeout=60)
         return process.returncode, stderr
 
@@ -51,12 +56,10 @@ def write(path: Path, lines: list[TraceRecord]) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("command", "package", "extra"),
+    ("name", "package", "extra"),
     [("collect", "pynvml", "collector"), ("stream", "faust", "streams"), ("sink", "faust", "sinks")],
 )
-def test_a_part_that_is_not_installed_is_named(
-    command: str, package: str, extra: str, tmp_path: Path
-) -> None:
+def test_a_part_that_is_not_installed_is_named(name: str, package: str, extra: str, tmp_path: Path) -> None:
     """A finder in front of all others hides the package, as an environment without the extra does."""
     (tmp_path / "sitecustomize.py").write_text(
         "import sys, importlib.abc\n"
@@ -66,7 +69,7 @@ def test_a_part_that_is_not_installed_is_named(
         "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
         "sys.meta_path.insert(0, Hidden())\n"
     )
-    status, said = ended(command, "--broker", "kafka://127.0.0.1:1", PYTHONPATH=str(tmp_path))
+    status, said = ended(name, "--broker", "kafka://127.0.0.1:1", start=ANEW, PYTHONPATH=str(tmp_path))
     expected = f"dutycycle: the package {package} is not installed: pip install 'dutycycle[{extra}]'"
     assert (status, said.splitlines()[-1]) == (1, expected)
 

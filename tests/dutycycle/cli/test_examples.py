@@ -21,6 +21,7 @@ from dutycycle.parser import Parser
 from dutycycle.process import SERVICES
 from tests.support.data.prometheus_history import HOUR_S, history
 from tests.support.kubectl.plugin_user import install
+from tests.support.processes import warm
 from tests.support.processes.commands import DEADLINE_S, STOP_S, wait_until
 from tests.support.processes.examples import annotate, broker_of, environ_of, write_files
 from tests.support.servers.kube.server import Kube
@@ -80,6 +81,7 @@ def filled_postgres_url(files: Path, postgres_url: str) -> str:
 @pytest.fixture
 def folder(files: Path, tmp_path: Path) -> Path:
     shutil.copytree(files, tmp_path / "home")
+    (tmp_path / "home/bin").mkdir()
     return tmp_path / "home"
 
 
@@ -102,7 +104,6 @@ def on_cluster(example: str, folder: Path, request: pytest.FixtureRequest) -> tu
     kube: Kube = request.getfixturevalue("kube")
     namespace: str = request.getfixturevalue("namespace")
     annotate(kube, namespace)
-    (folder / "bin").mkdir()
     install(folder / "bin")
     (folder / "bin/kubectl").symlink_to(kube.programs.kubectl)
     here = example.replace("-n research", f"-n {namespace}").replace("team-a", namespace)
@@ -130,6 +131,7 @@ def test_it_works(example: str, folder: Path, request: pytest.FixtureRequest) ->
     env = environ_of(folder, listen=f"127.0.0.1:{port}") | more
     if is_service(example):
         return serves(line, folder, env, port)
+    warm.install(folder / "bin")
     if " healthy " in line or " top --broker" in line:  # of what runs now
         with started("dutycycle collect --broker " + request.getfixturevalue("broker"), folder, env, port):
             return ends_well(line, folder, env)

@@ -2,7 +2,6 @@
 
 import asyncio
 import subprocess
-import sys
 
 from bus.kafka.clients import new_admin
 from bus.kafka.topics import partitions_of
@@ -13,6 +12,7 @@ from dutycycle.cli.commands.topics import planned
 from streams.app import changelog_topics
 from streams.topology import stages
 from tests.support.processes.commands import DEADLINE_S, dutycycle, environ
+from tests.support.processes.warm import command
 from tests.support.servers.kafka.broker import RunningBroker
 
 
@@ -47,7 +47,7 @@ def test_it_makes_them_and_is_content_with_them_the_second_time(
     assert dutycycle("topics", env=env | {"DUTYCYCLE_PARTITIONS": "5"}).stdout == first
     assert f"{topic_prefix}pods\tpartitions=3\tcompact" in first
     asked = subprocess.run(
-        [sys.executable, "-m", "dutycycle", "topics", "--partitions", "4"],
+        [*command(), "topics", "--partitions", "4"],
         env=env, capture_output=True, text=True, check=False, timeout=DEADLINE_S,
     )  # fmt: skip
     assert (asked.returncode, asked.stdout) == (1, first)
@@ -64,7 +64,7 @@ def test_a_dry_run_needs_no_broker() -> None:
 
 def test_without_a_broker_it_says_what_to_give() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "dutycycle", "topics"],
+        [*command(), "topics"],
         env=environ(),
         capture_output=True,
         text=True,
@@ -77,7 +77,7 @@ def test_more_replicas_than_brokers_are_refused_at_once_by_the_settings_name(
     kafka: RunningBroker, topic_prefix: str
 ) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "dutycycle", "topics", "--replication", "3"],
+        [*command(), "topics", "--replication", "3"],
         env=environ(broker=kafka.url, topic_prefix=topic_prefix),
         capture_output=True,
         text=True,

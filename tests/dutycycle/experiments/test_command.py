@@ -4,7 +4,6 @@ import csv
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 
 from bench.cluster_trace import START_MS, Shape, records
 from contract.trace import TraceWriter
+from tests.support.processes.warm import command
 
 PERIOD_S = 8.0
 SECONDS = 260
@@ -22,7 +22,7 @@ GPU = "gpu/gpu-000/GPU-0000-0"
 def dutycycle(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("DUTYCYCLE_")}
     return subprocess.run(
-        [sys.executable, "-m", "dutycycle", *map(str, arguments)],
+        [*command(), *map(str, arguments)],
         capture_output=True, check=False, timeout=120, env=environ, text=True,
     )  # fmt: skip
 

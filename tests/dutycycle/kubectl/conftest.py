@@ -5,13 +5,16 @@ from pathlib import Path
 import pytest
 
 from tests.support.kubectl.plugin_user import BUSY, IDLE, User, install, lease, pod
+from tests.support.processes import warm
 from tests.support.servers.kube.server import Kube
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
     """A PATH with the plugin."""
-    return install(tmp_path)
+    path = install(tmp_path)
+    warm.install(tmp_path, "kubectl-dutycycle", "dutycycle.kubectl.cli")
+    return path
 
 
 @pytest.fixture

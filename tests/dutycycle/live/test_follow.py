@@ -17,6 +17,7 @@ from contract.topics import TOPICS, full_name
 from dutycycle.live.follow import Follower
 from dutycycle.live.model.state import LiveState
 from tests.support.live import POD, cgroup, nvml
+from tests.support.processes.warm import command
 
 Told = Callable[[str, str, dict[str, Any]], Awaitable[None]]
 
@@ -86,7 +87,7 @@ async def test_one_picture_of_any_broker_as_json() -> None:
 def top(*arguments: str) -> tuple[int, str]:
     environ = {key: value for key, value in os.environ.items() if key != "DUTYCYCLE_BROKER"}
     done = subprocess.run(
-        [sys.executable, "-m", "dutycycle", "top", *arguments], capture_output=True, text=True, check=False,
+        [*command(), "top", *arguments], capture_output=True, text=True, check=False,
         timeout=60, env=environ,
     )  # fmt: skip
     return done.returncode, done.stderr.strip()

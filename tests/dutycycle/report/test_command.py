@@ -3,7 +3,6 @@
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,12 +11,13 @@ from contract.settings.groups import Settings
 from dutycycle.report.build import report_of, write_report
 from dutycycle.report.gather import Gathered
 from tests.support.browser import dump, print_pages, screenshot
+from tests.support.processes.warm import command
 
 
 def dutycycle(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("DUTYCYCLE_")}
     return subprocess.run(
-        [sys.executable, "-m", "dutycycle", *map(str, arguments)],
+        [*command(), *map(str, arguments)],
         capture_output=True, check=False, timeout=240, env=environ, text=True,
     )  # fmt: skip
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.fakes.nsys import install
+from tests.support.processes.warm import command
 
 _ROOT = Path(__file__).resolve().parents[3]
 _FAILS = "import sys; print('trained'); sys.exit(3)"
@@ -16,7 +17,7 @@ _FAILS = "import sys; print('trained'); sys.exit(3)"
 def run(folder: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     outside = {name: value for name, value in os.environ.items() if not name.startswith("DUTYCYCLE_")}
     return subprocess.run(
-        [sys.executable, "-m", "dutycycle", "run", *arguments], cwd=_ROOT,
+        [*command(), "run", *arguments], cwd=_ROOT,
         env=outside | {"PATH": str(folder / "bin"), "HOME": str(folder)} | environ,
         capture_output=True, text=True, timeout=280, check=False,
     )  # fmt: skip

@@ -14,6 +14,7 @@ import pytest
 from tests.support.data.traces import read_trace
 from tests.support.fakes.nvml.library import build, env
 from tests.support.fakes.nvml.one_used import one_used
+from tests.support.processes.warm import command
 
 _ROOT = Path(__file__).resolve().parents[3]
 GIB = 1024**3
@@ -37,8 +38,10 @@ def dutycycle(
     *arguments: str | Path, environ: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     outside = {name: value for name, value in os.environ.items() if not name.startswith("DUTYCYCLE_")}
+    # Where the fake driver is, is read at the start of a process.
+    start = [sys.executable, "-m", "dutycycle"] if environ else command()
     return subprocess.run(
-        [sys.executable, "-m", "dutycycle", *map(str, arguments)], cwd=_ROOT,
+        [*start, *map(str, arguments)], cwd=_ROOT,
         env={**outside, **(environ or {})}, capture_output=True, text=True, timeout=280, check=False,
     )  # fmt: skip
 

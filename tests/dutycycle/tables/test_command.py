@@ -20,6 +20,7 @@ from dutycycle.traces.record import Wanted, record
 from dutycycle.traces.republish import republish
 from tests.support.data.traces import read_trace
 from tests.support.data.training_job import training_job
+from tests.support.processes.warm import command
 
 SECONDS = 90
 
@@ -36,7 +37,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def dutycycle(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("DUTYCYCLE_")}
     return subprocess.run(
-        [sys.executable, "-m", "dutycycle", *map(str, arguments)],
+        [*command(), *map(str, arguments)],
         capture_output=True, text=True, check=False, timeout=120, env=environ,
     )  # fmt: skip
 

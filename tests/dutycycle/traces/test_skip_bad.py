@@ -1,7 +1,6 @@
 """Goal: with --skip-bad the good lines of a trace are replayed as if the bad ones were not there."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import orjson
@@ -12,6 +11,7 @@ from bus.kafka.embedded import EmbeddedBroker
 from contract.topics import SAMPLE_TOPICS
 from contract.trace import encode_line
 from dutycycle.cli.main import main
+from tests.support.processes.warm import command
 
 GOOD = [encode_line(one) for one in records(Shape(nodes=1, gpus=1, seconds=90))]
 BAD = [
@@ -85,7 +85,7 @@ def test_nothing_good_is_no_success(tmp_path: Path) -> None:
     trace = tmp_path / "bad.jsonl"
     trace.write_bytes(BAD[0])
     done = subprocess.run(
-        [sys.executable, "-m", "dutycycle", "replay", str(trace), "--skip-bad"],
+        [*command(), "replay", str(trace), "--skip-bad"],
         capture_output=True,
         check=False,
     )

@@ -1,7 +1,6 @@
 """``dutycycle annotate --remove``, as a process: from everything, ours alone, and what failed is told."""
 
 import asyncio
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from kube.discovery import Kind
 from sinks.annotations.removal import may_carry
 from tests.support.fakes.api_server import MPIJOB, NODE, FakeApi, Trouble
 from tests.support.processes.commands import environ
+from tests.support.processes.warm import command
 
 ELSEWHERE = "/api/v1/namespaces/other/pods/elsewhere"
 CONFIG = """
@@ -48,7 +48,7 @@ async def annotate(api: FakeApi, folder: Path, *arguments: str) -> tuple[int, st
     env = environ() | {"KUBECONFIG": str(config)}
     env.pop("KUBERNETES_SERVICE_HOST", None)
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "dutycycle", "annotate", *arguments, env=env,
+        *command(), "annotate", *arguments, env=env,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     out, err = await asyncio.wait_for(process.communicate(), 60)

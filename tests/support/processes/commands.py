@@ -14,6 +14,7 @@ from pathlib import Path
 from bus.kafka.consumer import Consumer
 from contract.settings.groups import PREFIX, Settings
 from contract.topics import full_name, short_name
+from tests.support.processes.warm import command
 
 DEADLINE_S = 120.0
 STOP_S = 25.0
@@ -33,8 +34,8 @@ def environ(**settings: str) -> dict[str, str]:
 
 def dutycycle(*arguments: str | Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     """Run a command to its end, which has to be success."""
-    command = [sys.executable, "-m", "dutycycle", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=DEADLINE_S, check=False)
+    asked = [*command(), *map(str, arguments)]
+    done = subprocess.run(asked, capture_output=True, text=True, env=env, timeout=DEADLINE_S, check=False)
     assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
     return done
 
@@ -43,8 +44,8 @@ def dutycycle(*arguments: str | Path, env: Mapping[str, str]) -> subprocess.Comp
 def running(*arguments: str, env: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A long-lived command. At the end it gets SIGTERM, and has to end with 0 in seconds."""
     with log.open("wb") as out:
-        command = [sys.executable, "-m", "dutycycle", *arguments]
-        process = subprocess.Popen(command, env=env, stdout=out, stderr=subprocess.STDOUT)
+        started = [sys.executable, "-m", "dutycycle", *arguments]
+        process = subprocess.Popen(started, env=env, stdout=out, stderr=subprocess.STDOUT)
         try:
             yield process
             wait_until(lambda: process.poll() is not None or _catches_sigterm(process.pid), log.read_text, 30)

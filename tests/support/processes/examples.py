@@ -99,7 +99,7 @@ def broker_of(trace: Path) -> Iterator[str]:
 
 
 def environ_of(folder: Path, **settings: str) -> dict[str, str]:
-    """Of a command in ``folder``, whose programs are those of this environment."""
+    """Of a command in ``folder``, whose programs are those in it and of this environment."""
     env = environ(**settings)
     path = f"{folder / 'bin'}:{Path(sys.executable).parent}:{env['PATH']}"
     return env | {"HOME": str(folder), "XDG_STATE_HOME": str(folder / "state"), "PATH": path}

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.support.servers.kafka import jars
+from tests.support.servers.kafka import classes, jars
 from tests.support.servers.kafka.certificates import Certificates, make_certificates
 from tests.support.servers.kafka.properties import MECHANISM, PASSWORD, USERNAME, Ports, render
 from tests.support.servers.ports import free_port
@@ -127,12 +127,17 @@ class OwnBroker(RunningBroker):
         self._properties.write_text(render(self._folder, ports, certificates))
         self._process: ServerProcess | None = None
         self._format_storage()
+        self._classes = classes.archive(self._class_path, self._started)
 
     def start(self) -> None:
         """Start it, and wait until it answers a client's metadata request."""
-        command = [*_JAVA, *_HEAP, "-cp", self._class_path, "kafka.Kafka", str(self._properties)]
-        self._process = ServerProcess(command, self._folder / "kafka.log")
-        self._process.wait_until(self.answers, _START_S)
+        self._process = self._started(self._classes)
+
+    def _started(self, options: list[str]) -> ServerProcess:
+        java = [*_JAVA, *_HEAP, *options, "-cp", self._class_path]
+        process = ServerProcess([*java, "kafka.Kafka", str(self._properties)], self._folder / "kafka.log")
+        process.wait_until(self.answers, _START_S)
+        return process
 
     def stop(self) -> None:
         """SIGTERM: the broker hands over and ends. Clients see an outage."""

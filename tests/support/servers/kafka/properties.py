@@ -29,6 +29,8 @@ _SINGLE_NODE: dict[str, object] = {
     # After a SIGKILL the broker is let in again when its former session has expired: 9 s by default.
     "broker.session.timeout.ms": 2_000,
     "broker.heartbeat.interval.ms": 300,
+    # Twice a second it would tell replicas of the controller, which it has not, that it lives.
+    "metadata.max.idle.interval.ms": 0,
     # A killed worker's partitions go to another in 4 s: see ``session_timeout``.
     "group.min.session.timeout.ms": 2_000,
     # Records of tests carry event times of years ago; a retention check would delete them mid-test.

@@ -13,6 +13,7 @@ from docs.contract_meanings import COMMON, OWN, meaning
 from docs.generate_contract import PAGE, page, records
 
 RECORDS = records()
+TEXT = page()
 
 
 def named(record: Any) -> set[str]:
@@ -21,14 +22,14 @@ def named(record: Any) -> set[str]:
 
 
 def test_the_page_is_up_to_date() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "run: python -m docs.generate_contract"
+    assert PAGE.read_text(encoding="utf-8") == TEXT, "run: python -m docs.generate_contract"
 
 
 @pytest.mark.parametrize("record", RECORDS)
 def test_every_field_has_a_meaning_and_the_page_a_table(record: str) -> None:
-    assert f"### {record}\n" in page()
+    assert f"### {record}\n" in TEXT
     for field in named(RECORDS[record]):
-        assert f"| `{field}` |" in page()
+        assert f"| `{field}` |" in TEXT
         assert meaning(record, field)
 
 
@@ -45,5 +46,5 @@ def test_every_topic_setting_and_reason_is_on_the_page() -> None:
     shown = [f"`{topic}`" for topic in TOPICS]
     shown += [f"`{PREFIX}{field.name.upper()}`" for field in fields(Settings)]
     shown += [f"`{reason}`" for reason in Reason]
-    assert [name for name in shown if f"| {name} |" not in page()] == []
-    assert "{{" not in page()
+    assert [name for name in shown if f"| {name} |" not in TEXT] == []
+    assert "{{" not in TEXT

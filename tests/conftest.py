@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,25 +14,47 @@ settings.register_profile("patient", deadline=None, suppress_health_check=[Healt
 settings.load_profile("patient")
 
 _SERVERS = ("kube_server", "kafka_server", "secure_kafka_server")
-_LONG = ("faults", "e2e", "docs", "simulation", "bench", "cli", "runtime")
+_LONG = ("faults", "e2e", "docs", "bench", "cli")
+_BUSY = ("simulation", "conformance", "streams", "contract")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The tests of a server come one after another: it can rest when it has had them.
 
-    They take the longest, and those of some folders: these come first, so that no worker is left alone with
-    them at the end.
+    They take the longest, and mostly wait. Among them are those that do nothing but compute. Then come the
+    folders whose tests are long, so that no worker is left alone with them at the end.
     """
-    items.sort(key=_place)
+    groups: dict[str, list[pytest.Item]] = {}
+    for one in items:
+        folder = "served" if _turn(one) else one.path.relative_to(Path(__file__).parent).parts[0]
+        if folder == "served" or (folder in _BUSY and not _shares(one)):
+            groups.setdefault(folder, []).append(one)
+    groups.get("served", []).sort(key=_turn)
+    places = {one: place for group in groups.values() for one, place in _spread(group)}
+    items[:] = [*places, *(one for one in items if one not in places)]
+    items.sort(key=lambda one: places.get(one, 1.0 + (one.path.parent.name not in _LONG)))
 
 
-def _place(item: pytest.Item) -> tuple[int, bool]:
+def _spread(items: list[pytest.Item]) -> Iterator[tuple[pytest.Item, float]]:
+    """Each with its place from 0 to 1; those of a file that share something have the place of the first."""
+    files: dict[Path, float] = {}
+    for number, one in enumerate(items):
+        place = number / len(items)
+        yield one, files.setdefault(one.path, place) if _shares(one) else place
+
+
+def _turn(item: pytest.Item) -> int:
+    """When a test has its turn that uses a server; 0 for none. Who uses both is between those of the one."""
     used = {*getattr(item, "fixturenames", ())}.intersection(_SERVERS)
     if used == {"kube_server", "kafka_server"}:
-        turn = 1  # after those of the one, before those of the other
-    else:
-        turn = min((2 * _SERVERS.index(one) for one in used), default=2 * len(_SERVERS))
-    return turn, item.path.parent.name not in _LONG
+        return 2
+    return min((2 * _SERVERS.index(one) + 1 for one in used), default=0)
+
+
+def _shares(item: pytest.Item) -> bool:
+    """Whether it has something in common with the other tests of its file, which is made for them once."""
+    made = item._fixtureinfo.name2fixturedefs.values() if isinstance(item, pytest.Function) else ()
+    return any(one[-1].scope in ("module", "class") for one in made)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -17,6 +17,9 @@ _MANY = 8
 """So many folders in one make it worth to hold that one open."""
 _Found = tuple[int, int]
 """A folder's inode and link count."""
+_QUIET_LOOKS, _OTHERS_EVERY = 3, 10
+"""Where v1 has several hierarchies, a runtime makes a group's folders in all of them together. So after some
+looks at which nothing changed, the largest is looked at each time, and each of the others once in so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +152,8 @@ class CgroupTree:
         self._limit = limit
         self._ids: dict[str, CgroupId | None] = {}
         self._found: list[Group] = []
+        self._quiet = 0
+        """How many looks have found no change."""
         self.left_out = 0
         """How many groups the limit left out of the last list."""
 
@@ -157,8 +162,7 @@ class CgroupTree:
 
         Raises ``OSError`` when a hierarchy cannot be listed at all.
         """
-        changed = [listing.refresh() for _, listing in self._listings]  # all of them, not up to the first
-        if any(changed):
+        if self._refresh():
             self._found = self._find()
         present = [group for group in self._found if self._is_used(group)]
         parents = _parents(present)
@@ -170,6 +174,17 @@ class CgroupTree:
         """Close the folders that are held open."""
         for _, listing in self._listings:
             listing.close()
+
+    def _refresh(self) -> bool:
+        """Look at the hierarchies; whether anything changed."""
+        listings = sorted((one for _, one in self._listings), key=lambda one: -len(one.folders))
+        changed = False
+        for number, listing in enumerate(listings):
+            is_due = number == 0 or changed or self._quiet < _QUIET_LOOKS
+            if is_due or (self._quiet + number) % _OTHERS_EVERY == 0:  # not all of them at one tick
+                changed = listing.refresh() or changed
+        self._quiet = 0 if changed else self._quiet + 1
+        return changed
 
     def _find(self) -> list[Group]:
         found: dict[tuple[str, str], Group] = {}

@@ -63,12 +63,16 @@ def _cpu_pct(worker: Worker, seconds: float) -> float:
 
 
 def _ticks_ms(worker: Worker, seconds: int) -> Iterator[float]:
-    """How long each tick took until the slower of its sources had answered."""
+    """How long each tick took until the slower of its sources had answered.
+
+    Asked in the middle between two ticks, because an answer costs as much as half a tick.
+    """
     seen = _measured(worker, "nvml")
-    for _ in range(seconds):
-        worker.wait(lambda: _measured(worker, "nvml") > seen, 0.2)  # noqa: B023
+    worker.wait(lambda: _measured(worker, "nvml") > seen)
+    asked_s = time.monotonic() + 0.5
+    for second in range(seconds):
+        time.sleep(max(asked_s + second - time.monotonic(), 0))
         figures = worker.figures()
-        seen = figures['measures_total{collector="nvml"}']
         yield 1000 * max(figures[f'last_measure_seconds{{collector="{one}"}}'] for one in SOURCES)
 
 

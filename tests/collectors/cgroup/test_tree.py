@@ -184,6 +184,29 @@ def test_groups_come_and_go(tmp_path: Path) -> None:
     assert of.groups() == []
 
 
+def test_what_comes_in_one_hierarchy_alone_is_found_some_looks_later(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, "v1")
+    host.put(POD)
+    of = tree(host)
+    for _ in range(30):
+        assert len(of.groups()) == 1
+    host.put_in("blkio", f"/docker/{B}")
+    assert any(len(of.groups()) == 2 for _ in range(10))
+
+
+def test_a_group_in_all_hierarchies_is_found_at_once(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, "v1")
+    host.put(POD)
+    of = tree(host)
+    for seq in range(25):
+        name = f"/docker/{seq:064x}"
+        host.put(name)
+        found = next(one for one in of.groups() if one.id.path == name)
+        assert len(found.own_folders) == 3
+        for _ in range(seq):
+            of.groups()
+
+
 def test_a_hierarchy_that_cannot_be_listed_is_an_error(tmp_path: Path) -> None:
     host = FakeHost(tmp_path, "v2")
     of = tree(host)

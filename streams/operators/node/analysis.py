@@ -85,7 +85,7 @@ class AnalysisBank:
         self._trend_series = [one for one in series if one.metric in self._config.trend_metrics]
         self._cycle_series = [one for one in series if one.metric in self._config.cycle_metrics]
         self._trend_subjects = subjects_of(self._trend_series)
-        self._cycle_subjects = subjects_of(self._cycle_series)
+        self._cycle_subjects = subjects_of(self._cycle_series).tolist()
         self._cycle_place = {one: column for column, one in enumerate(self._cycle_series)}
         self._witnesses = remapped(self._cycle_series, [_witness_of(one) for one in self._cycle_series])
         self._trend_columns = remapped(series, self._trend_series)
@@ -144,8 +144,9 @@ class AnalysisBank:
         if not changed:
             return []
         subjects = self._cycle_subjects
-        columns: Ints = np.flatnonzero(np.isin(subjects, subjects[changed]))
-        published = ((column, self._cycles.published(column)) for column in columns.tolist())
+        concerned = {subjects[column] for column in changed}
+        columns = (column for column, subject in enumerate(subjects) if subject in concerned)
+        published = ((column, self._cycles.published(column)) for column in columns)
         return [(self._cycle_series[column], said) for column, said in published if said is not None]
 
     def snapshot(self) -> dict[str, Any]:

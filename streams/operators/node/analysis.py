@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from streams.operators.columns.arrays import Floats, Ints, pack, unpack
+from streams.operators.columns.arrays import Floats, pack, unpack
 from streams.operators.columns.block import TickBlock
 from streams.operators.columns.series import CYCLE_METRICS, TREND_METRICS, Series, remapped, subjects_of
 from streams.operators.cycles.bank import TICKS, CycleConfig

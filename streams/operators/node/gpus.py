@@ -80,8 +80,8 @@ class NodeGpus:
         self._recent: list[RecentMaximum | None] = []
         """The maxima of these, as far as there are any."""
         self._pending: NodePart | bytes | None = None
-        """The part to send next. It is made when windows close, not when it is sent: so there is one part of a
-        moment, whenever the checkpoint comes. One that was restored is JSON already."""
+        """The part to send next; one that was restored is JSON. It is made when windows close, not when it is
+        sent: so there is one part of a moment, whenever the checkpoint comes."""
 
     def resize(self, series: Sequence[Series]) -> None:
         """The node's columns are ``series`` now."""

@@ -61,7 +61,7 @@ class _Gpu:
     maxima: dict[str, RecentMaximum] = field(default_factory=dict)
 
     def analysis(self) -> GpuAnalysis:
-        maxima = {metric: recent.value for metric, recent in self.maxima.items()}
+        maxima = {metric: self.maxima[metric].value for metric in sorted(self.maxima)}
         return GpuAnalysis(
             cyclic=self.cyclic, period_s=self.period_s, slope_per_s=self.slope_per_s, maxima=maxima
         )
@@ -77,42 +77,41 @@ class NodeGpus:
         self._places: list[tuple[str, str]] = []
         self._columns: Ints = np.zeros(0, np.int64)
         """The columns of ``MAXIMA``, and of each the GPU and metric."""
-        self._recent: list[RecentMaximum | None] = []
-        """The maxima of these, as far as there are any."""
-        self._pending: NodePart | bytes | None = None
-        """The part to send next; one that was restored is JSON. It is made when windows close, not when it is
-        sent: so there is one part of a moment, whenever the checkpoint comes."""
+        self._pending: str | None = None
+        """The part to send next, as JSON. It is made when windows close, not when it is sent: so there is one
+        part of a moment, whenever the checkpoint comes."""
 
     def resize(self, series: Sequence[Series]) -> None:
         """The node's columns are ``series`` now."""
         columns = [at for at, one in enumerate(series) if one.kind == "gpu" and one.metric in MAXIMA]
         self._places = [(series[at].member, series[at].metric) for at in columns]
         self._columns = np.array(columns, np.int64)
-        self._recent = [None] * len(columns)
 
     def close_windows(self, closed: Sequence[ClosedWindow]) -> None:
         """Windows have closed."""
         before_ms = self._ts_ms
         for window in closed:
             end_ms = window.start_ms + window.size_ms
-            for place, maximum in enumerate(tidied(window.of("max")[self._columns])):
+            maxima = tidied(window.of("max")[self._columns])
+            for (uuid, metric), maximum in zip(self._places, maxima, strict=True):
                 if not isnan(maximum):
-                    recent = self._recent[place] or self._recent_at(place)
-                    recent.add(end_ms, maximum)
+                    self._recent(uuid, metric).add(end_ms, maximum)
                     self._ts_ms = max(self._ts_ms, end_ms)
         if self._ts_ms > before_ms:
             self._make_part()
 
-    def _recent_at(self, place: int) -> RecentMaximum:
-        uuid, metric = self._places[place]
-        gpu = self._gpus.setdefault(uuid, _Gpu())
-        recent = self._recent[place] = gpu.maxima.get(metric) or RecentMaximum()
-        gpu.maxima = dict(sorted({**gpu.maxima, metric: recent}.items()))
-        return recent
+    def _recent(self, uuid: str, metric: str) -> RecentMaximum:
+        gpu = self._gpus.get(uuid)
+        if gpu is None:
+            gpu = self._gpus[uuid] = _Gpu()
+        known = gpu.maxima.get(metric)
+        if known is None:
+            known = gpu.maxima[metric] = RecentMaximum()
+        return known
 
     def _make_part(self) -> None:
         gpus = {uuid: self._gpus[uuid].analysis() for uuid in sorted(self._gpus)}
-        self._pending = NodePart(node=self._node, ts_ms=self._ts_ms, gpus=gpus)
+        self._pending = encode(NodePart(node=self._node, ts_ms=self._ts_ms, gpus=gpus)).decode()
 
     def close(self) -> None:
         """The input has ended: the last part says what the last evaluation found, too."""
@@ -138,7 +137,7 @@ class NodeGpus:
         """The part of the node, if a window has closed since the last call."""
         if self._pending is None:
             return []
-        part, self._pending = _json_of(self._pending), None
+        part, self._pending = self._pending.encode(), None
         return [ProducerRecord("node-parts", self._node, part, self._ts_ms)]
 
     def snapshot(self) -> dict[str, Any]:
@@ -147,20 +146,14 @@ class NodeGpus:
             uuid: [gpu.cyclic, gpu.period_s, gpu.slope_per_s, _snapshots(gpu.maxima)]
             for uuid, gpu in self._gpus.items()
         }
-        pending = None if self._pending is None else _json_of(self._pending).decode()
-        return {"gpus": gpus, "ts_ms": self._ts_ms, "pending": pending}
+        return {"gpus": gpus, "ts_ms": self._ts_ms, "pending": self._pending}
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Take over a snapshot."""
         for uuid, (cyclic, period_s, slope_per_s, maxima) in plain["gpus"].items():
             recent = {metric: RecentMaximum(falling) for metric, falling in maxima.items()}
             self._gpus[uuid] = _Gpu(cyclic, period_s, slope_per_s, recent)
-        self._ts_ms, pending = plain["ts_ms"], plain["pending"]
-        self._pending = None if pending is None else pending.encode()
-
-
-def _json_of(part: NodePart | bytes) -> bytes:
-    return part if isinstance(part, bytes) else encode(part)
+        self._ts_ms, self._pending = plain["ts_ms"], plain["pending"]
 
 
 def _snapshots(maxima: dict[str, RecentMaximum]) -> dict[str, list[list[float]]]:

@@ -177,7 +177,7 @@ class CgroupTree:
 
     def _refresh(self) -> bool:
         """Look at the hierarchies; whether anything changed."""
-        listings = sorted((one for _, one in self._listings), key=lambda one: -len(one.folders))
+        listings = sorted((one for _, one in self._listings), key=lambda one: len(one.folders), reverse=True)
         changed = False
         for number, listing in enumerate(listings):
             is_due = number == 0 or changed or self._quiet < _QUIET_LOOKS

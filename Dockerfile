@@ -9,10 +9,6 @@ COPY requirements.lock ./
 RUN pip wheel --require-hashes --only-binary=:all: --wheel-dir=/wheels --requirement=requirements.lock
 
 COPY pyproject.toml README.md LICENSE ./
-COPY contract contract
-COPY telemetry telemetry
-COPY bus bus
-COPY kube kube
 COPY collectors collectors
 COPY streams streams
 COPY sinks sinks

@@ -49,7 +49,7 @@ servers: $(VENV)/.ready ## fetch and build the test servers (Go: a quarter of an
 	@$(BIN)/python -m tests.support.servers.prepare
 
 # In CI no server may be missing; elsewhere the tests begin at once and leave out what is not there.
-test: $(VENV)/.ready $(if $(filter true,$(CI)),servers) ## run the tests; a part by TESTS=tests/contract, more by ARGS="-k name"
+test: $(VENV)/.ready $(if $(filter true,$(CI)),servers) ## run the tests; a part by TESTS=tests/dutycycle/contract, more by ARGS="-k name"
 	$(BIN)/pytest -n $(JOBS) --maxschedchunk 1 $(TESTS) $(ARGS)
 
 soak: $(VENV)/.ready ## what takes minutes: tests marked soak, and fresh seeds of the simulation; MINUTES=10

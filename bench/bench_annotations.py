@@ -16,21 +16,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import NormalDist
 
-from contract.log import ConsumerRecord, ProducerRecord, TopicPartition
-from contract.records.derived import Peak, PodPeaks
-from contract.records.pods import Pod
-from kube.client import Client as ApiClient
-from kube.client import Limits
-from kube.config import Access
-from kube.objects import ApiServer, connect
-from kube.references import ObjectRef, Patch
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord, TopicPartition
+from dutycycle.contract.records.derived import Peak, PodPeaks
+from dutycycle.contract.records.pods import Pod
+from dutycycle.kube.client import Client as ApiClient
+from dutycycle.kube.client import Limits
+from dutycycle.kube.config import Access
+from dutycycle.kube.objects import ApiServer, connect
+from dutycycle.kube.references import ObjectRef, Patch
+from dutycycle.telemetry.events import Telemetry
 from sinks.annotations.core.desired import Annotations
 from sinks.annotations.core.schedule import Policy, WritePlan
 from sinks.annotations.forbidden import ForbiddenKinds
 from sinks.annotations.sink import AnnotationSink
 from sinks.annotations.writer import AnnotationWriter
 from sinks.deadletters import DeadLetters
-from telemetry.events import Telemetry
 from tests.support.servers.kube.client import Client
 
 EVERY_S = 10

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
 
-from contract.codec import decode, encode
-from contract.log import ConsumerRecord
-from contract.records.pods import JobRef, Pod
-from contract.records.samples import Gpu, GpuProcess, NvmlSample
-from contract.settings.load import load
-from contract.topics import TOPICS
+from dutycycle.contract.codec import decode, encode
+from dutycycle.contract.log import ConsumerRecord
+from dutycycle.contract.records.pods import JobRef, Pod
+from dutycycle.contract.records.samples import Gpu, GpuProcess, NvmlSample
+from dutycycle.contract.settings.load import load
+from dutycycle.contract.topics import TOPICS
 from sinks.adapter.figures import Figures
 from streams.local import LocalPipeline
 from streams.topology import stages

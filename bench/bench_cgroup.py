@@ -22,7 +22,7 @@ from pathlib import Path
 from collectors.base import Tick
 from collectors.cgroup.collector import CgroupCollector
 from collectors.cgroup.mounts import find_hierarchies
-from telemetry.events import Telemetry
+from dutycycle.telemetry.events import Telemetry
 from tests.support.data.fake_host import LAYOUTS, Counters, FakeHost, pod_path
 
 KERNEL_TOP = "dutycycle-bench"

@@ -23,16 +23,16 @@ import numpy as np
 from aiohttp import web
 from msgspec.structs import replace
 
-from contract.codec import decode, encode
-from contract.records.base import VersionedRecord
-from contract.records.derived import Peak, PodPeaks
-from contract.records.pods import Pod
-from contract.records.samples import CgroupSample, Gpu, Host, NvmlSample
-from contract.topics import TOPICS
-from kube.templates import template_of
+from dutycycle.contract.codec import decode, encode
+from dutycycle.contract.records.base import VersionedRecord
+from dutycycle.contract.records.derived import Peak, PodPeaks
+from dutycycle.contract.records.pods import Pod
+from dutycycle.contract.records.samples import CgroupSample, Gpu, Host, NvmlSample
+from dutycycle.contract.topics import TOPICS
+from dutycycle.kube.templates import template_of
+from dutycycle.telemetry.events import EXTENDER, Telemetry
 from sinks.scheduling.extender import Extender
 from sinks.scheduling.known import KnownCluster
-from telemetry.events import EXTENDER, Telemetry
 
 NODES, GPUS, TEMPLATES, PODS, ROUNDS = 1000, 8, 60, 150, 2
 NAMES = [f"node-{at:04}" for at in range(NODES)]

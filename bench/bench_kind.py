@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from bench.generators_jobs import KINDS, LIMITED, TUNED, UNSEEN, Pod, blind, pod
-from contract.records.parts import InsightPart
-from contract.records.pods import Pod as Identity
+from dutycycle.contract.records.parts import InsightPart
+from dutycycle.contract.records.pods import Pod as Identity
 from streams.operators.workload.channels import (
     CGROUP_CHANNELS,
     NVML_CHANNELS,

@@ -11,7 +11,7 @@ import time
 import numpy as np
 from msgspec import msgpack
 
-from contract.settings.load import load
+from dutycycle.contract.settings.load import load
 from streams.models import models_of
 from streams.operators.columns.series import Series
 from streams.operators.columns.tick import Tick, make_layout

@@ -20,7 +20,7 @@ from typing import Any
 from collectors.base import Tick
 from collectors.nvml import gate
 from collectors.nvml.collector import NvmlCollector
-from telemetry.events import Telemetry
+from dutycycle.telemetry.events import Telemetry
 from tests.support.fakes.nvml.library import build, env
 from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario, sine, square
 

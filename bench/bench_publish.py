@@ -18,21 +18,21 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from bus.kafka.embedded import EmbeddedBroker
-from bus.kafka.producer import Producer
-from bus.kafka.reachability import Reachability
-from bus.kafka.topics import ensure_topics
 from collectors.base import Outgoing
 from collectors.publish.link import KafkaLink
 from collectors.publish.outbox import Outbox
 from collectors.publish.publisher import Publisher
 from collectors.publish.spool import Spool
-from contract.codec import encode
-from contract.records.samples import Gpu, NvmlSample
-from contract.settings.groups import Settings
-from contract.settings.load import load as load_settings
-from contract.topics import SAMPLE_TOPICS, full_name
-from telemetry.events import Telemetry
+from dutycycle.contract.codec import encode
+from dutycycle.contract.records.samples import Gpu, NvmlSample
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.load import load as load_settings
+from dutycycle.contract.topics import SAMPLE_TOPICS, full_name
+from dutycycle.kafka.embedded import EmbeddedBroker
+from dutycycle.kafka.producer import Producer
+from dutycycle.kafka.reachability import Reachability
+from dutycycle.kafka.topics import ensure_topics
+from dutycycle.telemetry.events import Telemetry
 
 MIB = 1024**2
 GPUS = 8

@@ -18,16 +18,16 @@ import subprocess
 import sys
 import time
 
-from bus.faust.app import create_app, raw_topic
-from bus.faust.runner import run_app
-from bus.kafka.embedded import EmbeddedBroker
-from bus.kafka.producer import Producer
-from contract.log import ConsumerRecord
-from contract.settings.groups import Settings
-from contract.topics import TOPICS
+from dutycycle.contract.log import ConsumerRecord
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import TOPICS
+from dutycycle.kafka.embedded import EmbeddedBroker
+from dutycycle.kafka.faust.app import create_app, raw_topic
+from dutycycle.kafka.faust.runner import run_app
+from dutycycle.kafka.producer import Producer
+from dutycycle.telemetry.events import Telemetry
 from streams.operators.base import Emission, Snapshot, Stage
 from streams.service import run_stages
-from telemetry.events import Telemetry
 
 SOURCE = "nvml-samples"
 VARIANTS = {

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from contract.trace import TraceRecord, TraceWriter
+from dutycycle.contract.trace import TraceRecord, TraceWriter
 
 START_MS = 1_700_000_000_000
 NODES_A_JOB = 4

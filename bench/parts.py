@@ -16,10 +16,10 @@ from itertools import islice
 from types import FunctionType
 from typing import Any
 
-from contract.log import ConsumerRecord
-from contract.settings.groups import Settings
-from contract.topics import DEFAULT_PREFIX
 from dutycycle.cli.garbage import collect_rarely
+from dutycycle.contract.log import ConsumerRecord
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import DEFAULT_PREFIX
 from dutycycle.traces.samples import TraceSamples
 from streams.local import LocalPipeline
 from streams.operators.columns.cgroup import CgroupReader

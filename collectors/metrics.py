@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable
 
 from collectors.base import Tick
-from telemetry.events import COLLECTOR_FAILED, Telemetry
-from telemetry.metrics import (
+from dutycycle.telemetry.events import COLLECTOR_FAILED, Telemetry
+from dutycycle.telemetry.metrics import (
     LAST_MEASURE_SECONDS,
     MEASURE_SECONDS,
     MEASURES,

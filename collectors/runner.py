@@ -10,7 +10,7 @@ from typing import Any
 
 from collectors.base import Collector, Outgoing, Tick
 from collectors.metrics import CollectorMetrics
-from telemetry.events import COLLECTOR_FAILED, TICK_LATE, Telemetry
+from dutycycle.telemetry.events import COLLECTOR_FAILED, TICK_LATE, Telemetry
 
 _LEAST_BOUND_S = 5.0
 _CLOSE_S = 2.0

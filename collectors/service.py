@@ -5,8 +5,6 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from bus.kafka.reachability import Reachability
-from bus.kafka.security import security_kwargs
 from collectors.attribution.allocations import allocations
 from collectors.attribution.processes import Attribution
 from collectors.base import Collector
@@ -21,11 +19,13 @@ from collectors.publish.outbox import Outbox
 from collectors.publish.publisher import Publisher
 from collectors.publish.spool_location import open_spool
 from collectors.runner import Runner
-from contract.settings.groups import Settings
-from contract.topics import SAMPLE_TOPICS
-from telemetry import events
-from telemetry.events import STEPS_UNREACHABLE, Telemetry
-from telemetry.metrics import QUEUED, SPOOL_BYTES, SPOOL_RECORDS
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import SAMPLE_TOPICS
+from dutycycle.kafka.reachability import Reachability
+from dutycycle.kafka.security import security_kwargs
+from dutycycle.telemetry import events
+from dutycycle.telemetry.events import STEPS_UNREACHABLE, Telemetry
+from dutycycle.telemetry.metrics import QUEUED, SPOOL_BYTES, SPOOL_RECORDS
 
 _MEMORY_BYTES = 16 * 1024 * 1024
 _FLUSH_S = 5.0

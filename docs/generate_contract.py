@@ -12,15 +12,15 @@ from typing import Any
 
 from msgspec import inspect
 
-from contract.records import deadletter, derived, hours, insights, models, pods, processes, samples
-from contract.records.base import RecordBase
-from contract.records.deadletter import Reason
-from contract.records.derived import P95_METRICS
-from contract.settings import parsers
-from contract.settings.groups import PREFIX, SETTING_GROUPS
-from contract.topics import TOPICS, Topic
-from contract.units import END_OF_TIME_MS, MAX_AMOUNT, MAX_INTEGER, NAME_PATTERN
 from docs.contract_meanings import meaning
+from dutycycle.contract.records import deadletter, derived, hours, insights, models, pods, processes, samples
+from dutycycle.contract.records.base import RecordBase
+from dutycycle.contract.records.deadletter import Reason
+from dutycycle.contract.records.derived import P95_METRICS
+from dutycycle.contract.settings import parsers
+from dutycycle.contract.settings.groups import PREFIX, SETTING_GROUPS
+from dutycycle.contract.topics import TOPICS, Topic
+from dutycycle.contract.units import END_OF_TIME_MS, MAX_AMOUNT, MAX_INTEGER, NAME_PATTERN
 from sinks.records.rows import COLUMN_METRICS, NODE_METRICS
 
 HERE = Path(__file__).parent

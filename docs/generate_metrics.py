@@ -9,8 +9,8 @@ from typing import Any
 import yaml
 
 from docs.generate_contract import table
+from dutycycle.telemetry.metrics import PREFIX, Metric
 from sinks.prometheus import metrics as m
-from telemetry.metrics import PREFIX, Metric
 
 HERE = Path(__file__).parent
 PAGE = HERE / "metrics.md"

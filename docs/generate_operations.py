@@ -13,14 +13,17 @@ from typing import Any
 import yaml
 
 from docs.generate_contract import table
-from telemetry.events import Event
-from telemetry.metrics import GROUPS
+from dutycycle.telemetry.events import Event
+from dutycycle.telemetry.metrics import GROUPS
 
 HERE = Path(__file__).parent
 PAGE = HERE / "operations.md"
 TEMPLATE = HERE / "operations.template.md"
 RULES = HERE.parent / "deploy/prometheus/rules/pipeline.yml"
-_PACKAGES = ("contract", "telemetry", "bus", "kube", "collectors", "streams", "sinks")
+_PACKAGES = (
+    "dutycycle.contract", "dutycycle.telemetry", "dutycycle.kafka", "dutycycle.kube",
+    "collectors", "streams", "sinks",
+)  # fmt: skip
 
 
 def page() -> str:

@@ -5,7 +5,7 @@
 
 from pathlib import Path
 
-from contract.topics import TOPICS
+from dutycycle.contract.topics import TOPICS
 from dutycycle.tables.columns import table
 
 HERE = Path(__file__).parent

@@ -1,6 +1,6 @@
 """Figures and findings in words for people: the same on the screen, in lines and in a report."""
 
-from contract.records.insights import Insight
+from dutycycle.contract.records.insights import Insight
 
 UNKNOWN = "·"
 """Instead of a value that is not known, so that it never looks like 0."""

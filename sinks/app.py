@@ -5,17 +5,17 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from bus.faust.agent import add_agent
-from bus.faust.app import ExactApp, create_app
-from bus.faust.port import FaustPort, WorkerPort
-from contract.log import TopicPartition
-from contract.settings.groups import Settings
+from dutycycle.contract.log import TopicPartition
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.kafka.faust.agent import add_agent
+from dutycycle.kafka.faust.app import ExactApp, create_app
+from dutycycle.kafka.faust.port import FaustPort, WorkerPort
+from dutycycle.telemetry.events import Telemetry
 from sinks.base import Sink
 from sinks.deadletters import DeadLetters
 from sinks.dispatcher import Dispatcher
 from sinks.events import LOG_TRUNCATED
 from sinks.metrics import serve_metrics
-from telemetry.events import Telemetry
 
 ACKNOWLEDGE_S = 0.5
 _HAND_OVER_S = 6.0

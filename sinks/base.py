@@ -2,7 +2,7 @@
 
 from typing import Any, Protocol
 
-from contract.log import ConsumerRecord, TopicPartition
+from dutycycle.contract.log import ConsumerRecord, TopicPartition
 
 
 class PendingOffsets:

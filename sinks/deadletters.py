@@ -2,10 +2,10 @@
 
 from collections.abc import Awaitable, Callable
 
-from contract.codec import encode
-from contract.log import ConsumerRecord, ProducerRecord
-from contract.records.deadletter import DeadLetter, Reason
-from telemetry.events import DEAD_LETTER, Telemetry
+from dutycycle.contract.codec import encode
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.records.deadletter import DeadLetter, Reason
+from dutycycle.telemetry.events import DEAD_LETTER, Telemetry
 
 Post = Callable[[ProducerRecord], Awaitable[Awaitable[object]]]
 """As ``WorkerPort.post``."""

@@ -9,16 +9,16 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from bus.faust.port import WorkerPort
-from bus.faust.sequence import SourceSequence
-from contract.codec import DecodeError, decode
-from contract.log import ConsumerRecord, TopicPartition
-from contract.records.deadletter import Reason
-from contract.topics import TOPICS
+from dutycycle.contract.codec import DecodeError, decode
+from dutycycle.contract.log import ConsumerRecord, TopicPartition
+from dutycycle.contract.records.deadletter import Reason
+from dutycycle.contract.topics import TOPICS
+from dutycycle.kafka.faust.port import WorkerPort
+from dutycycle.kafka.faust.sequence import SourceSequence
+from dutycycle.telemetry.events import Telemetry
 from sinks.base import PendingOffsets, Sink
 from sinks.deadletters import DeadLetters
 from sinks.events import SINK_AWAY
-from telemetry.events import Telemetry
 
 
 class OffsetProgress:

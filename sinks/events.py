@@ -1,8 +1,8 @@
-"""What may happen in the sinks beyond ``telemetry.events``, by name."""
+"""What may happen in the sinks beyond ``dutycycle.telemetry.events``, by name."""
 
 import logging
 
-from telemetry.events import ADAPTER, EXTENDER, METRICS, SINK, WEBHOOK, Event
+from dutycycle.telemetry.events import ADAPTER, EXTENDER, METRICS, SINK, WEBHOOK, Event
 
 DERIVED = ("window-aggregates", "trends", "cycles", "pods")
 """What the adapter reads."""

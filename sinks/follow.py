@@ -5,14 +5,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bus.kafka.consumer import Consumer, Message, Start
-from bus.kafka.reachability import Reachability, retry_until_reachable
-from contract.codec import DecodeError, decode
-from contract.log import TopicPartition
-from contract.settings.groups import Settings
-from contract.topics import TOPICS, full_name, short_name
+from dutycycle.contract.codec import DecodeError, decode
+from dutycycle.contract.log import TopicPartition
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import TOPICS, full_name, short_name
+from dutycycle.kafka.consumer import Consumer, Message, Start
+from dutycycle.kafka.reachability import Reachability, retry_until_reachable
+from dutycycle.telemetry.events import Telemetry
 from sinks.events import RECORD_UNREADABLE
-from telemetry.events import Telemetry
 
 Offsets = dict[TopicPartition, int]
 _WAIT_S = 0.5

@@ -4,13 +4,10 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Protocol, runtime_checkable
 
-from bus.faust import logs
-from sinks import events as sink_events
-from sinks.dispatcher import Dispatcher
-from sinks.events import PERMISSION_MISSING, SINK_AWAY
-from telemetry import events
-from telemetry.events import Telemetry
-from telemetry.metrics import (
+from dutycycle.kafka.faust import logs
+from dutycycle.telemetry import events
+from dutycycle.telemetry.events import Telemetry
+from dutycycle.telemetry.metrics import (
     LAST_WRITE,
     PENDING,
     RECORDS_TAKEN,
@@ -20,6 +17,9 @@ from telemetry.metrics import (
     WRITES,
     Labels,
 )
+from sinks import events as sink_events
+from sinks.dispatcher import Dispatcher
+from sinks.events import PERMISSION_MISSING, SINK_AWAY
 
 
 @runtime_checkable

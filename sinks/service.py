@@ -4,15 +4,16 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
-from bus.faust.port import WorkerPort
-from bus.faust.runner import run_app
-from bus.kafka.reachability import StoppedError, unless, wait_for_topics
-from contract.backoff import Backoff
-from contract.errors import SettingError
-from contract.settings.groups import Settings
-from contract.topics import ALIKE_TOPICS, TOPICS
-from kube.client import Limits
-from kube.objects import ApiServer, connect
+from dutycycle.contract.backoff import Backoff
+from dutycycle.contract.errors import SettingError
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import ALIKE_TOPICS, TOPICS
+from dutycycle.kafka.faust.port import WorkerPort
+from dutycycle.kafka.faust.runner import run_app
+from dutycycle.kafka.reachability import StoppedError, unless, wait_for_topics
+from dutycycle.kube.client import Limits
+from dutycycle.kube.objects import ApiServer, connect
+from dutycycle.telemetry.events import Telemetry
 from sinks.annotations.core import desired
 from sinks.annotations.core.schedule import Policy
 from sinks.annotations.sink import AnnotationSink
@@ -26,7 +27,6 @@ from sinks.records.rollup import Retention
 from sinks.records.sink import RecordsSink
 from sinks.records.store import RecordsStore, RecordsUnreachableError
 from sinks.thread import in_thread
-from telemetry.events import Telemetry
 
 _CLOSE_S = 3.0
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from aiohttp import web
 
-from contract.errors import SettingError
-from telemetry.endpoint import Address
+from dutycycle.contract.errors import SettingError
+from dutycycle.telemetry.endpoint import Address
 
 
 async def together(*work: Coroutine[Any, Any, None]) -> None:

@@ -9,19 +9,19 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from bus.faust.agent import add_agent
-from bus.faust.app import ExactApp, create_app
-from bus.faust.offsets import describe_truncation
-from contract.log import TopicPartition
-from contract.settings.groups import Settings
-from contract.topics import full_name
+from dutycycle.contract.log import TopicPartition
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import full_name
+from dutycycle.kafka.faust.agent import add_agent
+from dutycycle.kafka.faust.app import ExactApp, create_app
+from dutycycle.kafka.faust.offsets import describe_truncation
+from dutycycle.telemetry.events import Telemetry
 from streams.names import changelog_name
 from streams.operators.base import Stage
 from streams.runtime.checkpoint import CheckpointCoordinator
 from streams.runtime.faust_port import FaustStreamsPort, StateTable, add_table
 from streams.runtime.stage_task import StageTask
 from streams.state.recovery import read_to
-from telemetry.events import Telemetry
 
 FLUSH_S = 2.0
 """So often coalesced outputs are sent."""
@@ -39,7 +39,7 @@ _LONGEST_PAUSE_S = 60.0
 """The longest pauses: how long a commit waited for an unreachable broker says nothing about the next."""
 VERIFY_S = 300.0
 """So often the broker is asked whether others have written into our changelogs: well within the half hour in
-which compaction leaves alone what they have superseded (``bus.kafka.topics.CHANGELOG_CONFIG``)."""
+which compaction leaves alone what they have superseded (``dutycycle.kafka.topics.CHANGELOG_CONFIG``)."""
 
 
 _C = ctypes.CDLL(None)  # the C library of this process

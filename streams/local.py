@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from contract.codec import DecodeError
-from contract.log import ConsumerRecord, ProducerRecord
-from contract.records.deadletter import Reason
-from contract.topics import DEFAULT_PREFIX
+from dutycycle.contract.codec import DecodeError
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.records.deadletter import Reason
+from dutycycle.contract.topics import DEFAULT_PREFIX
 from streams.operators.base import CountedEvent, Emission, Stage
 from streams.runtime.dead_letters import check, dead_letter
 from streams.runtime.events import STATE_EVICTED, STATE_RESET

@@ -17,9 +17,9 @@ from importlib.metadata import entry_points, version
 from pkgutil import iter_modules
 from typing import Any
 
-from contract.errors import SettingError
-from contract.settings.groups import Settings
-from contract.settings.models import ModelSetting
+from dutycycle.contract.errors import SettingError
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.models import ModelSetting
 from streams.operators.columns.series import METRICS
 from streams.operators.models.bank import Model, ModelsConfig
 from streams.operators.models.codec import StateCodec

@@ -2,8 +2,8 @@
 
 from itertools import pairwise
 
-from contract.errors import SettingError
-from contract.settings.groups import Settings
+from dutycycle.contract.errors import SettingError
+from dutycycle.contract.settings.groups import Settings
 
 SOURCES = {
     "nvml": "nvml-samples",

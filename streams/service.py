@@ -4,18 +4,18 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
-from bus.faust import logs
-from bus.faust.runner import run_app
-from bus.kafka.reachability import StoppedError, unless, wait_for_topics
-from contract.settings.groups import Settings
-from contract.topics import TOPICS
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import TOPICS
+from dutycycle.kafka.faust import logs
+from dutycycle.kafka.faust.runner import run_app
+from dutycycle.kafka.reachability import StoppedError, unless, wait_for_topics
+from dutycycle.telemetry import events
+from dutycycle.telemetry.events import Telemetry
 from streams.app import changelog_topics, create_streams_app
 from streams.operators.base import Stage
 from streams.runtime import events as state_events
 from streams.runtime.metrics import STUCK_S
 from streams.topology import stages as all_stages
-from telemetry import events
-from telemetry.events import Telemetry
 
 _OUTPUTS = tuple(name for name, topic in TOPICS.items() if "streams" in topic.writer)
 

@@ -4,8 +4,8 @@ import difflib
 from collections.abc import Callable
 from typing import Protocol
 
-from contract.errors import SettingError
-from contract.settings.groups import Settings
+from dutycycle.contract.errors import SettingError
+from dutycycle.contract.settings.groups import Settings
 from streams.names import SOURCES, STATELESS, check_settings
 from streams.operators.base import Operator, Snapshot, Stage
 from streams.operators.columns.cgroup import CgroupReader

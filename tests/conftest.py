@@ -15,7 +15,7 @@ settings.load_profile("patient")
 
 _SERVERS = ("kube_server", "kafka_server", "secure_kafka_server")
 _LONG = ("faults", "e2e", "docs", "bench", "cli")
-_BUSY = ("simulation", "conformance", "streams", "contract")
+_BUSY = ("simulation", "conformance", "streams")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

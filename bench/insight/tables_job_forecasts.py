@@ -14,9 +14,9 @@ from bench.generators import Floats
 from bench.generators_machines import METRICS, Machine, Run
 from bench.insight.report import Cell, Report
 from bench.insight.tables_machines import EVERY, START_MS
-from contract.codec import from_plain
-from contract.records.derived import Forecast
-from contract.records.parts import InsightPart, PodTrend
+from dutycycle.contract.codec import from_plain
+from dutycycle.contract.records.derived import Forecast
+from dutycycle.contract.records.parts import InsightPart, PodTrend
 from streams.operators.columns.block import TickBlock
 from streams.operators.columns.series import Series
 from streams.operators.columns.tick import Tick, make_layout

@@ -13,7 +13,7 @@ from msgspec.structs import replace as replace_state
 from bench.generators_machines import KINDS, METRICS, Machine, Run
 from bench.insight.report import Cell, Report
 from bench.insight.tables_machines import EVERY, START_MS, TIMES, TIMES_OF_OTHERS, Said, Watched, figures_of
-from contract.records.parts import WorkloadState
+from dutycycle.contract.records.parts import WorkloadState
 from streams.operators.cycles.result import CycleResult
 from streams.operators.cycles.scales import CycleScales
 from streams.operators.workload.jobs.cycle import job_cycle

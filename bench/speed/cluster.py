@@ -18,10 +18,10 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from bench.cluster_trace import START_MS, Node, Shape
-from bus.kafka.topics import ensure_topics
-from contract.log import ConsumerRecord
-from contract.settings.groups import Settings
-from contract.topics import TOPICS, full_name
+from dutycycle.contract.log import ConsumerRecord
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import TOPICS, full_name
+from dutycycle.kafka.topics import ensure_topics
 from streams.local import LocalPipeline
 from streams.topology import stages
 from tests.support.servers.kafka.broker import OwnBroker

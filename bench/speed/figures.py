@@ -12,7 +12,7 @@ from statistics import median
 import orjson
 
 ROOT = Path(__file__).parents[2]
-_MEASURED = ("contract", "telemetry", "bus", "kube", "collectors", "streams", "sinks", "dutycycle")
+_MEASURED = ("collectors", "streams", "sinks", "dutycycle")
 
 
 @dataclass

@@ -9,8 +9,8 @@ from bench.speed.bench import brief
 from bench.speed.cluster import GPU, HOST, series
 from bench.speed.figures import Figures
 from bench.speed.report import MISSING, table
-from contract.settings.groups import Settings
-from contract.topics import TOPICS
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import TOPICS
 
 NODES = 10_000
 GPUS = 8

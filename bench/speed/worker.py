@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.speed import truth
 from bench.speed.cluster import GPU, HOST, PARTITIONS, Topics, windows_of
-from contract.settings.groups import Settings
+from dutycycle.contract.settings.groups import Settings
 from streams.app import app_id
 from tests.support.processes.commands import environ
 from tests.support.processes.figures import Figures, Process

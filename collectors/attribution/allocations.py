@@ -7,9 +7,9 @@ from typing import Protocol
 
 from collectors.attribution.device_id import DeviceId, parse_device_id
 from collectors.attribution.kubelet.types import AllocatedDevice, KubeletError
-from contract.records.samples import Allocation
-from contract.settings.groups import Settings
-from telemetry.events import KUBELET_UNREACHABLE, NOT_MEASURED, Telemetry
+from dutycycle.contract.records.samples import Allocation
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.telemetry.events import KUBELET_UNREACHABLE, NOT_MEASURED, Telemetry
 
 _WHAT = "pod-resources"
 _EVERY_S = 10.0

@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from collectors.attribution.cgroup_path import CgroupId, CgroupKind, parse_cgroup_path
-from telemetry.events import ATTRIBUTION_FAILED, Telemetry
+from dutycycle.telemetry.events import ATTRIBUTION_FAILED, Telemetry
 
 _RANK = {CgroupKind.OTHER: 0, CgroupKind.UNIT: 1, CgroupKind.CONTAINER: 2, CgroupKind.POD: 3}
 INCLUDED = {

@@ -15,9 +15,9 @@ from collectors.cgroup.synthetic_pods import SyntheticPods, label
 from collectors.cgroup.tree import CgroupTree, Group
 from collectors.files import FilePool
 from collectors.rates import rounded
-from contract.codec import encode
-from contract.records.samples import CgroupSample, Container, PodCgroup
-from telemetry.events import NOT_MEASURED, Telemetry
+from dutycycle.contract.codec import encode
+from dutycycle.contract.records.samples import CgroupSample, Container, PodCgroup
+from dutycycle.telemetry.events import NOT_MEASURED, Telemetry
 
 _NETWORKED = frozenset({CgroupKind.POD, CgroupKind.CONTAINER})
 

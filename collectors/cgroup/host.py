@@ -8,7 +8,7 @@ from pathlib import Path
 
 from collectors.interfaces import interface_bytes, physical, speed
 from collectors.rates import PairRate, Rate, rounded, rounded_pct
-from contract.records.samples import Host
+from dutycycle.contract.records.samples import Host
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _BUSY = (0, 1, 2, 5, 6)

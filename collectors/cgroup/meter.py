@@ -9,7 +9,7 @@ from collectors.cgroup.v1 import v1_controllers
 from collectors.cgroup.v2 import v2_controllers
 from collectors.files import FilePool
 from collectors.rates import CounterRatio, Rate, rounded, rounded_pct
-from contract.records.samples import Container
+from dutycycle.contract.records.samples import Container
 
 _NS_PER_PCT = 10_000_000
 """Nanoseconds of CPU time per second that are 1 % of a core."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from collectors.attribution.cgroup_path import CgroupId
 from collectors.base import Outgoing, Tick
-from contract.codec import encode
-from contract.records.pods import Pod
+from dutycycle.contract.codec import encode
+from dutycycle.contract.records.pods import Pod
 
 _LONGEST = 512
 _REPEAT_S = 300.0

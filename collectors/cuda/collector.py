@@ -9,9 +9,9 @@ from collectors.base import Outgoing, Tick
 from collectors.cuda.log_file import CudaUse, LogFile
 from collectors.cuda.pod_file import POD_FILE, PodName, pod_name
 from collectors.rates import rounded_pct
-from contract.codec import encode
-from contract.records.samples import CudaPod, CudaSample
-from telemetry.events import ATTRIBUTION_FAILED, CUDA_LOG_UNREADABLE, Telemetry
+from dutycycle.contract.codec import encode
+from dutycycle.contract.records.samples import CudaPod, CudaSample
+from dutycycle.telemetry.events import ATTRIBUTION_FAILED, CUDA_LOG_UNREADABLE, Telemetry
 
 LOG_FILE = "metrics.log"
 _MOST_LOGS = 1024

@@ -9,7 +9,7 @@ from collectors.nvml import gate
 from collectors.nvml.clock import Cursor, Now, wall_shift_us
 from collectors.nvml.query import DeviceQuery
 from collectors.nvml.types import BufferedSample, Handle, SampleBuffer
-from contract.units import Amount
+from dutycycle.contract.units import Amount
 
 _Burst = tuple[tuple[int, Amount], ...]
 

@@ -13,9 +13,9 @@ from collectors.nvml.processes import ProcessIdentities
 from collectors.nvml.readers import Readers
 from collectors.nvml.session import Session
 from collectors.nvml.types import DeviceLostError, DriverUnavailableError
-from contract.codec import encode
-from contract.records.samples import Gpu, NvmlSample
-from telemetry.events import Telemetry
+from dutycycle.contract.codec import encode
+from dutycycle.contract.records.samples import Gpu, NvmlSample
+from dutycycle.telemetry.events import Telemetry
 
 
 class NvmlCollector:

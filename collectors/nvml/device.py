@@ -14,8 +14,8 @@ from collectors.nvml.processes import ProcessIdentities, ProcessUtilizationReade
 from collectors.nvml.query import DeviceQuery
 from collectors.nvml.types import Handle, PcieField, SampleBuffer
 from collectors.throttle import throttle_names
-from contract.records.samples import Gpu
-from telemetry.events import Telemetry
+from dutycycle.contract.records.samples import Gpu
+from dutycycle.telemetry.events import Telemetry
 
 _MILLI = 0.001
 _STATIC_TICKS = 10

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from collectors.nvml import gate
 from collectors.nvml.query import DeviceQuery
 from collectors.nvml.types import Handle, MigSize, NoDataError, NvmlError, TransientError
-from contract.records.samples import MigDevice
+from dutycycle.contract.records.samples import MigDevice
 
 _PROFILE = re.compile(r"\bMIG ([0-9.a-z+]+)$")
 """How a slice's name ends: "NVIDIA H200 MIG 1g.18gb", "… MIG 1c.3g.71gb", "… MIG 1g.18gb+me"."""

@@ -10,7 +10,7 @@ from collectors.nvml import gate
 from collectors.nvml.clock import Cursor, Now, wall_shift_us
 from collectors.nvml.query import DeviceQuery
 from collectors.nvml.types import Handle, ProcessUtilization, RunningProcess
-from contract.records.samples import GpuProcess
+from dutycycle.contract.records.samples import GpuProcess
 
 _PERIOD_US = 1_000_000
 """The longest time between two of the driver's samples: it averages over 1/6 to 1 s."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from collectors.nvml.types import Handle, NoDataError, NvmlError, TransientError, UnsupportedError
-from telemetry.events import NOT_MEASURED, Telemetry
+from dutycycle.telemetry.events import NOT_MEASURED, Telemetry
 
 _T = TypeVar("_T")
 

@@ -5,8 +5,8 @@ from contextlib import suppress
 from collectors.nvml import gate
 from collectors.nvml.device import Device, DeviceRef
 from collectors.nvml.types import DeviceLostError, DriverUnavailableError, NvmlError, TransientError
-from contract.backoff import Backoff
-from telemetry.events import DEVICE_LOST, GPUS_UNAVAILABLE, Telemetry
+from dutycycle.contract.backoff import Backoff
+from dutycycle.telemetry.events import DEVICE_LOST, GPUS_UNAVAILABLE, Telemetry
 
 _ADVICE = {
     "library_not_found": "libnvidia-ml.so.1 cannot be loaded: no NVIDIA driver here, or it is not mounted",

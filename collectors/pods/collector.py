@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from collectors.base import Outgoing, Tick
-from contract.settings.groups import Settings
-from kube.config import of_service
-from telemetry.events import NOT_MEASURED, Telemetry
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.kube.config import of_service
+from dutycycle.telemetry.events import NOT_MEASURED, Telemetry
 
 if TYPE_CHECKING:
     # At run time only where there is an API server: aiohttp takes 9 MB.
     from collectors.pods.watch import PodWatch, RefreshPolicy
-    from kube.objects import ApiServer
+    from dutycycle.kube.objects import ApiServer
 
 _TOPIC = "pods"
 _STOP_S = 3.0
@@ -102,7 +102,7 @@ async def pods_collector(
 async def _connect(mode: str) -> "ApiServer | None":
     if of_service(mode) is None:
         return None
-    from kube.client import Limits
-    from kube.objects import connect
+    from dutycycle.kube.client import Limits
+    from dutycycle.kube.objects import connect
 
     return await connect(mode, limits=Limits(answer_s=_ANSWER_S), user_agent="dutycycle-collector")

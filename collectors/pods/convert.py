@@ -6,10 +6,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from contract.records.pods import FINISHED_PHASES, TRIAL_OF, JobRef, Pod
-from kube import resources
-from kube.references import ObjectRef
-from kube.templates import template_of
+from dutycycle.contract.records.pods import FINISHED_PHASES, TRIAL_OF, JobRef, Pod
+from dutycycle.kube import resources
+from dutycycle.kube.references import ObjectRef
+from dutycycle.kube.templates import template_of
 
 STATIC_POD = "kubernetes.io/config.hash"
 """Annotation of a static pod: the uid that the kubelet gave it, which its cgroup carries."""

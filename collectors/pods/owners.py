@@ -8,10 +8,10 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from kube.errors import GoneError, KubeError
-from kube.objects import ApiServer
-from kube.references import Metadata, ObjectRef
-from telemetry.events import OWNER_FORBIDDEN, Telemetry
+from dutycycle.kube.errors import GoneError, KubeError
+from dutycycle.kube.objects import ApiServer
+from dutycycle.kube.references import Metadata, ObjectRef
+from dutycycle.telemetry.events import OWNER_FORBIDDEN, Telemetry
 
 _FORBIDDEN = "403"
 _MOST_LEVELS = 16

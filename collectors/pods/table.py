@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from contract.codec import encode
-from contract.records.pods import JobRef, Pod
+from dutycycle.contract.codec import encode
+from dutycycle.contract.records.pods import JobRef, Pod
 
 
 @dataclass(slots=True)

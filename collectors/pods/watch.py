@@ -11,12 +11,12 @@ from typing import Any
 from collectors.pods.convert import job_ref, records
 from collectors.pods.owners import OwnerCache
 from collectors.pods.table import PodTable
-from contract.backoff import Backoff
-from kube.discovery import POD
-from kube.errors import KubeError
-from kube.objects import ApiServer
-from kube.references import Metadata, ObjectRef
-from telemetry.events import COLLECTOR_FAILED, KUBERNETES_AWAY, Telemetry
+from dutycycle.contract.backoff import Backoff
+from dutycycle.kube.discovery import POD
+from dutycycle.kube.errors import KubeError
+from dutycycle.kube.objects import ApiServer
+from dutycycle.kube.references import Metadata, ObjectRef
+from dutycycle.telemetry.events import COLLECTOR_FAILED, KUBERNETES_AWAY, Telemetry
 
 _RETRY_OWNERS_S = 2
 _LONGEST_WAIT_S = 60.0

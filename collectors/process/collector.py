@@ -8,9 +8,9 @@ from collectors.attribution.processes import Attribution
 from collectors.base import Outgoing, Tick
 from collectors.process.socket import StepSocket
 from collectors.process.software import Processes
-from contract.codec import encode
-from contract.records.processes import Process, ProcessSample
-from telemetry.events import PROCESSES_LEFT_OUT, Telemetry
+from dutycycle.contract.codec import encode
+from dutycycle.contract.records.processes import Process, ProcessSample
+from dutycycle.telemetry.events import PROCESSES_LEFT_OUT, Telemetry
 
 AGAIN_S = 60.0
 _BUDGET_S = 0.1

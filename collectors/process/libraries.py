@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from contract.records.processes import Package
+from dutycycle.contract.records.processes import Package
 
 Listing = Callable[[str], Iterable[str]]
 """The names in a folder, as the process sees it; empty where it cannot be read."""

@@ -17,9 +17,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from collectors.attribution.processes import Attribution
-from contract.codec import DecodeError, decode
-from contract.records.processes import Loop, Process, StepReport
-from telemetry.events import STEPS_REFUSED, Telemetry
+from dutycycle.contract.codec import DecodeError, decode
+from dutycycle.contract.records.processes import Loop, Process, StepReport
+from dutycycle.telemetry.events import STEPS_REFUSED, Telemetry
 
 DEFAULT_PATH = "/run/dutycycle/steps.sock"
 MOST_BYTES = 4096

@@ -9,7 +9,7 @@ from pathlib import Path
 from collectors.attribution.processes import printable
 from collectors.process.commands import Seen, data_workers, launcher_of, rank_of
 from collectors.process.libraries import libraries_of
-from contract.records.processes import Software
+from dutycycle.contract.records.processes import Software
 
 _MAPS_BYTES = 8 * 1024 * 1024
 """A training maps some hundred files in 100 kB; its ``maps`` has no limit."""

@@ -18,8 +18,8 @@ from collectors.prometheus.names import PodNames, scraped_pods
 from collectors.prometheus.query import QueryError
 from collectors.prometheus.records import by_node, cgroup_samples, host_names, nvml_samples
 from collectors.prometheus.series import NewSample, ScrapeCursor, ScrapedSeries
-from contract.codec import encode
-from telemetry.events import ATTRIBUTION_FAILED, NOT_MEASURED, PROMETHEUS_QUERY_FAILED, Telemetry
+from dutycycle.contract.codec import encode
+from dutycycle.telemetry.events import ATTRIBUTION_FAILED, NOT_MEASURED, PROMETHEUS_QUERY_FAILED, Telemetry
 
 _APART_MS = {"gpus": 1000, "hosts": 1000, "containers": 30_000}
 """An exporter measures when it is scraped; cAdvisor measures each container at times of its own."""

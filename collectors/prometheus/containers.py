@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from collectors.prometheus.labels import PodIndex, PodRef
 from collectors.prometheus.series import NewSample
 from collectors.rates import rounded, rounded_pct
-from contract.records.samples import Container, PodCgroup
+from dutycycle.contract.records.samples import Container, PodCgroup
 
 CPU, MEMORY = "container_cpu_usage_seconds_total", "container_memory_working_set_bytes"
 RECEIVED, SENT = "container_network_receive_bytes_total", "container_network_transmit_bytes_total"

@@ -14,7 +14,7 @@ from typing import Any
 from collectors.prometheus.labels import PodIndex, Workload, gpu_workload_of
 from collectors.prometheus.series import NewSample, SeriesLabels
 from collectors.throttle import throttle_names
-from contract.records.samples import Allocation, Gpu, MigDevice
+from dutycycle.contract.records.samples import Allocation, Gpu, MigDevice
 
 MIB = 1024 * 1024
 _BLANKS = frozenset({*range(0x7FFFFFF0, 0x7FFFFFF4), *(2.0**47 + n for n in range(4)), float(2**63 - 16)})

@@ -24,8 +24,8 @@ from collectors.prometheus.records import (
     nvml_samples,
 )
 from collectors.prometheus.series import NewSample, ScrapedSeries, samples_after
-from contract.codec import encode
-from contract.records.base import RecordBase, written
+from dutycycle.contract.codec import encode
+from dutycycle.contract.records.base import RecordBase, written
 
 HISTORY_SELECTORS = {
     "gpus": GPU_SELECTOR, "hosts": HOST_SELECTOR, "containers": CONTAINER_SELECTOR, "kube": KUBE_SELECTOR

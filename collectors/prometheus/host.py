@@ -8,7 +8,7 @@ from collectors.interfaces import physical
 from collectors.prometheus.containers import CORES, MEMORY, RECEIVED, SENT, TOTAL, cpu_pct, total_per_s
 from collectors.prometheus.series import NewSample
 from collectors.rates import rounded, rounded_pct
-from contract.records.samples import Host
+from dutycycle.contract.records.samples import Host
 
 _CPU = "node_cpu_seconds_total"
 _TOTAL, _AVAILABLE = "node_memory_MemTotal_bytes", "node_memory_MemAvailable_bytes"

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from collectors.prometheus.labels import POD_INFO, Workload, workload_of
 from collectors.prometheus.owners import OWNED, OwnerIndex
 from collectors.prometheus.series import ScrapedSeries
-from contract.records.pods import Pod
+from dutycycle.contract.records.pods import Pod
 
 _TIMES = {
     "kube_pod_created": "created_ms",

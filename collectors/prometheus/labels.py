@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from collectors.attribution.cgroup_path import CgroupId, parse_cgroup_path
 from collectors.prometheus.series import NewSample, ScrapedSeries, SeriesLabels
-from contract.records.pods import name_key
+from dutycycle.contract.records.pods import name_key
 
 _NODE = ("node", "Hostname", "hostname", "kubernetes_node", "nodename", "kubernetes_io_hostname")
 _SANDBOX = ("", "POD")

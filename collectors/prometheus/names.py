@@ -8,9 +8,9 @@ from collectors.prometheus.kube_state import KubeState
 from collectors.prometheus.labels import PodIndex, Workload, workload_of
 from collectors.prometheus.owners import own_job
 from collectors.prometheus.records import ByNode
-from contract.records.base import RecordBase
-from contract.records.pods import Pod
-from contract.records.samples import NvmlSample
+from dutycycle.contract.records.base import RecordBase
+from dutycycle.contract.records.pods import Pod
+from dutycycle.contract.records.samples import NvmlSample
 
 _GONE_S = 180.0
 """Longer than the time between two scrapes, which is a minute at most in practice."""

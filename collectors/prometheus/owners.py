@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from collectors.prometheus.labels import POD_INFO, Workload, namespace_of, workload_of
 from collectors.prometheus.series import ScrapedSeries, SeriesLabels
-from contract.records.pods import JobRef, name_key
+from dutycycle.contract.records.pods import JobRef, name_key
 
 OWNED = {"kube_replicaset_owner": ("ReplicaSet", "replicaset"), "kube_job_owner": ("Job", "job_name")}
 """By metric: the kind that has an owner, and the label with its name."""

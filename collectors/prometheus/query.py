@@ -13,8 +13,8 @@ from prometheus_api_client.prometheus_connect import PrometheusConnect
 from urllib3.util.retry import Retry
 
 from collectors.prometheus.series import ScrapedSeries, parse_matrix, parse_vector, without_replicas
-from contract.settings.groups import PrometheusSettings
-from contract.settings.secret import authorization
+from dutycycle.contract.settings.groups import PrometheusSettings
+from dutycycle.contract.settings.secret import authorization
 
 _MESSAGE = 200
 _BUSY = ("408", "429", "500", "502", "503", "504")

@@ -10,7 +10,7 @@ from collectors.prometheus.gpus import gpus
 from collectors.prometheus.host import UNAME, from_node_exporter, from_root_cgroup
 from collectors.prometheus.labels import PodIndex, node_of
 from collectors.prometheus.series import NewSample, ScrapedSeries, SeriesLabels
-from contract.records.samples import CgroupSample, Host, NvmlSample
+from dutycycle.contract.records.samples import CgroupSample, Host, NvmlSample
 
 ByNode = Mapping[str, Sequence[NewSample]]
 Target = tuple[str, str]

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 
-from bus.kafka.clients import probe
-from bus.kafka.errors import BrokerError, RecordRefusedError
-from bus.kafka.producer import Producer
-from bus.kafka.topics import ensure_topics
 from collectors.base import Outgoing
-from contract.settings.groups import Settings
-from contract.topics import SAMPLE_TOPICS, TOPICS, full_name
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import SAMPLE_TOPICS, TOPICS, full_name
+from dutycycle.kafka.clients import probe
+from dutycycle.kafka.errors import BrokerError, RecordRefusedError
+from dutycycle.kafka.producer import Producer
+from dutycycle.kafka.topics import ensure_topics
 
 
 @dataclass(frozen=True, slots=True)

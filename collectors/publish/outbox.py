@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from collectors.base import Outgoing
 from collectors.publish.spool import Spool, Spooled, SpoolError, SpoolWriteError, record_bytes
 from collectors.publish.spool_file import is_damage
-from telemetry.events import SPOOL_DROPPED, SPOOL_FAILED, SPOOLED, Telemetry
+from dutycycle.telemetry.events import SPOOL_DROPPED, SPOOL_FAILED, SPOOLED, Telemetry
 
 _R = TypeVar("_R")
 

@@ -6,15 +6,15 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from bus.kafka.errors import BrokerError, BrokerRefusedError, BrokerUnreachableError
-from bus.kafka.reachability import Reachability
 from collectors.base import Outgoing
 from collectors.publish.link import Link, RefusedRecord
 from collectors.publish.outbox import Batch, Outbox
-from contract.backoff import Backoff
-from contract.topics import SAMPLE_TOPICS, TOPICS
-from telemetry.events import RECORD_REFUSED, RECORD_TOO_LARGE, SPOOLED, Telemetry
-from telemetry.metrics import RECORDS_SENT
+from dutycycle.contract.backoff import Backoff
+from dutycycle.contract.topics import SAMPLE_TOPICS, TOPICS
+from dutycycle.kafka.errors import BrokerError, BrokerRefusedError, BrokerUnreachableError
+from dutycycle.kafka.reachability import Reachability
+from dutycycle.telemetry.events import RECORD_REFUSED, RECORD_TOO_LARGE, SPOOLED, Telemetry
+from dutycycle.telemetry.metrics import RECORDS_SENT
 
 _BATCH_RECORDS = 500
 _BATCH_BYTES = 1024 * 1024

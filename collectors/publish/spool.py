@@ -12,7 +12,7 @@ import zstandard
 
 from collectors.base import Outgoing
 from collectors.publish.spool_file import SpoolFile, put_aside
-from contract.errors import DutycycleError
+from dutycycle.contract.errors import DutycycleError
 
 _FILE = "spool.db"
 _EVICT_EVERY = 64

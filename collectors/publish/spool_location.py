@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from collectors.publish.spool import Spool
-from contract.settings.groups import Settings
-from contract.topics import DEFAULT_PREFIX
-from telemetry.events import SPOOL_DROPPED, Telemetry
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import DEFAULT_PREFIX
+from dutycycle.telemetry.events import SPOOL_DROPPED, Telemetry
 
 
 def open_spool(settings: Settings, telemetry: Telemetry, environ: Mapping[str, str]) -> Spool:

@@ -9,10 +9,10 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
-from contract.settings import parsers
-from contract.settings.groups import Settings
-from contract.settings.parsers import duration
-from contract.units import END_OF_TIME_MS
+from dutycycle.contract.settings import parsers
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.parsers import duration
+from dutycycle.contract.units import END_OF_TIME_MS
 
 OF_BROKER = ("broker", "tls_ca", "tls_cert", "tls_key", "sasl_mechanism", "sasl_username", "topic_prefix")
 OF_TOPICS = ("partitions", "replication")

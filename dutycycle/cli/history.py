@@ -5,10 +5,10 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from contract.errors import SettingError
-from contract.settings import parsers
-from contract.settings.groups import Settings
 from dutycycle.cli.arguments import duration_s, moment_ms
+from dutycycle.contract.errors import SettingError
+from dutycycle.contract.settings import parsers
+from dutycycle.contract.settings.groups import Settings
 
 if TYPE_CHECKING:
     from dutycycle.traces.backfill import Range

@@ -13,10 +13,10 @@ from collections.abc import Collection, Sequence
 from importlib import import_module
 from typing import Protocol, cast
 
-from contract.errors import DutycycleError, SettingError
-from contract.settings.groups import Settings
-from contract.settings.load import load, near_misses
 from dutycycle.cli import arguments
+from dutycycle.contract.errors import DutycycleError, SettingError
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.load import load, near_misses
 from dutycycle.parser import Parser
 from dutycycle.process import command_name, die_with_parent, end_on_signals
 

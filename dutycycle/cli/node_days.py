@@ -8,9 +8,9 @@ from typing import Any
 from msgspec import structs
 from rich.table import Table
 
-from contract.codec import to_plain
-from contract.records.derived import NodePeaks, Peak
 from dutycycle.cli.printing import print_csv, print_json, print_table
+from dutycycle.contract.codec import to_plain
+from dutycycle.contract.records.derived import NodePeaks, Peak
 from dutycycle.words import bytes_text, percent_text
 
 _CSV = ("day", "node", "source", "scope", "metric", "max", "mean", "p95", "at_ms")

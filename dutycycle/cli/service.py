@@ -6,14 +6,14 @@ import os
 import sys
 from collections.abc import Awaitable, Callable
 
-from contract.errors import SettingError
-from contract.settings.groups import Settings
+from dutycycle.contract.errors import SettingError
+from dutycycle.contract.settings.groups import Settings
 from dutycycle.process import NOT_BEGUN, PARENT_VARIABLE, RESTARTS_VARIABLE, stop_on_signals
+from dutycycle.telemetry.events import BROKER_UNREACHABLE, Telemetry
+from dutycycle.telemetry.metrics import RESTARTS
+from dutycycle.telemetry.serving import serving
+from dutycycle.telemetry.watchdog import StallDetector, StallLimits
 from sinks.events import SINK_AWAY
-from telemetry.events import BROKER_UNREACHABLE, Telemetry
-from telemetry.metrics import RESTARTS
-from telemetry.serving import serving
-from telemetry.watchdog import StallDetector, StallLimits
 
 Run = Callable[[Settings, Telemetry, asyncio.Event], Awaitable[None]]
 _LOG = logging.getLogger("dutycycle.cli.service")

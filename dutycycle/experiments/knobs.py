@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from contract.errors import SettingError
-from contract.settings.groups import OperatorSettings, Settings, StreamSettings
+from dutycycle.contract.errors import SettingError
+from dutycycle.contract.settings.groups import OperatorSettings, Settings, StreamSettings
 
 _GROUPS = ("cycles", "trends", "models")
 _OF_WORKERS = frozenset({"snapshot_interval", "session_timeout"})

@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 
-from contract.log import ConsumerRecord, ProducerRecord
-from contract.trace import TraceWriter
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.trace import TraceWriter
 from dutycycle.experiments.plan import RESULT, Run
 from dutycycle.experiments.scores.cycles import CycleScorer, read_truth
 from dutycycle.experiments.scores.forecasts import ForecastScorer

@@ -10,10 +10,10 @@ from typing import Any
 
 import orjson
 
-from contract.errors import DutycycleError
-from contract.settings.groups import Settings
-from contract.trace import TraceError
-from contract.trace_reader import TraceReader
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.trace import TraceError
+from dutycycle.contract.trace_reader import TraceReader
 from dutycycle.experiments.knobs import values_of, with_values
 
 RESULT = "run.json"

@@ -10,7 +10,7 @@ from multiprocessing.context import SpawnContext
 from multiprocessing.process import BaseProcess
 from typing import Any, TextIO
 
-from contract.errors import DutycycleError
+from dutycycle.contract.errors import DutycycleError
 from dutycycle.experiments.plan import Run
 from dutycycle.progress import Progress
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from contract.errors import DutycycleError
-from contract.trace import TraceWriter
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.trace import TraceWriter
 from dutycycle.imports.columns import Reader
 from dutycycle.imports.samples import Samples
 from dutycycle.process import temporary_folder

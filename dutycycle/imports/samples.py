@@ -10,12 +10,12 @@ from statistics import fmean, median
 
 import msgspec
 
-from contract.codec import encode
-from contract.records.pods import JobRef, Pod
-from contract.records.samples import Allocation, Gpu, NvmlSample
-from contract.topics import full_name
-from contract.trace import TraceRecord
-from contract.units import END_OF_TIME_MS
+from dutycycle.contract.codec import encode
+from dutycycle.contract.records.pods import JobRef, Pod
+from dutycycle.contract.records.samples import Allocation, Gpu, NvmlSample
+from dutycycle.contract.topics import full_name
+from dutycycle.contract.trace import TraceRecord
+from dutycycle.contract.units import END_OF_TIME_MS
 from dutycycle.imports.columns import Row
 from dutycycle.traces.sorting import Sorting
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeVar
 
-from contract.errors import DutycycleError
-from kube.client import Limits
-from kube.config import Impersonation, UnusableConfigError, of_user
-from kube.discovery import NODE, POD, Kind
-from kube.errors import KubeError
-from kube.heartbeat import LEASE
-from kube.objects import TableRow, opened
-from kube.references import Metadata, ObjectRef
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.kube.client import Limits
+from dutycycle.kube.config import Impersonation, UnusableConfigError, of_user
+from dutycycle.kube.discovery import NODE, POD, Kind
+from dutycycle.kube.errors import KubeError
+from dutycycle.kube.heartbeat import LEASE
+from dutycycle.kube.objects import TableRow, opened
+from dutycycle.kube.references import Metadata, ObjectRef
 
 _LIMITS = Limits(answer_s=30.0)
 _USER = re.compile(r'User "[^"]*"')

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
-from contract.errors import DutycycleError, SettingError
-from contract.settings import parsers
+from dutycycle.contract.errors import DutycycleError, SettingError
+from dutycycle.contract.settings import parsers
 from dutycycle.parser import Parser
 
 PROG = "kubectl dutycycle"

@@ -10,7 +10,7 @@ from contextlib import redirect_stderr
 from importlib import import_module
 from io import StringIO
 
-from contract.errors import DutycycleError
+from dutycycle.contract.errors import DutycycleError
 from dutycycle.kubectl.cli import FORMS, KINDS, SORTS, parsed
 
 _NO_FILES = ":4"

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from contract.errors import SettingError
+from dutycycle.contract.errors import SettingError
+from dutycycle.kube.discovery import POD, Kind
+from dutycycle.kube.references import Metadata
 from dutycycle.kubectl.annotations import Json, ours
 from dutycycle.kubectl.api import Api, ForbiddenError, KubectlError, NotThereError
-from kube.discovery import POD, Kind
-from kube.references import Metadata
 
 # The usual versions; discovery says which one is served. In the order in which a bare name is looked for.
 OWNERS = (

@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+from dutycycle.kube.heartbeat import SELECTOR, Heartbeat, heartbeat_of
 from dutycycle.kubectl import output
 from dutycycle.kubectl.annotations import Json, of_job, ours
 from dutycycle.kubectl.api import Api, ForbiddenError, NotThereError, PodRow
-from kube.heartbeat import SELECTOR, Heartbeat, heartbeat_of
 from sinks.annotations.core.keys import UPDATED
 
 

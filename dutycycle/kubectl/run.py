@@ -3,17 +3,17 @@
 import argparse
 import os
 
-from contract.errors import SettingError
-from contract.settings.groups import PREFIX
-from contract.settings.load import load
+from dutycycle.contract.errors import SettingError
+from dutycycle.contract.settings.groups import PREFIX
+from dutycycle.contract.settings.load import load
+from dutycycle.kube.config import Impersonation
+from dutycycle.kube.discovery import NODE, POD
 from dutycycle.kubectl import output, top
 from dutycycle.kubectl.api import Api, scope_of
 from dutycycle.kubectl.jobs import Jobs, object_name
 from dutycycle.kubectl.output import Answer
 from dutycycle.kubectl.peaks import show_peaks
 from dutycycle.kubectl.why import show_why
-from kube.config import Impersonation
-from kube.discovery import NODE, POD
 
 _LISTED = {"pods": POD, "nodes": NODE}
 _TOP = {"pods": top.top_pods, "nodes": top.top_nodes, "jobs": top.top_jobs}

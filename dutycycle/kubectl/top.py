@@ -4,6 +4,8 @@ import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from dutycycle.kube.discovery import NODE, POD, Kind
+from dutycycle.kube.references import Metadata
 from dutycycle.kubectl import output
 from dutycycle.kubectl.annotations import (
     GpuNow,
@@ -25,8 +27,6 @@ from dutycycle.kubectl.api import Api, ForbiddenError, KubectlError, scope_of
 from dutycycle.kubectl.jobs import Jobs, name_of
 from dutycycle.kubectl.last_sample import JobSamples, LastSamples
 from dutycycle.kubectl.output import Answer, AnswerRow
-from kube.discovery import NODE, POD, Kind
-from kube.references import Metadata
 from sinks.annotations.core import keys
 
 _USAGE: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (

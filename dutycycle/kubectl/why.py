@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from contract.codec import to_plain
-from contract.records.derived import JobPeaks, PodPeaks
+from dutycycle.contract.codec import to_plain
+from dutycycle.contract.records.derived import JobPeaks, PodPeaks
+from dutycycle.kube.discovery import POD
 from dutycycle.kubectl import output
 from dutycycle.kubectl.annotations import (
     INSIGHTS,
@@ -30,7 +31,6 @@ from dutycycle.kubectl.api import Api, KubectlError, NotThereError
 from dutycycle.kubectl.jobs import OWNERS, Jobs, called, job_and_word, name_of, words_of
 from dutycycle.kubectl.last_sample import JobSamples, LastSample, LastSamples, Sampling, ended
 from dutycycle.kubectl.outlook import outlook, placement, trials
-from kube.discovery import POD
 from sinks.annotations.core.job import job_summary, job_values
 from sinks.annotations.core.keys import GPU_UTIL, PODS_SUMMARY, UPDATED
 from sinks.annotations.core.pod import pod_values

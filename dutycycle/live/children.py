@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 
-from contract.backoff import Backoff
+from dutycycle.contract.backoff import Backoff
 from dutycycle.process import NOT_BEGUN, PARENT_VARIABLE, RESTARTS_VARIABLE, stopped_within
-from telemetry.serving import SERVING
+from dutycycle.telemetry.serving import SERVING
 
 _LONGEST_PAUSE_S = 30.0
 _STOP_S = 25.0

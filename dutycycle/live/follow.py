@@ -3,10 +3,10 @@
 import asyncio
 import time
 
-from bus.kafka.consumer import Consumer
-from bus.kafka.errors import BrokerError
-from contract.settings.groups import Settings
-from contract.topics import full_name, short_name
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import full_name, short_name
+from dutycycle.kafka.consumer import Consumer
+from dutycycle.kafka.errors import BrokerError
 from dutycycle.live.model.state import LiveState
 from dutycycle.process import stopped_within
 

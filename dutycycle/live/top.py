@@ -2,8 +2,8 @@
 
 import asyncio
 
-from contract.errors import DutycycleError
-from contract.settings.groups import Settings
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.settings.groups import Settings
 from dutycycle.live.follow import Follower
 from dutycycle.live.lines import say
 from dutycycle.live.model.state import LiveState

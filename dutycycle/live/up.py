@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
-from bus.kafka.embedded import EmbeddedBroker
-from contract.settings.groups import PREFIX, Settings
-from contract.topics import TOPICS, full_name
+from dutycycle.contract.settings.groups import PREFIX, Settings
+from dutycycle.contract.topics import TOPICS, full_name
+from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.live.children import Child
 from dutycycle.live.follow import Follower
 from dutycycle.live.lines import say

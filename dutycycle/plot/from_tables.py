@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 
-from contract.records.derived import gpu_subject, node_subject
-from contract.records.pods import JobRef, Pod
+from dutycycle.contract.records.derived import gpu_subject, node_subject
+from dutycycle.contract.records.pods import JobRef, Pod
 from dutycycle.experiments.scores.forecasts import BUILT_IN
 from dutycycle.plot.seen import Seen
 from dutycycle.tables.columns import Row, table

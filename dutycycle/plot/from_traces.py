@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from contract.codec import DecodeError, decode, to_plain
-from contract.log import ConsumerRecord
-from contract.records.derived import Cycle, Forecast, Trend, WindowAggregate
-from contract.records.models import ModelForecast, ModelPoint
-from contract.records.pods import Pod
-from contract.topics import TOPICS
+from dutycycle.contract.codec import DecodeError, decode, to_plain
+from dutycycle.contract.log import ConsumerRecord
+from dutycycle.contract.records.derived import Cycle, Forecast, Trend, WindowAggregate
+from dutycycle.contract.records.models import ModelForecast, ModelPoint
+from dutycycle.contract.records.pods import Pod
+from dutycycle.contract.topics import TOPICS
 from dutycycle.experiments.scores.forecasts import BUILT_IN
 from dutycycle.experiments.scores.samples import SampleReader, subject_key
 from dutycycle.plot.seen import Seen

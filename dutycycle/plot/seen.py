@@ -7,8 +7,8 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any
 
-from contract.errors import DutycycleError
-from contract.records.pods import Pod
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.records.pods import Pod
 from dutycycle.traces.frames import Frame
 from dutycycle.traces.subject import qualified
 

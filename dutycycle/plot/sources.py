@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from contract.errors import DutycycleError
-from contract.records.pods import Pod
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.records.pods import Pod
 from dutycycle.experiments.one_run import DERIVED
 from dutycycle.plot.from_tables import pods_in, read_tables
 from dutycycle.plot.from_traces import pods_of, read_traces

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 
-from contract.errors import DutycycleError, SettingError
+from dutycycle.contract.errors import DutycycleError, SettingError
 from dutycycle.report.charts.chart import Chart
 
 PICTURES = (".png", ".svg")

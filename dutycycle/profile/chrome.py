@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 import ijson
 
-from contract.errors import DutycycleError
+from dutycycle.contract.errors import DutycycleError
 from dutycycle.profile.export import COPIES
 
 _GZIP = b"\x1f\x8b"

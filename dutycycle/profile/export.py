@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from contract.errors import DutycycleError
+from dutycycle.contract.errors import DutycycleError
 
 KERNEL, COPY, SET = 0, 1, 2
 """What an activity of a GPU is."""

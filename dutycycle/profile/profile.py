@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contract.records.insights import ProfileVerdict
-from contract.units import Number
+from dutycycle.contract.records.insights import ProfileVerdict
+from dutycycle.contract.units import Number
 from dutycycle.process import temporary_folder
 from dutycycle.profile import chrome, statistics, verdict
 from dutycycle.profile.export import COPY, HOST_TO_DEVICE, PAGEABLE, Export

@@ -4,20 +4,20 @@ import asyncio
 import time
 from collections.abc import Iterator
 
-from bus.kafka.producer import Producer
-from bus.kafka.reachability import answered_within, wait_for_broker
-from bus.kafka.topics import ensure_topics
-from contract.codec import DecodeError, decode, encode
-from contract.errors import DutycycleError
-from contract.records.derived import job_subject, pod_subject
-from contract.records.insights import ProfileVerdict
-from contract.records.pods import Pod
-from contract.settings.groups import Settings
-from contract.topics import full_name
+from dutycycle.contract.codec import DecodeError, decode, encode
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.records.derived import job_subject, pod_subject
+from dutycycle.contract.records.insights import ProfileVerdict
+from dutycycle.contract.records.pods import Pod
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import full_name
+from dutycycle.kafka.producer import Producer
+from dutycycle.kafka.reachability import answered_within, wait_for_broker
+from dutycycle.kafka.topics import ensure_topics
 from dutycycle.profile.profile import Profile
+from dutycycle.telemetry.events import Telemetry
 from dutycycle.traces.extract import read_all
 from dutycycle.traces.subject import subject_of
-from telemetry.events import Telemetry
 
 TOPIC = "profiles"
 

@@ -8,7 +8,7 @@ them can be seen from outside: ``launch`` and ``synchronization``.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from contract.units import Number
+from dutycycle.contract.units import Number
 from dutycycle.profile.statistics import Cell, Spread, Table
 from dutycycle.profile.timeline import GpuTime
 from streams.operators.workload.rules.advice import advice as advice_of

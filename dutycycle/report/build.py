@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from contract.errors import DutycycleError, SettingError
-from contract.log import ConsumerRecord
-from contract.settings.groups import Settings
-from contract.topics import SAMPLE_TOPICS
+from dutycycle.contract.errors import DutycycleError, SettingError
+from dutycycle.contract.log import ConsumerRecord
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import SAMPLE_TOPICS
 from dutycycle.profile.profile import Profile
 from dutycycle.progress import Progress
 from dutycycle.report.charts.chart import POINTS

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from contract.settings.groups import Settings
-from contract.units import JOULES_PER_KWH
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.units import JOULES_PER_KWH
 from dutycycle.report.charts.cycles import Cycle, cycles_of
 from dutycycle.report.gather import Gathered, Plain
 from dutycycle.report.view import HostView, View, insights_of

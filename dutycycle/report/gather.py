@@ -7,12 +7,12 @@ from typing import Any
 
 import orjson
 
-from contract.codec import DecodeError, decode
-from contract.log import ConsumerRecord, ProducerRecord
-from contract.records.insights import ProfileVerdict
-from contract.records.pods import Pod
-from contract.records.processes import ProcessSample
-from contract.records.samples import CgroupSample, Gpu, Host, NvmlSample, PodCgroup
+from dutycycle.contract.codec import DecodeError, decode
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.records.insights import ProfileVerdict
+from dutycycle.contract.records.pods import Pod
+from dutycycle.contract.records.processes import ProcessSample
+from dutycycle.contract.records.samples import CgroupSample, Gpu, Host, NvmlSample, PodCgroup
 from dutycycle.traces.frames import Frame
 from dutycycle.traces.processes import ProcessSeen
 

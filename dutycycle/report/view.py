@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from contract.errors import DutycycleError
-from contract.records.pods import JobRef, Pod
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.records.pods import JobRef, Pod
 from dutycycle.report.gather import Gathered, GpuSeen, Plain
 from dutycycle.traces.frames import Frame, Ticks
 from dutycycle.traces.subject import NAMED, Subject, qualified, subject_of

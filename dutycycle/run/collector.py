@@ -10,9 +10,9 @@ from collectors.attribution.processes import Attribution
 from collectors.base import Outgoing, Tick
 from collectors.cgroup.host import HostReader
 from collectors.rates import Rate, rounded, rounded_pct
-from contract.codec import encode
-from contract.records.pods import Pod
-from contract.records.samples import Allocation, CgroupSample, Container, PodCgroup
+from dutycycle.contract.codec import encode
+from dutycycle.contract.records.pods import Pod
+from dutycycle.contract.records.samples import Allocation, CgroupSample, Container, PodCgroup
 from dutycycle.run.command import Ended
 from dutycycle.run.process_tree import ProcessTree, TreeUse
 

@@ -4,7 +4,7 @@ import sys
 import time
 from pathlib import Path
 
-from contract.errors import DutycycleError
+from dutycycle.contract.errors import DutycycleError
 from sinks.records.location import default_records_path
 
 TRACE, PAGE, PROFILE = "trace.jsonl.zst", "report.html", "nsys.nsys-rep"

@@ -14,14 +14,14 @@ from collectors.nvml.collector import NvmlCollector
 from collectors.process.collector import ProcessCollector
 from collectors.process.socket import StepSocket
 from collectors.runner import Schedule
-from contract.log import ConsumerRecord
-from contract.settings.groups import Settings
-from contract.topics import full_name
-from contract.trace import TraceRecord, TraceWriter
+from dutycycle.contract.log import ConsumerRecord
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import full_name
+from dutycycle.contract.trace import TraceRecord, TraceWriter
 from dutycycle.run.collector import CommandCollector, OfCommand, given_gpus, pod_of
 from dutycycle.run.command import Command, Ended
 from dutycycle.run.process_tree import ProcessTree
-from telemetry.events import Telemetry
+from dutycycle.telemetry.events import Telemetry
 
 if TYPE_CHECKING:
     from dutycycle.report.gather import Gathered

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from contract.errors import DutycycleError
+from dutycycle.contract.errors import DutycycleError
 from dutycycle.run.command import NOT_FOUND, CannotStartError
 from dutycycle.run.folder import PROFILE
 

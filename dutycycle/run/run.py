@@ -8,9 +8,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from contract.errors import DutycycleError
-from contract.settings.groups import Settings
 from dutycycle.callbacks.reporter import SOCKET
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.settings.groups import Settings
 from dutycycle.run.command import CannotStartError, Command, Ended
 from dutycycle.run.folder import TRACE, run_folder, say, say_where
 from dutycycle.run.measuring import Measuring

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from contract.records.derived import PodPeaks
+from dutycycle.contract.records.derived import PodPeaks
+from dutycycle.kube.resources import gpu_request, request
 from dutycycle.submit.documents import Document
-from kube.resources import gpu_request, request
 from sinks.scheduling.core.kin import KinIndex
 from sinks.scheduling.core.prediction import Prediction, predict
 from sinks.scheduling.pods import outcome, template_of_pod, template_of_record

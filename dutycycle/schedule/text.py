@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table
 
-from contract.errors import DutycycleError
+from dutycycle.contract.errors import DutycycleError
 from dutycycle.schedule.compare import Result, ratios
 from dutycycle.schedule.figures import Figures
 from dutycycle.schedule.ways import WAYS

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from contract.errors import SettingError
+from dutycycle.contract.errors import SettingError
 
 NEVER_END = frozenset(
     {"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController", "CronJob", "RayCluster",

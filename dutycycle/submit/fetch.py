@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from contract.errors import SettingError
+from dutycycle.contract.errors import SettingError
+from dutycycle.kube.discovery import POD
+from dutycycle.kube.errors import KubeError
+from dutycycle.kube.objects import ApiServer
+from dutycycle.kube.remote_command import CommandFailedError
 from dutycycle.submit.objects import CannotRunError, cluster_of, explained
 from dutycycle.submit.states import Thing
-from kube.discovery import POD
-from kube.errors import KubeError
-from kube.objects import ApiServer
-from kube.remote_command import CommandFailedError
 
 _PLACE = re.compile(r"(?:([a-z0-9][a-z0-9-]*)/)?([a-z0-9][a-z0-9.-]*):(/.*[^/])")
 _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"

@@ -5,14 +5,14 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import aclosing
 
 from collectors.pods.owners import topmost_owner
-from contract.backoff import Backoff
+from dutycycle.contract.backoff import Backoff
+from dutycycle.kube.discovery import POD
+from dutycycle.kube.errors import GoneError, KubeError, RefusedError
+from dutycycle.kube.objects import ApiServer
+from dutycycle.kube.references import Metadata, ObjectRef
 from dutycycle.submit.objects import Entry, explained
 from dutycycle.submit.outcome import held_back
 from dutycycle.submit.states import PodState, Thing, state_of
-from kube.discovery import POD
-from kube.errors import GoneError, KubeError, RefusedError
-from kube.objects import ApiServer
-from kube.references import Metadata, ObjectRef
 
 _POLL_S = 1.0
 _EVENTS_S = 3.0

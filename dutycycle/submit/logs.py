@@ -5,9 +5,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import aclosing
 
+from dutycycle.kube.errors import BusyError, KubeError
+from dutycycle.kube.objects import ApiServer
 from dutycycle.submit.follow import Follower
-from kube.errors import BusyError, KubeError
-from kube.objects import ApiServer
 
 _RETRY_S = 1.0
 _Container = tuple[str, str, int]

@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from contract.backoff import Backoff
-from contract.errors import DutycycleError, SettingError
+from dutycycle.contract.backoff import Backoff
+from dutycycle.contract.errors import DutycycleError, SettingError
+from dutycycle.kube.client import Limits
+from dutycycle.kube.config import UnusableConfigError, of_user
+from dutycycle.kube.discovery import Kind
+from dutycycle.kube.errors import BusyError, GoneError, KubeError, NoKindError, RefusedError
+from dutycycle.kube.objects import ApiServer, opened
+from dutycycle.kube.references import Metadata
 from dutycycle.submit.documents import Document
-from kube.client import Limits
-from kube.config import UnusableConfigError, of_user
-from kube.discovery import Kind
-from kube.errors import BusyError, GoneError, KubeError, NoKindError, RefusedError
-from kube.objects import ApiServer, opened
-from kube.references import Metadata
 
 MANAGER = "dutycycle-run"
 MARK = "dutycycle.io/run"

@@ -5,23 +5,23 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from bus.kafka.consumer import Consumer, Message
-from bus.kafka.errors import BrokerError
-from bus.kafka.reachability import wait_for_broker
-from bus.kafka.topics import topics_there
-from contract.codec import DecodeError, decode
-from contract.log import TopicPartition
-from contract.records.derived import Cycle
-from contract.records.insights import ProfileVerdict
-from contract.records.pods import Pod
-from contract.records.processes import ProcessSample
-from contract.settings.groups import Settings
-from contract.topics import TICK_TOPICS, full_name, short_name
-from contract.trace import TraceWriter
+from dutycycle.contract.codec import DecodeError, decode
+from dutycycle.contract.log import TopicPartition
+from dutycycle.contract.records.derived import Cycle
+from dutycycle.contract.records.insights import ProfileVerdict
+from dutycycle.contract.records.pods import Pod
+from dutycycle.contract.records.processes import ProcessSample
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import TICK_TOPICS, full_name, short_name
+from dutycycle.contract.trace import TraceWriter
+from dutycycle.kafka.consumer import Consumer, Message
+from dutycycle.kafka.errors import BrokerError
+from dutycycle.kafka.reachability import wait_for_broker
+from dutycycle.kafka.topics import topics_there
 from dutycycle.submit.objects import CannotRunError
 from dutycycle.submit.states import Thing
+from dutycycle.telemetry.events import Telemetry
 from dutycycle.traces.record import trace_record
-from telemetry.events import Telemetry
 
 _TOPICS = (*TICK_TOPICS, "pods", "cycles", "profiles")
 _TAKE_S = 0.5

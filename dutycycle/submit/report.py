@@ -4,7 +4,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from contract.settings.groups import Settings
+from dutycycle.contract.settings.groups import Settings
 from dutycycle.run.folder import TRACE, say, say_where
 from dutycycle.run.report import conclude
 from dutycycle.traces.subject import the_one

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from contract.errors import DutycycleError, SettingError
-from contract.settings.groups import Settings
+from dutycycle.contract.errors import DutycycleError, SettingError
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.kube.objects import ApiServer
 from dutycycle.process import stopped_within
 from dutycycle.run.folder import TRACE, run_folder, say
 from dutycycle.submit.documents import Document, read_documents
@@ -21,7 +22,6 @@ from dutycycle.submit.records import Records
 from dutycycle.submit.report import write_report_of
 from dutycycle.submit.states import Thing
 from dutycycle.submit.view import View, status_of
-from kube.objects import ApiServer
 
 _LOOK_S = 0.3
 _LAST_RECORDS_S = 10.0

@@ -13,9 +13,9 @@ from typing import Any
 
 from msgspec import inspect
 
-from contract.records.derived import Subject
-from contract.topics import TOPICS
-from contract.units import END_OF_TIME_MS
+from dutycycle.contract.records.derived import Subject
+from dutycycle.contract.topics import TOPICS
+from dutycycle.contract.units import END_OF_TIME_MS
 
 RECORD_TS = "record_ts"
 """The time of the record in Kafka, by which it belongs to an hour."""

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from contract.errors import DutycycleError
+from dutycycle.contract.errors import DutycycleError
 from dutycycle.tables.columns import Kind, Row
 
 Columns = Mapping[str, Kind]

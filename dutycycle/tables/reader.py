@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from contract.errors import DutycycleError
+from dutycycle.contract.errors import DutycycleError
 from dutycycle.tables.columns import Row, table
 from dutycycle.tables.formats import FORMATS, scalar_types
 

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from contract.codec import DecodeError, decode
-from contract.errors import DutycycleError, SettingError
-from contract.topics import TOPICS, short_name
-from contract.trace import TraceError, TraceRecord, TraceWriter
-from contract.units import END_OF_TIME_MS
+from dutycycle.contract.codec import DecodeError, decode
+from dutycycle.contract.errors import DutycycleError, SettingError
+from dutycycle.contract.topics import TOPICS, short_name
+from dutycycle.contract.trace import TraceError, TraceRecord, TraceWriter
+from dutycycle.contract.units import END_OF_TIME_MS
 from dutycycle.tables.columns import Row, table
 from dutycycle.tables.formats import FORMATS, Format
 

@@ -17,11 +17,11 @@ from msgspec.structs import replace
 from collectors.prometheus.history import HISTORY_SELECTORS, Chunk, History
 from collectors.prometheus.query import AwayError, Prometheus, QueryError, TooMuchError
 from collectors.prometheus.series import ScrapedSeries
-from contract.backoff import Backoff
-from contract.errors import DutycycleError
-from contract.settings.groups import Settings
-from contract.topics import full_name
-from contract.trace import TraceRecord, TraceWriter
+from dutycycle.contract.backoff import Backoff
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import full_name
+from dutycycle.contract.trace import TraceRecord, TraceWriter
 from dutycycle.progress import Progress
 from dutycycle.traces.resume import Reached, ResumeFile
 

@@ -14,21 +14,21 @@ from pathlib import Path
 
 from msgspec import structs
 
-from bus.kafka.consumer import Consumer, Message, Start
-from bus.kafka.errors import BrokerUnreachableError, MissingTopicError
-from bus.kafka.reachability import answered_within, wait_for_broker
-from contract.codec import DecodeError, decode, encode
-from contract.errors import DutycycleError
-from contract.records.pods import Pod
-from contract.settings.groups import Settings
-from contract.topics import TICK_TOPICS, full_name
-from contract.trace import TraceRecord, TraceWriter
+from dutycycle.contract.codec import DecodeError, decode, encode
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.records.pods import Pod
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import TICK_TOPICS, full_name
+from dutycycle.contract.trace import TraceRecord, TraceWriter
+from dutycycle.kafka.consumer import Consumer, Message, Start
+from dutycycle.kafka.errors import BrokerUnreachableError, MissingTopicError
+from dutycycle.kafka.reachability import answered_within, wait_for_broker
 from dutycycle.process import temporary_folder
 from dutycycle.progress import Progress
+from dutycycle.telemetry.events import Telemetry
 from dutycycle.traces.record import trace_record
 from dutycycle.traces.sorting import Sorting
 from dutycycle.traces.subject import subject_of
-from telemetry.events import Telemetry
 
 _WAIT_S = 0.2
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from msgspec.structs import replace
 
-from contract.records.processes import Loop, Process, Software
+from dutycycle.contract.records.processes import Loop, Process, Software
 from dutycycle.traces.frames import Frame
 
 STEP_COLUMNS = ("step_s", "samples_per_s")

@@ -5,15 +5,15 @@ import sys
 from collections import Counter
 from dataclasses import dataclass
 
-from bus.kafka.consumer import Consumer, Message, Start
-from bus.kafka.reachability import StoppedError, answered_within, unless, wait_for_broker
-from contract.settings.groups import Settings
-from contract.topics import full_name
-from contract.trace import TraceRecord, TraceWriter
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import full_name
+from dutycycle.contract.trace import TraceRecord, TraceWriter
+from dutycycle.kafka.consumer import Consumer, Message, Start
+from dutycycle.kafka.reachability import StoppedError, answered_within, unless, wait_for_broker
 from dutycycle.process import stop_on_signals
 from dutycycle.progress import Progress
 from dutycycle.tables.writer import TableWriter, writer
-from telemetry.events import Telemetry
+from dutycycle.telemetry.events import Telemetry
 
 _WAIT_S = 0.2
 

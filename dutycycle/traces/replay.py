@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from contract.errors import SettingError
-from contract.log import ConsumerRecord, ProducerRecord
-from contract.settings.groups import Settings
-from contract.topics import TOPICS
-from contract.trace import TraceError, TraceRecord, TraceWriter
+from dutycycle.contract.errors import SettingError
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import TOPICS
+from dutycycle.contract.trace import TraceError, TraceRecord, TraceWriter
 from dutycycle.progress import Progress
 from dutycycle.tables.writer import TRACE, TableWriter, writer
 from dutycycle.traces.samples import TraceSamples

@@ -6,16 +6,16 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from bus.kafka.producer import Delivery, Producer
-from bus.kafka.reachability import StoppedError, unless, wait_for_broker
-from bus.kafka.topics import ensure_topics
-from contract.log import ConsumerRecord
-from contract.settings.groups import Settings
-from contract.topics import SAMPLE_TOPICS, TOPICS, full_name
+from dutycycle.contract.log import ConsumerRecord
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import SAMPLE_TOPICS, TOPICS, full_name
+from dutycycle.kafka.producer import Delivery, Producer
+from dutycycle.kafka.reachability import StoppedError, unless, wait_for_broker
+from dutycycle.kafka.topics import ensure_topics
 from dutycycle.process import stop_on_signals, stopped_within
 from dutycycle.progress import Progress
+from dutycycle.telemetry.events import Telemetry
 from dutycycle.traces.samples import TraceSamples
-from telemetry.events import Telemetry
 
 _DAY_MS = 86_400_000
 _AT_ONCE = 2000

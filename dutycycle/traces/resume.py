@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec
 
 from collectors.prometheus.history import HistoryState
-from contract.errors import DutycycleError
-from contract.records.base import RecordBase, written
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.records.base import RecordBase, written
 
 _VERSION = 1
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import orjson
 
-from contract.errors import DutycycleError
-from contract.log import ConsumerRecord
-from contract.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, short_name
-from contract.trace import TraceError, TraceRecord
-from contract.trace_reader import TraceReader
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.log import ConsumerRecord
+from dutycycle.contract.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, short_name
+from dutycycle.contract.trace import TraceError, TraceRecord
+from dutycycle.contract.trace_reader import TraceReader
 
 _LATEST_MS = 2**63 - 1
 _NAMED = 5

@@ -8,9 +8,9 @@ import heapq
 from collections.abc import Iterator
 from pathlib import Path
 
-from contract.topics import TICK_TOPICS
-from contract.trace import TraceRecord, TraceWriter
-from contract.trace_reader import TraceReader
+from dutycycle.contract.topics import TICK_TOPICS
+from dutycycle.contract.trace import TraceRecord, TraceWriter
+from dutycycle.contract.trace_reader import TraceReader
 
 RUN_BYTES = 64 * 1024 * 1024
 """Payloads of a run, which are in memory together."""

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from contract.errors import DutycycleError
-from contract.records.pods import JobRef, Pod
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.records.pods import JobRef, Pod
 
 NAMED = 8
 """So many names are listed where none or several fit."""

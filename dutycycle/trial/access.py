@@ -2,12 +2,12 @@
 
 from typing import Any
 
+from dutycycle.kube.discovery import NODE, POD, Kind
+from dutycycle.kube.errors import BusyError, GoneError, KubeError, RefusedError
+from dutycycle.kube.objects import ApiServer
 from dutycycle.submit.objects import MANAGER, CannotRunError, explained
 from dutycycle.trial.manifest import PRIORITY_CLASS
 from dutycycle.trial.room import Room, room_of
-from kube.discovery import NODE, POD, Kind
-from kube.errors import BusyError, GoneError, KubeError, RefusedError
-from kube.objects import ApiServer
 
 CLASS = Kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False)
 THE_CLASS: dict[str, Any] = {

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from contract.records.pods import TRIAL_OF
+from dutycycle.contract.records.pods import TRIAL_OF
+from dutycycle.kube.discovery import Kind
+from dutycycle.kube.errors import GoneError
+from dutycycle.kube.objects import ApiServer
 from dutycycle.trial.manifest import ALIVE
-from kube.discovery import Kind
-from kube.errors import GoneError
-from kube.objects import ApiServer
 
 BEAT_S = 10.0
 SILENT = timedelta(seconds=60)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from contract.records.pods import TRIAL_OF
+from dutycycle.contract.records.pods import TRIAL_OF
 from dutycycle.trial.plan import Variant
 from dutycycle.trial.template import Template
 

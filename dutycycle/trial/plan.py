@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from contract.errors import SettingError
+from dutycycle.contract.errors import SettingError
 from dutycycle.trial.template import Template
 from dutycycle.trial.wish import Wish
 from dutycycle.words import short_duration

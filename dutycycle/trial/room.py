@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dutycycle.kube.quantity import parse_quantity
+from dutycycle.kube.resources import gpu_resources
 from dutycycle.trial.plan import Variant
-from kube.quantity import parse_quantity
-from kube.resources import gpu_resources
 
 _ENDED = frozenset({"Succeeded", "Failed"})
 

@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from contract.errors import DutycycleError
-from contract.settings.groups import Settings
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.kube.errors import KubeError
+from dutycycle.kube.objects import ApiServer
+from dutycycle.kube.references import ObjectRef
 from dutycycle.run.folder import TRACE
 from dutycycle.submit.documents import Document
 from dutycycle.submit.outcome import NOT_RUN
@@ -23,9 +26,6 @@ from dutycycle.trial.results.figures import Figures, figures_of
 from dutycycle.trial.results.verdict import Tried
 from dutycycle.trial.template import Template
 from dutycycle.trial.wish import Wish
-from kube.errors import KubeError
-from kube.objects import ApiServer
-from kube.references import ObjectRef
 
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _STOPPED = "not begun"

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from contract.errors import SettingError
+from dutycycle.contract.errors import SettingError
+from dutycycle.kube.resources import gpu_resources
 from dutycycle.submit.documents import Document
-from kube.resources import gpu_resources
 
 Thing = Mapping[str, Any]
 

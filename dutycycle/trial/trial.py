@@ -10,10 +10,13 @@ from pathlib import Path
 
 import orjson
 
-from contract.codec import encode
-from contract.errors import DutycycleError, SettingError
-from contract.records.insights import Trials
-from contract.settings.groups import Settings
+from dutycycle.contract.codec import encode
+from dutycycle.contract.errors import DutycycleError, SettingError
+from dutycycle.contract.records.insights import Trials
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.kube.errors import GoneError, KubeError
+from dutycycle.kube.objects import ApiServer
+from dutycycle.kube.references import ObjectRef
 from dutycycle.run.folder import run_folder, say
 from dutycycle.submit.documents import read_documents
 from dutycycle.submit.objects import cluster_of, explained
@@ -29,9 +32,6 @@ from dutycycle.trial.results.verdict import Verdict, verdict_of
 from dutycycle.trial.session import Session, Ways
 from dutycycle.trial.template import Template, template_in
 from dutycycle.trial.wish import Wish
-from kube.errors import GoneError, KubeError
-from kube.objects import ApiServer
-from kube.references import ObjectRef
 
 PICTURE, TABLE, RECORD = "trials.png", "trials.txt", "trials.json"
 

@@ -11,13 +11,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from contract.errors import DutycycleError
-from contract.records.pods import TRIAL_OF
-from contract.settings.groups import Settings
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.records.pods import TRIAL_OF
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.kube.errors import GoneError, KubeError
+from dutycycle.kube.objects import ApiServer
+from dutycycle.kube.references import ObjectRef
 from dutycycle.process import stopped_within
 from dutycycle.run.folder import say
 from dutycycle.submit.objects import cluster_of
 from dutycycle.submit.run import Signals
+from dutycycle.telemetry.events import Telemetry
+from dutycycle.telemetry.serving import serving
 from dutycycle.trial.leftovers import JOB, clean
 from dutycycle.trial.plan import plan_of
 from dutycycle.trial.results.record import ASKED, REQUEST, STATE, publish
@@ -25,11 +30,6 @@ from dutycycle.trial.session import Ways
 from dutycycle.trial.template import template_of
 from dutycycle.trial.trial import Asked, annotated, compare, needs_broker
 from dutycycle.trial.wish import Wish, wish_of
-from kube.errors import GoneError, KubeError
-from kube.objects import ApiServer
-from kube.references import ObjectRef
-from telemetry.events import Telemetry
-from telemetry.serving import serving
 
 _LOOK_S = 10.0
 _LONGEST = 1000

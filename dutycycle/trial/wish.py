@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from contract.errors import SettingError
-from contract.settings.parsers import duration
+from dutycycle.contract.errors import SettingError
+from dutycycle.contract.settings.parsers import duration
 from dutycycle.words import short_duration
 
 PLACEMENTS = ("packed", "spread")

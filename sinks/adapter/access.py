@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 
-from kube.discovery import Kind
-from kube.objects import ApiServer
+from dutycycle.kube.discovery import Kind
+from dutycycle.kube.objects import ApiServer
 from sinks.adapter.front_proxy import User
 
 _REVIEW = Kind("authorization.k8s.io/v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False)

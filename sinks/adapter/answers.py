@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from kube.references import Metadata
+from dutycycle.kube.references import Metadata
 from sinks.adapter.figures import Figure
 
 CUSTOM = "custom.metrics.k8s.io"

@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from contract.records.derived import Cycle, CycleMetric, Trend, WindowAggregate
-from contract.records.pods import Pod
+from dutycycle.contract.records.derived import Cycle, CycleMetric, Trend, WindowAggregate
+from dutycycle.contract.records.pods import Pod
 from sinks.adapter.wave import LEAST_PERIOD_S, Wave
 
 SHOWN_HORIZON_S = 300

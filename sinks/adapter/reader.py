@@ -4,12 +4,12 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-from bus.kafka.consumer import Message, Start
-from contract.settings.groups import Settings
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.kafka.consumer import Message, Start
+from dutycycle.telemetry.events import Telemetry
 from sinks.adapter.figures import Figures
 from sinks.events import DERIVED
 from sinks.follow import Follower, Offsets
-from telemetry.events import Telemetry
 
 _WINDOWS = ("window-aggregates",)
 _COMPACTED = tuple(name for name in DERIVED if name not in _WINDOWS)

@@ -7,18 +7,18 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from contract.records.pods import name_key
-from kube.discovery import POD
-from kube.errors import GoneError, KubeError
-from kube.objects import ApiServer
-from kube.references import Metadata, ObjectRef
+from dutycycle.contract.records.pods import name_key
+from dutycycle.kube.discovery import POD
+from dutycycle.kube.errors import GoneError, KubeError
+from dutycycle.kube.objects import ApiServer
+from dutycycle.kube.references import Metadata, ObjectRef
+from dutycycle.telemetry.events import Telemetry
+from dutycycle.telemetry.metrics import ADAPTER_ANSWERS
 from sinks.adapter import answers
 from sinks.adapter.access import Access
 from sinks.adapter.answers import CUSTOM, EXTERNAL, VERSION, Json, PodFigure
 from sinks.adapter.figures import Figures
 from sinks.adapter.front_proxy import FrontProxy, User
-from telemetry.events import Telemetry
-from telemetry.metrics import ADAPTER_ANSWERS
 
 _ALL = "*"
 _BASE = "/apis/{group:" + f"{CUSTOM}|{EXTERNAL}" + "}/" + VERSION

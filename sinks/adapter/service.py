@@ -6,21 +6,21 @@ from pathlib import Path
 
 from aiohttp import web
 
-from bus.kafka.reachability import StoppedError, unless, wait_for_topics
-from contract.backoff import Backoff
-from contract.errors import SettingError
-from contract.settings.groups import Settings
-from kube.discovery import Kind
-from kube.errors import KubeError
-from kube.objects import ApiServer, connect
+from dutycycle.contract.backoff import Backoff
+from dutycycle.contract.errors import SettingError
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.kafka.reachability import StoppedError, unless, wait_for_topics
+from dutycycle.kube.discovery import Kind
+from dutycycle.kube.errors import KubeError
+from dutycycle.kube.objects import ApiServer, connect
+from dutycycle.telemetry.endpoint import parse
+from dutycycle.telemetry.events import Telemetry
 from sinks.adapter.figures import Figures
 from sinks.adapter.front_proxy import FrontProxy, NoFrontProxyError
 from sinks.adapter.reader import Reader
 from sinks.adapter.server import MetricsApi
 from sinks.events import ADAPTER_SERVES, DERIVED, FRONT_PROXY_UNKNOWN
 from sinks.serving import listening, together
-from telemetry.endpoint import parse
-from telemetry.events import Telemetry
 
 _CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
 _NAME, _NAMESPACE = "extension-apiserver-authentication", "kube-system"

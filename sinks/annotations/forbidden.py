@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kube.errors import GoneError, KubeError
+from dutycycle.kube.errors import GoneError, KubeError
+from dutycycle.telemetry.events import Event, Telemetry
 from sinks.annotations.core.targets import Target
 from sinks.events import KIND_FORBIDDEN, PERMISSION_MISSING
-from telemetry.events import Event, Telemetry
 
 RETRY_S = 25.0
 """How often one object of a kind is tried: when the permission is given, all are written within a minute."""

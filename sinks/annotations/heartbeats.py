@@ -6,13 +6,13 @@ One request at a time, and none that is repeated: the next renewal says more tha
 import asyncio
 from collections.abc import Callable
 
-from kube.errors import BusyError, GoneError, RefusedError
-from kube.heartbeat import LEASE, new_lease, renewal
-from kube.objects import ApiServer
-from kube.references import ObjectRef
+from dutycycle.kube.errors import BusyError, GoneError, RefusedError
+from dutycycle.kube.heartbeat import LEASE, new_lease, renewal
+from dutycycle.kube.objects import ApiServer
+from dutycycle.kube.references import ObjectRef
+from dutycycle.telemetry.events import WRITE_RETRIED, Event, Telemetry
 from sinks.annotations.forbidden import RETRY_S, missing_permission
 from sinks.events import HEARTBEAT_FAILED, PERMISSION_MISSING
-from telemetry.events import WRITE_RETRIED, Event, Telemetry
 
 _LOOK_S = 1.0
 _SILENT = 5

@@ -8,14 +8,14 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from contract.records.parts import JobInsight, PodInsight
-from kube.errors import BusyError, GoneError, RefusedError
-from kube.events import EVENT, new_event, repetition
-from kube.objects import ApiServer
+from dutycycle.contract.records.parts import JobInsight, PodInsight
+from dutycycle.kube.errors import BusyError, GoneError, RefusedError
+from dutycycle.kube.events import EVENT, new_event, repetition
+from dutycycle.kube.objects import ApiServer
+from dutycycle.telemetry.events import WRITE_RETRIED, Telemetry
 from sinks.annotations.core.occurrences import Due, Occurrences
 from sinks.annotations.forbidden import RETRY_S, missing_permission
 from sinks.events import EVENT_FAILED, PERMISSION_MISSING
-from telemetry.events import WRITE_RETRIED, Telemetry
 
 _LOOK_S = 1.0
 AT_ONCE = 5

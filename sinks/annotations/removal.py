@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from contract.backoff import Backoff
-from contract.errors import DutycycleError
-from kube.discovery import Kind
-from kube.errors import BusyError, GoneError, KubeError
-from kube.objects import ApiServer
-from kube.references import Metadata
+from dutycycle.contract.backoff import Backoff
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.kube.discovery import Kind
+from dutycycle.kube.errors import BusyError, GoneError, KubeError
+from dutycycle.kube.objects import ApiServer
+from dutycycle.kube.references import Metadata
 from sinks.annotations.core.targets import Target
 
 T = TypeVar("T")

@@ -6,14 +6,15 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from contract.backoff import Backoff
-from contract.log import ConsumerRecord
-from contract.records.deadletter import Reason
-from contract.records.derived import JobPeaks, PodPeaks
-from contract.records.parts import JobInsight, PodInsight
-from contract.records.samples import NvmlSample
-from kube.errors import BusyError, GoneError, KubeError, NoKindError
-from kube.objects import ApiServer
+from dutycycle.contract.backoff import Backoff
+from dutycycle.contract.log import ConsumerRecord
+from dutycycle.contract.records.deadletter import Reason
+from dutycycle.contract.records.derived import JobPeaks, PodPeaks
+from dutycycle.contract.records.parts import JobInsight, PodInsight
+from dutycycle.contract.records.samples import NvmlSample
+from dutycycle.kube.errors import BusyError, GoneError, KubeError, NoKindError
+from dutycycle.kube.objects import ApiServer
+from dutycycle.telemetry.events import WRITE_REJECTED, WRITE_RETRIED, Telemetry
 from sinks.annotations.core.desired import TOPICS, Annotations
 from sinks.annotations.core.schedule import Policy, WritePlan
 from sinks.annotations.core.targets import Target
@@ -32,7 +33,6 @@ from sinks.base import PendingOffsets
 from sinks.deadletters import DeadLetters
 from sinks.events import ANNOTATION_SHED, KIND_FORBIDDEN, NO_KIND, OBJECT_GONE, SINK_AWAY
 from sinks.metrics import wrote
-from telemetry.events import WRITE_REJECTED, WRITE_RETRIED, Telemetry
 
 WRITERS = 8
 """So many writes are under way at once, at most."""

@@ -3,9 +3,10 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from kube.errors import BusyError, RefusedError
-from kube.objects import ApiServer
-from kube.references import Patch
+from dutycycle.kube.errors import BusyError, RefusedError
+from dutycycle.kube.objects import ApiServer
+from dutycycle.kube.references import Patch
+from dutycycle.telemetry.events import Telemetry
 from sinks.annotations.core.desired import Annotations
 from sinks.annotations.core.diff import Present, changed, diff, goes_back, has_figures, split
 from sinks.annotations.core.keys import PODS_OMITTED
@@ -13,7 +14,6 @@ from sinks.annotations.core.schedule import ChangeThreshold
 from sinks.annotations.core.targets import Target
 from sinks.annotations.forbidden import ForbiddenKindError, ForbiddenKinds
 from sinks.events import PODS_OMITTED as SOME_OMITTED
-from telemetry.events import Telemetry
 
 _MAY_BE_ANOTHER = frozenset({"409", "422"})
 """How an API server answers a patch with the uid of another object: 422 in Kubernetes 1.36."""

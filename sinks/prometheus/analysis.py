@@ -1,9 +1,9 @@
 """Rows of what is found of a subject over time: its cycle, its forecasts, when memory is full. Pure."""
 
-from contract.records.derived import Trend, TrendMetric
+from dutycycle.contract.records.derived import Trend, TrendMetric
+from dutycycle.telemetry.metrics import Labels, Metric
 from sinks.prometheus import metrics as m
 from sinks.prometheus.view import View
-from telemetry.metrics import Labels, Metric
 
 Rows = dict[Metric, dict[Labels, float]]
 

@@ -7,9 +7,9 @@ busy and energy are those of the ledger (``contract.records.hours``), which take
 
 from dataclasses import dataclass, field
 
-from contract.records.hours import counted_ms, is_gap
-from contract.records.samples import Gpu, NvmlSample
-from contract.records.usage import GpuUsage, NodeUsage, PodUsage
+from dutycycle.contract.records.hours import counted_ms, is_gap
+from dutycycle.contract.records.samples import Gpu, NvmlSample
+from dutycycle.contract.records.usage import GpuUsage, NodeUsage, PodUsage
 from sinks.prometheus.usage import SHARED, Use, uses
 
 _DRIVER_PERIOD_MS = 1000

@@ -1,6 +1,6 @@
 """The series of GPUs, pods and jobs: names, labels and meanings. ``docs/metrics.md`` lists them."""
 
-from telemetry.metrics import Metric
+from dutycycle.telemetry.metrics import Metric
 
 OF_GPU = ("node", "gpu", "uuid")
 OF_SLICE = (*OF_GPU, "slice", "profile")

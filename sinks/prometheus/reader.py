@@ -11,16 +11,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from bus.kafka.consumer import Message, Start
-from bus.kafka.producer import Producer
-from bus.kafka.reachability import Reachability, retry_until_reachable
-from contract.codec import encode
-from contract.log import TopicPartition
-from contract.settings.groups import Settings
-from contract.topics import full_name
+from dutycycle.contract.codec import encode
+from dutycycle.contract.log import TopicPartition
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import full_name
+from dutycycle.kafka.consumer import Message, Start
+from dutycycle.kafka.producer import Producer
+from dutycycle.kafka.reachability import Reachability, retry_until_reachable
+from dutycycle.telemetry.events import Telemetry
 from sinks.follow import Follower, Offsets
 from sinks.prometheus.view import View
-from telemetry.events import Telemetry
 
 SAMPLES = "nvml-samples"
 STATE = "node-usage"

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable
 import aiohttp
 from yarl import URL
 
-from contract.backoff import Backoff
-from contract.settings.groups import Settings
-from contract.settings.secret import authorization
+from dutycycle.contract.backoff import Backoff
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.secret import authorization
+from dutycycle.telemetry.events import Telemetry
+from dutycycle.telemetry.metrics import LAST_WRITE, PENDING, SINK_UP, WRITES
 from sinks.events import SAMPLES_DROPPED, SINK_AWAY
 from sinks.prometheus.write_request import Request, WriteRequests
-from telemetry.events import Telemetry
-from telemetry.metrics import LAST_WRITE, PENDING, SINK_UP, WRITES
 
 NAME = "remote_write"
 _HEADERS = {

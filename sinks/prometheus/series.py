@@ -8,16 +8,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from contract.records.insights import Insight
-from contract.records.pods import Pod
-from contract.records.samples import Gpu
-from contract.settings.parsers import label_name
+from dutycycle.contract.records.insights import Insight
+from dutycycle.contract.records.pods import Pod
+from dutycycle.contract.records.samples import Gpu
+from dutycycle.contract.settings.parsers import label_name
+from dutycycle.telemetry.metrics import Labels, Metric
 from sinks.prometheus import metrics as m
 from sinks.prometheus.analysis import Rows, analysis_of_job, exhausted_s, forecasts, put
 from sinks.prometheus.counters import Key, NodeCounters, PodCount
 from sinks.prometheus.usage import Use
 from sinks.prometheus.view import View
-from telemetry.metrics import Labels, Metric
 
 _MHZ = 1e6
 _POWER = frozenset({"sw_power_cap", "hw_power_brake_slowdown"})

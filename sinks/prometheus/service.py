@@ -5,16 +5,16 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
-from bus.kafka.reachability import StoppedError, unless, wait_for_topics
-from contract.settings.groups import Settings
-from contract.topics import ALIKE_TOPICS
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import ALIKE_TOPICS
+from dutycycle.kafka.reachability import StoppedError, unless, wait_for_topics
+from dutycycle.telemetry import events
+from dutycycle.telemetry.events import Telemetry
+from dutycycle.telemetry.metrics import RECORDS_TAKEN, SERIES_PODS_OMITTED, WATERMARK_DELAY, Labels, Metric
 from sinks import events as sink_events
 from sinks.prometheus.reader import COMPACTED, FOLLOWED, Reader
 from sinks.prometheus.series import Series
 from sinks.prometheus.view import View
-from telemetry import events
-from telemetry.events import Telemetry
-from telemetry.metrics import RECORDS_TAKEN, SERIES_PODS_OMITTED, WATERMARK_DELAY, Labels, Metric
 
 _CLOSE_S = 5.0
 

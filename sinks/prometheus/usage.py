@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from contract.attribution import ALLOCATED, MEASURED, UNKNOWN, holders, less_sure
-from contract.records.samples import Gpu, GpuProcess, MigDevice
+from dutycycle.contract.attribution import ALLOCATED, MEASURED, UNKNOWN, holders, less_sure
+from dutycycle.contract.records.samples import Gpu, GpuProcess, MigDevice
 
 _MOST = 1 + 1e-9
 """The parts of a device together, but for rounding."""

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from contract.records.derived import Cycle, Subject, Trend, WindowAggregate
-from contract.records.insights import Insight
-from contract.records.pods import Pod
-from contract.records.samples import NvmlSample
-from contract.records.usage import NodeUsage
+from dutycycle.contract.records.derived import Cycle, Subject, Trend, WindowAggregate
+from dutycycle.contract.records.insights import Insight
+from dutycycle.contract.records.pods import Pod
+from dutycycle.contract.records.samples import NvmlSample
+from dutycycle.contract.records.usage import NodeUsage
 from sinks.prometheus.counters import NodeCounters
 
 FORGET_MS = 3_600_000

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-from contract.errors import DutycycleError
+from dutycycle.contract.errors import DutycycleError
 
 
 def default_records_path(environ: Mapping[str, str] = os.environ) -> Path:

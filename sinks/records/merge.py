@@ -24,9 +24,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from contract.attribution import merged
-from contract.codec import decode
-from contract.records.derived import JobPeaks, Peak, Peaks, PodOfJob, PodPeaks
+from dutycycle.contract.attribution import merged
+from dutycycle.contract.codec import decode
+from dutycycle.contract.records.derived import JobPeaks, Peak, Peaks, PodOfJob, PodPeaks
 from sinks.records.rows import (
     COUNTS,
     HOUR_TABLE,

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, insert, select
 
-from contract.settings.groups import Settings
+from dutycycle.contract.settings.groups import Settings
 from sinks.records.rows import moment, written
 from sinks.records.tables.schema import prices
 

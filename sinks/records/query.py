@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import URL, Connection, Text, cast, exc, inspect, literal, or_, select
 
-from contract.codec import decode
-from contract.errors import DutycycleError
-from contract.records.derived import JobPeaks, NodePeaks, PodPeaks
+from dutycycle.contract.codec import decode
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.records.derived import JobPeaks, NodePeaks, PodPeaks
 from sinks.records.engine import make_engine, reason_of
 from sinks.records.rows import JOB_TABLE, NODE_TABLE, POD_TABLE, in_order, moment, started_ms
 from sinks.records.store import RecordsRefusedError

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, column, delete, func, insert, literal_column, select, table
 
-from contract.settings.groups import Settings
+from dutycycle.contract.settings.groups import Settings
 from sinks.records.rows import written
 from sinks.records.tables.schema import node_peaks, rolled_up, usage_days, usage_hours
 from sinks.records.tables.views import DAY_OF_HOUR

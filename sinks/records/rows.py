@@ -11,10 +11,10 @@ from typing import Any
 
 import orjson
 
-from contract.codec import encode
-from contract.records.derived import NODE_P95_METRICS, JobPeaks, NodePeaks, Peaks, PodPeaks
-from contract.records.hours import UsageHour
-from contract.records.parts import JobInsight, PodInsight
+from dutycycle.contract.codec import encode
+from dutycycle.contract.records.derived import NODE_P95_METRICS, JobPeaks, NodePeaks, Peaks, PodPeaks
+from dutycycle.contract.records.hours import UsageHour
+from dutycycle.contract.records.parts import JobInsight, PodInsight
 
 TOPICS = ("pod-peaks", "job-peaks", "node-peaks", "usage", "pod-insights", "job-insights")
 """The topics whose records are kept, without prefix."""

@@ -5,9 +5,10 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from contract.backoff import Backoff
-from contract.log import ConsumerRecord
-from contract.records.deadletter import Reason
+from dutycycle.contract.backoff import Backoff
+from dutycycle.contract.log import ConsumerRecord
+from dutycycle.contract.records.deadletter import Reason
+from dutycycle.telemetry.events import WRITE_REJECTED, WRITE_RETRIED, Telemetry
 from sinks.base import PendingOffsets
 from sinks.deadletters import DeadLetters
 from sinks.events import SINK_AWAY
@@ -16,7 +17,6 @@ from sinks.records.merge import merge
 from sinks.records.rows import HOUR_TABLE, TOPICS, Row, rows_of
 from sinks.records.store import RecordsAwayError, RecordsStore, RefusedRow
 from sinks.thread import in_thread
-from telemetry.events import WRITE_REJECTED, WRITE_RETRIED, Telemetry
 
 _BATCH = 500
 _WAIT_S = 0.2

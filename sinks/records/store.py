@@ -32,7 +32,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import ReturningInsert
 
-from contract.errors import DutycycleError
+from dutycycle.contract.errors import DutycycleError
 from sinks.records.engine import is_unreachable, make_engine, reason_of
 from sinks.records.merge import merge
 from sinks.records.prices import PriceList, set_prices

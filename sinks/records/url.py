@@ -6,7 +6,7 @@ from pathlib import Path
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from contract.errors import DutycycleError
+from dutycycle.contract.errors import DutycycleError
 
 _SECRET_OPTIONS = ("password", "sslpassword", "passfile")
 

@@ -2,9 +2,9 @@
 
 from types import TracebackType
 
-from contract.codec import decode
-from contract.errors import DutycycleError
-from contract.topics import TOPICS as CONTRACT
+from dutycycle.contract.codec import decode
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.topics import TOPICS as CONTRACT
 from sinks.records.merge import merge
 from sinks.records.prices import PriceList
 from sinks.records.rows import TOPICS, Record, Row, rows_of, table_and_key

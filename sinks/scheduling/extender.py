@@ -12,13 +12,13 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from contract.records.placement import NodeScore, Placement
+from dutycycle.contract.records.placement import NodeScore, Placement
+from dutycycle.telemetry.events import Telemetry
+from dutycycle.telemetry.metrics import EXTENDER_ANSWERS, EXTENDER_SECONDS
 from sinks.scheduling import pods
 from sinks.scheduling.core.prediction import Prediction
 from sinks.scheduling.core.score import Scores, score
 from sinks.scheduling.known import KnownCluster
-from telemetry.events import Telemetry
-from telemetry.metrics import EXTENDER_ANSWERS, EXTENDER_SECONDS
 
 _LARGEST = 64 * 1024**2
 """A request without ``nodeCacheCapable`` holds all nodes whole: ten kilobytes each."""

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from contract.records.derived import Cycle, PodPeaks
-from contract.records.insights import Insight
-from contract.records.pods import Pod
-from contract.records.samples import CgroupSample, NvmlSample
+from dutycycle.contract.records.derived import Cycle, PodPeaks
+from dutycycle.contract.records.insights import Insight
+from dutycycle.contract.records.pods import Pod
+from dutycycle.contract.records.samples import CgroupSample, NvmlSample
 from sinks.scheduling.core.kin import KinIndex, Template
 from sinks.scheduling.core.node import Nodes
 from sinks.scheduling.core.prediction import Prediction, predict

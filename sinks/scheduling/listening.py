@@ -7,12 +7,12 @@ from pathlib import Path
 
 from aiohttp import web
 
-from contract.errors import SettingError
-from contract.settings.groups import PREFIX
+from dutycycle.contract.errors import SettingError
+from dutycycle.contract.settings.groups import PREFIX
+from dutycycle.telemetry.endpoint import LOOPBACK, parse
+from dutycycle.telemetry.events import Event, Telemetry
 from sinks.events import CERTIFICATE_UNUSABLE
 from sinks.serving import listening
-from telemetry.endpoint import LOOPBACK, parse
-from telemetry.events import Event, Telemetry
 
 _CLOSE_S = 3.0
 _LOOK_S = 60.0

@@ -6,15 +6,15 @@ into memory while the broker is away is dropped, and counted.
 
 import asyncio
 
-from bus.kafka.errors import RecordRefusedError
-from bus.kafka.producer import Producer
-from bus.kafka.reachability import Reachability, retry_until_reachable
-from contract.codec import encode
-from contract.records.placement import Placement
-from contract.settings.groups import Settings
-from contract.topics import full_name
+from dutycycle.contract.codec import encode
+from dutycycle.contract.records.placement import Placement
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import full_name
+from dutycycle.kafka.errors import RecordRefusedError
+from dutycycle.kafka.producer import Producer
+from dutycycle.kafka.reachability import Reachability, retry_until_reachable
+from dutycycle.telemetry.events import Telemetry
 from sinks.events import PLACEMENT_DROPPED
-from telemetry.events import Telemetry
 
 TOPIC = "placements"
 _MOST_WAITING = 1000

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from contract.records.derived import Peaks, PodPeaks
-from contract.records.pods import Pod
-from kube import resources
-from kube.templates import template_of
+from dutycycle.contract.records.derived import Peaks, PodPeaks
+from dutycycle.contract.records.pods import Pod
+from dutycycle.kube import resources
+from dutycycle.kube.templates import template_of
 from sinks.scheduling.core.kin import Outcome, Template
 from sinks.scheduling.core.node import Need
 from sinks.scheduling.core.prediction import Prediction

@@ -4,7 +4,7 @@ import tomllib
 from dataclasses import replace
 from pathlib import Path
 
-from contract.errors import SettingError
+from dutycycle.contract.errors import SettingError
 from sinks.scheduling.core.classes import check_lasts
 from sinks.scheduling.core.policy import Policy, policy_of
 

@@ -5,12 +5,12 @@ import time
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from bus.kafka.consumer import Message, Start
-from contract.settings.groups import Settings
-from contract.topics import short_name
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import short_name
+from dutycycle.kafka.consumer import Message, Start
+from dutycycle.telemetry.events import Telemetry
 from sinks.follow import Follower, Offsets
 from sinks.serving import together
-from telemetry.events import Telemetry
 
 DESCRIBED = ("insights", "cycles")
 """What a pod did is known before what it used: both are of the kin that it becomes when it has ended."""

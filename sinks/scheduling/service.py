@@ -5,9 +5,10 @@ import ssl
 
 from aiohttp import web
 
-from bus.kafka.reachability import StoppedError, unless, wait_for_topics
-from contract.settings.groups import Settings
-from contract.topics import ALIKE_TOPICS
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import ALIKE_TOPICS
+from dutycycle.kafka.reachability import StoppedError, unless, wait_for_topics
+from dutycycle.telemetry.events import Telemetry
 from sinks.events import EXTENDER_SERVES
 from sinks.scheduling.extender import Extender
 from sinks.scheduling.known import KnownCluster
@@ -16,7 +17,6 @@ from sinks.scheduling.placements import TOPIC, Placements
 from sinks.scheduling.reader import DESCRIBED, ENDED, SAMPLES, Reader
 from sinks.scheduling.table import STALE_MS
 from sinks.serving import together
-from telemetry.events import Telemetry
 
 
 async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> None:

@@ -7,8 +7,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from contract.records.samples import CgroupSample, Host, NvmlSample
-from contract.records.samples import Gpu as MeasuredGpu
+from dutycycle.contract.records.samples import CgroupSample, Host, NvmlSample
+from dutycycle.contract.records.samples import Gpu as MeasuredGpu
 from sinks.scheduling.core.node import FIELDS, Floats, Gpu, Nodes, gpu_columns
 
 STALE_MS = 60_000

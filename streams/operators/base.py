@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
 
 
 @dataclass(frozen=True, slots=True)
 class CountedEvent:
-    """A named event (``telemetry.events``) to count: a late tick, a duplicate."""
+    """A named event (``dutycycle.telemetry.events``) to count: a late tick, a duplicate."""
 
     event: str
     count: int = 1

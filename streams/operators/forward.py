@@ -1,9 +1,9 @@
 """Turns identities of pods into parts, so that a pod's operator has a single source topic."""
 
-from contract.codec import encode
-from contract.log import ConsumerRecord, ProducerRecord
-from contract.records.parts import InsightPart, PodPart
-from contract.records.pods import Pod
+from dutycycle.contract.codec import encode
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.records.parts import InsightPart, PodPart
+from dutycycle.contract.records.pods import Pod
 from streams.operators.base import Emission, Snapshot
 from streams.operators.keyed import decode_under_key
 

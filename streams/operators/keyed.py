@@ -3,8 +3,8 @@
 from operator import attrgetter
 from typing import TypeVar
 
-from contract.codec import DecodeError, decode
-from contract.records.deadletter import Reason
+from dutycycle.contract.codec import DecodeError, decode
+from dutycycle.contract.records.deadletter import Reason
 
 R = TypeVar("R")
 

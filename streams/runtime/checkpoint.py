@@ -21,9 +21,10 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from bus.faust.sequence import SourceSequence
-from contract.log import ConsumerRecord, ProducerRecord
-from contract.topics import TOPICS
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.topics import TOPICS
+from dutycycle.kafka.faust.sequence import SourceSequence
+from dutycycle.telemetry.events import RECORD_TOO_LARGE, Telemetry
 from streams.runtime.eviction import Removal
 from streams.runtime.metrics import StreamsMetrics
 from streams.runtime.port import StreamsPort
@@ -31,7 +32,6 @@ from streams.runtime.stage_task import Checkpoint, StageTask
 from streams.state.fencing import ForeignWriterError
 from streams.state.record import Record, piece_of
 from streams.state.recovery import Rewrite
-from telemetry.events import RECORD_TOO_LARGE, Telemetry
 
 EARLY = 50_000
 """After so many records since the last commit the next one does not wait for its time: they fill memory."""

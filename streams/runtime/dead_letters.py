@@ -1,9 +1,9 @@
 """What becomes of a record that no operator can use. A replay and a worker do the same."""
 
-from contract.codec import DecodeError, encode
-from contract.log import ConsumerRecord, ProducerRecord
-from contract.records.deadletter import DeadLetter, Reason
-from contract.topics import DEFAULT_PREFIX, TOPICS
+from dutycycle.contract.codec import DecodeError, encode
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.records.deadletter import DeadLetter, Reason
+from dutycycle.contract.topics import DEFAULT_PREFIX, TOPICS
 
 
 def check(record: ConsumerRecord) -> None:

@@ -4,10 +4,10 @@ import logging
 from collections.abc import Iterable
 from functools import cache
 
-from contract.log import ProducerRecord
+from dutycycle.contract.log import ProducerRecord
+from dutycycle.telemetry import events
+from dutycycle.telemetry.events import STREAM, Event, Telemetry
 from streams.operators.base import CountedEvent, Emission
-from telemetry import events
-from telemetry.events import STREAM, Event, Telemetry
 
 # fmt: off
 STATE_RESET = Event(

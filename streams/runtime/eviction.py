@@ -8,7 +8,7 @@ ever be read again, into an operator that begins with nothing.
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
-from contract.log import ConsumerRecord, TopicPartition
+from dutycycle.contract.log import ConsumerRecord, TopicPartition
 from streams.operators.base import Stage
 from streams.runtime.port import StreamsPort
 from streams.state.codec import is_needed, pieces_of

@@ -6,11 +6,11 @@ from typing import Any
 
 import faust
 
-from bus.faust.app import ExactApp, raw_topic
-from bus.faust.offsets import ends
-from bus.faust.port import FaustPort
-from contract.log import ProducerRecord, TopicPartition, key_bytes
-from contract.settings.groups import Settings
+from dutycycle.contract.log import ProducerRecord, TopicPartition, key_bytes
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.kafka.faust.app import ExactApp, raw_topic
+from dutycycle.kafka.faust.offsets import ends
+from dutycycle.kafka.faust.port import FaustPort
 from streams.state.fencing import ChangelogFence
 from streams.state.record import tombstone_headers
 from streams.state.recovery import ChangelogReducer, Rewrite

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from cramjam import lz4
 
-from contract.codec import DecodeError
-from contract.log import ConsumerRecord
+from dutycycle.contract.codec import DecodeError
+from dutycycle.contract.log import ConsumerRecord
 from streams.operators.base import Emission, Operator, Stage
 from streams.state.codec import Lookup, Packed, Resumed, StateError, pack, unpack
 from streams.state.record import state_key

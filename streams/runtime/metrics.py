@@ -3,9 +3,8 @@
 import time
 from collections.abc import Callable, Sequence
 
-from streams.runtime.stage_task import Checkpoint, StageTask
-from telemetry.events import Telemetry
-from telemetry.metrics import (
+from dutycycle.telemetry.events import Telemetry
+from dutycycle.telemetry.metrics import (
     COMMIT_SECONDS,
     COMMITS,
     LIVE_KEYS,
@@ -16,6 +15,7 @@ from telemetry.metrics import (
     SNAPSHOTS,
     WATERMARK_DELAY,
 )
+from streams.runtime.stage_task import Checkpoint, StageTask
 
 STUCK_S = 60.0
 """A commit is due every few seconds, also when there is nothing to commit."""

@@ -4,8 +4,8 @@ from asyncio import Future
 from collections.abc import Iterable
 from typing import Protocol
 
-from bus.faust.port import WorkerPort
-from contract.log import ProducerRecord, TopicPartition
+from dutycycle.contract.log import ProducerRecord, TopicPartition
+from dutycycle.kafka.faust.port import WorkerPort
 from streams.state.recovery import Rewrite
 
 

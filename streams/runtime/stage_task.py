@@ -11,9 +11,10 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
-from contract.codec import DecodeError
-from contract.log import ConsumerRecord, ProducerRecord, TopicPartition
-from contract.records.deadletter import Reason
+from dutycycle.contract.codec import DecodeError
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord, TopicPartition
+from dutycycle.contract.records.deadletter import Reason
+from dutycycle.telemetry.events import DEAD_LETTER, SAMPLE_DUPLICATE, Telemetry
 from streams.operators.base import CountedEvent, Emission, Stage
 from streams.runtime.dead_letters import check, dead_letter
 from streams.runtime.events import STATE_EVICTED, STATE_LARGE, STATE_RESET, STATE_REWRITTEN, counted
@@ -23,7 +24,6 @@ from streams.runtime.port import StreamsPort
 from streams.state.codec import Packed
 from streams.state.record import Record
 from streams.state.recovery import Rewrite
-from telemetry.events import DEAD_LETTER, SAMPLE_DUPLICATE, Telemetry
 
 MAX_RESIDENT = 20_000
 """How many operators without recent records stay in memory; the others are read back when one comes."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench.cluster_trace import Shape, records
 from bench.parts import PARTS
-from contract.trace import TraceWriter
+from dutycycle.contract.trace import TraceWriter
 
 
 def test_the_parts_are_the_whole(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from bench.speed.rows import backlog, live
 from bench.speed.size import QUICK
 from bench.speed.truth import Truth, WrongResultsError, of_ours, of_peer, truth
 from bench.speed.worker import ours
-from contract.log import ConsumerRecord
-from contract.settings.groups import Settings
+from dutycycle.contract.log import ConsumerRecord
+from dutycycle.contract.settings.groups import Settings
 from streams.local import LocalPipeline
 from streams.topology import stages
 

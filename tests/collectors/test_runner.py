@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from collectors.base import Collector, Outgoing, Tick
 from collectors.runner import Clock, CollectorThread, Runner, Schedule
-from telemetry.events import COLLECTOR_FAILED, TICK_LATE, Telemetry
+from dutycycle.telemetry.events import COLLECTOR_FAILED, TICK_LATE, Telemetry
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from collectors.base import Outgoing
 from collectors.publish.spool import SpoolBusyError
 from collectors.publish.spool_location import default_folder, open_spool
 from collectors.service import collectors
-from contract.settings.groups import Settings
-from contract.settings.load import load as load_settings
-from telemetry.events import SPOOL_DROPPED, Telemetry
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.load import load as load_settings
+from dutycycle.telemetry.events import SPOOL_DROPPED, Telemetry
 
 
 def load(**values: str) -> Settings:

@@ -9,12 +9,12 @@ from typing import Any
 import orjson
 import pytest
 
-from contract.codec import DecodeError, decode
-from contract.log import ConsumerRecord, ProducerRecord
-from contract.records.deadletter import Reason
-from contract.topics import TOPICS
+from dutycycle.contract.codec import DecodeError, decode
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.records.deadletter import Reason
+from dutycycle.contract.topics import TOPICS
+from dutycycle.telemetry.events import CLOCK_JUMP, SAMPLE_LATE
 from streams.operators.base import CountedEvent, Operator, Stage
-from telemetry.events import CLOCK_JUMP, SAMPLE_LATE
 from tests.support.streams.conformance_feed import (
     SMALL,
     STAGES,
@@ -47,7 +47,7 @@ KEYS: dict[str, Callable[[Any], str]] = {
     "job uid": lambda of: of.job.uid,
     "node": lambda of: of.node,
 }
-"""The key of a record, by what ``contract.topics`` calls it."""
+"""The key of a record, by what ``dutycycle.contract.topics`` calls it."""
 HAPPENED = {name: {SAMPLE_LATE.name, CLOCK_JUMP.name} for name in ("nvml", "cgroup", "cuda")}
 """The events that each stage counts."""
 

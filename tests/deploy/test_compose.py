@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from contract.settings.groups import Settings
-from contract.settings.load import load, near_misses
-from telemetry.endpoint import PORTS, Address, where
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.load import load, near_misses
+from dutycycle.telemetry.endpoint import PORTS, Address, where
 from tests.support.deploy.compose_file import COMPOSE, GPU, ROOT, services, variables
 from tests.support.servers.compose import compose_command
 from tests.support.servers.missing import ServerMissingError

@@ -12,7 +12,7 @@ import yaml
 from sqlalchemy import Engine, create_engine, make_url, text
 from sqlalchemy.exc import DBAPIError
 
-from contract.records.hours import GpuHour, UsageHour
+from dutycycle.contract.records.hours import GpuHour, UsageHour
 from sinks.records.rows import rows_of
 from sinks.records.store import RecordsStore
 from tests.support.deploy.compose_file import ROOT, services

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from docs.generate_operations import events
-from telemetry.metrics import GROUPS, PREFIX
+from dutycycle.telemetry.metrics import GROUPS, PREFIX
 from tests.support.deploy.compose_file import ROOT
 
 PANELS: list[dict[str, Any]] = json.loads((ROOT / "deploy/grafana/dashboards/pipeline.json").read_text())[

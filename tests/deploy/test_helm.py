@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
-from contract.settings.groups import PREFIX, Settings
-from contract.settings.load import load
 from dutycycle.cli.studies import trial
+from dutycycle.contract.settings.groups import PREFIX, Settings
+from dutycycle.contract.settings.load import load
+from dutycycle.telemetry.endpoint import PORTS
+from dutycycle.telemetry.metrics import LAG
 from dutycycle.trial.access import THE_CLASS
-from telemetry.endpoint import PORTS
-from telemetry.metrics import LAG
 from tests.support.deploy.generate_chart_files import there as chart_files
 from tests.support.deploy.generate_chart_files import wanted as wanted_files
 from tests.support.deploy.generate_schema import text as schema_text

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
+from dutycycle.telemetry.metrics import PREFIX, Metric
 from sinks.prometheus import metrics as series
-from telemetry.metrics import PREFIX, Metric
 from tests.support.deploy.manifests import ROOT, Object, objects, of_kind
 from tests.support.processes.commands import wait_until
 from tests.support.servers.kube.server import Kube

@@ -2,7 +2,7 @@
 
 import pytest
 
-from contract.topics import TOPICS
+from dutycycle.contract.topics import TOPICS
 from tests.support.deploy.generate_kustomize import files, portable, strimzi_topics
 from tests.support.deploy.manifests import (
     KUSTOMIZE,

@@ -9,17 +9,17 @@ from itertools import product
 import pytest
 import yaml
 
+from dutycycle.kube.discovery import NODE, POD
+from dutycycle.kube.errors import RefusedError
+from dutycycle.kube.events import CONTROLLER, Occurrence, new_event, repetition
+from dutycycle.kube.heartbeat import LABELS, SELECTOR, Heartbeat, heartbeat_of
+from dutycycle.kube.objects import ApiServer
+from dutycycle.kube.references import ObjectRef
 from dutycycle.kubectl.api import Api
 from dutycycle.kubectl.jobs import OWNERS, served
-from kube.discovery import NODE, POD
-from kube.errors import RefusedError
-from kube.events import CONTROLLER, Occurrence, new_event, repetition
-from kube.heartbeat import LABELS, SELECTOR, Heartbeat, heartbeat_of
-from kube.objects import ApiServer
-from kube.references import ObjectRef
+from dutycycle.telemetry.events import Telemetry
 from sinks.annotations.core.targets import Target
 from sinks.annotations.heartbeats import Heartbeats
-from telemetry.events import Telemetry
 from tests.support.deploy.manifests import (
     FROM_PROMETHEUS,
     FULL,

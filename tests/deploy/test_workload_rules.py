@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
+from dutycycle.telemetry.metrics import PREFIX
 from sinks.prometheus.metrics import SERIES
-from telemetry.metrics import PREFIX
 from tests.deploy.test_prometheus_files import FOLDER, judged
 
 RULES = FOLDER / "rules/workloads.yml"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from contract.trace import TraceWriter
 from dutycycle.cli.main import main
+from dutycycle.contract.trace import TraceWriter
 from tests.support.data.training_job import training_job
 
 PAGE = Path(__file__).parents[2] / "docs/analysis.md"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from contract.topics import TOPICS
+from dutycycle.contract.topics import TOPICS
 
 ROOT = Path(__file__).parents[2]
 DECISIONS = ROOT / "docs/decisions"

@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from contract.trace import TraceWriter
+from dutycycle.contract.trace import TraceWriter
 from tests.support.data.traces import read_trace
 from tests.support.data.training_job import training_job
 from tests.support.processes import warm

@@ -3,8 +3,8 @@
 import re
 
 from docs.generate_metrics import PAGE, TEMPLATE, page
+from dutycycle.telemetry.metrics import GROUPS, PREFIX
 from sinks.prometheus.metrics import SERIES
-from telemetry.metrics import GROUPS, PREFIX
 
 
 def test_the_page_is_current() -> None:

@@ -10,7 +10,7 @@ import pytest
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
-from contract.trace import TraceWriter
+from dutycycle.contract.trace import TraceWriter
 from tests.support.data.training_job import training_job
 from tests.support.processes import warm
 

@@ -3,9 +3,9 @@
 import re
 
 from docs.generate_operations import PAGE, TEMPLATE, events, page
-from telemetry import metrics
-from telemetry.endpoint import PORTS
-from telemetry.metrics import GROUPS, Metric
+from dutycycle.telemetry import metrics
+from dutycycle.telemetry.endpoint import PORTS
+from dutycycle.telemetry.metrics import GROUPS, Metric
 
 
 def test_it_is_current() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, create_engine, text
 
-from contract.settings.groups import Settings
+from dutycycle.contract.settings.groups import Settings
 from tests.support.data.two_teams import HOUR_MS, two_teams
 from tests.support.sinks.recording import record_all
 

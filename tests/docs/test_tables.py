@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from contract.topics import DEFAULT_PREFIX
-from contract.trace import TraceRecord
 from docs.generate_tables import PAGE, page
+from dutycycle.contract.topics import DEFAULT_PREFIX
+from dutycycle.contract.trace import TraceRecord
 from dutycycle.tables.writer import TableWriter
 
 _LINE = re.compile(r"^\| (pandas|polars|DuckDB) \| `(.+)` \| `(.+)` \|$", re.MULTILINE)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from bench.cluster_trace import Shape, records
-from bus.kafka.embedded import EmbeddedBroker
-from contract.topics import SAMPLE_TOPICS
-from contract.trace import TraceWriter
+from dutycycle.contract.topics import SAMPLE_TOPICS
+from dutycycle.contract.trace import TraceWriter
+from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.progress import Progress
 from tests.support.processes.terminal import on_a_terminal
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import orjson
 
-from bus.kafka.embedded import EmbeddedBroker
-from contract.settings.load import load
-from contract.topics import SAMPLE_TOPICS, full_name
+from dutycycle.contract.settings.load import load
+from dutycycle.contract.topics import SAMPLE_TOPICS, full_name
+from dutycycle.kafka.embedded import EmbeddedBroker
 from tests.support.data.traces import read_trace
 from tests.support.fakes.api_server import fake_api_server, kubeconfig
 from tests.support.fakes.kubelet import FakeKubelet, kubelet_on

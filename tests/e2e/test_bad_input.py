@@ -14,12 +14,12 @@ import orjson
 import pytest
 
 from bench.cluster_trace import START_MS, Shape, records
-from bus.kafka.embedded import EmbeddedBroker
-from bus.kafka.producer import Producer
-from contract.settings.groups import Settings
-from contract.settings.load import load
-from contract.topics import DEFAULT_PREFIX, TOPICS, full_name
-from contract.trace import TraceRecord
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.load import load
+from dutycycle.contract.topics import DEFAULT_PREFIX, TOPICS, full_name
+from dutycycle.contract.trace import TraceRecord
+from dutycycle.kafka.embedded import EmbeddedBroker
+from dutycycle.kafka.producer import Producer
 from streams.app import changelog_topics
 from streams.topology import stages
 from tests.support.faults.oracle import DERIVED, replayed, results, write_trace

@@ -12,9 +12,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from contract.settings.groups import Settings
-from contract.settings.load import load as load_settings
-from contract.topics import SAMPLE_TOPICS, full_name
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.load import load as load_settings
+from dutycycle.contract.topics import SAMPLE_TOPICS, full_name
 from tests.support.fakes.interruptible_broker import InterruptibleBroker
 from tests.support.processes.commands import environ, read_now, running, wait_until
 from tests.support.servers.kafka.broker import RunningBroker

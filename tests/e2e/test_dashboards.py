@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import yaml
 
-from bus.kafka.topics import ensure_topics
-from contract.codec import encode
-from contract.settings.load import load
-from contract.topics import ALIKE_TOPICS, TOPICS, full_name
-from contract.trace import TraceRecord, TraceWriter
-from telemetry.serving import SERVING
+from dutycycle.contract.codec import encode
+from dutycycle.contract.settings.load import load
+from dutycycle.contract.topics import ALIKE_TOPICS, TOPICS, full_name
+from dutycycle.contract.trace import TraceRecord, TraceWriter
+from dutycycle.kafka.topics import ensure_topics
+from dutycycle.telemetry.serving import SERVING
 from tests.e2e.test_sink_metrics import publish
 from tests.support.deploy import small_fleet as fleet
 from tests.support.deploy.compose_file import ROOT

@@ -15,13 +15,13 @@ import pytest
 from collectors.base import Tick
 from collectors.prometheus.collector import PrometheusCollector
 from collectors.prometheus.query import Prometheus as PrometheusSource
-from contract.log import ConsumerRecord, ProducerRecord
-from contract.settings.groups import PrometheusSettings
-from contract.settings.load import load
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.settings.groups import PrometheusSettings
+from dutycycle.contract.settings.load import load
 from dutycycle.live.model.state import LiveState
+from dutycycle.telemetry.events import Telemetry
 from streams.local import LocalPipeline
 from streams.topology import stages
-from telemetry.events import Telemetry
 from tests.support.data.prometheus_ticks import PATIENCE_S, SCRAPE_S, Start
 from tests.support.servers.exposition import MetricsPage, serve_metrics
 from tests.support.servers.prometheus import scrape

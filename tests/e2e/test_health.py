@@ -16,11 +16,11 @@ import orjson
 import pytest
 
 from bench.cluster_trace import Shape, records
-from bus.kafka.embedded import EmbeddedBroker
-from bus.kafka.producer import Producer
-from contract.settings.groups import PREFIX, Settings
-from contract.settings.load import load
-from contract.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, TOPICS, full_name
+from dutycycle.contract.settings.groups import PREFIX, Settings
+from dutycycle.contract.settings.load import load
+from dutycycle.contract.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, TOPICS, full_name
+from dutycycle.kafka.embedded import EmbeddedBroker
+from dutycycle.kafka.producer import Producer
 from streams.names import SOURCES
 from streams.topology import stages
 from tests.support.fakes.interruptible_broker import InterruptibleBroker

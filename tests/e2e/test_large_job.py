@@ -13,16 +13,16 @@ from typing import Any
 import orjson
 from sqlalchemy import Engine, create_engine, exc, text
 
-from bus.kafka.producer import Producer
-from bus.kafka.topics import ensure_topics
-from contract.codec import decode, encode
-from contract.log import ConsumerRecord
-from contract.records.derived import JobPeaks
-from contract.records.parts import PodPart, Tally
-from contract.records.pods import JobRef, Pod
-from contract.settings.groups import PREFIX, Settings
-from contract.settings.load import load
-from contract.topics import SAMPLE_TOPICS, TOPICS, full_name
+from dutycycle.contract.codec import decode, encode
+from dutycycle.contract.log import ConsumerRecord
+from dutycycle.contract.records.derived import JobPeaks
+from dutycycle.contract.records.parts import PodPart, Tally
+from dutycycle.contract.records.pods import JobRef, Pod
+from dutycycle.contract.settings.groups import PREFIX, Settings
+from dutycycle.contract.settings.load import load
+from dutycycle.contract.topics import SAMPLE_TOPICS, TOPICS, full_name
+from dutycycle.kafka.producer import Producer
+from dutycycle.kafka.topics import ensure_topics
 from sinks.records.query import job_peaks
 from streams.local import LocalPipeline
 from streams.topology import stages

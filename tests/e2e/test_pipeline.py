@@ -10,10 +10,10 @@ from pathlib import Path
 import orjson
 import pytest
 
-from bus.kafka.errors import MissingTopicError
-from contract.codec import encode
-from contract.settings.groups import PREFIX, Settings
-from contract.settings.load import load
+from dutycycle.contract.codec import encode
+from dutycycle.contract.settings.groups import PREFIX, Settings
+from dutycycle.contract.settings.load import load
+from dutycycle.kafka.errors import MissingTopicError
 from sinks.records.query import pod_peaks
 from tests.support.fakes.nvml import library
 from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario, square

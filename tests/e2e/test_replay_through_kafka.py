@@ -9,11 +9,11 @@ import orjson
 import pytest
 
 from bench.cluster_trace import Shape, records
-from bus.kafka.embedded import EmbeddedBroker
-from bus.kafka.errors import MissingTopicError
-from contract.settings.load import load
-from contract.topics import TOPICS, full_name
-from contract.trace import TraceRecord
+from dutycycle.contract.settings.load import load
+from dutycycle.contract.topics import TOPICS, full_name
+from dutycycle.contract.trace import TraceRecord
+from dutycycle.kafka.embedded import EmbeddedBroker
+from dutycycle.kafka.errors import MissingTopicError
 from streams.app import changelog_topics
 from streams.topology import stages
 from tests.support.data.traces import read_trace

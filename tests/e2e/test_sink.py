@@ -13,14 +13,14 @@ from typing import Any
 import orjson
 import pytest
 
-from bus.kafka.embedded import EmbeddedBroker
-from bus.kafka.producer import Producer
-from bus.kafka.topics import ensure_topics
-from contract.codec import encode
-from contract.records.derived import JobPeaks, PodPeaks
-from contract.settings.groups import Settings
-from contract.settings.load import load
-from contract.topics import TOPICS, full_name
+from dutycycle.contract.codec import encode
+from dutycycle.contract.records.derived import JobPeaks, PodPeaks
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.load import load
+from dutycycle.contract.topics import TOPICS, full_name
+from dutycycle.kafka.embedded import EmbeddedBroker
+from dutycycle.kafka.producer import Producer
+from dutycycle.kafka.topics import ensure_topics
 from sinks.records.query import job_peaks, pod_peaks
 from sinks.records.store import RecordsRefusedError
 from tests.support.processes.commands import environ, read_now, running, wait_until

@@ -10,8 +10,8 @@ from pathlib import Path
 import orjson
 import pytest_asyncio
 
-from bus.kafka.topics import ensure_topics
-from contract.topics import TOPICS, short_name
+from dutycycle.contract.topics import TOPICS, short_name
+from dutycycle.kafka.topics import ensure_topics
 from sinks.annotations.core import desired
 from tests.e2e.test_sink import Published, settings_of
 from tests.support.fakes.api_server import NODE, POD, FakeApi, Trouble, written

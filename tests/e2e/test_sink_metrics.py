@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from bus.kafka.producer import Producer
-from bus.kafka.topics import ensure_topics
-from contract.codec import encode, from_plain
-from contract.records.pods import Pod
-from contract.records.samples import NvmlSample
-from contract.topics import ALIKE_TOPICS, TOPICS, full_name
+from dutycycle.contract.codec import encode, from_plain
+from dutycycle.contract.records.pods import Pod
+from dutycycle.contract.records.samples import NvmlSample
+from dutycycle.contract.topics import ALIKE_TOPICS, TOPICS, full_name
+from dutycycle.kafka.producer import Producer
+from dutycycle.kafka.topics import ensure_topics
+from dutycycle.telemetry.serving import SERVING
 from sinks.prometheus.counters import NodeCounters
-from telemetry.serving import SERVING
 from tests.e2e.test_sink import settings_of
 from tests.support.data.samples import gpu, nvml
 from tests.support.processes.commands import environ, running, wait_until

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import orjson
 
-from contract.codec import decode
-from contract.records.samples import NvmlSample
-from contract.trace import decode_line
+from dutycycle.contract.codec import decode
+from dutycycle.contract.records.samples import NvmlSample
+from dutycycle.contract.trace import decode_line
 from tests.collectors.cgroup.test_real import HELD, MIB, Kernel, kernel, limited, working_set
 from tests.support.data.real_cgroup import RealCgroup, real_cgroup
 from tests.support.data.traces import read_trace

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, inspect
 
-from contract.settings.load import load
-from contract.topics import TOPICS, full_name
+from dutycycle.contract.settings.load import load
+from dutycycle.contract.topics import TOPICS, full_name
 from streams.app import changelog_topics
 from streams.topology import stages
 from tests.support.fakes.interruptible_broker import InterruptibleBroker

@@ -12,7 +12,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from contract.codec import encode
+from dutycycle.contract.codec import encode
 from sinks.records.query import job_peaks, node_peaks, pod_peaks
 from sinks.records.store import RecordsRefusedError
 from tests.support.data.traces import read_trace

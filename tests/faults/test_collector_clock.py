@@ -14,9 +14,9 @@ from typing import Any
 
 import orjson
 
-from contract.settings.groups import PREFIX, Settings
-from contract.settings.load import load
-from contract.topics import SAMPLE_TOPICS
+from dutycycle.contract.settings.groups import PREFIX, Settings
+from dutycycle.contract.settings.load import load
+from dutycycle.contract.topics import SAMPLE_TOPICS
 from tests.support.processes.commands import environ, read_now, wait_until
 from tests.support.servers.kafka.broker import RunningBroker
 

@@ -20,9 +20,9 @@ import orjson
 import pytest
 import zstandard
 
-from bus.kafka.errors import MissingTopicError
-from contract.settings.groups import PREFIX, Settings
-from contract.settings.load import load
+from dutycycle.contract.settings.groups import PREFIX, Settings
+from dutycycle.contract.settings.load import load
+from dutycycle.kafka.errors import MissingTopicError
 from tests.support.processes.commands import environ, read_now, running, wait_until
 from tests.support.servers.kafka.broker import RunningBroker
 

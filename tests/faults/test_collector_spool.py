@@ -16,17 +16,17 @@ from typing import Any
 
 import pytest
 
-from bus.kafka.consumer import Consumer
-from bus.kafka.reachability import Reachability
 from collectors.base import Outgoing
 from collectors.publish.link import KafkaLink
 from collectors.publish.outbox import Outbox
 from collectors.publish.publisher import Publisher, PublishTimeouts
 from collectors.publish.spool import Spool
-from contract.settings.groups import Settings
-from contract.settings.load import load as load_settings
-from contract.topics import full_name
-from telemetry.events import SPOOL_DROPPED, SPOOL_FAILED, SPOOLED, Telemetry
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.load import load as load_settings
+from dutycycle.contract.topics import full_name
+from dutycycle.kafka.consumer import Consumer
+from dutycycle.kafka.reachability import Reachability
+from dutycycle.telemetry.events import SPOOL_DROPPED, SPOOL_FAILED, SPOOLED, Telemetry
 from tests.support.servers.kafka.broker import RunningBroker
 
 MIB = 1024**2

@@ -14,10 +14,10 @@ import orjson
 import pytest
 
 from bench.cluster_trace import GIB, START_MS
-from contract.log import ConsumerRecord
-from contract.settings.load import load
-from contract.topics import DEFAULT_PREFIX
-from contract.trace import TraceRecord
+from dutycycle.contract.log import ConsumerRecord
+from dutycycle.contract.settings.load import load
+from dutycycle.contract.topics import DEFAULT_PREFIX
+from dutycycle.contract.trace import TraceRecord
 from streams.local import LocalPipeline
 from streams.topology import stages
 from tests.support.faults import dirt

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
-from contract.topics import full_name
-from contract.trace import TraceRecord
+from dutycycle.contract.topics import full_name
+from dutycycle.contract.trace import TraceRecord
 from sinks.app import app_id as sinks_group
 from streams.app import app_id, changelog_topics
 from streams.topology import stages

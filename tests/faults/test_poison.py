@@ -14,9 +14,9 @@ import orjson
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from bus.kafka.consumer import Consumer, Message
-from contract.topics import TOPICS
-from contract.trace import TraceRecord
+from dutycycle.contract.topics import TOPICS
+from dutycycle.contract.trace import TraceRecord
+from dutycycle.kafka.consumer import Consumer, Message
 from streams.app import changelog_topics
 from streams.state.codec import to_bytes
 from streams.state.record import Kind, clock_key, offset_of, piece_key, state_key, to_value

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest_asyncio
 
-from bus.kafka.topics import ensure_topics
-from contract.topics import TOPICS
+from dutycycle.contract.topics import TOPICS
+from dutycycle.kafka.topics import ensure_topics
 from tests.e2e.test_sink import Published, settings_of
 from tests.support.faults.api_proxy import ApiProxy
 from tests.support.faults.api_troubles import TROUBLES, played

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest_asyncio
 
-from bus.kafka.topics import ensure_topics
-from contract.records.pods import JobRef
-from contract.topics import TOPICS
+from dutycycle.contract.records.pods import JobRef
+from dutycycle.contract.topics import TOPICS
+from dutycycle.kafka.topics import ensure_topics
 from tests.e2e.test_sink import settings_of
 from tests.support.fakes.api_server import FakeApi, Trouble, written
 from tests.support.faults.api_troubles import TROUBLES, played

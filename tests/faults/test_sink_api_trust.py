@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest_asyncio
 
-from bus.kafka.topics import ensure_topics
-from contract.topics import TOPICS
+from dutycycle.contract.topics import TOPICS
+from dutycycle.kafka.topics import ensure_topics
 from tests.e2e.test_sink import settings_of
 from tests.support.fakes.api_server import FakeApi, Trouble
 from tests.support.processes.sinking import (

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from contract.log import ConsumerRecord, TopicPartition
-from contract.records.derived import PodPeaks
+from dutycycle.contract.log import ConsumerRecord, TopicPartition
+from dutycycle.contract.records.derived import PodPeaks
 from sinks.base import PendingOffsets
 from tests.support.sinks import made
 from tests.support.sinks.rig import Rig, handle

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from bus.kafka.errors import BrokerUnreachableError
-from contract.backoff import Backoff
-from contract.settings.load import load
+from dutycycle.contract.backoff import Backoff
+from dutycycle.contract.settings.load import load
+from dutycycle.kafka.errors import BrokerUnreachableError
+from dutycycle.telemetry.events import Telemetry
 from sinks import follow
 from sinks.follow import Follower
-from telemetry.events import Telemetry
 
 SETTINGS = load({"DUTYCYCLE_NODE": "any", "DUTYCYCLE_BROKER": "kafka://127.0.0.1:9"})
 OUTAGES = 3

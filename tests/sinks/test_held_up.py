@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from bus.faust import app
-from bus.kafka.embedded import EmbeddedBroker
-from bus.kafka.producer import Producer
-from contract.codec import encode
-from contract.settings.groups import Settings
-from contract.settings.load import load
-from contract.topics import TOPICS, full_name
+from dutycycle.contract.codec import encode
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.load import load
+from dutycycle.contract.topics import TOPICS, full_name
+from dutycycle.kafka.embedded import EmbeddedBroker
+from dutycycle.kafka.faust import app
+from dutycycle.kafka.producer import Producer
+from dutycycle.telemetry.events import Telemetry
+from dutycycle.telemetry.watchdog import StallDetector, StallLimits
 from sinks import service
 from sinks.records.query import pod_peaks
 from sinks.records.sink import RecordsSink
 from sinks.records.store import RecordsAwayError, RecordsStore
-from telemetry.events import Telemetry
-from telemetry.watchdog import StallDetector, StallLimits
 from tests.support.sinks import made
 
 PODS = 50

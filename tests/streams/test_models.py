@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from river import compose, linear_model, time_series
 
-from contract.errors import SettingError
-from contract.settings.groups import Settings
-from contract.settings.load import load
+from dutycycle.contract.errors import SettingError
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.load import load
 from streams.models import models_of
 
 

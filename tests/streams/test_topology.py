@@ -2,8 +2,8 @@
 
 import pytest
 
-from contract.errors import SettingError
-from contract.settings.load import load
+from dutycycle.contract.errors import SettingError
+from dutycycle.contract.settings.load import load
 from streams.app import changelog_topics
 from streams.topology import stages
 

@@ -1,7 +1,7 @@
 """What a process would show of a metric, for tests."""
 
-from telemetry.events import Telemetry
-from telemetry.metrics import PREFIX, Metric
+from dutycycle.telemetry.events import Telemetry
+from dutycycle.telemetry.metrics import PREFIX, Metric
 
 
 def metric_value(telemetry: Telemetry, metric: Metric, **labels: str) -> float | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench.cluster_trace import Shape, records
 from bench.speed.bench import Bench
-from contract.trace import TraceWriter
+from dutycycle.contract.trace import TraceWriter
 
 
 def replay(bench: Bench) -> None:

@@ -9,10 +9,10 @@ from bench import bench_annotations
 from bench.speed.bench import Bench
 from bench.speed.cluster import PARTITIONS, Sample, Topics
 from bench.speed.worker import own_command, total, working
-from bus.kafka.topics import ensure_topics
-from contract.codec import encode
-from contract.settings.groups import Settings
-from contract.topics import TOPICS
+from dutycycle.contract.codec import encode
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import TOPICS
+from dutycycle.kafka.topics import ensure_topics
 from sinks.app import app_id
 from tests.support.processes.commands import environ
 from tests.support.servers.postgres import Postgres

@@ -4,12 +4,12 @@ import argparse
 import asyncio
 import sys
 
-from contract.errors import DutycycleError
-from contract.settings.groups import Settings
-from kube.client import Limits
-from kube.errors import GoneError, KubeError
-from kube.objects import ApiServer, connect
-from kube.references import ObjectRef
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.kube.client import Limits
+from dutycycle.kube.errors import GoneError, KubeError
+from dutycycle.kube.objects import ApiServer, connect
+from dutycycle.kube.references import ObjectRef
 from sinks.annotations.core.targets import Target
 from sinks.annotations.removal import Removal, remove
 

@@ -3,8 +3,8 @@
 import argparse
 import sys
 
-from contract.settings.groups import Settings
 from dutycycle.cli.main import COMMANDS, build_parser, command_module
+from dutycycle.contract.settings.groups import Settings
 
 EXAMPLE = """dutycycle completion bash > ~/.local/share/bash-completion/completions/dutycycle
 dutycycle completion zsh > ~/.zfunc/_dutycycle

@@ -3,8 +3,8 @@
 import argparse
 import sys
 
-from contract.settings.groups import Settings
-from telemetry.endpoint import PORTS, AskError, ask, where
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.telemetry.endpoint import PORTS, AskError, ask, where
 
 EXAMPLE = """dutycycle healthy stream
 dutycycle healthy --ready 127.0.0.1:19470

@@ -10,14 +10,14 @@ from msgspec import structs
 from rich.table import Table
 from rich.text import Text
 
-from contract.codec import to_plain
-from contract.errors import DutycycleError
-from contract.records.derived import JobPeaks, PodPeaks
-from contract.settings.groups import Settings
-from contract.units import JOULES_PER_KWH
 from dutycycle.cli import arguments, history
 from dutycycle.cli.node_days import print_days
 from dutycycle.cli.printing import FORMATS, print_csv, print_json, print_table
+from dutycycle.contract.codec import to_plain
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.records.derived import JobPeaks, PodPeaks
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.units import JOULES_PER_KWH
 from dutycycle.words import bytes_text, percent_text
 from sinks.records.location import default_records_url
 from sinks.records.query import Which, job_peaks, node_peaks, pod_peaks, require_namespace

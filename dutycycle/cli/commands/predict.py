@@ -2,8 +2,8 @@
 
 import argparse
 
-from contract.settings.groups import Settings
 from dutycycle.cli import arguments
+from dutycycle.contract.settings.groups import Settings
 from dutycycle.schedule.asked import advice, pods_of, prediction_of
 from dutycycle.submit.documents import read_documents
 from dutycycle.words import bytes_text

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from contract.errors import DutycycleError, SettingError
-from contract.settings.groups import Settings
+from dutycycle.contract.errors import DutycycleError, SettingError
+from dutycycle.contract.settings.groups import Settings
 from dutycycle.progress import Progress
 from dutycycle.schedule.compare import compare
 from dutycycle.schedule.generator import Generator

@@ -3,9 +3,9 @@
 import argparse
 import asyncio
 
-from contract.errors import SettingError
-from contract.settings.groups import Settings
 from dutycycle.cli import arguments
+from dutycycle.contract.errors import SettingError
+from dutycycle.contract.settings.groups import Settings
 
 EXAMPLE = """dutycycle top --broker kafka://kafka:9092
 dutycycle top --broker kafka://kafka:9092 --namespace ml --node gpu-a

@@ -6,12 +6,12 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from contract.errors import DutycycleError, SettingError
-from contract.settings.groups import Settings
-from contract.topics import ALIKE_TOPICS, TOPICS, full_name
 from dutycycle.cli import arguments
+from dutycycle.contract.errors import DutycycleError, SettingError
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import ALIKE_TOPICS, TOPICS, full_name
+from dutycycle.telemetry.events import Telemetry
 from streams.names import SOURCES, changelogs
-from telemetry.events import Telemetry
 
 EXAMPLE = """dutycycle topics --broker kafka://kafka:9092
 dutycycle topics --dry-run"""
@@ -60,7 +60,7 @@ def _line(topic: Planned, partitions: int) -> str:
 
 def planned(settings: Settings) -> list[Planned]:
     """All topics by their full names; those of the contract first."""
-    from bus.kafka.topics import CHANGELOG_CONFIG
+    from dutycycle.kafka.topics import CHANGELOG_CONFIG
 
     ours = [
         Planned(full_name(settings.topic_prefix, name), topic.config(), name in _ALIKE)
@@ -75,7 +75,7 @@ async def make_topics(settings: Settings, telemetry: Telemetry, timeout_s: float
     A broker that is unreachable is waited for, ``timeout_s`` at most, and that is said. Raises
     ``PartitionsDifferError``, or a ``BrokerError``.
     """
-    from bus.kafka.reachability import answered_within, wait_for_topics
+    from dutycycle.kafka.reachability import answered_within, wait_for_topics
 
     outputs = [name for name in TOPICS if name not in _ALIKE]
     waiting = wait_for_topics(settings, telemetry, _ALIKE, outputs=outputs, changelogs=changelogs(settings))

@@ -3,9 +3,9 @@
 import argparse
 import asyncio
 
-from contract.settings.groups import Settings
 from dutycycle.cli import arguments
 from dutycycle.cli.arguments import duration_s
+from dutycycle.contract.settings.groups import Settings
 
 EXAMPLE = """dutycycle up
 dutycycle up --once --format json | jq '.gpus[].gpu_util_pct'

@@ -7,12 +7,12 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from contract.errors import SettingError
-from contract.records.hours import HOUR_MS
-from contract.settings.groups import Settings
-from contract.units import JOULES_PER_KWH
 from dutycycle.cli import arguments, history
 from dutycycle.cli.printing import FORMATS, print_csv, print_json, print_table
+from dutycycle.contract.errors import SettingError
+from dutycycle.contract.records.hours import HOUR_MS
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.units import JOULES_PER_KWH
 from sinks.records.location import default_records_url
 from sinks.records.tables.views import SUMS
 from sinks.records.usage import GROUPS, UsageQuery, usage

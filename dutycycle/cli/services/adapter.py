@@ -2,9 +2,9 @@
 
 import argparse
 
-from contract.settings.groups import Settings
 from dutycycle.cli import arguments
 from dutycycle.cli.service import run_service
+from dutycycle.contract.settings.groups import Settings
 
 EXAMPLE = (
     "dutycycle adapter --broker kafka://kafka:9092 --adapter-listen 0.0.0.0:6443 "

@@ -2,9 +2,9 @@
 
 import argparse
 
-from contract.settings.groups import Settings
 from dutycycle.cli import arguments
 from dutycycle.cli.service import run_service
+from dutycycle.contract.settings.groups import Settings
 
 EXAMPLE = """dutycycle collect --broker kafka://kafka:9092 --interval 1s --containers all
 dutycycle collect --broker kafka://kafka:9092 --prometheus http://prometheus:9090"""

@@ -2,10 +2,10 @@
 
 import argparse
 
-from contract.errors import SettingError
-from contract.settings.groups import Settings
 from dutycycle.cli import arguments
 from dutycycle.cli.service import run_service
+from dutycycle.contract.errors import SettingError
+from dutycycle.contract.settings.groups import Settings
 
 EXAMPLE = """dutycycle sink --broker kafka://kafka:9092 --records sqlite:///records.db
 DUTYCYCLE_RECORDS=postgresql+psycopg://dutycycle@db/dutycycle dutycycle sink --broker kafka://kafka:9092

@@ -3,10 +3,10 @@
 import argparse
 import gc
 
-from contract.settings.groups import Settings
 from dutycycle.cli import arguments
 from dutycycle.cli.garbage import collect_rarely
 from dutycycle.cli.service import run_service
+from dutycycle.contract.settings.groups import Settings
 
 EXAMPLE = "dutycycle stream --broker kafka://kafka:9092 --windows 10s,60s --lateness 10s"
 SETTINGS = (

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import orjson
 
-from contract.errors import DutycycleError, SettingError
-from contract.settings.groups import Settings
 from dutycycle.cli import arguments
+from dutycycle.contract.errors import DutycycleError, SettingError
+from dutycycle.contract.settings.groups import Settings
 from dutycycle.run.folder import TRACE
 
 EXAMPLE = """dutycycle compare before after

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from contract.errors import SettingError
-from contract.settings import parsers
-from contract.settings.groups import Settings
-from contract.units import NAME_PATTERN
 from dutycycle.cli import arguments
+from dutycycle.contract.errors import SettingError
+from dutycycle.contract.settings import parsers
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.units import NAME_PATTERN
 
 if TYPE_CHECKING:
     from dutycycle.imports.columns import Reader

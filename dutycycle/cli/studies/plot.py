@@ -4,9 +4,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from contract.errors import DutycycleError, SettingError
-from contract.settings.groups import Settings
 from dutycycle.cli import arguments
+from dutycycle.contract.errors import DutycycleError, SettingError
+from dutycycle.contract.settings.groups import Settings
 from dutycycle.progress import Progress
 
 EXAMPLE = """dutycycle plot day.jsonl.zst --subject 'gpu/gpu-a/*' --metric gpu_util_pct --out util.png

@@ -6,14 +6,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from contract.errors import DutycycleError, SettingError
-from contract.settings.groups import Settings
 from dutycycle.cli import arguments
+from dutycycle.contract.errors import DutycycleError, SettingError
+from dutycycle.contract.settings.groups import Settings
 from dutycycle.process import temporary_folder
 from dutycycle.status_line import StatusLine
 
 if TYPE_CHECKING:
-    from contract.records.pods import Pod
+    from dutycycle.contract.records.pods import Pod
     from dutycycle.profile.profile import Profile
 
 EXAMPLE = """dutycycle profile report1.sqlite

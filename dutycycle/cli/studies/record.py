@@ -3,11 +3,11 @@
 import argparse
 import time
 
-from contract.errors import SettingError
-from contract.settings.groups import Settings
-from contract.topics import SAMPLE_TOPICS, TOPICS, short_name
 from dutycycle.cli import arguments, history
 from dutycycle.cli.arguments import duration_s, moment_ms
+from dutycycle.contract.errors import SettingError
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import SAMPLE_TOPICS, TOPICS, short_name
 from dutycycle.tables.writer import TRACE
 from dutycycle.traces.record import Wanted, record
 

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from contract.errors import SettingError
-from contract.settings.groups import Settings
 from dutycycle.cli import arguments
 from dutycycle.cli.garbage import collect_rarely
+from dutycycle.contract.errors import SettingError
+from dutycycle.contract.settings.groups import Settings
 from dutycycle.experiments.knobs import assignment, grid, help_lines, with_values
 from dutycycle.tables.writer import TRACE
 

@@ -3,9 +3,9 @@
 import argparse
 from pathlib import Path
 
-from contract.errors import DutycycleError, SettingError
-from contract.settings.groups import Settings
 from dutycycle.cli import arguments, history
+from dutycycle.contract.errors import DutycycleError, SettingError
+from dutycycle.contract.settings.groups import Settings
 from dutycycle.run.folder import TRACE
 
 EXAMPLE = """dutycycle report day.jsonl.zst --out day.html

@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from contract.errors import SettingError
-from contract.settings.groups import Settings
-from contract.settings.load import load
 from dutycycle.cli import arguments
+from dutycycle.contract.errors import SettingError
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.load import load
 
 EXAMPLE = """dutycycle run -- python train.py --epochs 3
 dutycycle run --interval 200ms --out fast -- python train.py

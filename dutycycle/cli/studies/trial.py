@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from contract.errors import SettingError
-from contract.settings.groups import Settings
 from dutycycle.cli import arguments
+from dutycycle.contract.errors import SettingError
+from dutycycle.contract.settings.groups import Settings
 from dutycycle.trial.wish import GOALS, Wish, gpu_minutes, long_enough, numbers, placements
 
 EXAMPLE = """dutycycle trial train.yaml --gpus 1,2,4

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from contract.errors import DutycycleError
-from contract.log import ProducerRecord
-from contract.records.derived import Cycle
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.log import ProducerRecord
+from dutycycle.contract.records.derived import Cycle
 
 CLOSE = 0.05
 """Relative error up to which a period is right: jitter alone moves the mean period of five bursts by 2 %."""

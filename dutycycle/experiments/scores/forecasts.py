@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from contract.log import ProducerRecord
-from contract.records.derived import Forecast, Trend
-from contract.records.models import ModelForecast, ModelPoint
+from dutycycle.contract.log import ProducerRecord
+from dutycycle.contract.records.derived import Forecast, Trend
+from dutycycle.contract.records.models import ModelForecast, ModelPoint
 from dutycycle.experiments.scores.samples import subject_key
 from streams.operators.columns.tick import Tick
 

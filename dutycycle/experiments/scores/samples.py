@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from contract.codec import DecodeError, decode
-from contract.log import ConsumerRecord
-from contract.topics import TOPICS
+from dutycycle.contract.codec import DecodeError, decode
+from dutycycle.contract.log import ConsumerRecord
+from dutycycle.contract.topics import TOPICS
 from streams.operators.columns.cgroup import CgroupReader
 from streams.operators.columns.cuda import CudaReader
 from streams.operators.columns.nvml import NvmlReader

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from contract.log import ProducerRecord
-from contract.records.derived import WindowAggregate, WindowMetric
+from dutycycle.contract.log import ProducerRecord
+from dutycycle.contract.records.derived import WindowAggregate, WindowMetric
 from dutycycle.experiments.scores.samples import subject_key
 from streams.operators.columns.series import CAPACITIES
 from streams.operators.columns.tick import Layout, Tick

@@ -6,8 +6,8 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from contract.codec import DecodeError, decode
-from contract.records.derived import (
+from dutycycle.contract.codec import DecodeError, decode
+from dutycycle.contract.records.derived import (
     Cycle,
     CycleMetric,
     JobPeaks,
@@ -16,8 +16,8 @@ from contract.records.derived import (
     TrendMetric,
     WindowAggregate,
 )
-from contract.records.insights import Insight
-from contract.topics import TOPICS
+from dutycycle.contract.records.insights import Insight
+from dutycycle.contract.topics import TOPICS
 
 R = TypeVar("R")
 

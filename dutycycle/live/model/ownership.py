@@ -4,7 +4,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from math import isnan
 
-from contract.records.samples import NvmlSample
+from dutycycle.contract.records.samples import NvmlSample
 from streams.operators.columns.ownership import pods_of, use_plan
 
 _BUSY_PCT = 1.0

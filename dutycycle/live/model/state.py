@@ -4,11 +4,11 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from contract.codec import DecodeError, decode
-from contract.records.derived import gpu_subject, node_subject, pod_subject
-from contract.records.pods import Pod
-from contract.records.samples import CgroupSample, Gpu, GpuProcess, NvmlSample, PodCgroup
-from contract.topics import TOPICS
+from dutycycle.contract.codec import DecodeError, decode
+from dutycycle.contract.records.derived import gpu_subject, node_subject, pod_subject
+from dutycycle.contract.records.pods import Pod
+from dutycycle.contract.records.samples import CgroupSample, Gpu, GpuProcess, NvmlSample, PodCgroup
+from dutycycle.contract.topics import TOPICS
 from dutycycle.live.model.derived import Derived, Lazy
 from dutycycle.live.model.subjects import GpuSeen, JobSeen, NodeSeen, PodSeen, Row, added, most
 

@@ -8,8 +8,8 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Self
 
-from contract.records.pods import JobRef, Pod
-from contract.records.samples import Gpu, GpuProcess, Host
+from dutycycle.contract.records.pods import JobRef, Pod
+from dutycycle.contract.records.samples import Gpu, GpuProcess, Host
 from dutycycle.live.model.derived import Derived
 from dutycycle.live.model.history import History
 

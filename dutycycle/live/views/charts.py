@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, isnan, nan
 
-from contract.records.derived import Forecast
+from dutycycle.contract.records.derived import Forecast
 from dutycycle.live.views.spans import Line, Style
 from dutycycle.words import short_duration
 

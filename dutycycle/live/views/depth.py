@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
-from contract.records.insights import Insight
+from dutycycle.contract.records.insights import Insight
 from dutycycle.live.model.history import History
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import GpuSeen, JobSeen, NodeSeen, PodSeen, Row

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from math import isnan
 
-from contract.records.derived import WindowMetric
+from dutycycle.contract.records.derived import WindowMetric
 from dutycycle.live.model.subjects import GpuSeen, JobSeen, NodeSeen, PodSeen, Row, Value
 from dutycycle.live.views.findings import throttle_words
 from dutycycle.live.views.spans import Line

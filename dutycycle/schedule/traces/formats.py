@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
-from contract.errors import DutycycleError
+from dutycycle.contract.errors import DutycycleError
 from dutycycle.schedule.cluster import Cluster, Pod
 from dutycycle.schedule.traces import alibaba_2020, alibaba_2023, philly
 from dutycycle.schedule.traces.reading import Wrong

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from contract.errors import DutycycleError
+from dutycycle.contract.errors import DutycycleError
 from dutycycle.schedule.traces.reading import Wrong, number, read
 from dutycycle.schedule.workload import WHOLE, Demand, Job, Machine
 from sinks.scheduling.core.kin import Template

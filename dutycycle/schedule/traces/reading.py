@@ -7,7 +7,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TypeVar
 
-from contract.errors import DutycycleError
+from dutycycle.contract.errors import DutycycleError
 
 SHOWN = 5
 _Found = TypeVar("_Found")

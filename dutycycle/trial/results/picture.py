@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from contract.errors import DutycycleError
 from dutycycle.compare.comparison import SIGMAS
+from dutycycle.contract.errors import DutycycleError
 from dutycycle.trial.results.text import number
 from dutycycle.trial.results.verdict import Row, Verdict
 

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 import orjson
 
-from bus.kafka.producer import Producer
-from bus.kafka.topics import ensure_topics
-from contract.codec import encode
-from contract.records.insights import Trial, Trials
-from contract.settings.groups import Settings
-from contract.topics import full_name
 from dutycycle.compare.figures import Measure
+from dutycycle.contract.codec import encode
+from dutycycle.contract.records.insights import Trial, Trials
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import full_name
+from dutycycle.kafka.producer import Producer
+from dutycycle.kafka.topics import ensure_topics
+from dutycycle.kube.references import Patch
 from dutycycle.trial.results.text import figures_words
 from dutycycle.trial.results.verdict import Row, Verdict
-from kube.references import Patch
 from sinks.annotations.core.keys import TRIAL_BEST, TRIAL_FIGURES
 
 TOPIC = "trials"

@@ -10,11 +10,11 @@ from typing import Any
 
 import orjson
 
-from contract.records.derived import JobPeaks, PodPeaks
-from contract.records.insights import Insight, ProfileVerdict
-from contract.records.parts import JobInsight, NodePart, PodInsight, WorkloadState
-from contract.records.placement import Placement
-from contract.records.samples import NvmlSample
+from dutycycle.contract.records.derived import JobPeaks, PodPeaks
+from dutycycle.contract.records.insights import Insight, ProfileVerdict
+from dutycycle.contract.records.parts import JobInsight, NodePart, PodInsight, WorkloadState
+from dutycycle.contract.records.placement import Placement
+from dutycycle.contract.records.samples import NvmlSample
 from sinks.annotations.core import keys
 from sinks.annotations.core.diff import Present, stays
 from sinks.annotations.core.job import JobView

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from kube.references import Patch
+from dutycycle.kube.references import Patch
 from sinks.annotations.core.keys import (
     CPU_UTIL_P95,
     CYCLE_PERIOD,

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from contract.records.derived import JobPeaks, Peaks, PodOfJob
+from dutycycle.contract.records.derived import JobPeaks, Peaks, PodOfJob
 from sinks.annotations.core import keys
 from sinks.annotations.core.diff import Present, stays
 from sinks.annotations.core.targets import is_name

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from contract.records.parts import GpuAnalysis, NodePart
-from contract.records.samples import Gpu, GpuProcess, NvmlSample
+from dutycycle.contract.records.parts import GpuAnalysis, NodePart
+from dutycycle.contract.records.samples import Gpu, GpuProcess, NvmlSample
 from sinks.annotations.core import keys
 from sinks.annotations.core.values import (
     MEGA,

@@ -8,8 +8,8 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from contract.records.parts import JobInsight, PodInsight, WorkloadState
-from kube.events import Occurrence
+from dutycycle.contract.records.parts import JobInsight, PodInsight, WorkloadState
+from dutycycle.kube.events import Occurrence
 from sinks.annotations.core.targets import Target, job_target, pod_target
 from sinks.annotations.core.values import rfc3339
 

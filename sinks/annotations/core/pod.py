@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from contract.records.derived import Peaks, PodPeaks
+from dutycycle.contract.records.derived import Peaks, PodPeaks
 from sinks.annotations.core import keys
 from sinks.annotations.core.values import (
     BITS,

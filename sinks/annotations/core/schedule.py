@@ -10,8 +10,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from contract.log import TopicPartition
-from contract.settings.groups import Settings
+from dutycycle.contract.log import TopicPartition
+from dutycycle.contract.settings.groups import Settings
 from sinks.annotations.core.damping import Damping
 from sinks.annotations.core.targets import Target
 from sinks.base import PendingOffsets

@@ -6,8 +6,8 @@ Names become parts of an URL, so only such as Kubernetes itself allows make a ta
 import re
 from dataclasses import dataclass
 
-from contract.records.pods import JobRef, Pod, is_name_key
-from kube.references import ObjectRef
+from dutycycle.contract.records.pods import JobRef, Pod, is_name_key
+from dutycycle.kube.references import ObjectRef
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 _API_VERSION = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?/)?v[0-9][a-z0-9]*")

@@ -12,8 +12,8 @@ from typing import Any
 
 import orjson
 
-from contract.records.derived import Peaks
-from contract.records.parts import PodTrend
+from dutycycle.contract.records.derived import Peaks
+from dutycycle.contract.records.parts import PodTrend
 from sinks.annotations.core import keys
 
 MEGA = 1e6

@@ -25,7 +25,7 @@ from sqlalchemy import (
     update,
 )
 
-from contract.errors import DutycycleError
+from dutycycle.contract.errors import DutycycleError
 from sinks.records.rows import (
     FIGURES,
     HOUR_TABLE,

@@ -5,7 +5,7 @@ what was requested, and what it cost by the prices of its time. ``pod_peak_metri
 JSON of a record into one row per metric.
 """
 
-from contract.units import JOULES_PER_KWH
+from dutycycle.contract.units import JOULES_PER_KWH
 from sinks.records.rows import FIGURES, NODE_FIGURES
 
 _OF_NODE = [f"{figure}_{metric}" for figure, metric in NODE_FIGURES]

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from math import floor
 
-from contract.errors import SettingError
+from dutycycle.contract.errors import SettingError
 from sinks.scheduling.core.policy import Band, Policy
 
 _PARTS = 16

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from contract.records.hours import HOUR_MS, UsageHour
+from dutycycle.contract.records.hours import HOUR_MS, UsageHour
 
 Owners = tuple[str, ...]
 _Row = tuple[str, str, str]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from math import isfinite
 
-from contract.errors import SettingError
+from dutycycle.contract.errors import SettingError
 
 HIGHEST_PRIORITY = 1_000_000_000
 """Kubernetes keeps what is above to its own classes."""

@@ -12,8 +12,8 @@ from typing import Any
 
 import orjson
 
-from contract.records.pods import TRIAL_OF
-from kube import resources
+from dutycycle.contract.records.pods import TRIAL_OF
+from dutycycle.kube import resources
 from sinks.scheduling.pods import Object
 from sinks.scheduling.webhook.queue import Place
 

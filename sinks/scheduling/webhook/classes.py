@@ -7,16 +7,16 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from kube.discovery import Kind
-from kube.errors import BusyError, GoneError, KubeError
-from kube.heartbeat import LABELS
-from kube.objects import ApiServer
+from dutycycle.kube.discovery import Kind
+from dutycycle.kube.errors import BusyError, GoneError, KubeError
+from dutycycle.kube.heartbeat import LABELS
+from dutycycle.kube.objects import ApiServer
+from dutycycle.telemetry.events import Telemetry
+from dutycycle.telemetry.metrics import PRIORITY_CLASSES
 from sinks.events import PRIORITY_CLASSES_AWAY
 from sinks.scheduling.core import classes
 from sinks.scheduling.core.policy import Policy
 from sinks.scheduling.webhook.admission import CLASS_PREFIX
-from telemetry.events import Telemetry
-from telemetry.metrics import PRIORITY_CLASSES
 
 PRIORITY_CLASS = Kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False)
 OURS = {**LABELS, "app.kubernetes.io/component": "webhook"}

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from contract.records.derived import PodPeaks
-from contract.records.hours import UsageHour
-from contract.records.pods import Pod
+from dutycycle.contract.records.derived import PodPeaks
+from dutycycle.contract.records.hours import UsageHour
+from dutycycle.contract.records.pods import Pod
 from sinks.scheduling.core.ledger import Ledger, owners
 from sinks.scheduling.known import KnownCluster
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kube import resources
+from dutycycle.kube import resources
 from sinks.scheduling import pods
 from sinks.scheduling.core.ledger import Ledger, Owners, owners
 from sinks.scheduling.core.policy import Policy

@@ -7,12 +7,12 @@ from typing import Any
 import orjson
 from aiohttp import web
 
+from dutycycle.telemetry.events import Telemetry
+from dutycycle.telemetry.metrics import WEBHOOK_PODS, WEBHOOK_SECONDS
 from sinks.events import POD_NOT_UNDERSTOOD
 from sinks.scheduling.webhook import admission
 from sinks.scheduling.webhook.admission import NotUnderstoodError, Operation
 from sinks.scheduling.webhook.queue import Queue
-from telemetry.events import Telemetry
-from telemetry.metrics import WEBHOOK_PODS, WEBHOOK_SECONDS
 
 _LARGEST = 8 * 1024**2
 """etcd takes 1.5 MiB of an object; the API server sends it once."""

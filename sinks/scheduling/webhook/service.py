@@ -6,11 +6,13 @@ import time
 
 from aiohttp import web
 
-from bus.kafka.reachability import StoppedError, unless, wait_for_topics
-from contract.records.hours import HOUR_MS
-from contract.settings.groups import Settings
-from contract.topics import ALIKE_TOPICS
-from kube.objects import connect
+from dutycycle.contract.records.hours import HOUR_MS
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import ALIKE_TOPICS
+from dutycycle.kafka.reachability import StoppedError, unless, wait_for_topics
+from dutycycle.kube.objects import connect
+from dutycycle.telemetry import events
+from dutycycle.telemetry.events import Telemetry
 from sinks import events as sink_events
 from sinks.annotations.core.keys import PRIORITY
 from sinks.events import WEBHOOK_SERVES
@@ -24,8 +26,6 @@ from sinks.scheduling.webhook.known import KnownUse
 from sinks.scheduling.webhook.queue import Queue
 from sinks.scheduling.webhook.server import Webhook
 from sinks.serving import together
-from telemetry import events
-from telemetry.events import Telemetry
 
 USED = ("usage",)
 

@@ -4,7 +4,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from contract.records.samples import CgroupSample, PodCgroup
+from dutycycle.contract.records.samples import CgroupSample, PodCgroup
 from streams.compiled import entry
 from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.columns.series import CAPACITIES, HOST_METRICS, POD_CGROUP_METRICS, Series, TallySeries

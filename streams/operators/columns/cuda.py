@@ -4,7 +4,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from contract.records.samples import CudaPod, CudaSample
+from dutycycle.contract.records.samples import CudaPod, CudaSample
 from streams.operators.columns.arrays import Floats
 from streams.operators.columns.series import POD_CUDA_METRICS, Series, TallySeries
 from streams.operators.columns.template import Cells, Templates

@@ -1,4 +1,4 @@
-"""Who has a GPU, and how its time is divided: the rules are those of ``contract.records.hours``.
+"""Who has a GPU, and how its time is divided: the rules are those of ``dutycycle.contract.records.hours``.
 
 A *device* is a GPU, or a slice of it where pods were given slices. It has at least one holder; nobody is one,
 too. All this is worked out when the GPUs, pods or processes of a node change, and is arrays from then on.
@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from contract.attribution import ALLOCATED, MEASURED, UNKNOWN, holders
-from contract.records.samples import Gpu, MigDevice
+from dutycycle.contract.attribution import ALLOCATED, MEASURED, UNKNOWN, holders
+from dutycycle.contract.records.samples import Gpu, MigDevice
 from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.columns.ownership import USE_METRICS, UsePlan
 from streams.operators.columns.series import GPU_METRICS, MIG_METRICS

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import astuple
 
-from contract.records.samples import Gpu, GpuProcess, MigDevice, NvmlSample
+from dutycycle.contract.records.samples import Gpu, GpuProcess, MigDevice, NvmlSample
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Bools, Floats, Ints
 from streams.operators.columns.holdings import holdings_of

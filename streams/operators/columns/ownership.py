@@ -1,4 +1,4 @@
-"""What each pod uses of each GPU, and how that is known: ``contract.attribution`` has the words.
+"""What each pod uses of each GPU, and how that is known: ``dutycycle.contract.attribution`` has the words.
 
 A *scope* is where a pod uses something: ``<node>/<gpu index>``, or one process there, ``<node>/<gpu
 index>/<pid>``.
@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from contract.attribution import ALLOCATED, MEASURED, UNKNOWN, holders, less_sure
-from contract.records.samples import Gpu
+from dutycycle.contract.attribution import ALLOCATED, MEASURED, UNKNOWN, holders, less_sure
+from dutycycle.contract.records.samples import Gpu
 from streams.operators.columns.arrays import Bools, Floats, Ints
 
 USE_METRICS = ("gpu_util_pct", "mem_copy_util_pct", "mem_used_bytes")

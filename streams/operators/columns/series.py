@@ -10,7 +10,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from contract.records.derived import Subject, gpu_subject, node_subject, pod_subject
+from dutycycle.contract.records.derived import Subject, gpu_subject, node_subject, pod_subject
 from streams.operators.columns.arrays import Bools, Floats, Ints
 
 K = TypeVar("K", bound=tuple[str, ...])

@@ -16,7 +16,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from msgspec import inspect
 
-from contract.codec import decode
+from dutycycle.contract.codec import decode
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Floats, Ints
 

@@ -17,7 +17,7 @@ class Layout:
     are.
 
     ``series`` has shape (n,) and ``tallies`` (m,). ``pods``: the uids in ``tallies`` and ``attribution``.
-    ``attribution``, by pod and scope: how the use of a GPU is known (``contract.attribution``).
+    ``attribution``, by pod and scope: how the use of a GPU is known (``dutycycle.contract.attribution``).
     ``gpus``: the scopes of the node's GPUs, in the order of their series. ``holdings``: who has them.
     """
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from contract.records.derived import OtherCycle
+from dutycycle.contract.records.derived import OtherCycle
 from streams.compiled import entry
 from streams.operators.columns.arrays import Bools, Floats, Ints, check_version, remap
 from streams.operators.cycles.detect.follow import unbroken

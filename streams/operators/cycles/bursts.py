@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from contract.records.derived import OtherCycle
+from dutycycle.contract.records.derived import OtherCycle
 from streams.operators.columns.arrays import Floats, Ints, pack, unpack
 from streams.operators.cycles.detect.window import Detection, find_cycles
 from streams.operators.cycles.result import NO_CYCLE, CycleResult, multiple, near

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from contract.records.derived import OtherCycle
+from dutycycle.contract.records.derived import OtherCycle
 from streams.operators.cycles.result import NO_CYCLE, CycleResult, multiple, near
 
 SAME = 0.03

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from contract.records.derived import OtherCycle
+from dutycycle.contract.records.derived import OtherCycle
 
 CHANGED = 0.02
 """Share by which a period has to move to be published again."""

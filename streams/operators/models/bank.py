@@ -7,16 +7,16 @@ from typing import Any
 
 from msgspec import msgpack
 
-from contract.codec import encode
-from contract.log import ProducerRecord
-from contract.records.models import ModelEvent, ModelForecast, ModelPoint, ModelScore
+from dutycycle.contract.codec import encode
+from dutycycle.contract.log import ProducerRecord
+from dutycycle.contract.records.models import ModelEvent, ModelForecast, ModelPoint, ModelScore
+from dutycycle.telemetry.events import MODEL_FAILED, MODEL_LARGE
 from streams.operators.base import CountedEvent, Emission
 from streams.operators.columns.series import Series, subject_of
 from streams.operators.columns.tick import Layout, Tick
 from streams.operators.models.codec import StateCodec
 from streams.operators.models.roles import Build, Role, RoleConfig
 from streams.operators.rounding import tidy
-from telemetry.events import MODEL_FAILED, MODEL_LARGE
 
 SIZED_EVERY = 300
 """Ticks of a model between two looks at the size of its state."""

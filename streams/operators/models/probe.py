@@ -5,7 +5,7 @@ from math import sin
 
 from msgspec import msgpack
 
-from contract.errors import SettingError
+from dutycycle.contract.errors import SettingError
 from streams.operators.models.bank import Model
 from streams.operators.models.roles import Role, RoleConfig
 

@@ -13,9 +13,10 @@ from zlib import crc32
 
 import numpy as np
 
-from contract.log import ConsumerRecord, ProducerRecord
-from contract.records.hours import HOUR_MS, MINUTE_MS
-from contract.topics import TOPICS
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.records.hours import HOUR_MS, MINUTE_MS
+from dutycycle.contract.topics import TOPICS
+from dutycycle.telemetry.events import SAMPLE_LATE
 from streams.operators.base import CountedEvent, Emission, Snapshot
 from streams.operators.columns.arrays import Floats, Ints, check_version
 from streams.operators.columns.block import TickBlock, TickQueue
@@ -34,7 +35,6 @@ from streams.operators.peaks.tally import PeakTally
 from streams.operators.usage.bank import UsageBank
 from streams.operators.workload.channels import SPAN_MS
 from streams.operators.workload.spans import SpanBank
-from telemetry.events import SAMPLE_LATE
 
 SNAPSHOT_VERSION = 18
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import orjson
 
-from contract.codec import encode, to_plain
-from contract.log import ProducerRecord
-from contract.records.derived import (
+from dutycycle.contract.codec import encode, to_plain
+from dutycycle.contract.log import ProducerRecord
+from dutycycle.contract.records.derived import (
     Cycle,
     CycleMetric,
     Subject,

@@ -9,9 +9,9 @@ are all taken, and counted as ``duplicate_producer``.
 from dataclasses import dataclass
 from typing import Any
 
+from dutycycle.telemetry.events import CLOCK_JUMP, DUPLICATE_PRODUCER, SAMPLE_DUPLICATE
 from streams.operators.base import CountedEvent
 from streams.operators.columns.tick import Tick
-from telemetry.events import CLOCK_JUMP, DUPLICATE_PRODUCER, SAMPLE_DUPLICATE
 
 MAX_AHEAD_MS = 300_000
 CONFIRMING_TICKS = 10

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import orjson
 
-from contract.codec import encode
-from contract.log import ProducerRecord
+from dutycycle.contract.codec import encode
+from dutycycle.contract.log import ProducerRecord
 from streams.compiled import entry
 from streams.operators.base import Emission
 from streams.operators.columns.arrays import Bytes, Ints, bytes_of

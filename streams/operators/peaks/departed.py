@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import fsum
 
-from contract.records.parts import JobPart, Tally
-from contract.units import Number
+from dutycycle.contract.records.parts import JobPart, Tally
+from dutycycle.contract.units import Number
 from streams.operators.peaks.histogram import merged
 
 MAX_JOB_PODS = 2_000

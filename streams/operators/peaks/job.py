@@ -5,12 +5,12 @@ from heapq import heapify, heappop, heappush
 import orjson
 from msgspec.structs import replace
 
-from contract.codec import encode, from_plain, to_plain
-from contract.log import ConsumerRecord, ProducerRecord
-from contract.records.derived import JobPeaks, PodOfJob
-from contract.records.parts import JobPart
-from contract.records.pods import JobRef
-from contract.topics import TOPICS
+from dutycycle.contract.codec import encode, from_plain, to_plain
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.records.derived import JobPeaks, PodOfJob
+from dutycycle.contract.records.parts import JobPart
+from dutycycle.contract.records.pods import JobRef
+from dutycycle.contract.topics import TOPICS
 from streams.operators.base import Emission, Snapshot
 from streams.operators.columns.arrays import check_version
 from streams.operators.keyed import decode_under_key

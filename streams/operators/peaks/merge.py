@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from math import fsum
 
-from contract.records.derived import Peak, Totals
-from contract.records.parts import Tallies, Tally
-from contract.units import Number
+from dutycycle.contract.records.derived import Peak, Totals
+from dutycycle.contract.records.parts import Tallies, Tally
+from dutycycle.contract.units import Number
 from streams.operators.peaks.histogram import merged, percentile
 from streams.operators.rounding import tidy
 

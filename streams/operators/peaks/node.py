@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from contract.codec import encode
-from contract.log import ProducerRecord
-from contract.records.derived import NODE_P95_METRICS, NodePeaks, Peaks
-from contract.records.parts import Tally
+from dutycycle.contract.codec import encode
+from dutycycle.contract.log import ProducerRecord
+from dutycycle.contract.records.derived import NODE_P95_METRICS, NodePeaks, Peaks
+from dutycycle.contract.records.parts import Tally
 from streams.compiled import entry
 from streams.operators.base import Emission
 from streams.operators.columns.arrays import Floats, Ints, pack, unpack

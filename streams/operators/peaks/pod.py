@@ -4,12 +4,12 @@ Parts are cumulative: the newest part of each accumulation counts. So the result
 in which the sources come.
 """
 
-from contract.attribution import merged
-from contract.codec import encode, from_plain, to_plain
-from contract.log import ConsumerRecord, ProducerRecord
-from contract.records.derived import PodPeaks
-from contract.records.parts import JobPart, PodPart
-from contract.records.pods import Pod
+from dutycycle.contract.attribution import merged
+from dutycycle.contract.codec import encode, from_plain, to_plain
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.records.derived import PodPeaks
+from dutycycle.contract.records.parts import JobPart, PodPart
+from dutycycle.contract.records.pods import Pod
 from streams.operators.base import Emission, Snapshot
 from streams.operators.columns.arrays import check_version
 from streams.operators.keyed import decode_under_key

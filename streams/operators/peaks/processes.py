@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from heapq import nlargest
 from typing import TypeVar
 
-from contract.records.parts import Tallies
+from dutycycle.contract.records.parts import Tallies
 from streams.operators.columns.series import TallySeries
 
 MAX_POD_PROCESSES = 64

@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 import numpy as np
 from msgspec.structs import replace
 
-from contract.attribution import less_sure
-from contract.codec import encode
-from contract.records.derived import P95_METRICS, Totals
-from contract.records.parts import PodPart, Tallies, Tally
+from dutycycle.contract.attribution import less_sure
+from dutycycle.contract.codec import encode
+from dutycycle.contract.records.derived import P95_METRICS, Totals
+from dutycycle.contract.records.parts import PodPart, Tallies, Tally
 from streams.compiled import entry
 from streams.operators.columns.arrays import Floats, Ints, pack, unpack
 from streams.operators.columns.block import TickBlock

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from contract.codec import encode
-from contract.log import ProducerRecord
-from contract.records.hours import HOUR_MS, UsageHour, counted_ms, is_gap
+from dutycycle.contract.codec import encode
+from dutycycle.contract.log import ProducerRecord
+from dutycycle.contract.records.hours import HOUR_MS, UsageHour, counted_ms, is_gap
 from streams.operators.base import Emission
 from streams.operators.columns.block import TickBlock
 from streams.operators.rounding import tidy

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from contract.attribution import less_sure
-from contract.records.hours import GpuHour
+from dutycycle.contract.attribution import less_sure
+from dutycycle.contract.records.hours import GpuHour
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Bools, Floats, Ints, pack, unpack
 from streams.operators.columns.holdings import NOT_KNOWN, THE_REST

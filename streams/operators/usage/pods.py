@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from contract.records.hours import PodHour
+from dutycycle.contract.records.hours import PodHour
 from streams.compiled import entry
 from streams.operators.columns.arrays import Bools, Floats, Ints
 from streams.operators.columns.series import Series

@@ -8,8 +8,8 @@ ahead of the other.
 from collections import deque
 from typing import Any, NamedTuple
 
-from contract.codec import from_plain, to_plain
-from contract.records.parts import InsightPart
+from dutycycle.contract.codec import from_plain, to_plain
+from dutycycle.contract.records.parts import InsightPart
 from streams.operators.workload.channels import SPAN_MS
 
 TOPIC = "insight-parts"

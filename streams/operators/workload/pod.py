@@ -4,13 +4,13 @@ any of that changed."""
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from contract.codec import DecodeError, encode, from_plain, to_plain
-from contract.log import ConsumerRecord, ProducerRecord
-from contract.records.deadletter import Reason
-from contract.records.derived import pod_subject
-from contract.records.insights import Anomaly, Insight
-from contract.records.parts import InsightPart, JobInsightPart, PodInsight
-from contract.records.pods import Pod
+from dutycycle.contract.codec import DecodeError, encode, from_plain, to_plain
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.records.deadletter import Reason
+from dutycycle.contract.records.derived import pod_subject
+from dutycycle.contract.records.insights import Anomaly, Insight
+from dutycycle.contract.records.parts import InsightPart, JobInsightPart, PodInsight
+from dutycycle.contract.records.pods import Pod
 from streams.operators.base import Emission, Snapshot
 from streams.operators.columns.arrays import check_version
 from streams.operators.keyed import decode_under_key

@@ -7,8 +7,8 @@ moments, and its figures change only when they moved by enough to matter.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from contract.records.parts import JobInsightPart
-from contract.units import Number
+from dutycycle.contract.records.parts import JobInsightPart
+from dutycycle.contract.units import Number
 from streams.operators.workload.rules.stats import three_digits
 
 COMPARED_METRICS = ("gpu_util_pct", "power_pct")

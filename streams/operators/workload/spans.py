@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import orjson
 
-from contract.codec import from_plain, to_plain
-from contract.log import ProducerRecord
-from contract.records.hours import MINUTE_MS
-from contract.units import END_OF_TIME_MS
+from dutycycle.contract.codec import from_plain, to_plain
+from dutycycle.contract.log import ProducerRecord
+from dutycycle.contract.records.hours import MINUTE_MS
+from dutycycle.contract.units import END_OF_TIME_MS
 from streams.operators.base import Emission
 from streams.operators.columns.arrays import Floats, pack, unpack
 from streams.operators.columns.block import TickBlock

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from contract.attribution import UNKNOWN
+from dutycycle.contract.attribution import UNKNOWN
 from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.columns.block import TickBlock
 from streams.operators.columns.series import POD_CGROUP_METRICS, POD_GPU_METRICS, Series, remapped

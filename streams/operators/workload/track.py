@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from contract.codec import from_plain, to_plain
-from contract.records.hours import MINUTE_MS
-from contract.records.parts import InsightPart, WorkloadState
-from contract.units import END_OF_TIME_MS, JOULES_PER_KWH
+from dutycycle.contract.codec import from_plain, to_plain
+from dutycycle.contract.records.hours import MINUTE_MS
+from dutycycle.contract.records.parts import InsightPart, WorkloadState
+from dutycycle.contract.units import END_OF_TIME_MS, JOULES_PER_KWH
 from streams.operators.columns.arrays import Floats
 from streams.operators.workload.anomalies.finder import AnomalyFinder
 from streams.operators.workload.anomalies.minute import minute_of

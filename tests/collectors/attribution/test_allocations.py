@@ -16,9 +16,9 @@ from collectors.attribution.device_id import DeviceId, parse_device_id
 from collectors.attribution.kubelet import api_pb2
 from collectors.attribution.kubelet.client import KubeletClient
 from collectors.attribution.kubelet.types import AllocatedDevice, KubeletError
-from contract.records.samples import Allocation
-from contract.settings.load import load
-from telemetry.events import Telemetry
+from dutycycle.contract.records.samples import Allocation
+from dutycycle.contract.settings.load import load
+from dutycycle.telemetry.events import Telemetry
 from tests.support.fakes.kubelet import FakeKubelet, kubelet_on
 
 ROOT = Path(__file__).parents[3]

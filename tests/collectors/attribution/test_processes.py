@@ -6,7 +6,7 @@ import pytest
 
 from collectors.attribution.cgroup_path import CgroupId, CgroupKind
 from collectors.attribution.processes import Attribution, Unattributed, best_of, cgroup_paths
-from telemetry.events import ATTRIBUTION_FAILED, Telemetry
+from dutycycle.telemetry.events import ATTRIBUTION_FAILED, Telemetry
 from tests.support.data.fake_host import LAYOUTS, FakeHost, pod_path
 
 UID = "0f5ae1b4-2c9d-4b63-9a0b-6d0b1f4f7a11"

@@ -8,10 +8,10 @@ import pytest
 from collectors.base import Outgoing, Tick
 from collectors.cgroup.collector import CgroupCollector
 from collectors.files import FilePool
-from contract.codec import decode
-from contract.records.pods import Pod
-from contract.records.samples import CgroupSample, Container
-from telemetry.events import NOT_MEASURED, Telemetry
+from dutycycle.contract.codec import decode
+from dutycycle.contract.records.pods import Pod
+from dutycycle.contract.records.samples import CgroupSample, Container
+from dutycycle.telemetry.events import NOT_MEASURED, Telemetry
 from tests.support.data.fake_host import LAYOUTS, Counters, FakeHost, pod_path
 
 UID = "0f5ae1b4-2c9d-4b63-9a0b-6d0b1f4f7a11"

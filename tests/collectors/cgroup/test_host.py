@@ -6,7 +6,7 @@ import pytest
 
 from collectors.cgroup.host import HostReader, cpu_ticks, disk_bytes, memory_bytes
 from collectors.interfaces import interface_bytes, physical
-from contract.records.samples import Host
+from dutycycle.contract.records.samples import Host
 
 NET = "  {}: {} 1 0 0 0 0 0 0 {} 1 0 0 0 0 0 0\n"
 

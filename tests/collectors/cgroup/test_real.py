@@ -18,10 +18,10 @@ from collectors.cgroup.collector import CgroupCollector
 from collectors.cgroup.host import disk_bytes
 from collectors.cgroup.mounts import find_hierarchies
 from collectors.files import FilePool
-from contract.codec import decode
-from contract.records.pods import Pod
-from contract.records.samples import CgroupSample, Container, PodCgroup
-from telemetry.events import Telemetry
+from dutycycle.contract.codec import decode
+from dutycycle.contract.records.pods import Pod
+from dutycycle.contract.records.samples import CgroupSample, Container, PodCgroup
+from dutycycle.telemetry.events import Telemetry
 from tests.support.data.real_cgroup import RealCgroup, real_cgroup, until
 
 __all__ = ["real_cgroup"]  # a fixture

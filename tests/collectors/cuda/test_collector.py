@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from collectors.cuda.collector import CudaCollector
-from contract.codec import decode
-from contract.records.samples import CudaPod, CudaSample
-from telemetry.events import ATTRIBUTION_FAILED, CUDA_LOG_UNREADABLE, Telemetry
+from dutycycle.contract.codec import decode
+from dutycycle.contract.records.samples import CudaPod, CudaSample
+from dutycycle.telemetry.events import ATTRIBUTION_FAILED, CUDA_LOG_UNREADABLE, Telemetry
 from tests.support.data.prometheus_samples import TICK
 
 START_S = 1_700_000_000.0

@@ -8,7 +8,7 @@ import pytest
 
 from collectors.nvml.mig import profile_of
 from collectors.nvml.types import MigSize
-from contract.records.samples import MigDevice
+from dutycycle.contract.records.samples import MigDevice
 from tests.support.fakes.nvml.probe import Answer, Probe
 from tests.support.fakes.nvml.scenario import FakeGpu, FakeMig, FakeProcess, Scenario, Signal
 

@@ -13,7 +13,7 @@ from collectors.attribution.cgroup_path import CgroupId, CgroupKind
 from collectors.attribution.processes import Attribution, printable
 from collectors.nvml.processes import ProcessIdentities, ProcessUtilizations, memory_by_pid
 from collectors.nvml.types import ProcessUtilization, RunningProcess
-from contract.records.samples import GpuProcess
+from dutycycle.contract.records.samples import GpuProcess
 from tests.support.data.real_cgroup import until
 from tests.support.fakes.nvml.probe import Answer, Probe
 from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from collectors.pods.convert import pod_record, records, replica_of, role_of
-from contract.codec import decode, encode
-from contract.records.pods import JobRef, Pod
-from kube.references import ObjectRef
-from kube.resources import gpu_request, gpu_uuids
-from kube.templates import template_of
+from dutycycle.contract.codec import decode, encode
+from dutycycle.contract.records.pods import JobRef, Pod
+from dutycycle.kube.references import ObjectRef
+from dutycycle.kube.resources import gpu_request, gpu_uuids
+from dutycycle.kube.templates import template_of
 
 GPU_1 = "GPU-00000000-0000-4000-8000-000000000001"
 GPU_2 = "GPU-00000000-0000-4000-8000-000000000002"

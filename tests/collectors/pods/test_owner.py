@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from collectors.pods.owners import controller_of, topmost_owner
-from kube.references import Metadata, ObjectRef
+from dutycycle.kube.references import Metadata, ObjectRef
 
 GONE = "gone"
 

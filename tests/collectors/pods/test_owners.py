@@ -3,12 +3,12 @@
 import pytest
 
 from collectors.pods.owners import OwnerCache, topmost_owner
-from kube.client import Client
-from kube.config import Access
-from kube.errors import BusyError, GoneError, KubeError, RefusedError
-from kube.objects import ApiServer
-from kube.references import Metadata, ObjectRef
-from telemetry.events import OWNER_FORBIDDEN, Telemetry
+from dutycycle.kube.client import Client
+from dutycycle.kube.config import Access
+from dutycycle.kube.errors import BusyError, GoneError, KubeError, RefusedError
+from dutycycle.kube.objects import ApiServer
+from dutycycle.kube.references import Metadata, ObjectRef
+from dutycycle.telemetry.events import OWNER_FORBIDDEN, Telemetry
 from tests.collectors.pods.test_owner import meta, ref
 
 FRESH_S = 300

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from collectors.pods.collector import pods_collector
-from contract.errors import SettingError
-from contract.settings.groups import Settings
-from kube.objects import connect
-from telemetry.events import Telemetry
+from dutycycle.contract.errors import SettingError
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.kube.objects import connect
+from dutycycle.telemetry.events import Telemetry
 
 NODE = "gpu-a"
 

@@ -3,8 +3,8 @@
 from msgspec.structs import replace
 
 from collectors.pods.table import PodTable
-from contract.codec import decode
-from contract.records.pods import JobRef, Pod
+from dutycycle.contract.codec import decode
+from dutycycle.contract.records.pods import JobRef, Pod
 
 A = Pod(uid="a", name="a", node="n", phase="Running")
 JOB = JobRef(api_version="ray.io/v1", kind="RayJob", name="j", uid="u-j")

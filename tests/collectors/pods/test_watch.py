@@ -14,12 +14,12 @@ import pytest
 from collectors.base import Tick
 from collectors.pods.collector import PodsCollector, pods_collector
 from collectors.pods.watch import PodWatch, RefreshPolicy
-from contract.backoff import Backoff
-from contract.codec import decode
-from contract.records.pods import Pod
-from contract.settings.groups import Settings
-from kube.objects import ApiServer, connect
-from telemetry.events import KUBERNETES_AWAY, OWNER_FORBIDDEN, Telemetry
+from dutycycle.contract.backoff import Backoff
+from dutycycle.contract.codec import decode
+from dutycycle.contract.records.pods import Pod
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.kube.objects import ApiServer, connect
+from dutycycle.telemetry.events import KUBERNETES_AWAY, OWNER_FORBIDDEN, Telemetry
 from tests.support.fakes.api_server import PODS, FakeApi, fake_api_server, kubeconfig
 
 NODE = "gpu-a"

@@ -12,9 +12,9 @@ import pytest
 from collectors.process import collector as module
 from collectors.process.collector import ProcessCollector
 from collectors.process.socket import StepSocket
-from contract.codec import decode
-from contract.records.processes import Process, ProcessSample
-from telemetry.events import PROCESSES_LEFT_OUT, Telemetry
+from dutycycle.contract.codec import decode
+from dutycycle.contract.records.processes import Process, ProcessSample
+from dutycycle.telemetry.events import PROCESSES_LEFT_OUT, Telemetry
 from tests.collectors.process.conftest import LOADS, WAITS, Start
 from tests.collectors.process.test_socket import STEPS, Pods
 from tests.support.data.prometheus_samples import TICK

@@ -3,7 +3,7 @@
 import pytest
 
 from collectors.process.libraries import Libraries, libraries_of
-from contract.records.processes import Package
+from dutycycle.contract.records.processes import Package
 
 SITE = "/app/site-packages"
 PYTHON = "/usr/bin/python3.11"

@@ -12,7 +12,7 @@ import pytest
 
 from collectors.attribution.processes import Attribution
 from collectors.process.socket import StepSocket
-from telemetry.events import STEPS_REFUSED, Telemetry
+from dutycycle.telemetry.events import STEPS_REFUSED, Telemetry
 from tests.support.data.real_cgroup import RealCgroup
 
 SENDS = """

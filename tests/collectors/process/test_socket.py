@@ -16,8 +16,8 @@ import pytest
 from collectors.attribution.cgroup_path import CgroupId, CgroupKind
 from collectors.attribution.processes import Attribution
 from collectors.process.socket import MOST_BYTES, SocketTakenError, StepSocket
-from contract.records.processes import Loop, Process
-from telemetry.events import Telemetry
+from dutycycle.contract.records.processes import Loop, Process
+from dutycycle.telemetry.events import Telemetry
 
 STEPS = {"v": 1, "loop": "pytorch", "steps": 3, "seconds": 1.5}
 CREDENTIALS = struct.Struct("3i")

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 
 from collectors.process.software import Processes
-from contract.records.processes import Package, Software
+from dutycycle.contract.records.processes import Package, Software
 from tests.collectors.process.conftest import LOADS, WAITS, Start
 
 PROC = Path("/proc")

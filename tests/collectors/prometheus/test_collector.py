@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from collectors.prometheus.query import QueryError
-from contract.records.pods import JobRef, Pod
-from contract.records.samples import Allocation, Container
-from contract.settings.secret import Secret
-from telemetry.events import ATTRIBUTION_FAILED, NOT_MEASURED
+from dutycycle.contract.records.pods import JobRef, Pod
+from dutycycle.contract.records.samples import Allocation, Container
+from dutycycle.contract.settings.secret import Secret
+from dutycycle.telemetry.events import ATTRIBUTION_FAILED, NOT_MEASURED
 from tests.support.data.prometheus_ticks import PATIENCE_S, SCRAPE_S, Records, Start
 from tests.support.fakes.exporter_pages import CID, UID, cadvisor, dcgm, line, old_dcgm, pod_info, pod_state
 from tests.support.servers.exposition import MetricsPage, serve_metrics

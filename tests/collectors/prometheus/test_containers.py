@@ -6,7 +6,7 @@ from msgspec import structs
 from collectors.prometheus.containers import pod_cgroups
 from collectors.prometheus.host import from_node_exporter, from_root_cgroup
 from collectors.prometheus.labels import PodIndex
-from contract.records.samples import Container, Host, PodCgroup
+from dutycycle.contract.records.samples import Container, Host, PodCgroup
 from tests.support.data.prometheus_samples import (
     CID,
     IN_POD,

@@ -13,10 +13,10 @@ from collectors.base import Tick
 from collectors.prometheus.collector import PrometheusApi, PrometheusCollector
 from collectors.prometheus.query import QueryError
 from collectors.prometheus.series import ScrapedSeries
-from contract.codec import decode
-from contract.records.samples import NvmlSample
-from contract.settings.load import load
-from telemetry.events import PROMETHEUS_QUERY_FAILED, Telemetry
+from dutycycle.contract.codec import decode
+from dutycycle.contract.records.samples import NvmlSample
+from dutycycle.contract.settings.load import load
+from dutycycle.telemetry.events import PROMETHEUS_QUERY_FAILED, Telemetry
 from tests.support.data.prometheus_ticks import SCRAPE_S, Records, Start
 from tests.support.fakes.exporter_pages import dcgm
 from tests.support.servers.exposition import serve_metrics

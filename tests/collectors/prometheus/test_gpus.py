@@ -6,7 +6,7 @@ import pytest
 
 from collectors.prometheus.gpus import GPU_SELECTOR, gpus
 from collectors.prometheus.labels import PodIndex
-from contract.records.samples import Allocation, Gpu, MigDevice
+from dutycycle.contract.records.samples import Allocation, Gpu, MigDevice
 from tests.support.data.prometheus_samples import (
     IN_POD,
     OTHER_UID,

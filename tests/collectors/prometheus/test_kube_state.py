@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from collectors.prometheus.kube_state import KubeState
 from collectors.prometheus.series import ScrapedSeries
-from contract.records.pods import Pod
+from dutycycle.contract.records.pods import Pod
 
 POD = Pod(uid="u", namespace="team", name="bert-0", node="gpu-a", phase="Running")
 REQUEST, LIMIT = "kube_pod_container_resource_requests", "kube_pod_container_resource_limits"

@@ -3,7 +3,7 @@
 import pytest
 
 from collectors.prometheus.labels import PodIndex, Workload, gpu_workload_of
-from contract.records.pods import is_name_key
+from dutycycle.contract.records.pods import is_name_key
 from tests.support.data.prometheus_samples import IN_POD, UID, pod_info, sample
 
 BERT = Workload("team", "bert-0", "main")

@@ -9,8 +9,8 @@ from collectors.prometheus.labels import Workload
 from collectors.prometheus.names import PodNames
 from collectors.prometheus.owners import OwnerIndex
 from collectors.prometheus.series import ScrapedSeries
-from contract.codec import decode
-from contract.records.pods import JobRef, Pod
+from dutycycle.contract.codec import decode
+from dutycycle.contract.records.pods import JobRef, Pod
 from tests.support.data.prometheus_samples import TICK, UID
 
 Answer = tuple[ScrapedSeries, ...]

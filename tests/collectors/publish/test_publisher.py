@@ -13,15 +13,15 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from bus.kafka.errors import BrokerRefusedError
-from bus.kafka.reachability import Reachability
 from collectors.base import Outgoing
 from collectors.publish.outbox import Outbox
 from collectors.publish.publisher import Publisher, PublishTimeouts
 from collectors.publish.spool import Appended, Spool
-from contract.backoff import Backoff
-from contract.settings.load import load as load_settings
-from telemetry.events import (
+from dutycycle.contract.backoff import Backoff
+from dutycycle.contract.settings.load import load as load_settings
+from dutycycle.kafka.errors import BrokerRefusedError
+from dutycycle.kafka.reachability import Reachability
+from dutycycle.telemetry.events import (
     BROKER_UNREACHABLE,
     RECORD_REFUSED,
     RECORD_TOO_LARGE,

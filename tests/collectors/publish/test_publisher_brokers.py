@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from bus.kafka.consumer import Consumer
-from bus.kafka.reachability import Reachability
 from collectors.base import Outgoing
 from collectors.publish.link import KafkaLink
 from collectors.publish.outbox import Outbox
 from collectors.publish.publisher import Publisher, PublishTimeouts
 from collectors.publish.spool import Spool
-from contract.settings.groups import Settings
-from contract.settings.load import load as load_settings
-from contract.topics import SAMPLE_TOPICS, full_name
-from telemetry.events import BROKER_UNREACHABLE, SPOOL_DROPPED, SPOOLED, Telemetry
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.load import load as load_settings
+from dutycycle.contract.topics import SAMPLE_TOPICS, full_name
+from dutycycle.kafka.consumer import Consumer
+from dutycycle.kafka.reachability import Reachability
+from dutycycle.telemetry.events import BROKER_UNREACHABLE, SPOOL_DROPPED, SPOOLED, Telemetry
 from tests.support.fakes.interruptible_broker import InterruptibleBroker
 from tests.support.servers.kafka.broker import RunningBroker
 

@@ -13,7 +13,7 @@ import pytest
 from collectors.attribution.cgroup_path import CgroupId, CgroupKind
 from collectors.attribution.processes import Attribution
 from collectors.process.socket import StepSocket
-from telemetry.events import Telemetry
+from dutycycle.telemetry.events import Telemetry
 from tests.support.frameworks import PYTORCH, python_with
 
 ROOT = Path(__file__).resolve().parents[3]

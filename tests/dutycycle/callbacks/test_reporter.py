@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from contract.codec import decode
-from contract.records.processes import StepReport
 from dutycycle.callbacks.pytorch import steps
 from dutycycle.callbacks.reporter import EVERY_S, SCALE_EVERY_S, StepReporter, samples_in
+from dutycycle.contract.codec import decode
+from dutycycle.contract.records.processes import StepReport
 
 ROOT = Path(__file__).resolve().parents[3]
 

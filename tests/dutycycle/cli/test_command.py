@@ -12,13 +12,13 @@ import orjson
 import pytest
 
 from bench.cluster_trace import START_MS, Shape, records
-from bus.kafka.embedded import EmbeddedBroker
-from bus.kafka.producer import Producer
-from contract.log import ConsumerRecord
-from contract.settings.load import load
-from contract.topics import SAMPLE_TOPICS
-from contract.trace import TraceRecord, TraceWriter
 from dutycycle.cli.arguments import moment_ms
+from dutycycle.contract.log import ConsumerRecord
+from dutycycle.contract.settings.load import load
+from dutycycle.contract.topics import SAMPLE_TOPICS
+from dutycycle.contract.trace import TraceRecord, TraceWriter
+from dutycycle.kafka.embedded import EmbeddedBroker
+from dutycycle.kafka.producer import Producer
 from dutycycle.live.children import Child
 from streams.local import LocalPipeline
 from streams.topology import stages

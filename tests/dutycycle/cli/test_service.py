@@ -11,7 +11,7 @@ from dutycycle.process import NOT_BEGUN, PARENT_VARIABLE
 HANGS = """
 import asyncio, os, threading, time
 from dutycycle.cli.service import run_service
-from contract.settings.load import load
+from dutycycle.contract.settings.load import load
 
 async def run(settings, telemetry, stop):
     loop = asyncio.get_running_loop()
@@ -48,9 +48,9 @@ def test_the_loop_is_closed_where_nothing_hangs() -> None:
 ENDS = """
 import os
 from dutycycle.cli.service import run_service
-from contract.settings.load import load
+from dutycycle.contract.settings.load import load
 from sinks.events import SINK_AWAY
-from telemetry.events import BROKER_UNREACHABLE, GPUS_UNAVAILABLE
+from dutycycle.telemetry.events import BROKER_UNREACHABLE, GPUS_UNAVAILABLE
 
 async def run(settings, telemetry, stop):
     telemetry.status.waiting = None
@@ -71,7 +71,7 @@ ENDINGS = [
     (f"{DATABASE}; telemetry.status.hangs = True", 1, "no database; check that it runs"),
     (f'{DATABASE}; telemetry.clear_condition(SINK_AWAY, "records")', 0, ""),
     ('telemetry.raise_condition(GPUS_UNAVAILABLE, "library_not_found", "no driver")', 0, ""),
-    ('telemetry.status.waiting = "waiting for the database"', NOT_BEGUN, ""),
+    ('dutycycle.telemetry.status.waiting = "waiting for the database"', NOT_BEGUN, ""),
 ]
 
 
@@ -91,7 +91,7 @@ def test_how_a_child_of_up_ends_and_a_service_of_its_own(does: str, status: int,
 
 COLLECTS = """
 import gc
-from contract.settings.groups import Settings
+from dutycycle.contract.settings.groups import Settings
 from dutycycle.cli.services import stream
 
 stream.run_service = lambda *_: print(gc.isenabled(), gc.get_freeze_count() > 0, gc.get_threshold())

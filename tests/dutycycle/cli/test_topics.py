@@ -3,12 +3,12 @@
 import asyncio
 import subprocess
 
-from bus.kafka.clients import new_admin
-from bus.kafka.topics import partitions_of
-from contract.settings.groups import Settings
-from contract.settings.load import load
-from contract.topics import TOPICS
 from dutycycle.cli.commands.topics import planned
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.load import load
+from dutycycle.contract.topics import TOPICS
+from dutycycle.kafka.clients import new_admin
+from dutycycle.kafka.topics import partitions_of
 from streams.app import changelog_topics
 from streams.topology import stages
 from tests.support.processes.commands import DEADLINE_S, dutycycle, environ

@@ -7,10 +7,10 @@ from pathlib import Path
 import orjson
 import pytest
 
-from contract.settings.groups import Settings
-from contract.trace import TraceRecord, TraceWriter
 from dutycycle.compare.comparison import Run
 from dutycycle.compare.figures import measures_of
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.trace import TraceRecord, TraceWriter
 from dutycycle.report.build import gather, report_of
 
 SECONDS = 900

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from bench.cluster_trace import START_MS, Shape, records
-from contract.trace import TraceWriter
+from dutycycle.contract.trace import TraceWriter
 from tests.support.processes.warm import command
 
 PERIOD_S = 8.0

@@ -2,8 +2,8 @@
 
 import pytest
 
-from contract.errors import SettingError
-from contract.settings.groups import Settings
+from dutycycle.contract.errors import SettingError
+from dutycycle.contract.settings.groups import Settings
 from dutycycle.experiments.knobs import KNOBS, assignment, grid, values_of, with_values
 from streams.topology import stages
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from bench.cluster_trace import START_MS, Shape, records
-from contract.codec import encode
-from contract.errors import DutycycleError
-from contract.log import ConsumerRecord, ProducerRecord
-from contract.records.derived import (
+from dutycycle.contract.codec import encode
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.records.derived import (
     Cycle,
     CycleMetric,
     Forecast,

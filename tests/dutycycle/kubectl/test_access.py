@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from dutycycle.kube import discovery
 from dutycycle.kubectl.api import Api
-from kube import discovery
 from tests.support.kubectl.plugin_user import User, thing
 from tests.support.servers.kube.accounts import service_account
 from tests.support.servers.kube.crds import Kind, manifest

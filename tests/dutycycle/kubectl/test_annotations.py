@@ -6,9 +6,10 @@ from typing import Any
 import orjson
 import pytest
 
-from contract.errors import SettingError
-from contract.records.derived import P95_METRICS, JobPeaks, Peak, PodOfJob, PodPeaks
-from contract.records.pods import JobRef, Pod
+from dutycycle.contract.errors import SettingError
+from dutycycle.contract.records.derived import P95_METRICS, JobPeaks, Peak, PodOfJob, PodPeaks
+from dutycycle.contract.records.pods import JobRef, Pod
+from dutycycle.kube.discovery import POD, Kind
 from dutycycle.kubectl import output
 from dutycycle.kubectl.annotations import (
     MaxUsage,
@@ -24,7 +25,6 @@ from dutycycle.kubectl.annotations import (
 from dutycycle.kubectl.complete import candidates
 from dutycycle.kubectl.jobs import OWNERS, job_and_word, named
 from dutycycle.kubectl.top import all_gpus_named, descending, most_is_allocated
-from kube.discovery import POD, Kind
 from sinks.annotations.core.job import job_summary, job_values
 from sinks.annotations.core.pod import pod_values
 from sinks.annotations.core.values import text

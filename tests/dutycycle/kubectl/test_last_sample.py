@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from dutycycle.kube.heartbeat import Heartbeat
 from dutycycle.kubectl.api import PodRow
 from dutycycle.kubectl.last_sample import LastSample, LastSamples, Sampling, newest, of_all
-from kube.heartbeat import Heartbeat
 from tests.support.kubectl.plugin_user import User, lease, mpijob, pod, thing
 from tests.support.servers.kube.accounts import grant, service_account
 from tests.support.servers.kube.client import Object

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from dutycycle.kube import client
+from dutycycle.kube.config import ConfigSource
+from dutycycle.kube.discovery import POD
+from dutycycle.kube.objects import ApiServer
 from dutycycle.kubectl.annotations import ours
-from kube import client
-from kube.config import ConfigSource
-from kube.discovery import POD
-from kube.objects import ApiServer
 from tests.support.kubectl.plugin_user import BUSY, IDLE, UPDATED, User, job, mpijob, pod, thing
 from tests.support.servers.kube.accounts import grant, service_account
 from tests.support.servers.kube.client import Client

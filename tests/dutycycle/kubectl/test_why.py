@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from contract.records.derived import JobPeaks, PodPeaks
-from contract.records.pods import JobRef
+from dutycycle.contract.records.derived import JobPeaks, PodPeaks
+from dutycycle.contract.records.pods import JobRef
 from sinks.records.rows import job_row, pod_row
 from sinks.records.store import RecordsStore
 from tests.support.kubectl.plugin_user import User, mpijob, pod

@@ -5,7 +5,7 @@ from math import isnan, nan
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.records.derived import Forecast
+from dutycycle.contract.records.derived import Forecast
 from dutycycle.live.model.history import History
 from dutycycle.live.views.charts import Fan, Scale, bucketed, columns, fold, with_fan
 from dutycycle.live.views.spans import bar, fit, sparkline, text_of, width_of

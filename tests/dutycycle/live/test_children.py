@@ -9,7 +9,7 @@ import pytest
 
 from dutycycle.live.children import Child
 from dutycycle.process import NOT_BEGUN
-from telemetry.serving import SERVING
+from dutycycle.telemetry.serving import SERVING
 from tests.support.processes.commands import environ, wait_until
 from tests.support.processes.figures import Process
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import orjson
 
-from bus.kafka.embedded import EmbeddedBroker
-from bus.kafka.producer import Producer
-from contract.settings.load import load
-from contract.topics import TOPICS, full_name
+from dutycycle.contract.settings.load import load
+from dutycycle.contract.topics import TOPICS, full_name
+from dutycycle.kafka.embedded import EmbeddedBroker
+from dutycycle.kafka.producer import Producer
 from dutycycle.live.follow import Follower
 from dutycycle.live.model.state import LiveState
 from tests.support.live import POD, cgroup, nvml

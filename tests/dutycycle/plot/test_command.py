@@ -7,8 +7,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from contract.trace import TraceRecord, TraceWriter
 from dutycycle.cli.main import main
+from dutycycle.contract.trace import TraceRecord, TraceWriter
 from dutycycle.plot.charts import charts_of, span_of
 from dutycycle.plot.seen import Wanted
 from dutycycle.plot.sources import read, sources_of

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from contract.errors import DutycycleError
+from dutycycle.contract.errors import DutycycleError
 from dutycycle.profile.profile import read
 from tests.support.data.profiled import asks_for_results, events, waits_for_data, write_export, write_trace
 

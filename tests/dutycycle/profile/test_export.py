@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from contract.errors import DutycycleError
+from dutycycle.contract.errors import DutycycleError
 from dutycycle.profile.profile import Profile, read
 from tests.support.data.profiled import (
     GEMM,

@@ -7,15 +7,15 @@ from pathlib import Path
 import orjson
 import pytest
 
-from bus.kafka.embedded import EmbeddedBroker
-from bus.kafka.producer import Producer
-from contract.codec import decode, encode
-from contract.records.insights import ProfileVerdict
-from contract.records.pods import JobRef, Pod
-from contract.settings.groups import Settings
-from contract.settings.load import load
-from contract.topics import SAMPLE_TOPICS
 from dutycycle.cli.main import main
+from dutycycle.contract.codec import decode, encode
+from dutycycle.contract.records.insights import ProfileVerdict
+from dutycycle.contract.records.pods import JobRef, Pod
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.load import load
+from dutycycle.contract.topics import SAMPLE_TOPICS
+from dutycycle.kafka.embedded import EmbeddedBroker
+from dutycycle.kafka.producer import Producer
 from dutycycle.traces.extract import read_all
 from tests.support.data.profiled import waits_for_data, write_export, write_trace
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from contract.settings.groups import Settings
-from contract.trace import TraceWriter
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.trace import TraceWriter
 from dutycycle.report.build import gather
 from dutycycle.report.gather import Gathered
 from tests.support.data.training_job import training_job

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from contract.settings.groups import Settings
+from dutycycle.contract.settings.groups import Settings
 from dutycycle.report.build import report_of, write_report
 from dutycycle.report.gather import Gathered
 from tests.support.browser import dump, print_pages, screenshot

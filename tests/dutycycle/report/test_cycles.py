@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from contract.settings.groups import Settings
-from contract.trace import TraceWriter
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.trace import TraceWriter
 from dutycycle.report.build import gather
 from dutycycle.report.charts.cycles import cycles_of
 from dutycycle.report.gather import Gathered

@@ -6,8 +6,8 @@ from itertools import pairwise
 import orjson
 import pytest
 
-from contract.settings.groups import Settings
-from contract.trace import decode_line, encode_line
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.trace import decode_line, encode_line
 from dutycycle.report.build import report_of
 from dutycycle.report.facts import Facts, evidence_of, facts_of, headline, key_figures
 from dutycycle.report.gather import Gathered

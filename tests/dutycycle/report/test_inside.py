@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from contract.settings.groups import Settings
 from dutycycle.cli.main import main
+from dutycycle.contract.settings.groups import Settings
 from dutycycle.profile.profile import read
 from dutycycle.report.build import report_of
 from dutycycle.report.gather import Gathered

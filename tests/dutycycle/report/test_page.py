@@ -12,7 +12,7 @@ import pytest
 from plotly.graph_objects import Figure
 from pyarrow import parquet
 
-from contract.settings.groups import Settings
+from dutycycle.contract.settings.groups import Settings
 from dutycycle.report.build import report_of, write_report
 from dutycycle.report.charts.chart import cycle_lines_ms
 from dutycycle.report.charts.plot import figure_of

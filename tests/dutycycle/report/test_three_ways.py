@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from contract.trace_reader import TraceReader
 from dutycycle.cli.main import main
+from dutycycle.contract.trace_reader import TraceReader
 from tests.support.data.profiled import waits_for_data, write_export
 from tests.support.data.prometheus_history import HOUR_S, history
 from tests.support.processes.commands import environ, wait_until

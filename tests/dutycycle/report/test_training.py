@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from contract.codec import encode
-from contract.log import ConsumerRecord
-from contract.records.processes import Loop, Package, Process, ProcessSample, Software
-from contract.settings.groups import Settings
-from contract.trace import TraceRecord, decode_line, encode_line
+from dutycycle.contract.codec import encode
+from dutycycle.contract.log import ConsumerRecord
+from dutycycle.contract.records.processes import Loop, Package, Process, ProcessSample, Software
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.trace import TraceRecord, decode_line, encode_line
 from dutycycle.report.build import gather_records, report_of
 from dutycycle.report.facts import key_figures
 from dutycycle.report.page import Report, html_of

@@ -6,8 +6,8 @@ from typing import Any
 import orjson
 import pytest
 
-from contract.errors import DutycycleError
-from contract.log import ConsumerRecord
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.log import ConsumerRecord
 from dutycycle.report.gather import Gathered
 from dutycycle.report.view import view_of
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from contract.codec import decode
-from contract.records.processes import ProcessSample
+from dutycycle.contract.codec import decode
+from dutycycle.contract.records.processes import ProcessSample
 from tests.dutycycle.run.test_run import _ROOT, dutycycle
 from tests.support.data.torch_site import torch_site
 from tests.support.data.traces import read_trace

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from contract.codec import encode
 from dutycycle.cli.main import main
+from dutycycle.contract.codec import encode
 from dutycycle.schedule.asked import AskedPod, advice, pods_of, prediction_of
 from dutycycle.submit.documents import read_documents
 from sinks.records.writer import RecordsWriter

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from contract.errors import SettingError
+from dutycycle.contract.errors import SettingError
 from dutycycle.submit.documents import read_documents
 
 POD = """apiVersion: v1

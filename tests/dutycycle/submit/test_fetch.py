@@ -15,7 +15,7 @@ import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from contract.errors import DutycycleError, SettingError
+from dutycycle.contract.errors import DutycycleError, SettingError
 from dutycycle.submit.fetch import Place, Source, fetch
 from tests.support.processes.commands import environ
 

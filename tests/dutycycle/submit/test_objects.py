@@ -6,14 +6,14 @@ from typing import Any, cast
 
 import pytest
 
-from contract.errors import SettingError
+from dutycycle.contract.errors import SettingError
+from dutycycle.kube.discovery import Kind
+from dutycycle.kube.errors import BusyError, GoneError, NoKindError, RefusedError
+from dutycycle.kube.objects import ApiServer
+from dutycycle.kube.references import Metadata, ObjectRef
 from dutycycle.submit.documents import Document
 from dutycycle.submit.follow import Owners
 from dutycycle.submit.objects import MARK, CannotRunError, Objects
-from kube.discovery import Kind
-from kube.errors import BusyError, GoneError, NoKindError, RefusedError
-from kube.objects import ApiServer
-from kube.references import Metadata, ObjectRef
 
 JOB = Kind("batch/v1", "Job", "jobs")
 

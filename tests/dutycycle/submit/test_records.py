@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from bus.kafka.embedded import EmbeddedBroker
-from bus.kafka.producer import Producer
-from contract.codec import encode
-from contract.records.derived import Cycle, CycleMetric, OtherCycle, pod_subject
-from contract.records.processes import Loop, Process, ProcessSample
-from contract.settings.load import load
-from contract.topics import TOPICS, full_name
+from dutycycle.contract.codec import encode
+from dutycycle.contract.records.derived import Cycle, CycleMetric, OtherCycle, pod_subject
+from dutycycle.contract.records.processes import Loop, Process, ProcessSample
+from dutycycle.contract.settings.load import load
+from dutycycle.contract.topics import TOPICS, full_name
+from dutycycle.kafka.embedded import EmbeddedBroker
+from dutycycle.kafka.producer import Producer
 from dutycycle.submit.objects import CannotRunError
 from dutycycle.submit.records import Records
 from dutycycle.submit.report import write_report_of

@@ -5,8 +5,8 @@ from typing import Any
 import orjson
 import pytest
 
-from contract.codec import decode
-from contract.topics import TOPICS
+from dutycycle.contract.codec import decode
+from dutycycle.contract.topics import TOPICS
 from dutycycle.tables.columns import Row, table
 
 T = 1_700_000_000_000

@@ -12,10 +12,10 @@ import orjson
 import pytest
 from pyarrow import dataset
 
-from bus.kafka.embedded import EmbeddedBroker
-from contract.settings.load import load
-from contract.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, full_name
-from contract.trace import TraceWriter
+from dutycycle.contract.settings.load import load
+from dutycycle.contract.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, full_name
+from dutycycle.contract.trace import TraceWriter
+from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.traces.record import Wanted, record
 from dutycycle.traces.republish import republish
 from tests.support.data.traces import read_trace

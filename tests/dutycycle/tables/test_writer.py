@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from contract.errors import DutycycleError
-from contract.topics import DEFAULT_PREFIX
-from contract.trace import TraceError, TraceRecord
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.topics import DEFAULT_PREFIX
+from dutycycle.contract.trace import TraceError, TraceRecord
 from dutycycle.tables.writer import TableWriter
 
 T = 1_700_000_000_000

@@ -13,8 +13,8 @@ from typing import Any
 import orjson
 import pytest
 
-from contract.trace_reader import TraceReader
 from dutycycle.cli.main import main
+from dutycycle.contract.trace_reader import TraceReader
 from tests.support.data.prometheus_history import (
     B_AWAY_S,
     B_RESET_S,

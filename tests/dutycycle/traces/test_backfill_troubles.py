@@ -8,9 +8,9 @@ import pytest
 from collectors.prometheus.history import HISTORY_SELECTORS
 from collectors.prometheus.query import AwayError, QueryError, TooMuchError
 from collectors.prometheus.series import ScrapedSeries
-from contract.errors import DutycycleError
-from contract.settings.load import load
-from contract.trace_reader import TraceReader
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.settings.load import load
+from dutycycle.contract.trace_reader import TraceReader
 from dutycycle.traces.backfill import Backfill, HistoryApi, Range
 
 HOUR_MS = 3_600_000

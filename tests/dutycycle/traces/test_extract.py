@@ -7,12 +7,12 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from bus.kafka.consumer import Message
-from bus.kafka.errors import BrokerError
-from bus.kafka.producer import Producer
-from contract.codec import encode
-from contract.records.pods import Pod
-from contract.settings.load import load
+from dutycycle.contract.codec import encode
+from dutycycle.contract.records.pods import Pod
+from dutycycle.contract.settings.load import load
+from dutycycle.kafka.consumer import Message
+from dutycycle.kafka.errors import BrokerError
+from dutycycle.kafka.producer import Producer
 from dutycycle.traces.extract import Wanted, known_pods, read_batches
 from tests.support.servers.kafka.broker import OwnBroker, RunningBroker
 

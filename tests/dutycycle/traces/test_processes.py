@@ -4,7 +4,7 @@ from itertools import count
 
 import pytest
 
-from contract.records.processes import Loop, Package, Process, Software
+from dutycycle.contract.records.processes import Loop, Package, Process, Software
 from dutycycle.traces.processes import ProcessSeen, figures, named
 
 NAMES = {"a": "bert-0", "b": "bert-1"}

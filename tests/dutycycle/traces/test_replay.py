@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from bench.cluster_trace import START_MS, Shape, records
-from contract.trace import TraceRecord, TraceWriter
+from dutycycle.contract.trace import TraceRecord, TraceWriter
 from tests.support.data.traces import read_trace
 from tests.support.processes.warm import command
 
@@ -100,7 +100,7 @@ def test_standard_input_and_output(trace: Path, tmp_path: Path) -> None:
 
 
 def _lines(trace: Path) -> Iterator[bytes]:
-    from contract.trace import encode_line
+    from dutycycle.contract.trace import encode_line
 
     return map(encode_line, read_trace(str(trace)))
 

@@ -9,10 +9,10 @@ from typing import Any
 import orjson
 import pytest
 
-from bus.kafka.consumer import Consumer
-from bus.kafka.embedded import EmbeddedBroker
-from contract.settings.load import load
-from contract.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, full_name
+from dutycycle.contract.settings.load import load
+from dutycycle.contract.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, full_name
+from dutycycle.kafka.consumer import Consumer
+from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.traces import republish
 from dutycycle.traces.samples import TraceSamples
 

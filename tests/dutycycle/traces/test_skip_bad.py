@@ -7,10 +7,10 @@ import orjson
 import pytest
 
 from bench.cluster_trace import Shape, records
-from bus.kafka.embedded import EmbeddedBroker
-from contract.topics import SAMPLE_TOPICS
-from contract.trace import encode_line
 from dutycycle.cli.main import main
+from dutycycle.contract.topics import SAMPLE_TOPICS
+from dutycycle.contract.trace import encode_line
+from dutycycle.kafka.embedded import EmbeddedBroker
 from tests.support.processes.warm import command
 
 GOOD = [encode_line(one) for one in records(Shape(nodes=1, gpus=1, seconds=90))]

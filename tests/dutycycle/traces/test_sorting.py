@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from contract.trace import TraceRecord
+from dutycycle.contract.trace import TraceRecord
 from dutycycle.traces.sorting import Sorting
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from contract.errors import DutycycleError
-from contract.records.pods import JobRef, Pod
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.records.pods import JobRef, Pod
 from dutycycle.traces.subject import subject_of, the_one
 
 

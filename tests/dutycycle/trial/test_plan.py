@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.errors import SettingError
+from dutycycle.contract.errors import SettingError
 from dutycycle.submit.documents import Document
 from dutycycle.trial.manifest import Run, job_of
 from dutycycle.trial.plan import Variant, plan_of

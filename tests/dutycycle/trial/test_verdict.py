@@ -6,11 +6,11 @@ from pathlib import Path
 import orjson
 import pytest
 
-from contract.codec import decode, encode
-from contract.records.insights import Trials
-from contract.settings.groups import Settings
-from contract.trace import TraceWriter
 from dutycycle.compare.figures import Measure
+from dutycycle.contract.codec import decode, encode
+from dutycycle.contract.records.insights import Trials
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.trace import TraceWriter
 from dutycycle.report.build import gather, report_of
 from dutycycle.trial.leftovers import is_left
 from dutycycle.trial.plan import Variant

@@ -6,18 +6,18 @@ from typing import Any, cast
 
 import pytest
 
-from contract.records.pods import TRIAL_OF
-from contract.settings.load import load
+from dutycycle.contract.records.pods import TRIAL_OF
+from dutycycle.contract.settings.load import load
+from dutycycle.kube.discovery import Kind
+from dutycycle.kube.errors import RefusedError
+from dutycycle.kube.objects import ApiServer
+from dutycycle.kube.references import ObjectRef, Patch
 from dutycycle.submit.run import Signals
 from dutycycle.trial.leftovers import stamp
 from dutycycle.trial.manifest import ALIVE
 from dutycycle.trial.session import Ways
 from dutycycle.trial.watch import Watch
 from dutycycle.trial.wish import Wish
-from kube.discovery import Kind
-from kube.errors import RefusedError
-from kube.objects import ApiServer
-from kube.references import ObjectRef, Patch
 
 ASKED = {"dutycycle.io/trial": "gpus=two"}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from contract.records.pods import name_key
+from dutycycle.contract.records.pods import name_key
 from tests.support.data.prometheus_ticks import Start
 from tests.support.kube.autoscaling import CUSTOM, EXAMPLES, EXTERNAL, Adapter, VisionApi, values, window
 from tests.support.kube.cluster import Cluster

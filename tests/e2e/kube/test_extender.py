@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bus.kafka.producer import Producer
-from bus.kafka.topics import ensure_topics
-from contract.codec import encode
-from contract.settings.groups import PREFIX, Settings
-from contract.settings.load import load
-from contract.topics import full_name
-from kube.templates import template_of
+from dutycycle.contract.codec import encode
+from dutycycle.contract.settings.groups import PREFIX, Settings
+from dutycycle.contract.settings.load import load
+from dutycycle.contract.topics import full_name
+from dutycycle.kafka.producer import Producer
+from dutycycle.kafka.topics import ensure_topics
+from dutycycle.kube.templates import template_of
 from tests.support.kubectl.plugin_user import User, install
 from tests.support.processes.commands import environ, running, wait_until
 from tests.support.servers.kafka.broker import RunningBroker

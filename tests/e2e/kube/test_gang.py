@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from contract.settings.groups import PREFIX
-from contract.settings.load import load
+from dutycycle.contract.settings.groups import PREFIX
+from dutycycle.contract.settings.load import load
 from tests.support.processes.commands import environ, read_now, running, wait_until
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kube.client import Object

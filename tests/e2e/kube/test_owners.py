@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from collectors.pods.watch import RefreshPolicy
-from telemetry.events import OWNER_FORBIDDEN
+from dutycycle.telemetry.events import OWNER_FORBIDDEN
 from tests.support.kube.cluster import Cluster, owned_by
 from tests.support.kube.contents import APP, CRON, SPEC
 from tests.support.kube.shipped import account, shipped_rules

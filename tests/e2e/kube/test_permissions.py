@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from bus.kafka.embedded import EmbeddedBroker
-from contract.topics import TOPICS, full_name
-from kube.errors import RefusedError
-from kube.heartbeat import Heartbeat, heartbeat_of
-from kube.objects import ApiServer
+from dutycycle.contract.topics import TOPICS, full_name
+from dutycycle.kafka.embedded import EmbeddedBroker
+from dutycycle.kube.errors import RefusedError
+from dutycycle.kube.heartbeat import Heartbeat, heartbeat_of
+from dutycycle.kube.objects import ApiServer
+from dutycycle.telemetry.events import OWNER_FORBIDDEN, Telemetry
 from sinks.annotations.core.targets import Target
 from sinks.annotations.heartbeats import Heartbeats
-from telemetry.events import OWNER_FORBIDDEN, Telemetry
 from tests.e2e.test_sink import publish, settings_of
 from tests.support.kube.api_server import api_server
 from tests.support.kube.cluster import Cluster
@@ -53,7 +53,7 @@ OWNERS: dict[tuple[str, str], tuple[str, str, Object]] = {
 """By group and resource: how an object of it is made."""
 LEASES = [(verb, "coordination.k8s.io", "leases") for verb in ("create", "patch")]
 EVENTS = [(verb, "events.k8s.io", "events") for verb in ("create", "patch")]
-"""``tests/kube/test_real_events.py`` tries these."""
+"""``tests/dutycycle/kube/test_real_events.py`` tries these."""
 EVERY_TOPIC = {full_name("dutycycle.", name): 1 for name in TOPICS}
 EVERY_OWNER = pytest.mark.parametrize(
     "owner", OWNERS, ids=lambda owner: ".".join(filter(None, reversed(owner)))

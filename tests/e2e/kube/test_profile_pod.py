@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from bus.kafka.embedded import EmbeddedBroker
-from bus.kafka.producer import Producer
-from contract.codec import encode
-from contract.records.pods import Pod
-from contract.settings.load import load
-from contract.topics import SAMPLE_TOPICS
 from dutycycle.cli.main import main
+from dutycycle.contract.codec import encode
+from dutycycle.contract.records.pods import Pod
+from dutycycle.contract.settings.load import load
+from dutycycle.contract.topics import SAMPLE_TOPICS
+from dutycycle.kafka.embedded import EmbeddedBroker
+from dutycycle.kafka.producer import Producer
 from tests.support.data.profiled import waits_for_data, write_export
 from tests.support.fakes.nvml.one_used import one_used
 from tests.support.kube.cluster import Cluster

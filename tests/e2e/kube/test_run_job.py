@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 import yaml
 
-from bus.kafka.embedded import EmbeddedBroker
-from contract.settings.load import load
-from contract.topics import TOPICS, full_name
 from dutycycle.cli.main import main
+from dutycycle.contract.settings.load import load
+from dutycycle.contract.topics import TOPICS, full_name
+from dutycycle.kafka.embedded import EmbeddedBroker
 from streams.names import changelogs
 from tests.support.fakes.nvml.one_used import one_used
 from tests.support.fakes.nvml.scenario import Scenario, square

@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from bus.kafka.producer import Producer
-from bus.kafka.topics import ensure_topics
-from contract.codec import encode
-from contract.records.base import VersionedRecord
-from contract.settings.groups import PREFIX, Settings
-from contract.settings.load import load
-from contract.topics import full_name
-from kube.templates import template_of
+from dutycycle.contract.codec import encode
+from dutycycle.contract.records.base import VersionedRecord
+from dutycycle.contract.settings.groups import PREFIX, Settings
+from dutycycle.contract.settings.load import load
+from dutycycle.contract.topics import full_name
+from dutycycle.kafka.producer import Producer
+from dutycycle.kafka.topics import ensure_topics
+from dutycycle.kube.templates import template_of
 from tests.support.data.pages import Step, is_shown, steps
 from tests.support.deploy.manifests import ROOT
 from tests.support.kube.simulated_pods import SimulatedPods

@@ -18,13 +18,13 @@ import orjson
 import pytest
 import yaml
 
-from contract.codec import decode
-from contract.records.insights import Trials
-from contract.settings.groups import PREFIX, Settings
-from contract.settings.load import load
 from dutycycle.cli.main import main
+from dutycycle.contract.codec import decode
+from dutycycle.contract.records.insights import Trials
+from dutycycle.contract.settings.groups import PREFIX, Settings
+from dutycycle.contract.settings.load import load
+from dutycycle.telemetry.endpoint import Address, ask
 from dutycycle.traces.extract import read_all
-from telemetry.endpoint import Address, ask
 from tests.support.deploy.manifests import NAMESPACE, of_kind, render
 from tests.support.kube.simulated_pods import SimulatedPods
 from tests.support.processes.commands import environ, running, wait_until

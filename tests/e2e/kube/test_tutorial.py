@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from bus.kafka.embedded import EmbeddedBroker
-from contract.settings.load import load
-from contract.topics import TOPICS, full_name
+from dutycycle.contract.settings.load import load
+from dutycycle.contract.topics import TOPICS, full_name
+from dutycycle.kafka.embedded import EmbeddedBroker
 from streams.names import changelogs
 from tests.support.data.pages import Step, is_shown, steps
 from tests.support.data.prometheus_ticks import Start

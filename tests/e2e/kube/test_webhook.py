@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from bus.kafka.producer import Producer
-from bus.kafka.topics import ensure_topics
-from contract.codec import encode
-from contract.records.hours import HOUR_MS, GpuHour, UsageHour
-from contract.settings.groups import PREFIX, Settings
-from contract.settings.load import load
-from contract.topics import full_name
+from dutycycle.contract.codec import encode
+from dutycycle.contract.records.hours import HOUR_MS, GpuHour, UsageHour
+from dutycycle.contract.settings.groups import PREFIX, Settings
+from dutycycle.contract.settings.load import load
+from dutycycle.contract.topics import full_name
+from dutycycle.kafka.producer import Producer
+from dutycycle.kafka.topics import ensure_topics
 from sinks.scheduling.webhook.classes import OURS
 from tests.support.deploy.manifests import of_kind, render
 from tests.support.kube.shipped import account

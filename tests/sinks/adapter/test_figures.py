@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from contract.records.derived import (
+from dutycycle.contract.records.derived import (
     Cycle,
     CycleMetric,
     Forecast,
@@ -16,7 +16,7 @@ from contract.records.derived import (
     gpu_subject,
     pod_subject,
 )
-from contract.records.pods import JobRef, Pod
+from dutycycle.contract.records.pods import JobRef, Pod
 from sinks.adapter.figures import Figure, Figures
 
 UTIL = "gpu_util_pct"

@@ -6,17 +6,17 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest_asyncio
 
-from bus.kafka.producer import Producer
-from bus.kafka.topics import ensure_topics
-from contract.codec import encode
-from contract.records.derived import WindowAggregate, WindowMetric, pod_subject
-from contract.settings.groups import Settings
-from contract.settings.load import load
-from contract.topics import full_name
+from dutycycle.contract.codec import encode
+from dutycycle.contract.records.derived import WindowAggregate, WindowMetric, pod_subject
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.load import load
+from dutycycle.contract.topics import full_name
+from dutycycle.kafka.producer import Producer
+from dutycycle.kafka.topics import ensure_topics
+from dutycycle.telemetry.events import ADAPTER, Telemetry
 from sinks.adapter.figures import Figures
 from sinks.adapter.reader import Reader
 from sinks.events import DERIVED, RECORD_UNREADABLE
-from telemetry.events import ADAPTER, Telemetry
 from tests.support.servers.kafka.broker import RunningBroker
 
 DEADLINE_S = 90.0

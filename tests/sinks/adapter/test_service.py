@@ -9,14 +9,14 @@ from typing import Any, cast
 
 import pytest
 
-from contract.errors import SettingError
-from contract.settings.load import load
-from kube.objects import ApiServer
+from dutycycle.contract.errors import SettingError
+from dutycycle.contract.settings.load import load
+from dutycycle.kube.objects import ApiServer
+from dutycycle.telemetry.events import ADAPTER, Telemetry
 from sinks.adapter.figures import Figures
 from sinks.adapter.front_proxy import FrontProxy
 from sinks.adapter.server import MetricsApi
 from sinks.adapter.service import run, serve
-from telemetry.events import ADAPTER, Telemetry
 from tests.support.servers.kafka.certificates import make_certificate
 from tests.support.servers.ports import free_port
 

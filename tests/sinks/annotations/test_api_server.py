@@ -6,8 +6,8 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from contract.records.parts import WorkloadState
-from contract.records.pods import JobRef
+from dutycycle.contract.records.parts import WorkloadState
+from dutycycle.contract.records.pods import JobRef
 from sinks.annotations.core.schedule import Policy
 from tests.support.fakes.api_server import MPIJOB, NODE, POD, FakeApi, Trouble, written
 from tests.support.sinks import made

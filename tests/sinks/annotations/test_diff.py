@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.records.derived import PodOfJob
-from kube.references import Patch
+from dutycycle.contract.records.derived import PodOfJob
+from dutycycle.kube.references import Patch
 from sinks.annotations.core.desired import Annotations
 from sinks.annotations.core.diff import Present, changed, diff, split
 from sinks.annotations.core.keys import LONGEST_NAME, PODS_OMITTED, TOTAL_BYTES, pod_key_name, size_of

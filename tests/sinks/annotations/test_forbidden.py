@@ -2,7 +2,7 @@
 
 import pytest
 
-from kube.errors import RefusedError
+from dutycycle.kube.errors import RefusedError
 from sinks.annotations.core.targets import Target
 from sinks.annotations.forbidden import RETRY_S, ForbiddenKindError, ForbiddenKinds, missing_permission
 from tests.support.sinks.rig import Rig

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from kube.heartbeat import heartbeat_of
+from dutycycle.kube.heartbeat import heartbeat_of
 from sinks.annotations.core.schedule import Policy
 from sinks.annotations.core.values import gigabytes
 from sinks.annotations.heartbeats import Heartbeats

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from contract.records.derived import JobPeaks, PodOfJob
-from contract.records.insights import Anomaly
+from dutycycle.contract.records.derived import JobPeaks, PodOfJob
+from dutycycle.contract.records.insights import Anomaly
 from dutycycle.kubectl.annotations import anomaly, insights, of_job, ours
 from sinks.annotations.core.desired import Annotations, Record
 from sinks.annotations.core.diff import Present, diff, split

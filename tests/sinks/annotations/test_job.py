@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from contract.records.derived import JobPeaks, PodOfJob
-from kube.references import Patch
+from dutycycle.contract.records.derived import JobPeaks, PodOfJob
+from dutycycle.kube.references import Patch
 from sinks.annotations.core.desired import Annotations
 from sinks.annotations.core.diff import Present, changed, diff, split
 from sinks.annotations.core.keys import (

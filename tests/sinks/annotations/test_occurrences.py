@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from contract.records.insights import Anomaly
-from contract.records.parts import JobInsight, PodInsight, WorkloadState
-from contract.records.pods import JobRef
-from kube.events import new_event, repetition
+from dutycycle.contract.records.insights import Anomaly
+from dutycycle.contract.records.parts import JobInsight, PodInsight, WorkloadState
+from dutycycle.contract.records.pods import JobRef
+from dutycycle.kube.events import new_event, repetition
 from sinks.annotations.core.occurrences import (
     AFTER_MS,
     CYCLE_LOST,

@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from contract.records.placement import NodeScore, Placement
-from contract.records.pods import JobRef, Pod
+from dutycycle.contract.records.placement import NodeScore, Placement
+from dutycycle.contract.records.pods import JobRef, Pod
 from dutycycle.kubectl.annotations import ours, profiled
 from sinks.annotations.core.desired import Annotations, Record
 from sinks.annotations.core.diff import diff, split

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kube.discovery import Kind
+from dutycycle.kube.discovery import Kind
 from sinks.annotations.removal import may_carry
 from tests.support.fakes.api_server import MPIJOB, NODE, FakeApi, Trouble
 from tests.support.processes.commands import environ

@@ -1,9 +1,9 @@
 """After a removal and a restart of the sink, everything comes back within a minute of samples."""
 
 from bench.generators_jobs import pod
-from contract.codec import decode
-from contract.records.parts import PodInsight
-from contract.records.pods import Pod
+from dutycycle.contract.codec import decode
+from dutycycle.contract.records.parts import PodInsight
+from dutycycle.contract.records.pods import Pod
 from sinks.annotations.core.schedule import Policy
 from tests.streams.operators.workload.test_insights import STAGES, parts, run, sent
 from tests.support.fakes.api_server import NODE, POD, FakeApi, written

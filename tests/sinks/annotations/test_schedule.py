@@ -2,7 +2,7 @@
 
 import pytest
 
-from contract.log import TopicPartition
+from dutycycle.contract.log import TopicPartition
 from sinks.annotations.core.schedule import (
     EVALUATE_SHARE,
     REFRESH,

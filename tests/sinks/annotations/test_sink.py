@@ -2,7 +2,7 @@
 
 import asyncio
 
-from contract.records.pods import JobRef
+from dutycycle.contract.records.pods import JobRef
 from sinks.annotations.core.schedule import Policy
 from sinks.annotations.core.values import rfc3339
 from sinks.annotations.sink import WRITERS

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from contract.records.pods import JobRef, Pod, name_key
+from dutycycle.contract.records.pods import JobRef, Pod, name_key
 from sinks.annotations.core.targets import job_target, pod_target
 
 POD = Pod(uid="u", name="bert-0", node="gpu-a", phase="Running")

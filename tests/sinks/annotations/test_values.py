@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from contract.records.derived import Forecast, PodOfJob, TrendMetric
-from contract.records.parts import NodePart, PodTrend, WorkloadState
-from contract.records.samples import Gpu, GpuProcess
+from dutycycle.contract.records.derived import Forecast, PodOfJob, TrendMetric
+from dutycycle.contract.records.parts import NodePart, PodTrend, WorkloadState
+from dutycycle.contract.records.samples import Gpu, GpuProcess
 from dutycycle.kubectl.annotations import ours
 from sinks.annotations.core.desired import Annotations
 from sinks.annotations.core.diff import Present, diff

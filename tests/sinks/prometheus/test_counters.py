@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from contract.codec import decode, encode, from_plain
-from contract.records.samples import NvmlSample
-from contract.records.usage import NodeUsage
+from dutycycle.contract.codec import decode, encode, from_plain
+from dutycycle.contract.records.samples import NvmlSample
+from dutycycle.contract.records.usage import NodeUsage
 from sinks.prometheus.counters import NodeCounters
 from tests.support.data.samples import gpu, nvml
 

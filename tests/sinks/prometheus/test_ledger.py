@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from contract.codec import decode
-from contract.log import ProducerRecord
-from contract.records.hours import UsageHour
-from contract.records.samples import NvmlSample
+from dutycycle.contract.codec import decode
+from dutycycle.contract.log import ProducerRecord
+from dutycycle.contract.records.hours import UsageHour
+from dutycycle.contract.records.samples import NvmlSample
 from sinks.prometheus.counters import NodeCounters
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator

@@ -5,16 +5,16 @@ from typing import Any
 import orjson
 import pytest
 
-from bus.kafka.consumer import Message
-from bus.kafka.errors import BrokerUnreachableError
-from contract.codec import decode
-from contract.log import TopicPartition
-from contract.records.usage import NodeUsage
-from contract.settings.load import load
+from dutycycle.contract.codec import decode
+from dutycycle.contract.log import TopicPartition
+from dutycycle.contract.records.usage import NodeUsage
+from dutycycle.contract.settings.load import load
+from dutycycle.kafka.consumer import Message
+from dutycycle.kafka.errors import BrokerUnreachableError
+from dutycycle.telemetry.events import Telemetry
 from sinks.prometheus.reader import Reader
 from sinks.prometheus.service import serve
 from sinks.prometheus.view import View
-from telemetry.events import Telemetry
 from tests.support.data.samples import gpu, nvml
 
 NOW_S = 1_700_000_000.0

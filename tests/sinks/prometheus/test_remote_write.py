@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from contract.backoff import Backoff
-from contract.settings.load import load
+from dutycycle.contract.backoff import Backoff
+from dutycycle.contract.settings.load import load
+from dutycycle.telemetry.events import METRICS, Telemetry
+from dutycycle.telemetry.metrics import PENDING, SINK_UP, WRITES, Labels, Metric
 from sinks.events import SAMPLES_DROPPED, SINK_AWAY
 from sinks.prometheus import remote_write
 from sinks.prometheus.remote_write import RemoteWriter
-from telemetry.events import METRICS, Telemetry
-from telemetry.metrics import PENDING, SINK_UP, WRITES, Labels, Metric
 from tests.support.fakes.remote_write_receiver import Receiver, Row
 from tests.support.metrics import metric_value
 from tests.support.servers.kafka.certificates import make_certificates

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from contract.codec import from_plain
-from contract.records.derived import Cycle, Trend, WindowAggregate
-from contract.records.insights import Insight
-from contract.records.pods import Pod
-from contract.records.samples import NvmlSample
+from dutycycle.contract.codec import from_plain
+from dutycycle.contract.records.derived import Cycle, Trend, WindowAggregate
+from dutycycle.contract.records.insights import Insight
+from dutycycle.contract.records.pods import Pod
+from dutycycle.contract.records.samples import NvmlSample
+from dutycycle.telemetry.metrics import PREFIX, Metrics
 from sinks.prometheus.metrics import SERIES
 from sinks.prometheus.series import Series
 from sinks.prometheus.view import View
-from telemetry.metrics import PREFIX, Metrics
 from tests.support.data.samples import gpu, nvml
 from tests.support.servers.prometheus import check
 

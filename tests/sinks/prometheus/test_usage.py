@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.codec import from_plain
-from contract.records.samples import Gpu
+from dutycycle.contract.codec import from_plain
+from dutycycle.contract.records.samples import Gpu
 from sinks.prometheus.usage import uses
 from streams.operators.columns.ownership import use_plan
 from tests.support.data.samples import gpu

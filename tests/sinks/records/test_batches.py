@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Text, cast, create_engine, event, select
 
-from contract.records.derived import PodPeaks
+from dutycycle.contract.records.derived import PodPeaks
 from sinks.records.query import job_peaks, pod_peaks
 from sinks.records.rows import COLUMN_METRICS, Row, job_row, pod_row
 from sinks.records.store import RecordsStore, json_arrays

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import create_engine, inspect, text
 
-from contract.records.derived import Peak, PodPeaks
+from dutycycle.contract.records.derived import Peak, PodPeaks
 from sinks.records.query import Which, pod_peaks
 from sinks.records.rows import pod_row
 from sinks.records.store import RecordsStore

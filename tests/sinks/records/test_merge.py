@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import create_engine, literal, select, true
 
-from contract.records.derived import JobPeaks, Peak, PodPeaks
+from dutycycle.contract.records.derived import JobPeaks, Peak, PodPeaks
 from sinks.records.merge import covers, merge
 from sinks.records.query import job_peaks, pod_peaks
 from sinks.records.rows import COUNTS, MAXIMA, POD_TABLE, Row, job_row, pod_row

@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 from sqlalchemy import create_engine, text
 
-from contract.codec import encode
-from contract.records.derived import NodePeaks
-from contract.records.hours import GpuHour, UsageHour
 from dutycycle.cli.main import main
+from dutycycle.contract.codec import encode
+from dutycycle.contract.records.derived import NodePeaks
+from dutycycle.contract.records.hours import GpuHour, UsageHour
 from sinks.records.query import Which, node_peaks
 from sinks.records.rollup import Retention
 from sinks.records.store import RecordsStore

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import create_engine, text
 
-from contract.codec import encode
-from contract.errors import DutycycleError
+from dutycycle.contract.codec import encode
+from dutycycle.contract.errors import DutycycleError
 from sinks.records.location import default_records_path, default_records_url
 from sinks.records.query import pod_peaks
 from sinks.records.rows import pod_row

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, text
 
-from contract.records.hours import GpuHour, UsageHour
-from contract.settings.groups import Settings
+from dutycycle.contract.records.hours import GpuHour, UsageHour
+from dutycycle.contract.settings.groups import Settings
 from sinks.records.prices import PriceList, set_prices
 from sinks.records.query import UnknownNameError
 from sinks.records.rollup import Retention

@@ -6,12 +6,12 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import URL
 
-from contract.settings.load import load
+from dutycycle.contract.settings.load import load
+from dutycycle.telemetry.events import Telemetry
 from sinks import service
 from sinks.events import SINK_AWAY
 from sinks.records.store import RecordsRefusedError
 from sinks.records.url import parse_records_url
-from telemetry.events import Telemetry
 from tests.support.servers.postgres import Postgres
 
 AWAY = (SINK_AWAY.name, "records")

@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 from sqlalchemy import create_engine, text
 
-from contract.codec import DecodeError, encode
-from contract.records.derived import JobPeaks, PodPeaks
-from contract.records.parts import WorkloadState
+from dutycycle.contract.codec import DecodeError, encode
+from dutycycle.contract.records.derived import JobPeaks, PodPeaks
+from dutycycle.contract.records.parts import WorkloadState
 from sinks.records.query import Which, job_peaks, pod_peaks
 from sinks.records.writer import RecordsLostError, RecordsWriter
 from tests.support.sinks import made

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from sqlalchemy import create_engine, exc, text
 
-from contract.records.derived import PodPeaks
+from dutycycle.contract.records.derived import PodPeaks
 from sinks.records.merge import merge
 from sinks.records.query import pod_peaks
 from sinks.records.rows import in_order, pod_row

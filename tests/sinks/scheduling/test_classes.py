@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contract.errors import SettingError
-from kube.discovery import Kind
-from kube.errors import KubeError
-from kube.objects import ApiServer
+from dutycycle.contract.errors import SettingError
+from dutycycle.kube.discovery import Kind
+from dutycycle.kube.errors import KubeError
+from dutycycle.kube.objects import ApiServer
+from dutycycle.telemetry.events import WEBHOOK, Telemetry
 from sinks.scheduling.core.classes import check_lasts, nearest, quanta, quantum, usable, wanted
 from sinks.scheduling.core.policy import Band, Policy
 from sinks.scheduling.core.priority import place
 from sinks.scheduling.webhook.classes import PriorityClasses
-from telemetry.events import WEBHOOK, Telemetry
 
 BANDS = {"": Band(0, 10_000_000), "high": Band(20_000_000, 30_000_000)}
 POLICY = Policy(bands=BANDS, epoch_s=1000.0)

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from contract.records.placement import Placement
-from contract.records.samples import GpuProcess
-from kube.templates import template_of
+from dutycycle.contract.records.placement import Placement
+from dutycycle.contract.records.samples import GpuProcess
+from dutycycle.kube.templates import template_of
+from dutycycle.telemetry.events import EXTENDER, Telemetry
 from sinks.scheduling.extender import Extender
 from sinks.scheduling.known import KnownCluster
-from telemetry.events import EXTENDER, Telemetry
 from tests.support.servers.kube.scheduler import gpu_pod
 from tests.support.sinks.scheduling import GIB, NOW, gpu, nvml, peaks, pod
 

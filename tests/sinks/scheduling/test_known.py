@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from contract.records.derived import Cycle, CycleMetric, pod_subject
-from contract.records.insights import Insight
-from contract.records.pods import JobRef, Pod
-from contract.records.samples import Allocation, Gpu, GpuProcess
+from dutycycle.contract.records.derived import Cycle, CycleMetric, pod_subject
+from dutycycle.contract.records.insights import Insight
+from dutycycle.contract.records.pods import JobRef, Pod
+from dutycycle.contract.records.samples import Allocation, Gpu, GpuProcess
 from sinks.scheduling.core.kin import Template
 from sinks.scheduling.known import EVERY_MS, KnownCluster
 from sinks.scheduling.pods import group, job_uid, template_of_pod

@@ -2,7 +2,7 @@
 
 import pytest
 
-from contract.records.hours import HOUR_MS, GpuHour, UsageHour
+from dutycycle.contract.records.hours import HOUR_MS, GpuHour, UsageHour
 from sinks.scheduling.core.ledger import Ledger, owners
 from sinks.scheduling.core.shares import excesses
 

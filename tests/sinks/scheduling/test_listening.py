@@ -10,10 +10,10 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from contract.errors import SettingError
+from dutycycle.contract.errors import SettingError
+from dutycycle.telemetry.events import WEBHOOK, Telemetry
 from sinks.events import CERTIFICATE_UNUSABLE, WEBHOOK_SERVES
 from sinks.scheduling.listening import Endpoint
-from telemetry.events import WEBHOOK, Telemetry
 from tests.support.servers.kafka.certificates import make_certificate, make_certificates
 from tests.support.servers.ports import free_port
 

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from bus.kafka.errors import BrokerUnreachableError
-from bus.kafka.reachability import StoppedError, unless
-from contract.codec import decode
-from contract.records.placement import Placement
-from contract.settings.groups import Settings
+from dutycycle.contract.codec import decode
+from dutycycle.contract.records.placement import Placement
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.kafka.errors import BrokerUnreachableError
+from dutycycle.kafka.reachability import StoppedError, unless
+from dutycycle.telemetry.events import EXTENDER, Telemetry
 from sinks.events import PLACEMENT_DROPPED
 from sinks.scheduling import placements
 from sinks.scheduling.placements import TOPIC, Placements
-from telemetry.events import EXTENDER, Telemetry
 
 
 def said(number: int) -> Placement:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contract.errors import SettingError
+from dutycycle.contract.errors import SettingError
 from sinks.scheduling.core.policy import Band, Policy, policy_of
 from sinks.scheduling.core.priority import place
 from sinks.scheduling.core.usage import Usage

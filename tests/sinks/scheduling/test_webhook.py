@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from contract.records.hours import HOUR_MS, GpuHour, UsageHour
-from kube.templates import template_of
+from dutycycle.contract.records.hours import HOUR_MS, GpuHour, UsageHour
+from dutycycle.kube.templates import template_of
+from dutycycle.telemetry.events import WEBHOOK, Telemetry
+from dutycycle.telemetry.metrics import WEBHOOK_PODS
 from sinks.scheduling.core import classes
 from sinks.scheduling.core.ledger import Ledger
 from sinks.scheduling.core.policy import Band, Policy
@@ -17,8 +19,6 @@ from sinks.scheduling.known import KnownCluster
 from sinks.scheduling.webhook.known import KnownUse
 from sinks.scheduling.webhook.queue import Queue
 from sinks.scheduling.webhook.server import Webhook
-from telemetry.events import WEBHOOK, Telemetry
-from telemetry.metrics import WEBHOOK_PODS
 from tests.support.servers.kube.scheduler import gpu_pod
 from tests.support.sinks.scheduling import NOW, peaks, pod
 

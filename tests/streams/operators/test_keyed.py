@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from contract.codec import DecodeError, encode
-from contract.log import ConsumerRecord
-from contract.records.deadletter import Reason
-from contract.records.parts import InsightPart, JobInsightPart, JobPart, PodPart
-from contract.records.pods import JobRef, Pod
-from contract.settings.load import load
+from dutycycle.contract.codec import DecodeError, encode
+from dutycycle.contract.log import ConsumerRecord
+from dutycycle.contract.records.deadletter import Reason
+from dutycycle.contract.records.parts import InsightPart, JobInsightPart, JobPart, PodPart
+from dutycycle.contract.records.pods import JobRef, Pod
+from dutycycle.contract.settings.load import load
 from streams.operators.keyed import decode_under_key
 from streams.topology import stages
 

@@ -9,11 +9,11 @@ from typing import Any
 import orjson
 import pytest
 
-from contract.log import ProducerRecord, TopicPartition
+from dutycycle.contract.log import ProducerRecord, TopicPartition
+from dutycycle.telemetry.events import SOURCE_GAP
 from streams.app import StreamsApp
 from streams.operators.base import Stage
 from streams.runtime.checkpoint import FLUSH_AT_ONCE
-from telemetry.events import SOURCE_GAP
 from tests.support.fakes.broker import Broker
 from tests.support.streams.port import Died, Moment, Worker, place, record
 from tests.support.streams.toy import RESULT, SOURCE, STAGE, TRAIL

@@ -8,7 +8,7 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
 from streams.local import LocalPipeline
 from streams.runtime.events import STATE_EVICTED
 from streams.runtime.keyed_operator import KeyedOperator

@@ -2,9 +2,9 @@
 
 import orjson
 
-from contract.codec import encode
-from contract.log import ConsumerRecord, ProducerRecord
-from contract.records.pods import Pod
+from dutycycle.contract.codec import encode
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.records.pods import Pod
 from streams.local import STORED_EVERY, LocalPipeline
 from streams.operators.base import Emission, Snapshot, Stage
 from streams.operators.forward import PodForwarder

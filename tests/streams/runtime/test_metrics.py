@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from contract.log import ConsumerRecord
+from dutycycle.contract.log import ConsumerRecord
+from dutycycle.telemetry.events import SAMPLE_DUPLICATE, SAMPLE_LATE
+from dutycycle.telemetry.metrics import RECORDS_TAKEN, RECORDS_USED
 from streams.app import pause_s
 from streams.operators.base import CountedEvent, Emission, Operator, Snapshot
-from telemetry.events import SAMPLE_DUPLICATE, SAMPLE_LATE
-from telemetry.metrics import RECORDS_TAKEN, RECORDS_USED
 from tests.support.fakes.broker import Broker
 from tests.support.metrics import metric_value
 from tests.support.streams.port import Worker, record

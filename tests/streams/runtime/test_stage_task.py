@@ -5,11 +5,11 @@ from base64 import b64decode
 import orjson
 import pytest
 
-from contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.telemetry.events import DEAD_LETTER, SAMPLE_LATE
 from streams.operators.base import Emission, Snapshot, Stage
 from streams.state.codec import pack
 from streams.state.record import state_key
-from telemetry.events import DEAD_LETTER, SAMPLE_LATE
 from tests.support.fakes.broker import Broker
 from tests.support.streams.port import Worker, place, record
 from tests.support.streams.toy import RESULT, SOURCE, STAGE, TRAIL, Counter

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bus.faust.runner import GRACE_S
-from contract.topics import TOPICS
+from dutycycle.contract.topics import TOPICS
+from dutycycle.kafka.faust.runner import GRACE_S
 from tests.support.fakes.interruptible_broker import InterruptibleBroker
 from tests.support.streams.field import PARTITIONS, Field
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from bus.faust.runner import GRACE_S
-from bus.kafka.consumer import Consumer
-from bus.kafka.errors import BrokerError
-from bus.kafka.producer import Producer
-from contract.settings.groups import Settings
-from contract.settings.load import load
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.load import load
+from dutycycle.kafka.consumer import Consumer
+from dutycycle.kafka.errors import BrokerError
+from dutycycle.kafka.faust.runner import GRACE_S
+from dutycycle.kafka.producer import Producer
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.streams.field import DEADLINE_S, Field, Worker, worker_settings
 from tests.support.streams.toy import RESULT, SOURCE

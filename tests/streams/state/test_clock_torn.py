@@ -2,7 +2,7 @@
 
 import pytest
 
-from contract.log import ConsumerRecord
+from dutycycle.contract.log import ConsumerRecord
 from streams.operators.base import Stage
 from tests.streams.runtime.test_checkpoint import at, newest
 from tests.support.fakes.broker import Broker

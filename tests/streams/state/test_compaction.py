@@ -12,11 +12,11 @@ from typing import Self
 
 import pytest
 
-from bus.kafka.consumer import Consumer, Message
-from bus.kafka.producer import Producer
-from contract.log import ConsumerRecord, ProducerRecord
-from contract.settings.groups import Settings
-from contract.settings.load import load
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.load import load
+from dutycycle.kafka.consumer import Consumer, Message
+from dutycycle.kafka.producer import Producer
 from streams.state.record import clock_key, name_of
 from tests.streams.runtime.test_eviction import in_process, spans
 from tests.support.processes.commands import wait_until

@@ -2,7 +2,7 @@
 
 import pytest
 
-from contract.log import TopicPartition
+from dutycycle.contract.log import TopicPartition
 from streams.runtime.events import STATE_REWRITTEN
 from streams.state.fencing import ChangelogFence
 from streams.state.record import Kind, offset_of, state_key, to_value, tombstone_headers

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from collectors.rates import Rate, rounded_pct
-from contract.trace import TraceRecord
+from dutycycle.contract.trace import TraceRecord
 
 START_MS = 1_790_002_800_000
 """The beginning of an hour."""

@@ -9,11 +9,11 @@ from collectors.base import Tick
 from collectors.prometheus.collector import PrometheusCollector
 from collectors.prometheus.labels import UidOf
 from collectors.prometheus.query import Prometheus as PrometheusSource
-from contract.codec import decode
-from contract.records.pods import Pod
-from contract.records.samples import CgroupSample, NvmlSample
-from contract.settings.groups import PrometheusSettings
-from telemetry.events import Telemetry
+from dutycycle.contract.codec import decode
+from dutycycle.contract.records.pods import Pod
+from dutycycle.contract.records.samples import CgroupSample, NvmlSample
+from dutycycle.contract.settings.groups import PrometheusSettings
+from dutycycle.telemetry.events import Telemetry
 from tests.support.servers.prometheus import Prometheus
 
 SCRAPE_S = 0.25

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from contract.log import ConsumerRecord
+from dutycycle.contract.log import ConsumerRecord
 from streams.operators.columns.arrays import Floats
 from streams.operators.columns.series import Series
 from streams.operators.columns.tick import Tick, make_layout

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec import inspect
 
-from contract.units import NAME_PATTERN
+from dutycycle.contract.units import NAME_PATTERN
 
 _MAX_INT = 2**53
 _MAX_TEXT = 24

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
-from contract.log import ConsumerRecord
-from contract.topics import DEFAULT_PREFIX, short_name
-from contract.trace import TraceRecord
-from contract.trace_reader import TraceReader
+from dutycycle.contract.log import ConsumerRecord
+from dutycycle.contract.topics import DEFAULT_PREFIX, short_name
+from dutycycle.contract.trace import TraceRecord
+from dutycycle.contract.trace_reader import TraceReader
 
 
 def read_trace(path: str) -> Iterator[TraceRecord]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from contract.trace import TraceRecord
+from dutycycle.contract.trace import TraceRecord
 
 START_MS = 1_700_000_000_000
 GIB = 1024**3

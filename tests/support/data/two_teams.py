@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from contract.log import ConsumerRecord
+from dutycycle.contract.log import ConsumerRecord
 
 HOUR_MS = 3_600_000
 STEP_S = 10

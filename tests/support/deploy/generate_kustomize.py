@@ -9,8 +9,8 @@ from itertools import groupby
 
 import yaml
 
-from contract.settings.load import load
 from dutycycle.cli.commands.topics import planned
+from dutycycle.contract.settings.load import load
 from tests.support.deploy.manifests import KUSTOMIZE, NAMESPACE, TRIAL, TRIALS, Object, render
 
 _HEAD = (

@@ -9,9 +9,9 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from contract.codec import from_plain
-from contract.records.pods import Pod
-from contract.records.samples import CgroupSample, NvmlSample
+from dutycycle.contract.codec import from_plain
+from dutycycle.contract.records.pods import Pod
+from dutycycle.contract.records.samples import CgroupSample, NvmlSample
 
 GIB = 1024**3
 PERIOD_S = 12

@@ -20,10 +20,10 @@ from typing import Any
 
 from aiohttp import web
 
+from dutycycle.kube.client import Client, Limits
+from dutycycle.kube.config import Access
+from dutycycle.kube.objects import ApiServer
 from dutycycle.kubectl.annotations import ours
-from kube.client import Client, Limits
-from kube.config import Access
-from kube.objects import ApiServer
 from tests.support.fakes.watched_pods import WatchedPods
 
 POD = "/api/v1/namespaces/default/pods/pod-of-uid-1"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from contract.log import ConsumerRecord, ProducerRecord, TopicPartition
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord, TopicPartition
 from streams.operators.base import Stage
 from streams.state.fencing import ChangelogFence
 from streams.state.record import Headers, partition_of

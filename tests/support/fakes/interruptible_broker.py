@@ -3,8 +3,8 @@
 import ctypes
 from typing import Any
 
-from bus.kafka.embedded import EmbeddedBroker
-from bus.kafka.embedded_server import BROKER, MockCluster, main
+from dutycycle.kafka.embedded import EmbeddedBroker
+from dutycycle.kafka.embedded_server import BROKER, MockCluster, main
 
 
 class InterruptibleBroker(EmbeddedBroker):

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from bus.kafka.errors import BrokerRefusedError, BrokerUnreachableError, RecordRefusedError
 from collectors.base import Outgoing
 from collectors.publish.link import RefusedRecord
-from contract.log import ProducerRecord
+from dutycycle.contract.log import ProducerRecord
+from dutycycle.kafka.errors import BrokerRefusedError, BrokerUnreachableError, RecordRefusedError
 from tests.support.fakes.broker import Broker
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from bench.cluster_trace import START_MS
-from contract.trace import TraceRecord
+from dutycycle.contract.trace import TraceRecord
 
 Records = list[TraceRecord]
 HOUR_S = 3600

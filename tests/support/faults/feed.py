@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
-from bus.kafka.errors import BrokerUnreachableError
-from bus.kafka.producer import Delivery, Producer
-from bus.kafka.topics import ensure_topics
-from contract.settings.groups import Settings
-from contract.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, full_name
-from contract.trace import TraceRecord
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, full_name
+from dutycycle.contract.trace import TraceRecord
+from dutycycle.kafka.errors import BrokerUnreachableError
+from dutycycle.kafka.producer import Delivery, Producer
+from dutycycle.kafka.topics import ensure_topics
 
 BEAT_S = 0.05
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from contract.settings.groups import PREFIX, Settings
-from contract.settings.load import load
-from contract.trace import TraceRecord
+from dutycycle.contract.settings.groups import PREFIX, Settings
+from dutycycle.contract.settings.load import load
+from dutycycle.contract.trace import TraceRecord
 from streams.app import app_id
 from tests.support.faults.feed import Feed
 from tests.support.faults.oracle import Results, counted, difference, results

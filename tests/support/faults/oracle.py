@@ -6,8 +6,8 @@ from pathlib import Path
 
 import orjson
 
-from contract.topics import DEFAULT_PREFIX, short_name
-from contract.trace import TraceRecord, TraceWriter
+from dutycycle.contract.topics import DEFAULT_PREFIX, short_name
+from dutycycle.contract.trace import TraceRecord, TraceWriter
 from tests.support.data.traces import read_trace
 from tests.support.processes.commands import Derived, dutycycle, environ
 

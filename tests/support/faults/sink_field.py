@@ -11,11 +11,11 @@ from typing import Self
 from confluent_kafka import ConsumerGroupTopicPartitions
 from sqlalchemy import Engine, create_engine, exc, text
 
-from bus.kafka.producer import Delivery, Producer
-from bus.kafka.topics import ensure_topics
-from contract.settings.groups import PREFIX, Settings
-from contract.settings.load import load
-from contract.topics import SAMPLE_TOPICS, TOPICS, full_name
+from dutycycle.contract.settings.groups import PREFIX, Settings
+from dutycycle.contract.settings.load import load
+from dutycycle.contract.topics import SAMPLE_TOPICS, TOPICS, full_name
+from dutycycle.kafka.producer import Delivery, Producer
+from dutycycle.kafka.topics import ensure_topics
 from sinks.app import app_id
 from tests.support.faults.feed import BEAT_S, dues
 from tests.support.faults.sink_lives import Rows, Sent, difference, newest, stored

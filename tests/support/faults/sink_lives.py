@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlalchemy import Engine, Text, cast, select
 
-from contract.codec import encode
-from contract.records.derived import Peak
+from dutycycle.contract.codec import encode
+from dutycycle.contract.records.derived import Peak
 from sinks.records.rows import JOB_TABLE, KEYS, POD_TABLE, in_order, job_row, pod_row
 from sinks.records.tables.columns import Document
 from sinks.records.tables.schema import TABLES

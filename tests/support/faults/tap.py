@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
-from bus.kafka.consumer import Consumer
-from bus.kafka.errors import BrokerError
-from contract.settings.groups import Settings
-from contract.topics import full_name, short_name
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import full_name, short_name
+from dutycycle.kafka.consumer import Consumer
+from dutycycle.kafka.errors import BrokerError
 from tests.support.faults.oracle import DERIVED
 from tests.support.processes.commands import Derived
 

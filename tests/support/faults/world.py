@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import orjson
 
 from bench.cluster_trace import START_MS, Node, Shape
-from contract.topics import DEFAULT_PREFIX
-from contract.trace import TraceRecord
+from dutycycle.contract.topics import DEFAULT_PREFIX
+from dutycycle.contract.trace import TraceRecord
 
 DELETED_AFTER_S = 5
 """From a pod's end to its tombstone."""

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from kube.config import ConfigSource
-from kube.objects import ApiServer, opened
+from dutycycle.kube.config import ConfigSource
+from dutycycle.kube.objects import ApiServer, opened
 
 
 async def api_server(kubeconfig: Path) -> ApiServer:

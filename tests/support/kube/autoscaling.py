@@ -12,13 +12,13 @@ from typing import Any, Protocol
 
 import yaml
 
-from bus.kafka.producer import Producer
-from bus.kafka.topics import ensure_topics
-from contract.codec import encode
-from contract.records.derived import WindowAggregate, WindowMetric, pod_subject
-from contract.settings.groups import PREFIX, Settings
-from contract.settings.load import load
-from contract.topics import full_name
+from dutycycle.contract.codec import encode
+from dutycycle.contract.records.derived import WindowAggregate, WindowMetric, pod_subject
+from dutycycle.contract.settings.groups import PREFIX, Settings
+from dutycycle.contract.settings.load import load
+from dutycycle.contract.topics import full_name
+from dutycycle.kafka.producer import Producer
+from dutycycle.kafka.topics import ensure_topics
 from sinks.events import DERIVED
 from tests.support.deploy.manifests import NAMESPACE, ROOT, of_kind, render
 from tests.support.kube.cluster import Cluster

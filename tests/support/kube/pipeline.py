@@ -9,9 +9,9 @@ from pathlib import Path
 
 import orjson
 
-from bus.kafka.errors import MissingTopicError
-from contract.settings.groups import PREFIX, Settings
-from contract.settings.load import load
+from dutycycle.contract.settings.groups import PREFIX, Settings
+from dutycycle.contract.settings.load import load
+from dutycycle.kafka.errors import MissingTopicError
 from tests.support.fakes.nvml import library
 from tests.support.fakes.nvml.scenario import FakeGpu, Scenario
 from tests.support.kube.cluster import Cluster

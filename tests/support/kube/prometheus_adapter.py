@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from contract.records.derived import WindowAggregate
+from dutycycle.contract.records.derived import WindowAggregate
 from tests.support.fakes.exporter_pages import line
 from tests.support.kube.autoscaling import CUSTOM, EXAMPLES
 from tests.support.processes.commands import wait_until

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from bus.kafka.producer import Producer
-from bus.kafka.topics import ensure_topics
-from contract.codec import encode
-from contract.records.pods import TRIAL_OF, JobRef, Pod
-from contract.records.samples import Gpu, GpuProcess, NvmlSample
-from contract.settings.groups import Settings
-from contract.topics import SAMPLE_TOPICS, full_name
+from dutycycle.contract.codec import encode
+from dutycycle.contract.records.pods import TRIAL_OF, JobRef, Pod
+from dutycycle.contract.records.samples import Gpu, GpuProcess, NvmlSample
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import SAMPLE_TOPICS, full_name
+from dutycycle.kafka.producer import Producer
+from dutycycle.kafka.topics import ensure_topics
 from tests.support.servers.kube.client import Object, Refused
 from tests.support.servers.kube.server import Kube
 

@@ -2,12 +2,12 @@
 
 from typing import Any, cast
 
+from dutycycle.kube.discovery import Kind
+from dutycycle.kube.objects import ApiServer
 from dutycycle.submit.documents import Document
 from dutycycle.submit.follow import Follower
 from dutycycle.submit.objects import Entry
 from dutycycle.submit.progress import Progress
-from kube.discovery import Kind
-from kube.objects import ApiServer
 from tests.support.kube.statuses import Json
 
 

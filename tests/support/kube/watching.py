@@ -11,10 +11,10 @@ import pytest
 from collectors.base import Tick
 from collectors.pods.collector import PodsCollector, pods_collector
 from collectors.pods.watch import RefreshPolicy
-from contract.codec import decode
-from contract.records.pods import JobRef, Pod
-from contract.settings.groups import Settings
-from telemetry.events import Telemetry
+from dutycycle.contract.codec import decode
+from dutycycle.contract.records.pods import JobRef, Pod
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.telemetry.events import Telemetry
 from tests.support.kube.cluster import Cluster
 from tests.support.kube.shipped import account, shipped_account
 from tests.support.servers.kube.client import Object

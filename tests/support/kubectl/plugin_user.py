@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from kube.heartbeat import new_lease
+from dutycycle.kube.heartbeat import new_lease
 from tests.support.servers.kube.client import Object
 from tests.support.servers.kube.server import Kube
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from bus.kafka.consumer import Consumer
-from contract.settings.groups import PREFIX, Settings
-from contract.topics import full_name, short_name
+from dutycycle.contract.settings.groups import PREFIX, Settings
+from dutycycle.contract.topics import full_name, short_name
+from dutycycle.kafka.consumer import Consumer
 from tests.support.processes.warm import command
 
 DEADLINE_S = 120.0

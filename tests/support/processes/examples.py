@@ -11,11 +11,11 @@ from pathlib import Path
 import orjson
 import pytest
 
-from bus.kafka.embedded import EmbeddedBroker
-from contract.settings.load import load
-from contract.topics import TOPICS, full_name
-from contract.trace import TraceRecord, TraceWriter
 from dutycycle.cli.main import main
+from dutycycle.contract.settings.load import load
+from dutycycle.contract.topics import TOPICS, full_name
+from dutycycle.contract.trace import TraceRecord, TraceWriter
+from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.run.folder import TRACE
 from streams.names import changelogs
 from tests.support.data import training_job

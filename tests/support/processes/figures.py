@@ -5,8 +5,8 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from telemetry.endpoint import Address, AskError, ask, parse
-from telemetry.serving import SERVING
+from dutycycle.telemetry.endpoint import Address, AskError, ask, parse
+from dutycycle.telemetry.serving import SERVING
 from tests.support.processes.commands import wait_until
 
 Figures = dict[str, float]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from contract.records.derived import PodPeaks
+from dutycycle.contract.records.derived import PodPeaks
 from sinks.records.query import pod_peaks
 from sinks.records.store import RecordsRefusedError
 from tests.e2e.test_sink import Published, _publish, settings_of

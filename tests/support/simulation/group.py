@@ -3,7 +3,7 @@
 import asyncio
 from random import Random
 
-from contract.log import TopicPartition
+from dutycycle.contract.log import TopicPartition
 from tests.support.fakes.broker import Broker
 from tests.support.simulation.process import SESSION_S, Process
 from tests.support.simulation.trace import Trace

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from contract.log import ConsumerRecord, ProducerRecord, TopicPartition
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord, TopicPartition
 from streams.runtime.stage_task import StageTask
 from streams.state.codec import from_bytes, to_bytes, unpack
 from streams.state.record import name_of, offset_of, state_key

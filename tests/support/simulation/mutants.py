@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bus.faust.sequence import SourceSequence
-from contract.log import ConsumerRecord, TopicPartition
+from dutycycle.contract.log import ConsumerRecord, TopicPartition
+from dutycycle.kafka.faust.sequence import SourceSequence
 from streams.operators.node.watermark import Timeline
 from streams.operators.node.window import WindowBank
 from streams.runtime.checkpoint import CheckpointCoordinator

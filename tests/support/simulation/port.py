@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from contract.log import TopicPartition
+from dutycycle.contract.log import TopicPartition
 from tests.support.fakes.broker import Broker
 from tests.support.simulation.process import Process, SendFailedError, Wire, delay_s
 from tests.support.streams.port import BrokerPort

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from contract.log import ProducerRecord
+from dutycycle.contract.log import ProducerRecord
 from streams.operators.base import Stage
 from tests.support.simulation.feed import Sent
 from tests.support.simulation.plan import Plan

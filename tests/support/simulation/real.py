@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
-from contract.log import ConsumerRecord, ProducerRecord
-from contract.settings.load import load
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.settings.load import load
 from streams.local import LocalPipeline
 from streams.operators.base import Operator, Stage
 from streams.operators.node.operator import NodeOperator

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from contract.codec import DecodeError
-from contract.log import ConsumerRecord, ProducerRecord, TopicPartition
-from contract.records.deadletter import Reason
+from dutycycle.contract.codec import DecodeError
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord, TopicPartition
+from dutycycle.contract.records.deadletter import Reason
 from streams.operators.base import CountedEvent, Emission, Operator, Stage
 from streams.runtime.dead_letters import check, dead_letter
 from streams.state.codec import to_bytes

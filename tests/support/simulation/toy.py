@@ -5,7 +5,7 @@ from random import Random
 
 import orjson
 
-from contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
 from streams.operators.base import Emission, Operator, Stage
 from tests.support.simulation.feed import Sent, disturbed
 from tests.support.simulation.plan import Plan

@@ -7,13 +7,13 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, Protocol
 
-from contract.log import ConsumerRecord, TopicPartition
-from contract.topics import DEFAULT_PREFIX
+from dutycycle.contract.log import ConsumerRecord, TopicPartition
+from dutycycle.contract.topics import DEFAULT_PREFIX
+from dutycycle.telemetry.events import Telemetry
 from streams.app import StreamsApp
 from streams.operators.base import Stage
 from streams.runtime.checkpoint import CheckpointCoordinator
 from streams.runtime.stage_task import StageTask
-from telemetry.events import Telemetry
 from tests.support.fakes.broker import Broker
 from tests.support.simulation.port import SimulatedPort
 from tests.support.simulation.process import Process, delay_s

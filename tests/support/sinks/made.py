@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from contract.records.derived import JobPeaks, Peak, PodOfJob, PodPeaks, job_subject, pod_subject
-from contract.records.insights import Insight, ProfileVerdict
-from contract.records.parts import GpuAnalysis, JobInsight, NodePart, PodInsight
-from contract.records.pods import JobRef, Pod
-from contract.records.samples import Gpu, GpuProcess, NvmlSample
+from dutycycle.contract.records.derived import JobPeaks, Peak, PodOfJob, PodPeaks, job_subject, pod_subject
+from dutycycle.contract.records.insights import Insight, ProfileVerdict
+from dutycycle.contract.records.parts import GpuAnalysis, JobInsight, NodePart, PodInsight
+from dutycycle.contract.records.pods import JobRef, Pod
+from dutycycle.contract.records.samples import Gpu, GpuProcess, NvmlSample
 
 JOB = JobRef(api_version="kubeflow.org/v2beta1", kind="MPIJob", name="bert", uid="job-1", role="worker")
 K80_BYTES = 11_441 * 2**20

@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
 
-from contract.log import ConsumerRecord
-from contract.settings.groups import Settings
+from dutycycle.contract.log import ConsumerRecord
+from dutycycle.contract.settings.groups import Settings
 from sinks.dispatcher import Dispatcher
 from sinks.records.prices import given_prices
 from sinks.records.sink import RecordsSink

@@ -8,19 +8,19 @@ from typing import Any
 
 import orjson
 
-from contract.codec import encode
-from contract.log import ConsumerRecord, ProducerRecord, TopicPartition
-from kube.references import Patch
+from dutycycle.contract.codec import encode
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord, TopicPartition
+from dutycycle.kube.references import Patch
+from dutycycle.telemetry.events import Telemetry
 from sinks.annotations.sink import AnnotationSink
 from sinks.base import Sink
 from sinks.deadletters import DeadLetters
 from sinks.dispatcher import Dispatcher
 from sinks.records.sink import RecordsSink
-from telemetry.events import Telemetry
 
 
 class MemoryPort:
-    """Implements ``bus.faust.port.WorkerPort``."""
+    """Implements ``dutycycle.kafka.faust.port.WorkerPort``."""
 
     def __init__(self) -> None:
         self.committed: dict[TopicPartition, int] = {}

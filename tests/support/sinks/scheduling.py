@@ -1,8 +1,8 @@
 """Nodes and pods as the extender reads them."""
 
-from contract.records.derived import Peak, PodPeaks
-from contract.records.pods import Pod
-from contract.records.samples import CgroupSample, Gpu, Host, NvmlSample
+from dutycycle.contract.records.derived import Peak, PodPeaks
+from dutycycle.contract.records.pods import Pod
+from dutycycle.contract.records.samples import CgroupSample, Gpu, Host, NvmlSample
 
 GIB = 1024**3
 NOW = 1_800_000_000_000

@@ -9,14 +9,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from contract.codec import decode, encode
-from contract.log import ConsumerRecord, ProducerRecord, TopicPartition
-from contract.records.parts import NodePart
-from contract.records.samples import Gpu, GpuProcess, NvmlSample
-from kube.client import Client
-from kube.config import Access
-from kube.objects import ApiServer
-from kube.references import ObjectRef, Patch
+from dutycycle.contract.codec import decode, encode
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord, TopicPartition
+from dutycycle.contract.records.parts import NodePart
+from dutycycle.contract.records.samples import Gpu, GpuProcess, NvmlSample
+from dutycycle.kube.client import Client
+from dutycycle.kube.config import Access
+from dutycycle.kube.objects import ApiServer
+from dutycycle.kube.references import ObjectRef, Patch
+from dutycycle.telemetry.events import Telemetry
 from sinks.annotations.core.desired import Annotations, Record
 from sinks.annotations.core.schedule import Policy, WritePlan
 from sinks.annotations.forbidden import ForbiddenKinds
@@ -24,7 +25,6 @@ from sinks.annotations.sink import SAMPLE_SHARE
 from sinks.annotations.writer import AnnotationWriter
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator
-from telemetry.events import Telemetry
 
 Load = Callable[[int, random.Random], float]
 """Utilization in percent at a second."""

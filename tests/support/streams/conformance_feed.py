@@ -12,11 +12,11 @@ import orjson
 import pytest
 
 from bench.cluster_trace import START_MS, Shape, records
-from contract.codec import decode, encode
-from contract.log import ConsumerRecord, ProducerRecord
-from contract.records.samples import CgroupSample, CudaPod, CudaSample
-from contract.settings.groups import Settings
-from contract.trace import TraceRecord
+from dutycycle.contract.codec import decode, encode
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.records.samples import CgroupSample, CudaPod, CudaSample
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.trace import TraceRecord
 from streams.local import LocalPipeline
 from streams.operators.base import Emission, Operator, Stage
 from streams.state.codec import from_bytes, to_bytes

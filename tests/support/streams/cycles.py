@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from contract.records.derived import OtherCycle
+from dutycycle.contract.records.derived import OtherCycle
 from streams.operators.columns.arrays import Floats
 from streams.operators.cycles.result import CycleResult
 

@@ -5,13 +5,13 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from contract.log import ConsumerRecord, ProducerRecord, TopicPartition
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord, TopicPartition
+from dutycycle.telemetry.events import Telemetry
 from streams.operators.base import Stage
 from streams.runtime.checkpoint import EARLY, CheckpointCoordinator
 from streams.runtime.stage_task import MAX_RESIDENT, StageTask
 from streams.state.record import tombstone_headers
 from streams.state.recovery import Rewrite
-from telemetry.events import Telemetry
 from tests.support.fakes.broker import Broker, Stored, Table
 from tests.support.streams.toy import SOURCE, STAGE
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import orjson
 
-from contract.codec import DecodeError
-from contract.log import ConsumerRecord, ProducerRecord
-from contract.records.deadletter import Reason
-from contract.settings.load import load
+from dutycycle.contract.codec import DecodeError
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.records.deadletter import Reason
+from dutycycle.contract.settings.load import load
+from dutycycle.telemetry.events import Telemetry
 from streams.operators.base import Emission, Snapshot, Stage
 from streams.service import run_stages
-from telemetry.events import Telemetry
 from tests.support.streams.toy import SOURCE
 
 EVICT_MS = 240

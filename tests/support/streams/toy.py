@@ -12,15 +12,15 @@ from typing import Any
 
 import orjson
 
-from contract.codec import DecodeError
-from contract.errors import DutycycleError
-from contract.log import ConsumerRecord, ProducerRecord
-from contract.records.deadletter import Reason
-from contract.settings.groups import Settings
-from contract.settings.load import load
+from dutycycle.contract.codec import DecodeError
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.records.deadletter import Reason
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.load import load
+from dutycycle.telemetry.events import Telemetry
 from streams.operators.base import CountedEvent, Emission, Snapshot, Stage
 from streams.service import run_stages
-from telemetry.events import Telemetry
 
 SOURCE = "nvml-samples"
 RESULT = "trends"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from contract.records.samples import GpuProcess
+from dutycycle.contract.records.samples import GpuProcess
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import GpuSeen
 from dutycycle.live.views.tables.columns import Column

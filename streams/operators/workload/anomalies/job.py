@@ -5,9 +5,9 @@ from statistics import median
 
 from msgspec.structs import replace
 
-from contract.records.insights import Anomaly
-from contract.records.parts import JobInsightPart
-from contract.units import Number
+from dutycycle.contract.records.insights import Anomaly
+from dutycycle.contract.records.parts import JobInsightPart
+from dutycycle.contract.units import Number
 from streams.operators.workload.anomalies.kinds import HANG, HOT_GPU, SLOW_GPU
 from streams.operators.workload.channels import IDLE_PCT
 from streams.operators.workload.ranks import aligned

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from contract.records.parts import InsightPart
+from dutycycle.contract.records.parts import InsightPart
 from streams.operators.columns.arrays import Floats
 from streams.operators.workload.channels import CHANNEL_ROW
 

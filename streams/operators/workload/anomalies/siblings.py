@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from math import isnan
 
-from contract.records.hours import MINUTE_MS
+from dutycycle.contract.records.hours import MINUTE_MS
 from streams.operators.workload.anomalies.kinds import HOT_GPU, SLOW_GPU, Found
 from streams.operators.workload.anomalies.minute import GpuMinute, Minute
 from streams.operators.workload.anomalies.past import Level, Suspicion

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from math import isnan
 
-from contract.records.hours import MINUTE_MS
+from dutycycle.contract.records.hours import MINUTE_MS
 from streams.operators.workload.anomalies.kinds import SLOW_STEPS, Found
 from streams.operators.workload.anomalies.minute import Minute
 from streams.operators.workload.anomalies.past import Level, Suspicion

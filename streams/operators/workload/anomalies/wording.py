@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from contract.records.insights import Anomaly
+from dutycycle.contract.records.insights import Anomaly
 from streams.operators.workload.anomalies.kinds import HANG, HOT_GPU, POWER, SLOW_GPU, SLOW_STEPS, Found
 from streams.operators.workload.rules.stats import three_digits
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from contract.codec import encode
-from contract.log import ProducerRecord
-from contract.records.derived import Cycle, Forecast, Subject, Trend, TrendMetric, source_key
-from contract.records.parts import JobInsightPart, PodTrend, WorkloadState
+from dutycycle.contract.codec import encode
+from dutycycle.contract.log import ProducerRecord
+from dutycycle.contract.records.derived import Cycle, Forecast, Subject, Trend, TrendMetric, source_key
+from dutycycle.contract.records.parts import JobInsightPart, PodTrend, WorkloadState
 from streams.operators.base import Emission
 from streams.operators.rounding import tidy
 from streams.operators.workload.jobs.cycle import Rank, job_cycle, lasted_ms

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from contract.records.derived import CycleMetric, OtherCycle
-from contract.records.parts import WorkloadState
+from dutycycle.contract.records.derived import CycleMetric, OtherCycle
+from dutycycle.contract.records.parts import WorkloadState
 from streams.operators.columns.arrays import Bools, Floats, Ints
 
 Rank = tuple[int, WorkloadState]

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from contract.codec import encode, from_plain, to_plain
-from contract.log import ConsumerRecord, ProducerRecord
-from contract.records.derived import job_subject
-from contract.records.insights import Insight
-from contract.records.parts import JobInsight, JobInsightPart, WorkloadState
+from dutycycle.contract.codec import encode, from_plain, to_plain
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.records.derived import job_subject
+from dutycycle.contract.records.insights import Insight
+from dutycycle.contract.records.parts import JobInsight, JobInsightPart, WorkloadState
 from streams.operators.base import Emission, Snapshot
 from streams.operators.columns.arrays import check_version
 from streams.operators.keyed import decode_under_key

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from contract.units import Number
+from dutycycle.contract.units import Number
 from streams.operators.workload.channels import IDLE_PCT
 from streams.operators.workload.rules.finding import (
     NO_BOTTLENECK,

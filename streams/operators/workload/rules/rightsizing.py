@@ -7,7 +7,7 @@ together. So the last insight is the same, whenever the pod's requests become kn
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from contract.records.pods import Pod
+from dutycycle.contract.records.pods import Pod
 from streams.operators.workload.channels import ABSENT_CODE, CHANNEL_ROW, SPAN_MS, Codes, dequantize_one
 from streams.operators.workload.rules.advice import advice
 from streams.operators.workload.rules.bottleneck import IDLE, OVER_PROVISIONED, Judgement

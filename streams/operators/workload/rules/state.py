@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec.structs import replace
 
-from contract.records.derived import Forecast, TrendMetric
-from contract.records.parts import InsightPart, PodTrend, WorkloadState
-from contract.units import END_OF_TIME_MS
+from dutycycle.contract.records.derived import Forecast, TrendMetric
+from dutycycle.contract.records.parts import InsightPart, PodTrend, WorkloadState
+from dutycycle.contract.units import END_OF_TIME_MS
 from streams.operators.workload.channels import ABSENT_CODE, Codes
 from streams.operators.workload.join import JoinedSpan
 from streams.operators.workload.rules.stats import three_digits

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from contract.codec import from_plain
-from contract.records.samples import CgroupSample
+from dutycycle.contract.codec import from_plain
+from dutycycle.contract.records.samples import CgroupSample
 from streams.operators.columns.cgroup import CgroupReader
 from tests.support.data.samples import cgroup
 

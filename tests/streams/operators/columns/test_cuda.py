@@ -4,11 +4,11 @@ from typing import Any
 
 import orjson
 
-from contract.codec import encode
-from contract.log import ConsumerRecord
-from contract.records.pods import Pod
-from contract.records.samples import CudaPod, CudaSample
-from contract.settings.load import load
+from dutycycle.contract.codec import encode
+from dutycycle.contract.log import ConsumerRecord
+from dutycycle.contract.records.pods import Pod
+from dutycycle.contract.records.samples import CudaPod, CudaSample
+from dutycycle.contract.settings.load import load
 from streams.local import LocalPipeline
 from streams.topology import stages
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from contract.codec import from_plain
-from contract.records.samples import NvmlSample
+from dutycycle.contract.codec import from_plain
+from dutycycle.contract.records.samples import NvmlSample
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.columns.tick import Tick
 from tests.support.data.samples import gpu, nvml

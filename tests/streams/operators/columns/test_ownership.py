@@ -6,9 +6,9 @@ from typing import Any
 import orjson
 import pytest
 
-from contract.attribution import Holder, holders, merged
-from contract.codec import DecodeError, from_plain
-from contract.records.samples import Gpu
+from dutycycle.contract.attribution import Holder, holders, merged
+from dutycycle.contract.codec import DecodeError, from_plain
+from dutycycle.contract.records.samples import Gpu
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator
 from streams.state.codec import from_bytes, to_bytes

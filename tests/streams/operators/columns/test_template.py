@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.codec import decode
-from contract.records.samples import CgroupSample, CudaSample, NvmlSample
+from dutycycle.contract.codec import decode
+from dutycycle.contract.records.samples import CgroupSample, CudaSample, NvmlSample
 from streams.operators.columns import template
 from streams.operators.columns.cgroup import CgroupReader
 from streams.operators.columns.cuda import CudaReader

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from contract.log import ProducerRecord
+from dutycycle.contract.log import ProducerRecord
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator
 from streams.state.codec import from_bytes, to_bytes

@@ -18,7 +18,7 @@ import pytest
 from msgspec import msgpack
 from river import checks, time_series
 
-from contract.settings.load import load
+from dutycycle.contract.settings.load import load
 from streams.models import models_of
 from streams.operators.columns.arrays import Ints
 from streams.operators.cycles.bank import CycleBank

@@ -9,7 +9,7 @@ import orjson
 import pytest
 from river import base
 
-from contract.log import ProducerRecord
+from dutycycle.contract.log import ProducerRecord
 from streams.operators.base import CountedEvent, Emission
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.models.bank import SIZED_EVERY, Model, ModelsConfig

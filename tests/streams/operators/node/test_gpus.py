@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from contract.log import ProducerRecord
+from dutycycle.contract.log import ProducerRecord
 from streams.operators.base import Emission
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.gpus import LOOK_BACK_MS, RecentMaximum

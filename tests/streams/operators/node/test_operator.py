@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contract.log import ProducerRecord
-from contract.records.derived import Subject
+from dutycycle.contract.log import ProducerRecord
+from dutycycle.contract.records.derived import Subject
 from streams.operators.base import CountedEvent, Emission
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.analysis import AnalysisConfig

@@ -6,10 +6,10 @@ import numpy as np
 import orjson
 import pytest
 
-from contract.codec import decode, encode
-from contract.log import ProducerRecord
-from contract.records.derived import OtherCycle, Trend
-from contract.topics import TOPICS
+from dutycycle.contract.codec import decode, encode
+from dutycycle.contract.log import ProducerRecord
+from dutycycle.contract.records.derived import OtherCycle, Trend
+from dutycycle.contract.topics import TOPICS
 from streams.operators.base import Emission
 from streams.operators.columns.cgroup import CgroupReader
 from streams.operators.columns.nvml import NvmlReader

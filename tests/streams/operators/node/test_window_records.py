@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.codec import decode, encode
-from contract.log import ProducerRecord
-from contract.records.derived import WindowAggregate
+from dutycycle.contract.codec import decode, encode
+from dutycycle.contract.log import ProducerRecord
+from dutycycle.contract.records.derived import WindowAggregate
 from streams.operators.base import Emission
 from streams.operators.columns.series import Series
 from streams.operators.node.figures import FIGURES

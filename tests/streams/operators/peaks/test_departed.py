@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.codec import decode, encode, from_plain, to_plain
-from contract.log import ConsumerRecord
-from contract.records.derived import JobPeaks, Peak
-from contract.records.parts import JobPart, Tally
-from contract.records.pods import JobRef
+from dutycycle.contract.codec import decode, encode, from_plain, to_plain
+from dutycycle.contract.log import ConsumerRecord
+from dutycycle.contract.records.derived import JobPeaks, Peak
+from dutycycle.contract.records.parts import JobPart, Tally
+from dutycycle.contract.records.pods import JobRef
 from streams.operators.peaks.departed import DEPART_AFTER_MS, MAX_JOB_PODS, MAX_REMEMBERED_PODS, DepartedPods
 from streams.operators.peaks.job import JobOperator
 from streams.operators.peaks.merge import merge_tallies, to_peaks

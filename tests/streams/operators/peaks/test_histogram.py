@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from contract.records.parts import Tally
+from dutycycle.contract.records.parts import Tally
 from streams.compiled import entry
 from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.peaks.histogram import (

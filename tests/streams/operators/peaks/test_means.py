@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from contract.codec import decode, encode
-from contract.log import ConsumerRecord, ProducerRecord
-from contract.records.parts import PodPart
-from contract.records.pods import JobRef, Pod
+from dutycycle.contract.codec import decode, encode
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.records.parts import PodPart
+from dutycycle.contract.records.pods import JobRef, Pod
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator
 from streams.operators.peaks.job import JobOperator

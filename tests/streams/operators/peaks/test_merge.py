@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from contract.codec import DecodeError, encode
-from contract.log import ConsumerRecord, ProducerRecord
-from contract.records.parts import PodPart, Tally
-from contract.records.pods import JobRef, Pod
+from dutycycle.contract.codec import DecodeError, encode
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.records.parts import PodPart, Tally
+from dutycycle.contract.records.pods import JobRef, Pod
 from streams.operators.peaks.job import JobOperator
 from streams.operators.peaks.pod import PodOperator
 from streams.state.codec import from_bytes, to_bytes

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.log import ProducerRecord
+from dutycycle.contract.log import ProducerRecord
 from streams.operators.columns.cgroup import CgroupReader
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator

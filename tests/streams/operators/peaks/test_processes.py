@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contract.codec import encode
-from contract.log import ProducerRecord
-from contract.records.parts import PodPart, Tally
+from dutycycle.contract.codec import encode
+from dutycycle.contract.log import ProducerRecord
+from dutycycle.contract.records.parts import PodPart, Tally
 from streams.operators.node.operator import NodeOperator
 from streams.operators.peaks.pod import PodOperator
 from streams.operators.peaks.processes import MAX_POD_PROCESSES, limit_processes

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from contract.codec import decode, encode
-from contract.log import ConsumerRecord, ProducerRecord
-from contract.records.derived import JobPeaks, Peak, PodOfJob
-from contract.records.parts import JobPart, Tally
-from contract.records.pods import JobRef
-from contract.topics import TOPICS
+from dutycycle.contract.codec import decode, encode
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.records.derived import JobPeaks, Peak, PodOfJob
+from dutycycle.contract.records.parts import JobPart, Tally
+from dutycycle.contract.records.pods import JobRef
+from dutycycle.contract.topics import TOPICS
 from streams.operators.peaks.job import JobOperator, encode_within
 
 MOST = TOPICS["job-peaks"].max_bytes

@@ -4,7 +4,7 @@ import numpy as np
 import orjson
 import pytest
 
-from contract.log import ProducerRecord
+from dutycycle.contract.log import ProducerRecord
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator
 from streams.operators.rounding import tidied, tidy

@@ -5,10 +5,10 @@ from typing import Any
 import orjson
 import pytest
 
-from contract.codec import decode
-from contract.log import ProducerRecord
-from contract.records.hours import GpuHour, UsageHour
-from contract.records.samples import NvmlSample
+from dutycycle.contract.codec import decode
+from dutycycle.contract.log import ProducerRecord
+from dutycycle.contract.records.hours import GpuHour, UsageHour
+from dutycycle.contract.records.samples import NvmlSample
 from streams.operators.columns.block import TickBlock
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator

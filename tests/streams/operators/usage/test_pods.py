@@ -2,9 +2,9 @@
 
 import pytest
 
-from contract.codec import decode
-from contract.log import ProducerRecord
-from contract.records.hours import PodHour, UsageHour
+from dutycycle.contract.codec import decode
+from dutycycle.contract.log import ProducerRecord
+from dutycycle.contract.records.hours import PodHour, UsageHour
 from streams.operators.columns.cgroup import CgroupReader
 from streams.operators.node.operator import NodeConfig, NodeOperator
 from tests.support.data.samples import cgroup, record

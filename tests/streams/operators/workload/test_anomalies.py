@@ -17,12 +17,12 @@ import pytest
 
 from bench.bench_anomaly import minutes_of, ours, periods
 from bench.generators_anomalies import FAULTS, HURT, job
-from contract.codec import decode, from_plain, to_plain
-from contract.log import ConsumerRecord
-from contract.records.insights import Anomaly, Insight
-from contract.records.parts import JobInsightPart
-from contract.records.pods import JobRef
-from contract.settings.load import load
+from dutycycle.contract.codec import decode, from_plain, to_plain
+from dutycycle.contract.log import ConsumerRecord
+from dutycycle.contract.records.insights import Anomaly, Insight
+from dutycycle.contract.records.parts import JobInsightPart
+from dutycycle.contract.records.pods import JobRef
+from dutycycle.contract.settings.load import load
 from streams.local import LocalPipeline
 from streams.operators.workload.anomalies.finder import AnomalyFinder
 from streams.operators.workload.jobs.operator import job_insight

@@ -11,7 +11,7 @@ import pytest
 
 from bench.bench_kind import watched
 from bench.generators_jobs import LIMITED, pod
-from contract.codec import from_plain, to_plain
+from dutycycle.contract.codec import from_plain, to_plain
 from streams.operators.columns.arrays import Floats
 from streams.operators.workload.channels import CHANNEL_ROW, CHANNELS
 from streams.operators.workload.rules.advice import advice

@@ -13,13 +13,13 @@ import pytest
 from msgspec.structs import replace
 
 from bench.generators_jobs import Pod, pod
-from contract.codec import DecodeError, decode, encode
-from contract.log import ConsumerRecord, ProducerRecord
-from contract.records.insights import Insight
-from contract.records.parts import InsightPart, JobInsight
-from contract.records.pods import JobRef
-from contract.records.pods import Pod as Identity
-from contract.settings.load import load
+from dutycycle.contract.codec import DecodeError, decode, encode
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.records.insights import Insight
+from dutycycle.contract.records.parts import InsightPart, JobInsight
+from dutycycle.contract.records.pods import JobRef
+from dutycycle.contract.records.pods import Pod as Identity
+from dutycycle.contract.settings.load import load
 from streams.local import LocalPipeline
 from streams.operators.base import Emission, Operator
 from streams.operators.workload.channels import (

@@ -8,11 +8,11 @@ from typing import Any
 import orjson
 import pytest
 
-from contract.codec import decode
-from contract.log import ConsumerRecord, ProducerRecord
-from contract.records.insights import Insight
-from contract.records.parts import JobInsightPart
-from contract.settings.load import load
+from dutycycle.contract.codec import decode
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.records.insights import Insight
+from dutycycle.contract.records.parts import JobInsightPart
+from dutycycle.contract.settings.load import load
 from streams.local import LocalPipeline
 from streams.operators.base import Operator
 from streams.operators.workload.jobs.operator import STALE_MS

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.codec import decode, from_plain
-from contract.log import ConsumerRecord, ProducerRecord
-from contract.records.derived import Cycle, OtherCycle, Trend, TrendMetric
-from contract.records.parts import InsightPart, PodTrend, WorkloadState
-from contract.settings.load import load
+from dutycycle.contract.codec import decode, from_plain
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.records.derived import Cycle, OtherCycle, Trend, TrendMetric
+from dutycycle.contract.records.parts import InsightPart, PodTrend, WorkloadState
+from dutycycle.contract.settings.load import load
 from streams.operators.base import Operator
 from streams.operators.workload.channels import ABSENT_CODE, SPAN_MS
 from streams.operators.workload.jobs.analysis import job_trends

@@ -9,8 +9,8 @@ import numpy as np
 import orjson
 import pytest
 
-from contract.codec import from_plain, to_plain
-from contract.records.pods import Pod
+from dutycycle.contract.codec import from_plain, to_plain
+from dutycycle.contract.records.pods import Pod
 from streams.operators.workload.channels import (
     ABSENT_CODE,
     CGROUP_CHANNELS,

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from bench.generators_jobs import pod
-from contract.codec import decode, from_plain, to_plain
-from contract.log import ConsumerRecord
-from contract.records.derived import Forecast, TrendMetric
-from contract.records.parts import (
+from dutycycle.contract.codec import decode, from_plain, to_plain
+from dutycycle.contract.log import ConsumerRecord
+from dutycycle.contract.records.derived import Forecast, TrendMetric
+from dutycycle.contract.records.parts import (
     InsightPart,
     JobInsight,
     JobInsightPart,
@@ -24,7 +24,7 @@ from contract.records.parts import (
     PodTrend,
     WorkloadState,
 )
-from contract.records.pods import JobRef
+from dutycycle.contract.records.pods import JobRef
 from streams.local import LocalPipeline
 from streams.operators.workload.channels import ABSENT_CODE, SPAN_MS
 from streams.operators.workload.jobs.operator import job_state

@@ -12,7 +12,7 @@ from collectors.attribution.cgroup_path import CgroupId, CgroupKind
 from collectors.attribution.processes import Attribution
 from collectors.base import Tick
 from collectors.nvml.collector import NvmlCollector
-from telemetry.events import Telemetry
+from dutycycle.telemetry.events import Telemetry
 
 
 class _Table(Attribution):

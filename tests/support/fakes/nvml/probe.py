@@ -9,8 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from contract.codec import decode
-from contract.records.samples import Gpu, NvmlSample
+from dutycycle.contract.codec import decode
+from dutycycle.contract.records.samples import Gpu, NvmlSample
 from tests.support.fakes.nvml.library import build, env
 from tests.support.fakes.nvml.scenario import Scenario
 

@@ -1,4 +1,0 @@
-"""Everything that knows Faust's insides: app, consumer, producer, assignor, runner.
-
-May import: ``bus.kafka`` and what lies below it.
-"""

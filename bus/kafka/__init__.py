@@ -1,1 +1,0 @@
-"""Kafka's clients, topics and the embedded broker. Imports aiokafka, as ``bus.faust`` does."""

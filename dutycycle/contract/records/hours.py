@@ -1,0 +1,77 @@
+"""The ledger: what was used on a node in an hour of the clock, and by whom.
+
+The definitions, for the topic ``usage``, its tables in SQL and the counters for Prometheus:
+
+- **Measured time.** A tick counts for the time since the one before it (``counted_ms``). Time that nobody
+  measured is not guessed: after a gap one interval counts.
+- **Busy.** The share of that time in which a kernel ran: ``gpu_util_pct``. **Idle** is the rest of what is
+  known.
+- **Allocated.** A GPU's time belongs to the pods that run processes on it or were given it. Alone, a pod has
+  all of it. Of several, busy time and energy are divided by their utilization, idle time evenly; so is the
+  energy while none of them computes. If what one of them does cannot be told, time and energy are divided
+  evenly, and busy is not known. A slice (MIG) is a part of its GPU by memory, and has its pods of its own.
+- **Nobody.** What no pod has goes to a row without a pod. So the rows of a GPU add up to its time, and to
+  the increase of the driver's energy counter, that of a gap included.
+- **CPU.** CPU time of a pod's containers; the row without a pod has what the host used beyond its pods.
+"""
+
+from dutycycle.contract.records.base import RecordBase, VersionedRecord
+from dutycycle.contract.units import Amount, Label, Millis, NodeName, Uid
+
+MINUTE_MS = 60_000
+HOUR_MS = 3_600_000
+GAP_MS = 10_000
+
+
+def counted_ms(step_ms: int, interval_ms: int) -> int:
+    """The time for which a tick counts that comes ``step_ms`` after the one before it."""
+    return interval_ms if is_gap(step_ms, interval_ms) else step_ms
+
+
+def is_gap(step_ms: int, interval_ms: int) -> bool:
+    """Whether nobody measured in between, or the clock went back."""
+    return not 0 < step_ms <= max(3 * interval_ms, GAP_MS)
+
+
+class GpuHour(RecordBase, frozen=True, kw_only=True):
+    """A pod on one GPU in the hour so far; without ``pod_uid``, what nobody had.
+
+    ``gpu_s`` is the pod's time on the GPU, of a shared GPU its part. ``known_s``: the part of it of which
+    utilization is known; ``busy_s``: the part of that in which a kernel ran.
+    """
+
+    pod_uid: Uid | None = None
+    gpu: Uid
+    model: Label | None = None
+    attribution: Label | None = None
+    gpu_s: Amount
+    known_s: Amount
+    busy_s: Amount
+    energy_j: Amount | None = None
+
+
+class PodHour(RecordBase, frozen=True, kw_only=True):
+    """A pod's CPU and memory in the hour so far; without ``pod_uid``, what the host used beyond its pods.
+
+    ``seconds``: the time that was measured. ``mem_byte_s``: memory in use times its time.
+    """
+
+    pod_uid: Uid | None = None
+    seconds: Amount
+    cpu_s: Amount | None = None
+    mem_byte_s: Amount | None = None
+
+
+class UsageHour(VersionedRecord, frozen=True, kw_only=True):
+    """What was used on a node since ``hour_ms``, up to ``ts_ms``, of one ``source``: ``nvml`` or ``cgroup``.
+
+    Written once a minute, with the rows that changed; each says all of the hour so far. So the newest row of
+    an hour, pod and GPU replaces the ones before, and a repeat changes nothing.
+    """
+
+    node: NodeName
+    source: Label
+    hour_ms: Millis
+    ts_ms: Millis
+    gpus: tuple[GpuHour, ...] = ()
+    pods: tuple[PodHour, ...] = ()

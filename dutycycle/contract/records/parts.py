@@ -1,0 +1,213 @@
+"""The internal records that carry what a node's samples say to its pods, their job, and to the Node object.
+
+Each is cumulative: everything so far, not what is new. So the newest supersedes the ones before it, a
+repeat changes nothing, and no arrival order between sources matters.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from msgspec import Meta
+
+from dutycycle.contract.records.base import RecordBase, VersionedRecord, written
+from dutycycle.contract.records.derived import OtherCycle, Peaks, Totals, TrendMetric
+from dutycycle.contract.records.insights import Anomaly, Insight
+from dutycycle.contract.records.pods import JobRef, Pod
+from dutycycle.contract.units import Amount, Count, Label, Millis, NodeName, Number, Share, Uid
+
+
+class Tally(RecordBase, frozen=True, kw_only=True):
+    """A metric so far: its maximum and when, sum and count for the mean, and how often each value came, as
+    ``streams.operators.peaks.histogram`` writes it."""
+
+    max: Number
+    at_ms: Millis
+    sum: Number
+    count: Count
+    histogram: Annotated[bytes, Meta(min_length=1, max_length=32_768)] | None = None
+
+
+Tallies = Mapping[str, Tally]
+"""Tallies by metric."""
+
+
+class PodPart(VersionedRecord, frozen=True, kw_only=True):
+    """What one source knows of a pod so far: its use from ``nvml`` or ``cgroup``, its identity from ``pods``.
+
+    ``opened_ms`` names the accumulation: a part with the same source and ``opened_ms`` supersedes, one
+    with another adds. ``gone`` says that the pod was deleted. ``attribution`` says by scope where the
+    figures of a GPU come from: see ``PodPeaks``. ``processes`` are those that needed most, and
+    ``processes_omitted`` further ones are left out.
+    """
+
+    uid: Uid
+    source: Label
+    node: NodeName | None = None
+    opened_ms: Millis = written(int)
+    first_ms: Millis = written(int)
+    last_ms: Millis = written(int)
+    samples: Count = written(int)
+    metrics: Tallies = written(dict)
+    gpus: Mapping[str, Tallies] = written(dict)
+    processes: Mapping[str, Tallies] = written(dict)
+    processes_omitted: Count = written(int)
+    attribution: Mapping[str, Label] = written(dict)
+    pod: Pod | None = None
+    gone: bool = written(bool)
+    totals: Totals | None = None
+
+
+class JobPart(VersionedRecord, frozen=True, kw_only=True):
+    """What one pod adds to its job so far. A part with more ``samples``, or a final one, counts."""
+
+    job: JobRef
+    namespace: Label | None = None
+    pod_uid: Uid
+    pod_name: Label
+    node: NodeName
+    first_ms: Millis
+    last_ms: Millis
+    samples: Count
+    final: bool
+    metrics: Tallies
+    gpus: Mapping[str, Peaks] = written(dict)
+    attribution: Mapping[str, Label] = written(dict)
+    totals: Totals | None = None
+
+
+class GpuAnalysis(RecordBase, frozen=True, kw_only=True):
+    """What is known of one GPU beyond its samples: absent is what nothing is known of.
+
+    Cycle and slope are those of ``gpu_util_pct``. ``maxima`` has, by metric, the largest value in the windows
+    of the last hour.
+    """
+
+    cyclic: bool | None = None
+    period_s: Amount | None = None
+    slope_per_s: Number | None = None
+    maxima: Mapping[str, Number] = written(dict)
+
+
+class NodePart(VersionedRecord, frozen=True, kw_only=True):
+    """What is known of a node's GPUs, by UUID, for the annotations of the Node. The newest part counts."""
+
+    node: NodeName
+    ts_ms: Millis
+    gpus: Mapping[str, GpuAnalysis]
+
+
+class PodTrend(RecordBase, frozen=True, kw_only=True):
+    """What was published at ``ts_ms`` of the trends of a pod, from one source."""
+
+    ts_ms: Millis
+    metrics: Mapping[str, TrendMetric]
+
+
+class WorkloadState(RecordBase, frozen=True, kw_only=True):
+    """What holds of a pod or job at ``seen_ms``, beside its insight.
+
+    ``period_s`` and ``confidence``: the cycle of its utilization, if there is one, and of a pod since when,
+    its further cycles, and ``cycle_ms``, when any of this changed. ``lost_ms``: since when a training that
+    used to have a cycle has none. ``idle_since_ms``: since when a pod uses none of its GPUs. ``mem_full_ms``:
+    when host memory reaches its limit; ``gpu_mem_full_ms``: when the memory of one of its GPUs is full.
+    ``trends``: by source.
+    """
+
+    seen_ms: Millis
+    period_s: Amount | None = None
+    confidence: Share | None = None
+    cycle_since_ms: Millis | None = None
+    other_cycles: tuple[OtherCycle, ...] | None = None
+    cycle_ms: Millis | None = None
+    lost_ms: Millis | None = None
+    idle_since_ms: Millis | None = None
+    mem_full_ms: Millis | None = None
+    gpu_mem_full_ms: Millis | None = None
+    trends: Mapping[str, PodTrend] | None = None
+
+
+GpuMeans = tuple[Number | None, Number | None, Number | None, Number | None]
+"""Means of one GPU over ten seconds: see ``InsightPart``."""
+
+
+class InsightPart(VersionedRecord, frozen=True, kw_only=True):
+    """Ten seconds of one pod from one source, or its identity (``source`` is ``pods``).
+
+    ``codes`` are bytes as base64, a row of ten for each channel of the source, one a second: see
+    ``streams.operators.workload.channels``. ``gpus`` counts those that the pod holds, ``gpu_mem_total_bytes``
+    is that of those it holds alone, ``mem_limit_bytes`` its limit of host memory. ``mem_full_ms``: when
+    that is reached, or from ``nvml`` the memory of one of its GPUs is full. ``period_s`` is the cycle of its
+    utilization, where there is one; ``cycle_ms``: when that changed last. ``trend`` comes every half minute.
+    In the last ten seconds of each minute ``gpu_means`` has, by ``<node>/<index>`` of each GPU that it holds
+    alone, means: utilization and power (of its limit) in percent, degrees, and MHz of the SMs at work.
+    """
+
+    uid: Uid
+    source: Label
+    node: NodeName | None = None
+    start_ms: Millis = written(int)
+    codes: Annotated[str, Meta(min_length=1, max_length=4096)] | None = None
+    gpus: Count | None = None
+    gpu_mem_total_bytes: Amount | None = None
+    mem_limit_bytes: Amount | None = None
+    period_s: Amount | None = None
+    period_confidence: Share | None = None
+    period_since_ms: Millis | None = None
+    other_periods: tuple[OtherCycle, ...] | None = None
+    cycle_ms: Millis | None = None
+    trend: PodTrend | None = None
+    gpu_means: Mapping[str, GpuMeans] | None = None
+    mem_full_ms: Millis | None = None
+    pod: Pod | None = None
+    gone: bool = written(bool)
+
+
+class JobInsightPart(VersionedRecord, frozen=True, kw_only=True):
+    """The insight of a pod, for its job. The newest by ``ts_ms`` counts.
+
+    ``ts_ms`` is the time until which the pod was seen, ``insight_ms`` that of its insight. ``gpus`` counts
+    the pod's. ``rank_figures`` are for the comparison of ranks: means over the minutes before
+    ``rank_sample_ms``, which is the same for all pods of the job; they stay as they are since
+    ``rank_changed_ms`` until they move by enough. ``rank_before`` are those of the sample before, if they
+    were others. ``gone_ms`` is when the pod ended.
+    """
+
+    job: JobRef
+    namespace: Label | None = None
+    pod_uid: Uid
+    pod_name: Label
+    ts_ms: Millis
+    insight_ms: Millis
+    since_ms: Millis
+    kind: Label
+    confidence: Share
+    bottleneck: Label
+    bottleneck_confidence: Share
+    gpus: Count
+    rank_figures: Mapping[str, Number] = written(dict)
+    rank_before: Mapping[str, Number] | None = None
+    rank_changed_ms: Millis = written(int)
+    rank_sample_ms: Millis = written(int)
+    created_ms: Millis | None = None
+    gone_ms: Millis | None = None
+    state: WorkloadState | None = None
+    evidence: Mapping[str, Number] = written(dict)
+    advice: Label | None = None
+    anomalies: tuple[Anomaly, ...] = ()
+
+
+class PodInsight(VersionedRecord, frozen=True, kw_only=True):
+    """A pod's insight together with its identity, keyed like its peaks, for the annotations of the pod."""
+
+    pod: Pod
+    insight: Insight
+    state: WorkloadState | None = None
+
+
+class JobInsight(VersionedRecord, frozen=True, kw_only=True):
+    """A job's insight together with its identity, keyed like its peaks, for the annotations of the job."""
+
+    job: JobRef
+    namespace: Label | None = None
+    insight: Insight
+    state: WorkloadState | None = None

@@ -1,0 +1,159 @@
+"""What collectors measure: one record per node and tick. Units are the last part of each name."""
+
+from dutycycle.contract.records.base import RecordBase, VersionedRecord, written
+from dutycycle.contract.units import Amount, Celsius, Count, CpuPct, Label, Millis, NodeName, Pct, Uid
+
+UtilBurst = tuple[tuple[int, Pct], ...]
+"""The driver's buffered samples since the last tick: pairs of (milliseconds from ``ts_ms``, percent)."""
+PowerBurst = tuple[tuple[int, Amount], ...]
+"""The same for power: pairs of (milliseconds from ``ts_ms``, watts)."""
+
+
+class GpuProcess(RecordBase, frozen=True, kw_only=True):
+    """One process on one GPU. ``pod_uid`` is absent when the process could not be attributed."""
+
+    pid: Count
+    pod_uid: Uid | None = None
+    container_id: Uid | None = None
+    name: Label | None = None
+    gpu_util_pct: Pct | None = None
+    mem_copy_util_pct: Pct | None = None
+    mem_used_bytes: Amount | None = None
+
+
+class MigDevice(RecordBase, frozen=True, kw_only=True):
+    """One MIG slice of a GPU. ``gpu_util_pct`` is of the slice, and absent before Hopper."""
+
+    uuid: Uid
+    profile: Label | None = None
+    mem_used_bytes: Amount | None = None
+    mem_total_bytes: Amount | None = None
+    gpu_util_pct: Pct | None = None
+
+
+class Allocation(RecordBase, frozen=True, kw_only=True):
+    """A container that was given the GPU, or its slice ``mig``, by the kubelet; whether it uses it is another
+    question. ``pod_uid`` is absent while only the pod's name is known, or a ``name_key``; ``shared``: others
+    may have been given the same device (time slicing, MPS).
+    """
+
+    pod_uid: Uid | None = None
+    namespace: Label
+    pod: Label
+    container: Label | None = None
+    mig: Uid | None = None
+    shared: bool | None = None
+
+
+class Gpu(RecordBase, frozen=True, kw_only=True):
+    """One GPU at one tick.
+
+    ``mem_copy_util_pct`` is the memory controller's activity, not memory used. ``energy_j`` is cumulative
+    since the driver was loaded. ``throttle`` lists what holds the clocks down, empty for nothing, absent
+    for unknown. ``allocated`` is empty where nobody was given the GPU, absent where that is not known.
+    """
+
+    uuid: Uid
+    index: Count
+    model: Label | None = None
+    gpu_util_pct: Pct | None = None
+    mem_copy_util_pct: Pct | None = None
+    mem_used_bytes: Amount | None = None
+    mem_total_bytes: Amount | None = None
+    power_w: Amount | None = None
+    power_limit_w: Amount | None = None
+    energy_j: Amount | None = None
+    temp_c: Celsius | None = None
+    temp_margin_c: Celsius | None = None
+    sm_clock_mhz: Amount | None = None
+    mem_clock_mhz: Amount | None = None
+    pcie_rx_bytes_per_s: Amount | None = None
+    pcie_tx_bytes_per_s: Amount | None = None
+    pcie_gen: Count | None = None
+    pcie_width: Count | None = None
+    throttle: tuple[str, ...] | None = None
+    util_burst: UtilBurst | None = None
+    power_burst: PowerBurst | None = None
+    mig: tuple[MigDevice, ...] | None = None
+    processes: tuple[GpuProcess, ...] | None = None
+    allocated: tuple[Allocation, ...] | None = None
+
+
+class NvmlSample(VersionedRecord, frozen=True, kw_only=True):
+    """Every GPU of a node at one tick. (``node``, ``collector``, ``seq``) names the tick for ever."""
+
+    node: NodeName
+    collector: Uid
+    seq: Count
+    ts_ms: Millis
+    interval_ms: Count
+    gpus: tuple[Gpu, ...]
+
+
+class Host(RecordBase, frozen=True, kw_only=True):
+    """The node itself. Memory used is total less available; rates are over the time that really passed."""
+
+    cpu_util_pct: CpuPct | None = None
+    cpu_count: Count | None = None
+    mem_used_bytes: Amount | None = None
+    mem_total_bytes: Amount | None = None
+    disk_read_bytes_per_s: Amount | None = None
+    disk_write_bytes_per_s: Amount | None = None
+    net_rx_bytes_per_s: Amount | None = None
+    net_tx_bytes_per_s: Amount | None = None
+    net_speed_bytes_per_s: Amount | None = None
+
+
+class CudaPod(RecordBase, frozen=True, kw_only=True):
+    """What the CUDA calls of a pod's processes tell, as an intercept library counts them."""
+
+    uid: Uid
+    kernel_launches_per_s: Amount | None = None
+    kernel_burst_pct: CpuPct | None = None
+    memcpys_per_s: Amount | None = None
+    cuda_mem_used_bytes: Amount | None = None
+
+
+class CudaSample(VersionedRecord, frozen=True, kw_only=True):
+    """Every pod of the node with such a library at one tick."""
+
+    node: NodeName
+    collector: Uid
+    seq: Count
+    ts_ms: Millis
+    interval_ms: Count
+    pods: tuple[CudaPod, ...]
+
+
+class Container(RecordBase, frozen=True, kw_only=True):
+    """One container. Memory used is the working set; ``mem_limit_bytes`` is absent without a limit."""
+
+    id: Uid
+    cpu_util_pct: CpuPct | None = None
+    cpu_throttled_pct: Pct | None = None
+    mem_used_bytes: Amount | None = None
+    mem_limit_bytes: Amount | None = None
+    io_read_bytes_per_s: Amount | None = None
+    io_write_bytes_per_s: Amount | None = None
+
+
+class PodCgroup(RecordBase, frozen=True, kw_only=True):
+    """One pod's cgroups. Network is absent for a pod on the host's network."""
+
+    uid: Uid
+    qos: Label | None = None
+    net_rx_bytes_per_s: Amount | None = None
+    net_tx_bytes_per_s: Amount | None = None
+    containers: tuple[Container, ...] = written(tuple)
+
+
+class CgroupSample(VersionedRecord, frozen=True, kw_only=True):
+    """The host and every pod's cgroups at one tick."""
+
+    node: NodeName
+    collector: Uid
+    seq: Count
+    ts_ms: Millis
+    interval_ms: Count
+    host: Host
+    pods: tuple[PodCgroup, ...]

@@ -1,0 +1,389 @@
+"""Every setting, in a group for each part of Dutycycle. Durations are seconds, sizes bytes.
+
+A setting has one name everywhere: the field ``topic_prefix`` is the variable ``DUTYCYCLE_TOPIC_PREFIX`` and
+the flag ``--topic-prefix``, with no group in it. So ``Settings`` inherits the groups instead of holding them,
+and what needs one group takes that one.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from dutycycle.contract.settings import parsers
+from dutycycle.contract.settings.models import ModelSetting
+from dutycycle.contract.settings.parsers import Parser
+from dutycycle.contract.settings.secret import Secret
+
+PREFIX = "DUTYCYCLE_"
+
+
+def _setting(
+    default: Any, parse: Parser, help_text: str, *, secret: bool = False, flag: str | None = None
+) -> Any:
+    """A field with how its text is read and what the help says; a ``secret`` is never shown. ``flag``: where
+    that has another name, as it is given once for each of several."""
+    metadata = {"parse": parse, "help": help_text, "secret": secret, "flag": flag}
+    return field(default=default, repr=not secret, metadata=metadata)
+
+
+_USERNAME = "user name for basic authentication"
+_PASSWORD = "password for basic authentication; prefer …_FILE"  # noqa: S105 - the text of its help
+_TOKEN = "bearer token; prefer …_FILE, which is read again as it changes"  # noqa: S105
+
+
+@dataclass(frozen=True, kw_only=True)
+class KafkaSettings:
+    """The broker, how to reach it, and the topics."""
+
+    broker: str | None = _setting(
+        None, parsers.broker, "Kafka: kafka://host:9092,host:9092, or kafka+ssl://… for TLS"
+    )
+    tls_ca: str | None = _setting(
+        None, parsers.readable_file, "CA certificates (PEM) that signed those of the brokers"
+    )
+    tls_cert: str | None = _setting(None, parsers.readable_file, "client certificate (PEM) for mutual TLS")
+    tls_key: str | None = _setting(None, parsers.readable_file, "private key (PEM) of the client certificate")
+    sasl_mechanism: str | None = _setting(
+        None, parsers.choice("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"), "how to authenticate to Kafka"
+    )
+    sasl_username: str | None = _setting(None, parsers.non_empty, "user name for SASL")
+    sasl_password: str | None = _setting(
+        None, parsers.non_empty, "password for SASL; prefer …_FILE", secret=True
+    )
+    topic_prefix: str = _setting("dutycycle.", parsers.topic_prefix, "prefix of all topic names")
+    partitions: int = _setting(8, parsers.whole(1, 10_000), "partitions of a topic that is created")
+    replication: int = _setting(1, parsers.whole(1, 15), "replicas of a topic that is created")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectorSettings:
+    """What is measured on a node, and from which source."""
+
+    node: str = _setting("", parsers.node, "this node's name; default: the host's")
+    interval: float = _setting(1.0, parsers.seconds(0.05, 3600), "between two ticks of the collector")
+    host_root: str = _setting("/", parsers.folder, "where the host's /proc and /sys are mounted")
+    containers: str = _setting(
+        "pods",
+        parsers.choice("pods", "containers", "all"),
+        "which cgroups to report: Kubernetes pods, also other containers, or systemd units and slices too",
+    )
+    kubernetes: str = _setting(
+        "auto", parsers.choice("auto", "on", "off"), "talk to the API server; auto: where there is one"
+    )
+    pod_labels: tuple[str, ...] = _setting(
+        (), parsers.label_keys, "labels of pods for their records and series, such as team,cost-centre"
+    )
+    pod_resources: str = _setting(
+        "auto", parsers.non_empty, "the kubelet's pod-resources socket; auto: where the host has one; or off"
+    )
+    cuda_logs: str | None = _setting(
+        None, parsers.folder, "folder with the logs of CUDA intercept libraries: <folder>/<any>/metrics.log"
+    )
+    steps_socket: str = _setting(
+        "auto",
+        parsers.non_empty,
+        "socket for steps of training loops; auto: /run/dutycycle/steps.sock where that folder is; or off",
+    )
+    spool: str | None = _setting(
+        None, parsers.non_empty, "folder that keeps samples while the broker is unreachable"
+    )
+    spool_bytes: int = _setting(
+        256 * 1024**2,
+        parsers.size(1024**2),
+        "the limit of the spool; beyond it the oldest samples are dropped",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrometheusSettings:
+    """A Prometheus as the source of samples, instead of this node, and how to reach it."""
+
+    prometheus: str | None = _setting(
+        None,
+        parsers.http_url,
+        "a Prometheus that scrapes dcgm-exporter and cAdvisor; read instead of NVML",
+        secret=True,
+    )
+    prometheus_ca: str | None = _setting(
+        None, parsers.readable_file, "CA certificates (PEM) that signed that of Prometheus"
+    )
+    prometheus_username: str | None = _setting(None, parsers.non_empty, _USERNAME)
+    prometheus_password: Secret | None = _setting(None, parsers.secret, _PASSWORD, secret=True)
+    prometheus_token: Secret | None = _setting(None, parsers.secret, _TOKEN, secret=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamSettings:
+    """Windows, state, and when the state of silent nodes, pods and jobs is removed."""
+
+    windows: tuple[float, ...] = _setting(
+        (10.0, 60.0), parsers.several_seconds(1, 600), "lengths of the tumbling windows"
+    )
+    lateness: float = _setting(10.0, parsers.seconds(0, 3600), "how late a sample may be for its window")
+    snapshot_interval: float = _setting(
+        30.0,
+        parsers.seconds(0.1, 300),
+        "between two commits of state and offsets; results come sooner",
+    )
+    session_timeout: float = _setting(
+        10.0,
+        parsers.seconds(2, 300),
+        "silence after which a worker's partitions go to others; brokers refuse less than 6s by default",
+    )
+    retire: float = _setting(600.0, parsers.seconds(10, 86_400), "silence after which a series is dropped")
+    evict: float = _setting(
+        86_400.0, parsers.seconds(10, 31_536_000), "silence after which a node's state is removed"
+    )
+    evict_pods: float = _setting(
+        3 * 86_400.0,
+        parsers.seconds(10, 31_536_000),
+        "the same for a pod; longer than the retention of samples",
+    )
+    evict_jobs: float = _setting(
+        7 * 86_400.0,
+        parsers.seconds(10, 31_536_000),
+        "the same for a job; long enough for a pause over a weekend",
+    )
+    price_gpu_hour: float | None = _setting(
+        None,
+        parsers.price,
+        "price of a GPU per hour, in any currency: insights then include the cost of idle time",
+    )
+    price_kwh: float | None = _setting(
+        None, parsers.price, "price of a kilowatt hour of GPU energy, in the same currency"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorSettings:
+    """How trends and cycles are computed, for experiments.
+
+    What docs/insight.md says of them was measured with the defaults.
+    """
+
+    evaluate: float = _setting(
+        10.0, parsers.seconds(1, 600), "between two evaluations of trends and cycles, in the data's own time"
+    )
+    cycles_metrics: tuple[str, ...] = _setting(
+        (), parsers.metric_names, "metrics that cycles are looked for in, such as gpu_util_pct,power_w"
+    )
+    cycles_window: int = _setting(
+        600,
+        parsers.multiple_of_4(64, 10_000),
+        "ticks that cycles are looked for in, a multiple of 4: a period is at most a third of it",
+    )
+    cycles_shortest: int = _setting(3, parsers.whole(3, 100), "ticks of the shortest period")
+    cycles_early: str = _setting(
+        "on", parsers.choice("on", "off"), "find a cycle that has begun after two and a half periods"
+    )
+    cycles_confidence: float = _setting(
+        0.9, parsers.share, "confidence that a cycle needs that fills the window, to be published"
+    )
+    cycles_confidence_part: float = _setting(
+        0.97, parsers.share, "the same for a cycle in a part of the window"
+    )
+    cycles_confidence_begun: float = _setting(0.95, parsers.share, "the same for a cycle that has begun")
+    cycles_misses: int = _setting(
+        3, parsers.whole(1, 100), "evaluations in a row without the cycle, after which it counts as lost"
+    )
+    trends_metrics: tuple[str, ...] = _setting(
+        (), parsers.metric_names, "metrics that are forecast, such as gpu_util_pct,mem_used_bytes"
+    )
+    trends_horizons: tuple[float, ...] = _setting(
+        (10.0, 30.0, 300.0), parsers.several_seconds(1, 3600), "how far ahead forecasts reach"
+    )
+    models: tuple[ModelSetting, ...] = _setting(
+        (),
+        parsers.models,
+        "River models to run as well, NAME=[KIND/]METRIC[,METRIC]: SPEC, separated by ; (experiments.md)",
+        flag="model",
+    )
+    models_lags: int = _setting(
+        12,
+        parsers.whole(1, 1000),
+        "how many of the newest values of its metric a regressor among the models gets",
+    )
+    models_seed: int = _setting(
+        0, parsers.whole(0, 2**31), "seed for models that take one and are given none"
+    )
+    models_bytes: int = _setting(
+        1024**2, parsers.size(1024), "maximum size of the state of a model, for one subject"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinkSettings:
+    """Where results are written."""
+
+    records: str | None = _setting(
+        None, parsers.records_url, "SQLAlchemy URL of the peak records", secret=True
+    )
+    price_gpu_models: tuple[tuple[str, float], ...] = _setting(
+        (),
+        parsers.model_prices,
+        "prices of GPUs per hour by model, such as H200=4.1,A100=2.5; of usage alone",
+    )
+    price_cpu_hour: float | None = _setting(
+        None, parsers.price, "price of a CPU core per hour, in the same currency as the GPU's"
+    )
+    usage_hours: float = _setting(
+        90 * 86_400.0,
+        parsers.seconds(86_400, 315_360_000),
+        "so long usage is kept by the hour, and then by the day",
+    )
+    usage_days: float = _setting(
+        1825 * 86_400.0,
+        parsers.seconds(86_400, 3_153_600_000),
+        "so long usage and peaks of nodes are kept by the day",
+    )
+    annotations: str = _setting(
+        "auto",
+        parsers.choice("auto", "on", "off"),
+        "annotate Kubernetes objects; auto: where there is an API",
+    )
+    annotation_prefix: str = _setting("dutycycle.io", parsers.dns_name, "prefix of all annotation keys")
+    annotation_interval: float = _setting(
+        30.0, parsers.seconds(1, 86_400), "minimum time between two writes to one object"
+    )
+    annotation_heartbeat: float = _setting(
+        60.0,
+        parsers.seconds(0, 86_400),
+        "minimum time between renewals of a node's Lease, which says when it was sampled last; 0: no Lease",
+    )
+    kubernetes_events: str = _setting(
+        "on",
+        parsers.choice("on", "off"),
+        "write Kubernetes Events on idle pods and on jobs that lost their cycle, where objects are annotated",
+    )
+    annotation_rate: int = _setting(
+        50, parsers.whole(1, 10_000), "maximum of requests per second of one sink to the API server"
+    )
+    metrics_window: float = _setting(
+        60.0, parsers.seconds(1, 600), "the window whose mean, maximum and p95 are served to Prometheus"
+    )
+    metrics_stale: float = _setting(
+        60.0,
+        parsers.seconds(5, 3600),
+        "age of a node's newest sample at which its series end; at least three of its intervals",
+    )
+    metrics_pods: int = _setting(
+        5000, parsers.whole(0, 1_000_000), "maximum number of pods with series: those that used GPUs most"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoteWriteSettings:
+    """A receiver that the series are written to, where no Prometheus can scrape them."""
+
+    remote_write: str | None = _setting(
+        None,
+        parsers.http_url,
+        "the whole URL of a receiver of Prometheus' remote write, such as http://host:9090/api/v1/write",
+        secret=True,
+    )
+    remote_write_ca: str | None = _setting(
+        None, parsers.readable_file, "CA certificates (PEM) that signed that of the receiver"
+    )
+    remote_write_username: str | None = _setting(None, parsers.non_empty, _USERNAME)
+    remote_write_password: Secret | None = _setting(None, parsers.secret, _PASSWORD, secret=True)
+    remote_write_token: Secret | None = _setting(None, parsers.secret, _TOKEN, secret=True)
+    remote_write_labels: tuple[tuple[str, str], ...] = _setting(
+        (), parsers.series_labels, "labels that every series gets, such as cluster=a,__replica__=1"
+    )
+    remote_write_interval: float = _setting(15.0, parsers.seconds(1, 300), "between two samples of a series")
+    remote_write_bytes: int = _setting(
+        64 * 1024**2,
+        parsers.size(1024**2),
+        "memory for samples while the receiver is away; beyond it the oldest are dropped",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdapterSettings:
+    """The metrics APIs of Kubernetes, which the API server asks for an autoscaler."""
+
+    adapter_listen: str = _setting(
+        "127.0.0.1:6443", parsers.address, "where the API server is answered: host:port, :0 for any free port"
+    )
+    adapter_cert: str | None = _setting(
+        None, parsers.readable_file, "certificate (PEM) for the name of the adapter's Service"
+    )
+    adapter_key: str | None = _setting(None, parsers.readable_file, "private key (PEM) of that certificate")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtenderSettings:
+    """Scores of nodes, for which kube-scheduler asks."""
+
+    extender_listen: str = _setting(
+        "127.0.0.1:8888", parsers.address, "where kube-scheduler is answered: host:port, :0 for any free port"
+    )
+    extender_cert: str | None = _setting(
+        None,
+        parsers.readable_file,
+        "certificate (PEM) for the name that is asked; none is needed on 127.0.0.1",
+    )
+    extender_key: str | None = _setting(None, parsers.readable_file, "private key (PEM) of that certificate")
+    extender_client_ca: str | None = _setting(
+        None, parsers.readable_file, "only who has a certificate of this authority (PEM) is answered"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WebhookSettings:
+    """Priorities of pods, for which the API server asks while it admits them."""
+
+    webhook_listen: str = _setting(
+        "127.0.0.1:8889", parsers.address, "where the API server is answered: host:port, :0 for any free port"
+    )
+    webhook_cert: str | None = _setting(
+        None, parsers.readable_file, "certificate (PEM) for the name of the webhook's Service"
+    )
+    webhook_key: str | None = _setting(None, parsers.readable_file, "private key (PEM) of that certificate")
+    webhook_client_ca: str | None = _setting(
+        None, parsers.readable_file, "only who has a certificate of this authority (PEM) is answered"
+    )
+    webhook_policy: str | None = _setting(
+        None, parsers.readable_file, "how the order of pods is computed, TOML: see docs/scheduling.md"
+    )
+    webhook_team_label: str = _setting(
+        "team", parsers.non_empty, "label of pods that names their team; name it in DUTYCYCLE_POD_LABELS too"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatusSettings:
+    """Health pages and metrics of a process."""
+
+    listen: str | None = _setting(
+        None,
+        parsers.listen,
+        "where /healthz, /readyz and /metrics are served: host:port, :0 for any free port, or off; "
+        "default: 127.0.0.1, 19470 for collect, 19471 for stream, 19472 for sink, "
+        "19473 for sink --metrics, 19474 for adapter, 19475 for extender, 19476 for webhook, "
+        "19477 for trial --watch",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(
+    StatusSettings,
+    WebhookSettings,
+    ExtenderSettings,
+    AdapterSettings,
+    RemoteWriteSettings,
+    SinkSettings,
+    OperatorSettings,
+    StreamSettings,
+    PrometheusSettings,
+    CollectorSettings,
+    KafkaSettings,
+):
+    """All settings, in the order of the groups above: a dataclass takes its last base first."""
+
+
+SETTING_GROUPS = (
+    KafkaSettings, CollectorSettings, PrometheusSettings, StreamSettings, OperatorSettings,
+    SinkSettings, RemoteWriteSettings, AdapterSettings, ExtenderSettings, WebhookSettings,
+    StatusSettings,
+)  # fmt: skip
+"""The groups in the order of the help."""

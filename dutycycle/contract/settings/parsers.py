@@ -1,0 +1,277 @@
+"""Parsers of setting values: text in, value out, ``ValueError`` saying what would be right."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from dutycycle.contract.settings.models import ModelSetting, model
+from dutycycle.contract.settings.secret import Secret
+
+Parser = Callable[[str], Any]
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", re.IGNORECASE)
+_SIZES = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
+_NODE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
+_DNS = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
+_LABEL_KEY = re.compile(r"(?:[a-z0-9.-]{1,253}/)?[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+_SERIES_LABEL = re.compile(r"([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*(.+)")
+_METRIC = re.compile(r"[a-z][a-z0-9_]{0,60}")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{0,200}")
+_HOST_PORT = re.compile(r"(?:\[[0-9A-Fa-f:]+\]|[A-Za-z0-9._-]+):\d{1,5}")
+KAFKA_SCHEMES = ("kafka", "kafka+ssl")
+
+
+def non_empty(value: str) -> str:
+    """Any text that is not empty."""
+    if not value.strip():
+        raise ValueError("is empty")
+    return value
+
+
+def secret(value: str) -> Secret:
+    """A password or token."""
+    return Secret(non_empty(value))
+
+
+def whole(low: int, high: int) -> Parser:
+    """An integer from ``low`` to ``high``."""
+
+    def parse(value: str) -> int:
+        if not re.fullmatch(r"-?\d+", value) or not low <= int(value) <= high:
+            raise ValueError(f"expected a whole number from {low} to {high}")
+        return int(value)
+
+    return parse
+
+
+def multiple_of_4(low: int, high: int) -> Parser:
+    """A multiple of 4 from ``low`` to ``high``."""
+    one = whole(low, high)
+
+    def parse(value: str) -> int:
+        found: int = one(value)
+        if found % 4:
+            raise ValueError(f"expected a multiple of 4, such as {found - found % 4}")
+        return found
+
+    return parse
+
+
+def duration(value: str) -> float:
+    """Seconds, from ``90``, ``90s``, ``1.5m``, ``200ms``, ``2h``."""
+    match = _DURATION.fullmatch(value.strip())
+    if not match:
+        raise ValueError("expected a duration such as 500ms, 10s, 5m or 1h")
+    return float(match[1]) * _SECONDS[match[2] or "s"]
+
+
+def price(value: str) -> float:
+    """An amount of money: a number, 0 or more."""
+    if not re.fullmatch(r"\d+(?:\.\d+)?", value.strip()) or float(value) > 1e9:
+        raise ValueError("expected a number, such as 2.5")
+    return float(value)
+
+
+def model_prices(value: str) -> tuple[tuple[str, float], ...]:
+    """Names of GPU models, or parts of them, with a price each: ``H200=4.1,A100=2.5``."""
+    found: dict[str, float] = {}
+    for one in filter(None, map(str.strip, value.split(","))):
+        name, equals, amount = (part.strip() for part in one.partition("="))
+        if not equals or not name or {"%", "_"} & set(name) or name.lower() in map(str.lower, found):
+            raise ValueError(f"{one}: expected each model once, with its price, such as H200=4.1,A100=2.5")
+        found[name] = price(amount)
+    return tuple(found.items())
+
+
+def share(value: str) -> float:
+    """A number from 0 to 1."""
+    if not re.fullmatch(r"[01]|[01]?\.\d+", value.strip()) or not 0 <= float(value) <= 1:
+        raise ValueError("expected a number from 0 to 1, such as 0.95")
+    return float(value)
+
+
+def metric_names(value: str) -> tuple[str, ...]:
+    """Names of metrics, separated by commas, each once and in order."""
+    found = sorted({part.strip() for part in value.split(",") if part.strip()})
+    if not found or not all(_METRIC.fullmatch(name) for name in found):
+        raise ValueError("expected names of metrics, separated by commas, such as gpu_util_pct,power_w")
+    return tuple(found)
+
+
+def models(value: str) -> tuple[ModelSetting, ...]:
+    """Models that a user brings, separated by semicolons, each of another name."""
+    found = tuple(model(one) for one in value.split(";") if one.strip())
+    names = [one.name for one in found]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise ValueError(f"two models are called {min(twice)}")
+    return found
+
+
+def seconds(low: float, high: float) -> Parser:
+    """A duration between two bounds, in seconds."""
+
+    def parse(value: str) -> float:
+        found = duration(value)
+        if not low <= found <= high:
+            raise ValueError(f"expected a duration from {low:.10g}s to {high:.10g}s")
+        return found
+
+    return parse
+
+
+def several_seconds(low: float, high: float) -> Parser:
+    """Different durations of whole seconds, ascending, separated by commas."""
+    one = seconds(low, high)
+
+    def parse(value: str) -> tuple[float, ...]:
+        found = tuple(one(part) for part in value.split(","))
+        if list(found) != sorted(set(found)) or any(item != int(item) for item in found):
+            raise ValueError("expected whole seconds, each larger than the one before, such as 10s,60s")
+        return found
+
+    return parse
+
+
+def size(low: int) -> Parser:
+    """Bytes, from ``64MB`` or ``1GiB`` (both binary), at least ``low``."""
+
+    def parse(value: str) -> int:
+        match = _SIZE.fullmatch(value.strip())
+        found = float(match[1]) * _SIZES[match[2].upper()] if match else -1
+        if not low <= found < inf:
+            raise ValueError(f"expected a size such as 64MB, at least {low} bytes")
+        return int(found)
+
+    return parse
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of a few words."""
+
+    allowed: tuple[str, ...]
+
+    def __call__(self, value: str) -> str:
+        if value not in self.allowed:
+            raise ValueError(f"expected one of {', '.join(self.allowed)}")
+        return value
+
+
+def choice(*allowed: str) -> Parser:
+    """One of the words ``allowed``."""
+    return Choice(allowed)
+
+
+def node(value: str) -> str:
+    """A node's name."""
+    if not _NODE.fullmatch(value):
+        raise ValueError("expected a host name of letters, digits, '.', '_' and '-'")
+    return value
+
+
+def dns_name(value: str) -> str:
+    """A DNS name, as the prefix of an annotation key has to be."""
+    if not _DNS.fullmatch(value) or len(value) > 253:
+        raise ValueError("expected a DNS name in lower case, such as dutycycle.io")
+    return value
+
+
+def label_name(key: str) -> str:
+    """What a pod's label ``key`` is called on a series, as kube-state-metrics calls it."""
+    return "label_" + re.sub(r"[^a-zA-Z0-9_]", "_", key)
+
+
+def label_keys(value: str) -> tuple[str, ...]:
+    """Keys of labels on Kubernetes objects, separated by commas."""
+    found = tuple(part.strip() for part in value.split(",") if part.strip())
+    if not all(_LABEL_KEY.fullmatch(key) for key in found):
+        raise ValueError("expected keys of labels, separated by commas, such as team,cost-centre")
+    if len(set(map(label_name, found))) < len(found):
+        raise ValueError("two of these keys would have the same name on a series")
+    return found
+
+
+def series_labels(value: str) -> tuple[tuple[str, str], ...]:
+    """Labels of series: ``name=value``, separated by commas."""
+    found = [_SERIES_LABEL.fullmatch(part.strip()) for part in value.split(",") if part.strip()]
+    if not all(found):
+        raise ValueError("expected labels of series, separated by commas, such as cluster=a,__replica__=1")
+    pairs = {match[1]: match[2] for match in found if match}
+    if len(pairs) < len(found):
+        raise ValueError("a label is there twice")
+    return tuple(pairs.items())
+
+
+def topic_prefix(value: str) -> str:
+    """What a topic name may begin with."""
+    if not _TOPIC.fullmatch(value):
+        raise ValueError("expected letters, digits, '.', '_' and '-', such as dutycycle.")
+    return value
+
+
+def broker(value: str) -> str:
+    """``kafka://host:port,host:port`` or ``kafka+ssl://…``; a bare ``host:port`` is taken as ``kafka://``."""
+    scheme, mark, hosts = value.rpartition("://")
+    good = scheme in KAFKA_SCHEMES if mark else True
+    if not good or not hosts or not all(map(_is_host_port, hosts.split(","))):
+        raise ValueError("expected kafka://host:9092,host:9092, or kafka+ssl://… for TLS")
+    return f"{scheme or 'kafka'}://{hosts}"
+
+
+def _is_host_port(value: str) -> bool:
+    return bool(_HOST_PORT.fullmatch(value)) and 0 < int(value.rpartition(":")[2]) < 65_536
+
+
+def address(value: str) -> str:
+    """``host:port``, or ``:port`` on loopback; port 0 is any free one."""
+    found = f"127.0.0.1{value}" if value.startswith(":") else value
+    if not (_HOST_PORT.fullmatch(found) and int(found.rpartition(":")[2]) < 65_536):
+        raise ValueError("expected host:port such as 127.0.0.1:19471, or :0 for any free port of loopback")
+    return found
+
+
+def listen(value: str) -> str:
+    """As ``address``, or ``off``."""
+    try:
+        return value if value == "off" else address(value)
+    except ValueError as error:
+        raise ValueError(f"{error}, or off") from error
+
+
+def http_url(value: str) -> str:
+    """An ``http://`` or ``https://`` URL."""
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+        raise ValueError("expected a URL such as http://prometheus:9090")
+    return value.rstrip("/")
+
+
+def records_url(value: str) -> str:
+    """An SQLAlchemy URL of SQLite or PostgreSQL."""
+    scheme = value.partition("://")[0].partition("+")[0]
+    if "://" not in value or scheme not in ("sqlite", "postgresql"):
+        raise ValueError(
+            "expected sqlite:///path/records.db or postgresql+psycopg://user:password@host/database"
+        )
+    return value
+
+
+def readable_file(value: str) -> str:
+    """A file that exists and can be read."""
+    try:
+        with Path(value).open("rb"):
+            return value
+    except OSError as error:
+        raise ValueError(f"the file cannot be read: {error.strerror}") from error
+
+
+def folder(value: str) -> str:
+    """A folder that exists."""
+    if not Path(value).is_dir():
+        raise ValueError("there is no such folder")
+    return value

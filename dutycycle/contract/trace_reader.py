@@ -1,0 +1,137 @@
+"""Reads trace files: ``.gz`` and ``.zst`` by suffix; ``-`` is standard input."""
+
+import gzip
+import io
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import zstandard
+
+from dutycycle.contract.trace import TraceError, TraceRecord, decode_line
+
+_DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError)
+_LONGEST_LINE = 64 * 1024 * 1024
+_CHUNK = 1 << 14
+_MAX_WINDOW = 1 << 27
+
+
+class _Lines(Protocol):
+    """What all ways of opening a file have in common."""
+
+    def readline(self, size: int, /) -> bytes: ...
+
+
+class TraceReader:
+    """Gives the records of one trace file in order, each with the number of its line, from 1.
+
+    Blank lines are passed over. The first bad line raises ``TraceError``, after the records before it. With
+    ``bad``, that is told of each bad line instead, and the reading goes on; where a compressed stream is
+    damaged there is no next line, and the reading ends.
+    """
+
+    def __init__(
+        self, path: str, *, bad: Callable[[TraceError], None] | None = None, longest_line: int = _LONGEST_LINE
+    ) -> None:
+        self.path = path
+        self._bad = bad
+        self._longest = longest_line
+        self._raw: IO[bytes] | None = None
+
+    def position(self) -> int:
+        """How many bytes of the file were read; 0 for standard input."""
+        return 0 if self._raw is None or self._raw.closed else self._raw.tell()
+
+    def __iter__(self) -> Iterator[tuple[int, TraceRecord]]:
+        number = 0
+        try:
+            with self._open() as stream:
+                for number in count(1):
+                    if not (line := stream.readline(self._longest)):
+                        return
+                    record = self._record(number, line, stream)
+                    if record is not None:
+                        yield number, record
+        except _DAMAGE as error:  # before OSError, of which BadGzipFile is one
+            self._refuse(number, f"the compressed stream is damaged or cut off: {error}", error)
+        except OSError as error:
+            raise TraceError(self.path, number, error.strerror or str(error)) from error
+
+    def _record(self, number: int, line: bytes, stream: _Lines) -> TraceRecord | None:
+        """What stands in a line; None for nothing, and for a bad line that was told."""
+        if len(line) == self._longest:
+            self._refuse(number, f"a line of over {self._longest} bytes")
+            while line and not line.endswith(b"\n"):
+                line = stream.readline(self._longest)
+            return None
+        try:
+            return decode_line(line) if line.strip() else None
+        except ValueError as error:
+            self._refuse(number, str(error), error)
+            return None
+
+    def _refuse(self, number: int, reason: str, cause: Exception | None = None) -> None:
+        error = TraceError(self.path, number, reason)
+        if self._bad is None:
+            raise error from cause
+        self._bad(error)
+
+    @contextmanager
+    def _open(self) -> Iterator[_Lines]:
+        if self.path == "-":
+            yield sys.stdin.buffer
+            return
+        with Path(self.path).open("rb") as self._raw:
+            if self.path.endswith(".gz"):
+                # Not wrapped in another buffer: filling that one would lose what was read before the damage.
+                yield gzip.GzipFile(fileobj=self._raw)
+            elif self.path.endswith(".zst"):
+                yield io.BufferedReader(_ZstdReader(self._raw))
+            else:
+                yield self._raw
+
+
+class _ZstdReader(io.RawIOBase):
+    """Decompresses ``raw``, frame after frame. Raises ``EOFError`` when it ends inside a frame, which
+    zstandard's own reader takes for the end of the file.
+    """
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        super().__init__()
+        self._raw = raw
+        self._frame: Any = None
+        self._input = b""
+        self._output = memoryview(b"")  # a slice of it is no copy: a chunk may hold a million records
+
+    def readable(self) -> bool:
+        """Always: it is a reader."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill ``buffer``; 0 at the end of the last frame."""
+        while not self._output:
+            if not self._step():
+                return 0
+        count = min(len(buffer), len(self._output))
+        buffer[:count] = self._output[:count]
+        self._output = self._output[count:]
+        return count
+
+    def _step(self) -> bool:
+        if not self._input:
+            self._input = self._raw.read(_CHUNK)
+        if not self._input:
+            if self._frame is not None:
+                raise EOFError("the file ends inside a frame")
+            return False
+        if self._frame is None:
+            self._frame = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW).decompressobj()
+        self._output = memoryview(self._frame.decompress(self._input))
+        self._input = b""
+        if self._frame.eof:
+            self._input, self._frame = self._frame.unused_data, None
+        return True

@@ -1,0 +1,262 @@
+"""The gate to the Kafka driver: the only module that imports aiokafka, but for Faust's own driver.
+
+It makes clients from settings, and translates what they fail with into the errors of ``kafka.errors``.
+"""
+
+import asyncio
+import logging
+import math
+import socket
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition, errors
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.conn import create_conn
+
+from dutycycle.contract.backoff import Backoff
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.kafka.errors import BrokerError, BrokerRefusedError, BrokerUnreachableError, RecordRefusedError
+from dutycycle.kafka.security import bootstrap_servers, security_kwargs
+
+REQUEST_MS = 10_000
+"""How long an answer of the broker may take."""
+_PROBE_MS = 5_000
+_METADATA_FIRST_S = 0.05
+_METADATA_LONGEST_S = 1.0
+_BATCH_BYTES = 256 * 1024
+_LONGEST_REQUEST = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """Which error the driver's ``errors`` become, with the label and the words that explain them."""
+
+    errors: tuple[type[BaseException], ...]
+    becomes: type[BrokerError]
+    reason: str
+    says: str
+
+
+_RULES = (
+    _Rule(
+        (errors.AuthenticationFailedError, errors.SaslAuthenticationFailed),
+        BrokerRefusedError, "authentication", "user name or password is wrong (DUTYCYCLE_SASL_*)",
+    ),
+    _Rule(
+        (errors.UnsupportedSaslMechanismError, errors.AuthenticationMethodNotSupported),
+        BrokerRefusedError, "authentication", "does not offer this DUTYCYCLE_SASL_MECHANISM",
+    ),
+    _Rule(
+        (
+            errors.TopicAuthorizationFailedError,
+            errors.GroupAuthorizationFailedError,
+            errors.ClusterAuthorizationFailedError,
+        ),
+        BrokerRefusedError, "rights", "the user may not do this (Kafka's ACLs)",
+    ),
+    _Rule(
+        (errors.UnsupportedVersionError, errors.IncompatibleBrokerVersion),
+        BrokerRefusedError, "version", "does not know this request",
+    ),
+    _Rule(
+        (errors.InvalidReplicationFactorError,), BrokerRefusedError, "topic_settings",
+        "there are fewer brokers than DUTYCYCLE_REPLICATION: start the others, or give at most their number",
+    ),
+    _Rule(
+        (errors.InvalidPartitionsError,), BrokerRefusedError, "topic_settings",
+        "it takes no such number of partitions: give another DUTYCYCLE_PARTITIONS, such as 8",
+    ),
+    _Rule(
+        (errors.PolicyViolationError,), BrokerRefusedError, "topic_settings",
+        "its policy forbids this: give a DUTYCYCLE_PARTITIONS and DUTYCYCLE_REPLICATION that it allows",
+    ),
+    _Rule(
+        (errors.MessageSizeTooLargeError, errors.RecordListTooLargeError),
+        RecordRefusedError, "too_large", "the record is larger than the topic's max.message.bytes",
+    ),
+    _Rule(
+        (errors.InvalidTimestampError, errors.CorruptRecordException, errors.InvalidTopicError),
+        RecordRefusedError, "invalid", "the record is invalid for its topic",
+    ),
+    _Rule(
+        (errors.UnknownTopicOrPartitionError,),
+        BrokerUnreachableError, "topic", "the topic does not exist (yet)",
+    ),
+    _Rule((ssl.SSLCertVerificationError,), BrokerRefusedError, "tls", "its certificate is not trusted"),
+    _Rule((ssl.SSLError,), BrokerUnreachableError, "tls", "the TLS handshake failed (a port without TLS?)"),
+    _Rule((socket.gaierror,), BrokerUnreachableError, "name", "the host name cannot be resolved"),
+    _Rule((ConnectionRefusedError,), BrokerUnreachableError, "refused", "nothing listens there"),
+    _Rule(
+        (errors.KafkaTimeoutError, errors.RequestTimedOutError, TimeoutError),
+        BrokerUnreachableError, "timeout", "no answer in time",
+    ),
+    _Rule(
+        (errors.KafkaConnectionError, OSError, EOFError),
+        BrokerUnreachableError, "connection", "the connection broke",
+    ),
+)  # fmt: skip
+
+
+def translate(error: BaseException, where: str = "Kafka") -> BrokerError:
+    """The ``BrokerError`` for what the driver raised, with its cause; the unlisted is passing trouble."""
+    unknown = _Rule((), BrokerUnreachableError, "error", type(error).__name__)
+    rule = next((one for one in _RULES if isinstance(error, one.errors)), unknown)
+    translated = rule.becomes(rule.reason, f"{where}: {rule.says}{_detail(error)}")
+    translated.__cause__ = error
+    return translated
+
+
+def _detail(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f" ({text[:200]})" if text and text != type(error).__name__ else ""
+
+
+async def stop_consumer(driver: Any) -> None:
+    """Disconnect a consumer. Where its fetcher waits to try again, the driver's ``stop`` raises the
+    cancellation of its own task, and leaves the connections open.
+    """
+    stopping = asyncio.ensure_future(driver.stop())
+    try:
+        await asyncio.wait({stopping})
+    finally:
+        stopping.cancel()
+    if stopping.cancelled():
+        await driver._client.close()
+    else:
+        stopping.result()
+
+
+@contextmanager
+def translated(where: str = "Kafka") -> Iterator[None]:
+    """Let what the driver raises inside leave as a ``BrokerError``, with its cause."""
+    try:
+        yield
+    except (errors.KafkaError, OSError, EOFError) as error:
+        raise translate(error, where) from error
+
+
+def client_kwargs(settings: Settings, name: str) -> dict[str, Any]:
+    """What every client of the driver takes; ``name`` is what the broker's logs call it."""
+    _hush()
+    return {
+        "bootstrap_servers": bootstrap_servers(settings),
+        "client_id": f"dutycycle-{name}",
+        "request_timeout_ms": REQUEST_MS,
+        "retry_backoff_ms": 200,
+        **security_kwargs(settings),
+    }
+
+
+def new_producer(settings: Settings, name: str, *, linger_ms: int, compression: str) -> Any:
+    """A producer that is not started: idempotent, acknowledged by all replicas in sync."""
+    driver = AIOKafkaProducer(
+        **client_kwargs(settings, name),
+        acks="all",
+        enable_idempotence=True,
+        linger_ms=linger_ms,
+        compression_type=compression,
+        max_batch_size=_BATCH_BYTES,
+        max_request_size=_LONGEST_REQUEST,
+    )
+    # The driver tries an idempotent batch again without end, but not while its partition has no leader: it
+    # would fail it after the request timeout, and with a number missing in the sequence all that follow.
+    driver._message_accumulator._batch_ttl = math.inf
+    pace_metadata(driver.client)
+    return driver
+
+
+def new_consumer(settings: Settings, name: str, *topics: str, reset: str, wait_ms: int = 250) -> Any:
+    """A consumer that is not started, of all partitions of ``topics``, in no group, committing nothing.
+
+    ``wait_ms``: how long the broker keeps a request while it has nothing.
+    """
+    driver = AIOKafkaConsumer(
+        *topics,
+        **client_kwargs(settings, name),
+        group_id=None,
+        enable_auto_commit=False,
+        auto_offset_reset=reset,
+        fetch_max_wait_ms=wait_ms,
+    )
+    pace_metadata(driver._client)
+    return driver
+
+
+def new_admin(settings: Settings, name: str) -> Any:
+    """An admin client that is not started."""
+    return AIOKafkaAdminClient(**client_kwargs(settings, name))
+
+
+def pace_metadata(
+    client: Any,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> None:
+    """Keep a client of the driver (``AIOKafkaClient``, not started) from asking for metadata in a circle.
+
+    It asks again without a pause, in the producer and in the consumer, while a partition has no leader:
+    hundreds of times a second while its broker is stopped. Java's client waits in between, and so does this.
+    """
+    update: Callable[..., Awaitable[bool]] = client._metadata_update
+    backoff = Backoff(_METADATA_FIRST_S, _METADATA_LONGEST_S, spread=0)
+
+    async def paced(*args: Any) -> bool:
+        await sleep(max(backoff.due_s - clock(), 0.0))
+        good = await update(*args)
+        if good:
+            backoff.reset()
+        backoff.wait_from(clock())
+        return good
+
+    client._metadata_update = paced
+
+
+def new_topic(name: str, partitions: int, replication: int, config: dict[str, str]) -> Any:
+    """A topic as the admin client takes it."""
+    return NewTopic(name, partitions, replication, topic_configs=config)
+
+
+def partition(topic: str, number: int) -> Any:
+    """A partition as the driver names it."""
+    return TopicPartition(topic, number)
+
+
+def check_code(code: int, where: str) -> None:
+    """Raise the ``BrokerError`` of a non-zero error code in a broker's answer."""
+    if code:
+        raise translate(errors.for_code(code)(), where)
+
+
+def is_code(code: int, name: str) -> bool:
+    """Whether an answer's code is the driver's error of that name."""
+    return bool(code) and errors.for_code(code).__name__ == name
+
+
+async def probe(settings: Settings) -> None:
+    """Connect and log in to one of the brokers. Raises a ``BrokerError`` if none answers."""
+    _hush()
+    kwargs = {"client_id": "dutycycle-probe", "request_timeout_ms": _PROBE_MS, **security_kwargs(settings)}
+    found: list[BrokerError] = []
+    for where in bootstrap_servers(settings):
+        host, _, port = where.rpartition(":")
+        try:
+            with translated(where):
+                connection = await create_conn(host.strip("[]"), int(port), **kwargs)
+        except BrokerError as error:
+            found.append(error)
+        else:
+            await connection.close()
+            return
+    raise next((error for error in found if isinstance(error, BrokerRefusedError)), found[0])
+
+
+def _hush() -> None:
+    """Let the driver's own log be silent unless somebody asked for it: the same is said by our events."""
+    log = logging.getLogger("aiokafka")
+    if log.level == logging.NOTSET:
+        log.setLevel(logging.CRITICAL)

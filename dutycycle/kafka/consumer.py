@@ -1,0 +1,161 @@
+"""Reading topics without a group: every partition, from a place of one's choosing, committing nothing."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from dutycycle.contract.log import TopicPartition
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.kafka.clients import new_consumer, partition, stop_consumer, translated
+from dutycycle.kafka.errors import MissingTopicError
+
+Start = Literal["beginning", "end"] | int
+"""Where to begin: at the oldest record, after the newest, or with those of a Unix millisecond or later."""
+
+_READ_THROUGH = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One record as it lies on the broker. ``payload`` None is a tombstone."""
+
+    topic: str
+    partition: int
+    offset: int
+    ts_ms: int
+    key: bytes | None
+    payload: bytes | None
+
+    @property
+    def key_text(self) -> str | None:
+        """The key as all of ours are: text."""
+        return None if self.key is None else self.key.decode(errors="replace")
+
+
+class Consumer:
+    """Reads ``topics`` (full names) once started. Not safe for use by several tasks at once."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        name: str,
+        topics: Sequence[str],
+        start: Start,
+        at: Mapping[TopicPartition, int] | None = None,
+        *,
+        whole: Collection[str] = (),
+        wait_ms: int = 250,
+    ) -> None:
+        """``at``: of some partitions an offset to begin at, if ``start`` is later. ``whole``: those of
+        ``topics`` that begin at their oldest record all the same. ``wait_ms``: how long the broker keeps a
+        request while it has nothing."""
+        self._settings = settings
+        self._name = name
+        self._topics = tuple(topics)
+        self._from = start
+        self._at = dict(at or {})
+        self._whole = frozenset(whole)
+        self._wait_ms = wait_ms
+        self._least_ms = start if isinstance(start, int) else -1
+        self._driver: Any = None
+
+    async def start(self) -> None:
+        """Connect and go to the place. Raises ``BrokerError``, or names a topic that does not exist."""
+        await self._refuse_missing()
+        reset = "latest" if self._from == "end" else "earliest"
+        self._driver = new_consumer(
+            self._settings, self._name, *self._topics, reset=reset, wait_ms=self._wait_ms
+        )
+        try:
+            with translated():
+                await self._driver.start()
+                await self._seek()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def take(self, wait_s: float = 1.0, most: int | None = None) -> list[Message]:
+        """The next records, in order within a partition; empty when none came within ``wait_s``."""
+        with translated():
+            batches = await self._driver.getmany(timeout_ms=int(wait_s * 1000), max_records=most)
+        return [
+            Message(one.topic, one.partition, one.offset, one.timestamp, one.key, one.value)
+            for batch in batches.values()
+            for one in batch
+            if one.timestamp >= self._least_ms or (one.topic, one.partition) in self._at
+        ]
+
+    async def ends(self) -> dict[TopicPartition, int]:
+        """The offset after the newest record of each partition, now."""
+        with translated():
+            found = await self._driver.end_offsets(list(self._driver.assignment()))
+        return {TopicPartition(place.topic, place.partition): offset for place, offset in found.items()}
+
+    async def reached(self, ends: dict[TopicPartition, int]) -> bool:
+        """Whether all records before ``ends`` have been given out."""
+        return await self.left(ends) == 0
+
+    async def left(self, ends: dict[TopicPartition, int]) -> int:
+        """How many offsets before ``ends`` lie ahead of what has been given out."""
+        with translated():
+            return sum(
+                [
+                    max(0, offset - await self._driver.position(partition(*place)))
+                    for place, offset in ends.items()
+                ]
+            )
+
+    async def stop(self) -> None:
+        """Disconnect."""
+        if self._driver is not None:
+            await stop_consumer(self._driver)
+            self._driver = None
+
+    async def _refuse_missing(self) -> None:
+        # Asked without naming topics: a broker may create what it is asked for by name.
+        driver = new_consumer(self._settings, self._name, reset="latest")
+        try:
+            with translated():
+                await driver.start()
+                there = await driver.topics()
+        finally:
+            await stop_consumer(driver)
+        if missing := [name for name in self._topics if name not in there]:
+            raise MissingTopicError(
+                "no_topic",
+                f"no topic {', '.join(missing)} on {self._settings.broker}: "
+                "is DUTYCYCLE_TOPIC_PREFIX right, and has a collector or worker been started?",
+            )
+
+    async def _seek(self) -> None:
+        places = list(self._driver.assignment())
+        if isinstance(self._from, int):
+            await self._seek_time(places, self._from)
+        if self._at:
+            await self._seek_offsets(places)
+        if self._whole:
+            await self._driver.seek_to_beginning(*(one for one in places if one.topic in self._whole))
+        for place in places:  # settles where "end" is now, not at some later fetch
+            await self._driver.position(place)
+
+    async def _seek_offsets(self, places: list[Any]) -> None:
+        begins = await self._driver.beginning_offsets(places)
+        ends = await self._driver.end_offsets(places)
+        for place in places:
+            wanted = self._at.get(TopicPartition(place.topic, place.partition))
+            if wanted is not None and wanted < await self._driver.position(place):
+                self._driver.seek(place, max(wanted, begins[place]))
+            elif wanted is not None and wanted > ends[place]:
+                self._driver.seek(place, begins[place])
+
+    async def _seek_time(self, places: list[Any], ts_ms: int) -> None:
+        found = await self._driver.offsets_for_times(dict.fromkeys(places, ts_ms))
+        begins = await self._driver.beginning_offsets(places)
+        ends = await self._driver.end_offsets(places)
+        for place in places:
+            if found[place]:
+                self._driver.seek(place, found[place].offset)
+            # "Nothing so late" is also what the embedded broker says, which cannot look for a time. What it
+            # can hold is read through instead; ``take`` leaves out what is too early.
+            elif ends[place] - begins[place] > _READ_THROUGH:
+                self._driver.seek(place, ends[place])

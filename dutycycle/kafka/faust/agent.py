@@ -1,0 +1,40 @@
+"""An agent: hands the records of a topic to a handler, in order, those of one fetch and partition at once."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import faust
+
+from dutycycle.contract.log import ConsumerRecord, key_text
+from dutycycle.contract.topics import full_name
+from dutycycle.kafka.faust.app import ExactApp
+
+Handler = Callable[[Sequence[ConsumerRecord]], Awaitable[None]]
+
+
+class _BatchSchema(faust.Schema[Any, Any]):
+    """A message of ``ExactConsumer``: its value is the list of records, as aiokafka read them."""
+
+    def loads_key(self, app: Any, message: Any, **_: Any) -> Any:
+        """None: each record has a key of its own."""
+        return None
+
+    def loads_value(self, app: Any, message: Any, **_: Any) -> Any:
+        """The records."""
+        return message.value
+
+
+def add_agent(app: ExactApp, topic: str, handle: Handler, *, name: str) -> None:
+    """Read ``topic`` (without prefix) into ``handle``, which never raises: Faust would skip the batch."""
+
+    async def read(stream: Any) -> None:
+        async for batch in stream.noack():
+            await handle([_record(topic, one) for one in batch])
+
+    source = app.topic(full_name(app.topic_prefix, topic), schema=_BatchSchema())
+    app.agent(source, name=name, concurrency=1)(read)
+
+
+def _record(topic: str, read: Any) -> ConsumerRecord:
+    ts_ms = max(read.timestamp or 0, 0)
+    return ConsumerRecord(topic, read.partition, read.offset, key_text(read.key), read.value, ts_ms)

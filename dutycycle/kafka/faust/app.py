@@ -1,0 +1,228 @@
+"""The Faust app that streams and sinks share: hardened once, here.
+
+It speaks bytes, serves no web pages, creates no topics, writes no files, reads no ``APP_*`` or ``BROKER_*``
+environment variables, and commits only what the application says is done.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import faust
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
+from faust.types import settings as faust_settings
+
+from dutycycle.contract.log import TopicPartition
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.kafka.faust.assignor import ExactAssignor
+from dutycycle.kafka.faust.consumer import ExactConsumer
+from dutycycle.kafka.faust.logs import route_library_logs
+from dutycycle.kafka.faust.producer import ExactProducer
+from dutycycle.kafka.reachability import Reachability
+from dutycycle.kafka.security import bootstrap_servers, ssl_context
+from dutycycle.telemetry.events import Telemetry
+
+_STALL_SHARE = 0.6
+"""Of the session: after a stall of the process that is longer, others may own its partitions."""
+REBALANCE_S = 30.0
+"""How long the group waits for a worker to hand in its partitions."""
+
+
+NextOffset = Callable[[str, int], int | None]
+"""The offset to be taken next of a topic (without prefix) and partition; None where that is not known."""
+
+
+OnLogTruncated = Callable[[TopicPartition, str], None]
+"""Gets a partition and what happened to it. If it does not end the app, it is read from its beginning."""
+
+
+def _position(_topic: str, _partition: int) -> int | None:
+    return None
+
+
+def _never() -> bool:
+    return False
+
+
+class _FaustSettings(faust_settings.Settings):
+    def getenv(self, env_name: str) -> Any:
+        """Nothing: Faust lets the environment overrule the program, and its names are everybody's."""
+        return None
+
+
+class NoMonitor(faust.Monitor):
+    """Keeps no statistics of Faust's: ours are in ``telemetry``, and these cost a tenth of every record."""
+
+    def on_message_in(self, tp: TP, offset: int, message: Any) -> None:
+        """Nothing."""
+
+    def on_stream_event_in(self, tp: TP, offset: int, stream: Any, event: Any) -> None:
+        """Nothing."""
+
+    def on_stream_event_out(self, tp: TP, offset: int, stream: Any, event: Any, state: Any = None) -> None:
+        """Nothing."""
+
+    def on_message_out(self, tp: TP, offset: int, message: Any) -> None:
+        """Nothing."""
+
+    def track_tp_end_offset(self, tp: TP, offset: int) -> None:
+        """Nothing."""
+
+
+class ExactTransport(driver.Transport):
+    """Makes our consumer and producer."""
+
+    Consumer: ClassVar[Any] = ExactConsumer
+    Producer: ClassVar[Any] = ExactProducer
+
+
+class ExactApp(faust.App):
+    """A Faust app with the exact driver. Made by ``create_app``, run by ``dutycycle.kafka.faust.runner``."""
+
+    Settings: ClassVar[Any] = _FaustSettings
+    telemetry: Telemetry
+    failure: str | None = None
+    """Why it cannot go on, once it cannot."""
+    topic_prefix: str = ""
+    reachability: Reachability
+    """Says when the broker goes silent, and when it answers again."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.failed = asyncio.Event()
+        self.next_offset: NextOffset = _position
+        """How far the application has come, where it knows better than the consumer."""
+        self.on_log_truncated: OnLogTruncated = lambda _, what: self.fail(what)
+        """Called at the start of reading, for a partition whose log ends before what was committed of it."""
+        self.held_up: Callable[[], bool] = _never
+        """Whether the application reads no further on purpose, and says so itself."""
+
+    @property
+    def exact_consumer(self) -> ExactConsumer:
+        """The consumer, under its real type."""
+        consumer: Any = self.consumer
+        assert isinstance(consumer, ExactConsumer)  # noqa: S101 - narrows what _new_transport makes
+        return consumer
+
+    @property
+    def exact_producer(self) -> ExactProducer:
+        """The producer, under its real type."""
+        producer: Any = self.producer
+        assert isinstance(producer, ExactProducer)  # noqa: S101 - narrows what _new_transport makes
+        return producer
+
+    @property
+    def ready(self) -> bool:
+        """Whether records are being read: in the group, partitions assigned, tables recovered."""
+        tables: Any = self.tables
+        return tables.recovery.completed.is_set() and not self.rebalancing
+
+    def may_write(self) -> bool:
+        """Whether this worker still owns what it was assigned, as far as it can know."""
+        return not self.telemetry.stall_detector.process_stalled() and self.exact_consumer.is_member()
+
+    def replaced(self) -> str | None:
+        """Why what waits to be sent is older than what others have sent since, if it is."""
+        if self.telemetry.stall_detector.process_stalled():
+            return "the process stalled for too long"
+        if self.exact_consumer.is_counted_out() and not self.should_stop:
+            return "the group counted this worker out while it had records to send"
+        return None
+
+    def fail(self, reason: str) -> None:
+        """End the process, with ``reason`` as its last words: going on would lose something."""
+        if self.failure is None:
+            self.failure = reason
+        self.failed.set()
+
+    async def on_first_start(self) -> None:
+        """Create no folders: nothing is kept on disk."""
+
+    def _new_transport(self) -> Any:
+        return ExactTransport(self.conf.broker_consumer, self)
+
+
+def create_app(settings: Settings, app_id: str, telemetry: Telemetry) -> ExactApp:
+    """A new app, not started. ``app_id`` is its consumer group; call inside a running event loop.
+
+    Raises ``SettingError`` for a broker that is not set or certificates that are none.
+    """
+    route_library_logs(telemetry)
+    app = ExactApp(
+        app_id,
+        broker=";".join(f"kafka://{address}" for address in bootstrap_servers(settings)),
+        broker_credentials=_credentials(settings),
+        broker_client_id=app_id,
+        **_group(settings.session_timeout),
+        **_PRODUCER,
+        **_PLAIN,
+    )
+    app.telemetry = telemetry
+    app.topic_prefix = settings.topic_prefix
+    app.reachability = Reachability(settings, telemetry)
+    telemetry.stall_detector.process_limit_s = _STALL_SHARE * settings.session_timeout
+    app.finalize()
+    _ = app.ready  # Faust creates the manager of tables at its first use: here, in the loop's own thread
+    return app
+
+
+def raw_topic(app: ExactApp, name: str, **options: Any) -> Any:
+    """A topic of bytes whose records may be tombstones; ``name`` in full."""
+    return app.topic(
+        name, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw",
+        allow_empty=True, **options,
+    )  # fmt: skip
+
+
+_PLAIN: dict[str, Any] = {
+    "autodiscover": False,
+    "web_enabled": False,
+    "topic_allow_declare": False,
+    "topic_disable_leader": True,
+    "key_serializer": "raw",
+    "value_serializer": "raw",
+    "store": "memory://",
+    "table_standby_replicas": 0,
+    # With acknowledgements that are withheld until a snapshot, waiting for them would never end.
+    "stream_wait_empty": False,
+    "Monitor": NoMonitor,
+    "PartitionAssignor": ExactAssignor,
+    # An assignment made with an old view of the cluster is put right when the view is renewed.
+    "consumer_metadata_max_age_ms": 10_000,
+    "stream_buffer_maxsize": 2048,
+    "consumer_max_fetch_size": 256 * 1024,
+    "worker_redirect_stdouts": False,
+}
+_PRODUCER: dict[str, Any] = {
+    "producer_acks": -1,
+    "producer_linger": 0.0,  # the producer is paced as a whole
+    "producer_max_batch_size": 128 * 1024,
+    "producer_max_request_size": 1024**2,
+    # A tenth of the CPU of aiokafka's lz4, which is at level 9, and smaller.
+    "producer_compression_type": "zstd",
+    "producer_request_timeout": 30.0,
+}
+
+
+def _group(session_s: float) -> dict[str, Any]:
+    return {
+        "broker_session_timeout": session_s,
+        "broker_heartbeat_interval": session_s / 5,
+        "broker_rebalance_timeout": REBALANCE_S,
+        # A join is answered when the last worker has joined; and Faust refuses less than the session.
+        "broker_request_timeout": max(REBALANCE_S, session_s) + 10.0,
+        "broker_commit_interval": 2.0,
+    }
+
+
+def _credentials(settings: Settings) -> Any:
+    context = ssl_context(settings)
+    if settings.sasl_mechanism is not None:
+        return faust.SASLCredentials(
+            username=settings.sasl_username,
+            password=settings.sasl_password,
+            mechanism=settings.sasl_mechanism,
+            ssl_context=context,
+        )
+    return None if context is None else faust.SSLCredentials(context)

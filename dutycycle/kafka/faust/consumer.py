@@ -1,0 +1,273 @@
+"""Faust's consumer, made exact: nothing counts as done but what the application says is done.
+
+Stock Faust acknowledges a record when an agent fails on it, when it cannot be decoded and when it is skipped
+around a rebalance, and takes gaps in its own reading for compaction. See docs/decisions/0004-exactness.md.
+All that is known of Faust's insides lies in this package; the version is pinned for that.
+"""
+
+import math
+import time
+from asyncio import CancelledError, Event, sleep
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import Any, cast
+from weakref import WeakSet
+
+from aiokafka.errors import NoError, RebalanceInProgressError
+from aiokafka.protocol.group import HeartbeatRequest, SyncGroupRequest
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
+from faust.types.tuples import ConsumerMessage, Message
+
+from dutycycle.kafka.clients import pace_metadata
+from dutycycle.kafka.faust.offsets import describe_truncation
+
+_NO_GENERATION = -1
+_PROLONG = HeartbeatRequest, SyncGroupRequest
+_COUNTED_IN = NoError.errno, RebalanceInProgressError.errno
+_LEASE_SHARE = 0.8
+"""Of the session: so long after a heartbeat we write, and no longer."""
+_FETCH_WAIT_MS = 100
+_FETCH_BYTES = 256 * 1024
+"""The broker answers a fetch when it has so many bytes, or after so long. A fetch costs some milliseconds for
+all partitions: Faust's way, one byte or 1.5 s, costs a worker that keeps up more than its records do. And a
+partition is not in the next fetch while records of it wait to be taken: its newer ones wait so long."""
+_BATCHES = 2
+"""So many batches of a partition may be with its agent, one in work and one that waits. A batch is a quarter
+of a MiB, or what a producer sent as one."""
+_LOOK_S = 0.02
+"""So often it is looked whether a partition has fewer: shorter than the work on one batch."""
+
+
+class ConsumerThread(driver.AIOKafkaConsumerThread):
+    """The thread of the consumer, which ends in an outage as well."""
+
+    counted_in_s: float = -math.inf
+    """When the newest request was sent by whose answer the group counts us in, by ``time.monotonic``; before
+    the first, the beginning of time."""
+
+    async def on_start(self) -> None:
+        """Connect, and note from now on which answers prolong the session."""
+        await super().on_start()
+        self.watch(self._ensure_consumer()._coordinator)
+
+    def watch(self, coordinator: Any) -> None:
+        """Note which answers to this member of a group prolong its session."""
+        ask: Callable[[Any], Awaitable[Any]] = coordinator._send_req
+
+        async def noted(request: Any) -> Any:
+            sent_s = time.monotonic()
+            answer = await ask(request)
+            if isinstance(request, _PROLONG) and answer.error_code in _COUNTED_IN:
+                self.counted_in_s = sent_s
+            return answer
+
+        coordinator._send_req = noted
+
+    def _create_worker_consumer(self, transport: Any) -> Any:
+        consumer = super()._create_worker_consumer(transport)
+        consumer._fetch_max_wait_ms, consumer._fetch_min_bytes = _FETCH_WAIT_MS, _FETCH_BYTES
+        pace_metadata(consumer._client)
+        return consumer
+
+    async def on_thread_stop(self) -> None:
+        """Leave the group and disconnect."""
+        try:
+            await super().on_thread_stop()
+        except CancelledError:
+            # Nobody cancels this: the client lets the cancellation of its own waiting fetches out, and the
+            # thread would die without saying that it has ended.
+            if self._consumer is not None:
+                await self._consumer._client.close()
+
+
+class BatchScheduler:
+    """Of each partition all records of a fetch at once; those of a changelog, which Faust reads, one by one.
+
+    Faust's way of a message costs more than most of what is done with one.
+    """
+
+    def __init__(self, is_changelog: Callable[[TP], bool]) -> None:
+        self._is_changelog = is_changelog
+
+    def iterate(self, records: Mapping[TP, list[Any]]) -> Iterator[tuple[TP, Any]]:
+        """What becomes a message each."""
+        for place, batch in records.items():
+            if self._is_changelog(place):
+                yield from ((place, one) for one in batch)
+            elif batch:
+                yield place, batch
+
+
+class ExactConsumer(driver.Consumer):
+    """Commits, for each partition, what ``acknowledge`` was last given, and nothing else."""
+
+    def on_init(self) -> None:
+        super().on_init()
+        self._done: dict[TP, int] = {}
+        self._empty_handed = Event()
+        self._empty_handed.set()
+        self._batches: defaultdict[TP, WeakSet[Message]] = defaultdict(WeakSet)
+        self.scheduler: Any = BatchScheduler(self._is_changelog_tp)
+
+    def _new_consumer_thread(self) -> ConsumerThread:
+        return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
+
+    def acknowledge(self, topic: str, partition: int, offset: int) -> None:
+        """Everything up to and including ``offset`` is done and may be committed."""
+        self._done[TP(topic, partition)] = offset + 1
+
+    def begins_at(self, topic: str, partition: int) -> int | None:
+        """The committed offset, from which reading began or goes on; None if nothing was ever committed."""
+        found: int | None = self._committed_offset.get(TP(topic, partition))
+        return found
+
+    def is_member(self) -> bool:
+        """Whether the group still counts us in. Not so after a stall: then others own the partitions."""
+        client: Any = self._thread._consumer
+        coordinator = None if client is None else client._coordinator  # none while it connects
+        return coordinator is not None and bool(coordinator.generation != _NO_GENERATION)
+
+    def is_counted_out(self) -> bool:
+        """Whether the group has counted us in, and does so no longer."""
+        return self._counted_in_s > -math.inf and not self.is_member()
+
+    def may_be_replaced(self) -> bool:
+        """Whether the group may have given our partitions away without our knowledge: its answers may not
+        reach us, or too late. It does so no earlier than a session after our last heartbeat."""
+        lease_s = _LEASE_SHARE * self.app.conf.broker_session_timeout
+        return self._counted_in_s > -math.inf and time.monotonic() - self._counted_in_s > lease_s
+
+    @property
+    def _counted_in_s(self) -> float:
+        thread: Any = self._thread
+        seen: float = thread.counted_in_s
+        return seen
+
+    def trouble(self) -> str | None:
+        """Why this consumer will never read again, or None. May be called from another thread."""
+        client: Any = self._thread._consumer
+        if client is None or client._closed:
+            return None
+        waiting = getattr(client._coordinator, "_pending_exception", None)
+        if waiting is not None:
+            return f"the group coordinator waits since {waiting!r}"
+        tasks = {
+            "group": getattr(client._coordinator, "_coordination_task", None),
+            "fetch": getattr(client._fetcher, "_fetch_task", None),
+        }
+        ended = [name for name, task in tasks.items() if task is not None and task.done()]
+        return f"the consumer's {ended[0]} task has ended" if ended else None
+
+    def behind(self) -> str | None:
+        """How far reading has come, if there is more to read; None if not. For any thread."""
+        client: Any = self._thread._consumer
+        subscription = None if client is None else client._subscription.subscription
+        assignment = None if subscription is None else subscription.assignment
+        if assignment is None:
+            return None
+        places = {tp: read for tp, read in list(self._read_offset.items()) if not self._is_changelog_tp(tp)}
+        ends = {tp: getattr(assignment.state_value(tp), "highwater", None) for tp in places}
+        unread = any((ends[tp] or 0) - (read or 0) > 1 for tp, read in places.items())
+        return f"read to {sum(read or 0 for read in places.values())}" if unread else None
+
+    def verify_event_path(self, now: float, tp: TP) -> None:
+        """Faust only logs here, and takes its times from the monitor; ``behind`` is watched instead."""
+
+    async def commit_all(self) -> None:
+        """Commit what is done, now; a commit that is under way has perhaps not seen all of it."""
+        while await self.maybe_wait_for_commit_to_finish():
+            pass
+        await self.commit()
+
+    async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, Message]]:  # noqa: ASYNC109 - Faust's
+        """One batch, as Faust takes it; notes how long it is in hand."""
+        self._empty_handed.clear()
+        try:
+            async for place, message in super().getmany(timeout):
+                yield place, message
+        finally:
+            self._empty_handed.set()
+
+    async def _getmany(self, active_partitions: set[TP] | None, timeout: float) -> Any:  # noqa: ASYNC109 - Faust's
+        """The next batches, of no partition whose agent has enough of them.
+
+        Faust takes all that there is and keeps it: its topics forget the ``maxsize`` that ``App.topic`` is
+        given, and 2,048 batches of each are more than a log. What is weakly known here counts until its agent
+        has done it, or a rebalance has emptied the queues.
+        """
+        full = {tp for tp, batches in self._batches.items() if len(batches) >= _BATCHES}
+        if not full:
+            return await super()._getmany(active_partitions, timeout)
+        wanted = (self.assignment() if active_partitions is None else active_partitions) - full
+        if not wanted:
+            await sleep(_LOOK_S)
+            return {}
+        return await super()._getmany(wanted, _LOOK_S)
+
+    def _to_message(self, tp: TP, record: Any) -> ConsumerMessage:
+        """A batch is a message with the offset of its last record: Faust goes on after it."""
+        if not isinstance(record, list):
+            return super()._to_message(tp, record)
+        last, batch = record[-1], cast("Any", record)
+        message = ConsumerMessage(
+            last.topic, last.partition, last.offset, 0.0, last.timestamp_type, [], None, batch, None,
+            tp=tp, generation_id=self.app.consumer_generation_id,
+        )  # fmt: skip
+        self._batches[tp].add(message)
+        return message
+
+    async def perform_seek(self) -> None:
+        """Go back to what is committed; where nothing is, to the beginning, which Faust leaves out.
+
+        The flow is stopped afterwards, and Faust resumes it. It opens the sources before it seeks, and a
+        batch that was fetched in between would be judged by the place reached before the rebalance: its
+        first records for repeats, while the rest moves that place past what is read again after the seek.
+        """
+        if self.flow_active:  # else it is asked for by who has the batch in hand
+            self.stop_flow()
+            await self._empty_handed.wait()
+        sources = [tp for tp in self.assignment() if not self._is_changelog_tp(tp)]
+        ends = await self.ends(sources)  # before the seek: what is fetched right after it must not wait
+        await super().perform_seek()
+        await self._forget_beyond(ends)
+        fresh = [tp for tp in sources if not self._committed_offset.get(tp)]
+        if fresh:
+            await self._thread.seek_to_beginning(*map(driver.ensure_aiokafka_TP, fresh))
+
+    async def _forget_beyond(self, ends: Mapping[TP, int]) -> None:
+        """What is committed beyond the end of a log was another log's."""
+        committed = {tp: self._committed_offset.get(tp) or 0 for tp in ends}
+        suspects = [tp for tp, end in ends.items() if committed[tp] > end]
+        app: Any = self.app
+        for tp, end in (await self.ends(suspects)).items():  # it may have grown since
+            if committed[tp] > end:
+                self._committed_offset[tp] = self._read_offset[tp] = None
+                app.on_log_truncated(tp, describe_truncation(tp.topic, tp.partition, committed[tp], end))
+
+    async def ends(self, places: Iterable[tuple[str, int]]) -> dict[TP, int]:
+        """The offset after the newest record of each of these partitions, now. Asks the broker."""
+        wanted = [driver.ensure_aiokafka_TP(TP(*place)) for place in places]
+        found = await self.highwaters(*wanted) if wanted else {}
+        return {TP(tp.topic, tp.partition): end for tp, end in found.items()}
+
+    def ack(self, message: Message) -> bool:
+        """Faust's own acknowledgements, among them those of records that failed: they count for nothing."""
+        return False
+
+    async def commit_and_end_transactions(self) -> None:
+        """Nothing: at the end all was committed before, and a broker that is away would hold it up."""
+
+    async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
+        """A new generation: what was done in an older one may lie behind what others have committed."""
+        self._done.clear()
+        await super().on_partitions_assigned(assigned, generation_id)
+
+    def _filter_tps_with_pending_acks(self, topics: Any = None) -> Iterable[TP]:  # type: ignore[override] # narrower by design
+        return [tp for tp in self._done if topics is None or tp in topics or tp.topic in topics]
+
+    def _new_offset(self, tp: TP) -> int | None:
+        return self._done.get(tp)
+
+    async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
+        """Faust would take a gap for compaction. The reader classifies gaps (``kafka.faust.offsets``)."""

@@ -1,0 +1,121 @@
+"""Runs a Faust app inside an asyncio program: until it is told to stop, or cannot go on."""
+
+import asyncio
+import logging
+import os
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.kafka.faust.app import ExactApp
+from dutycycle.kafka.faust.vitals import Vitals
+
+GRACE_S = 20.0
+"""An asked-for end takes no longer than this: what is not done by then is done again after the next start."""
+_LAST_WORK_S = 4.0
+_STOP_S = 6.0
+_LOG = logging.getLogger("dutycycle.worker")
+
+
+class WorkerFailedError(DutycycleError):
+    """The worker had to end, because going on would have lost something. Start it again."""
+
+
+async def run_app(
+    app: ExactApp,
+    stop: asyncio.Event,
+    *,
+    last_work: Callable[[], Awaitable[None]] | None = None,
+) -> None:
+    """Run ``app`` until ``stop`` is set: then let ``last_work`` hand in what is held back, and end.
+
+    Raises ``WorkerFailedError`` if the app fails. Where Faust does not end, as in its first rebalance, the
+    telemetry's status says ``hangs``; after ``GRACE_S`` the process is left, with 0, or 1 after a failure.
+    """
+    loop, vitals = asyncio.get_running_loop(), Vitals(app)
+    vitals.register()
+
+    def fail(reason: str) -> None:
+        with suppress(RuntimeError):  # the loop is closed: the process is ending anyway
+            loop.call_soon_threadsafe(app.fail, reason)
+
+    async with app.telemetry.stall_detector.watching(vitals.stalled, end=fail, on_beat=vitals.observe):
+        await _run(app, stop, last_work)
+    if app.failure is not None:
+        raise WorkerFailedError(f"{app.conf.id}: {app.failure}")
+
+
+async def _run(app: ExactApp, stop: asyncio.Event, last_work: Callable[[], Awaitable[None]] | None) -> None:
+    starting = asyncio.create_task(_start(app))
+    try:
+        await _first(stop.wait(), app.failed.wait())
+        deadline = _Deadline(app)
+        if app.failure is None:
+            await _hand_in(app, last_work)
+        if await _stop(app, starting):
+            deadline.met()
+        else:
+            app.telemetry.status.hangs = True
+    finally:
+        starting.cancel()
+
+
+async def _start(app: ExactApp) -> None:
+    try:
+        await app.start()
+    except Exception as error:  # noqa: BLE001 - Faust starts everything in here; whatever it was, it ends us
+        app.fail(f"cannot start: {error!r}")
+
+
+async def _first(*waits: Awaitable[Any]) -> None:
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+async def _hand_in(app: ExactApp, last_work: Callable[[], Awaitable[None]] | None) -> None:
+    """Read no more, finish, commit. If the broker is away, it is all done again after the next start."""
+    if last_work is None or not app.ready:
+        return
+    app.consumer.stop_flow()
+    app.flow_control.suspend()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_LAST_WORK_S):
+            await last_work()
+            await app.exact_consumer.commit_all()
+
+
+async def _stop(app: ExactApp, starting: "asyncio.Task[None]") -> bool:
+    """Whether everything ended; if not, the deadline will see to it."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_STOP_S):
+            await app.stop()
+            starting.cancel()
+            await asyncio.wait([starting])
+            return True
+    return False
+
+
+class _Deadline:
+    """Leaves the process when its end hangs where nothing can be cancelled: in a thread, or in Faust."""
+
+    def __init__(self, app: ExactApp) -> None:
+        self._app = app
+        self._timer = threading.Timer(GRACE_S, self._leave)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def met(self) -> None:
+        """The end was orderly."""
+        self._timer.cancel()
+
+    def _leave(self) -> None:
+        _LOG.error(
+            "%s: %s; it does not end in order: leaving", self._app.conf.id, self._app.failure or "stopped"
+        )
+        os._exit(0 if self._app.failure is None else 1)

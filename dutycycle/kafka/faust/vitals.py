@@ -1,0 +1,197 @@
+"""The state of a Faust app for health pages: read from any thread, without a request to the broker.
+
+A worker is ready if it reads: it is in the group, its partitions are assigned, its tables are recovered, and
+the broker has answered lately. A worker without partitions, because there are more workers than partitions,
+is on standby and ready. A rebalance, or a pause in reading, makes a worker unready only when it lasts.
+"""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from typing import Any
+
+from dutycycle.kafka.errors import BrokerUnreachableError
+from dutycycle.kafka.faust.app import ExactApp
+from dutycycle.kafka.faust.offsets import describe_truncation
+from dutycycle.telemetry.metrics import ASSIGNED, LAG, LAG_MAX, REBALANCES, RECOVERY, Labels
+from dutycycle.telemetry.watchdog import Progress
+
+_TRUNCATED_OBSERVATIONS = 3
+
+
+class Vitals:
+    """Of one app. ``observe`` is called in the event loop, once a second or so; the rest from any thread."""
+
+    def __init__(self, app: ExactApp, clock: Callable[[], float] = time.monotonic) -> None:
+        self._app = app
+        self._clock = clock
+        self._silence_s = float(app.conf.broker_session_timeout)
+        self._waiting, self._recovering, self._reading = Progress(clock), Progress(clock), Progress(clock)
+        self._waiting.observe("to be ready")
+        self._ever_ready = False
+        self._heard: float | None = None
+        self._coordinator: Any = None
+        self._truncated: str | None = None
+        self._truncated_for = 0
+
+    def register(self) -> None:
+        """Let the app's telemetry know; from now on these probes say what is waited for."""
+        telemetry = self._app.telemetry
+        telemetry.status.alive["worker"] = self.liveness_error
+        telemetry.status.ready["group"] = self.readiness_error
+        metrics = telemetry.metrics
+        metrics.read(LAG, lambda: {one: float(sum(lags)) for one, lags in self.lags().items()})
+        metrics.read(LAG_MAX, lambda: {one: float(max(lags)) for one, lags in self.lags().items()})
+        metrics.read(ASSIGNED, self.assigned)
+        metrics.read(REBALANCES, lambda: float(self._app.rebalancing_count))
+        metrics.read(RECOVERY, self.recovery_s)
+        telemetry.status.waiting = None
+
+    def observe(self) -> None:
+        """Note since when it is not ready, how far it has read, and hear its heartbeats."""
+        ready = self._app.ready
+        self._reading.observe(self._behind() if ready else None)
+        self._recovering.observe(None if ready else self._recovered())
+        self._waiting.observe(None if ready else "to be ready")
+        if not ready:
+            return
+        self._ever_ready = True
+        self._listen()
+        self._note_silence()
+        self._truncated = self._truncated_log()
+        self._truncated_for = 0 if self._truncated is None else self._truncated_for + 1
+
+    def _behind(self) -> str | None:
+        """How far it has read, where it could read on."""
+        if self._consumer is None or self._app.held_up():
+            return None
+        found: str | None = self._consumer.behind()
+        return found
+
+    def _recovered(self) -> str:
+        tables: Any = self._app.tables
+        offsets = sum(offset or 0 for offset in list(tables.recovery.active_offsets.values()))
+        return f"not reading since rebalance {self._app.rebalancing_count}, changelogs read to {offsets}"
+
+    def _listen(self) -> None:
+        coordinator = getattr(self._client, "_coordinator", None)
+        if coordinator is None or coordinator is self._coordinator:
+            return
+        self._coordinator, self._heard = coordinator, self._clock()
+        beat = coordinator._do_heartbeat
+
+        async def heard() -> bool:
+            good: bool = await beat()
+            if good:
+                self._heard = self._clock()
+            return good
+
+        coordinator._do_heartbeat = heard
+
+    def _silent_s(self) -> float:
+        """Seconds since the broker's last answer to a heartbeat; 0 before there was one."""
+        return 0.0 if self._heard is None else self._clock() - self._heard
+
+    def _note_silence(self) -> None:
+        if self._silent_s() > self._silence_s:
+            self._app.reachability.mark_down(
+                BrokerUnreachableError("timeout", f"no answer for {self._silence_s:g} s")
+            )
+        else:
+            self._app.reachability.mark_up()
+
+    @property
+    def _consumer(self) -> Any:
+        return self._app._consumer  # app.consumer would make one, in this thread
+
+    @property
+    def _client(self) -> Any:
+        return None if self._consumer is None else self._consumer._thread._consumer
+
+    def liveness_error(self) -> str | None:
+        """Why the process ends, or has to."""
+        return self._app.failure or self.stuck()
+
+    def stalled(self) -> str | None:
+        """Why the process has to end although nothing has failed."""
+        if self._app.telemetry.stall_detector.process_stalled():
+            return "the process stalled for too long"
+        most_s = self._app.telemetry.stall_detector.limits.ended_s
+        still = next((one for one in (self._recovering, self._reading) if one.stalled_s > most_s), None)
+        stuck = self.stuck() or self.truncated()
+        return stuck if still is None else stuck or f"no progress in {most_s:g} s: {still.seen}"
+
+    def stuck(self) -> str | None:
+        """Why it will never read again, although it does not say so."""
+        if self._app.crashed:
+            return f"crashed: {self._app.crash_reason!r}"
+        return None if self._consumer is None or self._app.should_stop else self._consumer.trouble()
+
+    def truncated(self) -> str | None:
+        """The log that was shorter than what was taken of it several times in a row; its records would all
+        count as read.
+
+        Not at once: for a moment, a new leader of a partition may not know how much is acknowledged.
+        """
+        return self._truncated if self._truncated_for >= _TRUNCATED_OBSERVATIONS else None
+
+    def _truncated_log(self) -> str | None:
+        for topic, partition, end, _ in self._places():
+            taken = self._app.next_offset(topic, partition)
+            if end is not None and taken is not None and taken > end:
+                return describe_truncation(topic, partition, taken, end)
+        return None
+
+    def readiness_error(self) -> str | None:
+        """Why it does not read now."""
+        waited, still = self._waiting.stalled_s, self._reading.stalled_s
+        said_s = self._app.telemetry.stall_detector.limits.said_s
+        if not self._ever_ready or waited > said_s:
+            return f"{self._phase()} for {waited:.0f} s"
+        silent = self._silent_s() if self._waiting.seen is None else 0.0
+        if silent > self._silence_s:
+            return f"the broker has not answered for {silent:.0f} s"
+        return f"{self._reading.seen}, and no further for {still:.0f} s" if still > said_s else None
+
+    def _phase(self) -> str:
+        if self._client is None:
+            return "connecting"
+        if not self._consumer.is_member():
+            return "joining the group"
+        if self._app.rebalancing:
+            return f"in rebalance {self._app.rebalancing_count}"
+        return "recovering state"
+
+    def lags(self) -> dict[Labels, list[int]]:
+        """Records not yet taken, of each partition, by topic; as of the last answer of the broker."""
+        found: dict[Labels, list[int]] = defaultdict(list)
+        for topic, partition, end, position in self._places():
+            taken = self._app.next_offset(topic, partition)
+            at = position if taken is None else taken
+            if end is not None and at is not None:
+                found[topic,].append(max(end - at, 0))
+        return found
+
+    def assigned(self) -> dict[Labels, float]:
+        """Partitions that are read, by topic."""
+        return {(topic,): float(n) for topic, n in Counter(place[0] for place in self._places()).items()}
+
+    def _places(self) -> list[tuple[str, int, int | None, int | None]]:
+        """Topic, partition, end and position of all that is read, changelogs apart."""
+        subscription = None if self._client is None else self._client._subscription.subscription
+        if subscription is None or subscription.assignment is None:
+            return []
+        assignment: Any = subscription.assignment
+        found = []
+        for tp in list(assignment.tps):
+            if not self._consumer._is_changelog_tp(tp):
+                state = assignment.state_value(tp)
+                topic = tp.topic.removeprefix(self._app.topic_prefix)
+                found.append((topic, tp.partition, state.highwater, state._position))
+        return found
+
+    def recovery_s(self) -> float | None:
+        """How long the last recovery took."""
+        tables: Any = self._app.tables
+        began, ended = tables.recovery._recovery_started_at, tables.recovery._recovery_ended_at
+        return None if began is None or ended is None or ended < began else float(ended - began)

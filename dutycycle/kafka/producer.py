@@ -1,0 +1,88 @@
+"""Sending records: in order, acknowledged by all replicas in sync, none twice while one producer lives."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.kafka.clients import new_producer, translate, translated
+from dutycycle.kafka.errors import BrokerError, BrokerUnreachableError
+
+Delivery = asyncio.Future[Any]
+"""Done when the broker has acknowledged the record."""
+_START_S = 20.0
+_ABORT_S = 1.0
+
+
+class Producer:
+    """A started producer can ``send``; memory is bounded by itself, as ``send`` waits for room.
+
+    An outage is outlasted: what was sent is tried again until it is acknowledged or ``abort`` gives up.
+    """
+
+    def __init__(
+        self, settings: Settings, name: str, *, linger_ms: int = 20, compression: str = "zstd"
+    ) -> None:
+        self._driver = new_producer(settings, name, linger_ms=linger_ms, compression=compression)
+        self._pending: set[Delivery] = set()
+
+    async def start(self) -> None:
+        """Connect. Raises ``BrokerError``; a producer that did not start is of no further use."""
+        try:
+            with translated():
+                async with asyncio.timeout(_START_S):  # the driver would ask for its producer id for ever
+                    await self._driver.start()
+        except BaseException:
+            await self.abort()
+            raise
+
+    async def send(self, topic: str, key: str | None, payload: bytes | None, ts_ms: int | None) -> Delivery:
+        """Queue one record (``payload`` None is a tombstone); full topic name, Unix milliseconds.
+
+        Raises ``RecordRefusedError`` for a record that is too large, ``BrokerUnreachableError`` when there
+        was no room in time.
+        """
+        raw_key = None if key is None else key.encode()
+        with translated(topic):
+            delivery: Delivery = await self._driver.send(topic, payload, raw_key, timestamp_ms=ts_ms)
+        self._pending.add(delivery)
+        delivery.add_done_callback(self._pending.discard)
+        return delivery
+
+    async def settle(self, deliveries: Iterable[Delivery]) -> None:
+        """Wait until every record is acknowledged; raises the first failure, after all have ended."""
+        for failure in await self.failures(deliveries):
+            if failure is not None:
+                raise failure
+
+    async def failures(self, deliveries: Iterable[Delivery]) -> list[BrokerError | None]:
+        """Wait until all have ended; what each failed with, None for an acknowledged one."""
+        results = await asyncio.gather(*deliveries, return_exceptions=True)
+        return [translate(one) if isinstance(one, BaseException) else None for one in results]
+
+    async def stop(self, most_s: float = 10.0) -> None:
+        """Send what is queued and disconnect; ``BrokerUnreachableError`` if it took over ``most_s``."""
+        try:
+            async with asyncio.timeout(most_s):
+                await self._driver.flush()
+        except TimeoutError as error:
+            await self.abort()
+            raise BrokerUnreachableError(
+                "timeout", f"not all was acknowledged within {most_s:g} s"
+            ) from error
+        await self.abort()
+
+    async def abort(self) -> None:
+        """Disconnect now. What was not acknowledged fails, and may have been stored all the same."""
+        # The driver's own stop waits for the queue, which never empties while the broker is away. Its sender
+        # ends by being cancelled: at the first time it still waits for the requests on their way.
+        sender = self._driver._sender.sender_task
+        for _ in range(2):
+            if sender is not None and not sender.done():
+                sender.cancel()
+                await asyncio.wait([sender], timeout=_ABORT_S)
+        await self._driver.client.close()
+        self._driver._closed = True
+        for delivery in [one for one in self._pending if not one.done()]:
+            delivery.set_exception(ConnectionError("given up before it was acknowledged"))
+            delivery.exception()  # seen: nobody has to ask for it

@@ -1,0 +1,222 @@
+"""Where the API server and our credentials are found. Read at the start, and again when they are refused."""
+
+import logging
+import os
+import ssl
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dutycycle.contract.settings.secret import Secret, authorization
+
+if TYPE_CHECKING:
+    from kubernetes.client import Configuration
+
+_SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_USERS_OWN = "~/.kube/config"
+_CREDENTIALS = ("exec", "auth-provider", "token", "tokenFile", "username", "client-certificate",
+                "client-certificate-data")  # fmt: skip
+"""What a kubeconfig may say of a user, so that the API server knows who it is."""
+
+
+class UnusableConfigError(Exception):
+    """There is no configuration where it was looked for, or it cannot be used. Says what, in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Impersonation:
+    """Somebody else, as whom the API server is to take us, if it lets us.
+
+    https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation
+    """
+
+    user: str
+    groups: tuple[str, ...] = ()
+
+    def headers(self) -> list[tuple[str, str]]:
+        """The headers of a request; one for each group."""
+        return [("Impersonate-User", self.user), *(("Impersonate-Group", group) for group in self.groups)]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """An API server and how to speak to it. ``namespace`` is the one meant where none is named."""
+
+    address: str
+    authorization: Callable[[], str | None] = lambda: None
+    """The header of that name, asked for with each request."""
+    tls: ssl.SSLContext | None = None
+    server_name: str | None = None
+    proxy: str | None = None
+    namespace: str = "default"
+    act_as: Impersonation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSource:
+    """The files that an ``Access`` is read from: kubeconfigs, as in ``KUBECONFIG``, or a pod's own.
+
+    ``name`` is what messages call it.
+    """
+
+    name: str
+    kubeconfig: str | None = None
+    context: str | None = None
+    service_account: Path = _SERVICE_ACCOUNT
+    act_as: Impersonation | None = None
+
+    def read(self) -> Access:
+        """As the files are now; a credential helper is run and waited for. Raises ``UnusableConfigError``."""
+        with _in_one_line(self.name):
+            if self.kubeconfig is None:
+                access = _of_service_account(self.service_account)
+            else:
+                access = _of_kubeconfig(self.kubeconfig, self.context)
+            return replace(access, act_as=self.act_as)
+
+
+def of_service(mode: str) -> ConfigSource | None:
+    """For the setting ``kubernetes``; None where nothing is configured.
+
+    The pod's service account comes first, then ``KUBECONFIG``, and with ``on`` the user's own file.
+    """
+    if mode == "off":
+        return None
+    if os.environ.get("KUBERNETES_SERVICE_HOST") and (_SERVICE_ACCOUNT / "token").exists():
+        return ConfigSource("the pod's service account")
+    if files := os.environ.get("KUBECONFIG"):
+        return ConfigSource(f"KUBECONFIG={files}", files)
+    return ConfigSource(f"KUBECONFIG is not set, and {_USERS_OWN}", _USERS_OWN) if mode == "on" else None
+
+
+def of_user(kubeconfig: str | None, context: str | None, act_as: Impersonation | None = None) -> ConfigSource:
+    """As kubectl looks for it: the file that is named, ``KUBECONFIG``, the user's own, the pod's."""
+    files = kubeconfig or os.environ.get("KUBECONFIG") or _USERS_OWN
+    if kubeconfig is None and not _exists(files) and _SERVICE_ACCOUNT.exists():
+        return ConfigSource("the pod's service account", act_as=act_as)
+    return ConfigSource(files, files, context, act_as=act_as)
+
+
+def _of_service_account(folder: Path) -> Access:
+    host, port = (os.environ.get(f"KUBERNETES_SERVICE_{one}", "") for one in ("HOST", "PORT"))
+    if not host or not port:
+        raise UnusableConfigError("KUBERNETES_SERVICE_HOST or KUBERNETES_SERVICE_PORT is not set")
+    # The kubelet replaces the token within the hour.
+    token = Secret((folder / "token").read_text(encoding="utf-8").strip(), str(folder / "token"))
+    return Access(
+        f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+        partial(authorization, None, None, token),
+        _trusting(str(folder / "ca.crt")),
+        namespace=(folder / "namespace").read_text(encoding="utf-8").strip(),
+    )
+
+
+def _of_kubeconfig(files: str, context: str | None) -> Access:
+    # Here, not above: a pod does not need it, and its image does not have it.
+    try:
+        from kubernetes.client import Configuration
+        from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
+    except ModuleNotFoundError as error:
+        hint = "pip install 'dutycycle[kubectl]'"
+        raise UnusableConfigError(f"reading it needs the package kubernetes: {hint}") from error
+
+    if not _exists(files):
+        raise UnusableConfigError("no such file")
+    configuration = Configuration()
+    merged = KubeConfigMerger(files)  # type: ignore[no-untyped-call]  # the library's gap
+
+    def keep_refreshed_token() -> None:
+        with suppress(OSError):  # a kubeconfig on a read-only volume: the token is used all the same
+            merged.save_changes()  # type: ignore[no-untyped-call]  # the library's gap
+
+    loader = KubeConfigLoader(  # type: ignore[no-untyped-call]  # the library's gap
+        merged.config, context, config_base_path=None, config_persister=keep_refreshed_token
+    )
+    with _complaints() as complaints:
+        loader.load_and_set(configuration)  # type: ignore[no-untyped-call]  # the library's gap
+    used = loader.current_context["context"]
+    _check_credentials(used.get("user"), merged.config, configuration, complaints)
+    return Access(
+        str(configuration.host),
+        lambda: configuration.api_key.get("BearerToken"),
+        _tls(configuration),
+        configuration.tls_server_name,
+        getattr(loader, "proxy", None),  # of the file alone: aiohttp reads the environment's itself
+        str(used.get("namespace") or "default"),
+    )
+
+
+def _check_credentials(
+    user: str | None, merged: Any, configuration: "Configuration", complaints: list[str]
+) -> None:
+    """Raises where the kubeconfig names a user, and no credentials of theirs: we would go on as nobody."""
+    found = merged["users"].get_with_name(user, safe=True) if user else None
+    given: Mapping[str, Any] = {} if found is None else found["user"].value
+    named = [one for one in _CREDENTIALS if one in given]
+    is_anonymous = not (configuration.api_key or configuration.cert_file)
+    if complaints:
+        problem = complaints[0]
+    elif user and found is None:
+        problem = f"the kubeconfig has no user {user}"
+    elif named and is_anonymous and configuration.host.startswith("https:"):  # certificates need TLS
+        problem = f"{' and '.join(named)} of user {user} gives none that can be used here"
+    else:
+        return
+    raise UnusableConfigError(f"credentials cannot be got: {problem}")
+
+
+def _tls(configuration: "Configuration") -> ssl.SSLContext:
+    context = _trusting(configuration.ssl_ca_cert)
+    if configuration.cert_file:
+        context.load_cert_chain(configuration.cert_file, configuration.key_file)
+    if not configuration.verify_ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _trusting(authority: str | None) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=authority)
+    # Authorities that clusters make for themselves often lack what RFC 5280 asks for; kubectl accepts them.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return context
+
+
+def _exists(files: str) -> bool:
+    """Whether any of the files does: the library then reads that one."""
+    return any(Path(one).expanduser().exists() for one in files.split(os.pathsep) if one)
+
+
+@contextmanager
+def _in_one_line(name: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # the library lets through what YAML, base64 and files raise
+        raise UnusableConfigError(f"{name}: {_one_line(error)}") from error
+
+
+def _one_line(what: object) -> str:
+    return " ".join(str(what).split())[:400]
+
+
+@contextmanager
+def _complaints() -> Iterator[list[str]]:
+    """What the library logs on the root logger, instead of raising it, when a credential helper fails."""
+    complaints: list[str] = []
+    root, thread = logging.getLogger(), threading.get_ident()
+
+    def keep(record: logging.LogRecord) -> bool:
+        if record.levelno < logging.ERROR or record.thread != thread:
+            return True
+        complaints.append(_one_line(record.getMessage()))
+        return False
+
+    root.addFilter(keep)
+    try:
+        yield complaints
+    finally:
+        root.removeFilter(keep)

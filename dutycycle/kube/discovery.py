@@ -1,0 +1,165 @@
+"""Which kinds of objects the API server has, and where. One code path serves every kind.
+
+A kind that is not served is remembered for a while, and asked for again after it: its definition may be
+installed later. Where the version that an owner reference names is not served any more, another version of
+the same group is used: objects are the same in all of them.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+from urllib.parse import quote
+
+from dutycycle.kube.errors import GoneError, NoKindError
+from dutycycle.kube.references import JSON
+
+MISSING_S = 300.0
+"""How long a kind that is not served counts as such."""
+AGGREGATED = f"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,{JSON}"
+"""All groups in one answer, since Kubernetes 1.30; an older server answers with the names of the groups.
+
+https://kubernetes.io/docs/concepts/overview/kubernetes-api/#aggregated-discovery
+"""
+
+
+class Get(Protocol):
+    """The JSON object at a path; raises ``GoneError`` where there is none."""
+
+    def __call__(self, path: str, *, accept: str = JSON) -> Awaitable[dict[str, Any]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind as the API serves it. ``plural`` is its name in paths and in roles.
+
+    ``short_names`` are what people may type for it, such as ``deploy``.
+    """
+
+    api_version: str
+    name: str
+    plural: str
+    namespaced: bool = True
+    verbs: frozenset[str] = frozenset()
+    short_names: frozenset[str] = frozenset()
+
+    @property
+    def group(self) -> str:
+        """Empty for the core."""
+        return self.api_version.rpartition("/")[0]
+
+    def __str__(self) -> str:
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def path(self, name: str | None = None, namespace: str | None = None) -> str:
+        """Of one object, of all in a namespace, or of all there are."""
+        place = f"/namespaces/{quote(namespace, safe='')}" if self.namespaced and namespace else ""
+        path = f"{version_path(self.api_version)}{place}/{self.plural}"
+        return path if name is None else f"{path}/{quote(name, safe='')}"
+
+
+POD = Kind("v1", "Pod", "pods", short_names=frozenset({"po"}))
+NODE = Kind("v1", "Node", "nodes", namespaced=False, short_names=frozenset({"no"}))
+
+EVENT = Kind("v1", "Event", "events")
+
+
+def version_path(api_version: str) -> str:
+    """Where a version of a group is served."""
+    return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+
+
+class Kinds:
+    """The kinds that were asked for so far."""
+
+    def __init__(self, get: Get, clock: Callable[[], float]) -> None:
+        self._get = get
+        self._clock = clock
+        self._served: dict[str, dict[str, Kind]] = {}
+        self._missing: dict[tuple[str, str], float] = {}
+        self._elsewhere: dict[tuple[str, str], Kind] = {}
+
+    async def find(self, api_version: str, kind: str) -> Kind:
+        """The kind, of this version or of another. Raises ``NoKindError`` where no version is served."""
+        who = api_version, kind
+        if who in self._elsewhere:
+            return self._elsewhere[who]
+        if self._clock() < self._missing.get(who, float("-inf")):
+            raise NoKindError(f"{api_version} has no kind {kind}")
+        found = (await self._of_version(api_version)).get(kind)
+        return found or await self._of_another_version(api_version, kind)
+
+    async def every(self) -> tuple[Kind, ...]:
+        """Every kind that the API server has, each in one version: the one it prefers, where that has it."""
+        first: dict[tuple[str, str], Kind] = {}
+        for root in ("/api", "/apis"):
+            answer = await self._get(root, accept=AGGREGATED)
+            found = list(_aggregated(answer)) if "items" in answer else await self._one_by_one(answer)
+            for kind in found:
+                first.setdefault((kind.group, kind.name), kind)
+                self._served.setdefault(kind.api_version, {})[kind.name] = kind
+        return tuple(first.values())
+
+    async def _one_by_one(self, answer: Mapping[str, Any]) -> list[Kind]:
+        """The kinds of an older server, version by version."""
+        versions: list[str] = list(answer.get("versions") or ())
+        for group in answer.get("groups") or ():
+            preferred = group["preferredVersion"]["groupVersion"]
+            versions += [preferred, *(one for one in _versions(group) if one != preferred)]
+        return [kind for version in versions for kind in (await self._of_version(version)).values()]
+
+    async def _of_version(self, api_version: str) -> dict[str, Kind]:
+        """All kinds of a version, by name; none where it is not served. Asked once, if it has some."""
+        if api_version not in self._served:
+            try:
+                answer = await self._get(version_path(api_version))
+            except GoneError:
+                return {}
+            found = {kind.name: kind for kind in _listed(api_version, answer)}
+            if not found:
+                return {}
+            self._served[api_version] = found
+        return self._served[api_version]
+
+    async def _of_another_version(self, api_version: str, kind: str) -> Kind:
+        self._served.pop(api_version, None)  # it may be installed a moment later
+        group, slash, _ = api_version.rpartition("/")
+        for other in await self._versions_of(group) if slash else ():
+            if other != api_version and kind in (found := await self._of_version(other)):
+                self._elsewhere[api_version, kind] = found[kind]
+                return found[kind]
+        self._missing[api_version, kind] = self._clock() + MISSING_S
+        raise NoKindError(f"{api_version} has no kind {kind}")
+
+    async def _versions_of(self, group: str) -> list[str]:
+        try:
+            return _versions(await self._get(f"/apis/{group}"))
+        except GoneError:
+            return []
+
+
+def _versions(group: Mapping[str, Any]) -> list[str]:
+    return [one["groupVersion"] for one in group.get("versions") or ()]
+
+
+def _listed(api_version: str, answer: Mapping[str, Any]) -> Iterator[Kind]:
+    """From an ``APIResourceList``. A name with a slash is a part of an object, such as ``pods/status``."""
+    for one in answer.get("resources") or ():
+        if "/" not in one["name"]:
+            yield Kind(api_version, one["kind"], one["name"], bool(one["namespaced"]), *_verbs_and_names(one))
+
+
+def _aggregated(answer: Mapping[str, Any]) -> Iterator[Kind]:
+    """From an ``APIGroupDiscoveryList``, whose versions begin with the one that the group prefers."""
+    for group in answer["items"]:
+        name = (group.get("metadata") or {}).get("name")
+        for version in group["versions"]:
+            api_version = f"{name}/{version['version']}" if name else version["version"]
+            for one in version.get("resources") or ():  # none of a server behind it that is away just now
+                kind = (one.get("responseKind") or {}).get("kind")
+                if kind:
+                    namespaced = one["scope"] == "Namespaced"
+                    yield Kind(api_version, kind, one["resource"], namespaced, *_verbs_and_names(one))
+
+
+def _verbs_and_names(one: Mapping[str, Any]) -> tuple[frozenset[str], frozenset[str]]:
+    return frozenset(one.get("verbs") or ()), frozenset(one.get("shortNames") or ())

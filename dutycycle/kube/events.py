@@ -1,0 +1,64 @@
+"""Kubernetes Events of ours: what ``kubectl describe`` prints below an object. Pure.
+
+https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/event-v1/
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dutycycle.kube.discovery import Kind
+from dutycycle.kube.heartbeat import micro_time
+from dutycycle.kube.references import ObjectRef
+
+EVENT = Kind("events.k8s.io/v1", "Event", "events")
+CONTROLLER = "dutycycle.io/sinks"
+"""Who reports; kubectl prints it as ``From``, and the admission policy knows our Events by it."""
+_ACTION = "Measuring"
+_LONGEST_NAME = 200
+_HASH_CHARS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """Something that holds of an object since ``since_ms``. ``type`` is ``Normal`` or ``Warning``."""
+
+    about: ObjectRef
+    reason: str
+    type: str
+    since_ms: int
+    note: str
+
+    @property
+    def name(self) -> str:
+        """Of its Event: the same whoever writes it, and however often, as long as it holds."""
+        what = f"{self.about.uid}/{self.reason}/{self.since_ms}"
+        digest = hashlib.sha256(what.encode()).hexdigest()[:_HASH_CHARS]
+        return f"{self.about.name[:_LONGEST_NAME].rstrip('-.')}.{digest}"
+
+
+def new_event(one: Occurrence, at_ms: int) -> Mapping[str, Any]:
+    """The Event when it is written first."""
+    about = one.about
+    return {
+        "apiVersion": EVENT.api_version,
+        "kind": EVENT.name,
+        "metadata": {"name": one.name, "namespace": about.namespace},
+        "eventTime": micro_time(at_ms),
+        "reportingController": CONTROLLER,
+        "reportingInstance": CONTROLLER.replace("/", "-"),
+        "action": _ACTION,
+        "type": one.type,
+        "reason": one.reason,
+        "note": one.note,
+        "regarding": {
+            "apiVersion": about.api_version, "kind": about.kind, "namespace": about.namespace,
+            "name": about.name, "uid": about.uid,
+        },
+    }  # fmt: skip
+
+
+def repetition(count: int, at_ms: int) -> Mapping[str, Any]:
+    """What is merged into the Event when it was observed ``count`` times, the last time at ``at_ms``."""
+    return {"series": {"count": count, "lastObservedTime": micro_time(at_ms)}}

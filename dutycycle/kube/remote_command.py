@@ -1,0 +1,58 @@
+"""A command in a container, as ``kubectl exec`` runs it: a WebSocket whose messages begin with a channel.
+
+https://github.com/kubernetes/apimachinery/blob/master/pkg/util/remotecommand/constants.go
+"""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import orjson
+
+from dutycycle.kube.client import Client
+from dutycycle.kube.discovery import POD
+from dutycycle.kube.errors import BusyError, KubeError
+
+_PROTOCOL = "v4.channel.k8s.io"
+_OUTPUT, _ERRORS, _STATUS = b"\x01", b"\x02", b"\x03"
+_SILENCE_S = 60.0
+_KEPT = 4096
+
+
+class CommandFailedError(KubeError):
+    """It could not be started, or has failed: ``code`` is its exit status, None where it never ran."""
+
+    def __init__(self, message: str, code: int | None) -> None:
+        super().__init__("command", message)
+        self.code = code
+
+
+async def output_of(
+    client: Client, namespace: str, pod: str, container: str, command: Sequence[str]
+) -> AsyncGenerator[bytes, None]:
+    """What it writes on its standard output, in pieces as they come, to its end. Raises ``KubeError``."""
+    query = {"container": container, "command": command, "stdout": "true", "stderr": "true"}
+    said = b""
+    path = f"{POD.path(pod, namespace)}/exec"
+    async with aclosing(client.frames(path, query, _PROTOCOL, _SILENCE_S)) as frames:
+        async for frame in frames:
+            channel, content = frame[:1], frame[1:]
+            if channel == _OUTPUT and content:
+                yield content
+            elif channel == _ERRORS:
+                said = (said + content)[:_KEPT]
+            elif channel == _STATUS:
+                _check(orjson.loads(content), said.decode(errors="replace"))
+                return
+    raise BusyError("connection", f"{client.access.address}: the connection ended before the command did")
+
+
+def _check(status: Mapping[str, Any], said: str) -> None:
+    """The ``Status`` object that comes at the end, and what stood on standard error."""
+    if status.get("status") == "Success":
+        return
+    causes = (status.get("details") or {}).get("causes") or ()
+    codes = [int(one["message"]) for one in causes if one.get("reason") == "ExitCode"]
+    lines = said.strip().splitlines()
+    words = lines[0] if codes and lines else str(status.get("message") or "it failed")
+    raise CommandFailedError(" ".join(words.split())[:300], codes[0] if codes else None)

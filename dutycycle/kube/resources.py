@@ -1,0 +1,92 @@
+"""CPU, memory and GPUs of a pod, from its specification and annotations, as Kubernetes counts them. Pure.
+
+What counts are the containers that run together: the regular ones, and those init containers that go on
+running (``restartPolicy: Always``). What is stated of the pod as a whole counts instead of their sum.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+from dutycycle.contract.units import MAX_AMOUNT
+from dutycycle.kube.quantity import parse_quantity
+
+Spec = Mapping[str, Any]
+
+_GPU_RESOURCE = re.compile(r"(?:nvidia\.com/(?:gpu(?:\.shared)?|mig-.+)|amd\.com/gpu|gpu\.intel\.com/\w+)")
+_UUID = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_VISIBLE = "NVIDIA_VISIBLE_DEVICES"
+
+
+def request(spec: Spec, resource: str) -> float | None:
+    """``cpu`` (cores) or ``memory`` (bytes) that is kept free for the pod; None where nothing is stated."""
+    whole = _stated(spec, "requests", resource)
+    each = [_asked(one, resource) for one in _running(spec)] if whole is None else [whole]
+    known = [amount for amount in each if amount is not None]
+    return float(sum(known)) if known else None
+
+
+def limit(spec: Spec, resource: str) -> float | None:
+    """What the pod can use at most; None where one of its containers has no limit, or a limit of 0."""
+    whole = _stated(spec, "limits", resource)
+    each = [whole] if whole else [_stated(one, "limits", resource) for one in _running(spec)]
+    known = [amount for amount in each if amount]
+    return float(sum(known)) if known and len(known) == len(each) else None
+
+
+def gpu_request(spec: Spec) -> float | None:
+    """GPUs (or slices, or shares) that the pod asks for at one time; 0 for none.
+
+    None where a claim of Dynamic Resource Allocation may hold GPUs: its size is not in the pod. Other init
+    containers run one by one before the rest, and count only where one asks for more.
+    """
+    if spec.get("resourceClaims"):
+        return None
+    starting = spec.get("initContainers") or ()
+    beside = sum(_gpus(one) for one in starting if _goes_on(one))
+    together = beside + sum(_gpus(one) for one in spec.get("containers") or ())
+    return max([together, *(beside + _gpus(one) for one in starting if not _goes_on(one))])
+
+
+def gpu_resources(container: Spec) -> dict[str, float]:
+    """The GPUs that a container asks for, by resource, such as ``nvidia.com/gpu``."""
+    stated = container.get("resources") or {}
+    names = {*(stated.get("limits") or ()), *(stated.get("requests") or ())}
+    return {one: float(_asked(container, one) or 0) for one in sorted(names) if _GPU_RESOURCE.fullmatch(one)}
+
+
+def gpu_uuids(spec: Spec, annotations: Mapping[str, str]) -> tuple[str, ...] | None:
+    """GPUs that an annotation about GPUs or ``NVIDIA_VISIBLE_DEVICES`` names; None where none does."""
+    texts = [value for key, value in annotations.items() if "gpu" in key.rpartition("/")[2]]
+    for container in spec.get("containers") or ():
+        variables = container.get("env") or ()
+        texts += [one.get("value") or "" for one in variables if one.get("name") == _VISIBLE]
+    found = dict.fromkeys(uuid for text in texts for uuid in _UUID.findall(text))
+    return tuple(found) or None
+
+
+def _running(spec: Spec) -> Iterator[Spec]:
+    yield from spec.get("containers") or ()
+    yield from filter(_goes_on, spec.get("initContainers") or ())
+
+
+def _goes_on(init_container: Spec) -> bool:
+    return init_container.get("restartPolicy") == "Always"
+
+
+def _asked(container: Spec, resource: str) -> Decimal | None:
+    """A resource that is only limited is asked for in the same amount: the API server's own rule."""
+    asked = _stated(container, "requests", resource)
+    return _stated(container, "limits", resource) if asked is None else asked
+
+
+def _gpus(container: Spec) -> float:
+    return sum(gpu_resources(container).values())
+
+
+def _stated(part: Spec, what: str, resource: str) -> Decimal | None:
+    """An amount, of a container or of the whole pod; None for none, or for what is no amount."""
+    text = ((part.get("resources") or {}).get(what) or {}).get(resource)
+    amount = None if text is None else parse_quantity(text)
+    return amount if amount is not None and 0 <= amount <= MAX_AMOUNT else None

@@ -1,0 +1,206 @@
+"""A small HTTP server in threads of its own: it answers even while the event loop is blocked.
+
+It serves GET and HEAD of a few pages, one request per connection. At most ``MOST`` connections are open,
+each for ``LONGEST_S`` at most, and a new one takes the place of the oldest: a client that is slow, or says
+nothing, keeps nobody else from an answer.
+"""
+
+import errno
+import logging
+import socket
+import socketserver
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler
+from typing import Any, NamedTuple
+
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.telemetry.endpoint import Address
+from dutycycle.telemetry.events import Telemetry
+from dutycycle.telemetry.metrics import CONTENT_TYPE
+from dutycycle.telemetry.status import Status
+
+MOST = 8
+LONGEST_S = 5.0
+_POLL_S = 0.5
+_TEXT = "text/plain; charset=utf-8"
+_LONGEST_LINE = 1000
+_LOG = logging.getLogger("dutycycle.health")
+
+
+class Page(NamedTuple):
+    """An HTTP status, a content type and a body."""
+
+    status: int
+    kind: str
+    body: bytes
+
+
+class Pages:
+    """The pages of one process."""
+
+    def __init__(self, telemetry: Telemetry) -> None:
+        metrics = telemetry.metrics
+        status = telemetry.status
+        self._pages: dict[str, Callable[[], Page]] = {
+            "/healthz": lambda: _verdict("healthy", status.liveness_error()),
+            "/readyz": lambda: _verdict(_ready(status), status.readiness_error()),
+            "/metrics": lambda: Page(200, CONTENT_TYPE, metrics.page()),
+        }
+
+    def at(self, target: str) -> Page:
+        """The page of a request's target; a query is ignored."""
+        page = self._pages.get(target.partition("?")[0])
+        return page() if page is not None else text(404, "there are " + ", ".join(self._pages))
+
+
+def _verdict(good: str, wrong: str | None) -> Page:
+    return text(200, good) if wrong is None else text(503, wrong)
+
+
+def _ready(status: Status) -> str:
+    remark = status.remark() if status.remark is not None else ""
+    return f"ready: {remark}" if remark else "ready"
+
+
+def text(status: int, line: str) -> Page:
+    """One line."""
+    return Page(status, _TEXT, (" ".join(line.split())[:_LONGEST_LINE] + "\n").encode())
+
+
+class ListenError(DutycycleError):
+    """The address cannot be had. ``taken``: because somebody else has it."""
+
+    def __init__(self, address: Address, error: OSError) -> None:
+        super().__init__(f"{address}: {error.strerror or error}")
+        self.taken = error.errno == errno.EADDRINUSE
+
+
+class Server:
+    """Listens from the start on, answers between ``start`` and ``close``."""
+
+    def __init__(self, address: Address, pages: Pages) -> None:
+        """Raises ``ListenError``."""
+        try:
+            found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            family, *_, place = found[0]
+            self._server = _Server(family, place, pages)
+        except OSError as error:
+            raise ListenError(address, error) from error
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(_POLL_S,), name="health", daemon=True
+        )
+
+    @property
+    def address(self) -> Address:
+        """Where it listens, with the port that it was given."""
+        host, port = self._server.server_address[:2]
+        return Address(str(host), int(port))
+
+    def start(self) -> None:
+        """Answer from now on."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Answer no more."""
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+class _Server(socketserver.TCPServer):
+    allow_reuse_address = True  # after a restart, connections of before may still linger
+    request_queue_size = 64
+
+    def __init__(self, family: int, place: Any, pages: Pages) -> None:
+        self.address_family = family
+        self.pages = pages
+        self._open: dict[socket.socket, float] = {}
+        self._lock = threading.Lock()
+        self._slots = threading.BoundedSemaphore(MOST)
+        super().__init__(place, _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """A thread for each connection, within the bound."""
+        if not self._slots.acquire(blocking=False):
+            self._hang_up(time.monotonic(), most=MOST - 1)
+            if not self._slots.acquire(timeout=1.0):
+                self.shutdown_request(request)
+                return
+        with self._lock:
+            self._open[request] = time.monotonic()
+        threading.Thread(
+            target=self._serve, args=(request, client_address), name="health answer", daemon=True
+        ).start()
+
+    def service_actions(self) -> None:
+        """Called twice a second."""
+        self._hang_up(time.monotonic() - LONGEST_S)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is not logged; anything else is a fault of ours."""
+        _LOG.debug("answering %s failed", client_address, exc_info=True)
+
+    def _serve(self, request: Any, client_address: Any) -> None:
+        try:
+            self.finish_request(request, client_address)
+        except Exception:  # noqa: BLE001 - one answer less, and the server goes on
+            self.handle_error(request, client_address)
+        finally:
+            with self._lock:
+                self._open.pop(request, None)
+            self.shutdown_request(request)
+            self._slots.release()
+
+    def _hang_up(self, before: float, most: int = 0) -> None:
+        """Close the oldest of the connections that were opened ``before``, all but ``most``."""
+        with self._lock:
+            old = [one for one, since in self._open.items() if since <= before]
+            for one in old[: len(old) - most]:
+                try:
+                    one.shutdown(socket.SHUT_RDWR)  # its thread wakes up, and sees the end
+                except OSError:
+                    continue  # it has ended by itself
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    timeout = LONGEST_S
+    error_content_type = "text/plain; charset=utf-8"
+    error_message_format = "%(message)s\n"
+
+    def do_GET(self) -> None:
+        self._send(self._page())
+
+    do_HEAD = do_GET  # noqa: N815 - the base class's name
+
+    def do_POST(self) -> None:
+        self._send(text(405, "GET and HEAD are all that there is"), ("Allow", "GET, HEAD"))
+
+    do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_POST  # noqa: N815 - the base class's names
+
+    def _page(self) -> Page:
+        try:
+            return self.server.pages.at(self.path)
+        except Exception as error:  # noqa: BLE001 - whoever asks should hear of it
+            _LOG.exception("%s cannot be shown", self.path)
+            return text(500, f"{type(error).__name__}: {error}")
+
+    def _send(self, page: Page, *more: tuple[str, str]) -> None:
+        self.send_response(page.status)
+        self.send_header("Content-Type", page.kind)
+        self.send_header("Content-Length", str(len(page.body)))
+        self.send_header("Cache-Control", "no-store")
+        for header in more:
+            self.send_header(*header)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(page.body)
+
+    def version_string(self) -> str:
+        """Who answers; which Python that is, is nobody's business."""
+        return "dutycycle"
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+        """Nothing: a scrape is not worth a line."""

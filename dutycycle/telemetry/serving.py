@@ -1,0 +1,73 @@
+"""A process that answers for as long as it lives, whatever it is waiting for."""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import PackageNotFoundError, version
+
+from dutycycle.contract.errors import SettingError
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.telemetry.endpoint import Address, address_of
+from dutycycle.telemetry.events import Telemetry
+from dutycycle.telemetry.metrics import BUILD_INFO, HEALTHY, READY
+from dutycycle.telemetry.server import ListenError, Pages, Server
+
+_LOG = logging.getLogger("dutycycle.health")
+SERVING = "serves http://"
+"""In the one line that says where, followed by ``host:port``."""
+
+
+@asynccontextmanager
+async def serving(
+    settings: Settings, process: str, telemetry: Telemetry, *, elsewhere: bool = False
+) -> AsyncIterator[Address | None]:
+    """Answer for ``process`` and watch over it until the block ends; where, is logged in one line.
+
+    ``elsewhere``: if the setting's port is taken, any free one will do. Raises ``SettingError`` if it cannot
+    be had.
+    """
+    address = address_of(settings.listen, process)
+    telemetry.status.alive["event loop"] = telemetry.stall_detector.loop_stalled
+    _vital(telemetry)
+    server = None
+    try:
+        if address is not None:
+            fallback = logging.INFO if elsewhere else logging.WARNING if settings.listen is None else None
+            server = _open(address, Pages(telemetry), fallback)
+            server.start()
+            _LOG.info("%s %s%s (/healthz, /readyz, /metrics)", process, SERVING, server.address)
+        async with telemetry.stall_detector.watching():
+            yield None if server is None else server.address
+    finally:
+        if server is not None:
+            server.close()
+
+
+def _open(address: Address, pages: Pages, fallback: int | None) -> Server:
+    """``fallback``: the level of the line that says that another port is used; None: no other will do."""
+    try:
+        return Server(address, pages)
+    except ListenError as error:
+        if error.taken and fallback is not None:
+            said = "port %d is taken, so another one is used: give one by DUTYCYCLE_LISTEN (--listen)"
+            _LOG.log(fallback, said, address.port)
+            return Server(address._replace(port=0), pages)
+        raise SettingError(_advice(address, error)) from error
+
+
+def _advice(address: Address, error: ListenError) -> str:
+    why = f"port {address.port} is taken by another process" if error.taken else str(error)
+    return (
+        f"DUTYCYCLE_LISTEN={address}: {why}: give another host:port, {address._replace(port=0)} for any free "
+        "port, or off"
+    )
+
+
+def _vital(telemetry: Telemetry) -> None:
+    try:
+        ours = version("dutycycle")
+    except PackageNotFoundError:  # run from a folder of sources
+        ours = "unknown"
+    telemetry.metrics.gauge(BUILD_INFO, version=ours).set(1)
+    telemetry.metrics.read(HEALTHY, lambda: float(telemetry.status.liveness_error() is None))
+    telemetry.metrics.read(READY, lambda: float(telemetry.status.readiness_error() is None))

@@ -1,0 +1,83 @@
+"""Goal: the published examples of every record decode, and are written again byte for byte the same."""
+
+import re
+
+import orjson
+import pytest
+
+from docs.generate_contract import PAGE
+from dutycycle.contract.codec import decode, encode
+from dutycycle.contract.records.derived import Subject, gpu_subject, job_subject, node_subject, pod_subject
+from dutycycle.contract.topics import TOPICS, full_name, short_name
+
+EXAMPLES = dict(
+    re.findall(r"<!-- example ([\w-]+) -->\n```json\n(.+?)\n```", PAGE.read_text("utf-8"), re.DOTALL)
+)
+"""The examples of the published page, by topic."""
+
+
+@pytest.mark.parametrize("topic", EXAMPLES)
+def test_an_example_survives_byte_for_byte(topic: str) -> None:
+    data = orjson.dumps(orjson.loads(EXAMPLES[topic]))
+    assert encode(decode(TOPICS[topic].record, data, topic)) == data
+
+
+def test_every_public_topic_has_an_example() -> None:
+    assert list(EXAMPLES) == [topic.name for topic in TOPICS.values() if not topic.internal]
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "cleanup"),
+    [
+        ("nvml-samples", "node", "delete"),
+        ("cgroup-samples", "node", "delete"),
+        ("pods", "pod uid", "compact"),
+        ("window-aggregates", "subject", "delete"),
+        ("trends", "subject/source", "compact"),
+        ("cycles", "subject/source", "compact"),
+        ("pod-peaks", "pod uid", "compact"),
+        ("job-peaks", "job uid", "compact"),
+        ("node-peaks", "node", "delete"),
+        ("usage", "node", "delete"),
+        ("insights", "subject", "compact"),
+        ("profiles", "pod or job uid", "delete"),
+        ("trials", "namespace/job", "delete"),
+        ("model-forecasts", "subject", "delete"),
+        ("model-scores", "subject", "delete"),
+        ("model-events", "subject", "delete"),
+        ("dead-letters", "key of the bad record", "delete"),
+    ],
+)
+def test_topics_are_the_published_ones(name: str, key: str, cleanup: str) -> None:
+    topic = TOPICS[name]
+    assert (topic.key, topic.cleanup) == (key, cleanup)
+    config = topic.config()
+    assert config["cleanup.policy"] == cleanup
+    assert ("retention.ms" in config) == (cleanup == "delete")
+    assert int(config["max.message.bytes"]) >= topic.max_bytes
+
+
+@pytest.mark.parametrize("prefix", ["dutycycle.", "", "team-a."])
+def test_full_and_short_names_are_each_other_s_inverse(prefix: str) -> None:
+    for name in TOPICS:
+        assert full_name(prefix, name) == prefix + name
+        assert short_name(prefix, prefix + name) == name
+
+
+@pytest.mark.parametrize("full", ["nvml-samples", "other.nvml-samples", "dutycycle.nvml", "dutycycle.", ""])
+def test_a_topic_that_is_none_of_ours(full: str) -> None:
+    assert short_name("dutycycle.", full) is None
+
+
+@pytest.mark.parametrize(
+    ("subject", "key"),
+    [
+        (gpu_subject("a", "GPU-1"), "gpu/a/GPU-1"),
+        (node_subject("a"), "node/a"),
+        (pod_subject("a", "4f0c"), "pod/4f0c"),
+        (job_subject("77aa"), "job/77aa"),
+    ],
+)
+def test_a_subject_s_key(subject: Subject, key: str) -> None:
+    assert subject.key == key
+    assert decode(Subject, b'{"v":1,' + encode(subject)[1:], "trends") == subject

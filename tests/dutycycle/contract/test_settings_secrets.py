@@ -1,0 +1,58 @@
+"""Goal: a secret can come from a file and is never shown, not even when it is wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from dutycycle.contract.errors import SettingError
+from dutycycle.contract.settings.load import load
+
+PASSWORD = "hunter2"
+SASL = {"DUTYCYCLE_SASL_MECHANISM": "PLAIN", "DUTYCYCLE_SASL_USERNAME": "u"}
+
+
+def test_a_secret_from_a_file_without_its_line_end(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text(PASSWORD + "\n", encoding="utf-8")
+    settings = load(SASL | {"DUTYCYCLE_SASL_PASSWORD_FILE": str(file)})
+    assert settings.sasl_password == PASSWORD
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\n", b"\xff\xfe"])
+def test_a_secret_file_that_cannot_be_used(tmp_path: Path, content: bytes | None) -> None:
+    file = tmp_path / "password"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(SettingError, match="DUTYCYCLE_SASL_PASSWORD_FILE="):
+        load({"DUTYCYCLE_SASL_PASSWORD_FILE": str(file)})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DUTYCYCLE_SASL_PASSWORD", PASSWORD),
+        ("DUTYCYCLE_RECORDS", f"postgresql://u:{PASSWORD}@h/d"),
+        ("DUTYCYCLE_PROMETHEUS", f"https://u:{PASSWORD}@h"),
+    ],
+)
+def test_a_good_secret_is_not_in_the_repr(name: str, value: str) -> None:
+    settings = load({name: value})
+    assert value in vars(settings).values()
+    assert PASSWORD not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DUTYCYCLE_RECORDS", f"mysql://u:{PASSWORD}@h/d"),
+        ("DUTYCYCLE_RECORDS", PASSWORD),
+        ("DUTYCYCLE_PROMETHEUS", f"htp://u:{PASSWORD}@h"),
+        ("DUTYCYCLE_BROKER", f"kafka://u:{PASSWORD}@h:9092"),
+        ("DUTYCYCLE_BROKER", f"u:{PASSWORD}@h:9092"),
+    ],
+)
+def test_a_wrong_value_does_not_show_its_password(name: str, value: str) -> None:
+    for environ, flags in (({name: value}, {}), ({}, {name.removeprefix("DUTYCYCLE_").lower(): value})):
+        with pytest.raises(SettingError) as caught:
+            load(environ, flags)
+        assert PASSWORD not in str(caught.value)

@@ -1,0 +1,136 @@
+"""Producer and consumer over the wire."""
+
+import asyncio
+import logging
+import time
+
+import pytest
+
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.kafka.consumer import Consumer, Message, Start
+from dutycycle.kafka.errors import BrokerUnreachableError, RecordRefusedError
+from dutycycle.kafka.producer import Producer
+from tests.support.fakes.interruptible_broker import InterruptibleBroker
+
+TOPIC = "dutycycle.pods"
+
+
+async def send(settings: Settings, count: int, *, compression: str = "zstd") -> None:
+    producer = Producer(settings, "test", compression=compression)
+    await producer.start()
+    sent = [await producer.send(TOPIC, f"k{n % 5}", str(n).encode(), 1000 + n) for n in range(count)]
+    await producer.settle(sent)
+    await producer.stop()
+
+
+async def read(settings: Settings, start: Start, count: int) -> list[Message]:
+    consumer = Consumer(settings, "test", [TOPIC], start)
+    await consumer.start()
+    found: list[Message] = []
+    end = time.monotonic() + 30
+    while len(found) < count or not await consumer.reached(await consumer.ends()):
+        assert time.monotonic() < end, f"only {len(found)} of {count} records came"
+        found += await consumer.take(0.5)
+    await consumer.stop()
+    return found
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4"])
+async def test_order_per_key_and_timestamps(settings: Settings, compression: str) -> None:
+    await send(settings, 100, compression=compression)
+    found = await read(settings, "beginning", 100)
+    for key in {one.key for one in found}:
+        own = [one for one in found if one.key == key]
+        assert [one.ts_ms for one in own] == sorted(one.ts_ms for one in own)
+        assert len({one.partition for one in own}) == 1
+    assert sorted((one.ts_ms, one.payload) for one in found) == [
+        (1000 + n, str(n).encode()) for n in range(100)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("start", "first"), [("beginning", 0), (1040, 40), (1099, 99), (5000, 100), ("end", 100)]
+)
+async def test_places_to_begin(settings: Settings, start: Start, first: int) -> None:
+    await send(settings, 100)
+    found = await read(settings, start, 100 - first)
+    assert sorted(one.ts_ms - 1000 for one in found) == list(range(first, 100))
+
+
+async def test_a_tombstone_has_no_payload(settings: Settings) -> None:
+    producer = Producer(settings, "test")
+    await producer.start()
+    await producer.settle([await producer.send(TOPIC, "gone", None, 5)])
+    await producer.stop()
+    assert [(one.key, one.payload) for one in await read(settings, "beginning", 1)] == [(b"gone", None)]
+
+
+async def test_a_missing_topic_is_named_and_not_created(settings: Settings) -> None:
+    for _ in range(2):
+        consumer = Consumer(settings, "test", ["dutycycle.trends"], "beginning")
+        with pytest.raises(DutycycleError, match=r"no topic dutycycle\.trends"):
+            await consumer.start()
+
+
+async def test_a_record_over_every_limit_is_refused_alone(settings: Settings) -> None:
+    producer = Producer(settings, "test")
+    await producer.start()
+    with pytest.raises(RecordRefusedError):
+        await producer.send(TOPIC, "k", b"x" * 9_000_000, 1)
+    await producer.settle([await producer.send(TOPIC, "k", b"good", 2)])
+    await producer.stop()
+
+
+async def test_starting_without_a_broker_fails_at_once(
+    settings: Settings, broker: InterruptibleBroker
+) -> None:
+    broker.stop()
+    with pytest.raises(BrokerUnreachableError):
+        await Producer(settings, "test").start()
+
+
+async def test_stop_and_abort_are_bounded_while_the_broker_is_away(
+    settings: Settings, broker: InterruptibleBroker
+) -> None:
+    producer = Producer(settings, "test")
+    await producer.start()
+    await producer.settle([await producer.send(TOPIC, "k", b"1", 1)])
+    broker.set_down()
+    pending = await producer.send(TOPIC, "k", b"2", 2)
+    began = time.monotonic()
+    with pytest.raises(BrokerUnreachableError, match="not all was acknowledged"):
+        await producer.stop(0.5)
+    assert time.monotonic() - began < 10
+    with pytest.raises(BrokerUnreachableError):
+        await producer.settle([pending])
+
+
+async def test_a_consumer_stops_while_it_waits_to_fetch_again(
+    settings: Settings, broker: InterruptibleBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    consumer = Consumer(settings, "test", [TOPIC], "end")
+    with caplog.at_level(logging.ERROR, logger="aiokafka"):
+        await consumer.start()
+        driver = consumer._driver
+        driver._fetcher._retry_backoff = 600
+        broker.set_down()
+        async with asyncio.timeout(60):
+            while "Failed fetch messages" not in caplog.text:
+                await consumer.take(0.1)
+    await consumer.stop()
+    assert not driver._client._conns
+
+
+async def test_an_outage_is_outlasted_without_a_duplicate(
+    settings: Settings, broker: InterruptibleBroker
+) -> None:
+    producer = Producer(settings, "test")
+    await producer.start()
+    await producer.settle([await producer.send(TOPIC, "k", b"1", 1)])
+    broker.set_down()
+    pending = [await producer.send(TOPIC, "k", str(n).encode(), n) for n in (2, 3)]
+    broker.set_up()
+    await producer.settle(pending)
+    await producer.stop()
+    assert [one.payload for one in await read(settings, "beginning", 3)] == [b"1", b"2", b"3"]

@@ -1,0 +1,192 @@
+"""Faust's consumer around a rebalance: what is fetched before it seeks must not hide what comes after."""
+
+import asyncio
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiokafka.errors import NoError, RebalanceInProgressError, UnknownMemberIdError
+from aiokafka.protocol.commit import OffsetFetchRequest
+from aiokafka.protocol.group import HeartbeatRequest, SyncGroupRequest
+from faust.types import TP
+
+from dutycycle.contract.settings.load import load
+from dutycycle.kafka.faust.app import create_app
+from dutycycle.kafka.faust.consumer import BatchScheduler, ExactConsumer
+from dutycycle.telemetry.events import Telemetry
+
+PLACE = TP("samples", 0)
+COMMITTED, REACHED = 980, 1035
+"""What was committed at the rebalance, and what had been handed out by then."""
+
+
+class Log:
+    """One partition, read in batches of a hundred from a position that a seek moves."""
+
+    def __init__(self) -> None:
+        self.position = COMMITTED
+
+    async def fetch(self, active_partitions: set[TP], timeout: float) -> Mapping[TP, list[int]]:  # noqa: ASYNC109
+        """The next batch; nothing is fetched of a partition that is not active."""
+        await asyncio.sleep(0)
+        if PLACE not in active_partitions:
+            return {}
+        begin, self.position = self.position, self.position + 100
+        return {PLACE: list(range(begin, self.position))}
+
+    async def seek(self) -> Mapping[TP, int]:
+        """Back to what is committed."""
+        await asyncio.sleep(0)
+        self.position = COMMITTED
+        return {PLACE: COMMITTED}
+
+
+def consumer_of(log: Log, handed_out: list[int]) -> tuple[ExactConsumer, Any]:
+    """A consumer that reads ``log``, and the flow control that lets it hand out."""
+    app = create_app(load({"DUTYCYCLE_BROKER": "kafka://127.0.0.1:1"}), "test", Telemetry("test"))
+    consumer: Any = app.exact_consumer
+
+    async def hand_out(message: Any) -> None:
+        await app.flow_control.acquire()
+        handed_out.extend(message.value)
+        await asyncio.sleep(0)
+
+    async def none_beyond(_places: object) -> Mapping[TP, int]:
+        return {}
+
+    consumer.callback = hand_out
+    consumer.assignment = lambda: {PLACE}
+    consumer.highwater = lambda _tp: 5000
+    consumer.ends = none_beyond
+    consumer.seek_to_committed = log.seek
+    consumer._getmany = log.fetch
+    consumer._to_message = lambda tp, offsets: SimpleNamespace(
+        topic=tp.topic, offset=offsets[-1], key=None, value=offsets
+    )
+    return consumer, app.flow_control
+
+
+async def test_a_batch_fetched_before_the_seek_hides_nothing_behind_it() -> None:
+    handed_out: list[int] = []
+    log = Log()
+    consumer, flow = consumer_of(log, handed_out)
+    consumer._read_offset[PLACE] = REACHED
+    consumer.pause_partitions({PLACE})
+    fetcher: Any = SimpleNamespace(_stopped=asyncio.Event())
+    flow.suspend()
+    draining = asyncio.create_task(consumer._drain_messages(fetcher))
+    try:
+        consumer.resume_partitions({PLACE})
+        async with asyncio.timeout(10):
+            while log.position == COMMITTED:  # noqa: ASYNC110 - a batch is in hand then
+                await asyncio.sleep(0)
+            await consumer.perform_seek()
+            flow.resume()
+            consumer.resume_flow()
+            while len(handed_out) < 300:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+    finally:
+        draining.cancel()
+    assert handed_out[:300] == list(range(COMMITTED, COMMITTED + 300))
+
+
+def test_a_fetch_is_one_message_a_partition_but_a_changelog_is_read_one_by_one() -> None:
+    changelog = TP("state", 0)
+    scheduler = BatchScheduler(lambda place: place == changelog)
+    fetched = {PLACE: [1, 2, 3], changelog: [7, 8], TP("t", 9): []}
+    assert list(scheduler.iterate(fetched)) == [(PLACE, [1, 2, 3]), (changelog, 7), (changelog, 8)]
+
+
+@pytest.mark.parametrize("session_timeout", ["2s", "60s", "300s"])
+async def test_every_session_timeout_that_the_settings_allow_makes_an_app(session_timeout: str) -> None:
+    env = {"DUTYCYCLE_BROKER": "kafka://127.0.0.1:1", "DUTYCYCLE_SESSION_TIMEOUT": session_timeout}
+    app = create_app(load(env), "test", Telemetry("test"))
+    client: Any = app.exact_consumer._new_consumer_thread()._create_worker_consumer(app.transport)
+    assert client is not None
+    await client.stop()
+
+
+async def test_who_still_connects_is_in_no_group() -> None:
+    """Commits ask from the first second on, and a broker that is slow to answer takes longer."""
+    app = create_app(load({"DUTYCYCLE_BROKER": "kafka://127.0.0.1:1"}), "test", Telemetry("test"))
+    consumer: Any = app.exact_consumer
+    assert not app.may_write(), "there is no client"
+    client = consumer._thread._consumer = consumer._new_consumer_thread()._create_worker_consumer(
+        app.transport
+    )
+    assert not app.may_write(), "it has not begun to connect"
+    await client.stop()
+
+
+HEARTBEAT = HeartbeatRequest("g", 7, "m")
+PROLONGS = {
+    "a heartbeat": (HEARTBEAT, NoError, True),
+    "a heartbeat while others join": (HEARTBEAT, RebalanceInProgressError, True),
+    "an assignment": (SyncGroupRequest("g", 7, "m", None, []), NoError, True),
+    "a heartbeat of one who was counted out": (HEARTBEAT, UnknownMemberIdError, False),
+    "a question": (OffsetFetchRequest("g", []), NoError, False),
+}
+
+
+@pytest.mark.parametrize(("request_", "error", "prolongs"), PROLONGS.values(), ids=PROLONGS.keys())
+async def test_a_lease_counts_from_the_sending_of_what_the_group_answered(
+    monkeypatch: pytest.MonkeyPatch, request_: Any, error: Any, prolongs: bool
+) -> None:
+    env = {"DUTYCYCLE_BROKER": "kafka://127.0.0.1:1", "DUTYCYCLE_SESSION_TIMEOUT": "10s"}
+    consumer: Any = create_app(load(env), "test", Telemetry("test")).exact_consumer
+    now_s, answered = 100.0, NoError
+    monkeypatch.setattr("dutycycle.kafka.faust.consumer.time", SimpleNamespace(monotonic=lambda: now_s))
+
+    async def answer(_: Any) -> Any:
+        nonlocal now_s
+        now_s += 3  # so long it was under way
+        return SimpleNamespace(error_code=answered.errno)
+
+    coordinator = SimpleNamespace(generation=7, _send_req=answer)
+    consumer._thread = consumer._new_consumer_thread()
+    consumer._thread._consumer = SimpleNamespace(_coordinator=coordinator)
+    consumer._thread.watch(coordinator)
+    assert not consumer.may_be_replaced(), "nobody replaces who was never counted in"
+    assert not consumer.is_counted_out()
+    await coordinator._send_req(HEARTBEAT)  # sent at 100 s
+    now_s, answered = 105.0, error
+    await coordinator._send_req(request_)
+    for moment_s, lapsed in ((107.9, False), (108.1, not prolongs), (112.9, not prolongs), (113.1, True)):
+        now_s = moment_s
+        assert consumer.may_be_replaced() is lapsed
+    assert not consumer.is_counted_out()
+    coordinator.generation = -1
+    assert consumer.is_counted_out()
+
+
+async def test_a_fetch_of_quiet_partitions_does_not_hold_up_the_busy_ones_for_long() -> None:
+    """aiokafka fetches what it has nothing of, and asks a broker for nothing else until it has answered."""
+    app = create_app(load({"DUTYCYCLE_BROKER": "kafka://127.0.0.1:1"}), "test", Telemetry("test"))
+    client: Any = app.exact_consumer._new_consumer_thread()._create_worker_consumer(app.transport)
+    assert client._fetch_max_wait_ms <= 250
+    await client.stop()
+
+
+async def test_no_more_is_taken_of_a_partition_than_its_agent_can_do_soon() -> None:
+    """Faust would keep in memory all that is in the log while its agents wait, for a commit as an example."""
+    app = create_app(load({"DUTYCYCLE_BROKER": "kafka://127.0.0.1:1"}), "test", Telemetry("test"))
+    consumer: Any = app.exact_consumer
+    other, asked = TP("pods", 0), list[tuple[set[TP], bool]]()
+
+    async def fetch(partitions: set[TP], timeout: float) -> dict[TP, list[object]]:  # noqa: ASYNC109
+        asked.append((partitions, timeout < 1))
+        return {}
+
+    consumer._thread = SimpleNamespace(getmany=fetch)
+    batch = [SimpleNamespace(topic=PLACE.topic, partition=PLACE.partition, offset=7, timestamp_type=0)]
+    with_agent = []
+    for _ in range(2):
+        await consumer._getmany({PLACE, other}, 5.0)
+        with_agent.append(consumer._to_message(PLACE, batch))
+    await consumer._getmany({PLACE, other}, 5.0)
+    assert await consumer._getmany({PLACE}, 5.0) == {}, "and the broker is not asked for all there is"
+    with_agent.pop()
+    await consumer._getmany({PLACE, other}, 5.0)
+    all_of_them = ({PLACE, other}, False)
+    assert asked == [all_of_them, all_of_them, ({other}, True), all_of_them]

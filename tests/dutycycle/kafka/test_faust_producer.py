@@ -1,0 +1,167 @@
+"""What Faust's producer sends, and what it no longer sends."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.load import load
+from dutycycle.kafka.consumer import Consumer
+from dutycycle.kafka.embedded import EmbeddedBroker
+from dutycycle.kafka.faust.app import ExactApp, create_app
+from dutycycle.telemetry.events import Telemetry
+from dutycycle.telemetry.watchdog import StallDetector
+
+TOPIC = "dutycycle.trends"
+LIMIT_S = 5.0
+
+
+@pytest.fixture
+def settings() -> Iterator[Settings]:
+    with EmbeddedBroker({TOPIC: 1}) as broker:
+        yield load({}, {"broker": broker.url})
+
+
+async def stored(settings: Settings) -> list[bytes | None]:
+    """What lies on the topic now."""
+    reader, found = Consumer(settings, "test", [TOPIC], "beginning"), []
+    await reader.start()
+    ends = await reader.ends()
+    while not await reader.reached(ends):
+        found += [message.payload for message in await reader.take()]
+    await reader.stop()
+    return found
+
+
+@asynccontextmanager
+async def producing(settings: Settings) -> AsyncIterator[ExactApp]:
+    app = create_app(settings, "test", Telemetry("test"))
+    await app.exact_producer.start()
+    yield app
+    await app.exact_producer.stop()
+
+
+async def test_what_waited_in_line_through_a_standstill_is_not_sent(settings: Settings) -> None:
+    now_s = 100.0
+    async with producing(settings) as app:
+        detector = app.telemetry.stall_detector = StallDetector(clock=lambda: now_s)
+        detector.process_limit_s = LIMIT_S
+        detector.beat()
+        await (await app.exact_producer.post(TOPIC, b"k", b"before", ts_ms=1))
+        waiting = await app.exact_producer.post(TOPIC, b"k", b"old", ts_ms=2)
+        now_s += LIMIT_S + 1  # stopped before the line moved, and continued
+        await asyncio.wait_for(app.failed.wait(), 10)
+        assert app.failure == "the process stalled for too long"
+        await asyncio.wait([waiting], timeout=0.5)
+        assert not waiting.done()
+    assert await stored(settings) == [b"before"]
+
+
+async def test_nothing_is_sent_while_others_may_own_the_partitions_and_all_of_it_once_we_are_counted_in(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with producing(settings) as app:
+        await (await app.exact_producer.post(TOPIC, b"k", b"before", ts_ms=1))
+        monkeypatch.setattr(app.exact_consumer, "may_be_replaced", lambda: True)
+        waiting = await app.exact_producer.post(TOPIC, b"k", b"late", ts_ms=2)
+        await asyncio.wait([waiting], timeout=0.5)
+        assert not waiting.done()
+        monkeypatch.undo()
+        await asyncio.wait_for(waiting, 10)
+        assert app.failure is None
+    assert await stored(settings) == [b"before", b"late"]
+
+
+@pytest.mark.parametrize("stopping", [False, True])
+async def test_what_waited_until_others_owned_the_partitions_is_never_sent(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, stopping: bool
+) -> None:
+    async with producing(settings) as app:
+        consumer: Any = app.exact_consumer
+        await (await app.exact_producer.post(TOPIC, b"k", b"before", ts_ms=1))
+        monkeypatch.setattr(consumer, "may_be_replaced", lambda: True)
+        waiting = await app.exact_producer.post(TOPIC, b"k", b"old", ts_ms=2)
+        if stopping:
+            app._stopped.set()
+        monkeypatch.setattr(consumer, "is_counted_out", lambda: True)
+        if not stopping:
+            await asyncio.wait_for(app.failed.wait(), 10)
+        await asyncio.wait([waiting], timeout=0.5)
+        assert not waiting.done()
+        reason = "the group counted this worker out while it had records to send"
+        assert app.failure == (None if stopping else reason), "who ends leaves the group: that is no failure"
+    assert await stored(settings) == [b"before"]
+
+
+async def test_what_waited_in_line_for_a_moment_is_sent(settings: Settings) -> None:
+    now_s = 100.0
+    async with producing(settings) as app:
+        detector = app.telemetry.stall_detector = StallDetector(clock=lambda: now_s)
+        detector.process_limit_s = LIMIT_S
+        detector.beat()
+        waiting = await app.exact_producer.post(TOPIC, b"k", b"new", ts_ms=2)
+        now_s += LIMIT_S - 1
+        await asyncio.wait_for(waiting, 10)
+    assert await stored(settings) == [b"new"]
+
+
+async def test_records_of_a_batch_have_one_answer_and_keep_their_order(settings: Settings) -> None:
+    async with producing(settings) as app:
+        producer = app.exact_producer
+        assert producer.append(TOPIC, b"k", b"0", ts_ms=1) is None, "of a topic that is new nothing is known"
+        await (await producer.post(TOPIC, b"k", b"0", ts_ms=1))
+        answers = {producer.append(TOPIC, b"k", b"%d" % n, ts_ms=1) for n in range(1, 100)}
+        (answer,) = answers
+        assert answer is not None
+        await asyncio.wait_for(answer, 10)
+    assert await stored(settings) == [b"%d" % n for n in range(100)]
+
+
+async def test_what_is_posted_shortly_after_a_request_goes_into_the_next_one_together(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dutycycle.kafka.faust.producer._PACE_S", 600.0)
+    async with producing(settings) as app:
+        await (await app.exact_producer.post(TOPIC, b"k", b"0", ts_ms=1))  # at once
+        answers = []
+        for number in range(1, 20):
+            answers.append(await app.exact_producer.post(TOPIC, b"k", b"%d" % number, ts_ms=1))
+            await asyncio.sleep(0.01)
+        assert not any(answer.done() for answer in answers)
+        answers.append(await app.exact_producer.post(TOPIC, b"k", b"20", ts_ms=1, urgent=True))
+        await asyncio.wait_for(asyncio.gather(*answers), 10)
+    assert await stored(settings) == [b"%d" % number for number in range(21)]
+
+
+async def test_nothing_waits_behind_a_batch_that_is_full(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dutycycle.kafka.faust.producer._PACE_S", 600.0)
+    async with producing(settings) as app:
+        answers = [await app.exact_producer.post(TOPIC, b"k", os.urandom(50_000), ts_ms=1) for _ in range(9)]
+        await asyncio.wait_for(asyncio.gather(*answers), 10)
+    assert len(await stored(settings)) == 9
+
+
+async def test_a_batch_that_is_full_takes_no_more(settings: Settings) -> None:
+    async with producing(settings) as app:
+        producer, value = app.exact_producer, os.urandom(50_000)
+        await (await producer.post(TOPIC, b"k", b"", ts_ms=1))
+        taken = [producer.append(TOPIC, b"k", value, ts_ms=1) is not None for _ in range(4)]
+        assert taken == [True, True, False, False]
+        await asyncio.wait_for(await producer.post(TOPIC, b"k", value, ts_ms=1), 10)
+    assert await stored(settings) == [b"", value, value, value]
+
+
+@pytest.mark.parametrize("key", [b"gpu-001", b"x", "päd".encode(), b"00000000-0000-4000-8000-000000000007"])
+async def test_a_key_lies_in_one_partition_whichever_way_it_is_sent(key: bytes) -> None:
+    with EmbeddedBroker({TOPIC: 7}) as broker:
+        async with producing(load({}, {"broker": broker.url})) as app:
+            posted = await (await app.exact_producer.post(TOPIC, key, b"1", ts_ms=1))
+            appended = app.exact_producer.append(TOPIC, key, b"2", ts_ms=1)
+            assert appended is not None
+            assert (await asyncio.wait_for(appended, 10)).partition == posted.partition

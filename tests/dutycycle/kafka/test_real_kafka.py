@@ -1,0 +1,71 @@
+"""The same clients on the real Apache Kafka: TLS and SCRAM, wrong credentials, looking up a time."""
+
+import time
+
+import pytest
+
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.load import load as load_settings
+from dutycycle.kafka.clients import probe
+from dutycycle.kafka.consumer import Consumer
+from dutycycle.kafka.errors import BrokerRefusedError, BrokerUnreachableError
+from dutycycle.kafka.producer import Producer
+from dutycycle.kafka.topics import ensure_topics
+from tests.support.servers.kafka.broker import RunningBroker
+
+
+def load(kafka: RunningBroker, **instead: str) -> Settings:
+    values = kafka.settings() | {"DUTYCYCLE_TOPIC_PREFIX": kafka.new_prefix(), "DUTYCYCLE_NODE": "a"}
+    return load_settings(values | instead)
+
+
+async def round_trip(settings: Settings) -> list[tuple[int, bytes | None]]:
+    topic = next(iter(await ensure_topics(settings, ["pods"])))
+    producer = Producer(settings, "test")
+    await producer.start()
+    await producer.settle([await producer.send(topic, "k", str(n).encode(), 1000 + n) for n in range(10)])
+    await producer.stop()
+    consumer = Consumer(settings, "test", [topic], 1004)
+    await consumer.start()
+    found: list[tuple[int, bytes | None]] = []
+    end = time.monotonic() + 60
+    while not await consumer.reached(await consumer.ends()):
+        assert time.monotonic() < end, "the end was not reached"
+        found += [(one.ts_ms, one.payload) for one in await consumer.take(0.5)]
+    await consumer.stop()
+    return found
+
+
+async def test_round_trip_from_a_time(kafka: RunningBroker) -> None:
+    assert await round_trip(load(kafka)) == [(1000 + n, str(n).encode()) for n in range(4, 10)]
+
+
+async def test_round_trip_by_tls_and_scram(secure_kafka: RunningBroker) -> None:
+    assert await round_trip(load(secure_kafka)) == [(1000 + n, str(n).encode()) for n in range(4, 10)]
+
+
+@pytest.mark.parametrize(
+    ("instead", "kind", "reasons"),
+    [
+        ({"DUTYCYCLE_SASL_PASSWORD": "wrong"}, BrokerRefusedError, {"authentication"}),
+        ({"DUTYCYCLE_SASL_MECHANISM": "PLAIN"}, BrokerRefusedError, {"authentication"}),
+    ],
+)
+async def test_a_stranger_is_refused(
+    secure_kafka: RunningBroker, instead: dict[str, str], kind: type[Exception], reasons: set[str]
+) -> None:
+    with pytest.raises(BrokerRefusedError, match="DUTYCYCLE_SASL") as caught:
+        await probe(load(secure_kafka, **instead))
+    assert caught.value.reason in reasons
+
+
+async def test_an_untrusted_certificate_is_refused(secure_kafka: RunningBroker) -> None:
+    values = {key: value for key, value in secure_kafka.settings().items() if key != "DUTYCYCLE_TLS_CA"}
+    with pytest.raises(BrokerRefusedError, match="not trusted") as caught:
+        await probe(load_settings(values))
+    assert caught.value.reason == "tls"
+
+
+async def test_no_tls_to_a_tls_port_is_trouble_that_is_said(secure_kafka: RunningBroker) -> None:
+    with pytest.raises(BrokerUnreachableError, match=secure_kafka.bootstrap):
+        await probe(load_settings({"DUTYCYCLE_BROKER": f"kafka://{secure_kafka.bootstrap}"}))

@@ -1,0 +1,196 @@
+"""Credentials that cannot be used: one line says what they are needed for, what is wrong and what to do."""
+
+import ssl
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dutycycle.contract.errors import SettingError
+from dutycycle.kube.config import ConfigSource, UnusableConfigError
+from dutycycle.kube.errors import BusyError
+from dutycycle.kube.objects import connect, opened
+from tests.dutycycle.kube.test_objects import TARGET
+from tests.support.fakes.api_server import POD, FakeApi, Trouble, kubeconfig
+from tests.support.processes.commands import environ
+from tests.support.processes.warm import command
+from tests.support.servers.kafka.certificates import Certificates, make_certificates
+
+CONFIG = """
+apiVersion: v1
+kind: Config
+clusters: [{{name: c, cluster: {{server: "{url}"}}}}]
+users: [{{name: u, user: {{exec: {{apiVersion: client.authentication.k8s.io/v1, command: {helper}}}}}}}]
+contexts: [{{name: x, context: {{cluster: c, user: u}}}}]
+current-context: x
+"""
+USELESS = "the API server's configuration cannot be used"
+SINK_NEEDS = {"broker": "kafka://127.0.0.1:1", "listen": "off"}
+
+
+def helper(folder: Path, script: str) -> Path:
+    """A credential helper, as a cloud's command line brings one."""
+    file = folder / "helper"
+    file.write_text(f"#!/bin/sh\n{script}\n")
+    file.chmod(0o755)
+    return file
+
+
+def said(folder: Path, *arguments: str, kubeconfig: str = "", **settings: str) -> str:
+    """What the command says when it refuses to begin."""
+    env = environ(**settings) | {"HOME": str(folder)}
+    for name in ("KUBERNETES_SERVICE_HOST", "KUBECONFIG"):
+        env.pop(name, None)
+    if kubeconfig:
+        env["KUBECONFIG"] = kubeconfig
+    done = subprocess.run(
+        [*command(), *arguments], env=env, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    return done.stderr
+
+
+def test_the_command_has_no_setting_to_blame(tmp_path: Path) -> None:
+    begin, end = f"dutycycle: annotate --remove: {USELESS}: KUBECONFIG", "give KUBECONFIG a good file\n"
+    assert said(tmp_path, "annotate", "--remove", kubeconfig="/none") == f"{begin}=/none: no such file; {end}"
+    assert said(tmp_path, "annotate", "--remove") == (
+        f"{begin} is not set, and ~/.kube/config: no such file; {end}"
+    )
+
+
+def test_credentials_that_a_helper_does_not_give(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    program = helper(tmp_path, "echo you have to log in >&2; exit 3")
+    file.write_text(CONFIG.format(url="http://127.0.0.1:1", helper=program))
+    line = said(tmp_path, "annotate", "--remove", kubeconfig=str(file))
+    assert f"{USELESS}: KUBECONFIG={file}: credentials cannot be got: exec: process returned 3" in line
+    assert "you have to log in" in line
+    assert line.count("\n") == 1
+
+
+@pytest.mark.parametrize("setting", ["annotations", "kubernetes"])
+def test_a_sink_names_the_setting_that_asked(tmp_path: Path, setting: str) -> None:
+    lines = said(tmp_path, "sink", **SINK_NEEDS, **{setting: "on"})
+    name = f"DUTYCYCLE_{setting.upper()}"
+    assert lines == (
+        f"dutycycle: {name}=on: {USELESS}: KUBECONFIG is not set, and ~/.kube/config: no such file; "
+        f"give KUBECONFIG a good file, or set {name}=off\n"
+    )
+
+
+UNUSABLE = {
+    "no YAML": "{",
+    "no mapping": "[]",
+    "no certificate": CONFIG.format(url="https://127.0.0.1:1", helper="x").replace(
+        "exec: {apiVersion: client.authentication.k8s.io/v1, command: x}", "client-certificate-data: '?'"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", UNUSABLE.values(), ids=UNUSABLE.keys())
+async def test_a_file_that_is_none_is_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    file = tmp_path / "config"
+    file.write_text(text)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    with pytest.raises(SettingError, match=f"DUTYCYCLE_KUBERNETES=auto: {USELESS}: ") as caught:
+        await connect("auto")
+    assert "\n" not in str(caught.value)
+
+
+async def test_a_helper_that_fails_later_is_asked_again(
+    api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.add(POD, "uid-1")
+    good = (
+        'echo \'{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential",'
+        '"status":{"token":"t"}}\''
+    )
+    file = tmp_path / "config"
+    file.write_text(CONFIG.format(url=api.url, helper=helper(tmp_path, good)))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    server = await connect("auto")
+    assert server is not None
+    helper(tmp_path, "exit 1")
+    api.trouble.append(Trouble(401, method="GET"))
+    with pytest.raises(BusyError, match="credentials cannot be got: exec: process returned 1"):
+        await server.annotations(TARGET)
+    assert await server.annotations(TARGET) == {}
+    await server.close()
+
+
+def made(folder: Path) -> Certificates:
+    folder.mkdir()
+    return make_certificates(folder)
+
+
+def tls_of(certificates: Certificates) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates.server)
+    return context
+
+
+async def test_a_pod_uses_its_service_account_and_what_the_kubelet_replaces_in_it(
+    api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = (made(tmp_path / name) for name in ("old", "new"))
+    for name, text in (("token", "first\n"), ("namespace", "team"), ("ca.crt", old.authority.read_text())):
+        (tmp_path / name).write_text(text)
+    await api.stop()
+    await api.start(tls_of(old))
+    api.add(POD, "uid-1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(api.port))
+    server = await opened(ConfigSource("the pod's service account", service_account=tmp_path))
+    assert (server.address, server.namespace) == (api.url, "team")
+    for token, files in (("first", old), ("second", old), ("third", new)):
+        (tmp_path / "token").write_text(token)
+        api.tokens = {token}
+        if files is new:
+            await api.stop()
+            await api.start(tls_of(new))
+            (tmp_path / "ca.crt").write_text(new.authority.read_text())
+        assert await server.annotations(TARGET) == {}
+    (tmp_path / "token").unlink()
+    assert await server.annotations(TARGET) == {}
+    await server.close()
+
+
+def test_a_service_account_without_a_server_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(UnusableConfigError, match="the pod's: KUBERNETES_SERVICE_HOST or "):
+        ConfigSource("the pod's", service_account=tmp_path).read()
+
+
+async def test_where_the_api_server_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    assert await connect("auto") is None
+    assert await connect("off") is None
+    file = kubeconfig(tmp_path, "http://127.0.0.1:1")
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    assert await connect("off") is None
+    for mode in ("auto", "on"):
+        server = await connect(mode)
+        assert server is not None
+        assert server.address == "http://127.0.0.1:1"
+        await server.close()
+    file.write_text("no: config")
+    with pytest.raises(SettingError, match="DUTYCYCLE_KUBERNETES=auto"):
+        await connect("auto")
+
+
+def test_a_kubeconfig_without_the_package_that_reads_it_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "kubernetes", None)
+    monkeypatch.setitem(sys.modules, "kubernetes.client", None)
+    source = ConfigSource("KUBECONFIG=config", str(tmp_path / "config"))
+    with pytest.raises(
+        UnusableConfigError, match=r"the package kubernetes: pip install 'dutycycle\[kubectl\]'"
+    ):
+        source.read()

@@ -1,0 +1,129 @@
+"""Goal: what stalls is found, said and ended, and what merely waits is left alone."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from dutycycle.telemetry.watchdog import Progress, StallDetector, StallLimits
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Ward:
+    """A watched block with a probe that answers from a list, the last answer for ever."""
+
+    def __init__(self, answers: list[str | None], *, orderly_s: float = 0.05) -> None:
+        self.ended: list[str] = []
+        self.left: list[int] = []
+        self.answers = list(answers)
+        limits = StallLimits(poll_s=0.005, orderly_s=orderly_s)
+        self.detector = StallDetector(limits, leave=self.left.append)
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[None]:
+        async with self.detector.watching(self._probe, end=self.ended.append):
+            yield
+
+    def _probe(self) -> str | None:
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - a thread sets it
+            await asyncio.sleep(0.005)
+
+
+async def test_two_bad_answers_end_the_process() -> None:
+    ward = Ward([None, "stuck"])
+    async with ward.watched():
+        await until(lambda: ward.left)
+        await asyncio.sleep(0.1)
+    assert (ward.ended, ward.left) == (["stuck"], [1]), "once"
+
+
+async def test_one_bad_answer_does_not() -> None:
+    ward = Ward([None, "hiccup", None, "hiccup", None])
+    async with ward.watched():
+        await until(lambda: len(ward.answers) == 1)
+        await asyncio.sleep(0.05)
+    assert (ward.ended, ward.left) == ([], [])
+
+
+async def test_an_orderly_end_is_not_cut_short() -> None:
+    ward = Ward(["stuck"], orderly_s=60)
+    began = time.monotonic()
+    async with ward.watched():
+        await until(lambda: ward.ended)
+    assert ward.left == []
+    assert time.monotonic() - began < 10
+
+
+async def test_a_probe_that_fails_ends_nothing() -> None:
+    nothing: dict[str, str] = {}
+    ward = Ward([None])
+    async with ward.detector.watching(lambda: nothing["x"], end=ward.ended.append):
+        await asyncio.sleep(0.1)
+    assert (ward.ended, ward.left) == ([], [])
+
+
+async def test_an_inner_block_takes_the_place_of_the_outer_one_while_it_lasts() -> None:
+    beats: list[str] = []
+    ward = Ward(["stuck"], orderly_s=60)
+    async with ward.detector.watching(on_beat=lambda: beats.append("outer")):
+        await until(lambda: beats)
+        async with ward.watched():
+            await until(lambda: ward.ended == ["stuck"])
+        del beats[:]
+        await until(lambda: beats)
+    assert ward.left == [], "what ended with the inner block is over"
+
+
+async def test_a_blocked_event_loop_is_said_and_then_ended(caplog: pytest.LogCaptureFixture) -> None:
+    left: list[int] = []
+    limits = StallLimits(said_s=0.1, ended_s=0.4, poll_s=0.05, orderly_s=0.1)
+    detector = StallDetector(limits, leave=left.append)
+    async with detector.watching():
+        assert detector.loop_stalled() is None
+        time.sleep(0.2)  # noqa: ASYNC251 - it is what is looked for
+        assert detector.loop_stalled() == "blocked for 0 s"
+        time.sleep(0.8)  # noqa: ASYNC251 - the same
+        assert left == [1]
+        await until(lambda: detector.loop_stalled() is None)
+    assert "the event loop is blocked for" in caplog.text
+    assert detector.loop_stalled() is None, "nobody looks any more"
+
+
+@pytest.mark.parametrize(("gap", "stalled"), [(3.0, False), (3.1, True)])
+def test_a_stall_of_the_process_is_noticed_by_whoever_asks_first(gap: float, stalled: bool) -> None:
+    clock = Clock()
+    detector = StallDetector(clock=clock)
+    detector.process_limit_s = 3.0
+    clock.now = 100.0
+    assert not detector.process_stalled()  # nobody has begun to beat
+    detector.beat()
+    clock.now += gap
+    assert detector.process_stalled() is stalled
+    detector.beat()
+    assert detector.process_stalled() is stalled  # the beat after it does not hide it
+
+
+def test_progress_stalls_when_nothing_changes() -> None:
+    clock = Clock()
+    progress = Progress(clock)
+    found = []
+    for now, seen in [(5, "a"), (9, "b"), (19, "b"), (19.5, None), (30, None), (31, "b")]:
+        clock.now = now
+        progress.observe(seen)
+        clock.now += 0.5
+        found.append(progress.stalled_s)
+    assert found == [0.5, 0.5, 10.5, 0, 0, 0.5]

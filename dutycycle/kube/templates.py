@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from dutycycle.kube.quantity import quantity_text
+
 _DIGITS = 16
 
 
@@ -29,10 +31,14 @@ def template_of(spec: Mapping[str, Any]) -> Template:
     return Template(_hash(programs), _hash([programs, asked]))
 
 
-def _requests(container: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What is requested; of what is only limited, the API server makes a request too."""
+def _requests(container: Mapping[str, Any]) -> Mapping[str, str]:
+    """What is requested; of what is only limited, the API server makes a request too.
+
+    As one text for each amount: the API server shows ``cpu: 8000m`` as ``"8"``, and hashes are of text.
+    """
     resources = container.get("resources") or {}
-    return {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    return {name: quantity_text(amount) for name, amount in asked.items()}
 
 
 def _hash(value: Any) -> str:

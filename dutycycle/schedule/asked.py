@@ -1,13 +1,11 @@
 """What the pods of a job's file will need, from the peak records of those that were like them."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from math import ceil
-from typing import Any
 
 from dutycycle.contract.records.derived import PodPeaks
-from dutycycle.kube.resources import gpu_request, request
-from dutycycle.submit.documents import Document
+from dutycycle.kube.resources import request
+from dutycycle.schedule.pod_specs import AskedPod
 from sinks.scheduling.core.kin import KinIndex
 from sinks.scheduling.core.prediction import Prediction, predict
 from sinks.scheduling.pods import outcome, template_of_pod, template_of_record
@@ -16,40 +14,6 @@ _GIB = 1024**3
 _MIG = (("1g.10gb", 10), ("2g.20gb", 20), ("3g.40gb", 40), ("7g.80gb", 80))
 """Profiles of GPUs with 80 GB, and their memory in GB."""
 _SAFE = 1.1
-
-
-@dataclass(frozen=True, slots=True)
-class AskedPod:
-    """A pod template of a file. ``role``: where it stands in it, such as ``Worker``."""
-
-    role: str
-    namespace: str
-    spec: Mapping[str, Any]
-
-    @property
-    def gpus(self) -> float:
-        """That it asks for."""
-        return gpu_request(self.spec) or 0.0
-
-
-def pods_of(document: Document, namespace: str) -> list[AskedPod]:
-    """The pod templates of an object; ``namespace``: of one that names none."""
-    specs = _specs(document.thing["spec"], "") if isinstance(document.thing.get("spec"), Mapping) else ()
-    return [AskedPod(role, document.namespace or namespace, spec) for role, spec in specs]
-
-
-def _specs(part: Any, role: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Pod specs in ``part``, with the name of what holds their template."""
-    if isinstance(part, Mapping):
-        if isinstance(part.get("containers"), list):
-            yield role, part
-            return
-        for name, inner in part.items():
-            yield from _specs(inner, role if name in ("template", "spec") else str(name))
-    elif isinstance(part, list):
-        for inner in part:
-            named = inner.get("name", role) if isinstance(inner, Mapping) else role
-            yield from _specs(inner, str(named))
 
 
 def prediction_of(pod: AskedPod, records: Iterable[PodPeaks]) -> Prediction | None:

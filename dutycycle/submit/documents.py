@@ -1,5 +1,6 @@
 """The objects of a job, as they stand in YAML or JSON files; checked before anything is sent."""
 
+import re
 import secrets
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,13 +12,17 @@ import yaml
 
 from dutycycle.contract.errors import SettingError
 
-NEVER_END = frozenset(
-    {"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController", "CronJob", "RayCluster",
-     "RayService", "Notebook"}
-)  # fmt: skip
-"""Kinds whose pods are to run for ever."""
-_TEMPLATES = frozenset({"PodTemplate", "TrainingRuntime", "ClusterTrainingRuntime"})
+_ENDLESS = re.compile(
+    r"(?!JobSet$)(?:(?:Cron|Scheduled)\w+|\w*(?:Deployment|Service|Server|Set|Controller|Cluster|CronJob)"
+    r"|InferenceGraph|Notebook|Rollout|Sandbox|ScaledJob|SparkConnect|Tensorboard|Workspace)"
+)
+"""Kinds whose pods are to run for ever, or that make new ones for ever. Such kinds are called alike."""
+_TEMPLATES = re.compile(r"\w*(?:Template|Runtime)|(?:Cluster)?Task|Pipeline|StepAction")
 """Kinds that say what containers pods have, and make none."""
+_MAKERS = re.compile(
+    r"\w*(?:Job|Workflow|InferenceService)|(?:Task|Pipeline)Run|(?:Scheduled)?SparkApplication|FlinkDeployment"
+)
+"""Kinds that make pods, though what runs in them may stand in another object."""
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # as the API server takes them for names that it makes
 
 
@@ -50,16 +55,30 @@ class Document:
         return found
 
     @property
+    def spec(self) -> Mapping[str, Any]:
+        """Empty where it has none."""
+        spec = self.thing.get("spec")
+        return spec if isinstance(spec, Mapping) else {}
+
+    @property
     def has_pods(self) -> bool:
-        """Whether it is a pod or makes pods: it says what containers they have, or names a runtime."""
-        if self.kind in _TEMPLATES:
+        """Whether it is a pod or makes pods: it says what runs in them, or is of a kind that makes some."""
+        if _TEMPLATES.fullmatch(self.kind):
             return False
-        return self.kind == "TrainJob" or _has_containers(self.thing.get("spec"))
+        return _MAKERS.fullmatch(self.kind) is not None or _has_containers(self.spec)
 
     @property
     def never_ends(self) -> bool:
         """Whether its pods are to run for ever."""
-        return self.kind in NEVER_END
+        return _ENDLESS.fullmatch(self.kind) is not None
+
+    @property
+    def runs_in(self) -> str | None:
+        """The object in whose pods its work runs; None where they are its own."""
+        selector = self.spec.get("clusterSelector") if self.kind == "RayJob" else None
+        if not isinstance(selector, Mapping) or not selector:
+            return None
+        return f"the RayCluster with {', '.join(f'{key}={value}' for key, value in selector.items())}"
 
     def __str__(self) -> str:
         return f"{self.kind.lower()}/{self.name}"
@@ -75,7 +94,10 @@ def read_documents(files: Sequence[str]) -> list[Document]:
             raise SettingError(f"{one.where}: {one} stands in {seen[who].where} already")
         seen[who] = one
     if not any(one.has_pods for one in found):
-        raise SettingError(f"{', '.join(files)}: no object in it makes pods, such as a Pod or a Job")
+        raise SettingError(
+            f"{', '.join(files)}: no object in it is known to make pods: expected a Pod, a Job, or another "
+            "kind whose spec has containers or an image"
+        )
     return found
 
 
@@ -137,7 +159,9 @@ def _document(thing: object, where: str) -> Document:
 
 
 def _has_containers(part: object) -> bool:
-    """Whether ``containers`` stand anywhere in it: in the spec of a pod, or in a template of one."""
+    """Whether ``containers`` or an ``image`` stand anywhere in it: in the spec of a pod, or in a template."""
     if isinstance(part, dict):
-        return isinstance(part.get("containers"), list) or any(map(_has_containers, part.values()))
+        if isinstance(part.get("containers"), list) or isinstance(part.get("image"), str):
+            return True
+        return any(map(_has_containers, part.values()))
     return isinstance(part, list) and any(map(_has_containers, part))

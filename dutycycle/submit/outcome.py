@@ -16,8 +16,11 @@ from dataclasses import dataclass
 from dutycycle.submit.states import Thing, exits_of, state_of
 
 FAILED, TIMED_OUT, NOT_RUN, OF_A_SIGNAL = 1, 124, 125, 128
-_SUCCESS = frozenset({"Complete", "Completed", "Succeeded", "SUCCEEDED"})
-_FAILURE = frozenset({"Failed", "FAILED", "STOPPED", "Aborted", "Terminated"})
+_ENDED_WELL = {
+    **dict.fromkeys(("complete", "completed", "succeeded"), True),
+    **dict.fromkeys(("failed", "error", "stopped", "aborted", "terminated"), False),
+}
+"""What conditions and states say in the end, some in capitals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +77,19 @@ def _verdict(thing: Thing) -> tuple[bool, str] | None:
             if state.ended
             else None
         )
+    words = (
+        status.get("jobStatus"),  # RayJob
+        (status.get("state") or {}).get("phase"),  # Volcano's Job
+        (status.get("applicationState") or {}).get("state"),  # SparkApplication
+        status.get("phase"),  # Argo's Workflow, whose condition Completed tells of a failed one, too
+    )
+    for word in words:
+        if (well := _ENDED_WELL.get(str(word).lower())) is not None:
+            error = (status.get("applicationState") or {}).get("errorMessage")
+            return well, str(status.get("message") or error or word)
     for one in status.get("conditions") or ():
-        if one.get("status") == "True" and one.get("type") in _SUCCESS | _FAILURE:
+        well = _ENDED_WELL.get(str(one.get("type")).lower())
+        if one.get("status") == "True" and well is not None:
             says = " ".join(f"{one.get('reason') or ''}: {one.get('message') or ''}".split()).strip(": ")
-            return one["type"] in _SUCCESS, says
-    # RayJob, and Volcano's Job, say it in a word of their own.
-    word = status.get("jobStatus") or (status.get("state") or {}).get("phase")
-    if word in _SUCCESS | _FAILURE:
-        return word in _SUCCESS, str(status.get("message") or word)
+            return well, says
     return None

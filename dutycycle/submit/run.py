@@ -50,6 +50,9 @@ def run_job(wish: Wish, settings: Settings) -> int:
     """Run it to its end; its exit status, as ``outcome`` lists them. Raises ``SettingError``."""
     documents = read_documents(wish.files)
     _check(documents, wish)
+    for one in documents:
+        if one.runs_in is not None:
+            say(f"dutycycle: {one} runs in the pods of {one.runs_in}: they are not in its report")
     folder: Path | None = None
     try:
         if settings.broker is not None:

@@ -4,7 +4,8 @@ import argparse
 
 from dutycycle.cli import arguments
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.schedule.asked import advice, pods_of, prediction_of
+from dutycycle.schedule.asked import advice, prediction_of
+from dutycycle.schedule.pod_specs import pods_of
 from dutycycle.submit.documents import read_documents
 from dutycycle.words import bytes_text
 from sinks.records.location import default_records_url
@@ -34,19 +35,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Print what each pod template will need."""
+    """Print what each pod template will need. Status 1 where of an object nothing can be predicted, which
+    is said."""
     url = settings.records or default_records_url()
-    for document in read_documents(args.files):
-        for pod in pods_of(document, args.namespace):
+    documents, status = read_documents(args.files), 0
+    for document in documents:
+        if not document.has_pods:
+            continue
+        asked = pods_of(document, args.namespace, documents)
+        if asked.missing is not None:
+            print(f"{document}\n  {asked.missing}")  # noqa: T201
+            status = 1
+        for pod in asked.pods:
             records = pod_peaks(url, Which(namespace=pod.namespace))
             found = prediction_of(pod, records)
             print(f"{document}{f' {pod.role}' if pod.role else ''}")  # noqa: T201
+            if pod.note is not None:
+                print(f"  {pod.note}")  # noqa: T201
             if found is None:
                 print(f"  no prediction: no pod like it has ended in namespace {pod.namespace}")  # noqa: T201
                 continue
             for line in (*_lines(found), *(f"ask for {one}" for one in advice(pod, found))):
                 print(f"  {line}")  # noqa: T201
-    return 0
+    return status
 
 
 def _lines(found: Prediction) -> list[str]:

@@ -1,9 +1,13 @@
 """Goal: pods of one template have one hash, whoever shows them; another program has another."""
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from dutycycle.kube.quantity import parse_quantity, quantity_text
 from dutycycle.kube.templates import template_of
 from tests.support.servers.kube.scheduler import gpu_pod
 from tests.support.servers.kube.server import Kube
@@ -37,8 +41,47 @@ def test_what_counts(other: dict[str, Any], program: bool, template: bool) -> No
     assert (one.program == two.program, one.template == two.template) == (program, template)
 
 
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        (8, "8"), ("8000m", "8"), (8.0, "8"), (0.5, "500m"), ("0.5", "500m"), ("1e3", "1k"), ("64G", "64G"),
+        ("65536Mi", "64Gi"), ("1.5Gi", "1536Mi"), (68719476736, "64Gi"), (0, "0"), ("1.1n", "2n"),
+        ("much", "much"),
+    ],
+)  # fmt: skip
+def test_an_amount_has_one_text_however_it_is_written(written: object, shown: str) -> None:
+    assert quantity_text(written) == quantity_text(shown) == shown
+    asked = [spec(resources={"limits": {"memory": amount}}) for amount in (written, shown)]
+    assert template_of(asked[0]) == template_of(asked[1])
+
+
+AMOUNTS = st.builds(
+    lambda number, suffix: f"{number}{suffix}",
+    st.integers(0, 10**7),
+    st.sampled_from(["", "m", "u", "k", "M", "G", "Ki", "Mi", "Gi", "e2", "E3"]),
+)
+
+
+@given(AMOUNTS, AMOUNTS)
+def test_texts_are_equal_where_amounts_are(one: str, other: str) -> None:
+    assert parse_quantity(quantity_text(one)) == parse_quantity(one)
+    same = parse_quantity(one) == parse_quantity(other)
+    assert (quantity_text(one) == quantity_text(other)) == same
+    assert quantity_text(one) == quantity_text(f"{parse_quantity(one) or Decimal(0):f}")
+
+
 @pytest.mark.kube
 def test_the_api_server_changes_nothing(kube: Kube, namespace: str) -> None:
     """It adds a request for each limit, and defaults."""
     written = gpu_pod(namespace, "train")
+    assert template_of(kube.admin.create(written)["spec"]) == template_of(written["spec"])
+
+
+@pytest.mark.kube
+def test_nor_do_amounts_in_another_form_change_it(kube: Kube, namespace: str) -> None:
+    written = gpu_pod(namespace, "train")
+    written["spec"]["containers"][0]["resources"] = {
+        "limits": {"cpu": 8, "memory": "65536Mi", "nvidia.com/gpu": 1},
+        "requests": {"cpu": "7500m", "memory": 1e10},
+    }
     assert template_of(kube.admin.create(written)["spec"]) == template_of(written["spec"])

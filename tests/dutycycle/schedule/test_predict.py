@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from dutycycle.cli.main import main
 from dutycycle.contract.codec import encode
-from dutycycle.schedule.asked import AskedPod, advice, pods_of, prediction_of
+from dutycycle.schedule.asked import advice, prediction_of
+from dutycycle.schedule.pod_specs import AskedPod, pods_of
 from dutycycle.submit.documents import read_documents
 from sinks.records.writer import RecordsWriter
 from tests.support.sinks.scheduling import NOW, peaks, pod
@@ -40,7 +41,8 @@ spec:
 
 def asked(text: str, folder: Path) -> list[AskedPod]:
     (folder / "job.yaml").write_text(text)
-    return [one for document in read_documents([str(folder / "job.yaml")]) for one in pods_of(document, "ml")]
+    documents = read_documents([str(folder / "job.yaml")])
+    return [one for document in documents for one in pods_of(document, "ml", documents).pods]
 
 
 def test_the_pods_of_a_file(tmp_path: Path) -> None:
@@ -91,7 +93,7 @@ def test_without_kin_there_is_no_prediction(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("a: [", "job.yaml"),
-        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n", "no object in it makes pods"),
+        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n", "no object in it is known to make pods"),
         (POD, "there are no peak records in"),
     ],
 )
@@ -125,3 +127,90 @@ def test_the_whole_way_from_the_database(tmp_path: Path, capsys: pytest.CaptureF
     capsys.readouterr()
     assert main(["predict", str(tmp_path / "job.yaml"), "--records", url]) == 0
     assert "no prediction: no pod like it has ended in namespace default" in capsys.readouterr().out
+
+
+TRAIN_JOB = """apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: bert, namespace: ml}
+spec:
+  runtimeRef: {name: torch-distributed}
+  trainer: {image: train:1, command: [torchrun], resourcesPerNode: {limits: {nvidia.com/gpu: 4}}}
+"""
+RUNTIME = """---
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: ClusterTrainingRuntime
+metadata: {name: torch-distributed}
+spec:
+  template:
+    spec:
+      replicatedJobs:
+        - name: data
+          template: {spec: {template: {spec: {containers: [{name: data, image: data:1}]}}}}
+        - name: node
+          template:
+            spec:
+              template: {spec: {containers: [{name: log, image: log:1}, {name: node, image: torch:1}]}}
+"""
+
+
+def test_a_train_job_has_the_pods_of_its_runtime(tmp_path: Path) -> None:
+    data, node = asked(TRAIN_JOB + RUNTIME, tmp_path)
+    assert [(one.role, one.gpus, one.note) for one in (data, node)] == [("data", 0, None), ("node", 4, None)]
+    assert [one["image"] for one in node.spec["containers"]] == ["log:1", "train:1"]
+    (alone,) = asked(TRAIN_JOB, tmp_path)
+    assert (alone.role, alone.gpus) == ("node", 4)
+    assert "ClusterTrainingRuntime torch-distributed is not in these files" in (alone.note or "")
+
+
+def of_kind(kind: str, spec: str) -> str:
+    return f"apiVersion: v1\nkind: {kind}\nmetadata: {{name: x}}\nspec: {spec}\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "pods"),
+    [
+        ("Workflow", "{templates: ["
+         "{name: a, container: {image: x, resources: {limits: {nvidia.com/gpu: 1}}}},"
+         " {name: b, script: {image: y}}, {name: c, containerSet: {containers: [{image: z}]}},"
+         " {name: d, steps: [[{name: e, template: a}]]}]}", [("a", "x", 1), ("b", "y", 0), ("c", "z", 0)]),
+        ("SparkApplication", "{image: s, driver: {cores: 1},"
+         " executor: {image: t, gpu: {name: nvidia.com/gpu, quantity: 2}}}",
+         [("driver", "s", 0), ("executor", "t", 2)]),
+        ("ScheduledSparkApplication", "{template: {image: s}}", [("driver", "s", 0), ("executor", "s", 0)]),
+        ("TaskRun", "{taskSpec: {steps: [{name: a, image: x}, {image: y}]}}", [("taskSpec", "x", 0)]),
+        ("LeaderWorkerSet", "{leaderWorkerTemplate: {workerTemplate: {spec: {containers: [{image: x}]}}}}",
+         [("workerTemplate", "x", 0)]),
+    ],
+)  # fmt: skip
+def test_pods_of_kinds_that_have_no_pod_template(
+    tmp_path: Path, kind: str, spec: str, pods: list[tuple[str, str, float]]
+) -> None:
+    found = asked(of_kind(kind, spec), tmp_path)
+    assert [(one.role, one.spec["containers"][0]["image"], one.gpus) for one in found] == pods
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "said"),
+    [
+        ("TrainJob", "{runtimeRef: {name: torch}}", "it names no image, and its ClusterTrainingRuntime"),
+        ("RayJob", "{clusterSelector: {ray.io/cluster: c1}}", "in the pods of the RayCluster with ray.io/cluster=c1"),
+        ("Workflow", "{workflowTemplateRef: {name: t}}", "its pods stand in WorkflowTemplate t"),
+        ("InferenceService", "{predictor: {model: {}}}", "what its pods run does not stand in the file"),
+    ],
+)  # fmt: skip
+def test_pods_that_do_not_stand_in_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, spec: str, said: str
+) -> None:
+    """It is said, the status tells it, and what stands beside it is predicted all the same."""
+    (tmp_path / "job.yaml").write_text(f"{of_kind(kind, spec)}---\n{POD}")
+    url = f"sqlite:///{tmp_path}/records.db"
+    with RecordsWriter(url) as writer:
+        writer.write("pod-peaks", encode(peaks(pod("p", finished_ms=NOW), 10.0)))
+    assert main(["predict", str(tmp_path / "job.yaml"), "--records", url, "-n", "ml"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"{kind.lower()}/x"
+    assert said in lines[1]
+    assert lines[2:4] == [
+        "pod/new",
+        "  from 1 ended pod with the same image; one says nothing of how it varies",
+    ]

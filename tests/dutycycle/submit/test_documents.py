@@ -55,6 +55,16 @@ def test_a_name_is_made_of_generate_name(tmp_path: Path) -> None:
         ("TrainJob", "{runtimeRef: {name: torch}}", True),
         ("TrainingRuntime", "{template: {spec: {containers: []}}}", False),
         ("Service", "{ports: []}", False),
+        ("Workflow", "{templates: [{name: main, container: {image: x}}]}", True),
+        ("Workflow", "{workflowTemplateRef: {name: t}}", True),
+        ("WorkflowTemplate", "{templates: [{name: main, container: {image: x}}]}", False),
+        ("SparkApplication", "{driver: {cores: 1}, executor: {instances: 2}}", True),
+        ("RayJob", "{clusterSelector: {ray.io/cluster: c}}", True),
+        ("TaskRun", "{taskRef: {name: t}}", True),
+        ("Task", "{steps: [{name: a, image: x}]}", False),
+        ("InferenceService", "{predictor: {model: {modelFormat: {name: onnx}}}}", True),
+        ("Mine", "{worker: {image: x}}", True),
+        ("ServiceMonitor", "{selector: {}}", False),
     ],
 )
 def test_what_makes_pods(tmp_path: Path, kind: str, spec: str, has_pods: bool) -> None:
@@ -63,11 +73,26 @@ def test_what_makes_pods(tmp_path: Path, kind: str, spec: str, has_pods: bool) -
 
 
 @pytest.mark.parametrize(
+    ("kinds", "never_ends"),
+    [
+        (("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController", "CronJob", "Notebook",
+          "RayCluster", "RayService", "LeaderWorkerSet", "InferenceService", "CronWorkflow", "CloneSet",
+          "Rollout", "ScheduledSparkApplication", "NIMService"), True),
+        (("Pod", "Job", "JobSet", "PyTorchJob", "TrainJob", "RayJob", "Workflow", "SparkApplication"), False),
+    ],
+)  # fmt: skip
+def test_what_never_ends(tmp_path: Path, kinds: tuple[str, ...], never_ends: bool) -> None:
+    for kind in kinds:
+        text = f"apiVersion: v1\nkind: {kind}\nmetadata: {{name: x}}\nspec: {{containers: []}}\n"
+        assert read_documents([write(tmp_path, text)])[0].never_ends == never_ends, kind
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "there is no object in it"),
         ("---\n---\n", "there is no object in it"),
-        (CONFIG, "no object in it makes pods"),
+        (CONFIG, "no object in it is known to make pods: expected a Pod, a Job, or another kind"),
         ("\na: [", "line 2: is no YAML"),
         ("a: b: c", "line 1: is no YAML: mapping values are not allowed here"),
         ("!!python/object:os.system {}", "is no YAML"),

@@ -38,7 +38,8 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
     ``DutycycleError`` for what the user has to mend: a setting, the spool's folder, credentials, topics.
     """
     security_kwargs(settings)  # refuses wrong files now, and not when the broker is first reached
-    measuring = list(collectors(settings, telemetry, await pods_collector(settings, telemetry)))
+    pods = None if settings.demo == "on" else await pods_collector(settings, telemetry)
+    measuring = list(collectors(settings, telemetry, pods))
     telemetry.expect(events, topic=SAMPLE_TOPICS, collector=[one.name for one in measuring])
     outbox = Outbox(open_spool(settings, telemetry, os.environ), telemetry, _MEMORY_BYTES)
     publisher = Publisher(
@@ -64,8 +65,12 @@ def _register(telemetry: Telemetry, outbox: Outbox, publisher: Publisher) -> Non
 
 
 def collectors(settings: Settings, telemetry: Telemetry, pods: PodsCollector | None) -> Iterator[Collector]:
-    """What measures: this node itself, or a Prometheus for all nodes; and who the pods are."""
-    if settings.prometheus is not None:
+    """What measures: this node itself, a Prometheus for all nodes, or a simulation; and who the pods are."""
+    if settings.demo == "on":
+        from collectors.demo.collector import DemoCollector  # only here: a node's own does without
+
+        yield DemoCollector()
+    elif settings.prometheus is not None:
         # Only here: its client takes 5 MB, and a node's own collector does without.
         from collectors.prometheus.collector import PrometheusCollector
         from collectors.prometheus.query import Prometheus

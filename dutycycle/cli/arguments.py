@@ -18,7 +18,7 @@ OF_BROKER = ("broker", "tls_ca", "tls_cert", "tls_key", "sasl_mechanism", "sasl_
 OF_TOPICS = ("partitions", "replication")
 OF_NODE = (
     "node", "interval", "host_root", "containers", "kubernetes", "pod_labels", "cuda_logs", "steps_socket",
-    "spool", "spool_bytes",
+    "spool", "spool_bytes", "demo",
 )  # fmt: skip
 OF_PROMETHEUS = ("prometheus", "prometheus_ca", "prometheus_username")
 OF_OPERATORS = ("windows", "lateness", "retire")

@@ -30,6 +30,7 @@ COMMANDS = {
     "adapter": "answer autoscalers: the custom and external metrics APIs of Kubernetes",
     "extender": "score nodes for kube-scheduler by what is really free on them",
     "webhook": "give new pods priorities by how long they will run and what was used: an admission webhook",
+    "demo": "write a trace of eight simulated GPUs with known jobs, to try all the rest on",
     "replay": "compute the same from a recorded trace, without Kafka; or publish the trace",
     "record": "write what topics hold to a trace file",
     "import": "write logs of nvidia-smi, of dcgmi dmon or of a public dataset to a trace",
@@ -51,7 +52,9 @@ COMMANDS = {
 
 _SERVICES = frozenset({"collect", "stream", "sink", "adapter", "extender", "webhook"})
 
-_STUDIES = frozenset({"replay", "record", "import", "report", "run", "compare", "plot", "profile", "trial"})
+_STUDIES = frozenset(
+    {"demo", "replay", "record", "import", "report", "run", "compare", "plot", "profile", "trial"}
+)
 
 _EXTRAS = {
     "collect": "collector", "stream": "streams", "sink": "sinks", "adapter": "sinks", "extender": "sinks",

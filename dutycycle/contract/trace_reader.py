@@ -1,4 +1,4 @@
-"""Reads trace files: ``.gz`` and ``.zst`` by suffix; ``-`` is standard input."""
+"""Reads trace files, plain or compressed: their first bytes tell. ``-`` is standard input."""
 
 import gzip
 import io
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, cast
 
 import zstandard
 
@@ -18,6 +18,7 @@ _DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError)
 _LONGEST_LINE = 64 * 1024 * 1024
 _CHUNK = 1 << 14
 _MAX_WINDOW = 1 << 27
+_GZIP_MAGIC, _ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
 class _Lines(Protocol):
@@ -83,16 +84,21 @@ class TraceReader:
     @contextmanager
     def _open(self) -> Iterator[_Lines]:
         if self.path == "-":
-            yield sys.stdin.buffer
+            yield self._decompressed(cast("io.BufferedReader", sys.stdin.buffer))
             return
-        with Path(self.path).open("rb") as self._raw:
-            if self.path.endswith(".gz"):
-                # Not wrapped in another buffer: filling that one would lose what was read before the damage.
-                yield gzip.GzipFile(fileobj=self._raw)
-            elif self.path.endswith(".zst"):
-                yield io.BufferedReader(_ZstdReader(self._raw))
-            else:
-                yield self._raw
+        with Path(self.path).open("rb") as raw:
+            self._raw = raw
+            yield self._decompressed(raw)
+
+    def _decompressed(self, raw: io.BufferedReader) -> _Lines:
+        """The lines of a stream. A file may have any name, and a pipe has none: no suffix is asked."""
+        begin = raw.peek(len(_ZSTD_MAGIC))
+        if begin.startswith(_GZIP_MAGIC):
+            # Not wrapped in another buffer: filling that one would lose what was read before the damage.
+            return gzip.GzipFile(fileobj=raw)
+        if begin.startswith(_ZSTD_MAGIC):
+            return io.BufferedReader(_ZstdReader(raw))
+        return raw
 
 
 class _ZstdReader(io.RawIOBase):

@@ -7,7 +7,9 @@ import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from urllib.parse import quote
 
+from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.groups import PREFIX, Settings
 from dutycycle.contract.topics import TOPICS, full_name
 from dutycycle.kafka.embedded import EmbeddedBroker
@@ -27,6 +29,7 @@ _EMBEDDED_PARTITIONS = 2
 _ONCE_S = 60.0
 """How long one picture may take: the processes begin, and measure twice."""
 _COMMANDS = ("sink", "stream", "collect")
+_DEMO_NODE = "demo"
 
 
 async def up(
@@ -37,6 +40,8 @@ async def up(
     0 when all ended in good order, and nothing is away.
     """
     check_settings(settings)
+    if settings.demo == "on":
+        settings, given = _of_demo(settings, given)
     stop = stop_on_signals()
     logs = default_records_path().parent / "log"
     for folder in (logs.parent, logs):  # a mode is for the last folder alone
@@ -52,11 +57,29 @@ async def up(
         children = [Child(name, environ, logs / f"{name}.log") for name in _COMMANDS]
         follower = Follower(settings, LiveState())
         place = _place(settings, embedded=ours is not None)
-        source = Source(
-            follower.state, f"dutycycle on {settings.node}", place, lambda: _degraded(children), stop
-        )
+        title = f"dutycycle on {settings.node}" + (" (simulated)" if settings.demo == "on" else "")
+        source = Source(follower.state, title, place, lambda: _degraded(children), stop)
         asked = await _run(children, follower, source, duration_s, once)
     return _exit_status(settings, children, measured=asked or follower.state.ticks > 0)
+
+
+def _of_demo(settings: Settings, given: Mapping[str, str]) -> tuple[Settings, dict[str, str]]:
+    """What is simulated stays among itself: it reaches no broker, cluster or records of anybody's.
+
+    The records of a demo are in a file of their own, which the next demo begins anew.
+    """
+    for name, value in (("broker", settings.broker), ("prometheus", settings.prometheus)):
+        if value is not None:
+            raise SettingError(f"--demo does not go with --{name}: it has simulated GPUs and its own broker")
+    records = settings.records
+    if records is None:
+        path = default_records_path().with_name("demo.db")
+        for suffix in ("", "-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        records = f"sqlite:///{quote(str(path), safe='/ +')}"
+    node = given.get("node", _DEMO_NODE)
+    settings = replace(settings, node=node, records=records, kubernetes="off", annotations="off")
+    return settings, {**given, "demo": "on", "node": node, "kubernetes": "off", "annotations": "off"}
 
 
 @asynccontextmanager
@@ -130,7 +153,9 @@ async def _run(
 
 def _exit_status(settings: Settings, children: list[Child], *, measured: bool) -> int:
     """Says where the records are, and at the end what failed or is away."""
-    if settings.records is None and default_records_path().exists():
+    if settings.demo == "on":
+        _say(f"its records are in {settings.records}: see `dutycycle peaks --records {settings.records}`")
+    elif settings.records is None and default_records_path().exists():
         _say(f"peak records are in {default_records_path()}: see `dutycycle peaks`")
     reasons = dict.fromkeys(child.reason for child in children if child.status not in (0, None))
     if not reasons and not measured:

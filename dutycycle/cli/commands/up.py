@@ -7,10 +7,10 @@ from dutycycle.cli import arguments
 from dutycycle.cli.arguments import duration_s
 from dutycycle.contract.settings.groups import Settings
 
-EXAMPLE = """dutycycle up
+EXAMPLE = """dutycycle up --demo
 dutycycle up --once --format json | jq '.gpus[].gpu_util_pct'
 dutycycle up --duration 10s && dutycycle peaks"""
-_NODE = tuple(name for name in arguments.OF_NODE if name != "containers")
+_NODE = tuple(name for name in arguments.OF_NODE if name not in ("containers", "demo"))
 SETTINGS = (
     *arguments.OF_BROKER, *_NODE, *arguments.OF_PROMETHEUS, *arguments.OF_OPERATORS, "annotations",
     "annotation_prefix",
@@ -22,6 +22,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--duration", type=duration_s, metavar="TIME", help="stop after this time, such as 20s"
     )
+    parser.add_argument(
+        "--demo", dest="setting_demo", action="store_const", const="on",
+        help="watch eight simulated GPUs with known jobs, instead of this machine",
+    )  # fmt: skip
     arguments.add_once(parser)
     arguments.add_containers(parser)
     arguments.add_records(parser)

@@ -66,6 +66,9 @@ class CollectorSettings:
         parsers.choice("pods", "containers", "all"),
         "which cgroups to report: Kubernetes pods, also other containers, or systemd units and slices too",
     )
+    demo: str = _setting(
+        "off", parsers.choice("on", "off"), "eight simulated GPUs with known jobs, instead of this machine"
+    )
     kubernetes: str = _setting(
         "auto", parsers.choice("auto", "on", "off"), "talk to the API server; auto: where there is one"
     )

@@ -96,7 +96,7 @@ def test_standard_input_and_output(
     assert not sys.stdout.buffer.closed
     written = capfdbinary.readouterr().out
     assert written == encode_line(RECORDS[0])
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(written)))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(written))))
     assert list(read_trace("-")) == [RECORDS[0]]
     assert not sys.stdin.buffer.closed
 

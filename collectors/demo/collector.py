@@ -1,0 +1,22 @@
+"""The simulated machine as a collector: its records instead of this node's."""
+
+from collections.abc import Sequence
+
+from collectors.base import Outgoing, Tick
+from collectors.demo.machine import Machine
+
+
+class DemoCollector:
+    """Publishes what ``Machine`` would measure at each tick. The only collector where it is used."""
+
+    name = "demo"
+
+    def __init__(self) -> None:
+        self._machine = Machine()
+
+    def collect(self, tick: Tick) -> Sequence[Outgoing]:
+        """Give the records of this tick; never fails."""
+        return tuple(self._machine.measure(tick))
+
+    def close(self) -> None:
+        """Close nothing: it holds nothing."""

@@ -193,7 +193,10 @@ def test_pods_of_kinds_that_have_no_pod_template(
     ("kind", "spec", "said"),
     [
         ("TrainJob", "{runtimeRef: {name: torch}}", "it names no image, and its ClusterTrainingRuntime"),
-        ("RayJob", "{clusterSelector: {ray.io/cluster: c1}}", "in the pods of the RayCluster with ray.io/cluster=c1"),
+        (
+            "RayJob", "{clusterSelector: {ray.io/cluster: c1}}",
+            "in the pods of the RayCluster with ray.io/cluster=c1",
+        ),
         ("Workflow", "{workflowTemplateRef: {name: t}}", "its pods stand in WorkflowTemplate t"),
         ("InferenceService", "{predictor: {model: {}}}", "what its pods run does not stand in the file"),
     ],

@@ -75,9 +75,9 @@ def test_what_makes_pods(tmp_path: Path, kind: str, spec: str, has_pods: bool) -
 @pytest.mark.parametrize(
     ("kinds", "never_ends"),
     [
-        (("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController", "CronJob", "Notebook",
-          "RayCluster", "RayService", "LeaderWorkerSet", "InferenceService", "CronWorkflow", "CloneSet",
-          "Rollout", "ScheduledSparkApplication", "NIMService"), True),
+        (("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController", "CronJob",
+          "Notebook", "RayCluster", "RayService", "LeaderWorkerSet", "InferenceService", "CronWorkflow",
+          "CloneSet", "Rollout", "ScheduledSparkApplication", "NIMService"), True),
         (("Pod", "Job", "JobSet", "PyTorchJob", "TrainJob", "RayJob", "Workflow", "SparkApplication"), False),
     ],
 )  # fmt: skip

@@ -1,10 +1,11 @@
 """What changed from the first run to each other one, and which run is better."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import hypot
 
-from dutycycle.compare.figures import FIGURES, Figure, Measure
+from dutycycle.compare.figures import FIGURES, Figure
+from dutycycle.compare.steps import Measure
 from dutycycle.report.page import Report
 
 SIGMAS = 4.0
@@ -13,6 +14,10 @@ themselves estimates from twenty blocks: three would be passed by chance now and
 LEAST = 0.01
 """A smaller share is no difference that matters, however little noise there is."""
 DECIDING = {"duration_s": "time", "gpu_s": "GPU time", "energy_j": "energy", "cost": "cost"}
+DECIDING_A_STEP = {
+    "steps_per_min": "time a step", "gpu_s_per_step": "GPU time a step", "energy_j_per_step": "energy a step",
+}  # fmt: skip
+"""Where the trainings report their steps: runs of different lengths can be compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,23 +81,43 @@ def best(figure: Figure, runs: Sequence[Run]) -> list[str]:
 
 
 def verdicts(runs: Sequence[Run]) -> Iterator[str]:
-    """Whether the runs can be compared, and which is better in time, GPU time, energy and cost."""
-    by_id = {one.id: one for one in FIGURES}
-    counts = [run.measures["cycles"] for run in runs if "cycles" in run.measures]
-    if len(counts) < len(runs):
+    """Whether the runs can be compared, and which is better in time, GPU time, energy and cost.
+
+    By steps where all trainings report them; by the whole runs where these did the same work.
+    """
+    steps, cycles = (_counts(runs, one) for one in ("steps", "cycles"))
+    counts, what = (steps, "steps") if steps else (cycles, "cycles")
+    by_step = bool(steps)
+    same = not any(change(counts[0], one).is_one for one in counts[1:])
+    if not counts:
         yield "The runs are taken to have done the same work."
-    elif any(change(counts[0], one).is_one for one in counts[1:]):
+    elif not same:
         several = ", ".join(f"{one.value:.0f}" for one in counts)
-        yield f"The runs did not do the same work: about {several} cycles."
-    for id_, what in DECIDING.items():
+        yield f"The runs did not do the same work: {'' if by_step else 'about '}{several} {what}."
+    if by_step:
+        yield from _decided(runs, DECIDING_A_STEP)
+    if same or not by_step:
+        yield from _decided(runs, DECIDING)
+
+
+def _counts(runs: Sequence[Run], id_: str) -> list[Measure]:
+    """What the runs did of it; empty where one does not tell."""
+    known = [run.measures[id_] for run in runs if id_ in run.measures]
+    return known if len(known) == len(runs) else []
+
+
+def _decided(runs: Sequence[Run], deciding: Mapping[str, str]) -> Iterator[str]:
+    by_id = {one.id: one for one in FIGURES}
+    for id_, what in deciding.items():
         known = [run.measures[id_] for run in runs if id_ in run.measures]
         if len(known) < 2:
             continue
         top = best(by_id[id_], runs)
         unclear = any(change(known[0], one).is_one is None for one in known[1:])
         if top:
-            values = [one.value for one in known]
-            much = f" (up to {100 * (1 - min(values) / max(values)):.1f} % less)"
+            least, most = min(one.value for one in known), max(one.value for one in known)
+            # A rate in steps a minute is told as what it is: time.
+            much = f" (up to {100 * (1 - least / most):.1f} % less)"
             yield f"Better in {what}: {', '.join(top)}{much}."
         elif unclear:
             yield f"In {what} it cannot be told: a run is too short to know its noise."

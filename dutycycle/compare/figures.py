@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from dutycycle.compare.noise import blocks_of, error_of_max, error_of_mean
+from dutycycle.compare.steps import WORK, Measure, step_measures
 from dutycycle.report.facts import joules_text, seconds_text
 from dutycycle.report.page import Report
 from dutycycle.report.phases import seconds_by_name
@@ -36,14 +37,6 @@ class Figure:
     better: Better = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """A figure of one run. ``error``: its standard error; None where the run is too short to tell."""
-
-    value: float
-    error: float | None
-
-
 def _unit(unit: str, digits: int = 4) -> Callable[[float], str]:
     return lambda value: f"{value:.{digits}g} {unit}"
 
@@ -52,13 +45,17 @@ def _seconds(value: float) -> str:
     return f"{value:.1f} s" if value < 120 else short_duration(value)
 
 
-WORK = ("training", "inference", "interactive", "busy")
 _PHASES = ("loading", *WORK, "checkpoint", "idle")
 FIGURES = (
     Figure("duration_s", "Duration", _seconds, "less"),
     Figure("gpu_s", "GPU time", seconds_text, "less"),
     Figure("energy_j", "GPU energy", joules_text, "less"),
     Figure("cost", "Cost", lambda value: f"{value:.4g}", "less"),
+    Figure("steps", "Steps", lambda value: f"{value:.0f}"),
+    Figure("steps_per_min", "Steps a minute", lambda value: f"{value:.4g}", "more"),
+    Figure("samples_per_s", "Samples a second", lambda value: f"{value:.4g}", "more"),
+    Figure("gpu_s_per_step", "GPU time a step", _unit("GPU-s"), "less"),
+    Figure("energy_j_per_step", "GPU energy a step", _unit("J"), "less"),
     Figure("cycle_s", "Cycle", _unit("s")),
     Figure("cycles", "Cycles, about", lambda value: f"{value:.0f}"),
     Figure("gpu_util_pct", "GPU utilization, mean", _unit("%")),
@@ -103,7 +100,9 @@ class _Run:
         for name, value in (("energy_j", facts.total("energy_j")), ("cost", facts.cost)):
             if value is not None:
                 yield name, Measure(value, None if both is None else value * both)
-        yield from self._of_cycles()
+        of_cycles = dict(self._of_cycles())
+        yield from step_measures(self._report, of_cycles.get("cycle_s"))
+        yield from of_cycles.items()
         yield from self._of_gpus()
         yield from self._of_machines()
         for name, (seconds, count) in seconds_by_name(self._report.phases).items():

@@ -34,6 +34,14 @@ def error_of_mean(blocks: Floats) -> float | None:
     return _spread(np.nanmean(blocks, axis=1)) / float(np.sqrt(len(blocks)))
 
 
+def error_of_ratio(amounts: Floats, seconds: Floats) -> float | None:
+    """The standard error of a rate, from amounts and the time of each; None where there are too few ticks."""
+    above, below = blocks_of(amounts, None), blocks_of(seconds, None)
+    if len(above) < LEAST_BLOCKS or len(above) != len(below):
+        return None
+    return _spread(above.sum(axis=1) / below.sum(axis=1)) / float(np.sqrt(len(above)))
+
+
 def error_of_max(blocks: Floats) -> float | None:
     """How much the largest value may differ in the same run once more: the spread of the blocks' largest."""
     return _spread(np.nanmax(blocks, axis=1)) if len(blocks) >= LEAST_BLOCKS else None

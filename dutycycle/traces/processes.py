@@ -8,10 +8,12 @@ import numpy as np
 from msgspec.structs import replace
 
 from dutycycle.contract.records.processes import Loop, Process, Software
-from dutycycle.traces.frames import Frame
+from dutycycle.traces.frames import Frame, Ticks
 
-STEP_COLUMNS = ("step_s", "samples_per_s")
-"""Means over the steps of a tick."""
+STEP_COLUMNS = ("step_s", "samples_per_s", "steps", "seconds", "samples")
+"""Two means over the steps of a tick, and what they are made of."""
+_WARM_UP = 2.0
+"""Ticks at the start whose steps take so many times the median are those in which a program warms up."""
 
 
 @dataclass(slots=True)
@@ -39,7 +41,8 @@ class ProcessSeen:
         if (loop := found.loop) is not None:
             rate = loop.samples / loop.seconds if loop.samples is not None and loop.seconds else None
             if loop.steps:
-                self.frame.add(ts_ms, {"step_s": loop.seconds / loop.steps, "samples_per_s": rate})
+                sums = {"steps": loop.steps, "seconds": loop.seconds, "samples": loop.samples}
+                self.frame.add(ts_ms, {"step_s": loop.seconds / loop.steps, "samples_per_s": rate, **sums})
             self.loop = loop if self.loop is None else _summed(self.loop, loop)
 
     @property
@@ -47,6 +50,28 @@ class ProcessSeen:
         """What a step takes, in the median over the ticks; None where none was reported."""
         values = self.frame.between(0, 2**62)["step_s"]
         return float(np.median(values)) if len(values) else None
+
+    def steady_ticks(self) -> Ticks:
+        """The ticks with steps, without those at the start in which it warmed up."""
+        ticks = self.frame.between(0, 2**62)
+        step_s = ticks["step_s"]
+        if not len(step_s):
+            return ticks
+        steady = step_s <= _WARM_UP * np.median(step_s)
+        return self.frame.between(int(ticks.times[steady.argmax()]), 2**62)
+
+    @property
+    def steps_per_s(self) -> float | None:
+        """Steps by the time they took, once it is warm; None where none was reported."""
+        ticks = self.steady_ticks()
+        seconds = float(ticks["seconds"].sum())
+        return float(ticks["steps"].sum()) / seconds if seconds else None
+
+
+def most_steps(processes: Iterable[ProcessSeen]) -> tuple[ProcessSeen, Loop] | None:
+    """The process that reported most steps, and the sums of its loop; None where none did."""
+    loops = [(one, one.loop) for one in processes if one.loop is not None and one.loop.steps]
+    return max(loops, key=lambda pair: pair[1].steps) if loops else None
 
 
 def _summed(before: Loop, now: Loop) -> Loop:
@@ -87,12 +112,13 @@ def figures(processes: Iterable[ProcessSeen], cycle: tuple[str, float] | None) -
     """Name and value of what a reader looks for first, of the process that did most steps. ``cycle``: of what
     one was found from outside, and its period in seconds."""
     every = list(processes)
-    loops = [(one, one.loop) for one in every if one.loop is not None and one.loop.steps]
-    if loops:
-        one, loop = max(loops, key=lambda pair: pair[1].steps)
-        yield from _of_loop(f" of {one.name}" if len(loops) > 1 else "", loop, one.step_s or 0.0, cycle)
-        if rates := [rate for _, each in loops if (rate := samples_per_s(each)) is not None]:
-            yield "Samples", f"{sum(rates):.4g} a second" + (" in all" if len(loops) > 1 else "")
+    most = most_steps(every)
+    if most is not None:
+        one, loop = most
+        several = sum(each.loop is not None and each.loop.steps > 0 for each in every) > 1
+        yield from _of_loop(one, f" of {one.name}" if several else "", loop, cycle)
+        if rates := [rate for each in every if (rate := samples_per_s(each.loop)) is not None]:
+            yield "Samples", f"{sum(rates):.4g} a second" + (" in all" if several else "")
         if words := list(model_words(loop)):
             yield "Model", ", ".join(words)
     told = [one.software for one in every if one.software is not None and one.software.frameworks]
@@ -103,14 +129,14 @@ def figures(processes: Iterable[ProcessSeen], cycle: tuple[str, float] | None) -
 
 
 def _of_loop(
-    of: str, loop: Loop, step_s: float, cycle: tuple[str, float] | None
+    process: ProcessSeen, of: str, loop: Loop, cycle: tuple[str, float] | None
 ) -> Iterator[tuple[str, str]]:
     longest = "" if loop.longest_s is None else f", longest {loop.longest_s:.3g} s"
     yield "Steps", f"{loop.steps}{of}, {per_minute(loop):.3g} a minute, as the training reports"
-    yield "Time of a step", f"{step_s:.3g} s in the median{longest}"
-    if cycle is not None and step_s:
+    yield "Time of a step", f"{process.step_s or 0.0:.3g} s in the median{longest}"
+    if cycle is not None and (rate := process.steps_per_s) is not None:
         what, period_s = cycle
-        yield "Steps in a cycle", f"{period_s / step_s:.2f} (the cycle of {what}, {period_s:.3g} s)"
+        yield "Steps in a cycle", f"{period_s * rate:.2f} (the cycle of {what}, {period_s:.3g} s)"
 
 
 def per_minute(loop: Loop) -> float:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from dutycycle.compare.figures import Measure
+from dutycycle.compare.steps import Measure
 from dutycycle.contract.codec import encode
 from dutycycle.contract.records.insights import Trial, Trials
 from dutycycle.contract.settings.groups import Settings

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from dutycycle.compare.comparison import SIGMAS
-from dutycycle.compare.figures import Measure
+from dutycycle.compare.steps import Measure
 from dutycycle.trial.results.verdict import Row, Verdict
 from dutycycle.words import UNKNOWN
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dutycycle.compare.comparison import change
-from dutycycle.compare.figures import Measure
+from dutycycle.compare.steps import Measure, inverse, product
 from dutycycle.trial.plan import Variant
-from dutycycle.trial.results.figures import UNITS, Figures, inverse, product
+from dutycycle.trial.results.figures import UNITS, Figures
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,15 @@ GIB = 1024**3
 
 
 def job(
-    seed: int, *, step_s: float = 12.0, power: float = 1.0, seconds: int = SECONDS
+    seed: int,
+    *,
+    step_s: float = 12.0,
+    power: float = 1.0,
+    seconds: int = SECONDS,
+    reported: tuple[float, ...] = (),
 ) -> Iterator[TraceRecord]:
     """A job of the same number of steps each time: the longer a step, the longer the run. ``power``: by how
-    much more its GPUs draw."""
+    much more its GPUs draw. ``reported``: the seconds of the steps that its training reports, in turn."""
     chance, energy, wander = random.Random(seed), [0.0, 0.0], 0.0  # noqa: S311 - a simulation
     pod = {"v": 1, "uid": "p", "namespace": "ml", "name": "bert-0", "node": "a", "phase": "Running"}
     yield _record("pods", "p", pod, START_MS)
@@ -48,6 +53,11 @@ def job(
         container = {"id": "c", "cpu_util_pct": use, "mem_used_bytes": 48 * GIB}
         pods = [{"uid": "p", "qos": "burstable", "containers": [container]}]
         yield _record("cgroup-samples", "a", {**head, "host": {}, "pods": pods}, ts_ms)
+        if reported and seq >= 60:
+            took_s = reported[seq % len(reported)] * chance.uniform(0.99, 1.01)
+            loop = {"loop": "pytorch", "steps": 1, "seconds": took_s, "samples": 8}
+            process = {"pid": 7, "pod_uid": "p", "loop": loop}
+            yield _record("processes", "a", {**head, "processes": [process]}, ts_ms)
 
 
 def _record(topic: str, key: str, plain: object, ts_ms: int) -> TraceRecord:
@@ -64,6 +74,9 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "slow": job(3, step_s=13.0),
         "hungry": job(4, power=1.05),
         "half": job(5, seconds=480),
+        "even": job(6, reported=(0.9,)),
+        "uneven": job(7, seconds=480, reported=(0.5, 0.5, 0.5, 0.5, 3.0)),
+        "as-even": job(8, reported=(0.9,)),
     }
     for name, records in jobs.items():
         with TraceWriter(str(folder / f"{name}.jsonl.zst")) as trace:

@@ -1,5 +1,6 @@
 """Runs that are equal up to noise have no difference; a known one is found, and no other beside it."""
 
+import re
 from dataclasses import replace
 
 import orjson
@@ -68,6 +69,31 @@ def test_of_several_runs_those_share_the_first_place_that_do_not_differ(runs: Ru
 def test_runs_of_different_work_are_said_to_be_that(runs: Runs) -> None:
     first, *_ = verdicts([runs["once"], runs["half"]])
     assert first == "The runs did not do the same work: about 70, 35 cycles."
+
+
+def test_trainings_that_report_their_steps_are_compared_by_them(runs: Runs) -> None:
+    """The run that was ended first is not the better one. Steps count by their time, not by the median."""
+    chosen = [runs["even"], runs["uneven"]]
+    even, uneven = ({id_: measure.value for id_, measure in run.measures.items()} for run in chosen)
+    rates = {"steps_per_min": (60 / 0.9, 60), "samples_per_s": (8 / 0.9, 8), "gpu_s_per_step": (1.8, 2)}
+    for id_, values in rates.items():
+        assert (even[id_], uneven[id_]) == pytest.approx(values, rel=0.01)
+    assert even["energy_j_per_step"] == pytest.approx(0.9 * uneven["energy_j_per_step"], rel=0.02)
+    assert [one.partition(" (")[0] for one in verdicts(chosen)] == [
+        "The runs did not do the same work: 840, 420 steps.", "Better in time a step: even",
+        "Better in GPU time a step: even", "Better in energy a step: even",
+    ]  # fmt: skip
+    assert re.search(r"up to (9\.[5-9]|10\.[0-5]) % less", list(verdicts(chosen))[1])
+
+
+def test_as_many_steps_are_the_same_work(runs: Runs) -> None:
+    found = list(verdicts([runs["even"], runs["as-even"]]))
+    assert found == [
+        f"In {what} there is no difference."
+        for what in ("time a step", "GPU time a step", "energy a step", "time", "GPU time", "energy", "cost")
+    ]
+    assert "steps" not in runs["once"].measures
+    assert not [one for one in verdicts([runs["once"], runs["even"]]) if "a step" in one]
 
 
 def test_without_cycles_the_same_work_is_an_assumption_and_what_is_too_short_is_not_judged(

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dutycycle.compare.comparison import change
-from dutycycle.compare.figures import Measure
 from dutycycle.compare.noise import blocks_of, error_of_max, error_of_mean
+from dutycycle.compare.steps import Measure
 from dutycycle.traces.frames import Floats
 
 TICKS = 1200

@@ -43,6 +43,14 @@ def test_steps_add_up_and_a_slow_first_one_is_not_the_median() -> None:
     }
 
 
+def test_uneven_steps_are_counted_over_the_cycle() -> None:
+    """Five steps of 0.6 s and one of 3 s, in cycles of 6 s: six steps, whatever the median is."""
+    one = seen(*(loop(1, 3.0 if number % 6 == 5 else 0.6) for number in range(120)))
+    found = dict(figures([one], ("GPU utilization", 6.0)))
+    assert found["Time of a step"].startswith("0.6 s in the median")
+    assert found["Steps in a cycle"].startswith("6.00 ")
+
+
 def test_without_a_cycle_a_size_or_a_step() -> None:
     found = dict(figures([seen(loop(2, 1.0))], None))
     assert found.keys() == {"Steps", "Time of a step"}

@@ -6,7 +6,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from dutycycle.compare.figures import Measure
+from dutycycle.compare.steps import Measure
 from dutycycle.contract.codec import decode, encode
 from dutycycle.contract.records.insights import Trials
 from dutycycle.contract.settings.groups import Settings

@@ -1,0 +1,98 @@
+"""What a run did in each step that its training reports: rates and costs, each with its standard error."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import hypot
+
+import numpy as np
+
+from dutycycle.compare.noise import blocks_of, error_of_mean, error_of_ratio
+from dutycycle.report.page import Report
+from dutycycle.traces.frames import aligned
+from dutycycle.traces.processes import ProcessSeen, most_steps
+
+WORK = ("training", "inference", "interactive", "busy")
+"""Names of the phases in which a job works."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A figure of one run. ``error``: its standard error; None where the run is too short to tell."""
+
+    value: float
+    error: float | None
+
+
+def inverse(of: Measure) -> Measure:
+    """1 by a figure above 0, with the same relative error."""
+    return Measure(1 / of.value, None if of.error is None else of.error / of.value**2)
+
+
+def product(one: Measure, other: Measure) -> Measure:
+    """Of two figures above 0 whose errors have nothing to do with one another."""
+    value = one.value * other.value
+    if one.error is None or other.error is None:
+        return Measure(value, None)
+    return Measure(value, hypot(one.error * other.value, other.error * one.value))
+
+
+def step_measures(report: Report, cycle: Measure | None) -> Iterator[tuple[str, Measure]]:
+    """By ``Figure.id``; nothing where no training reports its steps. ``cycle``: of GPU utilization."""
+    most, rates = most_steps(report.facts.processes), step_rates(report.facts.processes)
+    if most is None or "step" not in rates:
+        return
+    step = inverse(rates["step"])
+    yield "steps", Measure(most[1].steps, 1.0)
+    yield "steps_per_min", product(rates["step"], Measure(60.0, 0.0))
+    if "sample" in rates:
+        yield "samples_per_s", rates["sample"]
+    if report.view.gpus:
+        yield "gpu_s_per_step", product(step, Measure(len(report.view.gpus), 0.0))
+    if (power := power_at_work(report, cycle)) is not None and power.value:
+        yield "energy_j_per_step", product(step, power)
+
+
+def step_rates(processes: Sequence[ProcessSeen]) -> dict[str, Measure]:
+    """``step``: a second, of the process that did most; ``sample``: a second, of all, where each says its
+    batches. Counts by the time they took: of uneven steps the median says nothing of their rate."""
+    most = most_steps(processes)
+    if most is None:
+        return {}
+    found = {}
+    if (step := _rate(most[0], "steps")) is not None:
+        found["step"] = step
+    rates = [_rate(one, "samples") for one in processes if one.loop is not None and one.loop.steps]
+    known = [one for one in rates if one is not None]
+    if len(known) == len(rates):
+        errors = [one.error for one in known if one.error is not None]
+        error = hypot(*errors) if len(errors) == len(known) else None
+        found["sample"] = Measure(sum(one.value for one in known), error)
+    return found
+
+
+def _rate(process: ProcessSeen, column: str) -> Measure | None:
+    """Above 0; None where ticks lack it."""
+    ticks = process.steady_ticks()
+    amounts, seconds = ticks[column], ticks["seconds"]
+    if not seconds.sum() or not np.isfinite(amounts).all() or not amounts.sum():
+        return None
+    return Measure(float(amounts.sum() / seconds.sum()), error_of_ratio(amounts, seconds))
+
+
+def power_at_work(report: Report, cycle: Measure | None) -> Measure | None:
+    """The mean of the sum over the GPUs while the job worked; None where that of a GPU was not measured."""
+    view = report.view
+    if not view.gpus:
+        return None
+    step_ms = max(*(one.ticks.step_ms for one in view.gpus), 1)
+    values = aligned((one.ticks for one in view.gpus), "power_w", view.first_ms, view.last_ms, step_ms)
+    times = view.first_ms + step_ms * np.arange(values.shape[1])
+    works = np.zeros(len(times), bool)
+    for one in report.phases:
+        if one.name in WORK:
+            works |= (times >= one.first_ms) & (times < one.last_ms)
+    line = values.sum(axis=0)[works]
+    if not np.isfinite(line).any():
+        return None
+    period = None if cycle is None else cycle.value * 1000 / step_ms
+    return Measure(float(np.nanmean(line)), error_of_mean(blocks_of(line, period)))

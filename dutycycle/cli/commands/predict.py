@@ -1,20 +1,23 @@
 """``dutycycle predict``: what the pods of a job's file will need, from the peak records of their kin."""
 
 import argparse
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from dutycycle.cli import arguments
+from dutycycle.cli.printing import print_json
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.schedule.asked import advice, prediction_of
 from dutycycle.schedule.pod_specs import pods_of
-from dutycycle.submit.documents import read_documents
+from dutycycle.submit.documents import Document, read_documents
 from dutycycle.words import bytes_text
 from sinks.records.location import default_records_url
 from sinks.records.query import Which, pod_peaks
 from sinks.scheduling.core.intervals import Interval
-from sinks.scheduling.core.prediction import Prediction
 
 EXAMPLE = """dutycycle predict job.yaml
-dutycycle predict job.yaml --namespace ml"""
+dutycycle predict job.yaml --namespace ml
+dutycycle predict job.yaml --format json | jq '.[].figures.gpu_mem_bytes'"""
 SETTINGS: tuple[str, ...] = ()
 _FIGURES = (
     ("duration_s", "duration", lambda value: f"{value:.0f} s"),
@@ -31,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-n", "--namespace", default="default", metavar="NAME", help="of what names none (default: default)"
     )
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="(default: text)")
     arguments.add_records(parser)
 
 
@@ -38,35 +42,76 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     """Print what each pod template will need. Status 1 where of an object nothing can be predicted, which
     is said."""
     url = settings.records or default_records_url()
-    documents, status = read_documents(args.files), 0
-    for document in documents:
-        if not document.has_pods:
+    documents = read_documents(args.files)
+    answers = [
+        answer
+        for document in documents
+        if document.has_pods
+        for answer in _answers(document, args.namespace, documents, url)
+    ]
+    if args.format == "json":
+        print_json(answers)
+    else:
+        for answer in answers:
+            print("\n".join(_lines(answer)))  # noqa: T201
+    return 1 if any("missing" in answer for answer in answers) else 0
+
+
+def _answers(
+    document: Document, namespace: str, documents: list[Document], url: str
+) -> Iterator[dict[str, Any]]:
+    """One answer for each pod template of an object, as JSON has it; ``missing`` or ``unknown`` says why
+    there are no figures."""
+    head = {"kind": document.kind, "name": document.name}
+    asked = pods_of(document, namespace, documents)
+    if asked.missing is not None:
+        yield head | {"missing": asked.missing}
+    for pod in asked.pods:
+        answer = head | {"namespace": pod.namespace, "gpus": pod.gpus}
+        if pod.role:
+            answer["role"] = pod.role
+        if pod.note is not None:
+            answer["note"] = pod.note
+        prediction = prediction_of(pod, pod_peaks(url, Which(namespace=pod.namespace)))
+        if prediction is None:
+            yield answer | {"unknown": f"no pod like it has ended in namespace {pod.namespace}"}
             continue
-        asked = pods_of(document, args.namespace, documents)
-        if asked.missing is not None:
-            print(f"{document}\n  {asked.missing}")  # noqa: T201
-            status = 1
-        for pod in asked.pods:
-            records = pod_peaks(url, Which(namespace=pod.namespace))
-            found = prediction_of(pod, records)
-            print(f"{document}{f' {pod.role}' if pod.role else ''}")  # noqa: T201
-            if pod.note is not None:
-                print(f"  {pod.note}")  # noqa: T201
-            if found is None:
-                print(f"  no prediction: no pod like it has ended in namespace {pod.namespace}")  # noqa: T201
-                continue
-            for line in (*_lines(found), *(f"ask for {one}" for one in advice(pod, found))):
-                print(f"  {line}")  # noqa: T201
-    return status
+        figures = {name: _figure(interval) for name, interval in prediction.figures.items()}
+        yield answer | {
+            "evidence": prediction.evidence(), "pods": prediction.kin, "likeness": prediction.likeness,
+            "figures": figures, "ask_for": advice(pod, prediction),
+        }  # fmt: skip
 
 
-def _lines(found: Prediction) -> list[str]:
-    lines = [f"from {found.evidence()}"]
-    for name, title, text in _FIGURES:
-        if (one := found.figures.get(name)) is not None:
-            lines.append(f"{title}: {text(one.middle)}{_range(one, text(one.low), text(one.high))}")
-    return lines
+def _figure(interval: Interval) -> dict[str, float]:
+    """The middle of the similar pods; and the range, where it is known which share of runs is in it."""
+    if not interval.coverage:
+        return {"middle": interval.middle, "pods": interval.kin}
+    return {
+        "middle": interval.middle, "low": interval.low, "high": interval.high,
+        "coverage": interval.coverage, "pods": interval.kin,
+    }  # fmt: skip
 
 
-def _range(one: Interval, low: str, high: str) -> str:
-    return f" ({low} to {high} in {one.coverage:.0%} of runs)" if one.coverage else ""
+def _lines(answer: Mapping[str, Any]) -> Iterator[str]:
+    role = f" {answer['role']}" if "role" in answer else ""
+    yield f"{answer['kind'].lower()}/{answer['name']}{role}"
+    if "note" in answer:
+        yield f"  {answer['note']}"
+    if "missing" in answer:
+        yield f"  {answer['missing']}"
+    elif "unknown" in answer:
+        yield f"  no prediction: {answer['unknown']}"
+    else:
+        yield f"  from {answer['evidence']}"
+        for name, title, text in _FIGURES:
+            if (figure := answer["figures"].get(name)) is not None:
+                yield f"  {title}: {text(figure['middle'])}{_range(figure, text)}"
+        for line in answer["ask_for"]:
+            yield f"  ask for {line}"
+
+
+def _range(figure: Mapping[str, float], text: Callable[[float], str]) -> str:
+    if "coverage" not in figure:
+        return ""
+    return f" ({text(figure['low'])} to {text(figure['high'])} in {figure['coverage']:.0%} of runs)"

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import orjson
 import pytest
 from msgspec.structs import replace
 
@@ -127,6 +128,26 @@ def test_the_whole_way_from_the_database(tmp_path: Path, capsys: pytest.CaptureF
     capsys.readouterr()
     assert main(["predict", str(tmp_path / "job.yaml"), "--records", url]) == 0
     assert "no prediction: no pod like it has ended in namespace default" in capsys.readouterr().out
+
+
+def test_the_same_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "job.yaml").write_text(TORCH + "---\n" + POD)
+    url = f"sqlite:///{tmp_path}/records.db"
+    with RecordsWriter(url) as writer:
+        for number in range(2):
+            writer.write("pod-peaks", encode(peaks(pod(f"p{number}", finished_ms=NOW), 10.0 + number)))
+    assert main(["predict", str(tmp_path / "job.yaml"), "--records", url, "--format", "json"]) == 0
+    master, worker, other = orjson.loads(capsys.readouterr().out)
+    assert (master["kind"], master["name"], master["role"], worker["role"]) == (
+        "PyTorchJob", "bert", "Master", "Worker",
+    )  # fmt: skip
+    assert master["pods"] == 2
+    assert master["figures"]["duration_s"] == {
+        "middle": 600, "low": 600, "high": 600, "coverage": pytest.approx(1 / 3), "pods": 2,
+    }  # fmt: skip
+    assert any(line.startswith("cpu: ") for line in master["ask_for"])
+    assert other["unknown"] == "no pod like it has ended in namespace default"
+    assert "figures" not in other
 
 
 TRAIN_JOB = """apiVersion: trainer.kubeflow.org/v1alpha1

@@ -19,6 +19,7 @@ _ROWS = {
     "window-aggregates": "a subject, window and metric",
     "trends": "a subject and metric",
     "cycles": "a subject and metric",
+    "usage": "a pod on a GPU, or a pod on the CPU, in the hour so far; the newest holds",
     "pod-peaks": "a metric: of the pod, or of its `gpu`, or of its `process`",
     "node-peaks": "a metric and minute: of the node, or of its `gpu`",
     "job-peaks": "a metric: of the job, or of its `pod`, or of a `gpu` of that",

@@ -69,6 +69,7 @@ _LEVELS: dict[str, tuple[Level, ...]] = {
         _METRICS,
         Level("pods", key="pod", prefix="pod_", below=(_METRICS, Level("gpus", key="gpu", below=_BY_METRIC))),
     ),
+    "usage": (Level("gpus"), Level("pods")),
     "trials": (Level("trials", prefix="trial_"),),
 }
 
@@ -112,19 +113,20 @@ class _Items:
         row = dict(above)
         if self._columns is not None:
             self._columns.fill(value, row)
-        if not self._below:
-            yield row
+        # Of a record whose lists are all empty there is a row that says so; of empty maps there is none.
+        alone = not self._below or any(items._level.key is None for items in self._below)
         for items in self._below:
             field, key = items._level.field, items._level.key
             found = (getattr(value, field) if field else value) or ()
+            alone = alone and not found
             if key is None:
-                for one in found:
-                    yield from items.rows(one, row)
-                if not found:
-                    yield row
+                for item in found:
+                    yield from items.rows(item, row)
             elif found:
-                for name, one in found.items():
-                    yield from items.rows(one, {**row, key: name})
+                for name, item in found.items():
+                    yield from items.rows(item, {**row, key: name})
+        if alone:
+            yield row
 
 
 class _Columns:

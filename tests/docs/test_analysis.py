@@ -32,7 +32,7 @@ def week(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_each_question_has_three_answers() -> None:
-    assert [name for _, name, _ in LINES] == ["pandas", "polars", "DuckDB"] * 3
+    assert [name for _, name, _ in LINES] == ["pandas", "polars", "DuckDB"] * 4
 
 
 @pytest.mark.parametrize(("question", "name", "line"), LINES, ids=[f"{one[1]}: {one[0]}" for one in LINES])
@@ -50,6 +50,10 @@ def test_a_line_answers(
     elif "busy" in question:
         assert len(answers) == 1
         assert 10 < answers[0] < 100
+    elif "GPU-hours" in question:
+        # Two GPUs for 300 s, in the last record of each hour.
+        assert sum(answers) == pytest.approx(2 * 300 / 3600, rel=0.25)
+        assert max(answers) > 0.1
     else:
         assert len(answers) == 1
         assert answers[0] > 2**30

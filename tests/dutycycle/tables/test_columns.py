@@ -48,6 +48,26 @@ CASES: list[tuple[str, dict[str, Any], tuple[str, ...], list[tuple[Any, ...]]]] 
         ("host_cpu_util_pct", "pod_uid"), [(1.0, None)],
     ),
     (
+        "usage",
+        {"v": 1, "node": "a", "source": "nvml", "hour_ms": T, "ts_ms": T + 60_000, "gpus": [
+            {"pod_uid": "u", "gpu": "G", "gpu_s": 60, "known_s": 50, "busy_s": 20},
+            {"gpu": "H", "gpu_s": 60, "known_s": 60, "busy_s": 0, "energy_j": 9},
+        ]},
+        ("hour_ts", "source", "pod_uid", "gpu", "gpu_s", "known_s", "busy_s", "energy_j", "cpu_s"),
+        [(T, "nvml", "u", "G", 60.0, 50.0, 20.0, None, None),
+         (T, "nvml", None, "H", 60.0, 60.0, 0.0, 9.0, None)],
+    ),
+    (
+        "usage",
+        {"v": 1, "node": "a", "source": "cgroup", "hour_ms": T, "ts_ms": T,
+         "pods": [{"pod_uid": "u", "seconds": 60, "cpu_s": 7}]},
+        ("source", "pod_uid", "gpu", "seconds", "cpu_s"), [("cgroup", "u", None, 60.0, 7.0)],
+    ),
+    (
+        "usage", {"v": 1, "node": "a", "source": "nvml", "hour_ms": T, "ts_ms": T},
+        ("node", "pod_uid"), [("a", None)],
+    ),
+    (
         "window-aggregates",
         {"v": 1, "subject": GPU, "source": "nvml", "size_ms": 10_000, "start_ms": T, "end_ms": T + 10_000,
          "metrics": {"power_w": {"count": 2, "mean": 3, "p99": 4.5},

@@ -278,6 +278,7 @@ OWN = {
         "gpus": "GPUs of a pod",
         "pods": "pods that ran together",
         "placement": "packed or spread; absent for where the scheduler liked",
+        "gpu_model": "the model of GPU that it asked for, as the nodes' label says it; absent for any",
         "ended": "how it ended, or why it was not begun",
         "gpu_minutes": "GPUs times the time for which it had its nodes",
         "rate_per_s": "units a second",

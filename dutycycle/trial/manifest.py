@@ -73,6 +73,9 @@ def _spec(template: Template, variant: Variant, run: Run) -> dict[str, Any]:
     for one in pod["spec"]["containers"]:
         if one["name"] == template.container:
             _give(one, template.resource, variant)
+    if variant.model is not None:
+        selector = pod["spec"].get("nodeSelector") or {}
+        pod["spec"]["nodeSelector"] = {**selector, variant.model.key: variant.model.value}
     if variant.placement is not None:
         _place(pod["spec"], variant.placement, run.id)
     return spec

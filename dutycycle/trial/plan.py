@@ -5,17 +5,19 @@ from dataclasses import dataclass
 
 from dutycycle.contract.errors import SettingError
 from dutycycle.trial.template import Template
-from dutycycle.trial.wish import Wish
+from dutycycle.trial.wish import NodeLabel, Wish
 from dutycycle.words import short_duration
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One way to run the Job. ``gpus``: of a pod; ``placement``: None for where the scheduler likes."""
+    """One way to run the Job. ``gpus``: of a pod; ``placement``: None for where the scheduler likes;
+    ``model``: None for any GPU that the Job takes."""
 
     gpus: int
     pods: int
     placement: str | None = None
+    model: NodeLabel | None = None
 
     @property
     def total(self) -> int:
@@ -24,13 +26,15 @@ class Variant:
 
     @property
     def name(self) -> str:
-        """For a table, and in the names of objects: ``2gpu-4pods-packed``."""
+        """For a table, and in the names of objects: ``2gpu-4pods-packed-l4``."""
         pods = f"-{self.pods}pods" if self.pods > 1 else ""
-        return f"{self.gpus}gpu{pods}{f'-{self.placement}' if self.placement else ''}"
+        placement = f"-{self.placement}" if self.placement else ""
+        return f"{self.gpus}gpu{pods}{placement}{f'-{self.model.short_name}' if self.model else ''}"
 
     def __str__(self) -> str:
         words = [f"gpus={self.gpus}", f"pods={self.pods}" if self.pods > 1 else ""]
         words += [f"placement={self.placement}" if self.placement else ""]
+        words += [f"gpu-model={self.model}" if self.model else ""]
         return " ".join(filter(None, words))
 
     def minutes(self, seconds: float) -> float:
@@ -76,7 +80,8 @@ def _variants(template: Template, wish: Wish) -> Iterator[Variant]:
     for gpus in wish.gpus or (template.gpus,):
         for pods in wish.pods or (template.pods,):
             for placement in wish.placements or (None,):
-                one = Variant(gpus, pods, placement if pods > 1 else None)
-                if one not in seen:
-                    seen.add(one)
-                    yield one
+                for model in wish.gpu_models or (None,):
+                    variant = Variant(gpus, pods, placement if pods > 1 else None, model)
+                    if variant not in seen:
+                        seen.add(variant)
+                        yield variant

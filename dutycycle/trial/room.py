@@ -1,7 +1,7 @@
 """Where the pods of a trial fit: GPUs of nodes, all and free. Pure."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from dutycycle.kube.quantity import parse_quantity
@@ -13,20 +13,20 @@ _ENDED = frozenset({"Succeeded", "Failed"})
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """GPUs by node."""
+    """GPUs by node, and the labels of nodes."""
 
     gpus: Mapping[str, int]
+    labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def take(self, variant: Variant) -> "Room | None":
         """What is left after the pods of a trial were put there; None where they do not fit."""
         left = dict(self.gpus)
+        nodes = sorted(self._able(variant), key=lambda node: -left[node])
         if variant.placement == "packed":
-            node = max(left, key=lambda one: left[one], default=None)
-            if node is None or left[node] < variant.total:
+            if not nodes or left[nodes[0]] < variant.total:
                 return None
-            left[node] -= variant.total
-            return Room(left)
-        nodes = sorted(left, key=lambda one: -left[one])
+            left[nodes[0]] -= variant.total
+            return Room(left, self.labels)
         for _ in range(variant.pods):
             node = next((one for one in nodes if left[one] >= variant.gpus), None)
             if node is None:
@@ -34,23 +34,33 @@ class Room:
             left[node] -= variant.gpus
             if variant.placement == "spread":
                 nodes.remove(node)
-        return Room(left)
+        return Room(left, self.labels)
+
+    def _able(self, variant: Variant) -> list[str]:
+        """The nodes with the variant's model of GPU."""
+        model = variant.model
+        if model is None:
+            return list(self.gpus)
+        return [node for node in self.gpus if self.labels.get(node, {}).get(model.key) == model.value]
 
     def why_never(self, variant: Variant) -> str | None:
         """Why a trial can never run on nodes with so many GPUs in all; None where it can."""
         if self.take(variant) is not None:
             return None
-        most = max(self.gpus.values(), default=0)
+        gpus = [self.gpus[node] for node in self._able(variant)]
+        if not gpus and variant.model is not None:
+            return f"no node that takes pods has the label {variant.model.key}={variant.model.value}"
+        most = max(gpus, default=0)
         if variant.gpus > most:
             return f"no node has {variant.gpus} GPUs: the largest has {most}"
         if variant.placement == "packed":
             return f"no node has {variant.total} GPUs for all pods: the largest has {most}"
-        able = sum(one >= variant.gpus for one in self.gpus.values())
+        able = sum(free >= variant.gpus for free in gpus)
         each = " of their own" if variant.placement == "spread" else ""
         return f"{variant.pods} pods of {variant.gpus} GPUs need nodes{each}: {able} nodes have so many GPUs"
 
 
-def room_of(nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]], resource: str) -> Room:
+def room_of(nodes: Sequence[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]], resource: str) -> Room:
     """GPUs that no pod asks for, of nodes that take pods."""
     gpus = {
         one["metadata"]["name"]: int(parse_quantity(amount) or 0)
@@ -63,4 +73,4 @@ def room_of(nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]
         if node in gpus and (one.get("status") or {}).get("phase") not in _ENDED:
             for container in one["spec"].get("containers") or ():
                 gpus[node] -= int(gpu_resources(container).get(resource, 0))
-    return Room(gpus)
+    return Room(gpus, {node["metadata"]["name"]: node["metadata"].get("labels") or {} for node in nodes})

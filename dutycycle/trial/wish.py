@@ -1,8 +1,9 @@
 """What trials are asked for: by flags, or by the annotation ``trial`` of a Job, in the same words. Pure.
 
-``gpus=1,2,4 pods=1,2 placement=packed,spread for=3m budget=60 best=joules``
+``gpus=1,2,4 pods=1,2 gpu-model=NVIDIA-L4 placement=packed,spread for=3m budget=60 best=joules``
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,15 +18,39 @@ LEAST_S = 60.0
 """A cycle is looked for in a window that has to fill, and a bottleneck takes a minute of work."""
 _DEFAULT_S = 180.0
 _MOST_NUMBERS = 16
+_LONGEST_MODEL = 20
+GPU_PRODUCT = "nvidia.com/gpu.product"
+"""The label of nodes that NVIDIA's GPU Feature Discovery writes."""
+_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+_LABEL_KEY = re.compile(r"([a-z0-9][a-z0-9.-]{0,252}/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLabel:
+    """A label that nodes with one model of GPU have."""
+
+    key: str
+    value: str
+
+    @property
+    def short_name(self) -> str:
+        """The model in the names of objects: letters, digits and dashes, such as ``a100-sxm4-80gb``."""
+        words = re.sub(r"[^a-z0-9]+", "-", self.value.lower()).removeprefix("nvidia-")
+        return words[:_LONGEST_MODEL].strip("-")
+
+    def __str__(self) -> str:
+        return self.value if self.key == GPU_PRODUCT else f"{self.key}={self.value}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """``gpus``: of a pod; ``pods``: that run together; empty for the Job's. ``placements``: empty for no
+    """``gpus``: of a pod; ``pods``: that run together; empty for the Job's. ``gpu_models``: labels of the
+    nodes to run on; empty for those that the Job takes. ``placements``: empty for no
     rule. ``for_s``: from the first container that runs; ``budget``: GPU-minutes of all trials."""
 
     gpus: tuple[int, ...] = ()
     pods: tuple[int, ...] = ()
+    gpu_models: tuple["NodeLabel", ...] = ()
     placements: tuple[str, ...] = ()
     for_s: float = _DEFAULT_S
     budget: float = 60.0
@@ -49,6 +74,27 @@ def placements(text: str) -> tuple[str, ...]:
         if one not in PLACEMENTS:
             raise ValueError(f"{one!r}: is no placement: expected {' or '.join(PLACEMENTS)}, or both")
     return found
+
+
+def gpu_models(text: str) -> tuple[NodeLabel, ...]:
+    """``NVIDIA-L4,cloud.google.com/gke-accelerator=nvidia-h100-80gb``, each once: the value of a node's label
+    ``nvidia.com/gpu.product``, or another label with its value. Raises ``ValueError``."""
+    models = []
+    for part in dict.fromkeys(part.strip() for part in text.split(",")):
+        key, equals, value = part.partition("=")
+        label = NodeLabel(key, value) if equals else NodeLabel(GPU_PRODUCT, part)
+        if not _LABEL_KEY.fullmatch(label.key) or not _LABEL_VALUE.fullmatch(label.value):
+            raise ValueError(
+                f"{part!r}: expected the value of the node label {GPU_PRODUCT}, such as NVIDIA-L4, or "
+                "LABEL=VALUE of another"
+            )
+        models.append(label)
+    names = [label.short_name for label in models]
+    if len(set(names)) < len(names):
+        raise ValueError(
+            f"{text!r}: two of them have the same first letters, and so the same name of a trial"
+        )
+    return tuple(models)
 
 
 def long_enough(text: str) -> float:
@@ -80,7 +126,8 @@ def goal(text: str) -> str:
 
 
 _WORDS: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "gpus": ("gpus", numbers), "pods": ("pods", numbers), "placement": ("placements", placements),
+    "gpus": ("gpus", numbers), "pods": ("pods", numbers),
+    "gpu-model": ("gpu_models", gpu_models), "placement": ("placements", placements),
     "for": ("for_s", long_enough), "budget": ("budget", gpu_minutes), "best": ("best", goal),
 }  # fmt: skip
 

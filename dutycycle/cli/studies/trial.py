@@ -9,7 +9,7 @@ from typing import Any
 from dutycycle.cli import arguments
 from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.trial.wish import GOALS, Wish, gpu_minutes, long_enough, numbers, placements
+from dutycycle.trial.wish import GOALS, Wish, gpu_minutes, gpu_models, long_enough, numbers, placements
 
 EXAMPLE = """dutycycle trial train.yaml --gpus 1,2,4
 dutycycle trial train.yaml --pods 2,4 --placement packed,spread --for 3m --budget 120
@@ -53,6 +53,11 @@ def _add_what_is_tried(parser: argparse.ArgumentParser, usual: Wish) -> None:
         help="pods that run together (default: the Job's parallelism)",
     )  # fmt: skip
     parser.add_argument(
+        "--gpu-model", type=_typed(gpu_models), default=(), metavar="MODEL,MODEL",
+        help="models of GPU: values of the nodes' label nvidia.com/gpu.product, or LABEL=VALUE of another "
+        "(default: any that the Job takes)",
+    )  # fmt: skip
+    parser.add_argument(
         "--placement", type=_typed(placements), default=(), metavar="WAY,WAY",
         help="packed: all pods on one node; spread: each on a node of its own (default: no rule)",
     )  # fmt: skip
@@ -92,8 +97,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     from dutycycle.trial.trial import Asked, run_clean, run_trials
 
     wish = Wish(
-        gpus=args.gpus, pods=args.pods, placements=args.placement, for_s=args.for_s, budget=args.budget,
-        best=args.best,
+        gpus=args.gpus, pods=args.pods, gpu_models=args.gpu_model, placements=args.placement,
+        for_s=args.for_s, budget=args.budget, best=args.best,
     )  # fmt: skip
     ways = Ways(args.start_s, args.at_once, args.priority_class or PRIORITY_CLASS)
     asked = Asked(args.files, args.namespace, args.kubeconfig, args.context, args.out, wish, ways)

@@ -70,7 +70,8 @@ class Trial(RecordBase, frozen=True, kw_only=True):
     """One of the runs. ``name`` is such as ``2gpu-4pods-packed``; ``gpus`` are those of one of its ``pods``.
 
     ``placement``: ``packed`` (all pods on one node), ``spread`` (each on a node of its own), or absent: where
-    the scheduler liked. ``ended`` says how it ended. A figure that could not be measured is absent.
+    the scheduler liked; ``gpu_model``: the value of the node label that it asked
+    for, absent for any. ``ended`` says how it ended. A figure that could not be measured is absent.
     ``gpu_s_per_unit`` and ``energy_j_per_unit`` count all its GPUs, idle ones too.
     """
 
@@ -78,6 +79,7 @@ class Trial(RecordBase, frozen=True, kw_only=True):
     gpus: Count
     pods: Count
     placement: Label | None = None
+    gpu_model: Label | None = None
     ended: Label
     gpu_minutes: Amount
     rate_per_s: Amount | None = None

@@ -78,6 +78,7 @@ def _trial(row: Row) -> Trial:
     one = row.tried
     return Trial(
         name=one.variant.name, gpus=one.variant.gpus, pods=one.variant.pods, placement=one.variant.placement,
+        gpu_model=None if one.variant.model is None else str(one.variant.model),
         ended=one.ended[:1024], gpu_minutes=round(one.gpu_minutes, 3), rate_per_s=_value(row.rate),
         gpu_s_per_unit=_value(row.gpu_s), energy_j_per_unit=_value(row.joules),
         bottleneck=None if one.figures is None else one.figures.bottleneck,

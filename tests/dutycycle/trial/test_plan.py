@@ -12,7 +12,16 @@ from dutycycle.trial.manifest import Run, job_of
 from dutycycle.trial.plan import Variant, plan_of
 from dutycycle.trial.room import Room, room_of
 from dutycycle.trial.template import Template, template_in
-from dutycycle.trial.wish import Wish, gpu_minutes, long_enough, numbers, placements, wish_of
+from dutycycle.trial.wish import (
+    NodeLabel,
+    Wish,
+    gpu_minutes,
+    gpu_models,
+    long_enough,
+    numbers,
+    placements,
+    wish_of,
+)
 
 GPU = "nvidia.com/gpu"
 RUN = Run("x7k2q", longest_s=780, now="2026-11-23T08:00:00Z")
@@ -198,3 +207,58 @@ def test_room_is_what_pods_that_have_not_ended_leave_on_nodes_that_take_pods() -
     nodes = [node("a", "8"), node("b", "4", unschedulable=True), {"metadata": {"name": "c"}}]
     pods = [pod("a", "Running"), pod("a", "Succeeded"), pod("b", "Running"), {"spec": {"containers": []}}]
     assert room_of(nodes, pods, "nvidia.com/gpu").gpus == {"a": 6}
+
+
+L4, A100 = NodeLabel("nvidia.com/gpu.product", "NVIDIA-L4"), NodeLabel("gpu", "a100-80g")
+
+
+def test_models_of_gpu_are_tried_one_by_one() -> None:
+    wish = Wish(gpus=(1, 2), gpu_models=gpu_models("NVIDIA-L4, gpu=a100-80g"))
+    assert wish.gpu_models == (L4, A100)
+    assert planned(wish) == [
+        "gpus=1 gpu-model=NVIDIA-L4", "gpus=1 gpu-model=gpu=a100-80g",
+        "gpus=2 gpu-model=NVIDIA-L4", "gpus=2 gpu-model=gpu=a100-80g",
+    ]  # fmt: skip
+    asked = "gpus=1,2 gpu-model=NVIDIA-L4,gpu=a100-80g"
+    assert wish_of(asked, Wish()) == wish
+
+
+def test_a_model_is_a_node_selector_beside_the_own_one() -> None:
+    variant = Variant(2, 1, model=L4)
+    job = job_of(template(nodeSelector={"pool": "spot"}), variant, RUN)
+    assert job["metadata"]["name"] == "train-trial-2gpu-l4-x7k2q"
+    assert job["spec"]["template"]["spec"]["nodeSelector"] == {
+        "pool": "spot", "nvidia.com/gpu.product": "NVIDIA-L4",
+    }  # fmt: skip
+    assert "nodeSelector" not in job_of(template(), Variant(2, 1), RUN)["spec"]["template"]["spec"]
+
+
+@pytest.mark.parametrize("text", ["", "NVIDIA L4", "a=", "=b", "NVIDIA-L4,nvidia-l4", "-x", "a=b=c"])
+def test_what_names_no_model(text: str) -> None:
+    with pytest.raises(ValueError, match=r"expected the value|same first letters"):
+        gpu_models(text)
+
+
+@pytest.mark.parametrize(
+    ("variant", "left", "why"),
+    [
+        (Variant(2, 1, model=L4), {"a": 6, "b": 8}, None),
+        (Variant(8, 2, "packed", L4), None, "no node has 16 GPUs for all pods: the largest has 8"),
+        (Variant(9, 1, model=A100), None, "no node has 9 GPUs: the largest has 8"),
+        (
+            Variant(1, 1, model=NodeLabel("gpu", "h100")), None,
+            "no node that takes pods has the label gpu=h100",
+        ),
+    ],
+)  # fmt: skip
+def test_only_nodes_with_the_model_have_room(
+    variant: Variant, left: dict[str, int] | None, why: str | None
+) -> None:
+    nodes = [
+        {"metadata": {"name": name, "labels": labels}, "status": {"allocatable": {GPU: "8"}}}
+        for name, labels in (("a", {L4.key: L4.value}), ("b", {A100.key: A100.value}))
+    ]
+    room = room_of(nodes, [], GPU)
+    after = room.take(variant)
+    assert (None if after is None else after.gpus) == left
+    assert room.why_never(variant) == why

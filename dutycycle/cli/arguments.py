@@ -113,6 +113,11 @@ def add_force(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="replace --out if it is there")
 
 
+def add_title(parser: argparse.ArgumentParser) -> None:
+    """Add ``--title``, of ``--out``."""
+    parser.add_argument("--title", metavar="TEXT", help="what stands above it (default: what it is about)")
+
+
 def add_format(parser: argparse.ArgumentParser) -> None:
     """Add ``--format``, of ``--out``."""
     from dutycycle.tables.writer import NAMES, TRACE  # here, not above: few commands write tables

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from dutycycle.plot.seen import Seen
-from dutycycle.report.charts.chart import POINTS, Chart, Line, scaled, unit_of
+from dutycycle.plot.seen import BOUNDED, Seen
+from dutycycle.report.charts.chart import POINTS, Chart, Dots, Line, scaled, unit_of
 from dutycycle.report.charts.cycles import Cycle, periods_of
-from dutycycle.traces.frames import Buckets, Frame, buckets
+from dutycycle.traces.frames import Buckets, Frame, Moments, buckets
 
 _UNITS = {
     "_pct": "%", "_bytes_per_s": "bytes/s", "_per_s": "1/s", "_bytes": "bytes", "_w": "W", "_c": "°C",
@@ -31,13 +31,18 @@ def span_of(seen: Seen) -> _Span:
 def charts_of(seen: Seen, chosen: Mapping[str, Sequence[str]], span: _Span) -> list[Chart]:
     """Of each metric of ``chosen`` its subjects, as far as anything was measured in that time."""
     found = (_chart(seen, metric, subjects, span) for metric, subjects in chosen.items())
-    return [one for one in found if one.lines]
+    return [one for one in found if one.lines or one.dots]
 
 
 def _chart(seen: Seen, metric: str, subjects: Sequence[str], span: _Span) -> Chart:
-    found = [line for one in subjects for line in _lines(seen, (one, metric), span, len(subjects) > 1)]
+    lines: list[Line] = []
+    dots: list[Dots] = []
+    for one in subjects:
+        lines += _lines(seen, (one, metric), span, len(subjects) > 1)
+        dots += _forecasts(seen, (one, metric), span, len(subjects) > 1)
+    highs = [*(one.points.high for one in lines), *(one.points.high for one in dots)]
     unit = next((unit for ending, unit in _UNITS.items() if metric.endswith(ending)), "")
-    unit, scale = unit_of(unit, (float(np.nanmax(line.points.high)) for line in found))
+    unit, scale = unit_of(unit, [float(np.nanmax(high)) for high in highs])
     cycles = [
         Cycle(seen.label(subject), periods)
         for subject in subjects
@@ -47,15 +52,17 @@ def _chart(seen: Seen, metric: str, subjects: Sequence[str], span: _Span) -> Cha
         metric.replace("_", "-"),
         metric if len(subjects) > 1 else f"{metric} of {seen.label(subjects[0])}",
         unit,
+        [replace(one, color=place, points=scaled(one.points, scale)) for place, one in enumerate(lines)],
         [
-            replace(line, color=place, points=scaled(line.points, scale)) for place, line in enumerate(found)
+            replace(one, color=place, points=scaled(one.points, scale))
+            for place, one in enumerate(dots, len(lines))
         ],
         cycle=cycles[0].mark() if cycles else None,
     )  # fmt: skip
 
 
 def _lines(seen: Seen, place: tuple[str, str], span: _Span, several: bool) -> Iterator[Line]:
-    """What was measured, by the samples or else by the shortest windows; then what was forecast."""
+    """What was measured, by the samples or else by the shortest windows."""
     windows = seen.windows.get(place)
     whose = f"{seen.label(place[0])}: " if several else ""
     if place in seen.samples:
@@ -63,11 +70,24 @@ def _lines(seen: Seen, place: tuple[str, str], span: _Span, several: bool) -> It
     elif windows:
         size_ms = min(windows)
         yield from _line(f"{whose}mean of {size_ms / 1000:g} s", windows[size_ms], span)
+
+
+def _forecasts(seen: Seen, place: tuple[str, str], span: _Span, several: bool) -> Iterator[Dots]:
+    """Of each forecaster what it forecast, at the moment that it is about; of very many, some."""
+    whose = f"{seen.label(place[0])}: " if several else ""
     for who, frame in seen.forecasts.get(place, {}).items():
-        yield from _line(f"{whose}{who}, {seen.wanted.horizon_s:g} s ahead", frame, span, dots=True)
+        ticks = frame.between(*span)
+        count = len(ticks.times)
+        if not count:
+            continue
+        chosen = np.unique(np.linspace(0, count - 1, min(count, POINTS)).round().astype(int))
+        some = f" ({len(chosen)} of {count})" if len(chosen) < count else ""
+        name = f"{whose}{who}, {seen.wanted.horizon_s:g} s ahead{some}"
+        value, low, high = (ticks[column][chosen] for column in BOUNDED)
+        yield Dots(name, 0, Moments(ticks.times[chosen], value, low, high))
 
 
-def _line(name: str, frame: Frame, span: _Span, *, dots: bool = False) -> Iterator[Line]:
+def _line(name: str, frame: Frame, span: _Span) -> Iterator[Line]:
     ticks = frame.between(*span)
     if not len(ticks.times):
         return
@@ -75,7 +95,7 @@ def _line(name: str, frame: Frame, span: _Span, *, dots: bool = False) -> Iterat
     if "low" in ticks.values:
         low, high = (buckets(ticks.times, ticks[end], *span, POINTS) for end in ("low", "high"))
         points = _bounded(points, low, high)
-    yield Line(name, "", 0, points, dots)
+    yield Line(name, "", 0, points)
 
 
 def _bounded(points: Buckets, low: Buckets, high: Buckets) -> Buckets:

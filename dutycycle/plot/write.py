@@ -22,14 +22,16 @@ def check_out(out: Path, *, overwrite: bool) -> None:
         raise SettingError(f"--out {out}: is there already; --force replaces it")
 
 
-def write(charts: Sequence[Chart], title: str, span: tuple[int, int], out: Path) -> None:
-    """Write ``charts``, one below the other. Raises ``DutycycleError``."""
+def write(charts: Sequence[Chart], title: str | None, span: tuple[int, int], out: Path) -> None:
+    """Write ``charts``, one below the other. ``title``: above them all; a page without one is called after
+    its charts. Raises ``DutycycleError``."""
     part = out.with_name(f".{out.stem}.partial{out.suffix}")
     try:
         if out.suffix in PAGES:
-            part.write_text(_page(charts, title, span), encoding="utf-8")
+            heading = title or ", ".join(one.title for one in charts)
+            part.write_text(_page(charts, heading, span), encoding="utf-8")
         else:
-            _picture(charts, part)
+            _picture(charts, title, part)
         part.replace(out)
     except OSError as error:
         raise DutycycleError(f"{out}: {error.strerror}") from error
@@ -56,12 +58,14 @@ def _body(charts: Sequence[Chart], title: str, span: tuple[int, int]) -> Iterato
     yield "</div></section>"
 
 
-def _picture(charts: Sequence[Chart], path: Path) -> None:
+def _picture(charts: Sequence[Chart], title: str | None, path: Path) -> None:
     from matplotlib.figure import Figure  # here, not above: it takes a second
 
     from dutycycle.report.charts.pictures import draw, save
 
     figure = Figure(figsize=(_INCHES[0], _INCHES[1] * len(charts)), dpi=120)
+    if title is not None:
+        figure.suptitle(title)
     for place, chart in enumerate(charts):
         draw(figure.add_subplot(len(charts), 1, place + 1), chart)
     save(figure, path)

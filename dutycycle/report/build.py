@@ -54,9 +54,11 @@ def gather_records(records: Iterable[ConsumerRecord], settings: Settings) -> Gat
 
 def report_of(
     gathered: Gathered, settings: Settings, source: str, *, job: str | None = None, pod: str | None = None,
-    profiles: Sequence[Profile] = (),
+    profiles: Sequence[Profile] = (), title: str | None = None, ended: str | None = None,
 ) -> Report:  # fmt: skip
     """What the report says, with what ``profiles`` saw from inside, and what was told of others.
+
+    ``title``: in place of the subject's name; ``ended``: how the run did.
 
     Raises ``DutycycleError`` for a job or pod that is not there.
     """
@@ -74,6 +76,8 @@ def report_of(
         source=source,
         notes=list(_notes(gathered, view, settings)),
         profiles=[*profiles, *_told(gathered, view, {one.source for one in profiles})],
+        title=title,
+        ended=ended,
     )
 
 

@@ -50,7 +50,8 @@ _MOST_ROWS, _MOST_LETTERS = 10, 120
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All that a report says."""
+    """All that a report says. ``title``: one that a person chose. ``ended``: how the run did, such as its
+    exit status; None where that is not known."""
 
     view: View
     facts: Facts
@@ -59,6 +60,13 @@ class Report:
     source: str
     notes: list[str]
     profiles: Sequence[Profile] = ()
+    title: str | None = None
+    ended: str | None = None
+
+    @property
+    def heading(self) -> str:
+        """The chosen title, or what it is about."""
+        return self.title or self.view.title
 
 
 def html_of(report: Report) -> str:
@@ -78,7 +86,7 @@ def html_of(report: Report) -> str:
         *_profiles(report.profiles),
         *_about(report),
     ]
-    return document(f"{view.title} – Dutycycle report", body, figures)
+    return document(f"{report.heading} – Dutycycle report", body, figures)
 
 
 def document(title: str, body: Iterable[str], figures: Mapping[str, Figure]) -> str:
@@ -124,7 +132,7 @@ def moment(ts_ms: int) -> str:
 
 def _head(report: Report) -> Iterator[str]:
     view = report.view
-    yield f"<header><h1>{escape(view.title)}</h1>"
+    yield f"<header><h1>{escape(report.heading)}</h1>"
     yield (
         f'<p class="soft">{moment(view.first_ms)} to {moment(view.last_ms)} UTC, '
         f"{short_duration(report.facts.duration_s)}</p></header>"
@@ -165,7 +173,10 @@ def _capital(text: str) -> str:
 
 def _figures(report: Report) -> Iterator[str]:
     yield '<section aria-label="Key figures"><dl class="figures">'
-    for name, value in key_figures(report.facts, report.view):
+    about = [("Of", report.view.title)] if report.title else []
+    about += [("Host" if len(report.view.nodes) == 1 else "Hosts", ", ".join(report.view.nodes))]
+    about += [("Ended", report.ended)] if report.ended else []
+    for name, value in (*about, *key_figures(report.facts, report.view)):
         yield f"<div><dt>{escape(name)}</dt><dd>{_kept_together(value)}</dd></div>"
     yield "</dl></section>"
 
@@ -252,8 +263,8 @@ def chart_of(chart: Chart) -> Iterator[str]:
     yield f'<div class="plot" data-chart="{chart.id}"{in_time} role="img" aria-label="{escape(said)}"></div>'
     yield f"<figcaption>{escape(chart.note)}</figcaption>" if chart.note else ""
     rows = [
-        [line.name or chart.title, *_summary(line.points.mean, line.points.low, line.points.high)]
-        for line in chart.lines
+        [one.name or chart.title, *_summary(one.points.mean, one.points.low, one.points.high)]
+        for one in chart.series
     ]
     shown = table(["Series", "Min", "Mean", "Max"], rows)
     yield f"<details><summary>Figures</summary>{shown}</details></figure>"
@@ -266,9 +277,9 @@ def _summary(mean: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[str, 
 def _said(chart: Chart) -> Iterator[str]:
     """A chart for who does not see it."""
     yield f"{chart.title} in {chart.unit}"
-    for line in chart.lines:
-        low, mean, high = _summary(line.points.mean, line.points.low, line.points.high)
-        yield f"{line.name or chart.title}: mean {mean}, from {low} to {high}"
+    for one in chart.series:
+        low, mean, high = _summary(one.points.mean, one.points.low, one.points.high)
+        yield f"{one.name or chart.title}: mean {mean}, from {low} to {high}"
     if chart.cycle is not None:
         yield chart.cycle[0]
 

@@ -98,8 +98,8 @@ def _insights(facts: Facts) -> Iterator[_Row]:
 
 
 def _series(chart: Chart) -> Iterator[_Row]:
-    for line in chart.lines:
-        points = line.points
+    for one in chart.series:
+        points = one.points
         for ts_ms, *values in zip(
             points.times.tolist(),
             points.mean.tolist(),
@@ -108,4 +108,4 @@ def _series(chart: Chart) -> Iterator[_Row]:
             strict=True,
         ):
             if values[0] == values[0]:  # NaN is absent
-                yield (chart.id, line.name, chart.unit, ts_ms, *values)
+                yield (chart.id, one.name, chart.unit, ts_ms, *values)

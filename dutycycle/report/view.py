@@ -48,6 +48,11 @@ class View:
     others: list[str]
 
     @property
+    def nodes(self) -> list[str]:
+        """The hosts of its GPUs, and those that are shown themselves."""
+        return sorted({one.seen.node for one in self.gpus} | {one.name for one in self.hosts})
+
+    @property
     def machines(self) -> list[HostView]:
         """Whose CPU, memory and I/O are shown: the chosen pods', or the nodes'."""
         return self.pods or self.hosts

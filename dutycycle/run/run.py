@@ -23,9 +23,14 @@ if TYPE_CHECKING:
 
 
 def run_command(
-    arguments: Sequence[str], settings: Settings, out: Path | None, *, profiled: bool = False
+    arguments: Sequence[str],
+    settings: Settings,
+    out: Path | None,
+    *,
+    profiled: bool = False,
+    title: str | None = None,
 ) -> int:
-    """Run it to its end; its exit status. ``profiled``: under Nsight Systems.
+    """Run it to its end; its exit status. ``profiled``: under Nsight Systems; ``title``: of the report.
 
     Raises ``DutycycleError`` before it was started.
     """
@@ -46,16 +51,16 @@ def run_command(
         ended = command.wait()
         lasted, own_s = time.monotonic() - began, _own_cpu_s()
         measuring.stop(ended)
-    _conclude(arguments, ended, lasted, own_s, measuring, settings, folder, nsys)
+    _conclude(arguments, ended, lasted, own_s, measuring, settings, folder, nsys, title)
     return ended.status
 
 
 def _conclude(
     arguments: Sequence[str], ended: Ended, lasted: float, own_s: float, measuring: Measuring,
-    settings: Settings, folder: Path, nsys: Nsys | None,
+    settings: Settings, folder: Path, nsys: Nsys | None, title: str | None,
 ) -> None:  # fmt: skip
     """The command has ended: whatever goes wrong now is said, and changes no status."""
-    from dutycycle.run.summary import lines_of, notes_of
+    from dutycycle.run.summary import ended_words, lines_of, notes_of
 
     typed = " ".join(shlex.join(arguments).split())  # a script after -c has lines
     for line in lines_of(f"dutycycle: {typed[:100]}", ended, lasted, own_s):
@@ -69,7 +74,10 @@ def _conclude(
         def make() -> "Report":
             from dutycycle.report.build import report_of
 
-            return report_of(gathered, settings, TRACE, pod=measuring.pod.uid, profiles=profiles)
+            return report_of(
+                gathered, settings, TRACE, pod=measuring.pod.uid, profiles=profiles, title=title,
+                ended=ended_words(ended),
+            )  # fmt: skip
 
         if failure := conclude(make, folder):
             errors.append(failure)

@@ -13,12 +13,17 @@ _EVIDENCE = 6
 
 def lines_of(name: str, ended: Ended, seconds: float, own_s: float) -> Iterator[str]:
     """How the command ended, and what it cost to look at it."""
-    by = f" (ended by {ended.signal.name})" if ended.signal is not None else ""
-    yield f"{name}: status {ended.status}{by} after {_lasted(seconds)}"
+    yield f"{name}: {ended_words(ended)} after {_lasted(seconds)}"
     yield _row("CPU time", f"{ended.cpu_s:.2f} s")
     yield _row(
         "Measuring took", f"{own_s:.2f} s of CPU time, {100 * own_s / max(seconds, 0.001):.1f} % of one core"
     )
+
+
+def ended_words(ended: Ended) -> str:
+    """Its exit status, and the signal that ended it."""
+    by = f" (ended by {ended.signal.name})" if ended.signal is not None else ""
+    return f"status {ended.status}{by}"
 
 
 def figures_of(report: Report) -> Iterator[str]:

@@ -43,6 +43,7 @@ class Wish:
     held_s: float | None = None
     """End this long after its first pod has got a node."""
     out: Path | None = None
+    title: str | None = None
     logs: bool = False
 
 
@@ -63,7 +64,8 @@ def run_job(wish: Wish, settings: Settings) -> int:
         if folder is None:
             say("dutycycle: no report: give --broker or DUTYCYCLE_BROKER, where the samples are")
         else:
-            write_report_of(folder, settings, set(run.pods))
+            ended = f"status {outcome.status}: {outcome.words}"
+            write_report_of(folder, settings, set(run.pods), title=wish.title, ended=ended)
     except SettingError:
         raise
     except DutycycleError as error:

@@ -115,6 +115,21 @@ class Buckets:
         return np.asarray(self.start_ms + self.step_ms * np.arange(len(self.mean)))
 
 
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Values of single moments for a chart: each stands where it is, and none is averaged with another."""
+
+    times: npt.NDArray[np.int64]
+    mean: Floats
+    low: Floats
+    high: Floats
+
+    @property
+    def exact(self) -> bool:
+        """Whether none has an interval."""
+        return not bool((self.high > self.low).any())
+
+
 def buckets(times: npt.NDArray[np.int64], values: Floats, first_ms: int, last_ms: int, most: int) -> Buckets:
     """At most ``most`` equal buckets from ``first_ms`` to ``last_ms``, none shorter than a tick."""
     tick_ms = int(np.median(np.diff(times))) if len(times) > 1 else 1000

@@ -44,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out", metavar="FILE", type=Path, default=Path("plot.png"),
         help=".png, .svg, or .html to zoom in (default: %(default)s)",
     )  # fmt: skip
+    arguments.add_title(parser)
     arguments.add_force(parser)
 
 
@@ -66,8 +67,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     charts = charts_of(seen, chosen, span)
     if not charts:
         raise DutycycleError("nothing was measured between --from and --to")
-    write(charts, ", ".join(chosen), span, args.out)
-    lines = sum(len(one.lines) for one in charts)
+    write(charts, args.title, span, args.out)
+    lines = sum(len(one.lines) + len(one.dots) for one in charts)
     print(f"{args.out}: {', '.join(one.title for one in charts)}; {lines} line{'s' * (lines > 1)}")  # noqa: T201
     return 0
 

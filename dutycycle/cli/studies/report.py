@@ -36,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="add what a profile shows: an SQLite export of Nsight Systems, or a trace of PyTorch's "
         "profiler; may be given several times",
     )  # fmt: skip
+    arguments.add_title(parser)
     arguments.add_force(parser)
     arguments.add_timeout(parser)
     history.add_arguments(parser.add_argument_group("history", "what Kafka or a Prometheus kept"))
@@ -56,7 +57,13 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         traces, source = [str(trace)], f"{trace}, read from {_recorded(args, name, trace, settings)}"
     gathered = build.gather(traces, settings)
     report = build.report_of(
-        gathered, settings, source, job=args.job or name, pod=args.pod or name, profiles=profiles
+        gathered,
+        settings,
+        source,
+        job=args.job or name,
+        pod=args.pod or name,
+        profiles=profiles,
+        title=args.title,
     )
     folder = build.write_report(report, args.out)
     print(f"{args.out}: the report; pictures and tables are in {folder}")  # noqa: T201

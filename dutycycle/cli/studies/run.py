@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--nsys", action="store_true",
         help="run the command under nsys (NVIDIA Nsight Systems), and report what it saw from inside",
     )  # fmt: skip
+    arguments.add_title(parser)
     group = parser.add_argument_group("on a cluster", "with files of objects; - is stdin")
     group.add_argument(
         "-n", "--namespace", metavar="NAME", help="namespace of objects that name none themselves"
@@ -84,7 +85,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
             raise SettingError(f"--{flag} is for a job on a cluster: dutycycle run job.yaml --{flag} …")
     from dutycycle.run.run import run_command  # here, not above: --help need not wait for it
 
-    return run_command(command, settings, args.out, profiled=args.nsys)
+    return run_command(command, settings, args.out, profiled=args.nsys, title=args.title)
 
 
 def _is_file_name(word: str) -> bool:
@@ -105,6 +106,6 @@ def _on_cluster(args: argparse.Namespace, files: list[str], settings: Settings) 
         )
     from dutycycle.submit.run import Wish, run_job
 
-    given: dict[str, Any] = {name: getattr(args, name) for name in ("out", *_OF_CLUSTER)}
+    given: dict[str, Any] = {name: getattr(args, name) for name in ("out", "title", *_OF_CLUSTER)}
     given["timeout_s"] = given.pop("timeout")
     return run_job(Wish(files, **given), settings)

@@ -2,10 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import numpy as np
 
 from dutycycle.report.view import View
-from dutycycle.traces.frames import Buckets, Ticks, buckets
+from dutycycle.traces.frames import Buckets, Moments, Ticks, buckets
 
+Points = TypeVar("Points", Buckets, Moments)
 POINTS = 1000
 """Points of a line at most; of a map, a third of that."""
 _PREFIXES = {
@@ -19,13 +23,21 @@ LINES_OF_CYCLE = 40
 @dataclass(frozen=True, slots=True)
 class Line:
     """One series. ``group``: the GPU that it belongs to, by which it is shown or hidden; empty for none.
-    ``color``: a place in the palette. ``dots``: moments that nothing connects, each with its interval."""
+    ``color``: a place in the palette."""
 
     name: str
     group: str
     color: int
     points: Buckets
-    dots: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Dots:
+    """Moments that nothing connects, such as forecasts, each with its interval. ``color``: as of a line."""
+
+    name: str
+    color: int
+    points: Moments
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +69,7 @@ class Chart:
     title: str
     unit: str
     lines: list[Line]
+    dots: list[Dots] = field(default_factory=list)
     kind: str = "lines"
     note: str = ""
     limits: list[tuple[str, float]] = field(default_factory=list)
@@ -66,6 +79,11 @@ class Chart:
     """What is said of the cycles; of the one that is marked from when to when, and its period in seconds."""
     most: float | None = None
     """The end of the vertical axis, where it is known."""
+
+    @property
+    def series(self) -> list[Line | Dots]:
+        """All that has values, in the order of the legend."""
+        return [*self.lines, *self.dots]
 
 
 def cycle_lines_ms(chart: Chart) -> list[int]:
@@ -93,6 +111,22 @@ def points_of(view: View, ticks: Ticks, column: str, most: int = POINTS) -> Buck
     return buckets(ticks.times, ticks[column], view.first_ms, view.last_ms, most)
 
 
-def scaled(points: Buckets, scale: float) -> Buckets:
+def drawn_points(chart: Chart, line: Line) -> Buckets:
+    """The points of a line. Where a cycle ends the next begins: its first value stands at its end, too."""
+    points = line.points
+    if chart.kind != "fold":
+        return points
+    mean, low, high = (np.append(one, one[:1]) for one in (points.mean, points.low, points.high))
+    return replace(points, mean=mean, low=low, high=high)
+
+
+def known_runs(points: Buckets) -> list[slice]:
+    """Where values stand without a gap between them."""
+    known = np.concatenate([[False], np.isfinite(points.mean), [False]])
+    first, last = np.flatnonzero(known[1:] & ~known[:-1]), np.flatnonzero(known[:-1] & ~known[1:])
+    return [slice(begin, end) for begin, end in zip(first.tolist(), last.tolist(), strict=True)]
+
+
+def scaled(points: Points, scale: float) -> Points:
     """The points in another unit."""
     return replace(points, mean=points.mean / scale, low=points.low / scale, high=points.high / scale)

@@ -1,16 +1,19 @@
 """Forecasts as they were made, beside what came."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 import numpy as np
 import orjson
 
-from dutycycle.report.charts.chart import Chart, Fan, Line, points_of, scaled, unit_of
+from dutycycle.report.charts.chart import Chart, Dots, Fan, Line, points_of, scaled, unit_of
+from dutycycle.report.charts.cycles import periods_of
 from dutycycle.report.gather import Gathered, Plain
 from dutycycle.report.view import View
-from dutycycle.traces.frames import Floats, Ticks
+from dutycycle.traces.frames import Floats, Moments, Ticks
 
 _FANS = 6
+_COLUMNS = attrgetter("values"), attrgetter("low"), attrgetter("high")
 _SPAN_MS = 20 * 60_000
 
 
@@ -23,7 +26,12 @@ def forecasts_of(gathered: Gathered, view: View) -> Iterator[Chart]:
         if not made:
             continue
         unit, scale = unit_of("bytes" if "bytes" in metric else "%", [ticks.most(metric)])
-        fans = [_fan(ts_ms, trend, ticks, metric, scale) for ts_ms, trend in _spread(made)]
+        periods = periods_of(gathered.cycles.get(key, ()), metric, view.first_ms, view.last_ms)
+        fans: list[Fan] = []
+        of_cycle: list[Fan] = []
+        for ts_ms, trend in _spread(made):
+            repeats = any(one.first_ms <= ts_ms <= one.last_ms for one in periods)
+            (of_cycle if repeats else fans).append(_fan(ts_ms, trend, ticks, metric, scale))
         first_ms = max(view.first_ms, view.last_ms - _SPAN_MS)
         recent = np.where(ticks.times >= first_ms, ticks[metric], np.nan)
         points = points_of(view, Ticks(ticks.times, {metric: recent}), metric)
@@ -31,6 +39,8 @@ def forecasts_of(gathered: Gathered, view: View) -> Iterator[Chart]:
         note = (
             "Forecasts as they were made, up to 5 minutes ahead; 90 % of what came was expected within a fan."
         )
+        if of_cycle:
+            note += " Of a cycle single moments are forecast, each with its interval: no line joins them."
         if runs_out is not None:
             note += f" At this rate it is full {_minutes(runs_out)} after the last forecast."
         yield Chart(
@@ -38,11 +48,19 @@ def forecasts_of(gathered: Gathered, view: View) -> Iterator[Chart]:
             f"Forecast: {title}, {name}",
             unit,
             [Line("measured", "", 0, scaled(points, scale))],
+            [_dots(of_cycle)] if of_cycle else [],
             kind="fan",
             note=note,
             fans=fans,
             most=100 if unit == "%" and "gpu" in metric else None,
         )
+
+
+def _dots(fans: Sequence[Fan]) -> Dots:
+    """The moments ahead: between two of them the series goes on in its cycle."""
+    times = np.array([ts_ms for fan in fans for ts_ms in fan.times_ms[1:]], np.int64)
+    columns = ([value for fan in fans for value in column(fan)[1:]] for column in _COLUMNS)
+    return Dots("forecast, 90 % interval", 1, Moments(times, *map(np.array, columns)))
 
 
 def _minutes(seconds: float) -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dutycycle.report.charts.chart import Chart, Line, cycle_lines_ms
+from dutycycle.report.charts.chart import Chart, Dots, cycle_lines_ms, drawn_points, known_runs
 from dutycycle.report.charts.plot import color_of
 from dutycycle.report.phases import Phase, seconds_by_name
 
@@ -65,26 +65,26 @@ def draw(axes: "Axes", chart: Chart) -> None:
         _draw_heat(axes, chart)
         return
     for line in chart.lines:
-        points = line.points
+        points = drawn_points(chart, line)
         fold = chart.kind == "fold"
         times = points.times / 1000 if fold else _moments(points.times)
         color = color_of(line.color)
-        if line.dots:
-            _draw_dots(axes, times, line)
-            continue
         if not points.exact and len(chart.lines) <= _BANDS:
             axes.fill_between(times, points.low, points.high, color=color, alpha=0.18, linewidth=0)
         axes.plot(times, points.mean, color=color, linewidth=1, label=line.name or None)
+        alone = [run.start for run in known_runs(points) if run.stop - run.start == 1]
+        axes.plot(times[alone], points.mean[alone], ".", markersize=3, color=color)
+    for dots in chart.dots:
+        _draw_dots(axes, dots)
     _draw_over(axes, chart)
     _finish(axes, chart)
 
 
-def _draw_dots(axes: "Axes", times: Any, line: Line) -> None:
-    points, color = line.points, color_of(line.color)
-    known = np.isfinite(points.mean)
+def _draw_dots(axes: "Axes", dots: Dots) -> None:
+    points, times, color = dots.points, _moments(dots.points.times), color_of(dots.color)
     if not points.exact:
-        axes.vlines(times[known], points.low[known], points.high[known], color=color, alpha=0.4)
-    axes.plot(times[known], points.mean[known], "o", markersize=3, color=color, label=line.name)
+        axes.vlines(times, points.low, points.high, color=color, alpha=0.4)
+    axes.plot(times, points.mean, "o", markersize=3, color=color, label=dots.name)
 
 
 def _draw_over(axes: "Axes", chart: Chart) -> None:
@@ -109,11 +109,10 @@ def _draw_over(axes: "Axes", chart: Chart) -> None:
             color="#d6455d" if "thermal" in marks.name else "#b78a06",
         )
     for number, fan in enumerate(chart.fans):
+        label = None if number else "forecast, 90 % interval"
         times = _moments(fan.times_ms)
         axes.fill_between(times, fan.low, fan.high, color=color_of(1), alpha=0.22, linewidth=0)
-        axes.plot(
-            times, fan.values, ":", color=color_of(1), label=None if number else "forecast, 90 % interval"
-        )
+        axes.plot(times, fan.values, ":", color=color_of(1), label=label)
     for at in cycle_lines_ms(chart):
         axes.axvline(_moments(at), color="#8a6fdf", linestyle=":", linewidth=0.6, alpha=0.6)
 
@@ -127,6 +126,7 @@ def _finish(axes: "Axes", chart: Chart) -> None:
         axes.set_ylim(bottom=0)
     if chart.kind == "fold":
         axes.set_xlabel("seconds of the cycle")
+        axes.margins(x=0)
     else:
         _time_axis(axes)
     if chart.cycle is not None:

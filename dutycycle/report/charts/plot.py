@@ -5,7 +5,16 @@ from typing import Any
 
 import numpy as np
 
-from dutycycle.report.charts.chart import Chart, Fan, Line, Marks, cycle_lines_ms
+from dutycycle.report.charts.chart import (
+    Chart,
+    Dots,
+    Fan,
+    Line,
+    Marks,
+    cycle_lines_ms,
+    drawn_points,
+    known_runs,
+)
 from dutycycle.traces.frames import Buckets
 
 PALETTE = ("#3b82d6", "#e0712a", "#1f9e76", "#c05299", "#8a6fdf", "#b78a06", "#d6455d", "#2aa3b8")
@@ -26,6 +35,7 @@ def figure_of(chart: Chart, from_ms: int, to_ms: int) -> Figure:
     else:
         data = [trace for line in chart.lines for trace in _traces(chart, line)]
         data += [_marks(one, chart) for one in chart.marks]
+        data += [_dots(one, chart.unit) for one in chart.dots]
         data += [trace for number, fan in enumerate(chart.fans) for trace in _fan(fan, first=number == 0)]
     return {"data": data, "layout": _layout(chart, from_ms, to_ms)}
 
@@ -62,7 +72,8 @@ def _layout(chart: Chart, from_ms: int, to_ms: int) -> Figure:
         "hovermode": "closest" if heat else "x unified",
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
-        "showlegend": not heat and (len(_ungrouped(chart)) > 1 or chart.kind == "fan" or bool(chart.marks)),
+        "showlegend": not heat
+        and (len(_ungrouped(chart)) > 1 or bool(chart.dots or chart.fans) or bool(chart.marks)),
         "legend": {
             "orientation": "h",
             "traceorder": "normal",
@@ -91,31 +102,18 @@ def _vertical(chart: Chart) -> Figure:
 
 
 def _traces(chart: Chart, line: Line) -> Iterator[Figure]:
-    points, group = line.points, {"meta": line.group} if line.group else {}
+    points, group = drawn_points(chart, line), {"meta": line.group} if line.group else {}
     color = color_of(line.color)
-    if line.dots:
-        yield _dots(chart, line)
-        return
-    bands = not points.exact and len(chart.lines) <= _BANDS
-    if bands:
-        for values, fill in ((points.high, None), (points.low, "tonexty")):
-            yield {
-                **_at(chart, points),
-                **group,
-                "type": "scatter",
-                "mode": "lines",
-                "y": rounded(values),
-                "line": {"width": 0, "color": color},
-                "hoverinfo": "skip",
-                "showlegend": False,
-                **({"fill": fill, "fillcolor": color + "2e"} if fill else {}),
-            }
+    if not points.exact and len(chart.lines) <= _BANDS:
+        yield {**_band(chart, points, color), **group}
     many = chart.unit and not points.exact
+    alone = any(run.stop - run.start == 1 for run in known_runs(points))  # no line would go there
     yield {
         **_at(chart, points),
         **group,
         "type": "scatter",
-        "mode": "lines",
+        "mode": "lines+markers" if alone else "lines",
+        **({"marker": {"size": 3}} if alone else {}),
         "name": line.name or chart.title,
         "y": rounded(points.mean),
         "line": {"width": 1.4, "color": color, "dash": _dash(line.color)},
@@ -125,13 +123,36 @@ def _traces(chart: Chart, line: Line) -> Iterator[Figure]:
     }
 
 
-def _dots(chart: Chart, line: Line) -> Figure:
-    points, color = line.points, color_of(line.color)
+def _band(chart: Chart, points: Buckets, color: str) -> Figure:
+    """From the lowest to the highest values: an area of its own for each run without a gap."""
+    places = points.times / _SPANS[chart.kind][1] if chart.kind in _SPANS else points.times
+    x: list[float | None] = []
+    y: list[float | None] = []
+    for run in known_runs(points):
+        there, low, high = places[run].tolist(), points.low[run], points.high[run]
+        x += [*there, *reversed(there), None]
+        y += [*rounded(high), *reversed(rounded(low)), None]
     return {
-        **_at(chart, points),
+        "type": "scatter",
+        "mode": "lines",
+        "x": x,
+        "y": y,
+        "fill": "toself",
+        "fillcolor": color + "2e",
+        "line": {"width": 0, "color": color},
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
+
+
+def _dots(dots: Dots, unit: str) -> Figure:
+    points, color = dots.points, color_of(dots.color)
+    return {
+        "x": points.times.tolist(),
         "type": "scatter",
         "mode": "markers",
-        "name": line.name,
+        "name": dots.name,
+        "showlegend": True,
         "y": rounded(points.mean),
         "marker": {"size": 6, "color": color},
         "error_y": {
@@ -141,7 +162,7 @@ def _dots(chart: Chart, line: Line) -> Figure:
             "color": color,
             "visible": not points.exact,
         },
-        "hovertemplate": f"%{{y:.4~g}} {chart.unit}",
+        "hovertemplate": f"%{{y:.4~g}} {unit}",
     }
 
 

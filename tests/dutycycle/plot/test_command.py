@@ -101,17 +101,22 @@ def test_tables_and_traces_have_the_same_samples(folder: Path) -> None:
 
 def test_forecasts_stand_at_the_moment_that_they_are_about(folder: Path) -> None:
     (chart,) = charts(folder, ("day.jsonl", "run"), Wanted([GPU], ["gpu_util_pct"], 30.0))
-    measured, built_in, model = chart.lines
+    (measured,), (built_in, model) = chart.lines, chart.dots
     assert [built_in.name, model.name] == ["trends, 30 s ahead", "hw, 30 s ahead"]
-    assert built_in.dots
     assert not built_in.points.exact  # it has an interval
     records = [*map(orjson.loads, _lines(folder))]
+    values = dict(zip(model.points.times.tolist(), model.points.mean.tolist(), strict=True))
     said = [one["payload"] for one in records if one["topic"].endswith("model-forecasts")]
-    first = next(one for one in map(orjson.loads, said) if one["subject"]["gpu"] == "GPU-0000")
-    value = next(one["value"] for one in first["forecast"] if one["horizon_s"] == 30)
-    place = next(at for at, one in enumerate(model.points.mean) if one == one)
-    assert model.points.mean[place] == value
-    assert abs(model.points.times[place] - (first["ts_ms"] + 30_000)) <= model.points.step_ms
+    made = [one for one in map(orjson.loads, said) if one["subject"]["gpu"] == "GPU-0000"]
+    truth = {
+        one["ts_ms"] + 30_000: ahead["value"]
+        for one in made
+        for ahead in one["forecast"]
+        if ahead["horizon_s"] == 30
+    }
+    assert len(values) > 10
+    last_ms = int(measured.points.times[-1])
+    assert values == {ts_ms: value for ts_ms, value in truth.items() if ts_ms <= last_ms}
     assert measured.points.start_ms == START_MS
 
 
@@ -122,6 +127,14 @@ def _lines(folder: Path) -> list[bytes]:
     with zstandard.open(run / "derived.jsonl.zst", "rb") as file:
         found: list[bytes] = file.read().splitlines()
     return found
+
+
+@pytest.mark.parametrize("suffix", ["svg", "html"])
+def test_a_title_stands_above(folder: Path, tmp_path: Path, suffix: str) -> None:
+    out = tmp_path / f"util.{suffix}"
+    what = ["plot", str(folder / "day.jsonl"), "--subject", GPU, "--metric", "gpu_util_pct", "--from", "-60s"]
+    assert main([*what, "--title", "Before <it>", "--out", str(out)]) == 0
+    assert "Before &lt;it&gt;" in out.read_text()
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg", "html"])

@@ -1,0 +1,123 @@
+"""What is drawn is what was measured: gaps stay open, a cycle is whole, forecasts stand where they belong."""
+
+from dataclasses import replace
+from itertools import groupby
+
+import numpy as np
+import orjson
+import pytest
+
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.report.build import report_of
+from dutycycle.report.charts.chart import Chart, Line
+from dutycycle.report.charts.forecasts import forecasts_of
+from dutycycle.report.charts.pictures import draw
+from dutycycle.report.charts.plot import figure_of
+from dutycycle.report.gather import Gathered
+from dutycycle.traces.frames import buckets
+from tests.support.data.training_job import START_MS, UID
+
+_CYCLE = {"cyclic": True, "period_s": 12.3, "confidence": 0.9, "since_ms": START_MS}
+_TOLD = {"ts_ms": START_MS + 90_000, "metrics": {"gpu_util_pct": _CYCLE}}
+
+
+def areas(trace: dict[str, list[float | None]]) -> list[list[tuple[float, float]]]:
+    """The corners of each area of a band."""
+    corners = list(zip(trace["x"], trace["y"], strict=True))
+    return [
+        [(x, y) for x, y in area if x is not None and y is not None]
+        for known, area in groupby(corners, key=lambda corner: corner[0] is not None)
+        if known
+    ]
+
+
+def test_a_band_ends_where_nothing_was_measured() -> None:
+    """Two stretches with a long gap between them: an area each, of the lowest to the highest values."""
+    times = np.concatenate([np.arange(0, 4000, 500), np.arange(60_000, 64_000, 500)])
+    values = np.arange(len(times), dtype=float)
+    points = buckets(times, values, 0, 64_000, 65)
+    assert not points.exact
+    band, line = figure_of(Chart("a", "A", "s", [Line("", "", 0, points)]), 0, 64_000)["data"]
+    assert band["fill"] == "toself"
+    found = areas(band)
+    assert len(found) == 2
+    assert not [x for area in found for x, _ in area if 4_000 < x < 59_000]
+    for area, (low, high) in zip(found, ((0, 7), (8, 15)), strict=True):
+        assert min(y for _, y in area) == low
+        assert max(y for _, y in area) == high
+    assert None in line["y"]
+
+
+def test_a_single_value_between_gaps_can_be_seen() -> None:
+    from matplotlib.figure import Figure
+
+    times = np.array([0, 1000, 2000, 30_000, 60_000, 61_000])
+    chart = Chart("a", "A", "s", [Line("", "", 0, buckets(times, np.ones(6), 0, 61_000, 100))])
+    (line,) = figure_of(chart, 0, 61_000)["data"]
+    assert line["mode"] == "lines+markers"
+    axes = Figure().add_subplot()
+    draw(axes, chart)
+    dots = [one.get_xdata() for one in axes.lines if one.get_marker() == "."]
+    assert np.concatenate(dots).astype("datetime64[ms]").astype(int).tolist() == [30_000]
+    whole = Chart("a", "A", "s", [Line("", "", 0, buckets(times[:3], np.ones(3), 0, 2000, 100))])
+    assert figure_of(whole, 0, 2000)["data"][0]["mode"] == "lines"
+
+
+def test_one_cycle_is_drawn_to_its_end(gathered: Gathered) -> None:
+    """A period that is no multiple of the tick: 12 values over 12.3 s, and the first one again at the end."""
+    from matplotlib.figure import Figure
+
+    known = replace(gathered, cycles={f"pod/{UID}/nvml": [_TOLD]})
+    charts = {one.id: one for one in report_of(known, Settings(), "t", job="bert").charts}
+    band, line = figure_of(charts["cycle"], 0, 1)["data"]
+    ends = line["x0"] + line["dx"] * (len(line["y"]) - 1)
+    assert ends == pytest.approx(12.3, abs=0.01)
+    assert line["y"][-1] == line["y"][0]
+    assert max(x for area in areas(band) for x, _ in area) == pytest.approx(12.3, abs=0.01)
+    axes = Figure().add_subplot()
+    draw(axes, charts["cycle"])
+    assert np.max(axes.lines[0].get_xdata()) == pytest.approx(12.3, abs=0.01)
+    assert axes.get_xlim() == pytest.approx((0, 12.3), abs=0.01)
+
+
+def test_forecasts_of_a_cycle_are_moments_and_of_a_slope_a_fan(gathered: Gathered) -> None:
+    """Between two moments ahead a cycle goes up and down: a line through them would be of nothing."""
+    view = report_of(gathered, Settings(), "t", job="bert").view
+    busiest = max(view.gpus, key=lambda one: one.ticks.mean("gpu_util_pct") or 0)
+    key = f"gpu/gpu-a/{busiest.seen.uuid}/nvml"
+    whole = replace(gathered, cycles={key: [_TOLD]})
+    util, memory, *_ = forecasts_of(whole, view)
+    assert (util.fans, [one.name for one in util.dots]) == ([], ["forecast, 90 % interval"])
+    (dots,) = util.dots
+    records = {one["ts_ms"]: one for one in map(orjson.loads, gathered.trends[key])}
+    said = {
+        (ts_ms + round(1000 * one["horizon_s"]), one["value"], one["p05"], one["p95"])
+        for ts_ms, record in records.items()
+        for one in record["metrics"]["gpu_util_pct"]["forecast"]
+    }
+    points = dots.points
+    drawn = zip(*(one.tolist() for one in (points.times, points.mean, points.low, points.high)), strict=True)
+    assert len(points.times) > 10
+    assert set(drawn) <= said
+    assert (points.high > points.low).any()
+    assert memory.dots == []
+    assert memory.fans
+    without = next(iter(forecasts_of(replace(gathered, cycles={}), view)))
+    assert (len(without.fans), without.dots) == (len(memory.fans), [])
+
+
+def test_the_page_says_where_and_how_it_ended_and_has_the_title_of_its_reader(gathered: Gathered) -> None:
+    from dutycycle.report.page import html_of
+
+    plain = html_of(report_of(gathered, Settings(), "t", job="bert"))
+    assert "<dt>Host</dt><dd>gpu-a</dd>" in plain
+    assert "<dt>Ended</dt>" not in plain
+    told = html_of(
+        report_of(
+            gathered, Settings(), "t", job="bert", title="Batch < 64", ended="status 3 (ended by SIGTERM)"
+        )
+    )
+    assert "<h1>Batch &lt; 64</h1>" in told
+    assert "<title>Batch &lt; 64 – Dutycycle report</title>" in told
+    assert "<dt>Of</dt><dd>ml/bert</dd>" in told
+    assert "<dt>Ended</dt><dd>status 3 (ended by SIGTERM)</dd>" in told

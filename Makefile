@@ -3,9 +3,10 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# The environment's own Python, once there is one. Another version by PYTHON=python3.x makes the environment anew.
+PYTHON ?= $(or $(wildcard $(BIN)/python),python3)
 # Python compiles what is used when it is used: doing it for all at once takes as long as the download. It has to keep
 # that, also where containers tell it not to: every command and every process of the tests would compile it again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -14,18 +15,23 @@ COMPILE = CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet $(ARGS) 
 	--strip-extras --no-emit-index-url --no-emit-find-links $(foreach role,collector streams sinks kubectl report local,--extra $(role))
 TESTS ?= tests
 JOBS ?= 3
+PYTEST = $(BIN)/pytest --dist loadgroup --no-loadscope-reorder --durations 15 --durations-min 1
 MINUTES ?= 10
 SEEDS ?= 6
 FIRST ?= 2000
 
-.PHONY: help setup up servers test soak bench bench-insight check format proto lock clean
+.PHONY: help setup up servers test test-all soak bench bench-insight check format proto lock clean FORCE
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
 
-$(VENV)/.dependencies: requirements.lock
+$(VENV)/.python: FORCE
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Dutycycle needs Python 3.11 or newer; name one with PYTHON=python3.x")'
-	$(PYTHON) -m venv $(VENV)
+	@version() { "$$1" -c 'import sys; print(sys.implementation.cache_tag)' 2>/dev/null || true; }; \
+	if [ "$$(version $(PYTHON))" != "$$(version $(BIN)/python)" ]; then $(PYTHON) -m venv --clear $(VENV); fi; \
+	[ -e $@ ] || touch $@
+
+$(VENV)/.dependencies: requirements.lock $(VENV)/.python
 	$(INSTALL) --require-hashes --requirement requirements.lock
 	@touch $@
 
@@ -48,12 +54,16 @@ up: $(VENV)/.installed ## watch this machine live; options by ARGS="--duration 2
 servers: $(VENV)/.ready ## fetch and build the test servers (Go: a quarter of an hour, once), and say which are missing
 	@$(BIN)/python -m tests.support.servers.prepare
 
-# In CI no server may be missing; elsewhere the tests begin at once and leave out what is not there.
-test: $(VENV)/.ready $(if $(filter true,$(CI)),servers) ## run the tests; a part by TESTS=tests/dutycycle/contract, more by ARGS="-k name"
-	$(BIN)/pytest -n $(JOBS) --maxschedchunk 1 $(TESTS) $(ARGS)
+test: $(VENV)/.ready ## the tests that start no server and no other program; a part by TESTS=tests/sinks, more by ARGS="-k name"
+	$(PYTEST) -n auto -m quick --hypothesis-profile quick $(TESTS) $(ARGS)
 
-soak: $(VENV)/.ready ## what takes minutes: tests marked soak, and fresh seeds of the simulation; MINUTES=10
+# In CI no server may be missing; elsewhere the tests begin at once and leave out what is not there. They mostly wait.
+test-all: $(VENV)/.ready $(if $(filter true,$(CI)),servers) ## all tests, with real servers; what is missing here is left out, and named
+	$(PYTEST) -n $(JOBS) $(TESTS) $(ARGS)
+
+soak: $(VENV)/.ready ## what takes minutes: tests marked soak, fresh seeds of the simulation, fresh examples; MINUTES=10
 	SIMULATION_MINUTES=$(MINUTES) $(BIN)/pytest -n 0 -m soak $(TESTS) $(ARGS)
+	$(PYTEST) -n auto -m hypothesis --hypothesis-profile fresh $(TESTS) $(ARGS)
 
 bench: $(VENV)/.ready ## the goals of speed, beside the peers, into docs/performance.md (half an hour); less by ARGS=--quick
 	$(BIN)/python -m bench.speed $(ARGS)

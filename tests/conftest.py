@@ -2,59 +2,25 @@
 
 import logging
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ("tests.support.servers.plugin", "tests.support.faults.plugin", "tests.support.sinks.plugin")
+pytest_plugins = (
+    "pytester",
+    "tests.support.targets",
+    "tests.support.servers.plugin",
+    "tests.support.faults.plugin",
+    "tests.support.sinks.plugin",
+)
 
-# On a busy machine an example takes as long as it takes.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("patient")
-
-_SERVERS = ("kube_server", "kafka_server", "secure_kafka_server")
-_LONG = ("faults", "e2e", "docs", "bench", "cli")
-_BUSY = ("simulation", "conformance", "streams")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tests of a server come one after another: it can rest when it has had them.
-
-    They take the longest, and mostly wait. Among them are those that do nothing but compute. Then come the
-    folders whose tests are long, so that no worker is left alone with them at the end.
-    """
-    groups: dict[str, list[pytest.Item]] = {}
-    for one in items:
-        folder = "served" if _turn(one) else one.path.relative_to(Path(__file__).parent).parts[0]
-        if folder == "served" or (folder in _BUSY and not _shares(one)):
-            groups.setdefault(folder, []).append(one)
-    groups.get("served", []).sort(key=_turn)
-    places = {one: place for group in groups.values() for one, place in _spread(group)}
-    items[:] = [*places, *(one for one in items if one not in places)]
-    items.sort(key=lambda one: places.get(one, 1.0 + (one.path.parent.name not in _LONG)))
-
-
-def _spread(items: list[pytest.Item]) -> Iterator[tuple[pytest.Item, float]]:
-    """Each with its place from 0 to 1; those of a file that share something have the place of the first."""
-    files: dict[Path, float] = {}
-    for number, one in enumerate(items):
-        place = number / len(items)
-        yield one, files.setdefault(one.path, place) if _shares(one) else place
-
-
-def _turn(item: pytest.Item) -> int:
-    """When a test has its turn that uses a server; 0 for none. Who uses both is between those of the one."""
-    used = {*getattr(item, "fixturenames", ())}.intersection(_SERVERS)
-    if used == {"kube_server", "kafka_server"}:
-        return 2
-    return min((2 * _SERVERS.index(one) + 1 for one in used), default=0)
-
-
-def _shares(item: pytest.Item) -> bool:
-    """Whether it has something in common with the other tests of its file, which is made for them once."""
-    made = item._fixtureinfo.name2fixturedefs.values() if isinstance(item, pytest.Function) else ()
-    return any(one[-1].scope in ("module", "class") for one in made)
+# On a busy machine an example takes as long as it takes. The examples of a test are always the same ones, so
+# that no run is red by chance; `make test` tries a fifth of them, and `make soak` looks for others.
+_patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("full", _patient, derandomize=True)
+settings.register_profile("quick", _patient, derandomize=True, max_examples=20)
+settings.register_profile("fresh", _patient, max_examples=500)
+settings.load_profile("full")
 
 
 @pytest.fixture(autouse=True, scope="session")

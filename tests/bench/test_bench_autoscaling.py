@@ -54,6 +54,7 @@ def test_it_scales_down_when_all_wishes_of_five_minutes_are_lower() -> None:
         assert autoscaler.replicas(cluster, now_s) == expected
 
 
+@pytest.mark.slow
 def test_the_pods_are_there_before_the_wave() -> None:
     """By the real streams and the real adapter, once the cycle is known."""
     wanted = bursts(seed=1, wave_s=900, lasts_s=3 * 3600)

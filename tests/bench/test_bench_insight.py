@@ -41,6 +41,7 @@ def split(table: list[Figures], ours: str = "Dutycycle") -> tuple[Figures, list[
     ]
 
 
+@pytest.mark.slow
 def test_the_whole_comparison(tmp_path: Path) -> None:
     run(SEEDS, tmp_path, thin=THIN)
     figures: Figures = json.loads((tmp_path / "insight.json").read_text())

@@ -3,20 +3,25 @@
 from collections import Counter
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests.support.simulation.plan import FAULTS, planned
 from tests.support.simulation.run import simulate
 from tests.support.simulation.shrink import shrunk
 
-TOY_RUNS, TOY_BATCHES = 2_000, 20
-REAL_RUNS, REAL_BATCHES = 24, 3
+TOY_RUNS, TOY_BATCHES, TOY_QUICK = 2_000, 20, 3
+REAL_RUNS, REAL_BATCHES, REAL_QUICK = 24, 3, 1
+"""Runs, the parts that they are made in, and how many of these are quick."""
 CHECKS = {"state", "content", "committed", "slots", "states", "lives"}
 
 
-def batches(runs: int, many: int) -> list[range]:
-    """Seeds in equal parts, so that they can run beside one another."""
+def batches(runs: int, many: int, quick: int) -> list[ParameterSet]:
+    """Seeds in equal parts, so that they can run beside one another; all but the first few are slow."""
     size = runs // many
-    return [range(first, first + size) for first in range(0, runs, size)]
+    return [
+        pytest.param(range(first, first + size), marks=[pytest.mark.slow] if first >= quick * size else [])
+        for first in range(0, runs, size)
+    ]
 
 
 def all_hold(kind: str, seeds: range) -> None:
@@ -31,12 +36,12 @@ def all_hold(kind: str, seeds: range) -> None:
     assert set(+checked) >= CHECKS
 
 
-@pytest.mark.parametrize("seeds", batches(TOY_RUNS, TOY_BATCHES), ids=str)
+@pytest.mark.parametrize("seeds", batches(TOY_RUNS, TOY_BATCHES, TOY_QUICK), ids=str)
 def test_toy(seeds: range) -> None:
     all_hold("toy", seeds)
 
 
-@pytest.mark.parametrize("seeds", batches(REAL_RUNS, REAL_BATCHES), ids=str)
+@pytest.mark.parametrize("seeds", batches(REAL_RUNS, REAL_BATCHES, REAL_QUICK), ids=str)
 def test_real(seeds: range) -> None:
     all_hold("real", seeds)
 

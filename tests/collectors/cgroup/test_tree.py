@@ -12,6 +12,7 @@ from collectors.attribution.processes import INCLUDED
 from collectors.cgroup.mounts import find_hierarchies
 from collectors.cgroup.tree import CgroupTree, FolderListing
 from tests.support.data.fake_host import LAYOUTS, FakeHost, pod_path
+from tests.support.examples import examples
 
 UID = "0f5ae1b4-2c9d-4b63-9a0b-6d0b1f4f7a11"
 INNER = "11111111-2c9d-4b63-9a0b-6d0b1f4f7a11"
@@ -292,7 +293,7 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
 folders = st.lists(st.sampled_from(["a", "b", "a/a", "a/b", "a/b/a", "b/b", "b/b/b", "c/c/c"]), unique=True)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(steps=st.lists(folders, max_size=6), counted=st.booleans(), many=st.sampled_from([1, 2, 8]))
 def test_any_changes_are_noticed(empty: Path, steps: list[list[str]], counted: bool, many: int) -> None:
     """``counted`` False: a file system whose link counts say nothing of sub-folders."""

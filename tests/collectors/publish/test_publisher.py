@@ -30,6 +30,7 @@ from dutycycle.telemetry.events import (
     SPOOLED,
     Telemetry,
 )
+from tests.support.examples import examples
 from tests.support.fakes.link import FakeBroker, Mood, noise, record, records
 
 MIB = 1024**2
@@ -334,7 +335,7 @@ STEP = st.one_of(
 
 
 @given(steps=st.lists(STEP, max_size=12))
-@hypothesis_settings(max_examples=60, deadline=None)
+@hypothesis_settings(max_examples=examples(60))
 async def test_whatever_happens_nothing_is_lost_and_order_holds(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, object]]
 ) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from dutycycle.profile.export import Export
 from dutycycle.profile.timeline import GpuTime, Timeline
 from tests.support.data.profiled import ALL_REDUCE, GEMM, LOADER, MS, US, Program, write_export
+from tests.support.examples import examples
 
 
 def gpu_of(program: Program, folder: Path) -> GpuTime:
@@ -117,7 +118,7 @@ def test_what_computation_hides_costs_nothing(tmp_path: Path) -> None:
     assert gpu.overlapped == 110 * US
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.tuples(

@@ -17,6 +17,7 @@ from dutycycle.schedule.ways import BANDS, WAYS
 from dutycycle.schedule.workload import Demand, Job, Machine, Workload
 from sinks.scheduling.core.kin import Template
 from sinks.scheduling.core.policy import Policy
+from tests.support.examples import examples
 
 POLICY = Policy(bands=BANDS)
 EIGHT = [Machine("a", 8, 128, 1024)]
@@ -127,7 +128,7 @@ arrivals = st.lists(st.tuples(st.floats(0, 500), st.floats(1, 300), demands), mi
 
 @pytest.mark.parametrize("way", WAYS)
 @given(arrivals)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 def test_nothing_is_given_twice_and_all_jobs_end(way: str, given_: list[tuple[float, float, Demand]]) -> None:
     machines = [Machine("a", 4, 64, 64), Machine("b", 4, 64, 64), Machine("c", 4, 64, 64)]
     jobs = [

@@ -64,6 +64,7 @@ _SLEEPS = "import time; time.sleep(600)"
 @pytest.fixture(scope="module")
 def controllers(kube_server: Kube, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controllers]:
     """The controllers of Jobs, Deployments and of what is deleted with its owner."""
+    kube_server.start()
     one = Controllers(kube_server, tmp_path_factory.mktemp("controllers"), WORKLOADS)
     yield one
     one.stop()

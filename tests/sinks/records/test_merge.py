@@ -21,6 +21,7 @@ from sinks.records.query import job_peaks, pod_peaks
 from sinks.records.rows import COUNTS, MAXIMA, POD_TABLE, Row, job_row, pod_row
 from sinks.records.store import RecordsStore, covering
 from sinks.records.tables.schema import TABLES
+from tests.support.examples import examples
 from tests.support.sinks import made
 from tests.support.sinks.made import EARLY, LATE
 
@@ -143,7 +144,7 @@ def life(seed: int, length: int = 20) -> list[PodPeaks]:
 
 
 @given(st.integers(0, 10_000), st.randoms(use_true_random=False))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_along_one_accumulation_the_newest_stays_as_it_is(seed: int, chance: random.Random) -> None:
     chain = [pod_row(record) for record in life(seed)]
     assert all(covers(new, old) for old, new in pairwise(chain))

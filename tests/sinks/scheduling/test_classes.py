@@ -18,6 +18,7 @@ from sinks.scheduling.core.classes import check_lasts, nearest, quanta, quantum,
 from sinks.scheduling.core.policy import Band, Policy
 from sinks.scheduling.core.priority import place
 from sinks.scheduling.webhook.classes import PriorityClasses
+from tests.support.examples import examples
 
 BANDS = {"": Band(0, 10_000_000), "high": Band(20_000_000, 30_000_000)}
 POLICY = Policy(bands=BANDS, epoch_s=1000.0)
@@ -25,7 +26,7 @@ moments = st.floats(1e4, 1e8)
 
 
 @given(st.integers(0, 10**7), st.integers(0, 10**5))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 def test_classes_are_few_and_a_sixteenth_of_the_distance_apart(first: int, length: int) -> None:
     found = list(quanta(first, first + length))
     assert found[0] == first
@@ -35,14 +36,14 @@ def test_classes_are_few_and_a_sixteenth_of_the_distance_apart(first: int, lengt
 
 
 @given(st.integers(0, 10**6), st.integers(100, 5000), st.integers(1, 3000))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 def test_what_has_a_class_keeps_it_until_its_moment_is_past(first: int, length: int, later: int) -> None:
     now, then = set(quanta(first, first + length)), set(quanta(first + later, first + later + length))
     assert {one for one in now if one >= first + later} <= then
 
 
 @given(moments, st.floats(0, 1e6), st.sampled_from(["", "high"]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 def test_a_pod_gets_a_moment_that_is_not_later_than_its_own(
     now_s: float, duration_s: float, user_class: str
 ) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sinks.scheduling.core.intervals import interval
 from sinks.scheduling.core.kin import NEWEST, KinIndex, Outcome, Template
 from sinks.scheduling.core.prediction import predict
+from tests.support.examples import examples
 
 BERT = Template(
     "ml",
@@ -68,7 +69,7 @@ def test_stated_intervals_hold(count: int, draw: str) -> None:
 
 
 @given(st.lists(st.floats(-1e9, 1e9), min_size=1), st.floats(0.01, 0.99))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 def test_an_interval_is_ordered_and_states_no_more_than_it_has(values: list[float], wanted: float) -> None:
     found = interval(values, wanted)
     assert found is not None

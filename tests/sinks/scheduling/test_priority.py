@@ -10,6 +10,7 @@ from dutycycle.contract.errors import SettingError
 from sinks.scheduling.core.policy import Band, Policy, policy_of
 from sinks.scheduling.core.priority import place
 from sinks.scheduling.core.usage import Usage
+from tests.support.examples import examples
 
 POLICY = Policy(stretch=4, size_exponent=0, longest_s=10_000, quantum_s=1, bands={"": Band(0, 900_000_000)})
 times = st.floats(0, 1e6)
@@ -32,7 +33,7 @@ def test_without_kin_a_pod_is_taken_for_the_policys_duration() -> None:
 
 
 @given(times, durations, times, durations)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 def test_nobody_is_overtaken_by_what_comes_after_the_bound(
     arrival: float, duration: float, later: float, other: float
 ) -> None:
@@ -44,7 +45,7 @@ def test_nobody_is_overtaken_by_what_comes_after_the_bound(
 
 
 @given(st.lists(st.tuples(times, durations), min_size=2, max_size=20))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 def test_the_order_is_that_of_priorities_that_grow_with_the_time_waited(
     jobs: list[tuple[float, float]],
 ) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sinks.scheduling.core.node import Gpu, Need, Node, Nodes
 from sinks.scheduling.core.score import TERMS, Scored
 from sinks.scheduling.core.score import score as scores
+from tests.support.examples import examples
 
 GIB = 1024**3
 FREE, TAKEN = Gpu(mem_free_bytes=80 * GIB), Gpu(taken=True, mem_free_bytes=30 * GIB, duty=0.4, period_s=10)
@@ -106,7 +107,7 @@ _needs = st.builds(
 
 
 @given(st.lists(_nodes, max_size=5), _needs)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 def test_a_node_scores_the_same_among_others_as_alone(nodes: list[Node], need: Need) -> None:
     found = scores(Nodes.of(nodes), need)
     assert [found.at(place) for place in range(len(nodes))] == [score(node, need) for node in nodes]

@@ -12,15 +12,14 @@
 =================  ===============================================================================
 
 A server starts when the first test asks for it, and serves all tests of that xdist worker: each has its own.
-While no test asks for it, it may be stopped.
+It runs until the worker ends.
 """
 
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -29,46 +28,26 @@ from tests.support.servers.kube.server import Kube
 from tests.support.servers.missing import ServerMissingError, skip_or_fail
 from tests.support.servers.postgres import Postgres
 from tests.support.servers.prometheus import Prometheus
-from tests.support.servers.resting import Server, Servers
-
-_MARKS = {
-    "kafka_server": "kafka",
-    "secure_kafka_server": "kafka",
-    "postgres_server": "postgres",
-    "prometheus": "prometheus",
-    "kube_server": "kube",
-}
-
-
-S = TypeVar("S", bound=Server)
-_SERVERS = Servers()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark a test by the servers that it uses, directly or through another fixture."""
-    for item in items:
-        used = set(getattr(item, "fixturenames", ()))
-        for fixture in sorted(used & _MARKS.keys()):
-            item.add_marker(_MARKS[fixture])
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
-    """A fixture whose server is missing leaves out the test. A server that is not used may rest."""
-    _SERVERS.before(getattr(item, "fixturenames", ()))
-    yield from _left_out_if_missing()
+    """A fixture whose server is missing leaves out the test."""
+    yield from _left_out_if_missing(item)
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_call() -> Iterator[None]:
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """A test that runs a program which is missing is left out."""
-    yield from _left_out_if_missing()
+    yield from _left_out_if_missing(item)
 
 
-def _left_out_if_missing() -> Iterator[None]:
+def _left_out_if_missing(item: pytest.Item) -> Iterator[None]:
     try:
         yield
     except ServerMissingError as reason:
+        if item.get_closest_marker("quick"):
+            pytest.fail(f"a test marked quick needs what not every machine has: {reason}", pytrace=False)
         skip_or_fail(reason)
 
 
@@ -87,19 +66,22 @@ def kafka_server() -> Iterator[RunningBroker]:
     if url := os.environ.get("DUTYCYCLE_TEST_BROKER"):
         yield RunningBroker(url)
         return
-    yield from _served("kafka_server", partial(OwnBroker, secure=False))
+    server = OwnBroker()
+    yield server
+    server.discard()
 
 
 @pytest.fixture(scope="session")
 def secure_kafka_server() -> Iterator[RunningBroker]:
-    yield from _served("secure_kafka_server", partial(OwnBroker, secure=True))
+    server = OwnBroker(secure=True)
+    yield server
+    server.discard()
 
 
 @pytest.fixture
 def kafka(kafka_server: RunningBroker) -> RunningBroker:
     """A real Kafka that answers now, whatever the test before did to it."""
     kafka_server.ensure_running()
-    _SERVERS.used("kafka_server")
     return kafka_server
 
 
@@ -107,7 +89,6 @@ def kafka(kafka_server: RunningBroker) -> RunningBroker:
 def secure_kafka(secure_kafka_server: RunningBroker) -> RunningBroker:
     """A real Kafka that takes clients by TLS and SCRAM-SHA-256 only."""
     secure_kafka_server.ensure_running()
-    _SERVERS.used("secure_kafka_server")
     return secure_kafka_server
 
 
@@ -119,14 +100,15 @@ def topic_prefix(kafka_server: RunningBroker) -> str:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[Postgres]:
-    yield from _served("postgres_server", Postgres)
+    server = Postgres()
+    yield server
+    server.discard()
 
 
 @pytest.fixture
 def postgres(postgres_server: Postgres) -> Postgres:
     """A PostgreSQL cluster that answers now, whatever the test before did to it."""
     postgres_server.ensure_running()
-    _SERVERS.used("postgres_server")
     return postgres_server
 
 
@@ -154,14 +136,15 @@ def prometheus(tmp_path: Path) -> Iterator[Callable[..., Prometheus]]:
 
 @pytest.fixture(scope="session")
 def kube_server() -> Iterator[Kube]:
-    yield from _served("kube_server", Kube)
+    server = Kube()
+    yield server
+    server.discard()
 
 
 @pytest.fixture
 def kube(kube_server: Kube) -> Kube:
     """A Kubernetes API server that answers now, whatever the test before did to it."""
     kube_server.ensure_running()
-    _SERVERS.used("kube_server")
     return kube_server
 
 
@@ -172,12 +155,3 @@ def namespace(kube: Kube) -> Iterator[str]:
     yield name
     kube.start()
     kube.empty(name)
-
-
-def _served(fixture: str, start: Callable[[], S]) -> Iterator[S]:
-    """One server for all tests of a worker, as long as they run."""
-    server = start()
-    _SERVERS.add(fixture, server)
-    yield server
-    _SERVERS.remove(fixture)
-    server.discard()

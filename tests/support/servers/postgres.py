@@ -61,9 +61,6 @@ class Postgres:
         if not self._process.running():
             self.start()
 
-    def rest(self) -> None:
-        """Nothing to do: it waits for clients without using CPU."""
-
     def discard(self) -> None:
         """End it, and remove its data."""
         self._process.stop()

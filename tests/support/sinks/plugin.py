@@ -9,7 +9,7 @@ import pytest_asyncio
 from tests.support.fakes.api_server import FakeApi
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def records_url(request: pytest.FixtureRequest) -> str:
     """An empty database of each kind; PostgreSQL is started only for the tests that take it."""
     if request.param == "postgresql":

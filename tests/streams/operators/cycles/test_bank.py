@@ -12,6 +12,7 @@ from bench.generators import Case, Floats
 from streams.operators.cycles.bank import CycleBank, CycleConfig, common_periods
 from streams.operators.cycles.result import NO_CYCLE, CycleResult
 from streams.state.codec import from_bytes, to_bytes
+from tests.support.examples import examples
 from tests.support.streams.cycles import idle
 
 START_MS = 1_700_000_000_000
@@ -121,7 +122,7 @@ def test_series_come_go_and_move() -> None:
 
 
 @given(st.integers(0, 2**31), st.integers(1, 299), st.floats(0, 0.2))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8))
 def test_a_restart_leaves_no_trace(seed: int, stop: int, missing: float) -> None:
     rng = np.random.default_rng(seed)
     series = np.stack(

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from bench.generators import CONTROLS, Case, Floats
 from streams.operators.cycles.detect.detector import spectra
 from streams.operators.cycles.detect.window import Detection, Windows, active_parts, find_cycles, look
+from tests.support.examples import examples
 
 PLACE = np.arange(600.0)
 NOISE = np.random.default_rng(7).normal(size=600)
@@ -167,7 +168,7 @@ SEEN = find_cycles(MANY, early=True)
 
 
 @given(st.permutations(range(len(MANY))), st.lists(st.integers(1, 9), min_size=1, max_size=len(MANY)))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 def test_the_same_bits_however_series_are_split_into_calls(order: list[int], sizes: list[int]) -> None:
     assert sum(one is not None for one in SEEN) >= 10
     first = 0

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams.operators.cycles.ring import EXACT, LOGARITHMS, Ring, Store
+from tests.support.examples import examples
 
 START_MS = 1_700_000_000_123
 ONE = np.zeros(1, np.int64)
@@ -78,7 +79,7 @@ def test_logarithms_keep_a_value_to_a_tenth_of_a_percent() -> None:
 
 @pytest.mark.parametrize("store", [EXACT, LOGARITHMS], ids=["exact", "logarithms"])
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 def test_it_does_not_matter_how_ticks_are_cut(store: Store, data: st.DataObject) -> None:
     steps = data.draw(
         st.lists(st.sampled_from([300, 900, 1000, 1100, 7000, 70_000]), min_size=2, max_size=90)

@@ -19,6 +19,7 @@ from streams.operators.node.operator import NodeConfig, NodeOperator
 from streams.operators.peaks.histogram import percentile
 from streams.state.codec import from_bytes, to_bytes
 from tests.support.data.samples import gpu, nvml, record
+from tests.support.examples import examples
 
 CONFIG = NodeConfig(topic="nvml-samples", source="nvml", sizes_ms=(10_000, 60_000))
 
@@ -159,7 +160,7 @@ def disturbed(seed: int) -> list[dict[str, Any]]:
     return plain
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.integers(0, 10_000), st.integers(0, 140))
 def test_restart_equals_no_restart(seed: int, cut: int) -> None:
     samples = disturbed(seed)
@@ -172,7 +173,7 @@ def test_restart_equals_no_restart(seed: int, cut: int) -> None:
     assert got == run(whole, samples) + whole.close()
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.integers(0, 10_000))
 def test_every_tick_is_accounted_for(seed: int) -> None:
     samples = disturbed(seed)

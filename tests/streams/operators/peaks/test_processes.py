@@ -17,6 +17,7 @@ from streams.operators.peaks.processes import MAX_POD_PROCESSES, limit_processes
 from streams.state.codec import from_bytes, to_bytes
 from tests.streams.operators.node.test_operator import operator
 from tests.support.data.samples import gpu, nvml, record
+from tests.support.examples import examples
 
 RUNNING = 3
 """So many processes at a time, each for as many ticks."""
@@ -74,7 +75,7 @@ def test_many_at_once_are_all_counted_and_the_highest_told() -> None:
     assert all(of["mem_used_bytes"]["count"] == 5 for of in part["processes"].values())
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20))
 @given(seed=st.integers(0, 10**6), cuts=st.sets(st.integers(1, 199), max_size=4))
 def test_restarts_change_nothing(seed: int, cuts: set[int]) -> None:
     samples, _ = churn(200, seed)
@@ -102,7 +103,7 @@ def part_of(opened_ms: int, pids: range, omitted: int) -> PodPart:
     )  # fmt: skip
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20))
 @given(order=st.permutations(range(4)))
 def test_the_order_of_parts_does_not_matter(order: list[int]) -> None:
     parts = [part_of(1000 * i, range(50 * i, 50 * i + 60), i) for i in range(4)]

@@ -13,6 +13,7 @@ from streams.operators.columns.arrays import Floats
 from streams.operators.trends.bank import TrendBank, TrendForecast
 from streams.operators.trends.holt import ALPHA, BETA, LEVEL, SLOPE
 from streams.state.codec import from_bytes, to_bytes
+from tests.support.examples import examples
 
 START_MS = 1_700_000_000_000
 VALUES = st.floats(-1e6, 1e6).map(lambda value: round(value, 3))
@@ -48,7 +49,7 @@ def noise(ticks: int, columns: int, seed: int = 0) -> Floats:
 
 
 @given(st.lists(st.tuples(VALUES, VALUES, VALUES), min_size=2, max_size=40))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 def test_level_and_slope_are_those_of_river(rows: list[tuple[float, ...]]) -> None:
     state = fed(np.array(rows))._holt.state
     for column in range(3):
@@ -80,7 +81,7 @@ def test_a_line_is_a_line_at_any_sampling(gaps_ms: list[int]) -> None:
 
 
 @given(st.integers(0, 2**31), st.integers(1, 40))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 def test_columns_know_nothing_of_one_another(seed: int, ticks: int) -> None:
     rows = noise(ticks, 4, seed)
     rows[np.random.default_rng(seed).uniform(size=rows.shape) < 0.3] = np.nan
@@ -92,7 +93,7 @@ def test_columns_know_nothing_of_one_another(seed: int, ticks: int) -> None:
 
 
 @given(st.integers(0, 2**31), st.integers(0, 120), st.integers(0, 60), st.floats(0, 0.5))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 def test_a_restart_leaves_no_trace(seed: int, before: int, after: int, missing: float) -> None:
     rows = noise(before + after, 3, seed) * 1e9
     rows[np.random.default_rng(seed).uniform(size=rows.shape) < missing] = np.nan

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from streams.operators.columns.arrays import Floats
 from streams.operators.workload.channels import CHANNEL_ROW, CHANNELS
 from streams.operators.workload.features import NAMES, features
+from tests.support.examples import examples
 
 SECONDS = 120
 UTIL = CHANNEL_ROW["busiest_gpu_util_pct"]
@@ -60,7 +61,7 @@ def test_what_is_absent_is_the_value_before_it() -> None:
 
 
 @given(st.integers(0, 2**31), st.floats(0, 1), st.integers(1, SECONDS))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 def test_every_figure_is_a_number_whatever_is_missing(seed: int, missing: float, seconds: int) -> None:
     values = pod(seed, missing)[:, :seconds]
     found = features(values, 0.0)

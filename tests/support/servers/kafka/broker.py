@@ -169,10 +169,6 @@ class OwnBroker(RunningBroker):
         if not (self._process and self._process.running()):
             self.start()
 
-    def rest(self) -> None:
-        """Use no CPU until the next ``ensure_running``."""
-        self.stop()
-
     def discard(self) -> None:
         """End it, and remove its data."""
         self.kill()

@@ -96,15 +96,11 @@ class Kube:
 
     ensure_running = start
 
-    def rest(self) -> None:
-        """End etcd as well: use no CPU until the next ``ensure_running``."""
+    def discard(self) -> None:
+        """End both, and remove their data."""
         self.stop()
         if self._etcd is not None:
             self._etcd.stop()
-
-    def discard(self) -> None:
-        """End both, and remove their data."""
-        self.rest()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def new_namespace(self) -> str:

@@ -1,0 +1,151 @@
+"""Which tests ``make test`` runs, and which tests have to share a worker of xdist.
+
+Two marks are set by what a test calls: its own code, its fixtures, and the code of tests/ that these name.
+
+=========  ===================================================================================
+``quick``  nothing of it starts a program: ``make test`` runs it, the same on every machine
+``tool``   it may raise ``ServerMissingError``: it needs what not every machine has
+=========  ===================================================================================
+
+By hand, ``quick`` lets in a test that starts Python, and ``slow`` keeps one out that takes seconds.
+"""
+
+import asyncio
+import inspect
+import os
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import pytest
+
+from tests.support.servers.missing import ServerMissingError
+
+SERVER_FIXTURES = {
+    "kafka_server": "kafka",
+    "secure_kafka_server": "kafka",
+    "postgres_server": "postgres",
+    "prometheus": "prometheus",
+    "kube_server": "kube",
+}
+"""The mark of a test that uses the fixture, directly or through another one."""
+
+_STARTS = (
+    *(subprocess.Popen, subprocess.run, subprocess.call, subprocess.check_call, subprocess.check_output),
+    *(asyncio.create_subprocess_exec, asyncio.create_subprocess_shell, os.fork),
+)
+_ENDS = {id(thing): "program" for thing in _STARTS} | {id(ServerMissingError): "tool"}
+"""What names are followed to: what starts a program, and what says that there is none."""
+_LONG_FOLDERS = ("e2e/kube", "faults", "e2e", "docs", "bench", "simulation", "conformance")
+"""Their tests take the longest: they come first, so that no worker is left alone with them at the end."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test by its servers, its target and its group, and put the longest first."""
+    for item in items:
+        for fixture in sorted(SERVER_FIXTURES.keys() & set(getattr(item, "fixturenames", ()))):
+            item.add_marker(SERVER_FIXTURES[fixture])
+        reached = set().union(*map(reach, _functions_of_test(item)))
+        served = any(item.get_closest_marker(mark) for mark in SERVER_FIXTURES.values())
+        if served or "tool" in reached:
+            item.add_marker("tool")
+        if not (served or reached or item.get_closest_marker("slow") or item.get_closest_marker("soak")):
+            item.add_marker("quick")
+        if group := group_of(item):
+            item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=_turn)
+
+
+def group_of(item: pytest.Item) -> str | None:
+    """Tests of a group run one after another in one worker; a test without one runs anywhere.
+
+    A file whose tests use a server, or share what is made for the module, is a group: each worker has
+    servers of its own, which start when its first test wants them. The Kubernetes API server is the
+    dearest, and so one worker has all of its tests.
+    """
+    if item.get_closest_marker("kube"):
+        return "kube"
+    served = any(item.get_closest_marker(mark) for mark in SERVER_FIXTURES.values())
+    shares = any(fixture[-1].scope in ("module", "class") for fixture in _fixtures(item).values())
+    return item.location[0] if served or shares else None
+
+
+def _turn(item: pytest.Item) -> tuple[bool, int]:
+    """Tests with servers come first, which mostly wait; then those of folders that take long."""
+    served = any(item.get_closest_marker(mark) for mark in SERVER_FIXTURES.values())
+    folders = [
+        number for number, folder in enumerate(_LONG_FOLDERS) if f"tests/{folder}/" in item.location[0]
+    ]
+    return not served, min(folders, default=len(_LONG_FOLDERS))
+
+
+def _fixtures(item: pytest.Item) -> Mapping[str, Sequence[pytest.FixtureDef[Any]]]:
+    return item._fixtureinfo.name2fixturedefs if isinstance(item, pytest.Function) else {}
+
+
+def _functions_of_test(item: pytest.Item) -> Iterator[FunctionType]:
+    """The test itself and its fixtures."""
+    if isinstance(item, pytest.Function):
+        # Hypothesis puts its own function in place of the test's.
+        yield from _functions(getattr(getattr(item.obj, "hypothesis", None), "inner_test", item.obj))
+    for fixtures in _fixtures(item).values():
+        for fixture in fixtures:
+            yield from _functions(fixture.func)
+
+
+@cache
+def reach(function: FunctionType) -> frozenset[str]:
+    """Which of ``program`` and ``tool`` are reached from a function by names, through the code of tests/.
+
+    The code of the product is not followed: it starts what its caller names, and hardly a test has it do so.
+    """
+    ends, seen, waiting = set[str](), {function}, [function]
+    while waiting:
+        for thing in _named(waiting.pop()):
+            if end := _ENDS.get(id(thing)):
+                ends.add(end)
+            new = set(_functions(thing)) - seen
+            seen |= new
+            waiting += new
+    return frozenset(ends)
+
+
+def _named(function: FunctionType) -> Iterator[object]:
+    """The globals that its code names, and of modules among them what it names in these."""
+    names = set(_names(function.__code__))
+    for name in names & function.__globals__.keys():
+        thing = function.__globals__[name]
+        yield thing
+        if isinstance(thing, ModuleType):
+            yield from (vars(thing)[attribute] for attribute in names & vars(thing).keys())
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _functions(thing: object) -> Iterator[FunctionType]:
+    """The functions of tests/ in it: itself, or the methods and properties of a class and those above it."""
+    if not callable(thing):
+        return
+    thing = inspect.unwrap(thing)
+    thing = getattr(thing, "__func__", thing)
+    if isinstance(thing, FunctionType):
+        if _is_ours(thing):
+            yield thing
+    elif inspect.isclass(thing):
+        for base in thing.__mro__:
+            if _is_ours(base):
+                for member in vars(base).values():
+                    yield from _functions(getattr(member, "fget", None) or getattr(member, "func", member))
+
+
+def _is_ours(thing: FunctionType | type) -> bool:
+    """Whether it is of tests/. Some classes of compiled modules have no module."""
+    return str(thing.__module__).startswith("tests.")

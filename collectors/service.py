@@ -72,12 +72,13 @@ def collectors(settings: Settings, telemetry: Telemetry, pods: PodsCollector | N
         yield DemoCollector()
     elif settings.prometheus is not None:
         # Only here: its client takes 5 MB, and a node's own collector does without.
+        from collectors.prometheus.answers import AnswerReader
         from collectors.prometheus.collector import PrometheusCollector
         from collectors.prometheus.query import Prometheus
 
         source = Prometheus(settings)
         uid_of = None if pods is None else pods.uid_of
-        yield PrometheusCollector(source, telemetry, uid_of=uid_of, retire_s=settings.retire)
+        yield PrometheusCollector(source, telemetry, AnswerReader(), uid_of=uid_of, retire_s=settings.retire)
     else:
         yield from _own(settings, telemetry, pods)
     if pods is not None:

@@ -9,25 +9,23 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from collectors.base import Outgoing, Tick
+from collectors.prometheus.answers import AnswerReader
 from collectors.prometheus.containers import CONTAINER_SELECTOR
-from collectors.prometheus.gpus import GPU_SELECTOR
+from collectors.prometheus.dcgm.devices import explain as explain_values
 from collectors.prometheus.host import HOST_SELECTOR
+from collectors.prometheus.identity.labels import POD_INFO, workload_of
+from collectors.prometheus.identity.nodes import explain as explain_names
+from collectors.prometheus.identity.pods import PodIndex, UidOf
 from collectors.prometheus.kube_state import KUBE_NOW, KubeState
-from collectors.prometheus.labels import POD_INFO, PodIndex, UidOf, workload_of
 from collectors.prometheus.names import PodNames, scraped_pods
 from collectors.prometheus.query import QueryError
-from collectors.prometheus.records import by_node, cgroup_samples, host_names, nvml_samples
+from collectors.prometheus.records import by_node, cgroup_samples, nvml_samples
 from collectors.prometheus.series import NewSample, ScrapeCursor, ScrapedSeries
 from dutycycle.contract.codec import encode
 from dutycycle.telemetry.events import ATTRIBUTION_FAILED, NOT_MEASURED, PROMETHEUS_QUERY_FAILED, Telemetry
 
 _APART_MS = {"gpus": 1000, "hosts": 1000, "containers": 30_000}
 """An exporter measures when it is scraped; cAdvisor measures each container at times of its own."""
-_SELECTORS = {
-    "gpus": GPU_SELECTOR,
-    "containers": CONTAINER_SELECTOR,
-    "hosts": HOST_SELECTOR,
-}
 _POD_INFO_EVERY_S = 30.0
 _LEAST_WINDOW_S = 60.0
 _FIRST_WINDOW_S = 300.0
@@ -51,51 +49,59 @@ class PrometheusCollector:
     name = "prometheus"
 
     def __init__(
-        self, prometheus: PrometheusApi, telemetry: Telemetry, *, uid_of: UidOf | None, retire_s: float
-    ) -> None:
+        self, prometheus: PrometheusApi, telemetry: Telemetry, reader: AnswerReader, *, uid_of: UidOf | None,
+        retire_s: float,
+    ) -> None:  # fmt: skip
+        self._selectors = {
+            "gpus": reader.vocabulary.selector, "containers": CONTAINER_SELECTOR, "hosts": HOST_SELECTOR
+        }  # fmt: skip
+        self._reader = reader
         self._prometheus = prometheus
         self._telemetry = telemetry
         self._pod_index = PodIndex(uid_of=uid_of)
         self._kube = KubeState()
         self._names = PodNames(retire_s) if uid_of is None else None
-        self._cursors = {what: ScrapeCursor() for what in _SELECTORS}
-        self._new = dict.fromkeys(_SELECTORS, True)
-        self._host_names: dict[tuple[str, str], str] = {}
+        self._cursors = {what: ScrapeCursor() for what in self._selectors}
+        self._new = dict.fromkeys(self._selectors, True)
         self._hosts: set[str] = set()
         self._pod_info_due_s = float("-inf")
 
     def collect(self, tick: Tick) -> Sequence[Outgoing]:
-        """What was scraped since the last tick. Raises ``QueryError`` when every query failed."""
+        """What was scraped since the last tick. Raises ``QueryError`` when every query failed, and
+        ``ClustersMixedError``."""
         deadline_s = time.monotonic() + max(_LEAST_DEADLINE_S, 1.5 * tick.interval_ms / 1000)
-        samples = self._ask(tick, deadline_s)
+        answers = self._reader.read(self._ask(tick, deadline_s))
+        samples = {what: self._new_samples(what, answers.get(what)) for what in self._selectors}
         self._ask_for_pods(tick, deadline_s)
         self._pod_index.learn_containers(samples["containers"])
         self._report_unknown_pods(samples["containers"])
-        return list(self._records(samples, tick))
+        outs = list(self._records(samples, tick))
+        self._report_left_out()
+        return outs
 
     def close(self) -> None:
         """Give the connections back."""
         self._prometheus.close()
 
-    def _ask(self, tick: Tick, deadline_s: float) -> dict[str, list[NewSample]]:
+    def _ask(self, tick: Tick, deadline_s: float) -> dict[str, list[ScrapedSeries]]:
         failed: dict[str, QueryError] = {}
-        samples: dict[str, list[NewSample]] = {}
-        for what in _SELECTORS:
+        answers: dict[str, list[ScrapedSeries]] = {}
+        usual_s = max(_LEAST_WINDOW_S, 2 * tick.interval_ms / 1000)
+        for what, selector in self._selectors.items():
+            window_s = _FIRST_WINDOW_S if self._new[what] else usual_s
             try:
-                samples[what] = self._new_samples(what, tick, deadline_s)
+                answers[what] = self._prometheus.samples(selector, window_s, deadline_s)
             except QueryError as error:
                 failed[what], self._new[what] = error, True
-        if not samples:  # the runner reports it
+        if not answers:  # the runner reports it
             raise next(iter(failed.values()))
-        for what in _SELECTORS:
+        for what in self._selectors:
             self._report(what, failed.get(what))
-        return {what: samples.get(what, []) for what in _SELECTORS}
+        return answers
 
-    def _new_samples(self, what: str, tick: Tick, deadline_s: float) -> list[NewSample]:
-        window_s = _FIRST_WINDOW_S if self._new[what] else max(_LEAST_WINDOW_S, 2 * tick.interval_ms / 1000)
-        answer = self._prometheus.samples(_SELECTORS[what], window_s, deadline_s)
-        if what == "hosts":
-            self._host_names |= host_names(answer)
+    def _new_samples(self, what: str, answer: list[ScrapedSeries] | None) -> list[NewSample]:
+        if answer is None:
+            return []
         samples = self._cursors[what].of(answer)
         new, self._new[what] = self._new[what], False
         if new and what == "containers":  # or a pod would be known by its name first, and by its uid then
@@ -106,7 +112,7 @@ class PrometheusCollector:
         if tick.monotonic_s < self._pod_info_due_s:
             return
         try:
-            series = self._prometheus.now(KUBE_NOW, deadline_s)
+            series = self._reader.read({"kube": self._prometheus.now(KUBE_NOW, deadline_s)})["kube"]
         except QueryError as error:  # the pods known before stay
             self._report(POD_INFO, error)
             return
@@ -116,14 +122,12 @@ class PrometheusCollector:
         self._pod_info_due_s = tick.monotonic_s + _POD_INFO_EVERY_S
 
     def _records(self, samples: dict[str, list[NewSample]], tick: Tick) -> Iterator[Outgoing]:
-        nodes = {what: by_node(of, self._host_names, _APART_MS[what]) for what, of in samples.items()}
+        nodes = {what: by_node(of, self._reader.nodes, _APART_MS[what]) for what, of in samples.items()}
         for of in nodes.values():
-            for one in of.pop("", ())[:1]:
-                detail = f"no label of {dict(one.labels)} is a node's name"
-                self._telemetry.emit(NOT_MEASURED, detail[:500], what="node", reason="no_name")
+            of.pop("", None)
         self._hosts |= nodes["hosts"].keys()
         hosts = {node: nodes["hosts"].get(node, ()) for node in self._hosts}
-        samples_of_gpus = list(nvml_samples(nodes["gpus"], self._pod_index, tick))
+        samples_of_gpus = list(nvml_samples(nodes["gpus"], self._reader.gpus, self._pod_index, tick))
         if self._names is not None:
             seen = scraped_pods(nodes["containers"], samples_of_gpus, self._pod_index)
             yield from self._names.update(seen, self._kube, tick)
@@ -131,6 +135,21 @@ class PrometheusCollector:
             yield Outgoing(topic="nvml-samples", key=gpus.node, payload=encode(gpus), ts_ms=gpus.ts_ms)
         for use in cgroup_samples(nodes["containers"], hosts, self._pod_index, tick):
             yield Outgoing(topic="cgroup-samples", key=use.node, payload=encode(use), ts_ms=use.ts_ms)
+
+    def _report_left_out(self) -> None:
+        """Say what is in no record, and count from new."""
+        refused, impossible = self._reader.nodes.refused, self._reader.gpus.impossible
+        if refused:
+            self._telemetry.emit(
+                NOT_MEASURED, explain_names(refused), count=refused.total(), what="node", reason="no_name"
+            )
+        if impossible:
+            self._telemetry.emit(
+                NOT_MEASURED, explain_values(impossible), count=impossible.total(), what="gpu",
+                reason="out_of_range",
+            )  # fmt: skip
+        refused.clear()
+        impossible.clear()
 
     def _report_unknown_pods(self, samples: list[NewSample]) -> None:
         unknown = {

@@ -1,10 +1,11 @@
 """From cAdvisor's metrics to pods and their containers. Pure."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from collectors.prometheus.labels import PodIndex, PodRef
-from collectors.prometheus.series import NewSample
+from collectors.prometheus.identity.labels import workload_of
+from collectors.prometheus.identity.pods import PodIndex, PodRef
+from collectors.prometheus.series import NewSample, ScrapedSeries
 from collectors.rates import rounded, rounded_pct
 from dutycycle.contract.records.samples import Container, PodCgroup
 
@@ -23,6 +24,26 @@ _NO_LIMIT = 2.0**62
 """A limit of this size is none: version 1 cgroups write almost 2^63 for it."""
 
 
+def without_pod_sums(series: Sequence[ScrapedSeries]) -> list[ScrapedSeries]:
+    """The series without those of a pod's own cgroup, which adds up its containers, where these have some.
+
+    Some runtimes have series of pods alone (a kubelet with cri-dockerd).
+    """
+    by_container = {
+        (one.labels.get("__name__"), who.namespace, who.pod)
+        for one in series
+        if (who := workload_of(one.labels)) is not None and who.container
+    }
+    return [
+        one
+        for one in series
+        if (who := workload_of(one.labels)) is None
+        or who.container
+        or one.labels.get("__name__") in (RECEIVED, SENT)
+        or (one.labels.get("__name__"), who.namespace, who.pod) not in by_container
+    ]
+
+
 def pod_cgroups(samples: Iterable[NewSample], pod_index: PodIndex) -> Iterator[PodCgroup]:
     """The pods of one node. A pod whose uid is not known is left out."""
     members: dict[str, list[tuple[PodRef, NewSample]]] = defaultdict(list)
@@ -36,12 +57,17 @@ def pod_cgroups(samples: Iterable[NewSample], pod_index: PodIndex) -> Iterator[P
 def _pod(uid: str, members: list[tuple[PodRef, NewSample]]) -> PodCgroup:
     containers: dict[str, list[NewSample]] = defaultdict(list)
     network: list[NewSample] = []
+    whole: list[NewSample] = []
     for pod, one in members:
         if one.name in (RECEIVED, SENT):
             # On the host's network the counters are the node's.
             network += [one] if one.labels.get("interface") != "lo" and not pod.on_host_network else []
         elif pod.container_id is not None:
             containers[pod.container_id].append(one)
+        elif pod.is_whole:
+            whole.append(one)
+    if whole and not containers:
+        containers[uid] = whole
     return PodCgroup(
         uid=uid,
         qos=next((pod.qos for pod, _ in members if pod.qos), None),

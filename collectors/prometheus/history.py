@@ -6,30 +6,21 @@ run that was interrupted goes on with the same records.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from collectors.base import Outgoing, Tick
+from collectors.prometheus.answers import AnswerReader, LearnedState
 from collectors.prometheus.containers import CONTAINER_SELECTOR
-from collectors.prometheus.gpus import GPU_SELECTOR
 from collectors.prometheus.host import HOST_SELECTOR
+from collectors.prometheus.identity.pods import PodIndex
 from collectors.prometheus.kube_state import KUBE_SELECTOR, KubeState
-from collectors.prometheus.labels import PodIndex
 from collectors.prometheus.names import PodNames, PodState, ScrapedPod, scraped_pods
-from collectors.prometheus.records import (
-    Target,
-    cgroup_samples,
-    host_names,
-    node_name,
-    nvml_samples,
-)
+from collectors.prometheus.records import cgroup_samples, nvml_samples
 from collectors.prometheus.series import NewSample, ScrapedSeries, samples_after
 from dutycycle.contract.codec import encode
 from dutycycle.contract.records.base import RecordBase, written
 
-HISTORY_SELECTORS = {
-    "gpus": GPU_SELECTOR, "hosts": HOST_SELECTOR, "containers": CONTAINER_SELECTOR, "kube": KUBE_SELECTOR
-}  # fmt: skip
 _APART_MS = {"gpus": 1000, "hosts": 1000, "containers": 30_000}
 """How far apart the samples of one record may be: cAdvisor measures each container at a time of its own."""
 _SLICE_MS = 30_000
@@ -45,13 +36,13 @@ class HistoryState(RecordBase, frozen=True, kw_only=True):
 
     seq: int = written(int)
     hosts: tuple[str, ...] = written(tuple)
-    host_names: tuple[tuple[Target, str], ...] = written(tuple)
+    learned: LearnedState = written(LearnedState)
     pods: tuple[PodState, ...] = written(tuple)
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The answers for ``(start_ms, end_ms]`` by the names of ``HISTORY_SELECTORS``.
+    """The answers for ``(start_ms, end_ms]`` by the names of ``History.selectors``.
 
     Points before ``start_ms`` are there for rates and names alone. Over more than ``gap_ms`` no rate is
     taken.
@@ -67,32 +58,36 @@ class History:
     """Turns chunks, given in order, into records. ``collector`` is their field of that name; ``interval_ms``
     is that of a record whose scrape has none before it."""
 
-    def __init__(self, collector: str, interval_ms: int, retire_s: float) -> None:
+    def __init__(self, collector: str, interval_ms: int, retire_s: float, reader: AnswerReader) -> None:
+        self.selectors = {
+            "gpus": reader.vocabulary.selector, "hosts": HOST_SELECTOR, "containers": CONTAINER_SELECTOR,
+            "kube": KUBE_SELECTOR,
+        }  # fmt: skip
+        """What is asked for, for each chunk."""
+        self._reader = reader
         self._collector = collector
         self._interval_ms = interval_ms
         self._kube = KubeState()
         self._names = PodNames(retire_s)
         self._seq = 0
         self._hosts: set[str] = set()
-        self._host_names: dict[Target, str] = {}
-        self.nameless = 0
-        """Samples without a node's name, which are in no record."""
 
     def snapshot(self) -> HistoryState:
         """After a chunk: what the next one needs."""
         return HistoryState(
-            seq=self._seq, hosts=tuple(sorted(self._hosts)), host_names=tuple(self._host_names.items()),
+            seq=self._seq, hosts=tuple(sorted(self._hosts)), learned=self._reader.snapshot(),
             pods=tuple(self._names.snapshot()),
         )  # fmt: skip
 
     def restore(self, state: HistoryState) -> None:
         """Go on after the chunk of the snapshot."""
-        self._seq, self._hosts, self._host_names = state.seq, set(state.hosts), dict(state.host_names)
+        self._seq, self._hosts = state.seq, set(state.hosts)
+        self._reader.restore(state.learned)
         self._names.restore(state.pods)
 
     def records(self, chunk: Chunk) -> Iterator[Outgoing]:
-        """The records of a chunk, in order of time."""
-        self._host_names |= host_names(chunk.series["hosts"])
+        """The records of a chunk, in order of time. Raises ``ClustersMixedError``."""
+        chunk = replace(chunk, series=self._reader.read(chunk.series))
         scrapes: _Scrapes = defaultdict(lambda: defaultdict(list))
         for what in _APART_MS:
             for ts_ms, node, samples in self._scrapes(what, chunk):
@@ -106,12 +101,9 @@ class History:
     def _scrapes(self, what: str, chunk: Chunk) -> Iterator[tuple[int, str, list[NewSample]]]:
         nodes: dict[str, list[tuple[int, int, NewSample]]] = defaultdict(list)
         for number, series in enumerate(chunk.series[what]):
-            node = node_name(series.labels, self._host_names)
             new = [(one.ts_ms, number, one) for one in samples_after(series, chunk.start_ms, chunk.gap_ms)]
-            if node:
+            if new and (node := self._reader.nodes.name_of(series.labels, len(new))):
                 nodes[node] += new
-            else:
-                self.nameless += len(new)
         for node, samples in nodes.items():
             samples.sort(key=lambda one: one[:2])
             for ts_ms, found in _together(samples, _APART_MS[what]):
@@ -137,7 +129,8 @@ class History:
             index.learn_containers(of["containers"])
             containers = {node: of["containers"]} if of["containers"] else {}
             hosts = {node: of["hosts"]} if node in self._hosts else {}
-            gpus = list(nvml_samples({node: of["gpus"]} if of["gpus"] else {}, index, tick))
+            of_gpus = {node: of["gpus"]} if of["gpus"] else {}
+            gpus = list(nvml_samples(of_gpus, self._reader.gpus, index, tick))
             seen += scraped_pods(containers, gpus, index)
             outs += [
                 Outgoing(topic="nvml-samples", key=node, payload=encode(one), ts_ms=ts_ms) for one in gpus

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from collectors.interfaces import physical
 from collectors.prometheus.containers import CORES, MEMORY, RECEIVED, SENT, TOTAL, cpu_pct, total_per_s
+from collectors.prometheus.identity.nodes import UNAME
 from collectors.prometheus.series import NewSample
 from collectors.rates import rounded, rounded_pct
 from dutycycle.contract.records.samples import Host
@@ -15,7 +16,6 @@ _TOTAL, _AVAILABLE = "node_memory_MemTotal_bytes", "node_memory_MemAvailable_byt
 _READ, _WRITTEN = "node_disk_read_bytes_total", "node_disk_written_bytes_total"
 _RECEIVED, _SENT = "node_network_receive_bytes_total", "node_network_transmit_bytes_total"
 _SPEED = "node_network_speed_bytes"
-UNAME = "node_uname_info"
 _METRICS = "|".join([_CPU, _TOTAL, _AVAILABLE, _READ, _WRITTEN, _RECEIVED, _SENT, _SPEED, UNAME])
 # Three modes instead of five busy ones; the empty one is for metrics that have no mode.
 HOST_SELECTOR = '{__name__=~"' + _METRICS + '",mode=~"idle|iowait|steal|"}'

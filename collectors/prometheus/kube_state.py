@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from collectors.prometheus.labels import POD_INFO, Workload, workload_of
+from collectors.prometheus.identity.labels import POD_INFO, Workload, workload_of
 from collectors.prometheus.owners import OWNED, OwnerIndex
 from collectors.prometheus.series import ScrapedSeries
 from dutycycle.contract.records.pods import Pod

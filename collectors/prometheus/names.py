@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator
 
 from collectors.base import Outgoing, Tick
 from collectors.pods.table import PodTable
+from collectors.prometheus.identity.labels import Workload, workload_of
+from collectors.prometheus.identity.pods import PodIndex
 from collectors.prometheus.kube_state import KubeState
-from collectors.prometheus.labels import PodIndex, Workload, workload_of
 from collectors.prometheus.owners import own_job
 from collectors.prometheus.records import ByNode
 from dutycycle.contract.records.base import RecordBase

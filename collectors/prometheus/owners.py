@@ -5,7 +5,7 @@ They have no uid of an owner, so a job is known by its name: see ``name_key``.
 
 from collections.abc import Iterable
 
-from collectors.prometheus.labels import POD_INFO, Workload, namespace_of, workload_of
+from collectors.prometheus.identity.labels import POD_INFO, Workload, namespace_of, workload_of
 from collectors.prometheus.series import ScrapedSeries, SeriesLabels
 from dutycycle.contract.records.pods import JobRef, name_key
 

@@ -1,53 +1,38 @@
 """From the samples of one tick to the records of each node. Pure."""
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from collectors.base import Tick
 from collectors.prometheus.containers import pod_cgroups
-from collectors.prometheus.gpus import gpus
-from collectors.prometheus.host import UNAME, from_node_exporter, from_root_cgroup
-from collectors.prometheus.labels import PodIndex, node_of
-from collectors.prometheus.series import NewSample, ScrapedSeries, SeriesLabels
+from collectors.prometheus.dcgm.devices import GpuReader
+from collectors.prometheus.host import from_node_exporter, from_root_cgroup
+from collectors.prometheus.identity.nodes import NodeNames
+from collectors.prometheus.identity.pods import PodIndex
+from collectors.prometheus.series import NewSample
 from dutycycle.contract.records.samples import CgroupSample, Host, NvmlSample
 
 ByNode = Mapping[str, Sequence[NewSample]]
-Target = tuple[str, str]
-"""The labels ``job`` and ``instance`` of a scrape."""
-HostNames = Mapping[Target, str]
-_NODE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
 
 
-def host_names(series: Iterable[ScrapedSeries]) -> dict[Target, str]:
-    """The host name of each target of node_exporter, whose other metrics do not have it."""
-    return {_target(one.labels): one.labels.get("nodename", "") for one in series if _is_uname(one.labels)}
-
-
-def node_name(labels: SeriesLabels, names: HostNames) -> str:
-    """The node that a series is of; empty where it has no name that a record may carry."""
-    node = node_of(labels, names.get(_target(labels), ""))
-    return node if _NODE.fullmatch(node) else ""
-
-
-def by_node(samples: Iterable[NewSample], names: HostNames, apart_ms: int) -> dict[str, list[NewSample]]:
+def by_node(samples: Iterable[NewSample], nodes: NodeNames, apart_ms: int) -> dict[str, list[NewSample]]:
     """News by node; under the empty name those whose node has none that a record may carry.
 
     A record is of one moment: what is more than ``apart_ms`` older than the node's newest is left out.
     """
     found: dict[str, list[NewSample]] = defaultdict(list)
     for one in samples:
-        found[node_name(one.labels, names)].append(one)
+        found[nodes.name_of(one.labels)].append(one)
     for node, of in found.items():
         oldest_ms = _ts_ms(of) - apart_ms
         found[node] = [one for one in of if one.ts_ms >= oldest_ms]
     return found
 
 
-def nvml_samples(nodes: ByNode, pod_index: PodIndex, tick: Tick) -> Iterator[NvmlSample]:
+def nvml_samples(nodes: ByNode, reader: GpuReader, pod_index: PodIndex, tick: Tick) -> Iterator[NvmlSample]:
     """One record for each node with new samples of GPUs."""
     for node, samples in nodes.items():
-        if found := gpus(samples, pod_index):
+        if found := reader.gpus(samples, pod_index):
             yield NvmlSample(
                 node=node, collector=tick.collector, seq=tick.seq, ts_ms=_ts_ms(samples),
                 interval_ms=_interval_ms(samples, tick), gpus=found,
@@ -83,11 +68,3 @@ def _ts_ms(samples: Iterable[NewSample]) -> int:
 def _interval_ms(samples: Iterable[NewSample], tick: Tick) -> int:
     """The time since the scrape before; the collector's own interval where there was none."""
     return min((one.passed_ms for one in samples if one.passed_ms), default=tick.interval_ms)
-
-
-def _target(labels: SeriesLabels) -> Target:
-    return labels.get("job", ""), labels.get("instance", "")
-
-
-def _is_uname(labels: SeriesLabels) -> bool:
-    return labels.get("__name__") == UNAME

@@ -1,15 +1,22 @@
 """Series as Prometheus answers them, and which of their samples are new. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import isfinite
+from operator import itemgetter
 from statistics import median
 from typing import Any
 
 _FORGOTTEN_MS = 15 * 60_000
-_REPLICA = ("prometheus_replica", "__replica__", "receive_replica", "replica")
+_REPLICA = re.compile(r"(?:\w*_)?replica_*")
 """Labels that tell apart the Prometheus servers that scrape the same targets; Thanos and Mimir show them."""
+_JOB = frozenset({"job", "endpoint", "service", "metrics_path", "prometheus"})
+_TARGET = frozenset({"instance"})
+"""Labels of a scrape, and of its target: where the node has a name they say nothing more of a container."""
+_NO_TEXT = re.compile(r"<<<\w+>>>|\[?N/A\]?|<nil>|\(null\)")
+"""What an exporter writes for a text that it does not have, such as DCGM's ``<<<NULL>>>``."""
 
 SeriesLabels = Mapping[str, str]
 Point = tuple[int, float]
@@ -49,12 +56,17 @@ def parse_matrix(result: Iterable[Mapping[str, Any]]) -> list[ScrapedSeries]:
 
     Raises ``KeyError``, ``TypeError`` or ``ValueError`` for what is no matrix.
     """
-    return [ScrapedSeries(one["metric"], tuple(_points(one["values"]))) for one in result]
+    return [ScrapedSeries(_labels(one["metric"]), tuple(_points(one["values"]))) for one in result]
 
 
 def parse_vector(result: Iterable[Mapping[str, Any]]) -> list[ScrapedSeries]:
     """Series of one moment; raises as ``parse_matrix``."""
-    return [ScrapedSeries(one["metric"], tuple(_points([one["value"]]))) for one in result]
+    return [ScrapedSeries(_labels(one["metric"]), tuple(_points([one["value"]]))) for one in result]
+
+
+def _labels(labels: SeriesLabels) -> SeriesLabels:
+    """Those that say something."""
+    return {name: text for name, text in labels.items() if not _NO_TEXT.fullmatch(text)}
 
 
 def _points(values: Iterable[tuple[float, str]]) -> Iterator[Point]:
@@ -69,17 +81,42 @@ def without_replicas(series: Sequence[ScrapedSeries]) -> list[ScrapedSeries]:
     The first replica counts; where it misses a scrape, the next takes over. Points are not mixed: two scrapes
     of one moment would look like twice as many.
     """
-    if not any(name in one.labels for one in series for name in _REPLICA):
+    of_replicas = frozenset(name for one in series for name in one.labels if _REPLICA.fullmatch(name))
+    if not of_replicas:
         return list(series)
-    replicas: dict[tuple[tuple[str, str], ...], list[ScrapedSeries]] = {}
+    found = []
+    for one in _alike(series, lambda _: of_replicas):
+        labels = {name: text for name, text in one[0].labels.items() if name not in of_replicas}
+        found.append(ScrapedSeries(labels, _merged(one)))
+    return found
+
+
+def without_second_jobs(series: Sequence[ScrapedSeries]) -> list[ScrapedSeries]:
+    """What several jobs scraped of one node, each series once, as the first job has it; see
+    ``without_replicas``. Otherwise sums over the series of a container or a CPU would be twice as high."""
+    jobs: dict[str, set[str]] = {}
     for one in series:
-        key = tuple((name, text) for name, text in sorted(one.labels.items()) if name not in _REPLICA)
-        replicas.setdefault(key, []).append(one)
-    return [ScrapedSeries(dict(key), _merged(of)) for key, of in replicas.items()]
+        jobs.setdefault(one.labels.get("__name__", ""), set()).add(one.labels.get("job", ""))
+    if all(len(of) < 2 for of in jobs.values()):
+        return list(series)
+    alike = _alike(series, lambda labels: _JOB | _TARGET if labels.get("node") else _JOB)
+    return [one[0] if len(one) == 1 else ScrapedSeries(one[0].labels, _merged(one)) for one in alike]
+
+
+def _alike(
+    series: Iterable[ScrapedSeries], ignored: Callable[[SeriesLabels], frozenset[str]]
+) -> list[list[ScrapedSeries]]:
+    """Series whose labels are equal but for the ``ignored`` ones, in the order of these."""
+    groups: dict[tuple[tuple[str, str], ...], list[tuple[list[str], ScrapedSeries]]] = {}
+    for one in series:
+        names = ignored(one.labels)
+        key = tuple((name, text) for name, text in sorted(one.labels.items()) if name not in names)
+        order = [one.labels.get(name, "") for name in sorted(names)]
+        groups.setdefault(key, []).append((order, one))
+    return [[one for _, one in sorted(of, key=itemgetter(0))] for of in groups.values()]
 
 
 def _merged(replicas: list[ScrapedSeries]) -> tuple[Point, ...]:
-    replicas.sort(key=lambda one: [one.labels.get(name, "") for name in _REPLICA])
     of = [one.points for one in replicas if one.points]
     if len(of) < 2:
         return of[0] if of else ()

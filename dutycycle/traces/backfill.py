@@ -14,7 +14,10 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from collectors.prometheus.history import HISTORY_SELECTORS, Chunk, History
+from collectors.prometheus.answers import AnswerReader
+from collectors.prometheus.dcgm.devices import explain as explain_values
+from collectors.prometheus.history import Chunk, History
+from collectors.prometheus.identity.nodes import explain as explain_names
 from collectors.prometheus.query import AwayError, Prometheus, QueryError, TooMuchError
 from collectors.prometheus.series import ScrapedSeries
 from dutycycle.contract.backoff import Backoff
@@ -106,8 +109,9 @@ class Backfill:
             chunk_ms=self._whole_steps(max(_FIRST_CHUNK_MS, self._least_ms)),
         )  # fmt: skip
         self._counts = Counter(self._reached.counts)
+        self._reader = AnswerReader()
         self._history = History(
-            f"prometheus-{self._reached.start_ms}", step_ms or _INTERVAL_MS, settings.retire
+            f"prometheus-{self._reached.start_ms}", step_ms or _INTERVAL_MS, settings.retire, self._reader
         )
         self._history.restore(self._reached.history)
         self._progress = Progress("records", self._reached.end_ms - self._reached.start_ms)
@@ -128,14 +132,21 @@ class Backfill:
                 self._store(trace, self._take(trace))
             if not self._counts:
                 self._file.remove(trace=True)
+                why = self._left_out() or ["see its page /targets, and --since and --until"]
                 raise DutycycleError(
                     f"{self._prometheus.place} has no samples of dcgm-exporter, cAdvisor or node_exporter of "
-                    "this time: see its page /targets, and --since and --until"
+                    f"this time that can be recorded: {'; '.join(why)}"
                 )
         self._file.remove()
-        if self._history.nameless:
-            self._progress.say(f"left out: {self._history.nameless} samples without the name of a node")
+        for text in self._left_out():
+            self._progress.say(f"left out: {text}")
         return self._counts
+
+    def _left_out(self) -> list[str]:
+        """What is in no record, and why."""
+        refused, impossible = self._reader.nodes.refused, self._reader.gpus.impossible
+        names = [explain_names(refused)] if refused else []
+        return names + ([explain_values(impossible)] if impossible else [])
 
     def _show(self) -> None:
         reached = datetime.fromtimestamp(self._reached.next_ms / 1000, UTC)
@@ -184,7 +195,7 @@ class Backfill:
             what: self._prometheus.history(
                 selector, start_ms - self._look_back_ms, end_ms, self._step_s, _ANSWER_S
             )
-            for what, selector in HISTORY_SELECTORS.items()
+            for what, selector in self._history.selectors.items()
         }
         return Chunk(start_ms, end_ms, self._look_back_ms, series)
 

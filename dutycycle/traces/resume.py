@@ -8,7 +8,7 @@ from collectors.prometheus.history import HistoryState
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.records.base import RecordBase, written
 
-_VERSION = 1
+_VERSION = 2
 
 
 class Reached(RecordBase, frozen=True, kw_only=True):

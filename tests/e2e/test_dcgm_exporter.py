@@ -13,6 +13,7 @@ import orjson
 import pytest
 
 from collectors.base import Tick
+from collectors.prometheus.answers import AnswerReader
 from collectors.prometheus.collector import PrometheusCollector
 from collectors.prometheus.query import Prometheus as PrometheusSource
 from dutycycle.contract.log import ConsumerRecord, ProducerRecord
@@ -80,7 +81,11 @@ class Field:
 
     def __init__(self, url: str) -> None:
         self._collector = PrometheusCollector(
-            PrometheusSource(PrometheusSettings(prometheus=url)), Telemetry("test"), uid_of=None, retire_s=600
+            PrometheusSource(PrometheusSettings(prometheus=url)),
+            Telemetry("test"),
+            AnswerReader(),
+            uid_of=None,
+            retire_s=600,
         )
         self._pipeline = LocalPipeline(stages(load({}, {})))
         self.live = LiveState()

@@ -3,9 +3,11 @@
 import pytest
 from msgspec import structs
 
-from collectors.prometheus.containers import pod_cgroups
+from collectors.prometheus.answers import AnswerReader
+from collectors.prometheus.containers import CPU, MEMORY, pod_cgroups
 from collectors.prometheus.host import from_node_exporter, from_root_cgroup
-from collectors.prometheus.labels import PodIndex
+from collectors.prometheus.identity.pods import PodIndex
+from collectors.prometheus.series import NewSample, ScrapedSeries
 from dutycycle.contract.records.samples import Container, Host, PodCgroup
 from tests.support.data.prometheus_samples import (
     CID,
@@ -138,3 +140,28 @@ def test_a_host_by_its_root_cgroup() -> None:
     assert found == Host(
         cpu_util_pct=812.5, cpu_count=64, mem_used_bytes=600, mem_total_bytes=1000, net_rx_bytes_per_s=70
     )
+
+
+POD_LEVEL = IN_POD | {"id": SLICE, "container": ""}
+
+
+def read(*samples: NewSample) -> list[NewSample]:
+    """The samples that an answer gives."""
+    series = [ScrapedSeries(one.labels, ((one.ts_ms, one.value),)) for one in samples]
+    kept = {id(one.labels) for one in AnswerReader().read({"containers": series})["containers"]}
+    return [one for one in samples if id(one.labels) in kept]
+
+
+def test_a_pod_of_which_only_its_own_cgroup_has_series_is_measured_by_it() -> None:
+    cpu = sample(CPU, 7, 1.5, **POD_LEVEL, cpu="total")
+    sandbox = sample(CPU, 7, 9.0, **SANDBOX, container="")
+    (pod,) = pod_cgroups(read(cpu, sample(MEMORY, 5000, **POD_LEVEL), sandbox), PodIndex())
+    assert pod.containers == (Container(id=UID, cpu_util_pct=150, mem_used_bytes=5000),)
+
+
+def test_what_a_pod_s_cgroup_adds_up_is_not_added_again() -> None:
+    inside = sample(CPU, 7, 1.5, **IN_POD, cpu="total")
+    both = read(inside, sample(CPU, 9, 1.7, **POD_LEVEL, cpu="total"))
+    assert both == [inside]
+    (pod,) = pod_cgroups(both, PodIndex())
+    assert [one.cpu_util_pct for one in pod.containers] == [150]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from collectors.base import Tick
+from collectors.prometheus.answers import AnswerReader
 from collectors.prometheus.collector import PrometheusApi, PrometheusCollector
 from collectors.prometheus.query import QueryError
 from collectors.prometheus.series import ScrapedSeries
@@ -59,7 +60,7 @@ class Scripted(PrometheusApi):
 
 def test_after_an_outage_the_time_in_between_is_not_made_up_for() -> None:
     scripted = Scripted([(1000, 1)], [(1000, 1), (2000, 2)], None, [(60_000, 3)], [(60_000, 3), (61_000, 4)])
-    collector = PrometheusCollector(scripted, Telemetry("test"), uid_of=None, retire_s=60)
+    collector = PrometheusCollector(scripted, Telemetry("test"), AnswerReader(), uid_of=None, retire_s=60)
     given: list[Any] = []
     for seq in range(5):
         tick = Tick(node="me", collector="c", seq=seq, ts_ms=0, interval_ms=1000, monotonic_s=seq)

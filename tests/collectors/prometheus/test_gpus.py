@@ -1,11 +1,15 @@
 """Goal: dcgm-exporter's metrics become a GPU's fields; what DCGM does not know is absent."""
 
+import re
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
-from collectors.prometheus.gpus import GPU_SELECTOR, gpus
-from collectors.prometheus.labels import PodIndex
+from collectors.prometheus.answers import AnswerReader
+from collectors.prometheus.dcgm.fields import Vocabulary
+from collectors.prometheus.identity.pods import PodIndex
+from collectors.prometheus.series import NewSample, ScrapedSeries
 from dutycycle.contract.records.samples import Allocation, Gpu, MigDevice
 from tests.support.data.prometheus_samples import (
     IN_POD,
@@ -15,6 +19,20 @@ from tests.support.data.prometheus_samples import (
     pod_info,
     sample,
 )
+
+GPU_SELECTOR = Vocabulary().selector
+
+
+def gpus(
+    samples: Iterable[NewSample], pod_index: PodIndex, reader: AnswerReader | None = None
+) -> tuple[Gpu, ...]:
+    """The GPUs of what an exporter shows at one moment."""
+    reader = reader or AnswerReader()
+    series = [ScrapedSeries(one.labels, ((one.ts_ms, one.value),)) for one in samples]
+    read = reader.read({"gpus": series})["gpus"]
+    return reader.gpus.gpus(
+        [NewSample(one.labels, ts_ms, value) for one in read for ts_ms, value in one.points], pod_index
+    )
 
 
 def gpu(**fields: Any) -> Gpu:
@@ -26,7 +44,21 @@ def gpu(**fields: Any) -> Gpu:
     [
         ("DEV_GPU_UTIL", 97, {"gpu_util_pct": 97}),
         ("DEV_GPU_UTIL", 0, {"gpu_util_pct": 0}),
-        ("DEV_GPU_UTIL", 101, {"gpu_util_pct": 100}),
+        ("DEV_FB_TOTAL", 1000, {"mem_total_bytes": 1_048_576_000}),
+        ("DEV_ENFORCED_POWER_LIMIT", 700, {"power_limit_w": 700}),
+        ("DEV_GPU_UTIL_RATIO", 0.97, {"gpu_util_pct": 97}),
+        ("DEV_GPU_UTIL_RATIO", 1, {"gpu_util_pct": 100}),
+        ("DEV_GPU_UTIL_RATIO", 97, {"gpu_util_pct": 97}),
+        ("DEV_MEMORY_UTIL_RATIO", 0.41, {"mem_copy_util_pct": 41}),
+        ("DEV_BOARD_POWER_WATTS", 612.3, {"power_w": 612.3}),
+        ("DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS", 700, {"power_limit_w": 700}),
+        ("DEV_GPU_ENERGY_JOULES_TOTAL", 918_273, {"energy_j": 918_273}),
+        ("DEV_FB_USED_BYTES", 1_048_576_000, {"mem_used_bytes": 1_048_576_000}),
+        ("DEV_FB_CAPACITY_BYTES", 85_899_345_920, {"mem_total_bytes": 85_899_345_920}),
+        ("DEV_SM_CLOCK_HERTZ", 1_980_000_000, {"sm_clock_mhz": 1980}),
+        ("DEV_MEMORY_CLOCK_HERTZ", 3_201_000_000, {"mem_clock_mhz": 3201}),
+        ("DEV_GPU_TEMP_CELSIUS", 61, {"temp_c": 61}),
+        ("DEV_GPU_TEMP_MARGIN_CELSIUS", 20, {"temp_margin_c": 20}),
         ("DEV_MEM_COPY_UTIL", 41, {"mem_copy_util_pct": 41}),
         ("DEV_FB_USED", 1000, {"mem_used_bytes": 1_048_576_000}),
         ("DEV_POWER_USAGE", 612.3, {"power_w": 612.3}),
@@ -65,7 +97,7 @@ def test_a_field_of_dcgm(name: str, value: float, fields: dict[str, Any]) -> Non
 def test_a_field_of_an_old_exporter(name: str, value: float, fields: dict[str, Any]) -> None:
     old = sample(name, value, gpu="0", uuid="GPU-1", modelName="NVIDIA H200")
     assert gpus([old], PodIndex()) == (gpu(**fields),)
-    assert f"|{name}" in GPU_SELECTOR
+    assert name in re.split(r"[\"|]", GPU_SELECTOR)
 
 
 def test_where_a_gpu_has_both_names_the_newer_ones_count() -> None:
@@ -76,11 +108,29 @@ def test_where_a_gpu_has_both_names_the_newer_ones_count() -> None:
     assert gpus([dcgm("DEV_GPU_TEMP", 2), *old], PodIndex()) == (gpu(temp_c=2, mem_used_bytes=2**20),)
 
 
-@pytest.mark.parametrize("blank", [2147483632, 2147483635, 140737488355328, 2.0**63, -1])
+@pytest.mark.parametrize("blank", [2147483632, 2147483635, 140737488355328, 2.0**63])
 @pytest.mark.parametrize("name", ["DEV_GPU_UTIL", "DEV_FB_USED", "DEV_POWER_USAGE", "DEV_GPU_TEMP"])
 def test_a_value_that_dcgm_does_not_have_is_absent(name: str, blank: float) -> None:
-    assert gpus([dcgm(name, blank), dcgm("DEV_SM_CLOCK", 1)], PodIndex()) == (gpu(sm_clock_mhz=1),)
-    assert gpus([dcgm(name, blank)], PodIndex()) == ()
+    reader = AnswerReader()
+    assert gpus([dcgm(name, blank), dcgm("DEV_SM_CLOCK", 1)], PodIndex(), reader) == (gpu(sm_clock_mhz=1),)
+    assert gpus([dcgm(name, blank)], PodIndex(), reader) == ()
+    assert reader.gpus.impossible == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DEV_GPU_UTIL", 101), ("DEV_GPU_UTIL", 187_431), ("DEV_GPU_UTIL", 4_294_967_295),
+        ("DEV_GPU_UTIL", -1), ("DEV_MEM_COPY_UTIL", 4_294_967_295), ("DEV_GPU_UTIL_RATIO", 4_294_967_295),
+        ("PROF_GR_ENGINE_ACTIVE", 1.02), ("DEV_POWER_USAGE", 4_294_967.295), ("DEV_GPU_TEMP", 4_294_967_295),
+        ("DEV_FB_USED", 4_294_967_295), ("DEV_SM_CLOCK", 4_294_967_295), ("DEV_PCIE_LINK_GEN", 0),
+    ],
+)  # fmt: skip
+def test_a_value_that_no_gpu_has_is_absent_and_counted(name: str, value: float) -> None:
+    reader = AnswerReader()
+    found = gpus([dcgm(name, value), dcgm("DEV_MEM_CLOCK", 1)], PodIndex(), reader)
+    assert found == (gpu(mem_clock_mhz=1),)
+    assert reader.gpus.impossible == {(f"DCGM_FI_{name}", value): 1}
 
 
 @pytest.mark.parametrize(
@@ -90,6 +140,8 @@ def test_a_value_that_dcgm_does_not_have_is_absent(name: str, blank: float) -> N
         ({"FB_USED": 1, "FB_FREE": 3, "FB_RESERVED": 1}, 1, 5),
         ({"FB_USED": 1}, 1, None),
         ({"FB_FREE": 3}, None, None),
+        ({"FB_USED": 1, "FB_FREE": 3, "FB_CAPACITY_BYTES": 6 * 2**20}, 1, 6),
+        ({"FB_USED_BYTES": 2**20, "FB_FREE_BYTES": 3 * 2**20, "FB_RESERVED_BYTES": 2**20}, 1, 5),
     ],
 )
 def test_memory(mib: dict[str, int], used: int | None, total: int | None) -> None:
@@ -111,14 +163,16 @@ def test_gpus_are_ordered_by_index_and_one_without_a_number_is_left_out() -> Non
     assert [(one.index, one.uuid, one.gpu_util_pct) for one in found] == [(2, "GPU-2", 2), (10, "GPU-10", 1)]
 
 
+MIG = {"GPU_I_ID": "7", "GPU_I_PROFILE": "1g.18gb"}
+
+
 def test_mig_slices_do_not_speak_for_their_gpu() -> None:
-    mig = {"GPU_I_ID": "7", "GPU_I_PROFILE": "1g.18gb"}
     (found,) = gpus(
         [
             dcgm("DEV_FB_USED", 100),
-            dcgm("DEV_FB_USED", 3, **mig),
-            dcgm("DEV_FB_FREE", 5, **mig),
-            dcgm("PROF_GR_ENGINE_ACTIVE", 0.5, **mig),
+            dcgm("DEV_FB_USED", 3, **MIG),
+            dcgm("DEV_FB_FREE", 5, **MIG),
+            dcgm("PROF_GR_ENGINE_ACTIVE", 0.5, **MIG),
         ],
         PodIndex(),
     )
@@ -127,6 +181,51 @@ def test_mig_slices_do_not_speak_for_their_gpu() -> None:
         gpu_util_pct=50,
     )  # fmt: skip
     assert found == gpu(mem_used_bytes=100 * 2**20, mig=(piece,))
+
+
+def test_what_is_of_the_whole_device_comes_from_the_row_of_any_slice() -> None:
+    whole = {
+        "DEV_POWER_USAGE": 300, "DEV_TOTAL_ENERGY_CONSUMPTION": 5000, "DEV_GPU_TEMP": 60,
+        "DEV_SM_CLOCK": 1980, "DEV_MEM_CLOCK": 3201, "DEV_CLOCKS_EVENT_REASONS": 4, "DEV_GPU_UTIL": 7,
+        "DEV_POWER_MGMT_LIMIT": 700,
+    }  # fmt: skip
+    rows = [dcgm(name, value, **MIG | {"GPU_I_ID": at}) for name, value in whole.items() for at in "12"]
+    (found,) = gpus(rows, PodIndex())
+    assert found == gpu(
+        power_w=300, energy_j=5, temp_c=60, sm_clock_mhz=1980, mem_clock_mhz=3201, power_limit_w=700,
+        throttle=("sw_power_cap",),
+        mig=tuple(MigDevice(uuid=f"MIG-GPU-1/{at}/0", profile="1g.18gb") for at in "12"),
+    )  # fmt: skip
+
+
+def by_pod(name: str, *values: float) -> list[NewSample]:
+    """A row for each pod that shares the GPU."""
+    return [
+        dcgm(name, value, namespace="team", pod=f"p-{at}", vgpu=str(at)) for at, value in enumerate(values)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "util", "used_mib"),
+    [
+        (by_pod("DEV_GPU_UTIL", 30, 20, 0) + by_pod("DEV_FB_USED", 10, 20, 40), 50, 70),
+        (by_pod("DEV_GPU_UTIL", 71, 71, 71) + by_pod("DEV_FB_USED", 10, 10, 10), 71, 10),
+        (by_pod("DEV_GPU_UTIL", 30, 30) + by_pod("DEV_FB_USED", 10, 20), 60, 30),
+        ([dcgm("DEV_GPU_UTIL", 55), *by_pod("DEV_GPU_UTIL", 30, 20)], 55, None),
+        (by_pod("DEV_GPU_UTIL", 60, 41), 100, None),
+        (by_pod("DEV_GPU_UTIL", 90, 80) + by_pod("DEV_FB_USED", 10, 20), None, 30),
+    ],
+    ids=["parts", "repeated", "equal parts", "the device has a row", "rounded", "more than all"],
+)
+def test_a_gpu_that_pods_share_has_the_sum(
+    rows: list[NewSample], util: float | None, used_mib: int | None
+) -> None:
+    free = by_pod("DEV_FB_FREE", 100, 100) if used_mib else []
+    power = by_pod("DEV_POWER_USAGE", 300, 300)
+    (found,) = gpus([*rows, *free, *power], PodIndex())
+    assert (found.gpu_util_pct, found.power_w) == (util, 300)
+    assert found.mem_used_bytes == (None if used_mib is None else used_mib * 2**20)
+    assert found.mem_total_bytes == (None if used_mib is None else (used_mib + 100) * 2**20)
 
 
 def given(pod: str, container: str | None = None, **more: Any) -> Allocation:

@@ -2,7 +2,9 @@
 
 import pytest
 
-from collectors.prometheus.labels import PodIndex, Workload, gpu_workload_of
+from collectors.prometheus.identity.exporters import Exporters
+from collectors.prometheus.identity.labels import Workload
+from collectors.prometheus.identity.pods import PodIndex
 from dutycycle.contract.records.pods import is_name_key
 from tests.support.data.prometheus_samples import IN_POD, UID, pod_info, sample
 
@@ -31,7 +33,7 @@ NAMED = "name:team/new-0"
     ],
 )  # fmt: skip
 def test_names_are_those_of_the_exporter_s_labels(labels: dict[str, str], expected: Workload | None) -> None:
-    assert gpu_workload_of(labels) == expected
+    assert Exporters().holder_of(labels) == expected
 
 
 def test_a_label_with_the_uid_counts_first() -> None:

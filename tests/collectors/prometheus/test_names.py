@@ -4,8 +4,8 @@ from dataclasses import replace as changed
 
 from msgspec.structs import replace
 
+from collectors.prometheus.identity.labels import Workload
 from collectors.prometheus.kube_state import KubeState
-from collectors.prometheus.labels import Workload
 from collectors.prometheus.names import PodNames
 from collectors.prometheus.owners import OwnerIndex
 from collectors.prometheus.series import ScrapedSeries

@@ -2,8 +2,13 @@
 
 import pytest
 
-from collectors.prometheus.labels import PodIndex, Workload, gpu_workload_of, node_of, workload_of
-from collectors.prometheus.records import by_node, cgroup_samples, host_names, nvml_samples
+from collectors.prometheus.dcgm.devices import GpuReader
+from collectors.prometheus.dcgm.fields import Vocabulary
+from collectors.prometheus.identity.exporters import Exporters
+from collectors.prometheus.identity.labels import Workload, workload_of
+from collectors.prometheus.identity.nodes import NodeNames
+from collectors.prometheus.identity.pods import PodIndex
+from collectors.prometheus.records import by_node, cgroup_samples, nvml_samples
 from collectors.prometheus.series import (
     NewSample,
     ScrapeCursor,
@@ -11,11 +16,9 @@ from collectors.prometheus.series import (
     parse_matrix,
     without_replicas,
 )
-from tests.support.data.prometheus_samples import (
-    TICK,
-    dcgm,
-    sample,
-)
+from tests.support.data.prometheus_samples import TICK, dcgm, pod_info, sample
+
+READER = GpuReader(Vocabulary(), Exporters())
 
 
 @pytest.mark.parametrize(
@@ -37,22 +40,71 @@ from tests.support.data.prometheus_samples import (
 )  # fmt: skip
 def test_whose_series_it_is(labels: dict[str, str], who: Workload | None) -> None:
     assert workload_of(labels) == who
-    assert gpu_workload_of(labels) == who
+    assert Exporters().holder_of(labels) == who
 
 
 @pytest.mark.parametrize(
-    ("labels", "host_name", "node"),
+    ("labels", "node"),
     [
-        ({"node": "a", "Hostname": "b", "instance": "c:1"}, "", "a"),
-        ({"Hostname": "b", "instance": "c:1"}, "", "b"),
-        ({"hostname": "b", "instance": "c:1"}, "", "b"),
-        ({"instance": "c:1"}, "d", "d"),
-        ({"instance": "10.0.0.1:9400"}, "", "10.0.0.1"),
-        ({}, "", ""),
+        ({"node": "a", "Hostname": "b", "instance": "c:1"}, "a"),
+        ({"kubernetes_node": "a", "Hostname": "b", "instance": "c:1"}, "a"),
+        ({"Hostname": "b", "instance": "c:1"}, "b"),
+        ({"hostname": "b", "instance": "c:1"}, "b"),
+        ({"Hostname": "localhost", "instance": "c:1"}, "c"),
+        ({"Hostname": "exporter-x", "pod": "exporter-x", "instance": "c:1"}, "c"),
+        ({"Hostname": "exporter-y", "instance": "c:1"}, "gpu-b"),
+        ({"Hostname": "gpu-b", "instance": "10.0.0.9:1"}, "gpu-b"),
+        ({"Hostname": "odd", "exported_pod": "bert-0", "pod": "exporter-y", "namespace": "team"}, "gpu-b"),
+        ({"instance": "known:1", "job": "node"}, "d"),
+        ({"instance": "10.0.0.1:9400"}, "10.0.0.1"),
+        ({"instance": "10.0.0.9:10250"}, "gpu-b"),
+        ({"instance": "[fd00::5]:9400"}, "gpu-c"),
+        ({"instance": "[fd00::6]:9400"}, ""),
+        ({"Hostname": "GPU-Node_01.corp.local."}, ""),
+        ({}, ""),
     ],
 )
-def test_the_node_of_a_series(labels: dict[str, str], host_name: str, node: str) -> None:
-    assert node_of(labels, host_name) == node
+def test_the_node_of_a_series(labels: dict[str, str], node: str) -> None:
+    names = NodeNames()
+    uname = {"__name__": "node_uname_info", "nodename": "d", "instance": "known:1", "job": "node"}
+    names.learn_hosts([ScrapedSeries(uname, ())])
+    names.learn_pods(
+        [
+            pod_info("exporter-y", "u1", node="gpu-b", host_ip="10.0.0.9"),
+            pod_info("exporter-z", "u2", node="gpu-c", pod_ip="fd00::5"),
+        ]
+    )
+    assert names.name_of(labels, samples=7) == node
+    assert names.refused.total() == (0 if node else 7)
+
+
+def gpu_at(host: str, uuid: str, *times_ms: int, **labels: str) -> ScrapedSeries:
+    of = {"__name__": "DCGM_FI_DEV_GPU_UTIL", "gpu": "0", "UUID": uuid, "Hostname": host, **labels}
+    return ScrapedSeries(of, tuple((ts_ms, 5.0) for ts_ms in times_ms))
+
+
+@pytest.mark.parametrize(
+    ("series", "nodes"),
+    [
+        ([gpu_at("pod-x", "GPU-1", 0, 1), gpu_at("pod-y", "GPU-1", 2, 3)], ["pod-x", "pod-x"]),
+        ([gpu_at("pod-x", "GPU-1", 0, 1), gpu_at("pod-y", "GPU-2", 2, 3)], ["pod-x", "pod-y"]),
+        ([gpu_at("a", "GPU-1", 0, 5), gpu_at("b", "GPU-1", 2, 7)], ["a", "b"]),
+        ([gpu_at("a", "GPU-1", 0, 1), gpu_at("b", "GPU-1", 900_002)], ["a", "b"]),
+        ([gpu_at("a", "GPU-1", 0, 1), gpu_at("gpu-b", "GPU-1", 2)], ["a", "gpu-b"]),
+    ],
+    ids=["replaced", "another", "at one time", "much later", "a node's name"],
+)
+def test_a_gpu_that_an_exporter_of_another_name_shows_has_not_moved(
+    series: list[ScrapedSeries], nodes: list[str]
+) -> None:
+    names = NodeNames()
+    names.learn_pods([pod_info("any", "u", node="gpu-b")])
+    names.learn_gpus(series)
+    assert [names.name_of(one.labels) for one in series] == nodes
+    later = NodeNames()
+    later.learn_pods([pod_info("any", "u", node="gpu-b")])
+    later.restore(*names.snapshot())
+    assert [later.name_of(one.labels) for one in series] == nodes
 
 
 def test_each_node_has_its_record_with_its_own_time() -> None:
@@ -61,9 +113,9 @@ def test_each_node_has_its_record_with_its_own_time() -> None:
         NewSample(dcgm("DEV_GPU_UTIL", 2, Hostname="b", UUID="GPU-2").labels, 2500, 2, 5000),
         dcgm("DEV_GPU_UTIL", 3, Hostname="no name!"),
     ]
-    nodes = by_node(of, {}, 1000)
+    nodes = by_node(of, NodeNames(), 1000)
     assert [one.value for one in nodes.pop("")] == [3]
-    found = {one.node: one for one in nvml_samples(nodes, PodIndex(), TICK)}
+    found = {one.node: one for one in nvml_samples(nodes, READER, PodIndex(), TICK)}
     assert {node: (one.ts_ms, one.interval_ms, one.seq) for node, one in found.items()} == {
         "a": (1000, 1000, 7),
         "b": (2500, 5000, 7),
@@ -76,7 +128,7 @@ def test_a_record_is_of_one_moment() -> None:
         NewSample(dcgm("DEV_GPU_UTIL", 2, Hostname="a", UUID="GPU-2").labels, 2500, 2),
         NewSample(dcgm("DEV_GPU_UTIL", 3, Hostname="a", UUID="GPU-3").labels, 1500, 3),
     ]
-    assert [one.value for one in by_node(of, {}, 1000)["a"]] == [2, 3]
+    assert [one.value for one in by_node(of, NodeNames(), 1000)["a"]] == [2, 3]
 
 
 def test_node_exporter_speaks_for_the_hosts_that_it_knows() -> None:
@@ -86,7 +138,7 @@ def test_node_exporter_speaks_for_the_hosts_that_it_knows() -> None:
             sample("container_memory_working_set_bytes", 5, **root),
             sample("container_memory_working_set_bytes", 5, **(root | {"node": "b"})),
         ],
-        {},
+        NodeNames(),
         1000,
     )
     hosts = {"a": (), "c": [sample("node_memory_MemTotal_bytes", 9, None, 3000)], "d": ()}
@@ -101,9 +153,10 @@ def test_node_exporter_speaks_for_the_hosts_that_it_knows() -> None:
 
 def test_the_host_name_of_a_node_exporter() -> None:
     target = {"job": "node", "instance": "10.0.0.1:9100"}
-    names = host_names([ScrapedSeries({"__name__": "node_uname_info", "nodename": "gpu-a", **target}, ())])
+    names = NodeNames()
+    names.learn_hosts([ScrapedSeries({"__name__": "node_uname_info", "nodename": "gpu-a", **target}, ())])
     assert by_node([sample("node_memory_MemTotal_bytes", 1, **target)], names, 0).keys() == {"gpu-a"}
-    assert by_node([sample("node_memory_MemTotal_bytes", 1, **target)], {}, 0).keys() == {"10.0.0.1"}
+    assert by_node([sample("node_memory_MemTotal_bytes", 1, **target)], NodeNames(), 0).keys() == {"10.0.0.1"}
 
 
 def matrix(*points: tuple[float, str], **labels: str) -> list[ScrapedSeries]:
@@ -184,3 +237,18 @@ def test_replicas_are_one_series(
 def test_what_has_no_replica_stays_as_it_is() -> None:
     series = [ScrapedSeries({"__name__": "m", "n": name}, ((0, 1.0),)) for name in "ab"]
     assert without_replicas(series) == series
+
+
+@pytest.mark.parametrize(
+    "label", ["prometheus_replica", "__replica__", "__replica", "receive_replica", "replica"]
+)
+def test_any_label_that_ends_in_replica_tells_replicas_apart(label: str) -> None:
+    series = [ScrapedSeries({"__name__": "m", label: name}, ((0, 1.0),)) for name in "ab"]
+    assert without_replicas(series) == [ScrapedSeries({"__name__": "m"}, ((0, 1.0),))]
+    others = [ScrapedSeries({"__name__": "m", f"{label}_index": name}, ((0, 1.0),)) for name in "ab"]
+    assert without_replicas(others) == others
+
+
+@pytest.mark.parametrize("text", ["<<<NULL>>>", "<<<NOT_SUPPORTED>>>", "[N/A]", "N/A"])
+def test_a_text_that_dcgm_does_not_have_is_no_label(text: str) -> None:
+    assert matrix((1, "2"), GPU_I_PROFILE=text, pod="p")[0].labels == {"__name__": "m", "pod": "p"}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.prometheus.history import HISTORY_SELECTORS
+from collectors.prometheus.dcgm.fields import Vocabulary
 from collectors.prometheus.query import AwayError, QueryError, TooMuchError
 from collectors.prometheus.series import ScrapedSeries
 from dutycycle.contract.errors import DutycycleError
@@ -40,7 +40,7 @@ class Kept(HistoryApi):
             raise trouble
         if end_ms - start_ms > self._most_ms:
             raise TooMuchError("query processing would load too many samples into memory")
-        if selector != HISTORY_SELECTORS["gpus"]:
+        if selector != Vocabulary().selector:
             return []
         self.asked.append((start_ms, end_ms))
         points = range(-(-max(start_ms, 0) // 15_000) * 15_000, end_ms + 1, 15_000)

@@ -6,8 +6,9 @@ from itertools import count
 from typing import Any
 
 from collectors.base import Tick
+from collectors.prometheus.answers import AnswerReader
 from collectors.prometheus.collector import PrometheusCollector
-from collectors.prometheus.labels import UidOf
+from collectors.prometheus.identity.pods import UidOf
 from collectors.prometheus.query import Prometheus as PrometheusSource
 from dutycycle.contract.codec import decode
 from dutycycle.contract.records.pods import Pod
@@ -30,6 +31,7 @@ class Records:
         self.collector = PrometheusCollector(
             PrometheusSource(PrometheusSettings(prometheus=url, **access)),
             self.telemetry,
+            AnswerReader(),
             uid_of=uid_of,
             retire_s=600,
         )

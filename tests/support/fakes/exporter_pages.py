@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from collectors.prometheus.gpus import MIB
+from collectors.prometheus.dcgm.fields import MIB
 
 UID = "11111111-2222-3333-4444-555555555555"
 CID = "c" * 64

@@ -1,86 +1,30 @@
-"""Who a series is about: the node, and the pod that a workload belongs to. Pure."""
+"""From the names of pods to their uids. Pure."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from collectors.attribution.cgroup_path import CgroupId, parse_cgroup_path
+from collectors.prometheus.identity.labels import POD_INFO, Workload, workload_of
 from collectors.prometheus.series import NewSample, ScrapedSeries, SeriesLabels
 from dutycycle.contract.records.pods import name_key
 
-_NODE = ("node", "Hostname", "hostname", "kubernetes_node", "nodename", "kubernetes_io_hostname")
-_SANDBOX = ("", "POD")
-POD_INFO = "kube_pod_info"
 _PATIENT_ANSWERS = 4
 """Answers without a pod's uid, while others have theirs, after which it has none: a new pod's comes later."""
 UidOf = Callable[[str, str], str | None]
 """The uid of a pod by its namespace and name; None while it is not known."""
-
-
-def node_of(labels: SeriesLabels, host_name: str = "") -> str:
-    """The node's name: as the scrape configuration says it, as the exporter does, or the target's host.
-
-    ``host_name``: what else is known of the target, empty for nothing.
-    """
-    named = next((labels[key] for key in _NODE if labels.get(key)), None)
-    return named or host_name or labels.get("instance", "").rpartition(":")[0]
-
-
-@dataclass(frozen=True, slots=True)
-class Workload:
-    """A pod by its names, and the container inside, which is empty for the pod as a whole."""
-
-    namespace: str
-    pod: str
-    container: str = ""
-
-
-def workload_of(labels: SeriesLabels) -> Workload | None:
-    """The workload that a series is about; None for none.
-
-    A scrape without ``honor_labels`` renames the exporter's labels to ``exported_…`` and puts the
-    exporter's own pod in their place. cAdvisor on its own shows the runtime's labels.
-    """
-    return next(_workloads(labels), None)
-
-
-def gpu_workload_of(labels: SeriesLabels) -> Workload | None:
-    """The workload that a GPU was given to: never the exporter itself, whose pod a scrape may name."""
-    return next((who for who in _workloads(labels) if not _is_exporter(who)), None)
-
-
-def namespace_of(labels: SeriesLabels) -> str:
-    """The namespace of what a series is about, and not that of the exporter."""
-    return labels.get("exported_namespace") or labels.get("namespace", "")
-
-
-def _workloads(labels: SeriesLabels) -> Iterator[Workload]:
-    """What the labels may mean, the surest first; ``pod_name`` is dcgm-exporter's with its option
-    ``use-old-namespace``."""
-    for prefix, suffix in (
-        ("exported_", ""),
-        ("container_label_io_kubernetes_", "_name"),
-        ("", ""),
-        ("", "_name"),
-    ):
-        if pod := labels.get(f"{prefix}pod{suffix}"):
-            container = labels.get(f"{prefix}container{suffix}", "")
-            spaces = (f"{prefix}pod_namespace", f"{prefix}namespace")
-            namespace = next((labels[one] for one in spaces if labels.get(one)), "")
-            yield Workload(namespace, pod, "" if container in _SANDBOX else container)
-
-
-def _is_exporter(who: Workload) -> bool:
-    return "dcgm" in who.container or "dcgm-exporter" in who.pod
+_Name = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class PodRef:
-    """A pod, as the cgroup samples name it; ``container_id`` is absent for the pod as a whole."""
+    """A pod, as the cgroup samples name it. ``container_id`` is absent for what is no container's:
+    the cgroup of the pod as a whole (``is_whole``), and its sandbox, which has the network."""
 
     uid: str
     container_id: str | None = None
     qos: str | None = None
     on_host_network: bool = False
+    is_whole: bool = False
 
 
 class PodIndex:
@@ -103,7 +47,7 @@ class PodIndex:
         self._answers = 0
         self._unknown: dict[tuple[str, str], tuple[int, int]] = {}
         """Pods without a uid: with which answer each was first asked for, and with which last."""
-        self._uids: dict[tuple[str, str], str] = {}
+        self._uids: dict[_Name, str] = {}
         self._on_host_network: frozenset[str] = frozenset()
 
     def learn_pods(self, infos: Iterable[ScrapedSeries]) -> None:
@@ -145,7 +89,11 @@ class PodIndex:
             container_id = group.container_id if group else None
         elif who.container:
             container_id = (group.container_id if group else None) or labels.get("name") or who.container
-        return PodRef(uid, container_id, group.qos if group else None, uid in self._on_host_network)
+        of_container = group.container_id if group else labels.get("name")
+        return PodRef(
+            uid, container_id, group.qos if group else None, uid in self._on_host_network,
+            is_whole=container_id is None and not of_container,
+        )  # fmt: skip
 
     def find(self, who: Workload, labels: SeriesLabels) -> str | None:
         """The uid of the pod that a series of dcgm-exporter names, which may have it in a label; None while

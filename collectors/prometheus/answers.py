@@ -1,0 +1,80 @@
+"""What each answer of a Prometheus teaches: names, units, nodes, clusters and exporters. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+from collectors.prometheus.containers import without_pod_sums
+from collectors.prometheus.dcgm.devices import GpuReader
+from collectors.prometheus.dcgm.fields import Vocabulary
+from collectors.prometheus.dcgm.merge import merge_exporters
+from collectors.prometheus.identity.clusters import Clusters
+from collectors.prometheus.identity.exporters import Exporters
+from collectors.prometheus.identity.labels import Target
+from collectors.prometheus.identity.nodes import GpuPlace, NodeNames
+from collectors.prometheus.series import ScrapedSeries, without_second_jobs
+from dutycycle.contract.records.base import RecordBase, written
+
+
+class LearnedState(RecordBase, frozen=True, kw_only=True):
+    """What goes from one part of the past to the next."""
+
+    cluster: str | None = None
+    host_names: tuple[tuple[Target, str], ...] = written(tuple)
+    gpus: tuple[GpuPlace, ...] = written(tuple)
+    renamed_hosts: tuple[tuple[str, str], ...] = written(tuple)
+    renaming_jobs: tuple[str, ...] = written(tuple)
+    units: tuple[tuple[str, str, str, float], ...] = written(tuple)
+
+
+class AnswerReader:
+    """Learns from each answer, and gives its series with labels that the rest of the code knows.
+
+    ``cluster_label``: what tells clusters apart; None where that is to be found. ``names``: see
+    ``Vocabulary``.
+    """
+
+    def __init__(self, cluster_label: str | None = None, names: Mapping[str, str] | None = None) -> None:
+        self.vocabulary = Vocabulary(names)
+        self.exporters = Exporters()
+        self.clusters = Clusters(cluster_label)
+        self.nodes = NodeNames()
+        self.gpus = GpuReader(self.vocabulary, self.exporters)
+
+    def read(self, answers: Mapping[str, Sequence[ScrapedSeries]]) -> dict[str, list[ScrapedSeries]]:
+        """The answers to some of the queries, by what was asked for.
+
+        Raises ``ClustersMixedError`` where clusters cannot be told apart.
+        """
+        gpus = self.vocabulary.rename_labels(answers.get("gpus", ()))
+        others = {what: without_second_jobs(series) for what, series in answers.items() if what != "gpus"}
+        found = self.clusters.apart({**others, "gpus": gpus})
+        self.vocabulary.learn(found["gpus"])
+        kube = found.get("kube", ())
+        self.exporters.learn_pods(kube)
+        self.exporters.learn(found["gpus"])
+        self.nodes.learn_pods(kube)
+        for what, series in found.items():
+            if what != "gpus":
+                self.nodes.learn_hosts(series)
+        self.nodes.learn_hosts(found["gpus"])
+        self.nodes.learn_gpus(found["gpus"])
+        found["gpus"] = merge_exporters(found["gpus"], self.vocabulary, self.exporters)
+        if "containers" in found:
+            found["containers"] = without_pod_sums(found["containers"])
+        return {what: series for what, series in found.items() if what in answers}
+
+    def snapshot(self) -> LearnedState:
+        """For ``restore``."""
+        gpus, renamed = self.nodes.snapshot()
+        return LearnedState(
+            cluster=self.clusters.label, host_names=tuple(self.nodes.hosts.items()), gpus=gpus,
+            renamed_hosts=renamed, renaming_jobs=tuple(sorted(self.exporters.renaming)),
+            units=self.vocabulary.snapshot(),
+        )  # fmt: skip
+
+    def restore(self, state: LearnedState) -> None:
+        """Go on with what was known."""
+        self.clusters.label = state.cluster or self.clusters.label
+        self.nodes.hosts = dict(state.host_names)
+        self.nodes.restore(state.gpus, state.renamed_hosts)
+        self.exporters.renaming = set(state.renaming_jobs)
+        self.vocabulary.restore(state.units)

@@ -1,0 +1,168 @@
+"""From the samples of one moment to the GPUs of a node. Pure.
+
+An exporter has rows for the GPU itself, for its MIG instances, or for the pods that share it. What is of the
+whole device (power, energy, temperature, clocks) is the same in each of them.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from collectors.prometheus.dcgm.fields import Reading, Vocabulary
+from collectors.prometheus.identity.exporters import Exporters
+from collectors.prometheus.identity.labels import Workload
+from collectors.prometheus.identity.pods import PodIndex
+from collectors.prometheus.series import NewSample, SeriesLabels
+from collectors.throttle import throttle_names
+from dutycycle.contract.records.samples import Allocation, Gpu, MigDevice
+
+_OF_A_PART = frozenset({"gpu_util_pct", "mem_copy_util_pct", "engine_pct", "mem_used_bytes", "mem_free_bytes",
+                        "mem_reserved_bytes", "mem_total_bytes"})  # fmt: skip
+"""Fields that a MIG instance has of its own: no instance speaks for its GPU."""
+_ADDED = frozenset({"gpu_util_pct", "mem_used_bytes"})
+"""Fields of which exporters give each pod on a shared GPU its own part."""
+_WHOLE = frozenset({"pcie_gen", "pcie_width", "throttle", "mem_used_bytes", "mem_free_bytes",
+                    "mem_reserved_bytes", "mem_total_bytes", "pcie_rx_bytes_per_s",
+                    "pcie_tx_bytes_per_s"})  # fmt: skip
+"""Fields that are whole numbers."""
+Impossible = Counter[tuple[str, float]]
+"""Values that no GPU has, by metric, with how many there were."""
+
+
+class _Row(NamedTuple):
+    """A sample of a GPU, in our unit; ``holder``: who has the device, or a part of it."""
+
+    sample: NewSample
+    reading: Reading
+    holder: Workload | None
+
+
+class GpuReader:
+    """Reads samples of exporters as ``vocabulary`` and ``exporters`` know them.
+
+    A value that no GPU has is absent, and counted in ``impossible``.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, exporters: Exporters) -> None:
+        self.vocabulary = vocabulary
+        self.exporters = exporters
+        self.impossible: Impossible = Counter()
+
+    def gpus(self, samples: Iterable[NewSample], pod_index: PodIndex) -> tuple[Gpu, ...]:
+        """The GPUs of one node, by index; one without a number is left out."""
+        devices: dict[str, list[_Row]] = defaultdict(list)
+        for sample in samples:
+            reading = self.vocabulary.read(sample.labels, sample.value)
+            if reading is None or not sample.labels.get("UUID"):
+                continue
+            if reading.possible:
+                row = _Row(sample, reading, self.exporters.holder_of(sample.labels))
+                devices[sample.labels["UUID"]].append(row)
+            else:
+                self.impossible[sample.name, sample.value] += 1
+        known = (_gpu(uuid, rows, pod_index) for uuid, rows in devices.items())
+        return tuple(sorted((gpu for gpu in known if gpu is not None), key=lambda gpu: (gpu.index, gpu.uuid)))
+
+
+def explain(impossible: Impossible) -> str:
+    """Which values no GPU has."""
+    (name, value), _ = impossible.most_common(1)[0]
+    return f"{impossible.total()} values that no GPU has, such as {value:g} of {name}: taken as not measured"
+
+
+def _gpu(uuid: str, rows: list[_Row], pod_index: PodIndex) -> Gpu | None:
+    labels = rows[0].sample.labels
+    index = labels.get("gpu", "")
+    if not (index.isascii() and index.isdigit()):
+        return None
+    instances: dict[str, list[_Row]] = defaultdict(list)
+    for row in rows:
+        instances[row.sample.labels.get("GPU_I_ID", "")].append(row)
+    values = _values(instances.pop("", []))
+    of_any = {name: value for name, value in _values(rows).items() if name not in _OF_A_PART}
+    values = of_any | values
+    fields: dict[str, Any] = {name: value for name, value in values.items() if name in Gpu.__struct_fields__}
+    if "throttle" in fields:
+        fields["throttle"] = throttle_names(fields["throttle"])
+    slices = tuple(_slice(uuid, name, instances[name]) for name in sorted(instances))
+    return Gpu(
+        uuid=uuid, index=int(index), model=labels.get("modelName") or None, mig=slices or None,
+        allocated=_holders(uuid, rows, pod_index), **fields | _memory(values),
+    )  # fmt: skip
+
+
+def _slice(uuid: str, instance: str, rows: list[_Row]) -> MigDevice:
+    values = _values(rows)
+    return MigDevice(
+        uuid=_slice_name(uuid, instance), profile=rows[0].sample.labels.get("GPU_I_PROFILE") or None,
+        gpu_util_pct=values.get("engine_pct"), **_memory(values),
+    )  # fmt: skip
+
+
+def _slice_name(uuid: str, instance: str) -> str:
+    """The older form of a slice's name: an exporter has the instance's number, not its uuid."""
+    return f"MIG-{uuid}/{instance}/0"
+
+
+def _values(rows: Iterable[_Row]) -> dict[str, float]:
+    """Each field of a device or of an instance, of which several pods may have rows."""
+    by_field: dict[str, list[_Row]] = defaultdict(list)
+    for row in rows:
+        by_field[row.reading.field].append(row)
+    for field, of in by_field.items():
+        rank = max(row.reading.rank for row in of)
+        by_field[field] = [row for row in of if row.reading.rank == rank]
+    in_parts = any(_are_parts(by_field.get(field, [])) for field in _ADDED)
+    values = {field: _value(field, of, in_parts=in_parts) for field, of in by_field.items()}
+    return {field: value for field, value in values.items() if value is not None}
+
+
+def _are_parts(rows: list[_Row]) -> bool:
+    """Whether each row is what one pod has of the device: they differ, and none is of the device itself.
+
+    Other exporters repeat the device's own value for each of its pods.
+    """
+    holders = {row.holder for row in rows}
+    return len(holders) > 1 and None not in holders and len({row.reading.value for row in rows}) > 1
+
+
+def _value(field: str, rows: list[_Row], *, in_parts: bool) -> float | None:
+    """Of the device: the sum of what its pods have of it, or a row of it all; None where parts are more than
+    the whole."""
+    value: float | None = next(
+        (row.reading.value for row in rows if row.holder is None), rows[-1].reading.value
+    )
+    parts = {row.holder: row.reading.value for row in rows}
+    if in_parts and field in _ADDED and None not in parts:
+        value = total = sum(parts.values())
+        if field == "gpu_util_pct" and total > 100:  # each part is rounded
+            value = 100 if total <= 100 + len(parts) else None
+    return round(value) if value is not None and field in _WHOLE else value
+
+
+def _memory(values: Mapping[str, float]) -> dict[str, Any]:
+    """Used and total bytes. What the driver keeps for itself is in the total, where the exporter has it."""
+    used, free = values.get("mem_used_bytes"), values.get("mem_free_bytes")
+    total = values.get("mem_total_bytes")
+    if total is None and used is not None and free is not None:
+        total = used + free + values.get("mem_reserved_bytes", 0)
+    return {"mem_used_bytes": used, "mem_total_bytes": total}
+
+
+def _holders(uuid: str, rows: Iterable[_Row], pod_index: PodIndex) -> tuple[Allocation, ...] | None:
+    """The containers that the GPU or its slices were given to, as the exporter has it from the kubelet.
+
+    None without any such label: an exporter outside Kubernetes has none, nor has one for a GPU that is free.
+    """
+    given: dict[tuple[Workload, str | None], SeriesLabels] = {}
+    for row in rows:
+        if row.holder is not None:
+            given.setdefault((row.holder, row.sample.labels.get("GPU_I_ID")), row.sample.labels)
+    holders = (
+        Allocation(
+            pod_uid=pod_index.find(who, labels), namespace=who.namespace, pod=who.pod,
+            container=who.container or None, mig=_slice_name(uuid, instance) if instance else None,
+        )
+        for (who, instance), labels in given.items()
+    )  # fmt: skip
+    return tuple(holders) or None

@@ -1,0 +1,199 @@
+"""The names that versions of dcgm-exporter have for what a GPU does, with their units. Pure.
+
+Three vocabularies are in use. Version 1 has ``dcgm_gpu_utilization``; later ones DCGM's own names
+(``DCGM_FI_DEV_GPU_UTIL``) with percent, MiB, millijoules and MHz; those from 4.9 on name the unit
+(``DCGM_FI_DEV_GPU_UTIL_RATIO``) and use ratios, bytes, joules and hertz. A cluster may have all of them.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from collectors.prometheus.identity.labels import target_of
+from collectors.prometheus.series import ScrapedSeries, SeriesLabels
+
+MIB = 1024 * 1024
+_BLANKS = frozenset({*range(0x7FFFFFF0, 0x7FFFFFF4), *(2.0**47 + n for n in range(4)), float(2**63 - 16)})
+"""What DCGM writes for a value that it does not have, as 32-bit integer, as double, as 64-bit integer."""
+
+RANGES: Mapping[str, tuple[float, float]] = {
+    "gpu_util_pct": (0, 100), "mem_copy_util_pct": (0, 100), "engine_pct": (0, 100),
+    "mem_used_bytes": (0, 1e14), "mem_free_bytes": (0, 1e14), "mem_reserved_bytes": (0, 1e14),
+    "mem_total_bytes": (0, 1e14), "power_w": (0, 20_000), "power_limit_w": (0, 20_000),
+    "energy_j": (0, 1e15), "temp_c": (0, 250), "temp_margin_c": (-250, 250), "sm_clock_mhz": (0, 20_000),
+    "mem_clock_mhz": (0, 50_000), "pcie_gen": (1, 32), "pcie_width": (1, 64),
+    "pcie_rx_bytes_per_s": (0, 1e13), "pcie_tx_bytes_per_s": (0, 1e13), "throttle": (0, 2**63),
+}  # fmt: skip
+"""By field, in its unit: what a GPU can have. What is outside was not measured (NVIDIA/DCGM#199)."""
+SHARES = frozenset({"gpu_util_pct", "mem_copy_util_pct"})
+"""Fields of which exporters write a ratio or percent under one name: the HELP text, or a value, tells."""
+LABELS = ("gpu", "UUID", "modelName", "GPU_I_ID", "GPU_I_PROFILE", "Hostname")
+"""Labels by the names that most versions have; later ones write ``uuid``, ``model_name``, ``hostname``."""
+_SPELLINGS = {name.replace("_", "").lower(): name for name in LABELS} | {"gpuuuid": "UUID"}
+_PERCENT = re.compile(r"%|per ?cent|0 ?(?:-|–|to) ?100\b", re.IGNORECASE)
+_RATIO = re.compile(r"\bratio\b|\bfraction\b|0(?:\.0)? ?(?:-|–|to) ?1(?:\.0)?\b", re.IGNORECASE)
+
+
+class Field(NamedTuple):
+    """A field of ours, and by what an exporter's value is multiplied for our unit."""
+
+    name: str
+    factor: float = 1.0
+
+
+_D, _P = "DCGM_FI_DEV_", "DCGM_FI_PROF_"
+_FIELDS: Mapping[str, Field] = {
+    "dcgm_gpu_utilization": Field("gpu_util_pct"),
+    "dcgm_mem_copy_utilization": Field("mem_copy_util_pct"),
+    "dcgm_power_usage": Field("power_w"),
+    "dcgm_total_energy_consumption": Field("energy_j", 1e-3),
+    "dcgm_gpu_temp": Field("temp_c"),
+    "dcgm_sm_clock": Field("sm_clock_mhz"),
+    "dcgm_memory_clock": Field("mem_clock_mhz"),
+    "dcgm_mem_clock": Field("mem_clock_mhz"),
+    "dcgm_fb_used": Field("mem_used_bytes", MIB),
+    "dcgm_fb_free": Field("mem_free_bytes", MIB),
+    f"{_D}GPU_UTIL": Field("gpu_util_pct"),
+    f"{_D}MEM_COPY_UTIL": Field("mem_copy_util_pct"),
+    f"{_P}GR_ENGINE_ACTIVE": Field("engine_pct", 100),
+    f"{_D}POWER_USAGE": Field("power_w"),
+    f"{_D}POWER_MGMT_LIMIT": Field("power_limit_w"),
+    f"{_D}BOARD_POWER_LIMIT_REQUESTED_WATTS": Field("power_limit_w"),
+    f"{_D}ENFORCED_POWER_LIMIT": Field("power_limit_w"),
+    f"{_D}TOTAL_ENERGY_CONSUMPTION": Field("energy_j", 1e-3),
+    f"{_D}GPU_TEMP": Field("temp_c"),
+    f"{_D}GPU_TEMP_LIMIT": Field("temp_margin_c"),
+    f"{_D}SM_CLOCK": Field("sm_clock_mhz"),
+    f"{_D}MEM_CLOCK": Field("mem_clock_mhz"),
+    f"{_D}FB_USED": Field("mem_used_bytes", MIB),
+    f"{_D}FB_FREE": Field("mem_free_bytes", MIB),
+    f"{_D}FB_RESERVED": Field("mem_reserved_bytes", MIB),
+    f"{_D}FB_TOTAL": Field("mem_total_bytes", MIB),
+    f"{_D}PCIE_LINK_GEN": Field("pcie_gen"),
+    f"{_D}PCIE_LINK_WIDTH": Field("pcie_width"),
+    f"{_P}PCIE_RX_BYTES": Field("pcie_rx_bytes_per_s"),
+    f"{_P}PCIE_TX_BYTES": Field("pcie_tx_bytes_per_s"),
+    f"{_D}CLOCK_THROTTLE_REASONS": Field("throttle"),
+    f"{_D}CLOCKS_EVENT_REASONS": Field("throttle"),
+    f"{_D}GPU_UTIL_RATIO": Field("gpu_util_pct", 100),
+    f"{_D}MEM_COPY_UTIL_RATIO": Field("mem_copy_util_pct", 100),
+    f"{_D}MEMORY_UTIL_RATIO": Field("mem_copy_util_pct", 100),
+    f"{_P}GR_ENGINE_UTIL_RATIO": Field("engine_pct", 100),
+    f"{_D}BOARD_POWER_WATTS": Field("power_w"),
+    f"{_D}BOARD_POWER_LIMIT_ENFORCED_WATTS": Field("power_limit_w"),
+    f"{_D}GPU_ENERGY_JOULES_TOTAL": Field("energy_j"),
+    f"{_D}GPU_TEMP_CELSIUS": Field("temp_c"),
+    f"{_D}GPU_TEMP_MARGIN_CELSIUS": Field("temp_margin_c"),
+    f"{_D}SM_CLOCK_HERTZ": Field("sm_clock_mhz", 1e-6),
+    f"{_D}MEMORY_CLOCK_HERTZ": Field("mem_clock_mhz", 1e-6),
+    f"{_D}MEM_CLOCK_HERTZ": Field("mem_clock_mhz", 1e-6),
+    f"{_D}FB_USED_BYTES": Field("mem_used_bytes"),
+    f"{_D}FB_FREE_BYTES": Field("mem_free_bytes"),
+    f"{_D}FB_RESERVED_BYTES": Field("mem_reserved_bytes"),
+    f"{_D}FB_CAPACITY_BYTES": Field("mem_total_bytes"),
+}
+"""By an exporter's name, the oldest first: where a GPU has several of one field, the last counts."""
+_RANKS = {name: rank for rank, name in enumerate(_FIELDS)}
+TARGETS = frozenset({*_FIELDS, *RANGES, *LABELS})
+"""What the setting ``prometheus_names`` may map a name to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A value in our unit. Of several of one field the one of the highest ``rank`` counts."""
+
+    field: str
+    value: float
+    rank: int
+
+    @property
+    def possible(self) -> bool:
+        """Whether a GPU can have it."""
+        low, high = RANGES[self.field]
+        return low <= self.value <= high
+
+
+class Vocabulary:
+    """From the names and units of exporters to ours.
+
+    ``names``: more names of metrics and labels, each with the known one that it stands for: a name above, a
+    field of ``RANGES``, or one of ``LABELS``.
+    """
+
+    def __init__(self, names: Mapping[str, str] | None = None) -> None:
+        given = dict(names or {})
+        own = {
+            name: _FIELDS.get(known) or Field(known) for name, known in given.items() if known not in LABELS
+        }
+        self._fields = dict(_FIELDS) | own
+        self._ranks = _RANKS | {name: len(_RANKS) + at for at, name in enumerate(own)}
+        self._labels = {name: known for name, known in given.items() if known in LABELS}
+        self.shares = tuple(name for name, field in self._fields.items() if field.name in SHARES)
+        """Metrics whose unit is not sure by their name."""
+        self.selector = '{__name__=~"' + "|".join(self._fields) + '"}'
+        self._of_help: dict[str, float] = {}
+        self._of_target: dict[tuple[str, str, str], float] = {}
+        """By metric, job and instance, which is one version of an exporter."""
+
+    def learn_help(self, texts: Mapping[str, Iterable[str]]) -> None:
+        """Take HELP texts by metric. Where exporters contradict one another, their values tell."""
+        for name, of in texts.items():
+            factors = {_factor_of(text) for text in of} - {None}
+            if name in self.shares and len(factors) == 1:
+                self._of_help[name] = factors.pop() or 1.0
+
+    def learn(self, series: Iterable[ScrapedSeries]) -> None:
+        """Take samples as they were scraped, no means: a value tells the unit of its target.
+
+        A ratio is never above 1, and DCGM's percent are whole.
+        """
+        for one in series:
+            name = one.labels.get("__name__", "")
+            if name not in self.shares:
+                continue
+            target = name, *target_of(one.labels)
+            if any(1 < value <= 100 for _, value in one.points):
+                self._of_target[target] = 1.0
+            elif name in _FIELDS and any(0 < value < 1 for _, value in one.points):
+                self._of_target.setdefault(target, 100.0)
+
+    def snapshot(self) -> tuple[tuple[str, str, str, float], ...]:
+        """What the values of each target told: metric, job, instance, factor."""
+        return tuple((*target, factor) for target, factor in sorted(self._of_target.items()))
+
+    def restore(self, state: Iterable[tuple[str, str, str, float]]) -> None:
+        """Go on with what was known."""
+        self._of_target |= {(name, job, instance): factor for name, job, instance, factor in state}
+
+    def field_of(self, name: str) -> str:
+        """The field of ours that a metric is; empty for none."""
+        return self._fields[name].name if name in self._fields else ""
+
+    def read(self, labels: SeriesLabels, value: float) -> Reading | None:
+        """The value in our unit; None for what is no field of a GPU, or what DCGM does not have."""
+        name = labels["__name__"]
+        field = self._fields.get(name)
+        if field is None or value in _BLANKS:
+            return None
+        factor = field.factor
+        if field.name in SHARES:
+            factor = self._of_target.get((name, *target_of(labels)), self._of_help.get(name, factor))
+        return Reading(field.name, round(value * factor, 6), self._ranks[name])
+
+    def rename_labels(self, series: Iterable[ScrapedSeries]) -> list[ScrapedSeries]:
+        """The series with the labels of ``LABELS`` by the names there."""
+        return [
+            ScrapedSeries({self._label(name): text for name, text in one.labels.items()}, one.points)
+            for one in series
+        ]
+
+    def _label(self, name: str) -> str:
+        return self._labels.get(name) or _SPELLINGS.get(name.replace("_", "").lower(), name)
+
+
+def _factor_of(text: str) -> float | None:
+    """By what a value with this HELP text is multiplied for percent; None where it says nothing."""
+    if _PERCENT.search(text):
+        return 1.0
+    return 100.0 if _RATIO.search(text) else None

@@ -1,0 +1,110 @@
+"""What one Prometheus, Thanos or Mimir has of several clusters is kept apart. Pure.
+
+Clusters may have nodes, namespaces and pods of equal names. A label tells them apart, such as the external
+label ``cluster``. Where it has several values, namespaces become ``<cluster>.<namespace>`` and nodes
+``<cluster>.<node>``; where it has one, names stay as they are.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+from collectors.prometheus.series import ScrapedSeries, SeriesLabels
+from dutycycle.contract.errors import DutycycleError
+
+CLUSTER = "__cluster__"
+"""The label, of ours, that a series has where there are several clusters: the cluster as part of a name."""
+_USUAL = ("cluster", "cluster_name", "k8s_cluster_name", "k8s_cluster", "kubernetes_cluster", "cluster_id",
+          "clusterName")  # fmt: skip
+_NAMESPACES = ("namespace", "exported_namespace", "pod_namespace", "exported_pod_namespace", "job",
+               "container_label_io_kubernetes_pod_namespace")  # fmt: skip
+"""Labels that mean nothing without their cluster; a job is a set of targets of one cluster."""
+_OF_THE_GPU = re.compile(
+    r"__\w+|UUID|gpu|device|modelName|pci_bus_id|DCGM_\w+|GPU_I_\w+|vgpu|instance|job|endpoint|service|\w*pod\w*|"
+    r"\w*namespace|\w*container\w*|\w*uid|Hostname|hostname|node"
+)
+"""Labels that differ between GPUs, targets or pods of one cluster."""
+_NO_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+Answers = Mapping[str, Sequence[ScrapedSeries]]
+
+
+class ClustersMixedError(DutycycleError):
+    """Machines of one name, and several labels that could tell them apart."""
+
+
+class Clusters:
+    """``label``: the one that has the cluster's name; None where it is to be found."""
+
+    def __init__(self, label: str | None = None) -> None:
+        self._given = label
+        self.label = label
+        """None while there is only one cluster."""
+
+    def apart(self, answers: Answers) -> dict[str, list[ScrapedSeries]]:
+        """The same answers, with namespaces and ``CLUSTER`` as names need them.
+
+        Raises ``ClustersMixedError`` where that cannot be decided.
+        """
+        self.label = self.label or _label_in(answers)
+        label = self.label
+        if label is None:
+            return {what: list(series) for what, series in answers.items()}
+        return {what: [_named(one, label) for one in series] for what, series in answers.items()}
+
+
+def _named(series: ScrapedSeries, label: str) -> ScrapedSeries:
+    cluster = series.labels.get(label)
+    if not cluster:
+        return series
+    part = _NO_NAME.sub("-", cluster).strip("._-")
+    of = {name: f"{part}.{series.labels[name]}" for name in _NAMESPACES if series.labels.get(name)}
+    return ScrapedSeries({**series.labels, **of, CLUSTER: part}, series.points)
+
+
+def _label_in(answers: Answers) -> str | None:
+    """A usual label with several values; else the only label that tells machines of one name apart."""
+    values: dict[str, set[str]] = defaultdict(set)
+    for series in answers.values():
+        for one in series:
+            for name in _USUAL:
+                if text := one.labels.get(name):
+                    values[name].add(text)
+    several = [name for name in _USUAL if len(values[name]) > 1]
+    return several[0] if several else _label_of_collision(answers.get("gpus", ()))
+
+
+def _label_of_collision(gpus: Iterable[ScrapedSeries]) -> str | None:
+    """Of GPUs that have one node's name and one number at one time, but are two."""
+    places: dict[tuple[str, str], dict[str, list[ScrapedSeries]]] = defaultdict(lambda: defaultdict(list))
+    for one in gpus:
+        host = one.labels.get("node") or one.labels.get("Hostname")
+        if host and one.points and one.labels.get("UUID"):
+            places[host, one.labels.get("gpu", "")][one.labels["UUID"]].append(one)
+    for (host, gpu), of_uuids in sorted(places.items()):
+        several = [of for _, of in sorted(of_uuids.items())]
+        for first, second in pairwise(several):
+            if not _overlap(first, second):
+                continue
+            names = _differing(first[0].labels, second[0].labels)
+            if len(names) == 1:
+                return names[0]
+            if names:
+                raise ClustersMixedError(
+                    f"two machines are called {host}: GPU {gpu} of it is {first[0].labels['UUID']} and "
+                    f"{second[0].labels['UUID']}, and the labels {', '.join(names)} differ: give "
+                    "DUTYCYCLE_PROMETHEUS_CLUSTER the one that has the cluster's name"
+                )
+    return None
+
+
+def _overlap(first: Sequence[ScrapedSeries], second: Sequence[ScrapedSeries]) -> bool:
+    spans = [
+        (min(one.points[0][0] for one in of), max(one.points[-1][0] for one in of)) for of in (first, second)
+    ]
+    return spans[0][0] < spans[1][1] and spans[1][0] < spans[0][1]
+
+
+def _differing(first: SeriesLabels, second: SeriesLabels) -> list[str]:
+    both = sorted(first.keys() & second.keys())
+    return [name for name in both if first[name] != second[name] and not _OF_THE_GPU.fullmatch(name)]

@@ -1,0 +1,87 @@
+"""Which exporter a series of dcgm-exporter is of, and whose pod it names. Pure."""
+
+from collections.abc import Iterable
+
+from collectors.prometheus.identity.labels import (
+    POD_INFO,
+    RENAMED,
+    Workload,
+    address_of,
+    workload_of,
+    workloads,
+)
+from collectors.prometheus.series import ScrapedSeries, SeriesLabels
+
+_REQUESTS = "kube_pod_container_resource_requests"
+_GPU_RESOURCES = ("nvidia_com_gpu", "nvidia_com_mig", "amd_com_gpu", "gpu_intel_com")
+_NVIDIA_S_OWN = "dcgm-exporter"
+"""In the name of the exporter's pod as NVIDIA's charts make it: the last resort, where nothing else tells."""
+_Name = tuple[str, str]
+
+
+class Exporters:
+    """Whether the pod that a series of dcgm-exporter names is the exporter's own.
+
+    A scrape adds the labels of the target: in place of the exporter's own, or where a free GPU has none.
+    """
+
+    def __init__(self, renaming: Iterable[str] = ()) -> None:
+        self.renaming = set(renaming)
+        """Scrape jobs that rename the exporter's labels: all their targets do."""
+        self._asking: set[_Name] = set()
+        self._requests_known = False
+        self._daemons: set[_Name] = set()
+        self._addresses: dict[_Name, str] = {}
+
+    def learn(self, series: Iterable[ScrapedSeries]) -> None:
+        """Take series of GPUs."""
+        for one in series:
+            if any(name.startswith(f"{RENAMED}pod") for name in one.labels) or _has_both(one.labels):
+                self.renaming.add(_scrape_of(one.labels))
+
+    def learn_pods(self, series: Iterable[ScrapedSeries]) -> None:
+        """Take what kube-state-metrics says of pods now; where it says nothing, what was known stays."""
+        named = [(one, who) for one in series if (who := workload_of(one.labels)) is not None]
+        if named:
+            self._asking, self._daemons, self._addresses = set(), set(), {}
+        for one, who in named:
+            metric = one.labels.get("__name__")
+            name = who.namespace, who.pod
+            if metric == POD_INFO:
+                if one.labels.get("created_by_kind") == "DaemonSet":
+                    self._daemons.add(name)
+                if (address := one.labels.get("pod_ip")) and one.labels.get("host_network") != "true":
+                    self._addresses[name] = address
+            elif metric == _REQUESTS:
+                self._requests_known = True
+                if one.labels.get("resource", "").startswith(_GPU_RESOURCES):
+                    self._asking.add(name)
+
+    def holder_of(self, labels: SeriesLabels) -> Workload | None:
+        """The workload that a GPU was given to; None for none."""
+        for may_be_own, who in workloads(labels):
+            if not (may_be_own and self._is_own_pod(labels, who)):
+                return who
+        return None
+
+    def _is_own_pod(self, labels: SeriesLabels, who: Workload) -> bool:
+        name = who.namespace, who.pod
+        if (scrape := _scrape_of(labels)) and scrape in self.renaming:
+            return True
+        if labels.get("Hostname") == who.pod:
+            return True
+        if name in self._asking:
+            return False
+        at_target = name in self._addresses and self._addresses[name] == address_of(labels)
+        is_daemon = self._requests_known and name in self._daemons
+        return at_target or is_daemon or _NVIDIA_S_OWN in who.pod
+
+
+def _scrape_of(labels: SeriesLabels) -> str:
+    """The scrape job, or the target alone where a series does not say it; empty without either."""
+    return labels.get("job") or labels.get("instance", "")
+
+
+def _has_both(labels: SeriesLabels) -> bool:
+    """Whether the pod's name is there in the old form, beside the form in which a scrape writes its own."""
+    return bool(labels.get("pod_name") and labels.get("pod"))

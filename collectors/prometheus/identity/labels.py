@@ -1,0 +1,65 @@
+"""What the labels of a series say of its target, its namespace, and the pod that it is about. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from collectors.prometheus.series import SeriesLabels
+
+Target = tuple[str, str]
+"""The labels ``job`` and ``instance`` of a scrape."""
+POD_INFO = "kube_pod_info"
+RENAMED = "exported_"
+"""How a scrape without ``honor_labels`` begins the exporter's labels that the target has as well."""
+_KINDS = (
+    (RENAMED, ""),
+    ("container_label_io_kubernetes_", "_name"),
+    ("", "_name"),
+    ("", ""),
+)
+"""Prefix and suffix of the labels that name a pod, the surest first; ``pod_name`` is dcgm-exporter's with its
+option ``use-old-namespace``."""
+_SANDBOX = ("", "POD")
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A pod by its names, and the container inside, which is empty for the pod as a whole."""
+
+    namespace: str
+    pod: str
+    container: str = ""
+
+
+def workload_of(labels: SeriesLabels) -> Workload | None:
+    """The workload that a series is about; None for none.
+
+    A scrape without ``honor_labels`` renames the exporter's labels to ``exported_…`` and puts the
+    exporter's own pod in their place. cAdvisor on its own shows the runtime's labels.
+    """
+    return next((who for _, who in workloads(labels)), None)
+
+
+def workloads(labels: SeriesLabels) -> Iterator[tuple[bool, Workload]]:
+    """What the labels may mean, the surest first; True where a scrape may have written its own pod there."""
+    for prefix, suffix in _KINDS:
+        if pod := labels.get(f"{prefix}pod{suffix}"):
+            container = labels.get(f"{prefix}container{suffix}", "")
+            spaces = (f"{prefix}pod_namespace", f"{prefix}namespace")
+            namespace = next((labels[name] for name in spaces if labels.get(name)), "")
+            yield not (prefix or suffix), Workload(namespace, pod, "" if container in _SANDBOX else container)
+
+
+def namespace_of(labels: SeriesLabels) -> str:
+    """The namespace of what a series is about, and not that of the exporter."""
+    return labels.get(f"{RENAMED}namespace") or labels.get("namespace", "")
+
+
+def target_of(labels: SeriesLabels) -> Target:
+    """Where a series was scraped."""
+    return labels.get("job", ""), labels.get("instance", "")
+
+
+def address_of(labels: SeriesLabels) -> str:
+    """The host of the target, without its port and the brackets of IPv6; empty for none."""
+    instance = labels.get("instance", "")
+    return (instance.rpartition(":")[0] or instance).strip("[]")

@@ -1,0 +1,152 @@
+"""The node that a series is about. Pure.
+
+A scrape configuration may name it; else the exporter does, and may be wrong: dcgm-exporter in a pod of its
+own takes the pod's name, or ``localhost``, for the node's. What kube-state-metrics says of pods mends that.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from collectors.prometheus.identity.clusters import CLUSTER
+from collectors.prometheus.identity.labels import (
+    POD_INFO,
+    RENAMED,
+    Target,
+    address_of,
+    target_of,
+    workload_of,
+)
+from collectors.prometheus.series import ScrapedSeries, SeriesLabels
+from dutycycle.contract.units import NAME_PATTERN
+
+UNAME = "node_uname_info"
+_BY_SCRAPE = ("node", "kubernetes_node", "nodename", "kubernetes_io_hostname")
+_BY_EXPORTER = ("Hostname", "hostname")
+_NODE = re.compile(NAME_PATTERN)
+_MOST_LETTERS = 253
+_OWN_HOST = ("localhost", "127.0.0.1", "::1")
+"""What every host calls itself: it names none."""
+_FORGOTTEN_MS = 15 * 60_000
+"""After so long a GPU may be in another machine: a cloud gives it to the next one."""
+GpuPlace = tuple[str, str, int]
+"""A GPU's UUID, its node, and when it was there last."""
+
+
+class NodeNames:
+    """Learns from answers which host is which node.
+
+    ``refused``: names that no record may carry, with how many samples had each.
+    """
+
+    def __init__(self) -> None:
+        self.hosts: dict[Target, str] = {}
+        """The host name that each target of node_exporter gives; its other metrics do not have it."""
+        self.refused: Counter[str] = Counter()
+        self._nodes: set[str] = set()
+        self._of_pods: dict[tuple[str, str], str] = {}
+        self._of_names: dict[str, str] = {}
+        """By cluster and pod, whatever its namespace; empty where pods of one name are on several nodes."""
+        self._of_addresses: dict[str, str] = {}
+        self._gpus: dict[str, tuple[str, int]] = {}
+        self._renamed: dict[str, str] = {}
+        """What an exporter calls its node now, by what it was called before: its GPUs are the same."""
+
+    def snapshot(self) -> tuple[tuple[GpuPlace, ...], tuple[tuple[str, str], ...]]:
+        """Where GPUs are, and hosts that got another name."""
+        places = ((uuid, *place) for uuid, place in sorted(self._gpus.items()))
+        return tuple(places), tuple(sorted(self._renamed.items()))
+
+    def restore(self, gpus: Iterable[GpuPlace], renamed: Iterable[tuple[str, str]]) -> None:
+        """Go on with what was known."""
+        self._gpus = {uuid: (node, ts_ms) for uuid, node, ts_ms in gpus}
+        self._renamed = dict(renamed)
+
+    def learn_hosts(self, series: Iterable[ScrapedSeries]) -> None:
+        """Take the host names of node_exporter, and the nodes that any scrape configuration names."""
+        for one in series:
+            if one.labels.get("__name__") == POD_INFO:
+                continue  # its label is the node of the pod
+            if one.labels.get("__name__") == UNAME:
+                self.hosts[target_of(one.labels)] = one.labels.get("nodename", "")
+            if node := _first(one.labels, _BY_SCRAPE):
+                self._nodes.add(_in_cluster(one.labels, node))
+
+    def learn_pods(self, series: Iterable[ScrapedSeries]) -> None:
+        """Take ``kube_pod_info``; series of other names are left out."""
+        infos = [one for one in series if one.labels.get("__name__") == POD_INFO]
+        if infos:  # what it said before is kept where it says nothing
+            self._of_pods, self._of_names, self._of_addresses = {}, {}, {}
+        for one in infos:
+            who, node = workload_of(one.labels), _first(one.labels, (f"{RENAMED}node", "node"))
+            if who is None or not node:
+                continue
+            self._nodes.add(_in_cluster(one.labels, node))
+            self._of_pods[who.namespace, who.pod] = node
+            name = _in_cluster(one.labels, who.pod)
+            self._of_names[name] = node if self._of_names.get(name, node) == node else ""
+            for label in ("pod_ip", "host_ip"):
+                if address := one.labels.get(label):
+                    self._of_addresses[_in_cluster(one.labels, address)] = node
+
+    def learn_gpus(self, series: Iterable[ScrapedSeries]) -> None:
+        """Take where GPUs are. One that an exporter of another name shows next has not moved."""
+        for one in sorted((one for one in series if one.points), key=lambda one: one.points[0][0]):
+            uuid, host = one.labels.get("UUID", ""), _in_cluster(one.labels, _first(one.labels, _BY_EXPORTER))
+            node = self._node_of(one.labels)
+            known, last_ms = self._gpus.get(uuid, (node, 0))
+            first_ms = one.points[0][0]
+            if (
+                known != node == host
+                and host not in self._nodes
+                and last_ms < first_ms < last_ms + _FORGOTTEN_MS
+            ):
+                self._renamed[host] = node = known
+            if uuid:
+                self._gpus[uuid] = node, max(last_ms, one.points[-1][0])
+
+    def name_of(self, labels: SeriesLabels, samples: int = 1) -> str:
+        """The node's name; empty where no record may carry it: then ``samples`` are ``refused``."""
+        node = self._node_of(labels)
+        if len(node) <= _MOST_LETTERS and _NODE.match(node):
+            return node
+        self.refused[node] += samples
+        return ""
+
+    def _node_of(self, labels: SeriesLabels) -> str:
+        """As the scrape configuration says it, as the exporter does if it can know it, or by the address."""
+        if node := _first(labels, _BY_SCRAPE):
+            return _in_cluster(labels, node)
+        host, address = _first(labels, _BY_EXPORTER), address_of(labels)
+        of_pod = self._of_pods.get((labels.get("namespace", ""), labels.get("pod", "")), "")
+        ways = (
+            host if _in_cluster(labels, host) in self._nodes else "",
+            self._of_names.get(_in_cluster(labels, host), ""),
+            of_pod if any(name.startswith(RENAMED) for name in labels) else "",
+            "" if host in _OWN_HOST or host == labels.get("pod") else host,
+            self.hosts.get(target_of(labels), ""),
+            self._of_addresses.get(_in_cluster(labels, address), ""),
+            address,
+        )
+        node = _in_cluster(labels, next((way for way in ways if way), ""))
+        return self._renamed.get(node, node)
+
+
+def _first(labels: SeriesLabels, names: Iterable[str]) -> str:
+    return next((labels[name] for name in names if labels.get(name)), "")
+
+
+def _in_cluster(labels: Mapping[str, str], name: str) -> str:
+    """A name with its cluster's before it, where there are several clusters."""
+    cluster = labels.get(CLUSTER)
+    return f"{cluster}.{name}" if cluster and name else name
+
+
+def explain(refused: Mapping[str, int]) -> str:
+    """Which names of nodes no record may carry, and what helps."""
+    names = ", ".join(repr(name) if name else "none at all" for name in sorted(refused)[:3])
+    return (
+        f"{sum(refused.values())} samples whose node has a name that no record may carry ({names}): expected "
+        f"up to {_MOST_LETTERS} letters, digits, '.', '_' and '-', with a letter or digit at both ends; a "
+        "relabeling to the label node in the scrape configuration names them"
+    )

@@ -1,0 +1,70 @@
+"""Goal: nodes, namespaces and pods of several clusters are never taken for one."""
+
+import pytest
+
+from collectors.prometheus.answers import AnswerReader
+from collectors.prometheus.identity.clusters import Clusters, ClustersMixedError
+from collectors.prometheus.identity.labels import namespace_of, workload_of
+from collectors.prometheus.series import ScrapedSeries
+
+
+def gpu(uuid: str, *, start_ms: int = 0, **labels: str) -> ScrapedSeries:
+    of = {"__name__": "DCGM_FI_DEV_GPU_UTIL", "gpu": "0", "UUID": uuid, "Hostname": "node-1",
+          "namespace": "team", "pod": "bert-0", "instance": f"{uuid}:9400", "job": "dcgm"}  # fmt: skip
+    return ScrapedSeries(of | labels, ((start_ms, 1.0), (start_ms + 15_000, 1.0)))
+
+
+def names(*series: ScrapedSeries, label: str | None = None) -> list[tuple[str, str]]:
+    reader = AnswerReader(label)
+    found = reader.read({"gpus": series})["gpus"]
+    return [(reader.nodes.name_of(one.labels), namespace_of(one.labels)) for one in found]
+
+
+@pytest.mark.parametrize("label", ["cluster", "k8s_cluster_name", "datacenter", "region"])
+def test_a_label_with_several_values_tells_clusters_apart(label: str) -> None:
+    eu, us = gpu("GPU-eu"), gpu("GPU-us")
+    series = (
+        ScrapedSeries({**eu.labels, label: "eu"}, eu.points),
+        ScrapedSeries({**us.labels, label: "us/1"}, us.points),
+    )
+    assert names(*series) == [("eu.node-1", "eu.team"), ("us-1.node-1", "us-1.team")]
+
+
+def test_one_cluster_has_its_names_as_they_are() -> None:
+    assert names(gpu("GPU-1", cluster="eu"), gpu("GPU-2", gpu="1", cluster="eu")) == [("node-1", "team")] * 2
+    assert names(gpu("GPU-1", region="eu")) == [("node-1", "team")]
+
+
+def test_a_label_that_is_given_counts_even_with_one_value() -> None:
+    assert names(gpu("GPU-1", site="eu", cluster="x"), label="site") == [("eu.node-1", "eu.team")]
+
+
+def test_what_names_no_cluster_keeps_its_name() -> None:
+    found = names(gpu("GPU-1", cluster="eu"), gpu("GPU-2", cluster="us"), gpu("GPU-3", Hostname="other"))
+    assert found[-1] == ("other", "team")
+
+
+def test_a_gpu_that_was_replaced_is_no_other_machine() -> None:
+    assert names(gpu("GPU-1", rack="1"), gpu("GPU-2", start_ms=20_000, rack="2")) == [("node-1", "team")] * 2
+
+
+def test_several_exporters_of_one_node_are_one_machine() -> None:
+    """Each in a container with its own GPU, which is number 0 there."""
+    assert names(gpu("GPU-1"), gpu("GPU-2", container="other", service="b")) == [("node-1", "team")] * 2
+
+
+def test_labels_among_which_none_can_be_chosen_are_named() -> None:
+    with pytest.raises(
+        ClustersMixedError, match=r"called node-1.*labels env, region differ: give DUTYCYCLE_PR"
+    ):
+        names(gpu("GPU-1", env="a", region="eu"), gpu("GPU-2", env="b", region="us"))
+
+
+def test_the_label_stays_known_and_names_all_that_is_asked_for_later() -> None:
+    clusters = Clusters()
+    clusters.apart({"gpus": [gpu("GPU-1", cluster="eu"), gpu("GPU-2", cluster="us")]})
+    pod = ScrapedSeries({"__name__": "kube_pod_info", "namespace": "team", "pod": "p", "cluster": "eu"}, ())
+    (found,) = clusters.apart({"kube": [pod]})["kube"]
+    who = workload_of(found.labels)
+    assert who is not None
+    assert who.namespace == "eu.team"

@@ -8,66 +8,66 @@ https://github.com/NVIDIA/DCGM (4.6).
 
 import re
 
-from collectors.throttle import throttle_names
-from dutycycle.imports.columns import Column, Places, Row, mib, number
+from dutycycle.imports.moments import Ticks
+from dutycycle.imports.quantities import Column, Notes, Row
 
-
-def _joules(text: str) -> float:
-    return number(text) / 1000
-
-
-def _throttle(text: str) -> tuple[str, ...]:
-    return throttle_names(int(text))
-
-
-_TABLE = {
-    "GPUTL": Column("gpu_util_pct"),
-    "MCUTL": Column("mem_copy_util_pct"),
-    "FBUSD": Column("mem_used_bytes", read=mib),
-    "FBTTL": Column("mem_total_bytes", read=mib),
-    "POWER": Column("power_w"),
-    "PMLMT": Column("power_limit_w"),
-    "TOTEC": Column("energy_j", read=_joules),
-    "TMPTR": Column("temp_c"),
-    "SMCLK": Column("sm_clock_mhz"),
-    "MMCLK": Column("mem_clock_mhz"),
-    "PCIRX": Column("pcie_rx_bytes_per_s"),
-    "PCITX": Column("pcie_tx_bytes_per_s"),
-    "PCILG": Column("pcie_gen"),
-    "PCILW": Column("pcie_width"),
-    "DVCCTR": Column("throttle", read=_throttle),
+_FIELDS = {
+    "GPUTL": ("gpu_util_pct", "%"),
+    "MCUTL": ("mem_copy_util_pct", "%"),
+    "FBUSD": ("mem_used_bytes", "MiB"),
+    "FBTTL": ("mem_total_bytes", "MiB"),
+    "POWER": ("power_w", "W"),
+    "PMLMT": ("power_limit_w", "W"),
+    "TOTEC": ("energy_j", "mJ"),
+    "TMPTR": ("temp_c", "C"),
+    "SMCLK": ("sm_clock_mhz", "MHz"),
+    "MMCLK": ("mem_clock_mhz", "MHz"),
+    "PCIRX": ("pcie_rx_bytes_per_s", "B/s"),
+    "PCITX": ("pcie_tx_bytes_per_s", "B/s"),
+    "PCILG": ("pcie_gen", None),
+    "PCILW": ("pcie_width", None),
+    "DVCCTR": ("throttle", None),
 }
 _STOPPED = "dmon was stopped"
 _entity = re.compile(r"(?P<kind>[A-Za-z][A-Za-z-]*) (?P<number>\S+)(?P<values>.*)").fullmatch
 
 
 class DmonReader:
-    """Of a log whose first tick was at ``start_ms``."""
+    """Reads a log whose times ``ticks`` gives."""
 
-    def __init__(self, start_ms: int, interval_ms: int) -> None:
-        self._ts_ms, self._interval_ms = start_ms, interval_ms
-        self._seen: set[str] = set()
-        self._places: Places | None = None
-        self.unused: tuple[str, ...] = ()
+    def __init__(self, ticks: Ticks) -> None:
+        self.notes = Notes()
+        self._ticks = ticks
+        self._columns: list[Column | None] | None = None
 
-    def row(self, line: str) -> Row | None:
-        """The row of a GPU; None for a heading, its units, and the end. Raises ``ValueError``."""
+    def read_rows(self, line: str) -> list[Row]:
+        """Give the row of a GPU; none for a heading, its units, and the end. Raises ``ValueError``."""
         text = line.strip()
         if text.startswith("#"):
             names = text.lstrip("# ").split()
-            self._places = Places(names[1:], _TABLE) if names[:1] == ["Entity"] else None
-            self.unused = self._places.unused if self._places else ()
-            return None
+            self._columns = None
+            if names[:1] == ["Entity"]:
+                self._columns = [
+                    Column(name, *_FIELDS[name], self.notes) if name in _FIELDS else None
+                    for name in names[1:]
+                ]
+                self.notes.columns = tuple(names[1:])
+                self.notes.unused = tuple(name for name in names[1:] if name not in _FIELDS)
+            return []
         if not text or text.split()[0].upper() == "ID" or text.startswith(_STOPPED):
-            return None
+            return []
         entity = _entity(text)
         if entity is None or not entity["number"].isdecimal() or entity["kind"] != "GPU":
             raise ValueError("is not of a whole GPU")
-        index = entity["number"]
-        if index in self._seen:  # also of a wrong line: what follows it keeps its time
-            self._seen.clear()
-            self._ts_ms += self._interval_ms
-        self._seen.add(index)
-        if self._places is None:
+        ts_ms = self._ticks.next_ms(entity["number"])  # also of a wrong line: what follows it keeps its time
+        if self._columns is None:
             raise ValueError("comes before a heading with #Entity")
-        return Row(self._ts_ms, {"index": int(index), **self._places.fields(entity["values"].split())})
+        cells = entity["values"].split()
+        if len(cells) != len(self._columns):
+            raise ValueError(f"{len(cells)} values for {len(self._columns)} columns")
+        values = {
+            column.field: column.read_value(cell)
+            for column, cell in zip(self._columns, cells, strict=True) if column is not None
+        }  # fmt: skip
+        measured = {field: value for field, value in values.items() if value is not None}
+        return [Row(ts_ms, {"index": int(entity["number"]), **measured})]

@@ -1,17 +1,23 @@
 """Reads log files line by line and writes the trace. Wrong lines are counted, and the first ones named."""
 
+import codecs
+import io
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.trace import TraceWriter
-from dutycycle.imports.columns import Reader
+from dutycycle.imports.quantities import Reader, Row
 from dutycycle.imports.samples import Samples
 from dutycycle.process import temporary_folder
 from dutycycle.progress import Progress
 
 _NAMED = 5
 _LONGEST_LINE = 64 * 1024
+_IDENTITY = frozenset({"uuid", "index", "model"})
+_BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")
+)  # fmt: skip
 
 
 def import_logs(
@@ -22,52 +28,85 @@ def import_logs(
     *,
     job: str | None,
     overwrite: bool,
+    own_nodes: bool = True,
 ) -> None:
-    """Write ``out`` from ``files``, each with its node.
+    """Write ``out`` from ``files``, each with its node; with ``own_nodes`` a log that names nodes has those.
 
-    Raises ``DutycycleError`` for a file with no right line.
+    Raises ``DutycycleError`` for a file with no right line, and for one in which nothing was measured.
     """
     with (
         TraceWriter(out, overwrite=overwrite) as trace,
         temporary_folder() as folder,
-        Progress("lines", sum(Path(one).stat().st_size for one in files) or None) as progress,
+        Progress("lines", sum(Path(file).stat().st_size for file in files) or None) as progress,
     ):
-        run = _Import(Samples(folder, prefix, job), progress)
+        run = _Import(Samples(folder, prefix, job), progress, own_nodes=own_nodes)
         for file, node in files.items():
             run.read(file, node, reader())
+        for node, gpus in run.samples.deal_out().items():
+            how = (
+                f"rows of one moment are dealt out to {gpus} GPUs"
+                if gpus > 1
+                else "all lines are taken for one"
+            )
+            progress.say(f"{node}: no column says which GPU: {how}")
         written = run.write(trace)
         for node, interval_ms in run.samples.nodes().items():
             progress.say(f"{node}: a tick each {interval_ms / 1000:g} s")
-        left_out = f"; left out: {run.wrong} wrong line{'s' * (run.wrong != 1)}" if run.wrong else ""
-        progress.say(f"imported: {written} nvml-samples from {run.samples.rows} lines{left_out}")
+        samples = run.samples
+        if samples.stalled:
+            progress.say(
+                f"energy stood still {samples.stalled} times while power was drawn, and is absent there"
+            )
+        left_out = [f"{run.wrong} wrong line{'s' * (run.wrong != 1)}"] * bool(run.wrong)
+        if samples.undealt:
+            left_out.append(f"{samples.undealt} lines of moments that have not a line of each GPU")
+        progress.say(
+            f"imported: {written} nvml-samples from {samples.rows} lines"
+            + (f"; left out: {', '.join(left_out)}" if left_out else "")
+        )
 
 
 class _Import:
-    def __init__(self, samples: Samples, progress: Progress) -> None:
-        self.samples, self._progress = samples, progress
+    def __init__(self, samples: Samples, progress: Progress, *, own_nodes: bool) -> None:
+        self.samples, self._progress, self._own_nodes = samples, progress, own_nodes
         self.wrong = 0
         self._read = 0
 
     def read(self, file: str, node: str, reader: Reader) -> None:
         """Take the lines of one file."""
-        before, first_reason, nameless = self.samples.rows, "", False
+        before, first_reason, measured = self.samples.rows, "", False
         for number, line in enumerate(self._lines(file), 1):
             try:
-                if (row := reader.row(line)) is not None:
-                    self.samples.add(node, row)
-                    nameless = nameless or not row.fields.keys() & {"uuid", "index"}
+                rows = _read_whole(line, reader)
+                for row in rows:
+                    self.samples.add(row.node if row.node and self._own_nodes else node, row)
+                    measured = measured or bool(row.fields.keys() - _IDENTITY)
             except ValueError as error:
-                self.wrong += 1
                 reason = f"{file}:{number}: {error}"
+                self._say_wrong(reason)
                 first_reason = first_reason or reason
-                if self.wrong <= _NAMED:
-                    self._progress.say(reason)
-        if self.samples.rows == before:
+        notes, lines, columns = reader.notes, self.samples.rows - before, ", ".join(reader.notes.columns)
+        if notes.unfinished:
+            self._say_wrong(f"{file}: {notes.unfinished}")
+        if not lines:
             raise DutycycleError(f"{file} has no line of this format; the first: {first_reason or 'none'}")
-        if reader.unused:
-            self._progress.say(f"{file}: not used: {', '.join(reader.unused)}")
-        if nameless:
-            self._progress.say(f"{file}: no column says which GPU: all lines are taken for one")
+        for column, (count, first) in notes.out_of_range.items():
+            values = f"{count} value{'s' * (count != 1)} that no GPU has, such as {first}"
+            self._progress.say(f"{file}: {column}: {values}: left absent")
+        if not measured:
+            raise DutycycleError(
+                f"{file}: not one figure of a GPU in {lines} lines; its columns are {columns}: "
+                "say which is which: --columns util=NAME,mem_used=NAME[MiB],power=NAME"
+            )
+        if notes.unused:
+            self._progress.say(f"{file}: not used: {', '.join(notes.unused)}")
+        for remark in notes.remarks:
+            self._progress.say(f"{file}: {remark}")
+
+    def _say_wrong(self, reason: str) -> None:
+        self.wrong += 1
+        if self.wrong <= _NAMED:
+            self._progress.say(reason)
 
     def write(self, trace: TraceWriter) -> int:
         """Write the records; how many there are."""
@@ -85,8 +124,29 @@ class _Import:
         return written
 
     def _lines(self, file: str) -> Iterator[str]:
+        """Give the lines with their ends: the last may have none."""
         with Path(file).open("rb") as stream:
-            while line := stream.readline(_LONGEST_LINE):
+            encoding = _encoding_of(stream.peek(4)[:4096] if isinstance(stream, io.BufferedReader) else b"")
+            text = io.TextIOWrapper(stream, encoding, errors="replace", newline=None)
+            while line := text.readline(_LONGEST_LINE):
                 self._read += len(line)
                 self._progress.show(self._read, self.samples.rows, file)
-                yield line.decode("utf-8", "replace")
+                yield line
+
+
+def _read_whole(line: str, reader: Reader) -> list[Row]:
+    rows = reader.read_rows(line)
+    if rows and not line.endswith("\n") and len(line) < _LONGEST_LINE:
+        raise ValueError("has no end of line, so it may be cut off")
+    return rows
+
+
+def _encoding_of(head: bytes) -> str:
+    """Tell how a file is encoded: PowerShell writes UTF-16, and editors of Windows a mark before UTF-8."""
+    for mark, encoding in _BYTE_ORDER_MARKS:
+        if head.startswith(mark):
+            return encoding
+    zeros = head[1::2].count(0), head[::2].count(0)
+    if max(zeros) > len(head) / 4:  # digits and Latin letters, of which every second byte is 0
+        return "utf-16-le" if zeros[0] > zeros[1] else "utf-16-be"
+    return "utf-8"

@@ -1,60 +1,157 @@
-"""What ``nvidia-smi --query-gpu=timestamp,… --format=csv[,noheader][,nounits] -l 1`` writes.
+"""What nvidia-smi writes, or a script around it: ``--query-gpu=… --format=csv``, or its table, repeated.
 
 The names of the columns are those of ``nvidia-smi --help-query-gpu``; the heading has them in full
 (``clocks.current.sm`` for ``clocks.sm``), with the unit in brackets, also with ``nounits``. The timestamp is
 ``2020/11/12 13:48:11.412`` in the time of the machine, without its zone. What is not there is ``[N/A]``,
 ``[Not Supported]`` or ``[Unknown Error]``. See nvidia-smi(1), https://docs.nvidia.com/deploy/nvidia-smi/, and
 of real output https://github.com/enkore/i3pystatus/pull/776 and /850.
+
+The table is made for people: it changed with driver 535, which has wider cells, and with MIG. Of a GPU it has
+two lines, of a MIG slice and of a process one.
 """
 
-from datetime import datetime, tzinfo
+import re
+from typing import Any
 
-from collectors.throttle import throttle_names
-from dutycycle.imports.columns import Column, CsvReader, mib, words
+from dutycycle.imports.csv_log import ColumnChoice, CsvReader
+from dutycycle.imports.moments import Clock, Ticks
+from dutycycle.imports.quantities import Column, Row, is_measured, read_words
 
-
-def _throttle(text: str) -> tuple[str, ...]:
-    return throttle_names(int(text, 16))
-
-
-_TABLE = {
-    "uuid": Column("uuid", read=words),
-    "gpu_uuid": Column("uuid", read=words),
-    "pci.bus_id": Column("uuid", read=words),
-    "gpu_bus_id": Column("uuid", read=words),
-    "index": Column("index"),
-    "name": Column("model", read=words),
-    "gpu_name": Column("model", read=words),
-    "utilization.gpu": Column("gpu_util_pct", "%"),
-    "utilization.memory": Column("mem_copy_util_pct", "%"),
-    "memory.used": Column("mem_used_bytes", "MiB", mib),
-    "memory.total": Column("mem_total_bytes", "MiB", mib),
-    "power.draw": Column("power_w", "W"),
-    "power.draw.instant": Column("power_w", "W"),
-    "power.draw.average": Column("power_w", "W"),
-    "enforced.power.limit": Column("power_limit_w", "W"),
-    "power.limit": Column("power_limit_w", "W"),
-    "temperature.gpu": Column("temp_c"),
-    "clocks.current.sm": Column("sm_clock_mhz", "MHz"),
-    "clocks.sm": Column("sm_clock_mhz", "MHz"),
-    "clocks.current.memory": Column("mem_clock_mhz", "MHz"),
-    "clocks.mem": Column("mem_clock_mhz", "MHz"),
-    "pcie.link.gen.current": Column("pcie_gen"),
-    "pcie.link.gen.gpucurrent": Column("pcie_gen"),
-    "pcie.link.width.current": Column("pcie_width"),
-    "clocks_event_reasons.active": Column("throttle", read=_throttle),
-    "clocks_throttle_reasons.active": Column("throttle", read=_throttle),
-}
+_DATE = re.compile(r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]* +[A-Z][a-z]{2} +\d").match
+_GPU = re.compile(r"(?P<index>\d+) +(?P<model>\S.*?) +(?:On|Off|N/A|WDDM|TCC|MCDM|ERR!|Unknown)").fullmatch
+_BUS = re.compile(r"[0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-9A-F]", re.IGNORECASE).match
+_POWER = re.compile(r"(?P<draw>\S+) */ *(?P<limit>\S+)$").search
+_MEMORY = re.compile(r"(?P<used>\S+) */ *(?P<total>\S+)").fullmatch
+_TEMP = re.compile(r"(?<!\S)(\d+C)(?!\S)").search
+_SLICE = re.compile(r"(?P<index>\d+) +(?P<gi>\d+) +(?P<ci>\d+) +(?P<device>\d+)").fullmatch
+_PROCESS = re.compile(
+    r"(?P<index>\d+) +(?:(?:\d+|N/A) +(?:\d+|N/A) +)?(?P<pid>\d+) +(?P<type>[CGM+]+) +"
+    r"(?P<name>.*?)(?: +(?P<memory>\S+))?"
+).fullmatch
 
 
-def reader(zone: tzinfo, columns: str | None) -> CsvReader:
-    """Of a log of a machine in ``zone``; ``columns`` is what ``--query-gpu`` had, for a log with no heading.
+class SmiReader:
+    """Reads what nvidia-smi writes, of either kind: a line says itself of which it is."""
 
-    Raises ``ValueError`` for columns without a timestamp.
+    def __init__(self, clock: Clock, ticks: Ticks, choice: ColumnChoice | None = None) -> None:
+        self.notes = clock.notes
+        self._csv, self._table = CsvReader(clock, ticks, choice), TableReader(clock, ticks)
+        self._current: CsvReader | TableReader = self._csv
+
+    def read_rows(self, line: str) -> list[Row]:
+        """Give the rows of a line. Raises ``ValueError``."""
+        text = line.strip()
+        if text:
+            is_table = text.startswith(("+-", "|", "+=")) or (_DATE(text) is not None and "," not in text)
+            self._current = self._table if is_table else self._csv
+        return self._current.read_rows(line)
+
+
+class TableReader:
+    """Reads the table that nvidia-smi shows without a query.
+
+    Each table stands below a line with its date. Without one the times are those of ``ticks``. A GPU's row is
+    given at the second of its lines; what is cut between them is a wrong line.
     """
 
-    def moment(text: str) -> int:
-        found = datetime.fromisoformat(text.replace("/", "-"))
-        return round((found if found.tzinfo else found.replace(tzinfo=zone)).timestamp() * 1000)
+    def __init__(self, clock: Clock, ticks: Ticks) -> None:
+        self.notes = clock.notes
+        self._clock, self._ticks = clock, ticks
+        self._ts_ms: int | None = None
+        self._first_line: dict[str, Any] | None = None
+        self._part = "gpus"
+        self._columns = {
+            field: Column(name, field, None, self.notes)
+            for field, name in {
+                "index": "GPU", "gpu_util_pct": "GPU-Util", "mem_used_bytes": "Memory-Usage",
+                "mem_total_bytes": "Memory-Usage", "power_w": "Pwr:Usage", "power_limit_w": "Pwr:Cap",
+                "temp_c": "Temp", "pid": "PID",
+            }.items()
+        }  # fmt: skip
 
-    return CsvReader(_TABLE, moment, columns)
+    def read_rows(self, line: str) -> list[Row]:
+        """Give the row of a GPU, a slice or a process; none for what is between. Raises ``ValueError``."""
+        text = line.strip()
+        if _DATE(text):
+            self._ts_ms = None
+            self._ts_ms = self._clock.read_ms(text)
+            return []
+        if not text.startswith("|") or text.startswith(("|-", "|=")):
+            return []
+        if not text.endswith("|") or text == "|":
+            self._first_line, self.notes.unfinished = None, ""
+            raise ValueError("the line of the table is cut off")
+        cells = [cell.strip() for cell in text.strip("|").split("|")]
+        if cells[0].startswith(("GPU  ", "MIG devices", "Processes")):
+            self._part = {"MIG": "mig", "Pro": "processes"}.get(cells[0][:3], self._part)
+            if "Name" in cells[0] and "Bus-Id" in text:
+                self._part, self.notes.columns = "gpus", ("those of the table of nvidia-smi",)
+            return []
+        if self._part == "gpus":
+            return self._read_gpu(cells)
+        return self._read_slice(cells) if self._part == "mig" else self._read_process(cells)
+
+    def _read_gpu(self, cells: list[str]) -> list[Row]:
+        match = _GPU(cells[0])
+        first_line, self._first_line = self._first_line, None
+        self.notes.unfinished = ""
+        if match is not None and len(cells) == 3:
+            bus = _BUS(cells[1])
+            self._first_line = {
+                "index": self._value("index", match["index"]),
+                "model": read_words(match["model"]) if is_measured(match["model"]) else None,
+                "uuid": bus[0] if bus else None,
+            }
+            self.notes.unfinished = f"the second line of GPU {match['index']} is missing at the end"
+        if first_line is None:
+            return []
+        memory = _MEMORY(cells[1]) if len(cells) == 3 else None
+        if match is not None or memory is None:
+            raise ValueError(
+                f"the line before it, of GPU {first_line['index']}, has no second one with figures"
+            )
+        power, temp = _POWER(cells[0]), _TEMP(cells[0])
+        return self._row(
+            first_line
+            | {
+                "temp_c": self._value("temp_c", temp[1] if temp else ""),
+                "power_w": self._value("power_w", power["draw"] if power else ""),
+                "power_limit_w": self._value("power_limit_w", power["limit"] if power else ""),
+                "mem_used_bytes": self._value("mem_used_bytes", memory["used"]),
+                "mem_total_bytes": self._value("mem_total_bytes", memory["total"]),
+                "gpu_util_pct": self._value("gpu_util_pct", cells[2].split()[0] if cells[2] else ""),
+            }
+        )
+
+    def _read_slice(self, cells: list[str]) -> list[Row]:
+        match = _SLICE(cells[0])
+        memory = _MEMORY(cells[1]) if len(cells) == 4 else None
+        if match is None or memory is None:
+            return []
+        device = {
+            "uuid": f"gpu-{match['index']}/gi-{match['gi']}/ci-{match['ci']}",
+            "mem_used_bytes": self._value("mem_used_bytes", memory["used"]),
+            "mem_total_bytes": self._value("mem_total_bytes", memory["total"]),
+        }
+        mig = [{name: value for name, value in device.items() if value is not None}]
+        return self._row({"index": int(match["index"]), "mig": mig})
+
+    def _read_process(self, cells: list[str]) -> list[Row]:
+        match = _PROCESS(cells[0])
+        if match is None:
+            return []
+        process = {
+            "pid": self._value("pid", match["pid"]), "name": read_words(match["name"]) or None,
+            "mem_used_bytes": self._value("mem_used_bytes", match["memory"] or ""),
+        }  # fmt: skip
+        processes = [{name: value for name, value in process.items() if value is not None}]
+        return self._row({"index": int(match["index"]), "processes": processes})
+
+    def _value(self, field: str, text: str) -> Any:
+        return self._columns[field].read_value(text)
+
+    def _row(self, fields: dict[str, Any]) -> list[Row]:
+        measured = {name: value for name, value in fields.items() if value is not None}
+        seen = measured.get("index"), str(measured.get("mig")), str(measured.get("processes"))
+        ts_ms = self._ts_ms if self._ts_ms is not None else self._ticks.next_ms(seen)
+        return [Row(ts_ms, measured)]

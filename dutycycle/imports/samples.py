@@ -3,10 +3,12 @@
 Each node's records are in order of time, and those of several nodes less than a second out of it.
 """
 
+from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, median
+from typing import Any
 
 import msgspec
 
@@ -16,39 +18,74 @@ from dutycycle.contract.records.samples import Allocation, Gpu, NvmlSample
 from dutycycle.contract.topics import full_name
 from dutycycle.contract.trace import TraceRecord
 from dutycycle.contract.units import END_OF_TIME_MS
-from dutycycle.imports.columns import Row
+from dutycycle.imports.dealing import APART_MS, Deal, find_deal
+from dutycycle.imports.quantities import Row
 from dutycycle.traces.sorting import Sorting
 
-_APART_MS = 1000
-"""A query takes its time for each GPU: rows of one tick are less than this apart."""
 _MOST_GAPS = 1000
+_MOST_TIMES = 100_000
 _INTERVAL_MS = 1000
 """Of a log with one tick."""
 _RUN_BYTES = 16 * 1024 * 1024
 _COLLECTOR = "import"
 _NAMESPACE = "import"
+_NAMELESS = "?"
+"""The uuid of a row that does not say which GPU it is, until rows are dealt out."""
+_PARTS = frozenset({"processes", "mig"})
+_PART_MS = 100
+"""Rows of a GPU's processes and slices stand so close to one another."""
+_STALL_MS = 1000
+_LEAST_POWER_W = 1
 _gpu = msgspec.json.Decoder(Gpu).decode
 
 
 @dataclass
 class _Node:
-    """What is known of a node: its GPUs, in the order in which they came, and the time between their rows."""
+    """What is known of a node: its GPUs, in the order in which they came, and the time between their rows.
+
+    ``uuids``: of the indices whose uuid the log tells. ``energies``: the last energy of each GPU, and when it
+    was first seen.
+    """
 
     last_ms: dict[str, int] = field(default_factory=dict)
     gaps_ms: list[int] = field(default_factory=list)
+    uuids: dict[int, str] = field(default_factory=dict)
+    energies: dict[str, tuple[int, float]] = field(default_factory=dict)
+    nameless_ms: "array[int]" = field(default_factory=lambda: array("q"))
+    deal: Deal = field(default_factory=Deal)
+    in_seconds: bool = True
+
+    def identify(self, row: Row) -> tuple[str, int]:
+        """Give the uuid and the index of a row's GPU, of which the log may tell one, or none."""
+        uuid, index = row.fields.get("uuid"), row.fields.get("index")
+        if uuid is not None and index is not None:
+            self.uuids.setdefault(index, uuid)
+            return uuid, index
+        if uuid is not None:
+            return uuid, list(self.last_ms).index(uuid) if uuid in self.last_ms else len(self.last_ms)
+        if index is not None:
+            return self.uuids.get(index, f"gpu-{index}"), index
+        if len(self.nameless_ms) < _MOST_TIMES:
+            self.nameless_ms.append(row.ts_ms)
+        return _NAMELESS, 0
 
     def interval_ms(self) -> int:
-        """The usual time between ticks: a mean without the pauses, for each single one is a bit off."""
-        usual_ms = median(self.gaps_ms or [_INTERVAL_MS])
-        return round(
-            fmean([one for one in self.gaps_ms if abs(one - usual_ms) <= usual_ms / 2] or [usual_ms])
-        )
+        """Give the usual time between ticks: a mean without the pauses, for each single one is a bit off."""
+        if self.deal.interval_ms is not None:
+            return self.deal.interval_ms
+        between = [gap for gap in self.gaps_ms if gap > 0]
+        usual_ms = median(between or [_INTERVAL_MS])
+        mean_ms = fmean([gap for gap in between if abs(gap - usual_ms) <= usual_ms / 2] or [usual_ms])
+        if self.in_seconds:  # several ticks of one second are as many parts of it
+            mean_ms *= (len(between) + 1) / (len(self.gaps_ms) + 1)
+        return max(round(mean_ms), 1)
 
 
 @dataclass
 class _Tick:
     """Rows of one moment, by GPU."""
 
+    node: str
     first_ms: int
     last_ms: int
     gpus: dict[str, Gpu] = field(default_factory=dict)
@@ -57,7 +94,8 @@ class _Tick:
 class Samples:
     """Takes rows, and then gives the records. ``folder`` is the caller's to remove.
 
-    With a ``job`` all GPUs are its own, with a pod for each node.
+    With a ``job`` all GPUs are its own, with a pod for each node. ``undealt``: rows that were left out, since
+    their moment had not as many as the others. ``stalled``: energies that stood still while power was drawn.
     """
 
     def __init__(self, folder: Path, prefix: str, job: str | None = None) -> None:
@@ -65,10 +103,11 @@ class Samples:
         self._job = job
         self._sorting = Sorting(folder, prefix, _RUN_BYTES)
         self._nodes: dict[str, _Node] = {}
+        self.undealt = self.stalled = 0
 
     @property
     def rows(self) -> int:
-        """How many were taken."""
+        """Count the rows that were taken."""
         return self._sorting.count
 
     def add(self, node: str, row: Row) -> None:
@@ -76,30 +115,52 @@ class Samples:
         if not 0 <= row.ts_ms <= END_OF_TIME_MS:
             raise ValueError("is of a time before 1970 or after 2100")
         known = self._nodes.setdefault(node, _Node())
-        uuid = row.fields.get("uuid") or f"gpu-{row.fields.get('index', 0)}"
-        index = list(known.last_ms).index(uuid) if uuid in known.last_ms else len(known.last_ms)
-        gpu = msgspec.convert({"index": index, **row.fields, "uuid": uuid}, Gpu)
+        uuid, index = known.identify(row)
+        gpu = msgspec.convert({**row.fields, "index": index, "uuid": uuid}, Gpu)
         if self._job is not None:
             given = Allocation(pod_uid=f"{self._job}-{node}", namespace=_NAMESPACE, pod=f"{self._job}-{node}")
             gpu = msgspec.structs.replace(gpu, allocated=(given,))
-        gap_ms = row.ts_ms - known.last_ms.get(uuid, row.ts_ms)
-        if gap_ms > 0 and len(known.gaps_ms) < _MOST_GAPS:
-            known.gaps_ms.append(gap_ms)
+        if gpu.energy_j is not None and self._stands_still(known, gpu, row.ts_ms):
+            gpu = msgspec.structs.replace(gpu, energy_j=None)
+            self.stalled += 1
+        if not row.fields.keys() & _PARTS:
+            gap_ms = row.ts_ms - known.last_ms.get(uuid, row.ts_ms)
+            if uuid in known.last_ms and gap_ms >= 0 and len(known.gaps_ms) < _MOST_GAPS:
+                known.gaps_ms.append(gap_ms)
+        known.in_seconds = known.in_seconds and row.ts_ms % 1000 == 0
         known.last_ms[uuid] = row.ts_ms
         payload = msgspec.json.encode(gpu)  # not orjson's, which hold a kilobyte each while they wait
         self._sorting.add(
             TraceRecord(topic=self._topic, key=node, payload=payload, offset=self.rows, ts_ms=row.ts_ms)
         )
 
+    @staticmethod
+    def _stands_still(known: _Node, gpu: Gpu, ts_ms: int) -> bool:
+        """Tell whether the counter of energy is what it was a second ago, though the GPU draws power."""
+        since_ms, energy_j = known.energies.get(gpu.uuid, (ts_ms, None))
+        if gpu.energy_j is None or gpu.energy_j != energy_j:
+            known.energies[gpu.uuid] = (ts_ms, gpu.energy_j or 0)
+            return False
+        return ts_ms - since_ms >= _STALL_MS and (gpu.power_w or 0) > _LEAST_POWER_W
+
+    def deal_out(self) -> dict[str, int]:
+        """Decide how many GPUs the rows are of that do not say it; by node, after the last row."""
+        for node in self._nodes.values():
+            if node.nameless_ms:
+                node.deal = find_deal(node.nameless_ms)
+        return {name: node.deal.gpus for name, node in self._nodes.items() if node.nameless_ms}
+
     def nodes(self) -> dict[str, int]:
-        """The nodes and the milliseconds between their ticks."""
+        """Give the nodes and the milliseconds between their ticks."""
         return {name: node.interval_ms() for name, node in self._nodes.items()}
 
     def records(self, done: Callable[[], None]) -> Iterator[TraceRecord]:
-        """All records; ``done`` is called after each row."""
+        """Give all records; ``done`` is called after each row."""
+        self.deal_out()
         intervals_ms = self.nodes()
         spans: dict[str, list[int]] = {}  # from the first to the last tick of each node
-        for seq, (node, tick) in enumerate(self._ticks(done)):
+        for seq, tick in enumerate(self._spread(self._ticks(done))):
+            node = tick.node
             if node not in spans:
                 spans[node] = [tick.last_ms]
                 yield from self._pod(node, tick.last_ms)
@@ -126,18 +187,95 @@ class Samples:
         )  # fmt: skip
         yield TraceRecord(topic=self._pods, key=uid, payload=encode(pod), ts_ms=ended_ms or began_ms)
 
-    def _ticks(self, done: Callable[[], None]) -> Iterator[tuple[str, _Tick]]:
-        """A tick is over when its GPU comes again, or after ``_APART_MS``."""
+    def _ticks(self, done: Callable[[], None]) -> Iterator[_Tick]:
+        """Join rows to ticks: one is over when its GPU comes again, or after ``APART_MS``.
+
+        Rows that do not say their GPU are joined by their distance. A moment that has not as many of them as
+        the others is left out, for it is not known which are missing; but not the last, which was cut off.
+        """
         ticks: dict[str, _Tick] = {}  # by node, the oldest first
         for row in self._sorting.merged():
-            node, ts_ms, gpu = row.key or "", row.ts_ms or 0, _gpu(row.payload or b"")
-            while ticks and next(iter(ticks.values())).first_ms + _APART_MS <= ts_ms:
-                oldest = next(iter(ticks))
-                yield oldest, ticks.pop(oldest)
-            if node in ticks and gpu.uuid in ticks[node].gpus:
-                yield node, ticks.pop(node)
-            tick = ticks.setdefault(node, _Tick(ts_ms, ts_ms))
+            name, ts_ms, gpu = row.key or "", row.ts_ms or 0, _gpu(row.payload or b"")
+            node = self._nodes[name]
+            while ticks and next(iter(ticks.values())).first_ms + APART_MS <= ts_ms:
+                yield from self._complete(ticks.pop(next(iter(ticks))))
+            nameless = gpu.uuid == _NAMELESS
+            tick = ticks.get(name)
+            uuid = node.uuids.get(gpu.index, gpu.uuid) if gpu.uuid == f"gpu-{gpu.index}" else gpu.uuid
+            if tick is not None and nameless and ts_ms - tick.last_ms > node.deal.within_ms:
+                yield from self._complete(ticks.pop(name))
+            elif tick is not None and not nameless and uuid in tick.gpus:
+                joined = _join_parts(tick.gpus[uuid], gpu, ts_ms - tick.last_ms)
+                if joined is not None:
+                    tick.gpus[uuid] = joined
+                    done()
+                    continue
+                yield from self._complete(ticks.pop(name))
+            tick = ticks.setdefault(name, _Tick(name, ts_ms, ts_ms))
             tick.last_ms = ts_ms
-            tick.gpus[gpu.uuid] = gpu
+            if nameless:
+                if node.deal.gpus == 1 and tick.gpus:
+                    yield from self._complete(ticks.pop(name))
+                    tick = ticks.setdefault(name, _Tick(name, ts_ms, ts_ms))
+                gpu = msgspec.structs.replace(gpu, index=len(tick.gpus))
+                uuid = f"gpu-{gpu.index}"
+            tick.gpus[uuid] = msgspec.structs.replace(gpu, uuid=uuid)
             done()
-        yield from ticks.items()
+        for tick in ticks.values():
+            yield from self._complete(tick, is_last=True)
+
+    def _complete(self, tick: _Tick, *, is_last: bool = False) -> Iterator[_Tick]:
+        deal = self._nodes[tick.node].deal
+        wanted = deal.gpus if deal.gpus > 1 else len(tick.gpus)
+        if len(tick.gpus) == wanted or (is_last and len(tick.gpus) < wanted):
+            for uuid, gpu in tick.gpus.items():
+                tick.gpus[uuid] = _with_memory_of_processes(gpu)
+            yield tick
+        else:
+            self.undealt += len(tick.gpus)
+
+    def _spread(self, ticks: Iterator[_Tick]) -> Iterator[_Tick]:
+        """Spread several ticks of one second over it, where a log's times are whole seconds."""
+        waiting: dict[str, list[_Tick]] = {}
+        for tick in ticks:
+            if not self._nodes[tick.node].in_seconds:
+                yield tick
+                continue
+            for node in [name for name, same in waiting.items() if same[0].last_ms != tick.last_ms]:
+                yield from _apart(waiting.pop(node))
+            waiting.setdefault(tick.node, []).append(tick)
+        for same in waiting.values():
+            yield from _apart(same)
+
+
+def _apart(ticks: list[_Tick]) -> Iterator[_Tick]:
+    for number, tick in enumerate(ticks):
+        tick.last_ms += 1000 * number // len(ticks)
+        yield tick
+
+
+def _join_parts(gpu: Gpu, part: Gpu, later_ms: int) -> Gpu | None:
+    """Add processes or slices to their GPU; None where they are of the next tick."""
+    pids = {process.pid for process in gpu.processes or ()}
+    devices = {device.uuid for device in gpu.mig or ()}
+    if (
+        later_ms > _PART_MS
+        or not (part.processes or part.mig)
+        or any(process.pid in pids for process in part.processes or ())
+        or any(device.uuid in devices for device in part.mig or ())
+    ):
+        return None
+    changes: dict[str, Any] = {}
+    if part.processes:
+        changes["processes"] = (*(gpu.processes or ()), *part.processes)
+    if part.mig:
+        changes["mig"] = (*(gpu.mig or ()), *part.mig)
+    return msgspec.structs.replace(gpu, **changes)
+
+
+def _with_memory_of_processes(gpu: Gpu) -> Gpu:
+    """A log of processes has no other figure of the GPU's memory than their sum, if all are known."""
+    used = [process.mem_used_bytes for process in gpu.processes or ()]
+    if not used or gpu.mem_used_bytes is not None or None in used:
+        return gpu
+    return msgspec.structs.replace(gpu, mem_used_bytes=sum(amount for amount in used if amount is not None))

@@ -4,7 +4,7 @@ import argparse
 import re
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, tzinfo
+from datetime import tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -16,26 +16,26 @@ from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.units import NAME_PATTERN
 
 if TYPE_CHECKING:
-    from dutycycle.imports.columns import Reader
+    from dutycycle.imports.quantities import Reader
 
 EXAMPLE = """dutycycle import nvidia-smi gpu-a.csv --zone Europe/Berlin --out gpu-a.jsonl.zst
 dutycycle import dcgm-dmon dmon.txt --start 2026-11-20T10:00:00Z --node gpu-b --out gpu-b.jsonl.zst
 dutycycle import supercloud gpu/0001/*.csv --out jobs.jsonl.zst"""
 SETTINGS = ("topic_prefix",)
 _FORMATS = {
-    "nvidia-smi": ("zone", "columns"),
+    "nvidia-smi": ("zone", "columns", "start", "interval"),
     "dcgm-dmon": ("start", "interval"),
     "supercloud": (),
 }
-"""With the flags that each of them alone takes."""
-_ONLY = {flag: name for name, flags in _FORMATS.items() for flag in flags}
+"""With the flags that not all of them take."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What to read, and how."""
     parser.add_argument(
         "format", choices=tuple(_FORMATS), metavar="FORMAT",
-        help="nvidia-smi: CSV of nvidia-smi --query-gpu=timestamp,…; dcgm-dmon: text of dcgmi dmon -e …; "
+        help="nvidia-smi: CSV of nvidia-smi --query-gpu=timestamp,… or of a script, or its table, "
+        "repeated; dcgm-dmon: text of dcgmi dmon -e …; "
         "supercloud: GPU files of the MIT SuperCloud dataset",
     )  # fmt: skip
     parser.add_argument("files", nargs="+", metavar="FILE", help="logs")
@@ -56,29 +56,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="nvidia-smi: the time zone of the machine, such as Europe/Berlin (default: UTC)",
     )  # fmt: skip
     parser.add_argument(
-        "--columns", metavar="NAMES", help="nvidia-smi: what --query-gpu had, for a log with noheader"
-    )
+        "--columns", metavar="NAMES",
+        help="nvidia-smi: what --query-gpu had, for a log with noheader; or which column is what, where "
+        "that is not found out: util=NAME,mem_used=NAME[GB],power=NAME,time=NAME",
+    )  # fmt: skip
     parser.add_argument(
         "--start", metavar="TIME",
-        help="dcgm-dmon: when the log begins, such as 2026-11-20T10:00:00Z: it has no times itself",
+        help="when a log begins that has no times itself, such as 2026-11-20T10:00:00Z",
     )  # fmt: skip
     parser.add_argument(
         "--interval", type=arguments.duration_s, metavar="TIME",
-        help="dcgm-dmon: the time between ticks, its -d (default: 1s)",
+        help="the time between the ticks of such a log (default: 1s)",
     )  # fmt: skip
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Import; 0 when each file had right lines."""
-    for flag, only in _ONLY.items():
-        if getattr(args, flag) is not None and args.format != only:
-            raise SettingError(f"--{flag} is for {only} only")
+    for flag in {flag: None for flags in _FORMATS.values() for flag in flags}:
+        if getattr(args, flag) is not None and flag not in _FORMATS[args.format]:
+            formats = [name for name, flags in _FORMATS.items() if flag in flags]
+            raise SettingError(f"--{flag} is for {' and '.join(formats)} only")
     files, reader = _files(args), _reader(args)
     if args.job is not None and not re.fullmatch(NAME_PATTERN, args.job):
         raise SettingError(f"--job {args.job!r}: expected a name of letters, digits, '.', '_' and '-'")
     from dutycycle.imports.logs import import_logs  # here, not above: --help need not wait for it
 
-    import_logs(files, reader, args.out, settings.topic_prefix, job=args.job, overwrite=args.force)
+    import_logs(
+        files,
+        reader,
+        args.out,
+        settings.topic_prefix,
+        job=args.job,
+        overwrite=args.force,
+        own_nodes=args.node is None,
+    )
     return 0
 
 
@@ -88,7 +99,7 @@ def _files(args: argparse.Namespace) -> dict[str, str]:
     twice = [node for node, count in Counter(nodes.values()).items() if count > 1]
     if twice and args.node is None:
         raise SettingError(f"several files are named {twice[0]}: give --node if they are of one machine")
-    if twice and args.format == "dcgm-dmon":
+    if twice and (args.start is not None or args.format == "dcgm-dmon"):
         raise SettingError("--start is for one file: import the files of a machine one by one")
     for node in nodes.values():
         try:
@@ -99,23 +110,34 @@ def _files(args: argparse.Namespace) -> dict[str, str]:
 
 
 def _reader(args: argparse.Namespace) -> "Callable[[], Reader]":
-    from dutycycle.imports import dcgm_dmon, nvidia_smi, supercloud  # here, not above: as in run
+    # here, not above: as in run
+    from dutycycle.imports.csv_log import CsvReader, read_column_choice
+    from dutycycle.imports.dcgm_dmon import DmonReader
+    from dutycycle.imports.moments import Clock, Ticks
+    from dutycycle.imports.nvidia_smi import SmiReader
 
+    start_ms, interval_ms = _start_ms(args.start), round(1000 * (args.interval or 1))
     if args.format == "supercloud":
-        return supercloud.reader
+        return lambda: CsvReader(Clock(start_ms=0), Ticks(None, interval_ms))
     if args.format == "dcgm-dmon":
-        start_ms, interval_ms = _start_ms(args.start), round(1000 * (args.interval or 1))
-        return lambda: dcgm_dmon.DmonReader(start_ms, interval_ms)
+        if start_ms is None:
+            raise SettingError("the lines of dcgm-dmon have no time: give --start 2026-11-20T10:00:00Z")
+        return lambda: DmonReader(Ticks(start_ms, interval_ms))
+
+    def make_reader() -> SmiReader:
+        return SmiReader(Clock(args.zone, start_ms), Ticks(start_ms, interval_ms), choice)
+
     try:
-        nvidia_smi.reader(UTC, args.columns)
+        choice = None if args.columns is None else read_column_choice(args.columns)
+        make_reader()
     except ValueError as error:
         raise SettingError(f"--columns: {error}") from error
-    return lambda: nvidia_smi.reader(args.zone or UTC, args.columns)
+    return make_reader
 
 
-def _start_ms(text: str | None) -> int:
+def _start_ms(text: str | None) -> int | None:
     if text is None:
-        raise SettingError("the lines of dcgm-dmon have no time: give --start 2026-11-20T10:00:00Z")
+        return None
     try:
         return arguments.moment_ms(text, 0)
     except ValueError as error:

@@ -1,13 +1,15 @@
 """What each format's lines become, as the programs write them."""
 
-from datetime import UTC
+from datetime import UTC, tzinfo
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from dutycycle.imports import nvidia_smi, supercloud
-from dutycycle.imports.columns import Reader, Row
+from dutycycle.imports.csv_log import read_column_choice
 from dutycycle.imports.dcgm_dmon import DmonReader
+from dutycycle.imports.moments import Clock, Ticks
+from dutycycle.imports.nvidia_smi import SmiReader
+from dutycycle.imports.quantities import Reader, Row
 
 MIB = 1024 * 1024
 AT_MS = 1_605_188_891_412
@@ -31,7 +33,16 @@ dmon was stopped do to receiving a signal
 
 
 def rows(reader: Reader, text: str) -> list[Row]:
-    return [row for line in text.splitlines(keepends=True) if (row := reader.row(line)) is not None]
+    return [row for line in text.splitlines(keepends=True) for row in reader.read_rows(line)]
+
+
+def smi(columns: str | None = None, zone: tzinfo = UTC, start_ms: int | None = None) -> SmiReader:
+    choice = None if columns is None else read_column_choice(columns)
+    return SmiReader(Clock(zone, start_ms), Ticks(start_ms, 1000), choice)
+
+
+def dmon(start_ms: int, interval_ms: int) -> DmonReader:
+    return DmonReader(Ticks(start_ms, interval_ms))
 
 
 @pytest.mark.parametrize(
@@ -44,21 +55,21 @@ def rows(reader: Reader, text: str) -> list[Row]:
     ids=["units", "nounits"],
 )
 def test_nvidia_smi(line: str) -> None:
-    reader = nvidia_smi.reader(UTC, None)
+    reader = smi()
     assert rows(reader, f"{SMI}\n{line}\n") == [Row(AT_MS, FIELDS)]
-    assert reader.unused == ("fan.speed",)
+    assert reader.notes.unused == ("fan.speed",)
     assert rows(reader, f"{SMI}\n{line}\n") == [Row(AT_MS, FIELDS)]  # the log was continued
 
 
 def test_nvidia_smi_without_a_heading_in_a_zone() -> None:
-    reader = nvidia_smi.reader(ZoneInfo("Europe/Berlin"), "timestamp,utilization.gpu,power.draw")
+    reader = smi("timestamp,utilization.gpu,power.draw", ZoneInfo("Europe/Berlin"))
     assert rows(reader, "2020/11/12 14:48:11.412, 7 %, [Not Supported]\n") == [
         Row(AT_MS, {"gpu_util_pct": 7})
     ]
 
 
 def test_of_two_columns_for_a_field_the_more_exact_counts() -> None:
-    reader = nvidia_smi.reader(UTC, "power.draw.average,pci.bus_id,timestamp,power.draw,uuid")
+    reader = smi("power.draw.average,pci.bus_id,timestamp,power.draw,uuid")
     (row,) = rows(reader, "100.0 W, 0000:3B:00.0, 2020/11/12 13:48:11.412, 120.5 W, GPU-aa")
     assert row.fields == {"power_w": 120.5, "uuid": "GPU-aa"}
 
@@ -68,18 +79,18 @@ def test_supercloud() -> None:
         "timestamp,gpu_index,utilization_gpu_pct,utilization_memory_pct,memory_free_MiB,memory_used_MiB,"
         "temperature_gpu,temperature_memory,power_draw_W,pcie_link_width_current"
     )
-    reader = supercloud.reader()
+    reader = smi()
     assert rows(reader, f"{heading}\n1605188891.412,1,87.0,31,32000,510,40,38,96.7,16\n") == [
         Row(AT_MS, {
             "index": 1, "gpu_util_pct": 87, "mem_copy_util_pct": 31, "mem_used_bytes": 510 * MIB,
-            "temp_c": 40, "power_w": 96.7, "pcie_width": 16,
+            "mem_total_bytes": 32510 * MIB, "temp_c": 40, "power_w": 96.7, "pcie_width": 16,
         })
     ]  # fmt: skip
-    assert reader.unused == ("memory_free_MiB", "temperature_memory")
+    assert reader.notes.unused == ("temperature_memory",)
 
 
 def test_dmon_has_a_tick_when_a_gpu_comes_again() -> None:
-    reader = DmonReader(AT_MS, 500)
+    reader = dmon(AT_MS, 500)
     assert rows(reader, DMON) == [
         Row(AT_MS, {"index": 1, "gpu_util_pct": 37, "mem_used_bytes": 1024 * MIB, "power_w": 92.1,
                     "energy_j": 123.456}),
@@ -87,33 +98,42 @@ def test_dmon_has_a_tick_when_a_gpu_comes_again() -> None:
         Row(AT_MS + 500, {"index": 1, "gpu_util_pct": 38, "mem_used_bytes": 1025 * MIB, "power_w": 92.2,
                           "energy_j": 123.556}),
     ]  # fmt: skip
-    assert reader.unused == ("GRACT",)
+    assert reader.notes.unused == ("GRACT",)
 
 
 def test_a_wrong_line_of_dmon_takes_its_time() -> None:
-    reader = DmonReader(0, 1000)
+    reader = dmon(0, 1000)
     assert len(rows(reader, "# Entity  GPUTL\n  Id\n    GPU 0   5\n")) == 1  # before DCGM 2
     with pytest.raises(ValueError, match="0 values for 1 columns"):
-        reader.row("GPU 0")
-    assert reader.row("GPU 0  7") == Row(2000, {"index": 0, "gpu_util_pct": 7})
+        reader.read_rows("GPU 0")
+    assert reader.read_rows("GPU 0  7") == [Row(2000, {"index": 0, "gpu_util_pct": 7})]
 
 
 @pytest.mark.parametrize(
     ("heading", "line", "reason"),
     [
         (SMI, "0, 2020/11/12 13:4", "2 values for 13 columns"),
-        ("timestamp, power.draw [W]", "2020/11/12 13:48:11.412, 3 kW", "'3 kW' is no power_w"),
-        ("timestamp, power.draw [W]", "2020/11/12 13:48:11.412, nan", "'nan' is no power_w"),
+        ("timestamp, power.draw [W]", "2020/11/12 13:48:11.412, 3 PS", "'3 PS' is no power_w: expected w,"),
+        ("timestamp, power.draw [W]", "2020/11/12 13:48:11.412, much", "'much' is no power_w"),
         ("timestamp, power.draw [W]", "yesterday, 3 W", "yesterday"),
-        ("", "2020/11/12 13:48:11.412, 3 W", "before a heading with the column timestamp"),
-        ("", "timestamp, memory.used [KiB]", r"memory.used \[KiB\]: expected MiB"),
+        ("", "2020/11/12 13:48:11.412, 3 W", "before a heading with columns such as timestamp"),
+        ("", "timestamp, memory.used [pages]", r"memory.used \[pages\]: expected mib, mb"),
+        ("", "step, loss", "no column is known of step, loss: say which is which: --columns"),
+        ("", "utilization.gpu [%], step", "no column of time: .* there are utilization.gpu"),
+        (
+            "timestamp, index, utilization.gpu [%]",
+            "2020/11/12 13:48:11, ERR!, 5 %",
+            "no known GPU: index 'ERR!'",
+        ),
+        ("timestamp, gpu_uuid, pid, used_memory", "1605188891, GPU-a, [N/A], 5 MiB", "no known process: pid"),
+        ("timestamp, host, util", "1605188891, a b, 5", "'a b' cannot name a node"),
     ],
 )
 def test_what_is_wrong_with_a_line(heading: str, line: str, reason: str) -> None:
-    reader = nvidia_smi.reader(UTC, None)
+    reader = smi()
     assert rows(reader, heading) == []
     with pytest.raises(ValueError, match=reason):
-        reader.row(line)
+        reader.read_rows(line)
 
 
 @pytest.mark.parametrize(
@@ -126,4 +146,143 @@ def test_what_is_wrong_with_a_line(heading: str, line: str, reason: str) -> None
 )
 def test_what_is_wrong_with_a_line_of_dmon(line: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        DmonReader(0, 1000).row(line)
+        dmon(0, 1000).read_rows(line)
+
+
+SPELLINGS = {
+    "gpu_utilization[%]": ("97", {"gpu_util_pct": 97}),
+    "GPU Utilization (%)": ("97.5", {"gpu_util_pct": 97.5}),
+    "GPU-Util": ("97%", {"gpu_util_pct": 97}),
+    "gpu%": ("97", {"gpu_util_pct": 97}),
+    "util_pct": ("97", {"gpu_util_pct": 97}),
+    "gpu_load_ratio": ("0.97", {"gpu_util_pct": 97}),
+    "memory_used": ("1024", {"mem_used_bytes": 1024 * MIB}),
+    "used_gpu_memory [MiB]": ("1024 MiB", {"mem_used_bytes": 1024 * MIB}),
+    "MemUsed(GB)": ("1.5", {"mem_used_bytes": 1536 * MIB}),
+    "vram_used_bytes": ("1024", {"mem_used_bytes": 1024}),
+    "memory.used [KiB]": ("2048 KiB", {"mem_used_bytes": 2 * MIB}),
+    "memory_total_mib": ("24576", {"mem_total_bytes": 24576 * MIB}),
+    "power_draw_W": ("80.5", {"power_w": 80.5}),
+    "power_w": ("80.5", {"power_w": 80.5}),
+    "power_mW": ("80500", {"power_w": 80.5}),
+    "power.draw [W]": ("3 kW", {"power_w": 3000}),
+    "total_energy_consumption_mJ": ("2500", {"energy_j": 2.5}),
+    "gpu_temp_c": ("61", {"temp_c": 61}),
+    "clocks.sm [GHz]": ("1.41", {"sm_clock_mhz": 1410}),
+    "clocks.gr": ("1410 MHz", {"sm_clock_mhz": 1410}),
+    "mem_clock_mhz": ("1215", {"mem_clock_mhz": 1215}),
+    "utilization_memory_pct": ("31", {"mem_copy_util_pct": 31}),
+}
+
+
+@pytest.mark.parametrize(("name", "cell", "fields"), [(name, *case) for name, case in SPELLINGS.items()])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_usual_spellings_are_known(name: str, cell: str, fields: dict[str, object], delimiter: str) -> None:
+    text = f"timestamp{delimiter}{name}\n2020-11-12T13:48:11.412Z{delimiter}{cell}\n"
+    assert rows(smi(), text) == [Row(AT_MS, fields)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cpu_util", "cpu_memory_used", "ram_used", "temperature.memory", "clocks.max.sm [MHz]",
+        "fan.speed [%]",
+        "power.max_limit [W]", "utilization.encoder [%]", "loss", "train_time", "pcie.link.gen.max", "count",
+    ],
+)  # fmt: skip
+def test_what_is_of_something_else_is_not_used(name: str) -> None:
+    reader = smi()
+    assert rows(reader, f"timestamp,{name},util\n1605188891.412,7,5\n") == [Row(AT_MS, {"gpu_util_pct": 5})]
+    assert reader.notes.unused == (name.split(" [")[0],)
+
+
+def test_a_name_with_a_number_is_of_that_gpu() -> None:
+    text = "time,gpu0_util,gpu1_util,gpu.1.power_w\n1605188891.412,5,6,80\n"
+    assert rows(smi(), text) == [
+        Row(AT_MS, {"index": 0, "gpu_util_pct": 5}),
+        Row(AT_MS, {"index": 1, "gpu_util_pct": 6, "power_w": 80})
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("columns", "heading", "cells", "fields"),
+    [
+        ("util=load,mem_used=m", "load,m", "5,7", {"gpu_util_pct": 5, "mem_used_bytes": 7 * MIB}),
+        ("util=x[ratio],mem_used=y[GiB]", "x,y", "0.5,1", {"gpu_util_pct": 50, "mem_used_bytes": 1024 * MIB}),
+        ("util=work[%]", "work[%],n", "5,7", {"gpu_util_pct": 5}),
+        ("util=a b", "a b [%],n", "5 %,7", {"gpu_util_pct": 5}),
+        ("gpu_util_pct=sm", "sm,utilization.gpu [%]", "5,7", {"gpu_util_pct": 5}),
+        ("index=rank", "rank,util", "3,7", {"index": 3, "gpu_util_pct": 7}),
+    ],
+)
+def test_columns_are_mapped(columns: str, heading: str, cells: str, fields: dict[str, object]) -> None:
+    text = f"when,{heading}\n2020-11-12 13:48:11.412,{cells}\n"
+    assert rows(smi(f"time=when,{columns}"), text) == [Row(AT_MS, fields)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [
+        ("utl=load", "'utl' is no key: expected one of time,"),
+        ("util=load,power", "'power': expected KEY=NAME"),
+        ("util=", "'util=': expected KEY=NAME"),
+        ("util=a,util=b", "util is given twice"),
+    ],
+)
+def test_a_mapping_that_cannot_be_read(columns: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        read_column_choice(columns)
+
+
+def test_a_mapping_names_what_the_log_has() -> None:
+    with pytest.raises(ValueError, match="--columns util=lod: no such column: there are time, load"):
+        smi("util=lod").read_rows("time,load\n")
+
+
+@pytest.mark.parametrize(
+    "cell", ["N/A", "[N/A]", "[Unknown Error]", "[GPU is lost]", "ERR!", "nan", "None", "-", ""]
+)
+def test_what_was_not_measured_is_absent(cell: str) -> None:
+    text = f"timestamp,index,util,power.draw\n1605188891.412,1,{cell},80\n"
+    assert rows(smi(), text) == [Row(AT_MS, {"index": 1, "power_w": 80})]
+
+
+@pytest.mark.parametrize(
+    ("name", "cell"),
+    [
+        ("utilization.gpu [%]", "4294967295 %"), ("utilization.gpu [%]", "187431"),
+        ("utilization.gpu [%]", "-1"),
+        ("memory.used [MiB]", "18446744073709551615 MiB"), ("power.draw [W]", "4294967.29 W"),
+        ("temperature.gpu", "2147483632"), ("clocks.sm", "4294967295 MHz"), ("power.draw [W]", "1e999"),
+    ],
+)  # fmt: skip
+def test_what_no_gpu_has_is_absent_and_counted(name: str, cell: str) -> None:
+    reader = smi()
+    text = f"timestamp, index, pcie.link.gen.current, {name}\n1605188891.412, 0, 4, {cell}\n"
+    assert rows(reader, text) == [Row(AT_MS, {"index": 0, "pcie_gen": 4})]
+    assert reader.notes.out_of_range == {name: (1, cell)}
+
+
+def test_a_value_without_its_unit_was_cut_off() -> None:
+    reader = smi()
+    assert len(rows(reader, "timestamp, memory.used [MiB]\n1605188891, 90098 MiB\n")) == 1
+    with pytest.raises(
+        ValueError, match=r"'900' has no unit, and those before it in memory.used \[MiB\] have"
+    ):
+        reader.read_rows("1605188892, 900\n")
+
+
+@pytest.mark.parametrize(
+    ("names", "cells", "memory"),
+    [
+        ("memory.used,memory.free", "100,300", {"mem_used_bytes": 100 * MIB, "mem_total_bytes": 400 * MIB}),
+        ("memory.total,memory.free", "400,300", {"mem_used_bytes": 100 * MIB, "mem_total_bytes": 400 * MIB}),
+        ("memory.used,memory.free,memory.reserved", "100,290,10",
+         {"mem_used_bytes": 100 * MIB, "mem_total_bytes": 400 * MIB}),
+        ("memory_pct,memory.total", "25,400", {"mem_used_bytes": 100 * MIB, "mem_total_bytes": 400 * MIB}),
+        ("memory.used,memory.total,memory.free", "100,500,300",
+         {"mem_used_bytes": 100 * MIB, "mem_total_bytes": 500 * MIB}),
+    ],
+)  # fmt: skip
+def test_free_memory_tells_the_rest(names: str, cells: str, memory: dict[str, int]) -> None:
+    assert rows(smi(), f"timestamp,{names}\n1605188891.412,{cells}\n") == [Row(AT_MS, memory)]

@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import orjson
 import pytest
 
 from dutycycle.cli.main import main
-from dutycycle.imports.columns import Row
+from dutycycle.imports.quantities import Row
 from dutycycle.imports.samples import Samples
 from tests.support.data.traces import read_trace
 
@@ -95,13 +96,12 @@ def test_each_tick_is_a_record_and_a_pause_stays_one(tmp_path: Path) -> None:
 
 def test_wrong_lines_are_named_and_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good = [smi_line(1000 * second, 0, 5) for second in range(3)]
-    bad = [smi_line(4000, 0, 101), "2026/11/20 10:0", *["?"] * 5]
+    bad = [smi_line(4000, 0, 7).replace("7 %", "7 PS"), "2026/11/20 10:0", *["?"] * 5]
     log = write(tmp_path / "a.csv", [HEADING, good[0], *bad, *good[1:]])
     out = tmp_path / "t.jsonl"
     assert main(["import", "nvidia-smi", log, "--out", str(out)]) == 0
     said = capsys.readouterr().err.splitlines()
-    assert said[0].startswith(f"{log}:3: Expected")
-    assert "$.gpu_util_pct" in said[0]
+    assert said[0].startswith(f"{log}:3: '7 PS' is no gpu_util_pct: expected %")
     assert said[1] == f"{log}:4: 1 values for 5 columns"
     assert sum(line.startswith(f"{log}:") for line in said) == 5
     assert said[-1] == "imported: 3 nvml-samples from 3 lines; left out: 7 wrong lines"
@@ -160,6 +160,154 @@ def test_dmon_begins_where_it_is_told(tmp_path: Path) -> None:
     ] == [("gpu-b", at_ms, 2000, 2) for at_ms in (0, 2000, 4000)]
 
 
+def imported(tmp_path: Path, content: str | bytes, *options: str) -> list[dict[str, Any]]:
+    """Give the samples that a log becomes."""
+    log, out = tmp_path / "n.csv", tmp_path / "t.jsonl"
+    log.write_bytes(content.encode() if isinstance(content, str) else content)
+    assert main(["import", "nvidia-smi", str(log), *options, "--force", "--out", str(out)]) == 0
+    return records(out)
+
+
+WHOLE = "".join(f"{line}\n" for line in [HEADING, smi_line(0, 0, 5), smi_line(1000, 0, 6)])
+
+
+@pytest.mark.parametrize(
+    "encoded",
+    [
+        WHOLE.encode("utf-8-sig"), WHOLE.encode("utf-16"), WHOLE.encode("utf-16-le"),
+        WHOLE.encode("utf-16-be"), "\ufeff".encode("utf-16-be") + WHOLE.encode("utf-16-be"),
+        WHOLE.replace("\n", "\r\n").encode("utf-16"),
+        WHOLE.replace("\n", "\r\n").encode(),
+    ],
+    ids=["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-16-be with a mark", "utf-16 crlf", "crlf"],
+)  # fmt: skip
+def test_a_log_of_windows_is_read(tmp_path: Path, encoded: bytes) -> None:
+    assert imported(tmp_path, encoded) == imported(tmp_path, WHOLE)
+
+
+@pytest.mark.parametrize("cut", range(1, 30))
+def test_a_line_that_is_cut_off_is_left_out_and_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], cut: int
+) -> None:
+    last = "2026/11/20 10:00:02.000, 0, 97 %, 90098 MiB, 55.25 W"
+    content = WHOLE + last[: len(last) - cut + 1]
+    for text, how in ((content, "end of the file"), (f"{content}\n{smi_line(3000, 0, 7)}\n", "continued")):
+        if cut in (1, 8, 9) and how == "continued":
+            continue  # nothing is missing, or a value that was never there
+        samples = imported(tmp_path, text)
+        assert [sample["ts_ms"] - START_MS for sample in samples] == [0, 1000, 3000][
+            : 2 + (how == "continued")
+        ]
+        assert "left out: 1 wrong line" in capsys.readouterr().err
+
+
+def test_a_row_of_an_unknown_gpu_invents_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    heading = "timestamp, index, uuid, utilization.gpu [%]\n"
+    rows = [("0, GPU-a, 90 %", "1, GPU-b, 80 %"), ("0, GPU-a, 91 %", "1, [Unknown Error], [Unknown Error]"),
+            ("0, GPU-a, 92 %", "[N/A], [Unknown Error], ERR!"),
+            ("0, GPU-a, 93 %", "[N/A], GPU-b, 81 %")]  # fmt: skip
+    lines = [f"2026/11/20 10:00:0{at}.000, {gpu}\n" for at, gpus in enumerate(rows) for gpu in gpus]
+    samples = imported(tmp_path, heading + "".join(lines))
+    assert [[(gpu["uuid"], gpu.get("gpu_util_pct")) for gpu in sample["gpus"]] for sample in samples] == [
+        [("GPU-a", 90), ("GPU-b", 80)], [("GPU-a", 91), ("GPU-b", None)], [("GPU-a", 92)],
+        [("GPU-a", 93), ("GPU-b", 81)],
+    ]  # fmt: skip
+    assert "n.csv:7: is of no known GPU: index '[N/A]', uuid '[Unknown Error]'" in capsys.readouterr().err
+
+
+def test_a_uuid_that_comes_late_is_of_the_same_gpu(tmp_path: Path) -> None:
+    heading = "timestamp, index, uuid, utilization.gpu [%]\n"
+    lines = ["2026/11/20 10:00:00.000, 3, [Unknown Error], 5 %\n", "2026/11/20 10:00:01.000, 3, GPU-d, 6 %\n"]
+    samples = imported(tmp_path, heading + "".join(lines))
+    assert [sample["gpus"][0]["uuid"] for sample in samples] == ["GPU-d", "GPU-d"]
+
+
+def test_rows_without_an_index_are_dealt_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = ["timestamp, power.draw [W]\n"]
+    for second in range(6):
+        gpus = range(3) if second != 3 else range(2)  # whose row is missing is not known
+        lines += [f"2026/11/20 10:00:0{second}.10{gpu}, {100 * (gpu + 1) + second} W\n" for gpu in gpus]
+    samples = imported(tmp_path, "".join(lines[:-1]))  # and the last moment is cut off after two rows
+    powers = [[gpu["power_w"] for gpu in sample["gpus"]] for sample in samples]
+    assert powers == [[100 + at, 200 + at, 300 + at] for at in (0, 1, 2, 4)] + [[105, 205]]
+    output = capsys.readouterr().err
+    assert "n: no column says which GPU: rows of one moment are dealt out to 3 GPUs" in output
+    assert "left out: 2 lines of moments that have not a line of each GPU" in output
+
+
+def test_values_out_of_range_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [HEADING, smi_line(0, 0, 5), smi_line(1000, 0, 187431), smi_line(2000, 0, 4294967295)]
+    samples = imported(tmp_path, "".join(f"{line}\n" for line in lines))
+    assert [sample["gpus"][0].get("gpu_util_pct") for sample in samples] == [5, None, None]
+    assert all("mem_used_bytes" in sample["gpus"][0] for sample in samples)
+    assert (
+        "utilization.gpu [%]: 2 values that no GPU has, such as 187431 %: left absent"
+        in capsys.readouterr().err
+    )
+
+
+def test_a_counter_that_stands_still_under_load_is_absent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    energies = [(100, 80), (180, 80), (180, 80), (180, 80), (420, 80), (420, 0)]
+    lines = [f"2026-11-20 10:00:0{at},0,{energy},{power}\n" for at, (energy, power) in enumerate(energies)]
+    samples = imported(tmp_path, "".join(["time,index,energy_j,power_w\n", *lines]))
+    assert [sample["gpus"][0].get("energy_j") for sample in samples] == [100, 180, None, None, 420, 420]
+    assert "energy stood still 2 times while power was drawn" in capsys.readouterr().err
+
+
+def test_processes_are_of_their_gpu(tmp_path: Path) -> None:
+    heading = "timestamp, gpu_name, gpu_bus_id, gpu_uuid, pid, process_name, used_gpu_memory [MiB]\n"
+    lines = [
+        f"2026/11/20 10:00:0{second}.12{row}, NVIDIA A30, 0:01:00.0, GPU-a, {pid}, python, {memory}\n"
+        for second in range(2)
+        for row, (pid, memory) in enumerate([(7, "12000 MiB"), (8, "11000 MiB" if second else "[N/A]")])
+    ]
+    samples = imported(tmp_path, heading + "".join(lines))
+    gpus = [gpu for sample in samples for gpu in sample["gpus"]]
+    assert [[process["pid"] for process in gpu["processes"]] for gpu in gpus] == [[7, 8], [7, 8]]
+    assert [gpu.get("mem_used_bytes") for gpu in gpus] == [
+        None,
+        23000 * 1024 * 1024,
+    ]  # a sum of what is known
+
+
+def test_a_log_without_times_begins_where_it_is_told(tmp_path: Path) -> None:
+    content = "power.draw [W], utilization.gpu [%]\n23.10 W, 0 %\n310.40 W, 98 %\n312.00 W, 99 %\n"
+    samples = imported(tmp_path, content, "--start", START.isoformat(), "--interval", "5s")
+    assert [(sample["ts_ms"] - START_MS, sample["interval_ms"]) for sample in samples] == [
+        (0, 5000), (5000, 5000), (10_000, 5000)
+    ]  # fmt: skip
+
+
+def test_ticks_of_one_second_are_spread_over_it(tmp_path: Path) -> None:
+    lines = [f"2026-11-20 10:00:0{tick // 4},0,{tick}\n" for tick in range(12)]
+    samples = imported(tmp_path, "".join(["time,index,util\n", *lines]))
+    assert [sample["ts_ms"] - START_MS for sample in samples] == list(range(0, 3000, 250))
+    assert [sample["gpus"][0]["gpu_util_pct"] for sample in samples] == list(range(12))
+    assert samples[0]["interval_ms"] in range(240, 285)
+
+
+def test_a_log_of_several_nodes_keeps_them_apart(tmp_path: Path) -> None:
+    content = "time,hostname,index,util\n" + "".join(
+        f"2026-11-20 10:00:00,{node},0,{util}\n" for node, util in (("a", 5), ("b", 6))
+    )
+    assert sorted(sample["node"] for sample in imported(tmp_path, content)) == ["a", "b"]
+    assert {sample["node"] for sample in imported(tmp_path, content, "--node", "c")} == {"c"}
+
+
+def test_a_night_in_which_clocks_go_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = datetime(2026, 10, 25, 0, 59, 58, tzinfo=UTC)
+    moments = [(before + timedelta(seconds=second)) for second in range(5)]
+    local = [moment.astimezone(ZoneInfo("Europe/Berlin")) for moment in moments]
+    content = "timestamp,index,util\n" + "".join(f"{moment:%Y/%m/%d %H:%M:%S},0,5\n" for moment in local)
+    samples = imported(tmp_path, content, "--zone", "Europe/Berlin")
+    assert [sample["ts_ms"] for sample in samples] == [round(1000 * moment.timestamp()) for moment in moments]
+    assert "goes back" not in capsys.readouterr().err
+    imported(tmp_path, content)
+    assert "the time goes back by an hour at 2026/10/25 02:00:00" in capsys.readouterr().err
+
+
 LINES = [HEADING, smi_line(0, 0, 5)]
 REFUSED = {
     "no line of the format": (["nvidia-smi", "a"], ["hello"], 1, "a:1: comes before a heading"),
@@ -167,6 +315,15 @@ REFUSED = {
     "a file that is not there": (["nvidia-smi", "b"], LINES, 1, "b: No such file"),
     "no start": (["dcgm-dmon", "a"], LINES, 2, "give --start"),
     "a wrong start": (["dcgm-dmon", "a", "--start", "noon"], LINES, 2, "--start 'noon'"),
+    "a start of supercloud": (["supercloud", "a", "--start", "2026-11-20"], LINES, 2,
+                              "--start is for nvidia-smi and dcgm-dmon only"),
+    "no column that is known": (["nvidia-smi", "a"], ["step,loss", "1,2"], 1, "known of step, loss: say"),
+    "nothing measured": (["nvidia-smi", "a"], ["timestamp,foo,bar", "2026-11-20 10:00:00,1,2"], 1,
+                         "a: not one figure of a GPU in 1 lines; its columns are timestamp, foo, bar: say"),
+    "a mapping to nothing": (["nvidia-smi", "a", "--columns", "util=lod"], LINES, 1,
+                             "--columns util=lod: no such column: there are timestamp, index"),
+    "a mapping without a key": (["nvidia-smi", "a", "--columns", "a=b"], LINES, 2, "'a' is no key"),
+    "no time and no start": (["nvidia-smi", "a"], ["power.draw [W]", "5 W"], 1, "or give --start"),
     "a flag of another format": (["supercloud", "a", "--zone", "UTC"], LINES, 2, "--zone is for nvidia-smi"),
     "two of a name": (["nvidia-smi", "a", "./a"], LINES, 2, "several files are named a"),
     "two of dmon": (["dcgm-dmon", "a", "./a", "--node", "n"], LINES, 2, "one by one"),

@@ -1,0 +1,209 @@
+"""Logs of lines of values under a heading: of nvidia-smi, and of scripts around it and around NVML."""
+
+import csv
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dutycycle.contract.units import NAME_PATTERN
+from dutycycle.imports.moments import Clock, Ticks
+from dutycycle.imports.quantities import Column, Row, complete, is_measured
+from dutycycle.imports.spellings import KEYS, Meaning, read_meaning, split_unit
+
+_DELIMITERS = ",;\t"
+_BEGINS_LIKE_A_NUMBER = re.compile(r"[-+.]?\d").match
+_NO_TIME = "no column of time: name it (--columns time=NAME,…), or give --start, when the log begins"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnChoice:
+    """What ``--columns`` says: the heading of a log that has none, or which column is which field.
+
+    ``heading`` is absent where the log has its own. ``names``: the column of each key.
+    """
+
+    heading: str | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_column_choice(text: str) -> ColumnChoice:
+    """Read ``timestamp,index,…`` or ``util=NAME,power=NAME[W],…``. Raises ``ValueError``."""
+    cells = _split(text, ",")
+    if not any("=" in cell for cell in cells):
+        return ColumnChoice(heading=text)
+    names: dict[str, str] = {}
+    for cell in cells:
+        key, equals, name = (part.strip() for part in cell.partition("="))
+        if not equals or not name:
+            raise ValueError(f"{cell!r}: expected KEY=NAME, as in util=gpu_load,power=draw[W]")
+        if key not in KEYS and key not in KEYS.values():
+            raise ValueError(f"{key!r} is no key: expected one of {', '.join(KEYS)}")
+        if key in names:
+            raise ValueError(f"{key} is given twice")
+        names[key] = name
+    return ColumnChoice(names=names)
+
+
+class CsvReader:
+    """Reads lines with commas, semicolons or tabs under a heading, which may come again in a log that was
+    continued.
+
+    Columns that no spelling knows are left out and noted. A name with a number, ``gpu0_util``, is of that
+    GPU: one line then has several rows. Without a column of time the times are those of ``ticks``.
+    """
+
+    def __init__(self, clock: Clock, ticks: Ticks, choice: ColumnChoice | None = None) -> None:
+        self.notes = clock.notes
+        self._clock, self._ticks = clock, ticks
+        self._names = choice.names if choice else {}
+        self._delimiter: str | None = None
+        self._width = 0
+        self._columns: dict[int | None, list[tuple[int, Column]]] = {}
+        if choice and choice.heading is not None:
+            cells = _split(choice.heading, ",")
+            self._read_heading(cells, ",")
+
+    def read_rows(self, line: str) -> list[Row]:
+        """Give the rows of a line; none for a heading and a blank line. Raises ``ValueError``."""
+        if not line.strip():
+            return []
+        if not _BEGINS_LIKE_A_NUMBER(line.lstrip(' "')):
+            heading, delimiter = self._find_heading(line)
+            if heading is not None:
+                self._read_heading(heading, delimiter)
+                return []
+        if not self._columns:
+            raise ValueError("comes before a heading with columns such as timestamp, utilization.gpu [%]")
+        cells = _split(line, self._delimiter or ",")
+        if len(cells) != self._width:
+            raise ValueError(f"{len(cells)} values for {self._width} columns")
+        if self._delimiter == ";":
+            cells = [re.sub(r"(?<=\d),(?=\d)", ".", cell) for cell in cells]
+        return self._read_cells(cells)
+
+    def _find_heading(self, line: str) -> tuple[list[str] | None, str]:
+        """Find the cells of a heading: a line without a number that names what is known.
+
+        The first line of names counts in any case: that it names nothing known is said in the end.
+        """
+        best: tuple[int, list[str], str] = (0, [], ",")
+        for delimiter in _DELIMITERS:
+            cells = _split(line, delimiter)
+            if any(map(_BEGINS_LIKE_A_NUMBER, cells)) or not any(map(is_measured, cells)):
+                continue
+            known = sum(
+                cell in self._names.values() or split_unit(cell)[0] in self._names.values()
+                or read_meaning(cell) is not None
+                for cell in cells
+            )  # fmt: skip
+            if known > best[0] or (known == best[0] and len(cells) > len(best[1])):
+                best = (known, cells, delimiter)
+        known, cells, delimiter = best
+        if known or (not self.notes.columns and len(cells) > 1):
+            return cells, delimiter
+        return None, delimiter
+
+    def _read_heading(self, cells: list[str], delimiter: str) -> None:
+        self._columns = {}  # what follows a heading that is wrong cannot be read
+        self._delimiter, self._width = delimiter, len(cells)
+        self.notes.columns = tuple(filter(None, cells))
+        meanings = self._chosen(cells)
+        chosen = {meaning.field for meaning in meanings.values()}
+        for position, cell in enumerate(cells):
+            meaning = read_meaning(cell)
+            if position not in meanings and meaning is not None and meaning.field not in chosen:
+                meanings[position] = meaning
+        if not meanings:
+            names = ", ".join(self.notes.columns)
+            raise ValueError(
+                f"no column is known of {names}: say which is which: --columns time=NAME,util=NAME"
+            )
+        if not self._ticks.has_start and not {"time", "date"} & {
+            meaning.field for meaning in meanings.values()
+        }:
+            raise ValueError(f"{_NO_TIME}; there are {', '.join(self.notes.columns)}")
+        columns: dict[int | None, dict[str, tuple[int, int, Column]]] = {}
+        for position, meaning in meanings.items():
+            of_gpu = columns.setdefault(meaning.gpu, {})
+            if meaning.field in of_gpu and of_gpu[meaning.field][0] <= meaning.rank:
+                continue
+            try:
+                column = Column(cells[position], meaning.field, meaning.unit, self.notes)
+            except ValueError as error:
+                raise ValueError(f"{cells[position]}: {error}") from error
+            of_gpu[meaning.field] = (meaning.rank, position, column)
+        if "date" in columns.get(None, {}) and "time" not in columns[None]:
+            rank, position, column = columns[None].pop("date")
+            columns[None]["time"] = rank, position, Column(column.name, "time", None, self.notes)
+        used = {position for of_gpu in columns.values() for _, position, _ in of_gpu.values()}
+        self.notes.unused = tuple(
+            split_unit(cell)[0] for position, cell in enumerate(cells) if position not in used and cell
+        )
+        self._columns = {
+            gpu: [(position, column) for _, position, column in of_gpu.values()]
+            for gpu, of_gpu in columns.items()
+        }
+
+    def _chosen(self, cells: list[str]) -> dict[int, Meaning]:
+        """Find the columns that ``--columns`` names, in full or without their unit."""
+        meanings: dict[int, Meaning] = {}
+        for key, name in self._names.items():
+            bare, unit = split_unit(name)
+            names = [cell if name == cell else split_unit(cell)[0] for cell in cells]
+            wanted = name if name in names else bare
+            if wanted not in names:
+                raise ValueError(f"--columns {key}={name}: no such column: there are {', '.join(cells)}")
+            position = names.index(wanted)
+            own = read_meaning(cells[position])
+            unit = unit or split_unit(cells[position])[1] or (own.unit if own else None)
+            meanings[position] = Meaning(KEYS.get(key, key), unit)
+        return meanings
+
+    def _read_cells(self, cells: Sequence[str]) -> list[Row]:
+        fields_of_gpus = {
+            gpu: {column.field: column.read_value(cells[position]) for position, column in columns
+                  if column.field != "time"}
+            for gpu, columns in self._columns.items()
+        }  # fmt: skip
+        shared = fields_of_gpus.pop(None, {})
+        ts_ms = self._read_time(cells, shared)
+        node = shared.pop("node", None)
+        if node is not None and not re.fullmatch(NAME_PATTERN, node):
+            raise ValueError(f"{node!r} cannot name a node: give --node")
+        if fields_of_gpus:
+            rows = [
+                {"model": shared.get("model"), **fields, "index": gpu}
+                for gpu, fields in fields_of_gpus.items()
+            ]
+        else:
+            self._check_identity(shared, cells)
+            rows = [shared]
+        rows = [{name: value for name, value in row.items() if value is not None} for row in rows]
+        for row in rows:
+            complete(row)
+        return [Row(ts_ms, row, node) for row in rows]
+
+    def _check_identity(self, fields: Mapping[str, object], cells: Sequence[str]) -> None:
+        """Refuse a row that has the columns that tell its GPU, or its process, and nothing in them."""
+        for names, what in ((("uuid", "index"), "GPU"), (("pid",), "process")):
+            values = [fields[name] for name in names if name in fields]
+            if values and all(value is None for value in values):
+                told = ", ".join(
+                    f"{column.name} {cells[position]!r}"
+                    for position, column in self._columns[None] if column.field in names
+                )  # fmt: skip
+                raise ValueError(f"is of no known {what}: {told}")
+
+    def _read_time(self, cells: Sequence[str], shared: dict[str, object]) -> int:
+        day = shared.pop("date", None)
+        for position, column in self._columns.get(None, ()):
+            if column.field == "time":
+                text = cells[position] if day is None else f"{day} {cells[position]}"
+                return self._clock.read_ms(text, column.unit)
+        return self._ticks.next_ms(shared.get("uuid", shared.get("index")))
+
+
+def _split(line: str, delimiter: str) -> list[str]:
+    if '"' in line:
+        return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter, skipinitialspace=True))]
+    return [cell.strip() for cell in line.split(delimiter)]

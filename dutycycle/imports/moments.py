@@ -1,0 +1,142 @@
+"""When a line was written: the ways in which logs write a time, and the time of logs that write none."""
+
+import re
+from collections.abc import Hashable
+from datetime import UTC, datetime, timedelta, tzinfo
+
+from dutycycle.imports.quantities import Notes
+
+_NUMBER = re.compile(r"[-+]?\d+(\.\d*)?([eE]\+?\d+)?").fullmatch
+_DAY_OF_WEEK = re.compile(
+    r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? +(?P<month>[A-Z][a-z]{2}) +(?P<day>\d{1,2}) +"
+    r"(?P<time>\d\d:\d\d:\d\d)(?: (?P<zone>[A-Z]{2,5}))? (?P<year>\d{4})"
+).fullmatch
+_TIME_OF_DAY = re.compile(r"\d{1,2}:\d\d(:\d\d([.,]\d+)?)?").fullmatch
+_YEAR_FIRST = re.compile(r"(\d{4})[/.](\d\d)[/.](\d\d)(.*)", re.DOTALL).fullmatch
+_SECONDS = {"s": 1, "sec": 1, "secs": 1, "second": 1, "seconds": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+_LEAST_EPOCH_S = 1e8
+"""1973: a smaller number is seconds since the log began."""
+_MOST_EPOCH_S = 4.2e9
+_JITTER_S = 10
+"""Rows that are this much out of order were written so."""
+_NO_START = "give --start, when the log begins, such as 2026-11-20T10:00:00Z"
+
+
+class Clock:
+    """Reads the times of one file, in order. Local times are of ``zone``, UTC where none was given.
+
+    Numbers are seconds, milliseconds, microseconds or nanoseconds since 1970, told by their size; small ones
+    are seconds since ``start_ms``. Local times that come twice in a year, when clocks go back, are told apart
+    by the time before them. ``notes`` are those of the file.
+    """
+
+    def __init__(
+        self, zone: tzinfo | None = None, start_ms: int | None = None, notes: Notes | None = None
+    ) -> None:
+        self.notes = notes or Notes()
+        self._zone, self._has_zone, self._start_ms = zone or UTC, zone is not None, start_ms
+        self._last: datetime | None = None
+
+    def read_ms(self, text: str, unit: str | None = None) -> int:
+        """Give Unix milliseconds. Raises ``ValueError``, which names the fix."""
+        if _NUMBER(text):
+            return self._read_number(float(text), unit)
+        moment, abbreviation = self._read_moment(text)
+        if moment.tzinfo is None:
+            moment = self._in_zone(moment, text, abbreviation)
+            if self._last is not None and not self._has_zone:
+                back = self._last - moment
+                if timedelta(minutes=50) < back < timedelta(minutes=70):
+                    self.notes.remarks.setdefault(
+                        f"the time goes back by an hour at {text}, as where clocks are put back: give --zone",
+                        None,
+                    )
+            self._last = moment
+        return round(moment.timestamp() * 1000)
+
+    def _read_number(self, value: float, unit: str | None) -> int:
+        known_unit = (unit or "").lower() in _SECONDS
+        seconds = value * _SECONDS[(unit or "").lower()] if known_unit else value
+        if not known_unit:
+            for factor in (1e-3, 1e-6, 1e-9):
+                seconds = value * factor if seconds > _MOST_EPOCH_S else seconds
+        if abs(seconds) >= _LEAST_EPOCH_S:
+            return round(seconds * 1000)
+        if self._start_ms is None:
+            raise ValueError(f"{value:g} is a time since the log began: {_NO_START}")
+        return self._start_ms + round(seconds * 1000)
+
+    def _read_moment(self, text: str) -> tuple[datetime, str | None]:
+        """The moment as written, and the abbreviation of its zone where it has one."""
+        match = _DAY_OF_WEEK(text)
+        if match:
+            written = f"{match['day']} {match['month']} {match['year']} {match['time']}"
+            moment = datetime.strptime(written, "%d %b %Y %H:%M:%S")  # noqa: DTZ007 - the zone comes below
+            in_utc = match["zone"] in ("UTC", "GMT")
+            return moment.replace(tzinfo=UTC if in_utc else None), match["zone"]
+        if _TIME_OF_DAY(text):
+            return self._on_day(text), None
+        year_first = _YEAR_FIRST(text)
+        if year_first:
+            text = "{}-{}-{}{}".format(*year_first.groups())
+        without_space = re.sub(r" (?=[-+]\d\d:?\d\d$)|(?<=\d) ?(?:UTC|GMT)$", "", text)
+        try:
+            moment = datetime.fromisoformat(without_space)
+        except ValueError:
+            raise ValueError(
+                f"{text!r} is no time: expected one such as 2026-11-20T10:00:00.412 or seconds since 1970"
+            ) from None
+        in_utc = text.endswith(("UTC", "GMT"))
+        return (moment.replace(tzinfo=UTC) if in_utc else moment), None
+
+    def _on_day(self, text: str) -> datetime:
+        """A time of day is of the day of ``--start``, or of the one after, when midnight has passed."""
+        if self._start_ms is None:
+            raise ValueError(f"{text!r} has no date: {_NO_START}")
+        clock = datetime.fromisoformat(
+            f"2000-01-01 {text.zfill(8) if text.count(':') == 2 else text.zfill(5)}"
+        )
+        before = self._last or datetime.fromtimestamp(self._start_ms / 1000, self._zone)
+        moment = datetime.combine(before.date(), clock.time())
+        if before.replace(tzinfo=None) - moment > timedelta(hours=12):
+            moment += timedelta(days=1)
+        return moment
+
+    def _in_zone(self, moment: datetime, text: str, abbreviation: str | None) -> datetime:
+        first, second = (moment.replace(tzinfo=self._zone, fold=fold) for fold in (0, 1))
+        if first.utcoffset() == second.utcoffset():
+            return first
+        if first.astimezone(UTC).astimezone(self._zone).replace(tzinfo=None) != moment:
+            raise ValueError(
+                f"{text!r} was skipped by the clocks of {self._zone}: give the --zone of the log"
+            )
+        if abbreviation is not None and first.tzname() != second.tzname():
+            return second if abbreviation == second.tzname() else first
+        if self._last is None:
+            return first
+        earliest = self._last.timestamp() - _JITTER_S
+        return second if first.timestamp() < earliest <= second.timestamp() else first
+
+
+class Ticks:
+    """Gives times to a log without any: a tick is ``interval_ms`` after the one before.
+
+    A tick ends when what was seen in it comes again.
+    """
+
+    def __init__(self, start_ms: int | None, interval_ms: int) -> None:
+        self.has_start = start_ms is not None
+        self._ts_ms, self._interval_ms = start_ms, interval_ms
+        self._seen: set[Hashable] = set()
+
+    def next_ms(self, seen: Hashable) -> int:
+        """Give the time of the tick in which this comes. Raises ``ValueError`` without a start."""
+        if self._ts_ms is None:
+            raise ValueError(
+                f"the log has no times: {_NO_START}, and --interval if its ticks are not 1 s apart"
+            )
+        if seen in self._seen:
+            self._seen.clear()
+            self._ts_ms += self._interval_ms
+        self._seen.add(seen)
+        return self._ts_ms

@@ -1,0 +1,228 @@
+"""Quantities of a log with their units and ranges, and the notes that are taken while a file is read."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any, NamedTuple, Protocol
+
+from collectors.throttle import throttle_names
+
+_KIB, _MIB, _GIB = 1024, 1024**2, 1024**3
+_NUMBER = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(\S.*)?").fullmatch
+_UNMEASURED = frozenset(
+    {"", "-", "--", "n/a", "na", "nan", "none", "null", "err!", "unknown", "unknown error", "not supported"}
+)
+
+
+class Row(NamedTuple):
+    """One GPU at one moment, or something of it, by the fields of ``Gpu``.
+
+    ``uuid`` and ``index`` may both be absent where a log does not say which GPU it is. ``processes`` and
+    ``mig`` may come in rows of their own: they count for the GPU's row of the same moment. ``node`` is absent
+    where the log does not name it.
+    """
+
+    ts_ms: int
+    fields: dict[str, Any]
+    node: str | None = None
+
+
+@dataclass
+class Notes:
+    """Collects what a user has to know of one file beside its wrong lines.
+
+    ``columns``: of its last heading. ``unused``: those that have no field. ``remarks``: sentences, each once.
+    ``unfinished``: what a file that ends here has begun.
+    ``out_of_range``: of each column how many values were left absent, and the first of them.
+    """
+
+    columns: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
+    remarks: dict[str, None] = field(default_factory=dict)
+    unfinished: str = ""
+    out_of_range: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    def count_out_of_range(self, column: str, text: str) -> None:
+        """Count a value that no GPU has."""
+        count, first = self.out_of_range.get(column, (0, text))
+        self.out_of_range[column] = (count + 1, first)
+
+
+class Reader(Protocol):
+    """Reads the lines of one file, in order."""
+
+    notes: Notes
+
+    def read_rows(self, line: str) -> list[Row]:
+        """Give the rows of a line; none for a heading or a blank line. Raises ``ValueError``."""
+        ...
+
+
+def read_number(text: str) -> int | float:
+    """Read a finite number, whole where it is written so. Raises ``ValueError``."""
+    value = float(text)
+    if not isfinite(value):
+        raise ValueError(f"{text!r} is no number")
+    return int(value) if value.is_integer() else value
+
+
+def is_measured(text: str) -> bool:
+    """Tell whether a cell has a value: not ``N/A``, ``[Not Supported]``, ``ERR!``, ``nan``, nothing."""
+    return not text.startswith(("[", "<")) and text.lower() not in _UNMEASURED
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """What a field holds: its units in lower case with their factors, the unit of a bare number, its range.
+
+    What lies outside of the range no GPU has: it is a blank of the driver (4294967295) or a slip of a
+    counter, and so it was not measured.
+    """
+
+    units: Mapping[str, float]
+    usual: str
+    least: float
+    most: float
+    whole: bool = False
+
+    def factor(self, unit: str) -> float:
+        """Give what a value in ``unit`` is multiplied with. Raises ``ValueError`` for another unit."""
+        try:
+            return self.units[unit.strip().lower()]
+        except KeyError:
+            names = ", ".join(unit for unit in self.units if unit)
+            raise ValueError(f"expected {names or 'no unit'}") from None
+
+
+_BYTES = {
+    "mib": _MIB, "mb": _MIB, "m": _MIB, "gib": _GIB, "gb": _GIB, "g": _GIB, "kib": _KIB, "kb": _KIB,
+    "b": 1, "byte": 1, "bytes": 1,
+}  # fmt: skip
+"""MB and GB are what programs around nvidia-smi call its MiB."""
+_PERCENT = Quantity(
+    {"%": 1, "pct": 1, "percent": 1, "percentage": 1, "ratio": 100, "fraction": 100}, "%", 0, 100
+)
+_MEMORY = Quantity(_BYTES, "mib", 0, 2**44, whole=True)
+_POWER = Quantity({"w": 1, "watt": 1, "watts": 1, "mw": 0.001, "kw": 1000}, "w", 0, 100_000)
+_ENERGY = Quantity(
+    {"j": 1, "joule": 1, "joules": 1, "mj": 0.001, "kj": 1000, "wh": 3600, "kwh": 3_600_000}, "j", 0, 1e15
+)
+_CELSIUS = Quantity({"c": 1, "°c": 1, "celsius": 1, "degc": 1}, "c", -60, 250)
+_CLOCK = Quantity({"mhz": 1, "ghz": 1000, "khz": 0.001, "hz": 1e-6}, "mhz", 0, 20_000)
+_RATE = Quantity({"b/s": 1, "bytes/s": 1, "kb/s": 1e3, "mb/s": 1e6, "gb/s": 1e9}, "b/s", 0, 1e13)
+_COUNT = Quantity({"": 1}, "", 0, 2**31, whole=True)
+_SMALL = Quantity({"": 1}, "", 0, 1024, whole=True)
+_SECONDS = Quantity(
+    {"s": 1, "sec": 1, "secs": 1, "second": 1, "seconds": 1, "ms": 0.001, "us": 1e-6, "ns": 1e-9}, "", 0, 1e20
+)
+
+QUANTITIES: Mapping[str, Quantity] = {
+    "time": _SECONDS,
+    "index": _SMALL,
+    "gpu_util_pct": _PERCENT,
+    "mem_copy_util_pct": _PERCENT,
+    "mem_used_bytes": _MEMORY,
+    "mem_total_bytes": _MEMORY,
+    "mem_free_bytes": _MEMORY,
+    "mem_reserved_bytes": _MEMORY,
+    "mem_used_pct": _PERCENT,
+    "power_w": _POWER,
+    "power_limit_w": _POWER,
+    "energy_j": _ENERGY,
+    "temp_c": _CELSIUS,
+    "temp_margin_c": _CELSIUS,
+    "sm_clock_mhz": _CLOCK,
+    "mem_clock_mhz": _CLOCK,
+    "pcie_rx_bytes_per_s": _RATE,
+    "pcie_tx_bytes_per_s": _RATE,
+    "pcie_gen": _SMALL,
+    "pcie_width": _SMALL,
+    "pid": _COUNT,
+}
+"""Of each field that is a number: those of ``Gpu``, and those of which they are made (``complete``)."""
+
+
+def read_words(text: str) -> str:
+    """Read a name."""
+    return "".join(character for character in text if character.isprintable())
+
+
+def read_throttle(text: str) -> tuple[str, ...]:
+    """Read what holds the clocks down, from NVML's bits. Raises ``ValueError``."""
+    return throttle_names(int(text, 16 if text.lower().startswith("0x") else 10))
+
+
+TEXTS: Mapping[str, Callable[[str], Any]] = {
+    "uuid": read_words, "model": read_words, "process_name": read_words, "node": read_words,
+    "time": str, "date": str, "throttle": read_throttle,
+}  # fmt: skip
+"""Of each field that is no number."""
+
+
+class Column:
+    """Reads the cells of one column, in order.
+
+    ``unit`` is the one of its heading, absent where the heading has none: then a bare number is in the
+    quantity's usual unit. Where the values have had a unit, one without was cut off.
+    """
+
+    def __init__(self, name: str, field: str, unit: str | None, notes: Notes) -> None:
+        self.name, self.field, self.unit = name, field, unit
+        self._quantity = None if field in TEXTS else QUANTITIES[field]
+        self._notes = notes
+        self._factor = self._quantity.factor(unit or self._quantity.usual) if self._quantity else 1.0
+        self._has_units = False
+
+    def read_value(self, cell: str) -> Any:
+        """Give the value; None for what was not measured or no GPU has. Raises ``ValueError``."""
+        if not is_measured(cell):
+            return None
+        quantity = self._quantity
+        if quantity is None:
+            try:
+                return TEXTS[self.field](cell)
+            except ValueError as error:
+                raise ValueError(f"{cell!r} is no {self.field}") from error
+        match = _NUMBER(cell)
+        if match is None:
+            raise ValueError(f"{cell!r} is no {self.field}")
+        text, unit = match.groups()
+        factor = self._factor
+        if unit:
+            try:
+                factor = quantity.factor(unit)
+            except ValueError as error:
+                raise ValueError(f"{cell!r} is no {self.field}: {error}") from error
+            self._has_units = True
+        elif self._has_units:
+            raise ValueError(f"{cell!r} has no unit, and those before it in {self.name} have: it was cut off")
+        value = float(text) * factor
+        if not quantity.least <= value <= quantity.most:
+            self._notes.count_out_of_range(self.name, cell)
+            return None
+        if quantity.whole:
+            return round(value)
+        return int(value) if value.is_integer() else value
+
+
+def complete(fields: dict[str, Any]) -> None:
+    """Replace fields that ``Gpu`` does not have by those that they tell: in place.
+
+    Free memory and one of used and total tell the other, and so does a percentage of the total. Where a
+    process is named, used memory is its own.
+    """
+    free, reserved = fields.pop("mem_free_bytes", None), fields.pop("mem_reserved_bytes", None)
+    share = fields.pop("mem_used_pct", None)
+    used, total = fields.get("mem_used_bytes"), fields.get("mem_total_bytes")
+    pid, name = fields.pop("pid", None), fields.pop("process_name", None)
+    if pid is not None:
+        process = {"pid": pid, "name": name, "mem_used_bytes": fields.pop("mem_used_bytes", None)}
+        fields["processes"] = [{key: value for key, value in process.items() if value is not None}]
+    elif used is None and total is not None:
+        if free is not None and free <= total:
+            fields["mem_used_bytes"] = total - free - (reserved or 0)
+        elif share is not None:
+            fields["mem_used_bytes"] = round(total * share / 100)
+    elif total is None and used is not None and free is not None:
+        fields["mem_total_bytes"] = used + free + (reserved or 0)

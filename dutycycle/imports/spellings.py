@@ -1,0 +1,136 @@
+"""How programs and people spell the columns of a log of GPUs, and which field each spelling means.
+
+A spelling is a set of words: ``memory.used [MiB]``, ``gpu_memory_used_mib``, ``used_gpu_memory`` and
+``MemUsed(MB)`` are all ``mem`` and ``used``. The names of nvidia-smi are those of ``nvidia-smi
+--help-query-gpu`` and ``--help-query-compute-apps``.
+"""
+
+import re
+from dataclasses import dataclass
+
+from dutycycle.imports.quantities import QUANTITIES, TEXTS
+
+_BRACKETS = re.compile(r"(?P<name>.*?)\s*[\[(](?P<unit>[^\])]*)[\])]\s*").fullmatch
+_UNIT_BEHIND = re.compile(r"(?P<name>.*[a-z_])(?P<unit>KiB|MiB|GiB|KB|MB|GB|MHz|GHz|mW|kW|kWh|mJ)").fullmatch
+_PARTS = re.compile(r"[A-Za-z]+|\d+").findall
+_HUMPS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+").findall
+_SAME = {
+    "utilization": "util", "utilisation": "util", "memory": "mem", "vram": "mem", "fb": "mem",
+    "framebuffer": "mem", "temperature": "temp", "clocks": "clock", "clk": "clock", "pci": "pcie",
+    "graphics": "gr", "idx": "index", "throughput": "rate", "timestamp": "time", "ts": "time",
+    "datetime": "time", "epoch": "time", "consumption": "usage", "cap": "limit",
+}  # fmt: skip
+_SILENT = frozenset(
+    {"gpu", "gpus", "nvidia", "device", "current", "gpucurrent", "cur", "value", "the", "of", "in"}
+)
+_UNITS = frozenset(unit for quantity in QUANTITIES.values() for unit in quantity.units if unit)
+_GPU = "gpu"
+
+_SPELLINGS = {
+    "time": "time|unix time|wall time|time stamp|time utc|elapsed|elapsed time|relative time|seconds",
+    "date": "date",
+    "node": "hostname|host|node|nodename|node name|host name",
+    "uuid": "uuid|pcie bus id|bus id",
+    "index": "index",
+    "model": "name|product name|model|product|model name",
+    "gpu_util_pct": "util|sm util|core util|compute util|load|core load|usage|busy|util rate|volatile util",
+    "mem_copy_util_pct": "mem util|mem controller util|mem copy util|mem copy|mem controller",
+    "mem_used_bytes": "mem used|used|mem usage|mem|mem use",
+    "mem_total_bytes": "mem total|total|mem size|mem capacity",
+    "mem_free_bytes": "mem free|free|mem available",
+    "mem_reserved_bytes": "mem reserved",
+    "power_w": "power draw|power|power usage|draw|power draw instant|power instant|power draw average"
+    "|power average|board power|watts|watt",
+    "power_limit_w": "enforced power limit|power limit",
+    "energy_j": "energy|total energy usage|total energy|energy usage",
+    "temp_c": "temp|core temp|temp core",
+    "temp_margin_c": "temp tlimit|temp margin",
+    "sm_clock_mhz": "clock sm|clock|core clock|gr clock",
+    "mem_clock_mhz": "clock mem",
+    "pcie_rx_bytes_per_s": "pcie rx|pcie rx rate",
+    "pcie_tx_bytes_per_s": "pcie tx|pcie tx rate",
+    "pcie_gen": "pcie link gen|pcie gen",
+    "pcie_width": "pcie link width|pcie width",
+    "throttle": "clock event reasons active|clock throttle reasons active|throttle reasons|throttle",
+    "pid": "pid|process id",
+    "process_name": "process name|process",
+}  # fmt: skip
+"""The words of each spelling, in any order; of several in one log the first counts."""
+_FIELDS: dict[frozenset[str], tuple[str, int]] = {
+    frozenset(spelling.split()): (field, rank)
+    for field, spellings in _SPELLINGS.items()
+    for rank, spelling in enumerate(spellings.split("|"))
+}
+_PERCENTAGES = {"mem_used_bytes": "mem_used_pct", "index": "gpu_util_pct"}
+"""What a spelling means where its unit is a percentage: ``mem_pct``, ``gpu [%]``."""
+KEYS = {
+    "time": "time", "date": "date", "index": "index", "uuid": "uuid", "model": "model", "node": "node",
+    "util": "gpu_util_pct", "mem_util": "mem_copy_util_pct", "mem_used": "mem_used_bytes",
+    "mem_free": "mem_free_bytes", "mem_total": "mem_total_bytes", "power": "power_w",
+    "power_limit": "power_limit_w", "energy": "energy_j", "temp": "temp_c", "sm_clock": "sm_clock_mhz",
+    "mem_clock": "mem_clock_mhz", "throttle": "throttle", "pid": "pid", "process_name": "process_name",
+}  # fmt: skip
+"""What ``--columns KEY=NAME`` may name, and the field of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a column's name means. ``unit`` is absent where the name has none; ``gpu`` is the number in it,
+    as in ``gpu0_util``; ``rank``: of several columns of one field the least counts."""
+
+    field: str
+    unit: str | None
+    gpu: int | None = None
+    rank: int = 0
+
+
+def split_unit(name: str) -> tuple[str, str | None]:
+    """Take the unit in brackets from a name: ``power.draw [W]``, ``load(%)``."""
+    match = _BRACKETS(name)
+    if match:
+        return match["name"], match["unit"].strip()
+    return (name[:-1].rstrip(), "%") if name.endswith("%") else (name, None)
+
+
+def read_meaning(name: str) -> Meaning | None:
+    """Tell what a column's name means; None for one that means nothing here."""
+    bare, unit = split_unit(name)
+    words, gpu, names_gpu = _read_words(bare)
+    behind = None
+    field, rank = _FIELDS.get(frozenset(words), (None, 0))
+    if field is None and unit is None and words and words[-1] in _UNITS:
+        words, behind = words[:-1], words[-1]
+        field, rank = _FIELDS.get(frozenset(words), (None, 0))
+    if field is None and names_gpu and gpu is None and set(words) <= {"id", "number", "num", "no"}:
+        field = "index"  # a column ``gpu``, or ``gpu_id``
+    percentage = (unit or behind or "").lower() in ("%", "pct", "percent", "percentage", "ratio", "fraction")
+    if percentage and field in _PERCENTAGES:
+        field = _PERCENTAGES[field]
+    if field is None or (field in TEXTS and field != "time" and behind is not None):
+        return None
+    if behind is not None and behind not in QUANTITIES[field].units:
+        return None  # such as ``power_s``
+    return Meaning(field, unit or behind, gpu, 2 * rank + (not names_gpu))
+
+
+def _read_words(name: str) -> tuple[list[str], int | None, bool]:
+    """The words that tell something, the number of the GPU, and whether it is of a GPU by name."""
+    unit = _UNIT_BEHIND(name)
+    tail = [unit["unit"].lower()] if unit else []
+    words: list[str] = []
+    gpu, names_gpu = None, False
+    before = ""
+    for part in _PARTS(unit["name"] if unit else name):
+        if part.isdecimal():
+            if before == _GPU and gpu is None:
+                gpu = int(part)
+                continue
+            words.append(part)
+        lower = part.lower()
+        whole = lower in _SAME or lower in _SILENT or lower in _UNITS
+        for word in [lower] if whole else [hump.lower() for hump in _HUMPS(part)]:
+            before = word
+            names_gpu = names_gpu or word == _GPU
+            if word not in _SILENT:
+                words.append(_SAME.get(word, word))
+    return words + tail, gpu, names_gpu

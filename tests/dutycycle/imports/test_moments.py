@@ -1,0 +1,106 @@
+"""When a line was written: ways to write a time, nights in which clocks change, logs without times."""
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dutycycle.imports.moments import Clock, Ticks
+
+BERLIN = ZoneInfo("Europe/Berlin")
+AT_MS = 1_795_165_200_412
+"""2026-11-20 09:00 UTC, 10:00 in Berlin."""
+START_MS = 1_795_165_200_000
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"),
+    [
+        ("2026/11/20 10:00:00.412", None),
+        ("2026-11-20T09:00:00.412Z", None),
+        ("2026-11-20 10:00:00.412+01:00", None),
+        ("2026-11-20 10:00:00.412 +0100", None),
+        ("2026-11-20 09:00:00.412 UTC", None),
+        ("2026-11-20 10:00:00.4120001", None),
+        ("1795165200.412", None),
+        ("1795165200412", None),
+        ("1795165200412", "ms"),
+        ("1795165200412000", None),
+        ("1795165200412000000", None),
+        ("0.412", None),
+        ("412", "ms"),
+        ("10:00:00.412", None),
+    ],
+)
+def test_a_time_is_read_however_it_is_written(text: str, unit: str | None) -> None:
+    assert Clock(BERLIN, START_MS).read_ms(text, unit) == AT_MS
+
+
+@pytest.mark.parametrize(
+    "text", ["Fri Nov 20 10:00:00 2026", "Fri Nov 20 10:00:00 CET 2026", "Fri Nov 20 09:00:00 UTC 2026"]
+)
+def test_a_date_of_the_shell_is_read(text: str) -> None:
+    assert Clock(BERLIN).read_ms(text) == START_MS
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("yesterday", "'yesterday' is no time"),
+        ("[N/A]", "is no time"),
+        ("12.5", "12.5 is a time since the log began: give --start"),
+        ("10:00:00", "'10:00:00' has no date: give --start"),
+        ("2026-03-29 02:30:00", "was skipped by the clocks of Europe/Berlin: give the --zone of the log"),
+    ],
+)
+def test_what_is_no_time_is_said(text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        Clock(BERLIN).read_ms(text)
+
+
+@given(
+    first=st.integers(-7200, 3599), steps=st.lists(st.integers(1, 1500), min_size=1, max_size=40),
+    jitter_ms=st.integers(0, 9),
+)  # fmt: skip
+def test_the_hour_that_comes_twice_is_told_apart(first: int, steps: list[int], jitter_ms: int) -> None:
+    """A log that begins before the second 02:00 of 25 October, with no pause of an hour."""
+    change = datetime(2026, 10, 25, 1, tzinfo=UTC)
+    clock = Clock(BERLIN)
+    moment = change + timedelta(seconds=min(first, -1))
+    for step in steps:
+        for shift_ms in (jitter_ms, 0):
+            written = (moment + timedelta(milliseconds=shift_ms)).astimezone(BERLIN)
+            expected_ms = round(moment.timestamp() * 1000) + shift_ms
+            assert clock.read_ms(f"{written:%Y/%m/%d %H:%M:%S.%f}") == expected_ms
+        moment += timedelta(seconds=step)
+    assert not clock.notes.remarks
+
+
+def test_the_abbreviation_tells_the_hour_apart() -> None:
+    texts = ["Sun Oct 25 02:30:00 CET 2026", "Sun Oct 25 02:30:00 CEST 2026"]
+    moments = [Clock(BERLIN).read_ms(text) for text in texts]
+    assert moments[0] - moments[1] == 3_600_000
+
+
+def test_without_a_zone_an_hour_back_is_said() -> None:
+    clock = Clock()
+    for text in ("2026/10/25 02:59:59", "2026/10/25 02:00:00"):
+        clock.read_ms(text)
+    assert list(clock.notes.remarks) == [
+        "the time goes back by an hour at 2026/10/25 02:00:00, as where clocks are put back: give --zone"
+    ]
+
+
+def test_times_of_day_go_past_midnight() -> None:
+    clock = Clock(UTC, 1_795_217_000_000)  # 23:23:20
+    before, after = clock.read_ms("23:59:59"), clock.read_ms("00:00:01")
+    assert after - before == 2000
+
+
+def test_a_log_without_times_needs_a_start() -> None:
+    with pytest.raises(ValueError, match="has no times: give --start"):
+        Ticks(None, 1000).next_ms(0)
+    ticks = Ticks(5000, 500)
+    assert [ticks.next_ms(gpu) for gpu in (0, 1, 0, 1, 1)] == [5000, 5000, 5500, 5500, 6000]

@@ -6,6 +6,7 @@ from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.live.follow import Follower
 from dutycycle.live.lines import say
+from dutycycle.live.model.processes import local_processes
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.picture import written
 from dutycycle.live.show import show
@@ -20,6 +21,7 @@ _LOOK_S = 0.1
 async def top(settings: Settings, state: LiveState) -> int:
     """Until a key or a signal ends it."""
     stop = stop_on_signals()
+    state.local = local_processes(settings)
     follower = Follower(settings, state)
     source = Source(state, "dutycycle top", f"broker: {settings.broker}", follower.problems, stop)
     ended = asyncio.Event()

@@ -16,6 +16,7 @@ from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.live.children import Child
 from dutycycle.live.follow import Follower
 from dutycycle.live.lines import say
+from dutycycle.live.model.processes import local_processes
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.picture import written
 from dutycycle.live.show import show
@@ -55,7 +56,7 @@ async def up(
             spool = tempfile.TemporaryDirectory(prefix="spool-", dir=logs.parent)
             environ.setdefault(PREFIX + "SPOOL", stack.enter_context(spool))
         children = [Child(name, environ, logs / f"{name}.log") for name in _COMMANDS]
-        follower = Follower(settings, LiveState())
+        follower = Follower(settings, LiveState(local=local_processes(settings)))
         place = _place(settings, embedded=ours is not None)
         title = f"dutycycle on {settings.node}" + (" (simulated)" if settings.demo == "on" else "")
         source = Source(follower.state, title, place, lambda: _degraded(children), stop)

@@ -10,7 +10,7 @@ from dutycycle.contract.settings.groups import Settings
 EXAMPLE = """dutycycle top --broker kafka://kafka:9092
 dutycycle top --broker kafka://kafka:9092 --namespace ml --node gpu-a
 dutycycle top --broker kafka://kafka:9092 --once --format json | jq '.jobs[] | {job, gpu_util_pct}'"""
-SETTINGS = arguments.OF_BROKER
+SETTINGS = (*arguments.OF_BROKER, "signals")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

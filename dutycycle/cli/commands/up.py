@@ -13,7 +13,7 @@ dutycycle up --duration 10s && dutycycle peaks"""
 _NODE = tuple(name for name in arguments.OF_NODE if name not in ("containers", "demo"))
 SETTINGS = (
     *arguments.OF_BROKER, *_NODE, *arguments.OF_PROMETHEUS, *arguments.OF_OPERATORS, "annotations",
-    "annotation_prefix",
+    "annotation_prefix", "signals",
 )  # fmt: skip
 
 

@@ -354,6 +354,15 @@ class WebhookSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ScreenSettings:
+    """The screen of ``up`` and ``top``."""
+
+    signals: str = _setting(
+        "on", parsers.choice("on", "off"), "end processes of this machine by a key, after a question"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class StatusSettings:
     """Health pages and metrics of a process."""
 
@@ -370,6 +379,7 @@ class StatusSettings:
 @dataclass(frozen=True, kw_only=True)
 class Settings(
     StatusSettings,
+    ScreenSettings,
     WebhookSettings,
     ExtenderSettings,
     AdapterSettings,
@@ -387,6 +397,6 @@ class Settings(
 SETTING_GROUPS = (
     KafkaSettings, CollectorSettings, PrometheusSettings, StreamSettings, OperatorSettings,
     SinkSettings, RemoteWriteSettings, AdapterSettings, ExtenderSettings, WebhookSettings,
-    StatusSettings,
+    ScreenSettings, StatusSettings,
 )  # fmt: skip
 """The groups in the order of the help."""

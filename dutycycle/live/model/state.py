@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dutycycle.contract.codec import DecodeError, decode
 from dutycycle.contract.records.derived import gpu_subject, node_subject, pod_subject
@@ -11,6 +11,10 @@ from dutycycle.contract.records.samples import CgroupSample, Gpu, GpuProcess, Nv
 from dutycycle.contract.topics import TOPICS
 from dutycycle.live.model.derived import Derived, Lazy
 from dutycycle.live.model.subjects import GpuSeen, JobSeen, NodeSeen, PodSeen, Row, added, most
+
+if TYPE_CHECKING:
+    # At run time only where processes are shown: psutil is for a machine with a screen.
+    from dutycycle.live.model.processes import LocalProcesses
 
 _HIDDEN_MS = 60_000
 """A pod is no longer shown when it was seen last so long ago."""
@@ -28,10 +32,12 @@ TOPICS_SHOWN = frozenset({
 
 @dataclass(slots=True)
 class LiveState:
-    """``nodes`` and ``namespace``: what is shown alone, if that is not all. Times are of our clock."""
+    """``nodes`` and ``namespace``: what is shown alone, if that is not all. ``local``: what this machine says
+    of processes, if it is one of the nodes. Times are of our clock."""
 
     nodes: Collection[str] = ()
     namespace: str | None = None
+    local: "LocalProcesses | None" = None
     rows: dict[str, Row] = field(default_factory=dict)
     dead_letters: int = 0
     unreadable: int = 0
@@ -266,6 +272,7 @@ class LiveState:
     def frozen(self) -> "LiveState":
         """As it is now, whatever comes later."""
         other = LiveState(self.nodes, self.namespace, now_ms=self.now_ms, ticks=self.ticks)
+        other.local = None if self.local is None else self.local.frozen()
         other.dead_letters, other.unreadable = self.dead_letters, self.unreadable
         other.rows = {key: row.frozen() for key, row in self.rows.items()}
         other._derived = {job.key: job.derived.copy() for job in self.jobs()}

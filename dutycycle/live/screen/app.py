@@ -1,5 +1,6 @@
 """The screen as an application of Textual: views, keys and the mouse."""
 
+import signal
 import time
 from collections.abc import Callable
 from typing import ClassVar
@@ -12,10 +13,12 @@ from textual.widgets import Footer, Input, Static
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.screen.drawing import text_of_line
 from dutycycle.live.screen.page import Content, Page
+from dutycycle.live.screen.question import Question
 from dutycycle.live.screen.rows import Rows
 from dutycycle.live.source import Source
 from dutycycle.live.views.depth import brief, depth
 from dutycycle.live.views.pages import help_page, warnings_page
+from dutycycle.live.views.process import process_page, signal_question
 from dutycycle.live.views.spans import Line, Style
 from dutycycle.live.views.summary import summary
 from dutycycle.live.views.tables.gpus import GPUS
@@ -50,6 +53,7 @@ class Screen(App[None]):
     #summary, #tabs, #warnings { height: 1; }
     Rows, Page { height: 1fr; }
     #brief { height: auto; }
+    Question { height: 1; display: none; }
     Input { height: 1; border: none; padding: 0; background: ansi_default; }
     Input:focus { border: none; }
     """
@@ -65,6 +69,8 @@ class Screen(App[None]):
         Binding("S", "sort(-1)", "sort by the column before", show=False),
         Binding("r", "reverse", "reverse"),
         Binding("space", "freeze", "freeze"),
+        Binding("t", "signal('SIGTERM')", "end a process", show=False),
+        Binding("K", "signal('SIGKILL')", "kill a process", show=False),
         Binding("escape", "back", "back", show=False),
         Binding("ctrl+l", "whole", "draw all of it", show=False),
     ]
@@ -91,6 +97,7 @@ class Screen(App[None]):
             placeholder="words that a row has; Enter keeps the filter, Escape removes it", id="filter"
         )
         yield Static(id="warnings")
+        yield Question()
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
@@ -133,6 +140,8 @@ class Screen(App[None]):
 
     def draw(self) -> None:
         """Draw what changed."""
+        if not self.query(Rows):  # a clock that rings once more while all is taken away
+            return
         if self._frozen is None:
             self._source.state.at(int(self._clock() * 1000))
         if not self._is_chosen and self.state.ticks:
@@ -253,6 +262,10 @@ class Screen(App[None]):
 
     def on_rows_opened(self, event: Rows.Opened) -> None:
         """One subject in depth."""
+        if self.rows.view is PROCESSES:
+            key = PROCESSES.key(self.rows.current)
+            self._open(lambda width: process_page(self.state, key, width))
+            return
 
         def content(width: int) -> list[Line]:
             row = self.state.row(event.key)
@@ -269,6 +282,26 @@ class Screen(App[None]):
         if self._page not in (_help, self._warnings):
             self.rows.action_move(event.step)
             self.rows.action_open()
+
+    def action_signal(self, name: str) -> None:
+        """Ask whether the process of the cursor is to get a signal, and send it after a yes."""
+        local, row = self._source.state.local, self.rows.current
+        if self.rows.view is not PROCESSES or row is None or local is None:
+            return
+        question, pid = self.query_one(Question), row.process.pid
+        if row.facts is None:
+            question.say(f"process {pid} is not of this machine: no signal can be sent")
+        elif not local.may_signal:
+            question.say("signals are switched off: DUTYCYCLE_SIGNALS=off")
+        else:
+            number = signal.Signals[name]
+            question.ask(
+                signal_question(row, name), lambda: local.send(pid, number) or f"{name} was sent to {pid}"
+            )
+
+    def on_question_answered(self) -> None:
+        """The keys go to the table or the page again."""
+        (self.rows if self._page is None else self.page).focus()
 
     async def action_back(self) -> None:
         """Out of a page, or of the filter."""

@@ -118,6 +118,11 @@ class Rows(Lines):
             self.post_message(self.Opened(self.subject))
 
     @property
+    def current(self) -> Any:
+        """The row that the cursor is on; None without rows."""
+        return self._rows[self.cursor] if self._rows else None
+
+    @property
     def subject(self) -> str:
         """The key of what the cursor's row is about; empty without rows."""
         return self.view.subject(self._rows[self.cursor]) if self._rows else ""

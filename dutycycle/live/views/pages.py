@@ -15,6 +15,7 @@ _KEYS = (
     ("s, S", "sort by the next column, by the one before"),
     ("r", "the other way round"),
     ("Space", "freeze, and go on"),
+    ("t, K", "processes of this machine: end, kill; asks first (off by DUTYCYCLE_SIGNALS)"),
     ("w", "all warnings"),
     ("Ctrl-L", "draw all of it again"),
     ("q, Ctrl-C", "quit"),

@@ -1,12 +1,19 @@
 """The screen, by Textual's own pilot: keys, the mouse, views, and that it fits at every size."""
 
 import asyncio
+import os
+import signal
+import subprocess
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
+import psutil
 import pytest
 from textual.pilot import Pilot
 
+from dutycycle.live.model.processes import LocalProcesses
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.screen.app import VIEWS, Screen
 from dutycycle.live.screen.rows import Rows
@@ -207,3 +214,128 @@ async def test_help_and_warnings_come_and_go() -> None:
         await seen(pilot, "! sink ended with status 1")
         await pilot.press("w")
         await seen(pilot, "what it does")
+
+
+def running(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    """A process of this machine that says when it is there, and waits."""
+    (folder / "train.py").write_text("import time; print('ready', flush=True); time.sleep(600)")
+    process = subprocess.Popen([sys.executable, "train.py", *arguments], cwd=folder, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    return process
+
+
+@pytest.fixture
+def trainings(tmp_path: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Two trainings of one login session."""
+    processes = [running(tmp_path, "--lr", f"0.{number}") for number in (1, 2)]
+    yield processes
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def local_state(trainings: Sequence[subprocess.Popen[bytes]], *, may_signal: bool = True) -> LiveState:
+    state = LiveState(local=LocalProcesses("a", may_signal))
+    on_gpu = [
+        {"pid": training.pid, "name": "python", "pod_uid": "session-3", "mem_used_bytes": 2**30}
+        for training in trainings
+    ]
+    feed(state, "nvml-samples", "a", nvml(90, int(time.time() * 1000), processes=on_gpu))
+    return state
+
+
+async def test_processes_of_this_machine_have_user_command_and_age_and_two_of_a_session_two_rows(
+    trainings: list[subprocess.Popen[bytes]],
+) -> None:
+    user = psutil.Process(trainings[0].pid).username()
+    async with screen(local_state(trainings)).run_test(size=(220, 50)) as pilot:
+        await pilot.press("5")
+        lines = shown(pilot)
+        for title in ("user", "CPU", "memory", "age", "job, pod", "process"):
+            assert title in lines[2]
+        rows = [line for line in lines[3:] if "train.py" in line]
+        assert len(rows) == 2
+        assert all(user in row for row in rows)
+        assert {"train.py --lr 0.1", "train.py --lr 0.2"} == {
+            row[row.index("train.py") :].strip() for row in rows
+        }
+        await pilot.press("enter")
+        await seen(pilot, "host memory")
+        text = "\n".join(shown(pilot))
+        assert f"process {trainings[0].pid}" in text
+        assert "started" in text
+        assert f"{psutil.Process().name()} {os.getpid()}" in text, "its parent is this process"
+
+
+async def test_a_signal_is_sent_after_a_yes_and_not_without(
+    trainings: list[subprocess.Popen[bytes]],
+) -> None:
+    first, second = trainings
+    async with screen(local_state(trainings)).run_test(size=(160, 40)) as pilot:
+        await pilot.press("5", "t")
+        await seen(pilot, f"send SIGTERM to process {first.pid}")
+        await pilot.press("n")
+        assert f"send SIGTERM to process {first.pid}" not in "\n".join(shown(pilot))
+        assert first.poll() is None
+        await pilot.press("t", "y")
+        await seen(pilot, f"SIGTERM was sent to {first.pid}")
+        assert first.wait(60) == -signal.SIGTERM
+        assert second.poll() is None
+        await pilot.press("down", "K", "y")
+        assert second.wait(60) == -signal.SIGKILL
+
+
+async def test_signals_can_be_switched_off(trainings: list[subprocess.Popen[bytes]]) -> None:
+    async with screen(local_state(trainings, may_signal=False)).run_test(size=(160, 40)) as pilot:
+        await pilot.press("5", "t", "y")
+        await seen(pilot, "signals are switched off: DUTYCYCLE_SIGNALS=off")
+        assert trainings[0].poll() is None
+
+
+async def test_a_process_of_another_machine_has_what_the_driver_says_alone(
+    trainings: list[subprocess.Popen[bytes]],
+) -> None:
+    state = local_state(trainings)
+    state.local = LocalProcesses("another-node", may_signal=True)
+    async with screen(state).run_test(size=(160, 40)) as pilot:
+        await pilot.press("5")
+        assert "user" not in shown(pilot)[2]
+        assert "age" not in shown(pilot)[2]
+        await pilot.press("t", "y")
+        await seen(pilot, "is not of this machine")
+        assert trainings[0].poll() is None
+
+
+async def test_processes_stand_below_their_job() -> None:
+    async with screen(fleet(8)).run_test(size=(160, 40)) as pilot:
+        await pilot.press("5")
+        rows = shown(pilot)[3:11]
+        assert [("ml/bert" in row, "└ ml/bert-worker-a" in row) for row in rows[:4]] == [
+            (True, False), (True, True), (True, True), (True, True),
+        ]  # fmt: skip
+        assert "ml/chat" in rows[4]
+
+
+def test_a_process_that_has_ended_gets_no_signal(tmp_path: Path) -> None:
+    first = running(tmp_path)
+    local = LocalProcesses("a", may_signal=True)
+    facts = local.facts(first.pid)
+    assert facts is not None
+    assert facts.cpu_pct is None, "nothing is known of its CPU before a second look"
+    first.kill()
+    first.wait()
+    assert local.send(first.pid, signal.SIGTERM) == f"process {first.pid} has ended"
+
+
+def test_cpu_is_told_from_the_second_look_on() -> None:
+    now_s = [0.0]
+    local = LocalProcesses("a", clock=lambda: now_s[0])
+    assert local.facts(os.getpid()) is local.facts(os.getpid()), "looked at once in a moment"
+    deadline = time.monotonic() + 60
+    while (facts := local.facts(os.getpid())) is None or not facts.cpu_pct:
+        now_s[0] += 1
+        sum(range(200_000))
+        assert time.monotonic() < deadline
+    assert facts.mem_bytes
+    assert facts.mem_bytes > 2**20

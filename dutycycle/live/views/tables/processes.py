@@ -1,63 +1,136 @@
-"""The table of processes on GPUs."""
+"""The table of processes on GPUs, by job: with what this machine knows of its own ones."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dutycycle.contract.records.samples import GpuProcess
+from dutycycle.live.model.processes import Facts
 from dutycycle.live.model.state import LiveState
-from dutycycle.live.model.subjects import GpuSeen
+from dutycycle.live.model.subjects import GpuSeen, PodSeen
+from dutycycle.live.views.spans import Line
 from dutycycle.live.views.tables.columns import Column
 from dutycycle.live.views.tables.kinds import amount, use
 from dutycycle.live.views.tables.table import TableView
-from dutycycle.words import bytes_text
+from dutycycle.words import UNKNOWN, bytes_text, percent_text, short_duration
 
 
 @dataclass(frozen=True, slots=True)
 class OnGpu:
-    """One process on one GPU; ``pod`` is the name of the pod that it runs in, if that is known."""
+    """One process on one GPU. ``job`` and ``pod``: names, empty for unknown; ``facts``: None for one of
+    another machine. ``is_first``: of its job, in the natural order."""
 
     gpu: GpuSeen
     process: GpuProcess
+    job: str
     pod: str
+    facts: Facts | None
+    is_first: bool = True
 
     @property
     def name(self) -> str:
-        """The program."""
-        return self.process.name or "process"
+        """The program, with its arguments where they are known."""
+        known = self.facts.command if self.facts is not None else None
+        return known or self.process.name or "process"
+
+    @property
+    def group(self) -> str:
+        """What it belongs to: the job, or without one the pod."""
+        return self.job or self.pod
+
+    @property
+    def key(self) -> str:
+        """Name the row: a process on two GPUs has two."""
+        return f"{self.gpu.key}/{self.process.pid}"
 
 
 def on_gpus(state: LiveState) -> list[OnGpu]:
-    """All of them, by GPU."""
-    return list(_on_gpus(state))
-
-
-def _on_gpus(state: LiveState) -> Iterator[OnGpu]:
+    """All of them, by job, pod and GPU; those of no job come last."""
+    rows = []
     for gpu in state.gpus():
+        local = state.local if state.local is not None and state.local.node == gpu.node else None
         for process in gpu.processes:
             pod = state.rows.get(f"pod/{process.pod_uid}")
-            yield OnGpu(gpu, process, "" if pod is None else pod.title)
-
-
-def columns(_: LiveState) -> Sequence[Column[OnGpu]]:
-    """What is shown of a process, from left to right."""
+            facts = None if local is None else local.facts(process.pid)
+            title = "" if pod is None else pod.title
+            rows.append(OnGpu(gpu, process, _job(pod) if isinstance(pod, PodSeen) else "", title, facts))
+    rows.sort(key=lambda row: (not row.group, row.group, row.pod, row.gpu.order, row.process.pid))
+    groups = [row.group for row in rows]
     return [
+        OnGpu(
+            row.gpu,
+            row.process,
+            row.job,
+            row.pod,
+            row.facts,
+            is_first=number == 0 or groups[number - 1] != row.group,
+        )
+        for number, row in enumerate(rows)
+    ]
+
+
+def _job(pod: PodSeen) -> str:
+    if pod.identity is None or pod.identity.job is None:
+        return ""
+    return f"{pod.namespace}/{pod.identity.job.name}" if pod.namespace else pod.identity.job.name
+
+
+def age_s(state: LiveState, facts: Facts | None) -> float | None:
+    """For how long a process has run; None for unknown."""
+    if facts is None or facts.started_s is None:
+        return None
+    return max(state.now_ms / 1000 - facts.started_s, 0.0)
+
+
+def _tree(row: OnGpu, _: int) -> Line:
+    """The job once, and below it a line for each of its processes."""
+    if not row.group:
+        return []
+    return [(row.group, "bold")] if row.is_first else [("  └ ", "dim"), (row.pod, "dim")]
+
+
+def columns(state: LiveState) -> Sequence[Column[OnGpu]]:
+    """What is shown of a process, from left to right; what nobody here can know has no column."""
+    rows = on_gpus(state)
+    shown: list[Column[OnGpu]] = [
         Column("GPU", 10, lambda row, _: [(row.gpu.name, "")], lambda row: row.gpu.order, grows=24),
         Column(
             "pid", 8, lambda row, _: [(str(row.process.pid), "")], lambda row: row.process.pid, right=True
         ),
-        Column("process", 16, lambda row, _: [(row.name, "bold")], lambda row: row.name, grows=30),
+    ]
+    if any(row.facts is not None for row in rows):
+        shown.append(
+            Column("user", 8, lambda row, _: [(_user(row), "")], lambda row: _user(row), rank=4, grows=14)
+        )
+    shown += [
         use("GPU use", lambda row: row.process.gpu_util_pct),
         amount("GPU mem", 9, lambda row: row.process.mem_used_bytes, bytes_text),
-        Column("pod", 16, lambda row, _: [(row.pod, "")], lambda row: row.pod or None, rank=1, grows=60),
     ]
+    if any(row.facts is not None for row in rows):
+        shown += [
+            amount("CPU", 7, lambda row: row.facts.cpu_pct if row.facts else None, percent_text, rank=2),
+            amount("memory", 9, lambda row: row.facts.mem_bytes if row.facts else None, bytes_text, rank=3),
+            amount(
+                "age", 6, lambda row: age_s(state, row.facts),
+                lambda age: UNKNOWN if age is None else short_duration(age), rank=3,
+            ),
+        ]  # fmt: skip
+    return [
+        *shown,
+        Column("job, pod", 16, _tree, lambda row: row.group or None, rank=1, grows=40),
+        Column("process", 16, lambda row, _: [(row.name, "bold")], lambda row: row.name, grows=80),
+    ]
+
+
+def _user(row: OnGpu) -> str:
+    return (row.facts.user if row.facts is not None else None) or UNKNOWN
 
 
 PROCESSES = TableView(
     title="Processes",
     rows=on_gpus,
     columns=columns,
-    key=lambda row: f"{row.gpu.key}/{row.process.pid}",
+    key=lambda row: row.key,
     subject=lambda row: row.gpu.key,
-    text=lambda _, row: f"{row.gpu.name} {row.process.pid} {row.name} {row.pod}",
+    text=lambda _, row: f"{row.gpu.name} {row.process.pid} {_user(row)} {row.name} {row.job} {row.pod}",
     empty="no process uses a GPU now, or the driver does not say so",
 )

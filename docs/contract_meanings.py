@@ -49,7 +49,8 @@ OWN = {
         "pcie_gen": "generation of the link; read every ten ticks",
         "pcie_width": "lanes of the link; read every ten ticks",
         "throttle": "the reasons why the clocks are reduced, by name; empty if there are none",
-        "util_burst": "the driver's own samples since the last tick: `[milliseconds from ts_ms, %]`",
+        "util_burst": "the driver's own samples since the last tick: `[milliseconds from ts_ms, %]`; their "
+        "mean is the tick's utilization wherever it is counted",
         "power_burst": "the same for power, in watts",
         "mig": "slices, where the GPU is partitioned",
         "processes": "processes that use it; `pid` 0 means that the source does not know the processes",

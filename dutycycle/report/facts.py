@@ -2,14 +2,17 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from math import isnan
 
 import numpy as np
 
+from dutycycle.contract.metering import joules_of_tick
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.units import JOULES_PER_KWH
 from dutycycle.report.charts.cycles import Cycle, cycles_of
 from dutycycle.report.gather import Gathered, Plain
 from dutycycle.report.view import HostView, View, insights_of
+from dutycycle.traces.frames import Ticks
 from dutycycle.traces.processes import ProcessSeen, figures, named
 from dutycycle.words import bytes_text, decimal_bytes, named_figure, short_duration
 
@@ -115,7 +118,6 @@ def _use(gathered: Gathered, view: View, place: int) -> GpuUse:
     lasted = ticks.durations_s()
     util = ticks["gpu_util_pct"]
     known = np.isfinite(util)
-    energy = ticks.increase("energy_j")
     return GpuUse(
         name=gpu.name,
         node=seen.node,
@@ -123,17 +125,31 @@ def _use(gathered: Gathered, view: View, place: int) -> GpuUse:
         seconds=float(lasted.sum()),
         busy_s=float((util * lasted)[known].sum() / 100) if known.any() else None,
         idle_s=float(lasted[known & (util < _IDLE_PCT)].sum()) if known.any() else None,
-        energy_j=energy if energy is not None else ticks.total("power_w"),
+        energy_j=_energy_j(ticks),
         util_mean=ticks.mean("gpu_util_pct"),
         util_max=ticks.most("gpu_util_high_pct"),
         mem_copy_max=ticks.most("mem_copy_util_pct"),
         mem_max=ticks.most("mem_used_bytes"),
         mem_total=seen.mem_total_bytes,
         power_mean=ticks.mean("power_w"),
-        power_max=ticks.most("power_w"),
+        power_max=ticks.most("power_high_w"),
         temp_max=ticks.most("temp_c"),
         throttled=_throttled(gathered, ticks["throttle"]),
     )
+
+
+def _energy_j(ticks: Ticks) -> float | None:
+    """As in the ledger; None where nothing measured it."""
+    total, last_j, guessed_j, owed_j = None, float("nan"), 0.0, 0.0
+    for counter_j, power_w, seconds in zip(
+        ticks["energy_j"].tolist(), ticks["power_w"].tolist(), ticks.durations_s().tolist(), strict=True
+    ):
+        joules, last_j, guessed_j, owed_j = joules_of_tick(
+            counter_j, power_w, seconds, last_j, guessed_j, owed_j
+        )
+        if not isnan(joules):
+            total = (total or 0.0) + joules
+    return total
 
 
 def _throttled(gathered: Gathered, codes: np.ndarray) -> dict[str, float]:

@@ -9,6 +9,7 @@ import orjson
 
 from dutycycle.contract.codec import DecodeError, decode
 from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.metering import highest_power_w, highest_util_pct, with_means
 from dutycycle.contract.records.insights import ProfileVerdict
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.processes import ProcessSample
@@ -22,13 +23,14 @@ GPU_COLUMNS = (
     "mem_copy_util_pct",
     "mem_used_bytes",
     "power_w",
+    "power_high_w",
     "energy_j",
     "temp_c",
     "sm_clock_mhz",
     "throttle",
 )
-"""``gpu_util_high_pct``: the largest of the tick and the driver's samples since the one before; ``throttle``:
-a place in ``Gathered.throttles``."""
+"""``gpu_util_high_pct`` and ``power_high_w``: the most within the tick, of which the others have the mean
+(``contract.metering``); ``throttle``: a place in ``Gathered.throttles``."""
 HOST_COLUMNS = (
     "cpu_util_pct",
     "mem_used_bytes",
@@ -136,7 +138,7 @@ class Gathered:
 
     def _nvml(self, sample: NvmlSample) -> None:
         self._at(sample.ts_ms)
-        for gpu in sample.gpus:
+        for gpu, raw in zip(with_means(sample).gpus, sample.gpus, strict=True):
             key = sample.node, gpu.uuid
             seen = self.gpus.get(key)
             if seen is None:
@@ -144,15 +146,13 @@ class Gathered:
             seen.model = gpu.model or seen.model
             seen.mem_total_bytes = gpu.mem_total_bytes or seen.mem_total_bytes
             seen.power_limit_w = gpu.power_limit_w or seen.power_limit_w
-            seen.frame.add(sample.ts_ms, self._of_gpu(gpu))
+            seen.frame.add(sample.ts_ms, self._of_gpu(gpu, raw))
             for uid in _users(gpu):
                 seen.users.setdefault(uid, [sample.ts_ms, 0])[1] = sample.ts_ms
 
-    def _of_gpu(self, gpu: Gpu) -> dict[str, float | None]:
+    def _of_gpu(self, gpu: Gpu, raw: Gpu) -> dict[str, float | None]:
         values: dict[str, float | None] = {name: getattr(gpu, name, None) for name in GPU_COLUMNS[:-1]}
-        utils = [one for _, one in gpu.util_burst or ()]
-        utils += [] if gpu.gpu_util_pct is None else [gpu.gpu_util_pct]
-        values["gpu_util_high_pct"] = max(utils, default=None)
+        values["gpu_util_high_pct"], values["power_high_w"] = highest_util_pct(raw), highest_power_w(raw)
         if gpu.throttle is not None:
             if gpu.throttle not in self.throttles:
                 self.throttles.append(gpu.throttle)

@@ -1,19 +1,24 @@
 """Busy seconds and joules of the GPUs of one node and of the pods on them, integrated from the samples. Pure.
 
-The driver's own samples count, each for the time since the one before; where there are none, the utilization
-of the tick counts for its interval. So the sums are the same however often somebody scrapes. Measured time,
-busy and energy are those of the ledger (``contract.records.hours``), which takes the utilization of ticks.
+So the sums are the same however often somebody scrapes. Measured time, busy and energy are those of the
+ledger (``contract.records.hours``, ``contract.metering``).
 """
 
 from dataclasses import dataclass, field
+from math import isnan
 
-from dutycycle.contract.records.hours import counted_ms, is_gap
+from dutycycle.contract.metering import (
+    DRIVER_PERIOD_MS,
+    counted_ms,
+    is_gap,
+    joules_of_tick,
+    with_means,
+)
 from dutycycle.contract.records.samples import Gpu, NvmlSample
 from dutycycle.contract.records.usage import GpuUsage, NodeUsage, PodUsage
 from sinks.prometheus.usage import SHARED, Use, uses
 
-_DRIVER_PERIOD_MS = 1000
-"""The longest time that one of the driver's samples is about."""
+_NAN = float("nan")
 _FORGET_MS = 600_000
 """A pod that was not seen on a GPU for so long is no longer counted there."""
 Key = tuple[str, str, str]
@@ -27,7 +32,8 @@ class GpuCount:
     busy_s: float = 0.0
     energy_j: float = 0.0
     driver_j: float | None = None
-    covered_ms: int = 0
+    guessed_j: float = 0.0
+    owed_j: float = 0.0
 
 
 @dataclass(slots=True)
@@ -57,7 +63,7 @@ class NodeCounters:
     def of(cls, usage: NodeUsage) -> "NodeCounters":
         """As they were when ``usage`` was written."""
         gpus = {
-            uuid: GpuCount(one.busy_s, one.energy_j, one.driver_j, one.covered_ms)
+            uuid: GpuCount(one.busy_s, one.energy_j, one.driver_j, one.guessed_j, one.owed_j)
             for uuid, one in usage.gpus.items()
         }
         pods = {
@@ -67,7 +73,9 @@ class NodeCounters:
         return cls(usage.partition, usage.offset, usage.collector, usage.seq, usage.ts_ms, gpus, pods)
 
     def add(self, sample: NvmlSample, partition: int, offset: int) -> None:
-        """Count one sample; one that was counted before changes no counter."""
+        """Count one sample; one that was counted before changes no counter. ``newest`` has the means of its
+        tick."""
+        sample = with_means(sample)
         counted = partition == self.partition and offset <= self.offset
         if not counted:
             self.partition, self.offset = partition, offset
@@ -75,7 +83,7 @@ class NodeCounters:
             if self.newest is None or sample.ts_ms > self.newest.ts_ms:  # restored: this is what it last said
                 self._show(sample)
             return
-        interval_ms = sample.interval_ms or _DRIVER_PERIOD_MS
+        interval_ms = sample.interval_ms or DRIVER_PERIOD_MS
         step_ms = sample.ts_ms - self.ts_ms
         gap = is_gap(step_ms, interval_ms)
         self.collector, self.seq, self.ts_ms = sample.collector, sample.seq, sample.ts_ms
@@ -89,27 +97,33 @@ class NodeCounters:
         self.uses = {gpu.uuid: uses(gpu) for gpu in sample.gpus}
 
     def _add_gpu(self, gpu: Gpu, step_ms: int, *, gap: bool) -> None:
+        """Add a tick that counts for ``step_ms``; the first of a GPU begins its counters."""
         new = gpu.uuid not in self.gpus
         count = self.gpus.setdefault(gpu.uuid, GpuCount())
-        if new:  # from now on
-            count.covered_ms, count.driver_j = self.ts_ms, gpu.energy_j
-        elif gap:
-            count.covered_ms = self.ts_ms - step_ms
-        busy_s = 0.0 if new else _busy_s(gpu, count, self.ts_ms)
-        energy_j = 0.0 if new else _energy_j(gpu, count, step_ms)
+        seconds = 0.0 if new else step_ms / 1000
+        busy_s = 0.0 if gpu.gpu_util_pct is None else gpu.gpu_util_pct / 100 * seconds
+        energy_j = self._energy_j(gpu, count, seconds)
         count.busy_s += busy_s
-        count.energy_j += energy_j
-        seen = bool(gpu.util_burst) or gpu.gpu_util_pct is not None
+        count.energy_j += energy_j or 0.0
         for use in self.uses[gpu.uuid]:
-            if use.alone and seen:
+            if use.alone and gpu.gpu_util_pct is not None:
                 self._add(use, gpu.uuid, use.attribution, busy_s=busy_s)
             elif use.util_pct is not None:
-                used_s = 0.0 if new else use.util_pct / 100 * step_ms / 1000
-                self._add(use, gpu.uuid, use.attribution, busy_s=used_s)
-            if use.share is not None and (gpu.energy_j is not None or gpu.power_w is not None):
+                self._add(use, gpu.uuid, use.attribution, busy_s=use.util_pct / 100 * seconds)
+            if use.share is not None and energy_j is not None:
                 # Who used it during a gap is not known.
                 word = use.attribution if use.share == 1 else SHARED
                 self._add(use, gpu.uuid, word, energy_j=0.0 if gap else use.share * energy_j)
+
+    def _energy_j(self, gpu: Gpu, count: GpuCount, seconds: float) -> float | None:
+        """Of a tick; None where nothing measures it."""
+        absent = (_NAN if value is None else value for value in (gpu.energy_j, gpu.power_w, count.driver_j))
+        counter_j, power_w, last_j = absent
+        joules, last_j, count.guessed_j, count.owed_j = joules_of_tick(
+            counter_j, power_w, seconds, last_j, count.guessed_j, count.owed_j
+        )
+        count.driver_j = None if isnan(last_j) else last_j
+        return None if isnan(joules) else joules
 
     def _add(
         self, use: Use, gpu: str, word: str, *, busy_s: float | None = None, energy_j: float | None = None
@@ -138,7 +152,8 @@ class NodeCounters:
             ts_ms=self.ts_ms,
             gpus={
                 uuid: GpuUsage(
-                    busy_s=one.busy_s, energy_j=one.energy_j, driver_j=one.driver_j, covered_ms=one.covered_ms
+                    busy_s=one.busy_s, energy_j=one.energy_j, driver_j=one.driver_j,
+                    guessed_j=one.guessed_j, owed_j=one.owed_j,
                 )
                 for uuid, one in self.gpus.items()
             },
@@ -150,28 +165,3 @@ class NodeCounters:
                 for (uid, gpu, word), one in self.pods.items()
             ),
         )  # fmt: skip
-
-
-def _busy_s(gpu: Gpu, count: GpuCount, ts_ms: int) -> float:
-    """How long a kernel ran since ``covered_ms``, which moves on."""
-    busy_ms = 0.0
-    if gpu.util_burst:
-        for offset_ms, pct in gpu.util_burst:
-            at_ms = ts_ms + offset_ms
-            if at_ms > count.covered_ms:
-                busy_ms += pct / 100 * min(at_ms - count.covered_ms, _DRIVER_PERIOD_MS)
-                count.covered_ms = at_ms
-    elif gpu.gpu_util_pct is not None:
-        busy_ms = gpu.gpu_util_pct / 100 * max(0, ts_ms - count.covered_ms)
-        count.covered_ms = ts_ms
-    else:
-        count.covered_ms = ts_ms
-    return busy_ms / 1000
-
-
-def _energy_j(gpu: Gpu, count: GpuCount, step_ms: int) -> float:
-    """By the driver's counter; a step down is a reset, and adds nothing. Without one, by the power."""
-    if gpu.energy_j is None:
-        return 0.0 if gpu.power_w is None else gpu.power_w * step_ms / 1000
-    before, count.driver_j = count.driver_j, gpu.energy_j
-    return 0.0 if before is None else max(0.0, gpu.energy_j - before)

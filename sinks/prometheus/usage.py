@@ -57,7 +57,7 @@ def _measured(gpu: Gpu) -> dict[str, Use]:
         if user is None:
             continue
         util, word, share = utils[user], MEASURED, shares.get(user)
-        if util is None and alone:
+        if alone and (util is None or gpu.util_burst):
             util = gpu.gpu_util_pct
         if util is None and user in slices:  # no driver counts a process on a slice
             util, word = _mean(one.gpu_util_pct for one in slices[user]), ALLOCATED

@@ -7,6 +7,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dutycycle.contract.metering import with_means
 from dutycycle.contract.records.samples import CgroupSample, Host, NvmlSample
 from dutycycle.contract.records.samples import Gpu as MeasuredGpu
 from sinks.scheduling.core.node import FIELDS, Floats, Gpu, Nodes, gpu_columns
@@ -48,7 +49,7 @@ class NodeTable:
         if count > self._gpus.shape[2]:
             self._gpus = _grown(self._gpus, 2, count)
         self._gpus[:, row] = np.nan
-        self._gpus[:, row, :count] = gpu_columns([_gpu(one) for one in record.gpus])
+        self._gpus[:, row, :count] = gpu_columns([_gpu(one) for one in with_means(record).gpus])
         self._at_ms[self.GPUS, row] = record.ts_ms
 
     def take_host(self, record: CgroupSample) -> None:

@@ -233,8 +233,8 @@ class NodePeaks(VersionedRecord, frozen=True, kw_only=True):
 
     Written once a minute; the record with the most ``samples`` of a day and source replaces the others.
     ``metrics``: of the GPUs together (``gpu_util_pct`` as of a pod; the sums ``gpu_mem_used_bytes`` and
-    ``gpu_power_w``), or of the host. ``gpus`` by ``<node>/<index>``. The maxima are those of ticks, without
-    the driver's samples in between, as in windows.
+    ``gpu_power_w``), or of the host. ``gpus`` by ``<node>/<index>``. Maxima of a GPU are those of
+    the driver's samples where there are any, as in windows; those of sums are of the ticks' values.
     """
 
     node: NodeName

@@ -2,10 +2,11 @@
 
 The definitions, for the topic ``usage``, its tables in SQL and the counters for Prometheus:
 
-- **Measured time.** A tick counts for the time since the one before it (``counted_ms``). Time that nobody
-  measured is not guessed: after a gap one interval counts.
-- **Busy.** The share of that time in which a kernel ran: ``gpu_util_pct``. **Idle** is the rest of what is
-  known.
+- **Measured time.** A tick counts for the time since the one before it. Time that nobody measured is not
+  guessed: after a gap one interval counts (``contract.metering``, which has the next two as well).
+- **Busy.** The share of that time in which a kernel ran: the mean of the driver's samples of the tick, or
+  ``gpu_util_pct`` where there are none. **Idle** is the rest of what is known.
+- **Energy.** The increase of the driver's counter; power times time while that cannot be read.
 - **Allocated.** A GPU's time belongs to the pods that run processes on it or were given it. Alone, a pod has
   all of it. Of several, busy time and energy are divided by their utilization, idle time evenly; so is the
   energy while none of them computes. If what one of them does cannot be told, time and energy are divided
@@ -20,17 +21,6 @@ from dutycycle.contract.units import Amount, Label, Millis, NodeName, Uid
 
 MINUTE_MS = 60_000
 HOUR_MS = 3_600_000
-GAP_MS = 10_000
-
-
-def counted_ms(step_ms: int, interval_ms: int) -> int:
-    """The time for which a tick counts that comes ``step_ms`` after the one before it."""
-    return interval_ms if is_gap(step_ms, interval_ms) else step_ms
-
-
-def is_gap(step_ms: int, interval_ms: int) -> bool:
-    """Whether nobody measured in between, or the clock went back."""
-    return not 0 < step_ms <= max(3 * interval_ms, GAP_MS)
 
 
 class GpuHour(RecordBase, frozen=True, kw_only=True):

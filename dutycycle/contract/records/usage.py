@@ -7,13 +7,14 @@ from dutycycle.contract.units import Amount, Count, Label, Millis, NodeName, Uid
 
 
 class GpuUsage(RecordBase, frozen=True, kw_only=True):
-    """A GPU so far. ``driver_j``: the driver's own counter when it was read last. ``covered_ms``: until then
-    ``busy_s`` is known."""
+    """A GPU so far. ``driver_j``: the driver's own counter when it was read last; ``guessed_j``:
+    what was counted by power since then; ``owed_j``: what its next increases do not add."""
 
     busy_s: Amount = written(float)
     energy_j: Amount = written(float)
     driver_j: Amount | None = None
-    covered_ms: Millis = written(int)
+    guessed_j: Amount = written(float)
+    owed_j: Amount = written(float)
 
 
 class PodUsage(RecordBase, frozen=True, kw_only=True):

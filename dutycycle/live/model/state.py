@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dutycycle.contract.codec import DecodeError, decode
+from dutycycle.contract.metering import highest_util_pct, with_means
 from dutycycle.contract.records.derived import gpu_subject, node_subject, pod_subject
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import CgroupSample, Gpu, GpuProcess, NvmlSample, PodCgroup
@@ -129,7 +130,9 @@ class LiveState:
 
     def _nvml(self, sample: NvmlSample) -> None:
         self.ticks += 1
-        for gpu in sample.gpus:
+        highest = [highest_util_pct(gpu) for gpu in sample.gpus]
+        sample = with_means(sample)
+        for gpu, util_pct in zip(sample.gpus, highest, strict=True):
             key = gpu_subject(sample.node, gpu.uuid).key
             row = self.rows.get(key)
             if not isinstance(row, GpuSeen):
@@ -137,7 +140,7 @@ class LiveState:
                 self.rows[key] = row
             row.now, row.ts_ms, row.seen_ms = gpu, sample.ts_ms, self.now_ms
             row.interval_ms = sample.interval_ms
-            row.util_max = most(row.util_max, gpu.gpu_util_pct)
+            row.util_max = most(row.util_max, util_pct)
             row.mem_max = most(row.mem_max, gpu.mem_used_bytes)
             row.pods = _pods_on(gpu)
             row.history.add(sample.ts_ms, (gpu.gpu_util_pct, gpu.mem_used_bytes, gpu.power_w, gpu.temp_c))

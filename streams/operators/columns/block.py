@@ -36,6 +36,13 @@ class TickBlock:
         return _rows([one.highs for one in self._ticks])
 
     @cached_property
+    def value_highs(self) -> Floats:
+        """Shape (k, n); ``values`` itself where no tick has bursts."""
+        if all(one.value_highs is None for one in self._ticks):
+            return self.values
+        return _rows([one.values if one.value_highs is None else one.value_highs for one in self._ticks])
+
+    @cached_property
     def facts(self) -> Floats:
         """Shape (k, facts)."""
         return _rows([one.facts for one in self._ticks])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import astuple
 
+from dutycycle.contract.metering import mean_of_samples
 from dutycycle.contract.records.samples import Gpu, GpuProcess, MigDevice, NvmlSample
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Bools, Floats, Ints
@@ -21,7 +22,7 @@ from streams.operators.columns.ownership import (
     uses_of,
 )
 from streams.operators.columns.series import GPU_METRICS, MIG_METRICS, POD_GPU_METRICS, Series, TallySeries
-from streams.operators.columns.template import Cells, Pairs, Templates
+from streams.operators.columns.template import Cells, Found, Pairs, Templates
 from streams.operators.columns.tick import Tick, make_layout
 
 _MEMORY = POD_GPU_METRICS.index("gpu_mem_used_bytes")
@@ -47,25 +48,50 @@ _uuids_of_slices = _fields(MigDevice, "uuid")
 _cells_of_processes = _fields(GpuProcess, *USE_METRICS)
 _shape_of_processes = _fields(GpuProcess, "pid", "pod_uid")
 
-_uses, _highs, _pods = kernel(uses_of), kernel(highs_of), kernel(pods_of)
+_uses, _highs, _pods, _mean = kernel(uses_of), kernel(highs_of), kernel(pods_of), kernel(mean_of_samples)
+
+
+@kernel
+def _take_means(
+    cells: Floats, pairs: Floats, pair_ends: Ints, sampled_cells: Ints, interval_ms: float, highest: Floats
+) -> Floats:
+    """Put the means of the driver's samples into ``cells``, and the largest of utilization into ``highest``,
+    by GPU; the cells with the largest values instead."""
+    high_cells, first = cells.copy(), 0
+    for at in range(pair_ends.size):
+        cell, gpu = sampled_cells[at]
+        samples = pairs[first : pair_ends[at]]
+        cells[cell] = _mean(samples, interval_ms, gpu >= 0)
+        high_cells[cell] = samples[:, 1].max()
+        if gpu >= 0:
+            highest[gpu] = high_cells[cell]
+        first = pair_ends[at]
+    return high_cells
 
 
 @entry(
-    "void(float64[::1], int64[:, ::1], int64[::1], int64[::1], float64[::1], float64[::1], int64[::1],"
-    " int64[::1], boolean[::1], int64[::1], int64[::1], int64[::1], int64[::1], float64[::1])"
+    "void(float64[::1], float64[:, ::1], int64[::1], int64[:, ::1], float64, int64[:, ::1], int64[::1],"
+    " int64[::1], float64[::1], int64[::1], int64[::1], boolean[::1], int64[::1], int64[::1], int64[::1],"
+    " int64[::1], float64[::1])"
 )
 def _columns(
-    cells: Floats, table_cells: Ints, value_cells: Ints, limit_cells: Ints, held_down: Floats,
-    highest: Floats, ends: Ints, rows: Ints, measured: Bools, devices: Ints, bursts: Ints, pod_ends: Ints,
-    places: Ints, found: Floats,
+    cells: Floats, pairs: Floats, pair_ends: Ints, sampled_cells: Ints, interval_ms: float, table_cells: Ints,
+    value_cells: Ints, limit_cells: Ints, held_down: Floats, ends: Ints, rows: Ints, measured: Bools,
+    devices: Ints, bursts: Ints, pod_ends: Ints, places: Ints, found: Floats,
 ) -> None:  # fmt: skip
-    """Write values, tallies, highs and facts of a tick, of its ``cells``, the last of which is NaN, one after
-    the other into ``found``: one array is made faster outside of the loop than four within."""
+    """Write values, tallies, highs, facts and value highs of a tick one after the other into ``found``: one
+    array is made faster outside of the loop than five within. Without pairs there are no value highs.
+
+    ``cells``: those of the tick, the last of which is NaN. ``pairs``: the driver's samples; of each list of
+    them ``pair_ends`` has its end, and ``sampled_cells`` its cell and, of utilization, its GPU, else -1.
+    """
+    highest = np.full(limit_cells.size, np.nan)
+    high_cells = _take_means(cells, pairs, pair_ends, sampled_cells, interval_ms, highest)
     table = np.empty(table_cells.shape)
     for row in range(len(table)):
         for metric in range(3):
             table[row, metric] = cells[table_cells[row, metric]]
-    uses = _uses(table, ends, rows, measured, devices)
+    uses = _uses(table, ends, rows, measured, devices, bursts, ~np.isnan(highest))
     pods = _pods(uses, pod_ends, places)
     begin = value_cells.size
     for at in range(begin):
@@ -79,10 +105,19 @@ def _columns(
     highs = found[begin : begin + tallies.size]
     highs[:] = tallies
     highs[len(pods) :: 3] = _highs(table, uses, highest, ends, rows, measured, bursts)
-    facts = found[begin + tallies.size :]
+    begin += tallies.size
     for gpu in range(limit_cells.size):
-        facts[3 * gpu] = cells[limit_cells[gpu]]
-        facts[3 * gpu + 1 : 3 * gpu + 3] = held_down[2 * gpu : 2 * gpu + 2]
+        found[begin] = cells[limit_cells[gpu]]
+        found[begin + 1 : begin + 3] = held_down[2 * gpu : 2 * gpu + 2]
+        begin += 3
+    if pair_ends.size == 0:
+        return
+    for at in range(value_cells.size):
+        found[begin + at] = high_cells[value_cells[at]]
+    for place in range(len(uses)):
+        if bursts[place] >= 0:
+            uses[place, 0] = np.fmax(uses[place, 0], highest[bursts[place]])
+    found[begin + value_cells.size :] = _pods(uses, pod_ends, places).ravel()
 
 
 class NvmlReader:
@@ -97,8 +132,8 @@ class NvmlReader:
         self._collector, self._interval_ms = "", 0
         self._with_bursts: list[tuple[int, str]] = []
         """The bursts that there are: of which GPU by position, of which metric."""
-        self._util_bursts: Ints = np.zeros((0, 2), np.int64)
-        """Of those of utilization the place among all, and the GPU."""
+        self._sampled_cells: Ints = np.zeros((0, 2), np.int64)
+        """Of each of them the cell, and of those of utilization the GPU, else -1."""
         self._lay_out((), 0, 0)
 
     def read(self, sample: NvmlSample, data: bytes = b"") -> Tick:
@@ -120,35 +155,33 @@ class NvmlReader:
             self._throttles = throttles
             self._held_down = np.array([*chain.from_iterable(map(_held_down, throttles))], np.float64)
         self._collector, self._interval_ms = sample.collector, sample.interval_ms
-        self._with_bursts = [(at, name) for at, name, _ in _bursts(sample)]
-        util = [(at, gpu) for at, (gpu, name) in enumerate(self._with_bursts) if name == "gpu_util_pct"]
-        self._util_bursts = np.array(util, np.int64).reshape(-1, 2)
+        bursts = list(_bursts(sample))
+        self._with_bursts = [(gpu, name) for gpu, name, _ in bursts]
+        self._sampled_cells = _sampled_cells(len(sample.gpus), self._with_bursts)
         cells = np.fromiter(_cells_of_columns(gpus, of_slices, of_processes), np.float64)
-        bursts = [np.array(one, np.float64) for one in _bursts_of(sample)]
-        highest = np.array([one[:, 1].max() for one in bursts], np.float64)
-        return self._tick(sample.seq, sample.ts_ms, cells, bursts, highest)
+        pairs = np.array([pair for _, _, one in bursts for pair in one], np.float64).reshape(-1, 2)
+        ends = np.cumsum([len(one) for _, _, one in bursts], dtype=np.int64)
+        return self._tick(Found(sample.seq, sample.ts_ms, cells, pairs, ends))
 
     def again(self, data: bytes | None) -> Tick | None:
         """The tick of a record that differs from the last one in numbers alone; None of another one, which is
         to be decoded."""
         found = self._templates.read(data)
-        return None if found is None else self._tick(*found)
+        return None if found is None else self._tick(found)
 
-    def _tick(self, seq: int, ts_ms: int, cells: Floats, bursts: Sequence[Floats], of_each: Floats) -> Tick:
-        """``bursts``: of those that there are ``of_each`` the largest value."""
-        highest = self._no_bursts
-        if bursts:
-            highest = highest.copy()
-            highest[self._util_bursts[:, 1]] = of_each[self._util_bursts[:, 0]]
-        use, ends, found = self._uses, self._ends, np.empty(self._ends[-1])
+    def _tick(self, record: Found) -> Tick:
+        use, ends = self._uses, self._ends
+        sampled = record.pair_ends.size > 0
+        found = np.empty(ends[-1] if sampled else ends[-2])
         _columns(
-            cells, *self._cells, self._held_down, highest, use.ends, use.rows, use.measured,
-            use.devices, use.bursts, use.pod_ends, use.places, found,
+            record.cells, record.pairs, record.pair_ends, self._sampled_cells, self._interval_ms,
+            *self._cells, self._held_down, use.ends, use.rows, use.measured, use.devices, use.bursts,
+            use.pod_ends, use.places, found,
         )  # fmt: skip
         return Tick(
-            self._collector, seq, ts_ms, self._interval_ms, self._layout,
-            found[: ends[0]], found[ends[0] : ends[1]], found[ends[1] : ends[2]], found[ends[2] :],
-            self._series_of(bursts) if bursts else (),
+            self._collector, record.seq, record.ts_ms, self._interval_ms, self._layout,
+            found[: ends[0]], found[ends[0] : ends[1]], found[ends[1] : ends[2]], found[ends[2] : ends[3]],
+            self._series_of(record.lists()) if sampled else (), found[ends[3] :] if sampled else None,
         )  # fmt: skip
 
     def _lay_out(self, gpus: tuple[Gpu, ...], slices: int, processes: int) -> None:
@@ -156,7 +189,6 @@ class NvmlReader:
         plan = use_plan(self._node, gpus)
         self._uses, self._alone = plan.arrays(), plan.alone()
         self._cells = _cells(len(gpus), slices, processes)
-        self._no_bursts = np.full(len(gpus), np.nan)
         self._uuids = [gpu.uuid for gpu in gpus]
         uuids = [slice_.uuid for gpu in gpus for slice_ in gpu.mig or ()]
         series = [Series("gpu", gpu.uuid, metric) for gpu in gpus for metric in GPU_METRICS]
@@ -165,9 +197,9 @@ class NvmlReader:
         tallies = [TallySeries(uid, "", POD_GPU_METRICS[_MEMORY]) for uid in plan.pods]
         tallies += [TallySeries(uid, scope, metric) for uid, scope in plan.sources for metric in USE_METRICS]
         scopes = tuple(f"{self._node}/{gpu.index}" for gpu in gpus)
-        sizes = (len(series), len(tallies), len(tallies), 3 * len(gpus))
+        sizes = (len(series), len(tallies), len(tallies), 3 * len(gpus), len(series))
         self._ends = tuple(accumulate(sizes))
-        """Where values, tallies, highs and facts end in what ``_columns`` writes."""
+        """Where values, tallies, highs, facts and value highs end in what ``_columns`` writes."""
         held = holdings_of(self._node, gpus, plan)
         self._layout = make_layout(series, tallies, plan.attribution, scopes, held)
 
@@ -236,6 +268,14 @@ def _cells(gpus: int, slices: int, processes: int) -> tuple[Ints, Ints, Ints]:
     table = np.hstack((use, (of_slices[0], no_copy, of_slices[1]), of_processes)).T
     values = np.append(of_gpus[: len(GPU_METRICS)].T, of_slices.T)
     return np.ascontiguousarray(table), values, of_gpus[_LIMIT]
+
+
+def _sampled_cells(gpus: int, bursts: Sequence[tuple[int, str]]) -> Ints:
+    """Of each burst, of a GPU by position and a metric, the cell of that; and of utilization the GPU."""
+    cells = [
+        (_CELLS.index(metric) * gpus + gpu, gpu if metric == "gpu_util_pct" else -1) for gpu, metric in bursts
+    ]
+    return np.array(cells, np.int64).reshape(-1, 2)
 
 
 @lru_cache(maxsize=1024)

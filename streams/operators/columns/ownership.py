@@ -28,7 +28,7 @@ class _Source(NamedTuple):
 
     ``rows``: of each of its processes (``measured``), or of each device that it was given. ``device``: of a
     GPU which the pod has alone, for what its processes do not tell. ``burst``: the GPU, by position, whose
-    bursts are all of this pod.
+    bursts are all of this pod: they tell more than its processes do.
     """
 
     rows: tuple[int, ...]
@@ -55,9 +55,11 @@ class UsePlan:
         return sorted(found, reverse=True)
 
     def uses(self, gpus: Sequence[Gpu]) -> Floats:
-        """What is used at each place, without a compiler: see ``uses_of``."""
+        """What is used at each place, without a compiler: see ``uses_of``. The figures of ``gpus`` are those
+        of the whole tick (``contract.metering.with_means``)."""
         use = self.arrays()
-        return uses_of(use_table(gpus), use.ends, use.rows, use.measured, use.devices)
+        sampled = np.array([bool(gpu.util_burst) for gpu in gpus], np.bool_)
+        return uses_of(use_table(gpus), use.ends, use.rows, use.measured, use.devices, use.bursts, sampled)
 
     def arrays(self) -> "UseArrays":
         """The same in numbers."""
@@ -86,11 +88,15 @@ class UseArrays(NamedTuple):
     places: Ints
 
 
-def uses_of(table: Floats, ends: Ints, rows: Ints, measured: Bools, devices: Ints) -> Floats:
+def uses_of(
+    table: Floats, ends: Ints, rows: Ints, measured: Bools, devices: Ints, bursts: Ints, sampled: Bools
+) -> Floats:
     """What is used at each place, shape (places, ``USE_METRICS``), of a ``use_table``; NaN is unknown.
 
     What several processes use of one GPU is added; of several devices it is the mean percent, and the sum of
-    memory. This is a loop for a compiler; a program that has none can call it as it is.
+    memory. ``sampled``: the GPUs whose utilization is the mean of the driver's samples; it counts for the pod
+    that has such a GPU alone, too. This is a loop for a compiler; a program that has none can call it as it
+    is.
     """
     uses, begin = np.full((ends.size, 3), np.nan), 0
     for place in range(ends.size):
@@ -106,6 +112,8 @@ def uses_of(table: Floats, ends: Ints, rows: Ints, measured: Bools, devices: Int
                 uses[place, metric] = total
             elif metric < 2 and devices[place] >= 0:
                 uses[place, metric] = table[devices[place], metric]
+        if bursts[place] >= 0 and sampled[bursts[place]]:
+            uses[place, 0] = table[bursts[place], 0]
         begin = ends[place]
     return uses
 

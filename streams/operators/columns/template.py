@@ -51,13 +51,18 @@ _GAP = re.compile(
 
 class Found(NamedTuple):
     """What a record has in its gaps. ``cells``: as ``cells_of`` would take them out of it, NaN is absent.
-    ``pairs``: of each list of pairs in it, in their order, shape (n, 2); ``highest``: its largest value."""
+    ``pairs``: those of all lists of pairs in it, in their order, shape (n, 2); ``pair_ends``: where each list
+    ends there, of use until the next record is read."""
 
     seq: int
     ts_ms: int
     cells: Floats
-    pairs: list[Floats]
-    highest: Floats
+    pairs: Floats
+    pair_ends: Ints
+
+    def lists(self) -> list[Floats]:
+        """Each list of pairs."""
+        return [self.pairs[begin:end] for begin, end in pairwise((0, *self.pair_ends.tolist()))]
 
 
 @kernel
@@ -215,11 +220,8 @@ class _Template:
         raw, numbers = np.frombuffer(data, np.uint8), self._numbers
         if not _fill(raw, self._text, self._ends, self._ranges, numbers, pairs, self._pair_ends):
             return None
-        ends: list[int] = self._pair_ends.tolist()
-        each = [pairs[begin:end] for begin, end in pairwise((0, *ends))]
-        highest = np.maximum.reduceat(pairs[:, 1], (0, *ends[:-1])) if each else _NO_PAIRS[:, 1]
         seq, ts_ms = int(numbers[self._seq]), int(numbers[self._ts_ms])
-        return Found(seq, ts_ms, numbers.take(self._cells), each, highest)
+        return Found(seq, ts_ms, numbers.take(self._cells), pairs, self._pair_ends)
 
 
 class Templates(Generic[R]):
@@ -276,7 +278,7 @@ class Templates(Generic[R]):
         """Whether what was read out of the text is what was decoded; lists may stand in another order."""
         cells, pairs = np.array([*self._cells_of(record)], np.float64), self._pairs_of(record)
         return np.array_equal(found.cells, cells, equal_nan=True) and [
-            one.tolist() for one in found.pairs
+            one.tolist() for one in found.lists()
         ] == [[[*pair] for pair in one] for one in pairs]
 
 

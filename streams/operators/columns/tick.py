@@ -34,7 +34,8 @@ class Tick(NamedTuple):
 
     ``interval_ms``: the time before ``ts_ms`` that it measures. ``values`` (n,): of ``layout.series``.
     ``tallies`` (m,): of ``layout.tallies``. ``highs`` (m,): the largest value since the last tick, from the
-    driver's bursts where there are any. ``facts``: what only insights of workloads need; of each GPU its
+    driver's bursts where there are any; ``value_highs`` (n,): the same of ``values``, None where there are no
+    bursts. ``facts``: what only insights of workloads need; of each GPU its
     power limit in watts and whether power and heat hold its clocks down (0 or 100), of a host the share of
     its CPUs that is busy, in percent. ``bursts``: the driver's own samples since the last tick as in the
     record, of the series that have any.
@@ -50,6 +51,7 @@ class Tick(NamedTuple):
     highs: Floats
     facts: Floats = np.zeros(0)
     bursts: tuple[tuple[Series, Any], ...] = ()
+    value_highs: Floats | None = None
 
     def follows(self, other: "Tick | None") -> bool:
         """Whether it has the columns and the interval of another one."""

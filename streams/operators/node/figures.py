@@ -65,14 +65,19 @@ def _percentile(ordered: Floats, q: float) -> float:
     return float(ordered[below] + (ordered[above] - ordered[below]) * (position - below))
 
 
-@entry("void(int64[::1], float64[:, ::1], int64, int64, boolean[::1], float64[::1], float64[:, ::1])")
+@entry(
+    "void(int64[::1], float64[:, ::1], float64[:, ::1], int64, int64, boolean[::1], float64[::1], "
+    "float64[:, ::1])"
+)
 def window_figures(
-    times: Ints, rows: Floats, start: int, end: int, counters: Bools, last: Floats, figures: Floats
-) -> None:
+    times: Ints, rows: Floats, highs: Floats, start: int, end: int, counters: Bools, last: Floats,
+    figures: Floats,
+) -> None:  # fmt: skip
     """Fill ``figures``, shape (n, ``FIGURES``), from the rows whose time is in ``[start, end)``.
 
-    ``times`` and ``rows`` are in the order of arrival. ``counters``: the columns of cumulative counters;
-    ``last``: their values before the window, which become those at its end.
+    ``times``, ``rows`` and ``highs`` (of each value the most within its tick) are in the order of arrival.
+    ``counters``: the columns of cumulative counters; ``last``: their values before the window, which become
+    those at its end.
     """
     inside = _in_order(times, start, end)
     values = np.empty(len(inside))
@@ -89,3 +94,5 @@ def window_figures(
             last[column] = values[count - 1]
         elif count > 0:
             _gauge(values[:count], figures[column])
+            for row in inside:
+                figures[column, _MAX] = np.fmax(figures[column, _MAX], highs[row, column])

@@ -36,7 +36,7 @@ from streams.operators.usage.bank import UsageBank
 from streams.operators.workload.channels import SPAN_MS
 from streams.operators.workload.spans import SpanBank
 
-SNAPSHOT_VERSION = 18
+SNAPSHOT_VERSION = 19
 
 
 class Reader(Protocol):
@@ -195,7 +195,7 @@ class NodeOperator:
         if block is not None:
             self._last_seen[self._columns(block.layout)] = block.times[-1]
             self._spans.extend(block)
-            self._windows.extend(block.times, self._rows(block))
+            self._windows.extend(block.times, *self._rows_and_highs(block))
 
     def _count(self) -> None:
         """Give peaks and ledger the ticks that wait for them."""
@@ -218,13 +218,21 @@ class NodeOperator:
         columns, block = self._columns(tick.layout), TickBlock([tick])
         self._last_seen[columns] = np.maximum(self._last_seen[columns], tick.ts_ms)
         self._peaks.extend(block)
-        in_time = self._windows.add(tick.ts_ms, self._rows(block)[0], self._last_ms)
+        rows, highs = self._rows_and_highs(block)
+        in_time = self._windows.add(tick.ts_ms, rows[0], self._last_ms, highs[0])
         return [] if in_time else [CountedEvent(SAMPLE_LATE.name)]
 
     def _rows(self, block: TickBlock) -> Floats:
         """The block's values in all columns of the node, NaN where it has none."""
         self._columns(block.layout)
         return self._index.spread(block.layout.series, block.values)
+
+    def _rows_and_highs(self, block: TickBlock) -> tuple[Floats, Floats]:
+        """The same, and of each value the most within its tick."""
+        rows = self._rows(block)
+        if block.value_highs is block.values:
+            return rows, rows
+        return rows, self._index.spread(block.layout.series, block.value_highs)
 
     def _closed(self, closed: list[ClosedWindow]) -> list[Emission]:
         if closed:

@@ -21,11 +21,12 @@ _FIRST_ROWS = 16
 class ClosedWindow:
     """One window; ``figures`` has shape (n, ``FIGURES``), and NaN for what is not known.
 
-    A gauge has all figures but ``increase``. ``std`` is the population's. Percentiles interpolate linearly
-    between the two nearest values (definition 7 of Hyndman and Fan, Sample Quantiles in Statistical Packages,
-    1996). A cumulative counter has ``count`` and ``increase``: the sum of the steps that end in the window,
-    each from the last value before it, in this window or in one before. A step down is a counter that began
-    anew, and adds nothing; without a step there is no ``increase``.
+    A gauge has all figures but ``increase``. ``max`` is the most within any tick, by the driver's samples
+    where there are any; all others are of the ticks' values. ``std`` is the population's. Percentiles
+    interpolate linearly between the two nearest values (definition 7 of Hyndman and Fan, Sample Quantiles in
+    Statistical Packages, 1996). A cumulative counter has ``count`` and ``increase``: the sum of the steps
+    that end in the window, each from the last value before it, in this window or in one before. A step down
+    is a counter that began anew, and adds nothing; without a step there is no ``increase``.
     """
 
     size_ms: int
@@ -49,6 +50,7 @@ class WindowBank:
         self._lateness = lateness_ms
         self._times = np.zeros(_FIRST_ROWS, np.int64)
         self._rows = np.full((_FIRST_ROWS, 0), np.nan)
+        self._highs = np.full((_FIRST_ROWS, 0), np.nan)
         self._used = 0
         self._counters = np.zeros(0, np.bool_)
         self._last = np.full((len(self._sizes), 0), np.nan)
@@ -59,14 +61,16 @@ class WindowBank:
         """Column ``i`` becomes what was column ``keep[i]``, or a new one where that is -1; ``counters``:
         which columns hold cumulative counters."""
         self._rows = remap(self._rows, keep, np.nan)
+        self._highs = remap(self._highs, keep, np.nan)
         self._last = remap(self._last, keep, np.nan)
         self._counters = counters
 
-    def add(self, ts_ms: int, row: Floats, watermark_ms: int) -> bool:
+    def add(self, ts_ms: int, row: Floats, watermark_ms: int, highs: Floats | None = None) -> bool:
         """Take a tick, late or not, into the windows that are still open; False if it came too late for one
         of them.
 
-        ``row``: a value for each column. ``watermark_ms`` is the one before this tick.
+        ``row``: a value for each column; ``highs``: the most that it was within the tick, if that is another.
+        ``watermark_ms`` is the one before this tick.
         """
         fitting = 0
         for size in self._sizes:
@@ -77,29 +81,31 @@ class WindowBank:
                 self._open.add((start, size))
                 self._due = min(self._due, due)
         if fitting:
-            self._append(np.array([ts_ms]), row[np.newaxis])
+            self._append(np.array([ts_ms]), row, row if highs is None else highs)
         return fitting == len(self._sizes)
 
-    def extend(self, times: Ints, rows: Floats) -> None:
-        """Take ticks, shape (ticks,) and (ticks, n), each newer than all before it."""
+    def extend(self, times: Ints, rows: Floats, highs: Floats | None = None) -> None:
+        """Take ticks, shape (ticks,) and (ticks, n), each newer than all before it; as ``add``."""
         for size in self._sizes:
             starts = {ts_ms - ts_ms % size for ts_ms in times.tolist()}
             self._open.update((start, size) for start in starts)
             self._due = min(self._due, min(starts) + size + self._lateness)
-        self._append(times, rows)
+        self._append(times, rows, rows if highs is None else highs)
 
     def due_after(self, ts_ms: int) -> float:
         """When a window has to be closed if ticks from ``ts_ms`` on are taken."""
         return min(self._due, *(ts_ms - ts_ms % size + size + self._lateness for size in self._sizes))
 
-    def _append(self, times: Ints, rows: Floats) -> None:
+    def _append(self, times: Ints, rows: Floats, highs: Floats) -> None:
         used = self._used + len(times)
         if used > len(self._times):
             room = max(used, self._used * 3 // 2)
             self._times = np.resize(self._times, room)
             self._rows = np.resize(self._rows, (room, self._rows.shape[1]))
+            self._highs = np.resize(self._highs, self._rows.shape)
         self._times[self._used : used] = times
         self._rows[self._used : used] = rows
+        self._highs[self._used : used] = highs
         self._used = used
 
     def advance(self, watermark_ms: float) -> list[ClosedWindow]:
@@ -121,8 +127,9 @@ class WindowBank:
         figures = np.empty((self._rows.shape[1], len(FIGURES)))
         last = self._last[self._sizes.index(size)]
         window_figures(
-            self._times[: self._used], self._rows, start, start + size, self._counters, last, figures
-        )
+            self._times[: self._used], self._rows, self._highs, start, start + size, self._counters, last,
+            figures,
+        )  # fmt: skip
         return ClosedWindow(size, start, figures)
 
     def _forget(self) -> None:
@@ -135,14 +142,19 @@ class WindowBank:
             return
         self._times[:kept] = times[needed]
         self._rows[:kept] = self._rows[: self._used][needed]
+        self._highs[:kept] = self._highs[: self._used][needed]
         self._used = kept
 
     def snapshot(self) -> dict[str, Any]:
-        """Plain data."""
+        """Plain data. Of the highs those that differ from the values, with their places."""
+        rows, highs = self._rows[: self._used], self._highs[: self._used]
+        higher: Ints = np.flatnonzero(highs > rows)
         return {
             "open": sorted(map(list, self._open)),
             "times": self._times[: self._used].tolist(),
-            "rows": pack(self._rows[: self._used]),
+            "rows": pack(rows),
+            "higher": pack(higher),
+            "highs": pack(highs.ravel()[higher]),
             "last": pack(self._last[:, self._counters]),
         }
 
@@ -156,6 +168,9 @@ class WindowBank:
         self._times[: self._used] = times
         self._rows = np.full((room, width), np.nan)
         self._rows[: self._used] = unpack(plain["rows"], "f8", (self._used, width))
+        self._highs = self._rows.copy()
+        higher = unpack(plain["higher"], "i8", (-1,))
+        self._highs.ravel()[higher] = unpack(plain["highs"], "f8", (-1,))
         self._counters = counters
         self._last = np.full((len(self._sizes), width), np.nan)
         self._last[:, counters] = unpack(plain["last"], "f8", (len(self._sizes), int(counters.sum())))

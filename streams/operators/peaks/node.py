@@ -1,7 +1,8 @@
 """The most that a node needed on a day (UTC), so far: its GPUs, the sum over them, and its host.
 
-Only ticks in their order count, and of those the values and not the driver's samples in between, as in
-windows.
+Only ticks in their order count. The maximum of a GPU is that of the driver's samples where there are any, as
+in windows; that of a sum is of the ticks' values, because what was highest at different moments does not add
+up.
 """
 
 from collections.abc import Mapping
@@ -69,9 +70,15 @@ class NodePeakBank:
             return
         if block.layout is not self._layout:
             self._lay_out(block.layout)
-        values = _of_gpus(block.values, len(block.layout.gpus)) if self._source == "nvml" else _of_host(block)
+        if self._source == "nvml":
+            gpus = len(block.layout.gpus)
+            values, highs = _of_gpus(block.values, gpus), _of_gpus(block.value_highs, gpus)
+            sums = len(_SUMS)
+            highs[:, -sums:] = values[:, -sums:]
+        else:
+            values = highs = _of_host(block)
         places, pages = self._histograms.with_room(len(self._counted), self._rows, values)
-        add_ticks(self._state, self._columns, self._rows, places, pages, values, values, block.times)
+        add_ticks(self._state, self._columns, self._rows, places, pages, values, highs, block.times)
         if not self._samples:
             self._first_ms = int(block.times[0])
         self._last_ms = int(block.times[-1])

@@ -8,7 +8,8 @@ import numpy as np
 
 from dutycycle.contract.codec import encode
 from dutycycle.contract.log import ProducerRecord
-from dutycycle.contract.records.hours import HOUR_MS, UsageHour, counted_ms, is_gap
+from dutycycle.contract.metering import counted_ms, is_gap
+from dutycycle.contract.records.hours import HOUR_MS, UsageHour
 from streams.operators.base import Emission
 from streams.operators.columns.block import TickBlock
 from streams.operators.rounding import tidy

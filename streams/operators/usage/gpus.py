@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from dutycycle.contract.attribution import less_sure
+from dutycycle.contract.metering import joules_of_tick
 from dutycycle.contract.records.hours import GpuHour
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Bools, Floats, Ints, pack, unpack
@@ -16,6 +17,9 @@ from streams.operators.usage.table import HourTable
 FIGURES = 5
 _CHANGED, _TIME, _KNOWN, _BUSY, _ENERGY, _COUNTED = range(FIGURES + 1)
 """Columns of the hour, in seconds and joules. ``_COUNTED`` is 1 if there is any measure of energy."""
+
+
+_joules, _CARRIED = kernel(joules_of_tick), 3
 
 
 @kernel
@@ -43,17 +47,6 @@ def _divide(holders: Ints, tallies: Floats, pct: float, parts: Floats) -> bool:
 
 
 @kernel
-def _joules(values: Floats, columns: Ints, seconds: float, driver_j: Floats, slot: int) -> float:
-    """Since the tick before: by the driver's counter, of which a step down is a reset and adds nothing; by
-    the power where there is none. NaN without either."""
-    now, before = values[columns[0]], driver_j[slot]
-    if np.isnan(now):
-        return float(values[columns[1]] * seconds)
-    driver_j[slot] = now
-    return 0.0 if np.isnan(before) or now < before else float(now - before)
-
-
-@kernel
 def _energy(hour: Floats, row: int, joules: float) -> None:
     if not np.isnan(joules):
         hour[row, _ENERGY] += joules
@@ -78,19 +71,23 @@ def _device(
 
 
 @entry(
-    "void(float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[::1], boolean[::1], float64[::1], "
+    "void(float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[::1], boolean[::1], float64[:, ::1], "
     "int64[::1], int64[::1], int64[:, ::1], int64[:, ::1], float64[::1], int64[:, ::1])"
 )
 def _add(
     hour: Floats, ticks: Floats, tallies: Floats, seconds: Floats, gaps: Bools, driver_j: Floats,
     slots: Ints, rows: Ints, gpus: Ints, devices: Ints, weights: Floats, holders: Ints,
 ) -> None:  # fmt: skip
-    """Add ticks. ``slots``: where ``driver_j`` has the counter of each GPU. ``rows``: of each holding, in the
+    """Add ticks. ``slots``: the row in which ``driver_j`` has what is carried from tick to tick of each GPU
+    (see ``joules_of_tick``). ``rows``: of each holding, in the
     hour; the first are nobody's."""
     for tick in range(len(seconds)):
         values, first, begin = ticks[tick], 0, 0
         for gpu in range(len(gpus)):
-            joules = _joules(values, gpus[gpu], seconds[tick], driver_j, slots[gpu])
+            counter, power, carried = values[gpus[gpu, 0]], values[gpus[gpu, 1]], driver_j[slots[gpu]]
+            joules, carried[0], carried[1], carried[2] = _joules(
+                counter, power, seconds[tick], carried[0], carried[1], carried[2]
+            )
             if gaps[tick] and joules > 0:  # who used it while nobody measured is not known
                 _energy(hour, rows[gpu], joules)
                 joules = 0.0
@@ -111,14 +108,15 @@ def _add(
 
 
 class GpuMeter:
-    """The GPUs of one node. ``driver_j`` has the newest value of the energy counter of each, by ``_gpus``."""
+    """The GPUs of one node. ``_driver_j``, a row for each of ``_gpus``: the newest value of its energy
+    counter, what was guessed since, and what is owed: see ``joules_of_tick``."""
 
     def __init__(self) -> None:
         self._hour = HourTable(FIGURES)
         self._words: dict[tuple[str, ...], str] = {}
         self._models: dict[str, str] = {}
         self._gpus: dict[str, int] = {}
-        self._driver_j: Floats = np.zeros(0)
+        self._driver_j: Floats = np.zeros((0, _CARRIED))
         self._layout: Layout | None = None
         self._plan: tuple[Any, ...] = ()
 
@@ -140,7 +138,7 @@ class GpuMeter:
             self._words[key] = less_sure(self._words.get(key), one.attribution)
             if one.gpu not in self._gpus:
                 self._gpus[one.gpu] = len(self._gpus)
-                self._driver_j = np.append(self._driver_j, np.nan)
+                self._driver_j = np.vstack((self._driver_j, (np.nan, 0.0, 0.0)))
         slots = np.array([self._gpus[one.gpu] for one in held.rows[: len(held.gpus)]], np.int64)
         rows = self._hour.rows([(one.pod_uid, one.gpu) for one in held.rows])
         self._plan = slots, rows, held.gpus, held.devices, held.weights, held.holders
@@ -190,4 +188,4 @@ class GpuMeter:
         self._words = {(pod, gpu): word for pod, gpu, word in plain["words"]}
         self._models = dict(plain["models"])
         self._gpus = {uuid: at for at, uuid in enumerate(plain["gpus"])}
-        self._driver_j = unpack(plain["driver_j"], "f8", (len(self._gpus),))
+        self._driver_j = unpack(plain["driver_j"], "f8", (len(self._gpus), _CARRIED))

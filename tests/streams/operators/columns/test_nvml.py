@@ -126,11 +126,11 @@ def test_a_pod_over_its_processes(goal: str, gpus: list[dict[str, Any]], expecte
     assert {key[2]: value for key, value in found.items() if key[0] == "pod"} == expected, goal
 
 
-def test_a_burst_lifts_the_peak_and_not_the_value() -> None:
+def test_of_a_burst_the_value_is_its_mean_and_the_peak_its_maximum() -> None:
     burst = [[-900, 40], [-300, 99]]
     one = gpu(0, gpu_util_pct=50, util_burst=burst, processes=[process(1, "p", mem_used_bytes=5)])
     found = tallies(read([one]))
-    assert found["p", "a/0", "gpu_util_pct"] == (50, 99)
+    assert found["p", "a/0", "gpu_util_pct"] == (69.5, 99)
 
 
 def test_per_gpu_and_per_process_figures_for_peaks() -> None:

@@ -1,0 +1,105 @@
+"""How one tick of a GPU counts: its time, how busy it was, and its energy. Pure.
+
+The one definition for the ledger, the series, the report and the screen (docs/decisions/0055). Streams
+compile ``mean_of_samples`` and ``joules_of_tick`` as they stand here: plain loops over numbers, in which NaN
+is absent.
+"""
+
+from math import isnan
+from typing import Any
+
+from msgspec.structs import replace
+
+from dutycycle.contract.records.samples import Gpu, NvmlSample
+
+GAP_MS = 10_000
+DRIVER_PERIOD_MS = 1000
+"""The longest time that one of the driver's samples is about. Its buffer runs dry while the GPU is idle."""
+BUFFER_MS = 10_000
+"""The driver's buffer reaches back at least so far. What a longer tick did before that, it does not tell."""
+
+
+def counted_ms(step_ms: int, interval_ms: int) -> int:
+    """The time for which a tick counts that comes ``step_ms`` after the one before it."""
+    return interval_ms if is_gap(step_ms, interval_ms) else step_ms
+
+
+def is_gap(step_ms: int, interval_ms: int) -> bool:
+    """Whether nobody measured in between, or the clock went back."""
+    return not 0 < step_ms <= max(3 * interval_ms, GAP_MS)
+
+
+def mean_of_samples(samples: Any, interval_ms: float, idle_between: bool) -> float:
+    """The mean of the driver's samples of a tick, each for the time since the one before it.
+
+    ``samples``: at least one pair of (milliseconds from the tick, value), oldest first. The first is about as
+    much time as the second: it began in the tick before. ``idle_between``: time that no sample is about is
+    idle, as it is for utilization; power goes on as it was.
+    """
+    total = lasted = idle = 0.0
+    low: float = samples[0][1]
+    high: float = low
+    before = -min(interval_ms, BUFFER_MS)
+    for at in range(len(samples)):
+        offset_ms, value = samples[at][0], samples[at][1]
+        step_ms = offset_ms - before
+        idle += max(step_ms - DRIVER_PERIOD_MS, 0)
+        if at == 0 and len(samples) > 1 and step_ms < DRIVER_PERIOD_MS:
+            step_ms = samples[1][0] - offset_ms
+        step_ms = min(max(step_ms, 1), DRIVER_PERIOD_MS)
+        total += step_ms * value
+        lasted += step_ms
+        low, high, before = min(low, value), max(high, value), offset_ms
+    # A mean of equal values can miss them by a rounding step; it never lies outside of them.
+    mean: float = min(max(total / lasted, low), high)
+    return mean * (lasted / (lasted + idle)) if idle_between else mean
+
+
+def joules_of_tick(
+    counter_j: float, power_w: float, seconds: float, last_j: float, guessed_j: float, owed_j: float
+) -> tuple[float, float, float, float]:
+    """The energy of a tick that counts for ``seconds``; then what to pass as the last three for the next one:
+    NaN, 0 and 0 for the first.
+
+    By the driver's counter: its increase since it was read last, at ``last_j``. While it cannot be read,
+    power times time; what was guessed so since then counts no second time when the counter is back. If that
+    was more than the counter says, so much is owed by its next increases: no sum ever goes down. A step down
+    is a counter that began anew: it adds nothing, and what was guessed before stays.
+
+    The energy is NaN where nothing tells it: without counter and power, and where a counter is read for the
+    first time.
+    """
+    if isnan(counter_j):
+        joules = power_w * seconds
+        return joules, last_j, guessed_j if isnan(joules) else guessed_j + joules, owed_j
+    if isnan(last_j):
+        return last_j, counter_j, 0.0, owed_j
+    if counter_j < last_j:
+        return 0.0, counter_j, 0.0, owed_j
+    due_j = counter_j - last_j - guessed_j - owed_j
+    return max(due_j, 0.0), counter_j, 0.0, max(-due_j, 0.0)
+
+
+def with_means(sample: NvmlSample) -> NvmlSample:
+    """The sample with ``gpu_util_pct`` and ``power_w`` of each GPU as they were over the tick: the means of
+    the driver's samples where there are any, instead of its newest value."""
+    interval_ms = sample.interval_ms or DRIVER_PERIOD_MS
+    gpus = []
+    for gpu in sample.gpus:
+        util, power = gpu.gpu_util_pct, gpu.power_w
+        if gpu.util_burst:
+            util = mean_of_samples(gpu.util_burst, interval_ms, True)
+        if gpu.power_burst:
+            power = mean_of_samples(gpu.power_burst, interval_ms, False)
+        gpus.append(replace(gpu, gpu_util_pct=util, power_w=power))
+    return replace(sample, gpus=tuple(gpus))
+
+
+def highest_util_pct(gpu: Gpu) -> float | None:
+    """The most that the GPU did within the tick, by the driver's samples where there are any."""
+    return max((value for _, value in gpu.util_burst), default=None) if gpu.util_burst else gpu.gpu_util_pct
+
+
+def highest_power_w(gpu: Gpu) -> float | None:
+    """The same of its power, in watts."""
+    return max((value for _, value in gpu.power_burst), default=None) if gpu.power_burst else gpu.power_w

@@ -1,0 +1,136 @@
+"""A load that aliases with the tick has one utilization, energy and busy time, whoever is asked.
+
+``gpu_util_pct`` is what the driver said last: of the last sixth of each second. The truth is in its samples.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import orjson
+import pytest
+
+from dutycycle.contract.codec import decode
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.records.samples import NvmlSample
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.live.model.state import LiveState
+from dutycycle.report.build import gather_records
+from dutycycle.report.facts import facts_of
+from dutycycle.report.view import view_of
+from sinks.prometheus.counters import NodeCounters
+from streams.local import LocalPipeline
+from streams.topology import stages
+from tests.support.data.samples import gpu, nvml, record
+
+SECONDS = 200
+BEGIN = 1_770_000_000
+Load = Callable[[float], float]
+
+
+def square(period_s: float, duty: float, low: float, high: float) -> Load:
+    return lambda at_s: high if at_s % period_s < duty * period_s else low
+
+
+LOADS: dict[str, tuple[Load, float]] = {
+    # name: (utilization at a moment of the second's sixths, the truth in percent)
+    "six seconds": (square(6, 0.6, 3, 96), 58.8),
+    "a second, always idle when it is read": (square(1, 0.8, 0, 90), 72.0),
+    "two seconds": (square(2, 0.7, 10, 100), 73.0),
+    "half a second": (square(0.5, 0.34, 0, 99), 33.66),
+}
+
+
+def mean_between(load: Load, begin_s: float, end_s: float) -> float:
+    steps = 50
+    return sum(load(begin_s + (at + 0.5) / steps * (end_s - begin_s)) for at in range(steps)) / steps
+
+
+def samples(load: Load) -> Iterable[dict[str, Any]]:
+    """One GPU of one pod: the driver samples it six times a second, power is 5 W a percent."""
+    for second in range(SECONDS):
+        ends = [second - 1 + (at + 1) / 6 for at in range(6)]
+        utils = [round(mean_between(load, end - 1 / 6, end), 2) for end in ends]
+        offsets = [round(1000 * (end - second)) for end in ends]
+        fields: dict[str, Any] = {
+            "gpu_util_pct": utils[-1], "util_burst": [list(one) for one in zip(offsets, utils, strict=True)],
+            "power_w": 5 * utils[-1],
+            "power_burst": [[at, 5 * pct] for at, pct in zip(offsets, utils, strict=True)],
+            "processes": [{"pid": 1, "pod_uid": "p", "gpu_util_pct": utils[-1]}],
+        }  # fmt: skip
+        yield nvml(second, [gpu(**fields)], ts_ms=1000 * (BEGIN + second))
+
+
+def seconds_of(windows: list[Any]) -> float:
+    """Busy seconds, by the means of windows."""
+    utils = [one["gpu_util_pct"] for one in windows]
+    return float(sum(one["mean"] * one["count"] for one in utils) / 100)
+
+
+def plain(outs: list[ProducerRecord], topic: str) -> list[Any]:
+    return [orjson.loads(one.value or b"") for one in outs if one.topic == topic]
+
+
+@pytest.mark.parametrize("name", LOADS)
+def test_utilization_busy_time_and_power_are_the_drivers(name: str) -> None:
+    load, truth = LOADS[name]
+    records: list[ConsumerRecord] = [
+        record("nvml-samples", "a", one, offset) for offset, one in enumerate(samples(load))
+    ]
+    pipeline, counters, screen = LocalPipeline(stages(Settings())), NodeCounters(), LiveState()
+    outs = [out for one in records for out in pipeline.feed(one)] + pipeline.close()
+    for offset, one in enumerate(records):
+        counters.add(decode(NvmlSample, one.value or b"", one.topic), 0, offset)
+        screen.feed(one.topic, "a", one.value, one.ts_ms)
+    gathered = gather_records(records, Settings())
+    facts = facts_of(gathered, view_of(gathered), Settings())
+    [used] = plain(outs, "usage")[-1]["gpus"]
+    peaks = plain(outs, "pod-peaks")[-1]
+    day = plain(outs, "node-peaks")[-1]["gpus"]["a/0"]
+    windows = [one for one in plain(outs, "window-aggregates") if one["size_ms"] == 60_000]
+    of_gpu, of_pod = (
+        [one["metrics"] for one in windows if one["subject"]["kind"] == kind] for kind in ("gpu", "pod")
+    )
+
+    busy_s, watts = SECONDS * truth / 100, 5 * truth
+    assert {
+        "ledger": used["busy_s"],
+        "totals": peaks["totals"]["gpu_busy_s"],
+        "series, the GPU's": counters.gpus["GPU-0"].busy_s * SECONDS / (SECONDS - 1),
+        "series, the pod's": (counters.pods["p", "GPU-0", "measured"].busy_s or 0) * SECONDS / (SECONDS - 1),
+        "report": facts.gpus[0].busy_s,
+        "windows": seconds_of(of_gpu),
+        "windows, the pod's": sum(
+            one["gpu_util_pct"]["mean"] * one["gpu_util_pct"]["count"] for one in of_pod
+        )
+        / 100,
+        "peaks": peaks["metrics"]["gpu_util_pct"]["mean"] * SECONDS / 100,
+        "day": day["gpu_util_pct"]["mean"] * SECONDS / 100,
+    } == pytest.approx(dict.fromkeys(_OUTLETS, busy_s), rel=0.02)
+    assert {
+        "ledger": used["energy_j"] / SECONDS,
+        "series": counters.gpus["GPU-0"].energy_j / (SECONDS - 1),
+        "report": facts.gpus[0].power_mean,
+        "day": day["power_w"]["mean"],
+    } == pytest.approx(dict.fromkeys(("ledger", "series", "report", "day"), watts), rel=0.02)
+    highest = max(
+        pct for one in records for _, pct in orjson.loads(one.value or b"")["gpus"][0]["util_burst"]
+    )
+    assert {
+        "windows": max(one["gpu_util_pct"]["max"] for one in of_gpu),
+        "windows, the pod's": max(one["gpu_util_pct"]["max"] for one in of_pod),
+        "power": max(one["power_w"]["max"] for one in of_gpu) / 5,
+        "peaks": peaks["metrics"]["gpu_util_pct"]["max"],
+        "day": day["gpu_util_pct"]["max"],
+        "report": facts.gpus[0].util_max,
+        "report, power": (facts.gpus[0].power_max or 0) / 5,
+        "screen": screen.rows["gpu/a/GPU-0"].util_max,  # type: ignore[union-attr]
+    } == pytest.approx(dict.fromkeys(_HIGHEST, highest))
+
+
+_OUTLETS = (
+    "ledger", "totals", "series, the GPU's", "series, the pod's", "report", "windows", "windows, the pod's",
+    "peaks", "day",
+)  # fmt: skip
+_HIGHEST = (
+    "windows", "windows, the pod's", "power", "peaks", "day", "report", "report, power", "screen",
+)  # fmt: skip

@@ -1,0 +1,89 @@
+"""How a tick of a GPU counts: the mean of the driver's samples, and energy by a counter that fails."""
+
+from math import isnan, nan
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dutycycle.contract.metering import joules_of_tick, mean_of_samples
+
+SAMPLES: list[tuple[str, list[tuple[int, float]], int, float, float]] = [
+    # what it is, samples, interval, the mean of utilization, that of power
+    ("evenly", [(-750, 100), (-500, 50), (-250, 0), (0, 0)], 1000, 37.5, 37.5),
+    ("each for the time since the one before it", [(-800, 0), (-600, 0), (0, 80)], 1000, 48, 48),
+    ("equal values", [(-900, 33.3), (-300, 33.3), (-1, 33.3)], 1000, 33.3, 33.3),
+    ("two of one moment", [(-500, 10), (-500, 10)], 1000, 10, 10),
+    ("one of a tick", [(-100, 70)], 1000, 70, 70),
+    ("one of a long tick: the GPU was idle before", [(0, 100)], 5000, 20, 100),
+    ("idle in between", [(-4000, 50), (0, 50)], 5000, 20, 50),
+    ("the buffer is shorter than the tick", [(at, 60) for at in range(-10_000, 1, 200)], 60_000, 60, 60),
+    ("older than the tick, after a pause", [(-3000, 20), (-2000, 40)], 1000, 30, 30),
+]
+
+
+@pytest.mark.parametrize("row", SAMPLES, ids=[row[0] for row in SAMPLES])
+def test_the_mean_of_a_tick(row: tuple[str, list[tuple[int, float]], int, float, float]) -> None:
+    _, samples, interval_ms, util, power = row
+    assert mean_of_samples(samples, interval_ms, True) == pytest.approx(util)
+    assert mean_of_samples(samples, interval_ms, False) == pytest.approx(power)
+
+
+@given(
+    st.lists(st.tuples(st.integers(-70_000, 0), st.floats(0, 100)), min_size=1, max_size=20).map(sorted),
+    st.sampled_from([1, 1000, 5000, 60_000]),
+)
+def test_a_mean_lies_among_its_samples(samples: list[tuple[int, float]], interval_ms: int) -> None:
+    values = [value for _, value in samples]
+    assert min(values) <= mean_of_samples(samples, interval_ms, False) <= max(values)
+    assert 0 <= mean_of_samples(samples, interval_ms, True) <= max(values)
+
+
+def energy(ticks: list[tuple[float, float]]) -> tuple[float, float]:
+    """The joules of ticks of a second each (counter, power), and what is owed after the last."""
+    total, last_j, guessed_j, owed_j = 0.0, nan, 0.0, 0.0
+    for counter_j, power_w in ticks:
+        joules, last_j, guessed_j, owed_j = joules_of_tick(counter_j, power_w, 1.0, last_j, guessed_j, owed_j)
+        assert isnan(joules) or joules >= 0, "a counter that Prometheus reads never goes back"
+        total += 0.0 if isnan(joules) else joules
+    return total, owed_j
+
+
+READS = st.lists(
+    st.tuples(
+        st.booleans(), st.booleans(), st.integers(0, 500), st.one_of(st.integers(0, 500), st.just(nan))
+    ),
+    max_size=60,
+)
+
+
+@given(READS)
+def test_the_sum_is_the_increase_of_the_counter_or_the_power(
+    reads: list[tuple[bool, bool, int, float]],
+) -> None:
+    """Whatever reads fail, and whenever the counter begins anew."""
+    ticks: list[tuple[float, float]] = []
+    counter, before, by_power, expected = 1000, nan, 0.0, 0.0
+    for is_read, begins_anew, spent, power in reads:
+        counter = 0 if begins_anew else counter + spent
+        ticks.append((float(counter) if is_read else nan, power))
+        if not is_read:
+            by_power += 0.0 if isnan(power) else power
+        else:
+            # What the counter says of the time since it was read replaces what the power says.
+            expected += counter - before if counter >= before else by_power
+            before, by_power = counter, 0.0
+    total, owed = energy(ticks)
+    assert total - owed == pytest.approx(expected + by_power)
+
+
+def test_every_second_read_fails() -> None:
+    """100 W for 300 s are 30 kJ, not 45."""
+    ticks = [(1000 + 100.0 * at if at % 2 == 0 else nan, 100.0) for at in range(301)]
+    assert energy(ticks) == (30_000, 0)
+
+
+def test_without_a_counter_it_is_the_power_and_without_both_nothing() -> None:
+    assert energy([(nan, 50.0)] * 10)[0] == 500
+    assert isnan(joules_of_tick(nan, nan, 1.0, nan, 0.0, 0.0)[0])
+    assert isnan(joules_of_tick(5.0, nan, 1.0, nan, 0.0, 0.0)[0]), "one value of a counter says nothing"

@@ -55,7 +55,7 @@ servers: $(VENV)/.ready ## fetch and build the test servers (Go: a quarter of an
 	@$(BIN)/python -m tests.support.servers.prepare
 
 test: $(VENV)/.ready ## the tests that start no server and no other program; a part by TESTS=tests/sinks, more by ARGS="-k name"
-	$(PYTEST) -n auto -m quick --hypothesis-profile quick $(TESTS) $(ARGS)
+	$(PYTEST) -n logical -m quick --hypothesis-profile quick $(TESTS) $(ARGS)
 
 # In CI no server may be missing; elsewhere the tests begin at once and leave out what is not there. They mostly wait.
 test-all: $(VENV)/.ready $(if $(filter true,$(CI)),servers) ## all tests, with real servers; what is missing here is left out, and named
@@ -63,7 +63,7 @@ test-all: $(VENV)/.ready $(if $(filter true,$(CI)),servers) ## all tests, with r
 
 soak: $(VENV)/.ready ## what takes minutes: tests marked soak, fresh seeds of the simulation, fresh examples; MINUTES=10
 	SIMULATION_MINUTES=$(MINUTES) $(BIN)/pytest -n 0 -m soak $(TESTS) $(ARGS)
-	$(PYTEST) -n auto -m hypothesis --hypothesis-profile fresh $(TESTS) $(ARGS)
+	$(PYTEST) -n logical -m hypothesis --hypothesis-profile fresh $(TESTS) $(ARGS)
 
 bench: $(VENV)/.ready ## the goals of speed, beside the peers, into docs/performance.md (half an hour); less by ARGS=--quick
 	$(BIN)/python -m bench.speed $(ARGS)

@@ -17,7 +17,7 @@ from dutycycle.kafka.errors import MissingTopicError
 from sinks.records.query import pod_peaks
 from tests.support.fakes.nvml import library
 from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario, square
-from tests.support.processes.commands import environ, read_now, running, wait_until
+from tests.support.processes.commands import STOP_S, environ, read_now, running, wait_until
 from tests.support.servers.kafka.broker import RunningBroker
 
 ORDERS = [
@@ -104,4 +104,4 @@ def test_sigterm_while_the_broker_is_nowhere(command: str, tmp_path: Path) -> No
         assert "DUTYCYCLE_BROKER" in log.read_text(), "and the setting"
         assert process.poll() is None, "it keeps trying"
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(STOP_S) == 0

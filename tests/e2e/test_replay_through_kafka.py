@@ -106,6 +106,7 @@ def _has(wanted: Derived, until_ms: int | None, read: Callable[[], Derived]) -> 
     return _until(read(), until_ms) == wanted
 
 
+@pytest.mark.quick  # the streams as a process
 def test_on_the_embedded_broker(trace: Path, tmp_path: Path) -> None:
     settings = load({}, {"topic_prefix": "test."})
     names = [full_name("test.", name) for name in TOPICS]

@@ -28,7 +28,8 @@ from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.postgres import Postgres
 from tests.support.sinks import made
 
-QUICK_S = 15.0
+QUICK_S = 60.0
+"""An end takes a few seconds, and on a busy machine many times that."""
 Published = tuple[str, str, Any]
 """Topic without prefix, key, and a record, bytes, or None for a tombstone."""
 
@@ -122,6 +123,7 @@ def test_all_arrive_by_real_kafka_in_postgresql(
     check_all_arrive(kafka.url, topic_prefix, postgres_url, tmp_path)
 
 
+@pytest.mark.quick  # the sinks as a process
 def test_all_arrive_by_the_embedded_broker_in_sqlite(tmp_path: Path) -> None:
     topics = {full_name("dutycycle.", name): 2 for name in TOPICS}
     with EmbeddedBroker(topics) as broker:
@@ -214,10 +216,8 @@ def test_a_database_that_hangs_does_not_hinder_the_end(
         try:
             publish(env, *pods(20))
             time.sleep(2)  # not waited for: only that it is in the middle of a write, in all likelihood
-            began = time.monotonic()
             process.send_signal(signal.SIGTERM)
-            assert process.wait(25) == 0
-            assert time.monotonic() - began < 20
+            assert process.wait(QUICK_S) == 0
         finally:
             for pid in backends:
                 os.kill(pid, signal.SIGCONT)

@@ -17,7 +17,7 @@ import orjson
 from dutycycle.contract.settings.groups import PREFIX, Settings
 from dutycycle.contract.settings.load import load
 from dutycycle.contract.topics import SAMPLE_TOPICS
-from tests.support.processes.commands import environ, read_now, wait_until
+from tests.support.processes.commands import STOP_S, environ, read_now, wait_until
 from tests.support.servers.kafka.broker import RunningBroker
 
 TOPIC = "cgroup-samples"
@@ -35,7 +35,7 @@ def collector(env: Mapping[str, str], shift: Path, log: Path) -> Iterator[None]:
         try:
             yield
             process.terminate()
-            assert process.wait(25) == 0, log.read_text()
+            assert process.wait(STOP_S) == 0, log.read_text()
         finally:
             if process.poll() is None:
                 process.kill()

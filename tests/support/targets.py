@@ -1,6 +1,7 @@
 """Which tests ``make test`` runs, and which tests have to share a worker of xdist.
 
-Two marks are set by what a test calls: its own code, its fixtures, and the code of tests/ that these name.
+Two marks are set by what a test calls: its own code, its fixtures, and the code of tests/ and bench/ that
+these name.
 
 =========  ===================================================================================
 ``quick``  nothing of it starts a program: ``make test`` runs it, the same on every machine
@@ -98,7 +99,7 @@ def _functions_of_test(item: pytest.Item) -> Iterator[FunctionType]:
 
 @cache
 def reach(function: FunctionType) -> frozenset[str]:
-    """Which of ``program`` and ``tool`` are reached from a function by names, through the code of tests/.
+    """Which of ``program`` and ``tool`` are reached by names, through the code of tests/ and bench/.
 
     The code of the product is not followed: it starts what its caller names, and hardly a test has it do so.
     """
@@ -131,7 +132,7 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def _functions(thing: object) -> Iterator[FunctionType]:
-    """The functions of tests/ in it: itself, or the methods and properties of a class and those above it."""
+    """Our functions in it: itself, or the methods and properties of a class and those above it."""
     if not callable(thing):
         return
     thing = inspect.unwrap(thing)
@@ -147,5 +148,5 @@ def _functions(thing: object) -> Iterator[FunctionType]:
 
 
 def _is_ours(thing: FunctionType | type) -> bool:
-    """Whether it is of tests/. Some classes of compiled modules have no module."""
-    return str(thing.__module__).startswith("tests.")
+    """Whether it is of tests/ or bench/. Some classes of compiled modules have no module."""
+    return str(thing.__module__).startswith(("tests.", "bench."))

@@ -131,7 +131,8 @@ class Screen(App[None]):
     def action_whole(self) -> None:
         """Draw all of it, whatever is there."""
         self.draw()
-        self.screen.refresh()
+        if self.is_running:
+            self.screen.refresh()
 
     def _wait(self) -> None:
         if self._source.state.ticks:
@@ -139,8 +140,8 @@ class Screen(App[None]):
             self.draw()
 
     def draw(self) -> None:
-        """Draw what changed."""
-        if not self.query(Rows):  # a clock that rings once more while all is taken away
+        """Draw what changed. While all is taken down the timers go on, and there is nothing to draw on."""
+        if not self.is_running:
             return
         if self._frozen is None:
             self._source.state.at(int(self._clock() * 1000))

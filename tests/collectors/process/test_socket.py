@@ -174,7 +174,7 @@ def test_who_may_send_and_that_nothing_is_left(tmp_path: Path) -> None:
     assert stat.S_IMODE(node.path.stat().st_mode) == 0o666
     begun = time.monotonic()
     node.socket.close()
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 30
     node.sender.close()
     assert not node.path.exists()
 

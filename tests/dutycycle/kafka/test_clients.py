@@ -101,7 +101,7 @@ async def test_stop_and_abort_are_bounded_while_the_broker_is_away(
     began = time.monotonic()
     with pytest.raises(BrokerUnreachableError, match="not all was acknowledged"):
         await producer.stop(0.5)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30
     with pytest.raises(BrokerUnreachableError):
         await producer.settle([pending])
 

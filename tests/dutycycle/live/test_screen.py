@@ -339,3 +339,11 @@ def test_cpu_is_told_from_the_second_look_on() -> None:
         assert time.monotonic() < deadline
     assert facts.mem_bytes
     assert facts.mem_bytes > 2**20
+
+
+async def test_a_tick_while_the_screen_is_taken_down_draws_nothing() -> None:
+    app = screen(fleet(8))
+    async with app.run_test(size=(120, 40)):
+        assert app.rows.count()
+    app.draw()
+    app.action_whole()

@@ -10,9 +10,10 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
+from dutycycle.telemetry import server
 from dutycycle.telemetry.endpoint import Address, address_of, parse
 from dutycycle.telemetry.events import Telemetry
-from dutycycle.telemetry.server import LONGEST_S, MOST, ListenError, Pages, Server
+from dutycycle.telemetry.server import MOST, ListenError, Pages, Server
 from dutycycle.telemetry.watchdog import StallDetector, StallLimits
 
 ANY = Address("127.0.0.1", 0)
@@ -21,12 +22,12 @@ Answer = tuple[int, dict[str, str], str]
 
 @contextmanager
 def served(telemetry: Telemetry | None = None) -> Iterator[Address]:
-    server = Server(ANY, Pages(telemetry or well()))
-    server.start()
+    pages = Server(ANY, Pages(telemetry or well()))
+    pages.start()
     try:
-        yield server.address
+        yield pages.address
     finally:
-        server.close()
+        pages.close()
 
 
 def well() -> Telemetry:
@@ -92,43 +93,43 @@ def test_what_is_wrong_is_said_in_one_line() -> None:
 
 
 async def test_a_blocked_event_loop_is_seen_from_outside() -> None:
-    telemetry = well()
-    detector = telemetry.stall_detector = StallDetector(StallLimits(said_s=1.2))
+    telemetry, now_s = well(), 100.0
+    detector = telemetry.stall_detector = StallDetector(clock=lambda: now_s)
     telemetry.status.alive["event loop"] = detector.loop_stalled
-    seen: list[int] = []
-
-    def look() -> None:
-        deadline = time.monotonic() + 20
-        while 503 not in seen and time.monotonic() < deadline:
-            seen.append(ask(address, "/healthz")[0])
-
     with served(telemetry) as address:
         async with detector.watching():
             assert (await asyncio.to_thread(ask, address, "/healthz"))[0] == 200
-            looking = threading.Thread(target=look)
-            looking.start()
-            looking.join()  # the event loop does nothing else meanwhile
-            assert seen[-1] == 503
-            await asyncio.sleep(0.1)
-            assert (await asyncio.to_thread(ask, address, "/healthz"))[0] == 200, "it goes on"
+            now_s += StallLimits().said_s + 1
+            assert ask(address, "/healthz")[0] == 503, "the event loop does nothing but ask meanwhile"
+            async with asyncio.timeout(60):
+                while (await asyncio.to_thread(ask, address, "/healthz"))[0] != 200:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
 
 
-def test_clients_that_say_nothing_keep_nobody_from_an_answer() -> None:
+def test_clients_that_say_nothing_keep_nobody_from_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    longest_s(monkeypatch, 60)
     with served() as address, ExitStack() as stack:
         for _ in range(3 * MOST):
             stack.enter_context(socket.create_connection(address))
         began = time.monotonic()
         assert ask(address, "/healthz")[0] == 200
-        assert time.monotonic() - began < LONGEST_S
+        assert time.monotonic() - began < 30
         assert sum(thread.name == "health answer" for thread in threading.enumerate()) <= MOST
 
 
-def test_a_client_that_goes_on_and_on_is_cut_off() -> None:
+def test_a_client_that_goes_on_and_on_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    longest_s(monkeypatch, 1)
     with served() as address, socket.create_connection(address, timeout=0.2) as slow:
         began = time.monotonic()
         slow.sendall(b"GET /healthz HTTP/1.1\r\n")
         while goes_on(slow):
-            assert time.monotonic() - began < 3 * LONGEST_S
+            assert time.monotonic() - began < 30
+
+
+def longest_s(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """How long the server listens to a client."""
+    monkeypatch.setattr(server, "LONGEST_S", seconds)
+    monkeypatch.setattr(server._Handler, "timeout", seconds)
 
 
 def goes_on(slow: socket.socket) -> bool:

@@ -9,7 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-STOP_S = 25.0
+STOP_S = 60.0
+"""An end takes a few seconds, and on a busy machine many times that."""
 
 
 class Supervised:

@@ -14,7 +14,7 @@ from sinks.records.query import pod_peaks
 from sinks.records.store import RecordsRefusedError
 from tests.e2e.test_sink import Published, _publish, settings_of
 from tests.support.fakes.api_server import FakeApi, written
-from tests.support.processes.commands import environ
+from tests.support.processes.commands import STOP_S, environ
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.sinks import made
 from tests.support.sinks.made import K80, sample
@@ -86,7 +86,7 @@ async def sinking(one: Worker) -> AsyncIterator[asyncio.subprocess.Process]:
         yield process
         if process.returncode is None:
             process.terminate()
-            assert await asyncio.wait_for(process.wait(), 25) == 0, one.said
+            assert await asyncio.wait_for(process.wait(), STOP_S) == 0, one.said
     finally:
         if process.returncode is None:
             process.kill()

@@ -18,6 +18,7 @@ import ijson
 
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.profile.export import COPIES
+from dutycycle.profile.lenient import LenientJson
 
 _GZIP = b"\x1f\x8b"
 _BLANK = b"\xef\xbb\xbf \t\r\n"
@@ -110,11 +111,11 @@ def _events(file: BinaryIO) -> Iterator[Any]:
     return iter(ijson.items(_text(file), "item" if is_list else "traceEvents.item"))
 
 
-def _text(file: BinaryIO) -> "BinaryIO | _Unpacked":
+def _text(file: BinaryIO) -> LenientJson:
     file.seek(0)
     packed = file.read(2) == _GZIP
     file.seek(0)
-    return _Unpacked(file) if packed else file
+    return LenientJson(_Unpacked(file) if packed else file)
 
 
 class _Unpacked:

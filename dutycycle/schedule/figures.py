@@ -12,10 +12,10 @@ from dutycycle.schedule.workload import Workload
 class Figures:
     """Of one way to schedule. Waiting and completion are from a job's arrival to its begin and end.
 
-    ``split_pct``: of all GPU time until the last arrival, what was idle though a job waited that asked for
-    no more GPUs than were idle. ``fairness``: Jain's index over namespaces, 1/n to 1, of the share of their
-    jobs' completion times in which they ran. ``starved``: jobs that waited longer than anyone does in strict
-    order of arrival, where nobody is overtaken; None if that was not simulated.
+    ``split_pct``: of all GPU time from the first arrival to the last end, what was idle though a job waited
+    that asked for no more GPUs than were idle. ``fairness``: Jain's index over namespaces, 1/n to 1, of the
+    share of their jobs' completion times in which they ran. ``starved``: jobs that waited longer than anyone
+    does in strict order of arrival, where nobody is overtaken; None if that was not simulated.
     """
 
     mean_wait_s: float
@@ -40,14 +40,15 @@ def figures_of(workload: Workload, outcomes: Outcomes, fifo: Outcomes | None) ->
     starved = None
     if fifo is not None:
         starved = int(np.count_nonzero(waits > (fifo.began_s - arrived).max()))
-    all_gpu_s = sum(one.gpus for one in workload.machines) * (arrived.max() - arrived.min())
+    makespan_s = float(outcomes.ended_s.max() - arrived.min())
+    all_gpu_s = sum(machine.gpus for machine in workload.machines) * makespan_s
     return Figures(
         mean_wait_s=float(waits.mean()),
         p95_wait_s=float(np.quantile(waits, 0.95)),
         max_wait_s=float(waits.max()),
         mean_completion_s=float(completions.mean()),
         p95_completion_s=float(np.quantile(completions, 0.95)),
-        makespan_s=float(outcomes.ended_s.max() - arrived.min()),
+        makespan_s=makespan_s,
         split_pct=100 * outcomes.split_gpu_s / all_gpu_s if all_gpu_s else 0.0,
         fairness=_fairness(workload, completions),
         starved=starved,

@@ -157,12 +157,12 @@ def test_figures_by_hand() -> None:
     assert figures_of(workload, fifo, default).starved == 1  # 606 s
     assert figures_of(workload, fifo, None).starved is None
     assert found.fairness == 1.0  # there is one namespace
-    # until the last arrival: 2 of 8 GPUs were idle from 0 to 2, but the job of 2 came at 2
+    # 2 of 8 GPUs were idle from 0 to 2, but the job of 2 came at 2
     assert found.split_pct == 0
     waiting = [job(0, 100, 4), job(0, 100, 4), job(1, 50, 8), job(101, 1, 1)]
     apart = [Machine("a", 8, 128, 1024), Machine("b", 8, 128, 1024)]
     split = figures_of(Workload(waiting, apart), simulated("default", waiting, apart), None)
-    assert split.split_pct == pytest.approx(100 * 8 * 99 / (16 * 101))
+    assert split.split_pct == pytest.approx(100 * 8 * 99 / (16 * 150))  # the job of 8 runs from 100 to 150
 
 
 def test_the_same_seed_is_the_same_to_the_bit() -> None:
@@ -183,3 +183,23 @@ def test_generated_arrivals_ask_for_the_load() -> None:
     arrivals = [one.arrival_s for one in workload.jobs]
     assert arrivals == sorted(arrivals)
     assert {one.demand.gpus for one in workload.jobs} >= {1, 2, 4, 8, 16}
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 100), st.integers(1, 5000), st.sampled_from([0.5, 1, 4, 8])),
+        min_size=1,
+        max_size=20,
+        unique=True,
+    ),
+    st.sampled_from(list(WAYS)),
+)
+def test_a_share_is_at_most_all_of_it(jobs: list[tuple[int, int, float]], way: str) -> None:
+    """Also where what waits begins long after the last arrival."""
+    workload = Workload(
+        [job(at, takes, gpus) for at, takes, gpus in sorted(jobs)],
+        [Machine("a", 8, 128, 1024), Machine("b", 8, 128, 1024)],
+    )
+    outcomes = WAYS[way][1](workload, POLICY, 0).run()
+    assert 0 <= figures_of(workload, outcomes, None).split_pct <= 100

@@ -20,6 +20,7 @@ from typing import Any
 from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.models import ModelSetting
+from streams.construction import TooLargeError, check_construction
 from streams.operators.columns.series import METRICS
 from streams.operators.models.bank import Model, ModelsConfig
 from streams.operators.models.codec import StateCodec
@@ -58,13 +59,18 @@ def _model(setting: ModelSetting, settings: Settings) -> Model:
             raise SettingError(f"model {setting.name}: there is no metric {metric}{close}")
     try:
         build, packages = _builder(setting.spec, settings.models_seed)
+        check_construction(build)
         role = role_of(build())
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "river":
             raise
         raise SettingError(f"model {setting.name}: {setting.spec:.200}: {error}") from error
     except Exception as error:
-        why = str(error) if isinstance(error, _NoSpecError) else f"{type(error).__name__}: {error}"
+        why = (
+            str(error)
+            if isinstance(error, _NoSpecError | TooLargeError)
+            else f"{type(error).__name__}: {error}"
+        )
         raise SettingError(f"model {setting.name}: {setting.spec:.200}: {why}") from error
     text = f"{setting.spec} seed={settings.models_seed} river={version('river')}"
     return Model(
@@ -89,6 +95,9 @@ def _builder(spec: str, seed: int) -> tuple[Build, tuple[str, ...]]:
         factory = found[spec].load()
     else:
         tree = _parsed(spec)
+        for call in ast.walk(tree):
+            if isinstance(call, ast.Call):
+                _class(_dotted(call.func))  # imported here: that takes seconds, and counts for no model
         return partial(_built, tree, seed), ()
     if not callable(factory):
         raise _NoSpecError("there is no such function")

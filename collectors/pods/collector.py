@@ -83,7 +83,7 @@ async def pods_collector(
     api = await _connect(settings.kubernetes)
     if api is None:
         reason = "off" if settings.kubernetes == "off" else "no_api_server"
-        detail = "pods go without names and jobs: " + (
+        detail = "of Kubernetes pods, if there are any here, names and jobs are not known: " + (
             "DUTYCYCLE_KUBERNETES=off"
             if reason == "off"
             else "this is no Kubernetes pod, and KUBECONFIG is not set"

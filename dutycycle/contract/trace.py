@@ -137,6 +137,7 @@ class TraceWriter:
         self._resume_at = resume_at
         self._partial: Path | None = None
         self._written = False
+        self._no_room = False
         self._checkpoints = resume_at is not None
         self._raw: IO[bytes] | None = None
         self._stream: Any = None
@@ -199,17 +200,24 @@ class TraceWriter:
                 return
             try:
                 self._stream.close()
+            except OSError:
+                self._no_room = True
+                raise
             finally:
-                if self._raw is not None:
-                    self._raw.close()
-            if self._partial is None:
-                return
-            if failure is not None and self._checkpoints:
-                return
-            if failure is None or self._written:
-                self._partial.replace(self.path)
-            else:
-                self._partial.unlink()
+                try:
+                    if self._raw is not None:
+                        self._raw.close()
+                finally:
+                    self._name(complete=failure is None and not self._no_room)
+
+    def _name(self, *, complete: bool) -> None:
+        """Give the file its name, or take it away: on a full disk, what could not be closed does not stay."""
+        if self._partial is None or (self._checkpoints and not complete):
+            return
+        if complete or (self._written and not self._no_room):
+            self._partial.replace(self.path)
+        else:
+            self._partial.unlink()
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -218,5 +226,6 @@ class TraceWriter:
         except BrokenPipeError:
             raise
         except OSError as error:
+            self._no_room = True
             reason = error.strerror or str(error)
             raise DutycycleError(f"cannot write the trace {self.path}: {reason}") from error

@@ -15,6 +15,7 @@ from dutycycle.experiments.scores.samples import SampleReader
 from dutycycle.experiments.scores.windows import WindowScorer
 from dutycycle.traces.replay import trace_of
 from dutycycle.traces.samples import TraceSamples
+from dutycycle.whole_file import whole_file
 from streams.local import LocalPipeline
 from streams.topology import stages
 
@@ -85,6 +86,5 @@ def execute(run: Run, progress: Callable[[int], None]) -> None:
     made = dict(sorted(tally.items()))
     noticed = dict(sorted((pipeline.happened | ({"bad_lines": samples.bad} if samples.bad else {})).items()))
     result = {"name": run.name, **run.head, "made": made, "noticed": noticed, "scores": scores.result()}
-    partial = run.folder / f"{RESULT}.partial"
-    partial.write_bytes(orjson.dumps(result, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
-    partial.replace(run.folder / RESULT)
+    with whole_file(run.folder / RESULT) as path:
+        path.write_bytes(orjson.dumps(result, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))

@@ -63,6 +63,8 @@ def _work(run: Run, messages: _Messages) -> None:
         execute(run, messages.put)
     except DutycycleError as error:
         messages.put(f"{run.name}: {error}")
+    except OSError as error:  # its folder cannot be made, or not be written any more
+        messages.put(f"{run.name}: {error.filename or run.folder}: {error.strerror or error}")
 
 
 def _end_with_parent() -> None:

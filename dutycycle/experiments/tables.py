@@ -10,6 +10,7 @@ from typing import Any
 from dutycycle.experiments.plan import Run
 from dutycycle.experiments.scores.forecasts import BUILT_IN
 from dutycycle.kubectl.output import aligned
+from dutycycle.whole_file import whole_file
 
 Row = dict[str, Any]
 _DIGITS = 4
@@ -21,19 +22,30 @@ def write_tables(runs: Sequence[Run], out: str) -> str:
     ``forecasts.png``; the text."""
     varied = list(dict.fromkeys(name for run in runs for name in run.given))
     found = [(run, run.finished or {}) for run in runs]
-    scores = [_head(run, varied) | _row(done["scores"], done["noticed"]) for run, done in found]
-    forecasts = [_head(run, varied) | row for run, done in found for row in done["scores"]["forecasts"]]
+    scores = [_joined(_head(run, varied), _row(done["scores"], done["noticed"])) for run, done in found]
+    forecasts = [
+        _joined(_head(run, varied), row) for run, done in found for row in done["scores"]["forecasts"]
+    ]
     folder = Path(out)
-    _write_csv(folder / "scores.csv", scores)
-    _write_csv(folder / "forecasts.csv", forecasts)
+    with whole_file(folder / "scores.csv") as path:
+        _write_csv(path, scores)
+    with whole_file(folder / "forecasts.csv") as path:
+        _write_csv(path, forecasts)
     compared = _compared(forecasts)
     text = _text(scores) + ("\n" + _text(compared) if compared else "")
-    (folder / "scores.txt").write_text(text, encoding="utf-8")
+    with whole_file(folder / "scores.txt") as path:
+        path.write_text(text, encoding="utf-8")
     if compared and find_spec("matplotlib") is not None:
         from dutycycle.experiments.picture import write_picture  # here, not above: it takes a second
 
-        write_picture(compared, folder / "forecasts.png")
+        with whole_file(folder / "forecasts.png") as path:
+            write_picture(compared, path)
     return text
+
+
+def _joined(head: Row, scores: Row) -> Row:
+    """A row with what was set and what came of it: a score that is called as a setting gets another name."""
+    return head | {f"score_{name}" if name in head else name: value for name, value in scores.items()}
 
 
 def _compared(forecasts: Sequence[Row]) -> list[Row]:

@@ -152,6 +152,12 @@ async def _run(
     return asked
 
 
+_NOTHING_CAME = (
+    "no sample came in this time: give a longer --duration; if it is longer than half a minute already, "
+    "the collector's log says why"
+)
+
+
 def _exit_status(settings: Settings, children: list[Child], *, measured: bool) -> int:
     """Says where the records are, and at the end what failed or is away."""
     if settings.demo == "on":
@@ -160,7 +166,7 @@ def _exit_status(settings: Settings, children: list[Child], *, measured: bool) -
         _say(f"peak records are in {default_records_path()}: see `dutycycle peaks`")
     reasons = dict.fromkeys(child.reason for child in children if child.status not in (0, None))
     if not reasons and not measured:
-        reasons["no sample came in this time: give a longer --duration"] = None
+        reasons[_NOTHING_CAME] = None
     for reason in reasons:
         _say(f"dutycycle: {reason} (more in {children[0].log.parent})")
     return 1 if reasons else 0

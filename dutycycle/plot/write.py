@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 
-from dutycycle.contract.errors import DutycycleError, SettingError
+from dutycycle.contract.errors import SettingError
 from dutycycle.report.charts.chart import Chart
+from dutycycle.whole_file import whole_file
 
 PICTURES = (".png", ".svg")
 PAGES = (".html", ".htm")
@@ -25,16 +26,12 @@ def check_out(out: Path, *, overwrite: bool) -> None:
 def write(charts: Sequence[Chart], title: str | None, span: tuple[int, int], out: Path) -> None:
     """Write ``charts``, one below the other. ``title``: above them all; a page without one is called after
     its charts. Raises ``DutycycleError``."""
-    part = out.with_name(f".{out.stem}.partial{out.suffix}")
-    try:
+    with whole_file(out) as path:
         if out.suffix in PAGES:
             heading = title or ", ".join(one.title for one in charts)
-            part.write_text(_page(charts, heading, span), encoding="utf-8")
+            path.write_text(_page(charts, heading, span), encoding="utf-8")
         else:
-            _picture(charts, title, part)
-        part.replace(out)
-    except OSError as error:
-        raise DutycycleError(f"{out}: {error.strerror}") from error
+            _picture(charts, title, path)
 
 
 def _page(charts: Sequence[Chart], title: str, span: tuple[int, int]) -> str:

@@ -24,6 +24,7 @@ from dutycycle.report.tables import write_tables
 from dutycycle.report.view import View, insights_of, view_of
 from dutycycle.traces.samples import TraceSamples, no_samples
 from dutycycle.traces.subject import qualified
+from dutycycle.whole_file import whole_file
 from streams.local import LocalPipeline
 from streams.topology import stages
 
@@ -146,11 +147,10 @@ def write_report(report: Report, out: Path) -> Path:
     folder = folder_of(out)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        part = out.with_name(out.name + ".partial")
-        part.write_text(html_of(report), encoding="utf-8")
-        part.replace(out)
+        with whole_file(out) as path:
+            path.write_text(html_of(report), encoding="utf-8")
         write_pictures(report.charts, report.phases, folder)
         write_tables(report, folder)
     except OSError as error:
-        raise DutycycleError(f"{error.filename}: {error.strerror}") from error
+        raise DutycycleError(f"{error.filename or folder}: {error.strerror or error}") from error
     return folder

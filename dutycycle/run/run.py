@@ -37,7 +37,7 @@ def run_command(
     nsys = Nsys("--nsys", "leave --nsys out") if profiled else None
     folder = run_folder(Path(arguments[0]).name, out)
     with TemporaryDirectory(prefix="dutycycle-") as sockets:
-        began, steps = time.monotonic(), Path(sockets) / "steps.sock"
+        began, own_before_s, steps = time.monotonic(), _own_cpu_s(), Path(sockets) / "steps.sock"
         variables = {SOCKET: str(steps)}
         try:
             typed = arguments if nsys is None else nsys.wrapped(arguments, folder)
@@ -49,7 +49,7 @@ def run_command(
         measuring = Measuring(arguments, command, settings, folder / TRACE, steps)
         measuring.start()
         ended = command.wait()
-        lasted, own_s = time.monotonic() - began, _own_cpu_s()
+        lasted, own_s = time.monotonic() - began, _own_cpu_s() - own_before_s
         measuring.stop(ended)
     _conclude(arguments, ended, lasted, own_s, measuring, settings, folder, nsys, title)
     return ended.status

@@ -9,15 +9,16 @@ from dutycycle.words import short_duration
 
 _WIDTH = 22
 _EVIDENCE = 6
+_LEAST_S = 1.0
+"""Of a shorter run, what starting to measure took is no share of anything."""
 
 
 def lines_of(name: str, ended: Ended, seconds: float, own_s: float) -> Iterator[str]:
-    """How the command ended, and what it cost to look at it."""
+    """How the command ended, and what it cost to look at it. ``own_s``: CPU seconds of ours meanwhile."""
     yield f"{name}: {ended_words(ended)} after {_lasted(seconds)}"
     yield _row("CPU time", f"{ended.cpu_s:.2f} s")
-    yield _row(
-        "Measuring took", f"{own_s:.2f} s of CPU time, {100 * own_s / max(seconds, 0.001):.1f} % of one core"
-    )
+    share = f", {100 * own_s / seconds:.1f} % of one core" if seconds >= _LEAST_S else ""
+    yield _row("Measuring took", f"{own_s:.2f} s of CPU time{share}")
 
 
 def ended_words(ended: Ended) -> str:

@@ -3,9 +3,12 @@
 SQLite is set up so that one process writes while others read, and nothing that was committed is undone.
 """
 
+import os
 import sqlite3
 import time
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, exc
 
@@ -30,13 +33,24 @@ _PRIMARY_CODE = 0xFF
 
 def make_engine(url: URL, *, writing: bool = True) -> Engine:
     """An engine with one connection; SQLite lets readers and a writer work at once."""
-    if sqlite_path(url) is None:
+    path = sqlite_path(url)
+    if path is None:
         return create_engine(url, pool_size=1, max_overflow=0, connect_args=_options(url))
+    if not writing and not os.access(path.parent, os.W_OK) and not _has_log(path):
+        # Readers of a write-ahead log need files of their own beside it, which such a folder cannot take.
+        whole = {"mode": "ro", "immutable": "1", "uri": "true"}
+        url = url.set(database=f"file:{quote(str(path.absolute()))}", query=whole)
     engine = create_engine(url, pool_size=1, max_overflow=0)
     if writing:
         event.listen(engine, "connect", _set_up)
         event.listen(engine, "begin", _begin_immediate)
     return engine
+
+
+def _has_log(path: Path) -> bool:
+    """Whether what was committed last still stands in the log beside the file."""
+    log = path.with_name(f"{path.name}-wal")
+    return log.exists() and log.stat().st_size > 0
 
 
 def _options(url: URL) -> dict[str, str]:

@@ -51,6 +51,16 @@ def sqlite_path(url: URL) -> Path | None:
     return Path(url.database.removeprefix("file:"))
 
 
+def require_folder(text: str) -> None:
+    """Raises ``DutycycleError`` where the folder of an SQLite file is not there.
+
+    For a path that was typed for one command: a service makes the folder of its own.
+    """
+    path = sqlite_path(parse_records_url(text))
+    if path is not None and not path.absolute().parent.is_dir():
+        raise DutycycleError(f"--records: there is no folder {path.parent}: make it, or correct the path")
+
+
 def shown(url: URL) -> str:
     """The URL for people: without password and options; of SQLite, the file."""
     if path := sqlite_path(url):

@@ -40,6 +40,17 @@ def test_each_query_finds_something(database: Engine) -> None:
             assert connection.execute(text("SELECT " + query)).all(), query
 
 
+def test_watts_are_of_the_time_that_was_measured_and_full_is_busy(database: Engine) -> None:
+    """The second hour is half over: its watts are those of the first. A node with a mean of half is not full,
+    whatever one GPU of it reached."""
+    with database.connect() as connection:
+        watts = [row.watts for row in connection.execute(text("SELECT " + QUERIES[6]))]
+        days = connection.execute(text("SELECT " + QUERIES[7])).all()
+    assert len(watts) > 1
+    assert watts == pytest.approx([450] * len(watts), rel=0.01)
+    assert {row.full_days for row in days} == {0}
+
+
 def test_what_each_team_used_is_right(database: Engine) -> None:
     with database.connect() as connection:
         rows = {

@@ -1,11 +1,15 @@
 """``dutycycle sink``: a worker of the sinks app."""
 
 import argparse
+import os
+import sys
 
 from dutycycle.cli import arguments
 from dutycycle.cli.service import run_service
 from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.groups import Settings
+from dutycycle.process import PARENT_VARIABLE
+from sinks.records.location import default_records_path
 
 EXAMPLE = """dutycycle sink --broker kafka://kafka:9092 --records sqlite:///records.db
 DUTYCYCLE_RECORDS=postgresql+psycopg://dutycycle@db/dutycycle dutycycle sink --broker kafka://kafka:9092
@@ -41,5 +45,9 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if "remote_write" in arguments.given_settings(args):
         raise SettingError("--remote-write sends the series of --metrics: give --metrics, too")
     from sinks.service import run as sink  # here, not above: --help need not wait for it
+
+    if settings.records is None and PARENT_VARIABLE not in os.environ:
+        where = default_records_path()
+        print(f"dutycycle: no --records: peak records go to {where}", file=sys.stderr, flush=True)  # noqa: T201
 
     return run_service(sink, "sink", settings)

@@ -68,8 +68,10 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
             print(line)  # noqa: T201
     if args.out is not None:
         from dutycycle.compare.page import html_of
+        from dutycycle.whole_file import whole_file
 
-        args.out.write_text(html_of(runs), encoding="utf-8")
+        with whole_file(args.out) as path:
+            path.write_text(html_of(runs), encoding="utf-8")
     return 0
 
 

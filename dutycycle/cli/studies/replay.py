@@ -117,6 +117,10 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         return _experiment(args, settings)
     from dutycycle.traces.replay import replay_in_process  # here, not above: --help need not wait for it
 
+    if args.setting_records:
+        from sinks.records.url import require_folder  # here, not above: it needs SQLAlchemy
+
+        require_folder(args.setting_records)
     collect_rarely()
     settings = with_values(settings, dict(assignment(one) for one in args.given))
     records = settings.records if args.setting_records else None

@@ -72,7 +72,7 @@ def duration(value: str) -> float:
 
 def price(value: str) -> float:
     """An amount of money: a number, 0 or more."""
-    if not re.fullmatch(r"\d+(?:\.\d+)?", value.strip()) or float(value) > 1e9:
+    if not re.fullmatch(r"\d+\.?\d*|\.\d+", value.strip(), re.ASCII) or float(value) > 1e9:
         raise ValueError("expected a number, such as 2.5")
     return float(value)
 

@@ -11,7 +11,7 @@ _THROTTLES = {
     "hw_power_brake_slowdown": "power",
     "sw_thermal_slowdown": "heat",
     "hw_thermal_slowdown": "heat",
-    "hw_slowdown": "slowed",
+    "hw_slowdown": "its hardware",
     "sync_boost": "",
     "gpu_idle": "",
     "applications_clocks_setting": "",

@@ -67,6 +67,8 @@ GOOD: list[tuple[str, str, Any]] = [
     ("evict_jobs", "30d", 2_592_000.0),
     ("price_gpu_hour", "2.5", 2.5),
     ("price_kwh", "0", 0.0),
+    ("price_kwh", ".3", 0.3),
+    ("price_kwh", "3.", 3.0),
     ("price_gpu_models", "H200=4.1, A100 80GB=2", (("H200", 4.1), ("A100 80GB", 2.0))),
     ("price_gpu_models", "", ()),
     ("price_cpu_hour", "0.04", 0.04),

@@ -142,3 +142,26 @@ def test_the_settings_are_listed() -> None:
     listed = dutycycle("replay", "--list-settings").stdout
     assert "cycles.window  " in listed
     assert "trends.horizons " in listed
+
+
+def test_a_score_does_not_hide_the_setting_of_its_name(trace: Path, tmp_path: Path) -> None:
+    done = dutycycle("replay", trace, "--grid", "windows=10s,60s;30s", "--out", tmp_path / "out/", "--quiet")
+    assert done.returncode == 0, done.stderr
+    with (tmp_path / "out/scores.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["windows"], row["score_windows"]) for row in rows] == [
+        ("10s,60s", "equal"),
+        ("30s", "equal"),
+    ]
+    head, *lines = done.stdout.splitlines()
+    assert head.split()[:1] == ["windows"]
+    assert [line.split()[0] for line in lines[:2]] == ["10s,60s", "30s"]
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(trace: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = dutycycle("replay", trace, "--grid", "windows=10s", "--out", tmp_path / "file/out/", "--quiet")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"dutycycle: windows=10s: {tmp_path}/file/out")
+    assert done.stderr.endswith(": Not a directory\n")
+    assert done.stderr.count("\n") == 1

@@ -152,6 +152,20 @@ def test_a_node_that_falls_silent_is_a_warning() -> None:
     assert says(state, state.gpus()[0]) == "silent for 25s"
 
 
+@pytest.mark.parametrize(
+    ("reasons", "said"),
+    [
+        (["hw_slowdown"], "slowed by its hardware"),
+        (["hw_slowdown", "hw_thermal_slowdown"], "slowed by its hardware, heat"),
+    ],
+)
+def test_what_slows_a_gpu_is_named(reasons: list[str], said: str) -> None:
+    sample = nvml(97)
+    sample["gpus"][0]["throttle"] = reasons
+    state = fed(("nvml-samples", "a", sample))
+    assert said in says(state, state.gpus()[0])
+
+
 def test_lines_say_all_of_it() -> None:
     state = fed(
         ("nvml-samples", "a", nvml(97)), ("cgroup-samples", "a", cgroup()), ("pods", "p", POD),

@@ -6,12 +6,14 @@ import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import create_engine, text
 
+from dutycycle.cli.main import main
 from dutycycle.contract.codec import encode
 from dutycycle.contract.errors import DutycycleError
 from sinks.records.location import default_records_path, default_records_url
@@ -19,7 +21,7 @@ from sinks.records.query import pod_peaks
 from sinks.records.rows import pod_row
 from sinks.records.store import RecordsAwayError, RecordsRefusedError, RecordsStore
 from sinks.records.tables.schema import VERSION
-from sinks.records.url import parse_records_url, redacted
+from sinks.records.url import parse_records_url, redacted, require_folder
 from sinks.records.writer import RecordsWriter
 from tests.support.servers.postgres import Postgres
 from tests.support.sinks import made
@@ -188,6 +190,39 @@ def test_where_records_are_by_default(environ: dict[str, str], path: str) -> Non
 def test_the_default_url_names_its_file(name: str) -> None:
     environ = {"XDG_STATE_HOME": f"/{name}"}
     assert parse_records_url(default_records_url(environ)).database == str(default_records_path(environ))
+
+
+def test_a_folder_that_is_not_there_is_a_mistake_of_who_typed_it(tmp_path: Path) -> None:
+    with pytest.raises(DutycycleError, match=f"there is no folder {tmp_path}/nodir: make it"):
+        require_folder(f"sqlite:///{tmp_path}/nodir/x.db")
+    require_folder(f"sqlite:///{tmp_path}/x.db")
+    require_folder("postgresql://host/db")
+    trace = tmp_path / "t.jsonl"
+    trace.write_text("")
+    assert main(["replay", str(trace), "--records", f"sqlite:///{tmp_path}/nodir/x.db"]) == 1
+    assert [one.name for one in tmp_path.iterdir()] == ["t.jsonl"]
+
+
+def test_records_in_a_folder_that_nobody_may_write_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a read-only mount: the reader makes no file beside the database."""
+    url = f"sqlite:///{tmp_path}/a%20b.db"
+    with RecordsWriter(url) as writer:
+        writer.write("pod-peaks", encode(made.pod_peaks()))
+    names: list[str] = []
+    real = sqlite3.connect
+
+    def connect(name: str, *more: Any, **named: Any) -> sqlite3.Connection:
+        names.append(name)
+        connection: sqlite3.Connection = real(name, *more, **named)
+        return connection
+
+    monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path)
+    monkeypatch.setattr(sqlite3.dbapi2, "connect", connect)
+    assert len(pod_peaks(url)) == 1
+    assert any("immutable=1" in name for name in names)
+    assert [one.name for one in tmp_path.iterdir()] == ["a b.db"]
 
 
 def test_the_folder_of_the_records_is_private(tmp_path: Path) -> None:

@@ -1,0 +1,28 @@
+"""Files that are there as a whole, or not at all."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dutycycle.contract.errors import DutycycleError
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A path beside ``path`` to write to, which gets its name at the end.
+
+    After an error nothing of it stays, so that a full disk does not stay full. Raises ``DutycycleError`` that
+    names the file, where it cannot be written.
+    """
+    partial = path.with_name(f".{path.stem}.partial{path.suffix}")
+    try:
+        yield partial
+        partial.replace(path)
+    except OSError as error:
+        raise DutycycleError(f"{error.filename or path}: {error.strerror or error}") from error
+    finally:
+        try:
+            partial.unlink(missing_ok=True)
+        except OSError:  # its folder cannot be written: then there is nothing either
+            if partial.exists():
+                raise

@@ -78,7 +78,9 @@ def collectors(settings: Settings, telemetry: Telemetry, pods: PodsCollector | N
 
         source = Prometheus(settings)
         uid_of = None if pods is None else pods.uid_of
-        yield PrometheusCollector(source, telemetry, AnswerReader(), uid_of=uid_of, retire_s=settings.retire)
+        yield PrometheusCollector(
+            source, telemetry, AnswerReader(settings), uid_of=uid_of, retire_s=settings.retire
+        )
     else:
         yield from _own(settings, telemetry, pods)
     if pods is not None:

@@ -12,6 +12,7 @@ from collectors.prometheus.identity.labels import Target
 from collectors.prometheus.identity.nodes import GpuPlace, NodeNames
 from collectors.prometheus.series import ScrapedSeries, without_second_jobs
 from dutycycle.contract.records.base import RecordBase, written
+from dutycycle.contract.settings.groups import PrometheusSettings
 
 
 class LearnedState(RecordBase, frozen=True, kw_only=True):
@@ -28,12 +29,15 @@ class LearnedState(RecordBase, frozen=True, kw_only=True):
 class AnswerReader:
     """Learns from each answer, and gives its series with labels that the rest of the code knows.
 
-    ``cluster_label``: what tells clusters apart; None where that is to be found. ``names``: see
-    ``Vocabulary``.
+    Raises ``SettingError`` for names that stand for nothing.
     """
 
-    def __init__(self, cluster_label: str | None = None, names: Mapping[str, str] | None = None) -> None:
-        self.vocabulary = Vocabulary(names)
+    def __init__(self, settings: PrometheusSettings | None = None) -> None:
+        settings = settings or PrometheusSettings()
+        cluster_label = settings.prometheus_cluster
+        if cluster_label and "=" in cluster_label:  # only one cluster is asked for
+            cluster_label = None
+        self.vocabulary = Vocabulary(dict(settings.prometheus_names))
         self.exporters = Exporters()
         self.clusters = Clusters(cluster_label)
         self.nodes = NodeNames()

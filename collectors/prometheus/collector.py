@@ -5,7 +5,7 @@ is absent, and a value is never repeated between two scrapes.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from collectors.base import Outgoing, Tick
@@ -22,7 +22,13 @@ from collectors.prometheus.query import QueryError
 from collectors.prometheus.records import by_node, cgroup_samples, nvml_samples
 from collectors.prometheus.series import NewSample, ScrapeCursor, ScrapedSeries
 from dutycycle.contract.codec import encode
-from dutycycle.telemetry.events import ATTRIBUTION_FAILED, NOT_MEASURED, PROMETHEUS_QUERY_FAILED, Telemetry
+from dutycycle.telemetry.events import (
+    ATTRIBUTION_FAILED,
+    NOT_MEASURED,
+    PROMETHEUS_INCOMPLETE,
+    PROMETHEUS_QUERY_FAILED,
+    Telemetry,
+)
 
 _APART_MS = {"gpus": 1000, "hosts": 1000, "containers": 30_000}
 """An exporter measures when it is scraped; cAdvisor measures each container at times of its own."""
@@ -31,6 +37,7 @@ _LEAST_WINDOW_S = 60.0
 _FIRST_WINDOW_S = 300.0
 """At the start, and after a failure: what is in it counts as known, so that rates have their beginning."""
 _LEAST_DEADLINE_S = 4.0
+_HELP_S = 4
 
 
 class PrometheusApi(Protocol):
@@ -39,6 +46,10 @@ class PrometheusApi(Protocol):
     def samples(self, selector: str, seconds: float, deadline_s: float) -> list[ScrapedSeries]: ...
 
     def now(self, selector: str, deadline_s: float) -> list[ScrapedSeries]: ...
+
+    def help_texts(self, names: Iterable[str], timeout_s: int) -> dict[str, list[str]]: ...
+
+    def incomplete(self) -> list[str]: ...
 
     def close(self) -> None: ...
 
@@ -70,13 +81,20 @@ class PrometheusCollector:
         """What was scraped since the last tick. Raises ``QueryError`` when every query failed, and
         ``ClustersMixedError``."""
         deadline_s = time.monotonic() + max(_LEAST_DEADLINE_S, 1.5 * tick.interval_ms / 1000)
-        answers = self._reader.read(self._ask(tick, deadline_s))
+        raw = self._ask(tick, deadline_s)
+        if names := self._reader.vocabulary.without_help(raw.get("gpus", ())):
+            self._reader.vocabulary.learn_help(self._prometheus.help_texts(names, _HELP_S))
+        answers = self._reader.read(raw)
         samples = {what: self._new_samples(what, answers.get(what)) for what in self._selectors}
         self._ask_for_pods(tick, deadline_s)
         self._pod_index.learn_containers(samples["containers"])
         self._report_unknown_pods(samples["containers"])
         outs = list(self._records(samples, tick))
         self._report_left_out()
+        if texts := self._prometheus.incomplete():
+            self._telemetry.raise_condition(PROMETHEUS_INCOMPLETE, "answers", "; ".join(texts))
+        else:
+            self._telemetry.clear_condition(PROMETHEUS_INCOMPLETE, "answers", "answers are whole again")
         return outs
 
     def close(self) -> None:

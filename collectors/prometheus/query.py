@@ -1,10 +1,12 @@
 """The gate to Prometheus: raw samples of series, and its errors in words that help."""
 
+import json
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import requests
@@ -14,9 +16,12 @@ from urllib3.util.retry import Retry
 
 from collectors.prometheus.series import ScrapedSeries, parse_matrix, parse_vector, without_replicas
 from dutycycle.contract.settings.groups import PrometheusSettings
-from dutycycle.contract.settings.secret import authorization
+from dutycycle.contract.settings.secret import authorization, headers_now
 
+T = TypeVar("T")
 _MESSAGE = 200
+_NO_TENANT = re.compile(r"org ?id|tenant", re.IGNORECASE)
+"""What Mimir and Cortex say without a header that names the tenant."""
 _BUSY = ("408", "429", "500", "502", "503", "504")
 _LIMITS = ("too many", "exceed", "timeout", "timed out", "limit")
 """What Prometheus, Thanos and Mimir say of a query that was too much."""
@@ -43,8 +48,11 @@ class Prometheus:
         self.place = f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
         session = requests.Session()
         session.verify = settings.prometheus_ca or True
-        if settings.prometheus_token or settings.prometheus_username:
-            session.auth = _Credentials(settings)
+        session.auth = _Credentials(settings)
+        session.hooks["response"].append(self._note_incomplete)
+        label, _, cluster = (settings.prometheus_cluster or "").partition("=")
+        self._matcher = f"{label}={json.dumps(cluster, ensure_ascii=False)}" if cluster else ""
+        self._incomplete: list[str] = []
         # A query that failed is asked again at the next tick: repeats inside a tick would only make it late.
         self._connection = PrometheusConnect(url, retry=Retry(0), session=session)
 
@@ -68,31 +76,73 @@ class Prometheus:
         none: unlike an instant vector, ``last_over_time`` looks no further back.
         """
         if step_s is None:
-            query = f"{selector}[{end_ms - start_ms}ms]"
+            query = f"{self._narrowed(selector)}[{end_ms - start_ms}ms]"
             params = {"time": f"{end_ms / 1000:.3f}"}
             ask = partial(self._connection.custom_query, query, params, timeout=timeout_s)
         else:
-            query = f"last_over_time({selector}[{step_s}s])"
+            query = f"last_over_time({self._narrowed(selector)}[{step_s}s])"
             start, end = (datetime.fromtimestamp(ms / 1000, UTC) for ms in (start_ms, end_ms))
             ask = partial(
                 self._connection.custom_query_range, query, start, end, str(step_s), timeout=timeout_s
             )
         return without_replicas(self._explained(ask, parse_matrix, timeout_s))
 
+    def help_texts(self, names: Iterable[str], timeout_s: int) -> dict[str, list[str]]:
+        """The HELP texts of the exporters' metrics, as far as they are known there."""
+        found: dict[str, list[str]] = {}
+        for name in names:
+            ask = partial(self._metadata, name, timeout_s)
+            try:
+                found[name] = self._explained(ask, lambda of: [str(one["help"]) for one in of], timeout_s)
+            except QueryError:  # not every one has them, and values tell units as well
+                found[name] = []
+        return found
+
+    def incomplete(self) -> list[str]:
+        """What the answers since the last call said of what they lack, such as a store of Thanos that is
+        away; each text once."""
+        texts, self._incomplete = list(dict.fromkeys(self._incomplete)), []
+        return texts
+
     def close(self) -> None:
         """Give the connections back."""
         self._connection.close()
+
+    def _metadata(self, name: str, timeout_s: int) -> Any:
+        answer = self._connection._session.get(
+            f"{self._connection.url}/api/v1/metadata", params={"metric": name}, timeout=timeout_s
+        )
+        return answer.json()["data"].get(name, []) if answer.status_code == 200 else []
+
+    def _narrowed(self, query: str) -> str:
+        """The query for one cluster, where one was given."""
+        if not self._matcher:
+            return query
+        query = re.sub(r" or (\w+) ==", r" or \1{} ==", query)
+        return re.sub(r",?\}", lambda end: f",{self._matcher}}}", query).replace("{,", "{")
+
+    def _note_incomplete(self, response: requests.Response, *_: Any, **__: Any) -> None:
+        """A hook: the client gives out the samples of an answer alone."""
+        if not any(word in response.content for word in (b'"warnings"', b'"isPartial"')):
+            return
+        try:
+            body = response.json()
+        except requests.exceptions.JSONDecodeError:
+            return  # whoever asked says so
+        if isinstance(body, dict):
+            texts = [str(text) for text in body.get("warnings") or ()]
+            texts += ["the answer is partial (isPartial)"] if body.get("isPartial") is True else []
+            # Remarks on the query itself are no sign of missing samples.
+            self._incomplete += [text[:_MESSAGE] for text in texts if not text.startswith("PromQL ")]
 
     def _ask(
         self, query: str, deadline_s: float, parse: Callable[[Any], list[ScrapedSeries]]
     ) -> list[ScrapedSeries]:
         timeout_s = max(1, round(deadline_s - time.monotonic()))
-        ask = partial(self._connection.custom_query, query, timeout=timeout_s)
+        ask = partial(self._connection.custom_query, self._narrowed(query), timeout=timeout_s)
         return without_replicas(self._explained(ask, parse, timeout_s))
 
-    def _explained(
-        self, ask: Callable[[], Any], parse: Callable[[Any], list[ScrapedSeries]], timeout_s: int
-    ) -> list[ScrapedSeries]:
+    def _explained(self, ask: Callable[[], Any], parse: Callable[[Any], list[T]], timeout_s: int) -> list[T]:
         try:
             return parse(ask())
         except PrometheusApiClientException as error:
@@ -112,6 +162,11 @@ class Prometheus:
     def _refused(self, text: str) -> QueryError:
         """``text`` is the client's: ``HTTP Status Code 401 (b'…')``."""
         status = next((word for word in text.split() if word.isdigit()), "")
+        if status in ("401", "403") and _NO_TENANT.search(text):
+            where = "DUTYCYCLE_PROMETHEUS_HEADERS='X-Scope-OrgID: <tenant>'"
+            return QueryError(
+                f"{self.place} asks whose data it shall show (HTTP {status}, no tenant): give {where}"
+            )
         if status in ("401", "403"):
             where = "DUTYCYCLE_PROMETHEUS_USERNAME and _PASSWORD(_FILE), or DUTYCYCLE_PROMETHEUS_TOKEN(_FILE)"
             return QueryError(f"{self.place} refuses the credentials (HTTP {status}): give {where}")
@@ -130,10 +185,15 @@ class _Credentials(requests.auth.AuthBase):
 
     def __init__(self, settings: PrometheusSettings) -> None:
         self._given = settings.prometheus_username, settings.prometheus_password, settings.prometheus_token
+        self._of_url = requests.utils.get_auth_from_url(settings.prometheus or "")
+        self._headers = settings.prometheus_headers
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        request.headers.update(headers_now(self._headers))
         if header := authorization(*self._given):
             request.headers["Authorization"] = header
+        elif any(self._of_url):
+            requests.auth.HTTPBasicAuth(*self._of_url)(request)
         return request
 
 

@@ -20,7 +20,8 @@ OF_NODE = (
     "node", "interval", "host_root", "containers", "kubernetes", "pod_labels", "cuda_logs", "steps_socket",
     "spool", "spool_bytes", "demo",
 )  # fmt: skip
-OF_PROMETHEUS = ("prometheus", "prometheus_ca", "prometheus_username")
+OF_PROMETHEUS_ACCESS = ("prometheus_ca", "prometheus_username", "prometheus_cluster", "prometheus_names")
+OF_PROMETHEUS = ("prometheus", *OF_PROMETHEUS_ACCESS)
 OF_OPERATORS = ("windows", "lateness", "retire")
 OF_WORKER = ("session_timeout",)
 OF_SINKS = (

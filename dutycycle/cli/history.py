@@ -24,6 +24,10 @@ def add_arguments(group: argparse._ArgumentGroup) -> None:
         help="a Prometheus that scrapes dcgm-exporter; without a URL the one of DUTYCYCLE_PROMETHEUS(_FILE)",
     )  # fmt: skip
     group.add_argument(
+        "--partial", action="store_true",
+        help="take answers that lack samples, such as those of a store of Thanos that is away, with status 0",
+    )  # fmt: skip
+    group.add_argument(
         "--since", metavar="TIME", help="where to begin: 7d is a week ago, or 2026-11-20T10:00:00Z"
     )
     group.add_argument("--until", metavar="TIME", help="where to end (default: now)")

@@ -114,6 +114,10 @@ PROMETHEUS_QUERY_FAILED = Event(
     "prometheus_query_failed", logging.WARNING, "One of the queries to Prometheus failed", ("what",),
     by=(COLLECT,), values={"what": ("gpus", "containers", "hosts", "kube_pod_info")},
 )
+PROMETHEUS_INCOMPLETE = Event(
+    "prometheus_incomplete", logging.WARNING,
+    "Prometheus said that an answer lacks samples, such as those of a store that is away", by=(COLLECT,),
+)
 SPOOLED = Event(
     "spooled", logging.INFO, "Records kept on disk while the broker is unreachable", by=(COLLECT,)
 )

@@ -7,7 +7,7 @@ after an interruption, goes on there, and the file has the same bytes in the end
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
@@ -35,7 +35,7 @@ _WANTED_POINTS = 150_000
 """Points of a chunk, which the next ones are made to have: 200 to 300 MB while they are read."""
 _LOOK_BACK_MS = 300_000
 """Points before a chunk that give its first rates; over a longer gap none is taken."""
-_ANSWER_S = 120
+_ANSWER_S, _HELP_S = 120, 10
 _INTERVAL_MS = 15_000
 
 
@@ -61,9 +61,18 @@ class HistoryApi(Protocol):
         self, selector: str, start_ms: int, end_ms: int, step_s: int | None, timeout_s: int
     ) -> list[ScrapedSeries]: ...
 
+    def help_texts(self, names: Iterable[str], timeout_s: int) -> dict[str, list[str]]: ...
 
-def backfill(out: str, wanted: Range, settings: Settings, *, overwrite: bool, patience_s: float) -> int:
-    """Record; 0 when the trace is whole. A Prometheus that is away is asked again for ``patience_s``."""
+    def incomplete(self) -> list[str]: ...
+
+
+def backfill(
+    out: str, wanted: Range, settings: Settings, *, overwrite: bool, patience_s: float, partial: bool = False
+) -> int:
+    """Record; 0 when the trace is whole, or may be ``partial``, 1 when answers lacked something.
+
+    A Prometheus that is away is asked again for ``patience_s``.
+    """
     prometheus = Prometheus(settings)
     try:
         run = Backfill(prometheus, out, wanted, settings, overwrite=overwrite, patience_s=patience_s)
@@ -74,6 +83,13 @@ def backfill(out: str, wanted: Range, settings: Settings, *, overwrite: bool, pa
         prometheus.close()
     found = ", ".join(f"{count} {topic}" for topic, count in sorted(counts.items()))
     print(f"recorded: {found}", file=sys.stderr)  # noqa: T201
+    if run.incomplete_s and not partial:
+        print(  # noqa: T201
+            f"not whole: {run.incomplete_s} s of it are of answers that lack samples, as said above; record "
+            "it again with --force when all stores answer, or take it as it is with --partial",
+            file=sys.stderr,
+        )
+        return 1
     return 0
 
 
@@ -109,12 +125,18 @@ class Backfill:
             chunk_ms=self._whole_steps(max(_FIRST_CHUNK_MS, self._least_ms)),
         )  # fmt: skip
         self._counts = Counter(self._reached.counts)
-        self._reader = AnswerReader()
+        self._reader = AnswerReader(settings)
         self._history = History(
             f"prometheus-{self._reached.start_ms}", step_ms or _INTERVAL_MS, settings.retire, self._reader
         )
         self._history.restore(self._reached.history)
+        self._said: set[str] = set()
         self._progress = Progress("records", self._reached.end_ms - self._reached.start_ms)
+
+    @property
+    def incomplete_s(self) -> int:
+        """Of how long a time the answers lacked something, in seconds."""
+        return self._reached.incomplete_ms // 1000
 
     def run(self) -> Mapping[str, int]:
         """Record; how many records there are of each topic."""
@@ -156,6 +178,11 @@ class Backfill:
     def _take(self, trace: TraceWriter) -> Reached:
         """Write the next chunk. The one after it is made to fit, by what this one held."""
         chunk, asked_ms = self._asked()
+        incomplete = self._prometheus.incomplete()
+        for text in incomplete:
+            if text not in self._said:
+                self._progress.say(f"{self._prometheus.place} did not answer with all it has: {text}")
+            self._said.add(text)
         for one in self._history.records(chunk):
             topic = full_name(self._prefix, one.topic)
             trace.write(TraceRecord(topic=topic, key=one.key, payload=one.payload, ts_ms=one.ts_ms))
@@ -163,7 +190,8 @@ class Backfill:
         points = sum(len(series.points) for of in chunk.series.values() for series in of)
         fitting_ms = asked_ms * min(4.0, _WANTED_POINTS / max(points, 1))
         chunk_ms = self._whole_steps(min(max(fitting_ms, self._least_ms), _MOST_CHUNK_MS))
-        return replace(self._reached, next_ms=chunk.end_ms, chunk_ms=chunk_ms)
+        missing_ms = self._reached.incomplete_ms + (chunk.end_ms - chunk.start_ms if incomplete else 0)
+        return replace(self._reached, next_ms=chunk.end_ms, chunk_ms=chunk_ms, incomplete_ms=missing_ms)
 
     def _whole_steps(self, length_ms: float) -> int:
         step_ms = 1000 * (self._step_s or 1)
@@ -197,6 +225,8 @@ class Backfill:
             )
             for what, selector in self._history.selectors.items()
         }
+        if names := self._reader.vocabulary.without_help(series["gpus"]):
+            self._reader.vocabulary.learn_help(self._prometheus.help_texts(names, _HELP_S))
         return Chunk(start_ms, end_ms, self._look_back_ms, series)
 
     def _store(self, trace: TraceWriter, reached: Reached) -> None:

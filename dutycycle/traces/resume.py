@@ -12,7 +12,8 @@ _VERSION = 2
 
 
 class Reached(RecordBase, frozen=True, kw_only=True):
-    """``size_bytes`` of the file hold all up to ``next_ms``. ``given``: the range in the user's words."""
+    """``size_bytes`` of the file hold all up to ``next_ms``, of which answers
+    for ``incomplete_ms`` lacked samples. ``given``: the range in the user's words."""
 
     v: int = written(lambda: _VERSION)
     given: tuple[str, ...]
@@ -22,6 +23,7 @@ class Reached(RecordBase, frozen=True, kw_only=True):
     chunk_ms: int
     size_bytes: int = written(int)
     counts: dict[str, int] = written(dict)
+    incomplete_ms: int = written(int)
     history: HistoryState = written(HistoryState)
 
 

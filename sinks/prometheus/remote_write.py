@@ -14,7 +14,7 @@ from yarl import URL
 
 from dutycycle.contract.backoff import Backoff
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.contract.settings.secret import authorization
+from dutycycle.contract.settings.secret import authorization, headers_now
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.telemetry.metrics import LAST_WRITE, PENDING, SINK_UP, WRITES
 from sinks.events import SAMPLES_DROPPED, SINK_AWAY
@@ -145,7 +145,7 @@ class RemoteWriter:
     async def _post(self, session: aiohttp.ClientSession, body: bytes) -> None:
         of = self._settings
         header = authorization(of.remote_write_username, of.remote_write_password, of.remote_write_token)
-        headers = {"Authorization": header} if header else {}
+        headers = headers_now(of.remote_write_headers) | ({"Authorization": header} if header else {})
         try:
             async with session.post(self._url, data=body, headers=headers, allow_redirects=False) as answer:
                 said = (await answer.content.read(_SAID)).decode(errors="replace")

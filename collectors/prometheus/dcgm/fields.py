@@ -8,10 +8,12 @@ Three vocabularies are in use. Version 1 has ``dcgm_gpu_utilization``; later one
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import NamedTuple
 
 from collectors.prometheus.identity.labels import target_of
 from collectors.prometheus.series import ScrapedSeries, SeriesLabels
+from dutycycle.contract.errors import SettingError
 
 MIB = 1024 * 1024
 _BLANKS = frozenset({*range(0x7FFFFFF0, 0x7FFFFFF4), *(2.0**47 + n for n in range(4)), float(2**63 - 16)})
@@ -95,7 +97,7 @@ _FIELDS: Mapping[str, Field] = {
 }
 """By an exporter's name, the oldest first: where a GPU has several of one field, the last counts."""
 _RANKS = {name: rank for rank, name in enumerate(_FIELDS)}
-TARGETS = frozenset({*_FIELDS, *RANGES, *LABELS})
+_TARGETS = frozenset({*_FIELDS, *RANGES, *LABELS})
 """What the setting ``prometheus_names`` may map a name to."""
 
 
@@ -123,6 +125,13 @@ class Vocabulary:
 
     def __init__(self, names: Mapping[str, str] | None = None) -> None:
         given = dict(names or {})
+        for name, known in given.items():
+            if known not in _TARGETS:
+                close = get_close_matches(known, _TARGETS, n=1)
+                raise SettingError(
+                    f"DUTYCYCLE_PROMETHEUS_NAMES={name}={known}: {known} is no name of dcgm-exporter, no "
+                    f"field of a GPU and no label that is known{f': is it {close[0]}?' if close else ''}"
+                )
         own = {
             name: _FIELDS.get(known) or Field(known) for name, known in given.items() if known not in LABELS
         }
@@ -132,16 +141,20 @@ class Vocabulary:
         self.shares = tuple(name for name, field in self._fields.items() if field.name in SHARES)
         """Metrics whose unit is not sure by their name."""
         self.selector = '{__name__=~"' + "|".join(self._fields) + '"}'
-        self._of_help: dict[str, float] = {}
+        self._of_help: dict[str, float | None] = {}
         self._of_target: dict[tuple[str, str, str], float] = {}
         """By metric, job and instance, which is one version of an exporter."""
+
+    def without_help(self, series: Iterable[ScrapedSeries]) -> list[str]:
+        """The metrics there of which the HELP text would tell the unit, and was not taken yet."""
+        names = {one.labels.get("__name__", "") for one in series}
+        return sorted(name for name in names if name in self.shares and name not in self._of_help)
 
     def learn_help(self, texts: Mapping[str, Iterable[str]]) -> None:
         """Take HELP texts by metric. Where exporters contradict one another, their values tell."""
         for name, of in texts.items():
             factors = {_factor_of(text) for text in of} - {None}
-            if name in self.shares and len(factors) == 1:
-                self._of_help[name] = factors.pop() or 1.0
+            self._of_help[name] = factors.pop() if len(factors) == 1 else None
 
     def learn(self, series: Iterable[ScrapedSeries]) -> None:
         """Take samples as they were scraped, no means: a value tells the unit of its target.
@@ -178,7 +191,7 @@ class Vocabulary:
             return None
         factor = field.factor
         if field.name in SHARES:
-            factor = self._of_target.get((name, *target_of(labels)), self._of_help.get(name, factor))
+            factor = self._of_target.get((name, *target_of(labels))) or self._of_help.get(name) or factor
         return Reading(field.name, round(value * factor, 6), self._ranks[name])
 
     def rename_labels(self, series: Iterable[ScrapedSeries]) -> list[ScrapedSeries]:

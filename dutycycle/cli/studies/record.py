@@ -14,7 +14,7 @@ from dutycycle.traces.record import Wanted, record
 EXAMPLE = """dutycycle record --broker kafka://kafka:9092 --from -10m --out last.jsonl.zst
 dutycycle record --broker kafka://kafka:9092 --from -1h --topic all --out tables/ --format parquet
 dutycycle record --from-prometheus http://prometheus:9090 --since 7d --out week.jsonl.zst"""
-SETTINGS = (*arguments.OF_BROKER, "prometheus_ca", "prometheus_username")
+SETTINGS = (*arguments.OF_BROKER, *arguments.OF_PROMETHEUS_ACCESS)
 _OF_KAFKA = {"topic": "--topic", "duration": "--duration", "start": "--from", "end": "--to"}
 _OF_PROMETHEUS = {"since": "--since", "until": "--until", "step": "--step"}
 
@@ -62,7 +62,9 @@ def _from_prometheus(args: argparse.Namespace, settings: Settings) -> int:
     settings, wanted = history.prometheus_of(args, settings), history.range_of(args)
     from dutycycle.traces.backfill import backfill  # here, not above: --help need not wait for it
 
-    return backfill(args.out, wanted, settings, overwrite=args.force, patience_s=args.timeout)
+    return backfill(
+        args.out, wanted, settings, overwrite=args.force, patience_s=args.timeout, partial=args.partial
+    )
 
 
 def _from_kafka(args: argparse.Namespace, settings: Settings) -> int:

@@ -12,7 +12,7 @@ EXAMPLE = """dutycycle report day.jsonl.zst --out day.html
 dutycycle report day.jsonl.zst --job bert --price-gpu-hour 2.5 --out bert.html
 dutycycle report ml/bert --since 2h --broker kafka://kafka:9092 --out bert.html"""
 SETTINGS = (
-    *arguments.OF_BROKER, "prometheus_ca", "prometheus_username", *arguments.OF_OPERATORS, "price_gpu_hour",
+    *arguments.OF_BROKER, *arguments.OF_PROMETHEUS_ACCESS, *arguments.OF_OPERATORS, "price_gpu_hour",
     "price_kwh",
 )  # fmt: skip
 
@@ -51,10 +51,11 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     name = _name(args)
     profiles = [read(one) for one in args.profile]
     if args.since is None:
-        traces, source = args.what, ", ".join(map(_shown, args.what))
+        traces, source, status = args.what, ", ".join(map(_shown, args.what)), 0
     else:
         trace = build.folder_of(args.out) / TRACE
-        traces, source = [str(trace)], f"{trace}, read from {_recorded(args, name, trace, settings)}"
+        place, status = _recorded(args, name, trace, settings)
+        traces, source = [str(trace)], f"{trace}, read from {place}"
     gathered = build.gather(traces, settings)
     report = build.report_of(
         gathered,
@@ -67,7 +68,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     )
     folder = build.write_report(report, args.out)
     print(f"{args.out}: the report; pictures and tables are in {folder}")  # noqa: T201
-    return 0
+    return status
 
 
 def _name(args: argparse.Namespace) -> str | None:
@@ -98,8 +99,8 @@ def _name(args: argparse.Namespace) -> str | None:
     return None
 
 
-def _recorded(args: argparse.Namespace, name: str | None, trace: Path, settings: Settings) -> str:
-    """Write what was kept to ``trace``; where it is from."""
+def _recorded(args: argparse.Namespace, name: str | None, trace: Path, settings: Settings) -> tuple[str, int]:
+    """Write what was kept to ``trace``; where it is from, and 1 where it is not whole."""
     if trace.exists() and not args.force:
         raise SettingError(f"{trace}: is there already: make the report of it, or read it anew with --force")
     if args.from_prometheus is not None:
@@ -107,8 +108,10 @@ def _recorded(args: argparse.Namespace, name: str | None, trace: Path, settings:
 
         settings, past = history.prometheus_of(args, settings), history.range_of(args)
         trace.parent.mkdir(exist_ok=True)
-        backfill(str(trace), past, settings, overwrite=args.force, patience_s=args.timeout)
-        return str(settings.prometheus)
+        status = backfill(
+            str(trace), past, settings, overwrite=args.force, patience_s=args.timeout, partial=args.partial
+        )
+        return str(settings.prometheus), status
     if args.step is not None:
         raise SettingError("--step needs --from-prometheus")
     if settings.broker is None:
@@ -117,7 +120,7 @@ def _recorded(args: argparse.Namespace, name: str | None, trace: Path, settings:
 
     wanted = Wanted(name, *history.since_until(args))
     extract(trace, wanted, settings, overwrite=args.force, timeout_s=args.timeout)
-    return settings.broker
+    return settings.broker, 0
 
 
 def _shown(trace: str) -> str:

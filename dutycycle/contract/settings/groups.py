@@ -29,6 +29,8 @@ _USERNAME = "user name for basic authentication"
 _PASSWORD = "password for basic authentication; prefer …_FILE"  # noqa: S105 - the text of its help
 _TOKEN = "bearer token; prefer …_FILE, which is read again as it changes"  # noqa: S105
 
+_HEADERS = "more HTTP headers, one a line, such as X-Scope-OrgID: team-a; prefer …_FILE"
+
 
 @dataclass(frozen=True, kw_only=True)
 class KafkaSettings:
@@ -112,6 +114,17 @@ class PrometheusSettings:
     prometheus_username: str | None = _setting(None, parsers.non_empty, _USERNAME)
     prometheus_password: Secret | None = _setting(None, parsers.secret, _PASSWORD, secret=True)
     prometheus_token: Secret | None = _setting(None, parsers.secret, _TOKEN, secret=True)
+    prometheus_headers: Secret | None = _setting(None, parsers.http_headers, _HEADERS, secret=True)
+    prometheus_cluster: str | None = _setting(
+        None,
+        parsers.cluster_label,
+        "the label that tells clusters apart (default: found where there are several); or LABEL=VALUE",
+    )
+    prometheus_names: tuple[tuple[str, str], ...] = _setting(
+        (),
+        parsers.name_pairs,
+        "names of an exporter with what they stand for: my_gpu_busy=DCGM_FI_DEV_GPU_UTIL,my_node=Hostname",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,6 +302,7 @@ class RemoteWriteSettings:
     remote_write_username: str | None = _setting(None, parsers.non_empty, _USERNAME)
     remote_write_password: Secret | None = _setting(None, parsers.secret, _PASSWORD, secret=True)
     remote_write_token: Secret | None = _setting(None, parsers.secret, _TOKEN, secret=True)
+    remote_write_headers: Secret | None = _setting(None, parsers.http_headers, _HEADERS, secret=True)
     remote_write_labels: tuple[tuple[str, str], ...] = _setting(
         (), parsers.series_labels, "labels that every series gets, such as cluster=a,__replica__=1"
     )

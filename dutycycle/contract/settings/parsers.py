@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dutycycle.contract.settings.models import ModelSetting, model
-from dutycycle.contract.settings.secret import Secret
+from dutycycle.contract.settings.secret import Secret, header_lines
 
 Parser = Callable[[str], Any]
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
@@ -20,6 +20,8 @@ _NODE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
 _DNS = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
 _LABEL_KEY = re.compile(r"(?:[a-z0-9.-]{1,253}/)?[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _SERIES_LABEL = re.compile(r"([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*(.+)")
+_CLUSTER = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*(?:=[^\"\\\x00-\x1f]+)?")
+_NAME_PAIR = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)\s*=\s*([a-zA-Z_:][a-zA-Z0-9_:]*)")
 _METRIC = re.compile(r"[a-z][a-z0-9_]{0,60}")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{0,200}")
 _HOST_PORT = re.compile(r"(?:\[[0-9A-Fa-f:]+\]|[A-Za-z0-9._-]+):\d{1,5}")
@@ -36,6 +38,30 @@ def non_empty(value: str) -> str:
 def secret(value: str) -> Secret:
     """A password or token."""
     return Secret(non_empty(value))
+
+
+def http_headers(value: str) -> Secret:
+    """HTTP headers, one a line: ``X-Scope-OrgID: team-a``."""
+    header_lines(non_empty(value))
+    return Secret(value)
+
+
+def cluster_label(value: str) -> str:
+    """The name of a label, or ``LABEL=VALUE``."""
+    if not _CLUSTER.fullmatch(value):
+        raise ValueError("expected the name of a label, such as cluster, or one cluster, such as cluster=eu")
+    return value
+
+
+def name_pairs(value: str) -> tuple[tuple[str, str], ...]:
+    """Names with what each stands for, separated by commas: ``my_gpu_busy=DCGM_FI_DEV_GPU_UTIL``."""
+    found = [_NAME_PAIR.fullmatch(part.strip()) for part in value.split(",") if part.strip()]
+    pairs = {match[1]: match[2] for match in found if match}
+    if not found or len(pairs) < len(found):
+        raise ValueError(
+            "expected pairs of different names, separated by commas, such as my_gpu_busy=DCGM_FI_DEV_GPU_UTIL"
+        )
+    return tuple(pairs.items())
 
 
 def whole(low: int, high: int) -> Parser:

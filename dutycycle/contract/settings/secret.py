@@ -1,9 +1,12 @@
 """Passwords and tokens for HTTP. One that lies in a file is read again at each use: it is replaced there."""
 
+import re
 from base64 import b64encode
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+_HEADER = re.compile(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+):[ \t]*([\x20-\x7e\t]*)")
 
 
 @dataclass(slots=True)
@@ -19,6 +22,27 @@ class Secret:
             with suppress(OSError, UnicodeDecodeError):
                 self.text = Path(self.file).read_text(encoding="utf-8").strip() or self.text
         return self.text
+
+
+def header_lines(text: str) -> dict[str, str]:
+    """HTTP headers, one a line, ``Name: value``. Raises ``ValueError``."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    found = [_HEADER.fullmatch(line) for line in lines]
+    if not all(found):
+        raise ValueError("expected headers, one a line, such as X-Scope-OrgID: team-a")
+    return {match[1]: match[2] for match in found if match}
+
+
+def headers_now(headers: Secret | None) -> dict[str, str]:
+    """The headers that a request sends now. A file that holds no headers any more is not sent."""
+    if headers is None:
+        return {}
+    known = headers.text
+    try:
+        return header_lines(headers.now())
+    except ValueError:
+        headers.text = known
+        return header_lines(known)
 
 
 def authorization(username: str | None, password: Secret | None, token: Secret | None) -> str | None:

@@ -6,6 +6,7 @@ from collectors.prometheus.answers import AnswerReader
 from collectors.prometheus.identity.clusters import Clusters, ClustersMixedError
 from collectors.prometheus.identity.labels import namespace_of, workload_of
 from collectors.prometheus.series import ScrapedSeries
+from dutycycle.contract.settings.groups import PrometheusSettings
 
 
 def gpu(uuid: str, *, start_ms: int = 0, **labels: str) -> ScrapedSeries:
@@ -15,7 +16,7 @@ def gpu(uuid: str, *, start_ms: int = 0, **labels: str) -> ScrapedSeries:
 
 
 def names(*series: ScrapedSeries, label: str | None = None) -> list[tuple[str, str]]:
-    reader = AnswerReader(label)
+    reader = AnswerReader(PrometheusSettings(prometheus_cluster=label))
     found = reader.read({"gpus": series})["gpus"]
     return [(reader.nodes.name_of(one.labels), namespace_of(one.labels)) for one in found]
 

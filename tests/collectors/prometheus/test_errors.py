@@ -1,11 +1,12 @@
 """Goal: a Prometheus that is away, refuses or is none is told in words that help, and gives no values."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -17,7 +18,7 @@ from collectors.prometheus.series import ScrapedSeries
 from dutycycle.contract.codec import decode
 from dutycycle.contract.records.samples import NvmlSample
 from dutycycle.contract.settings.load import load
-from dutycycle.telemetry.events import PROMETHEUS_QUERY_FAILED, Telemetry
+from dutycycle.telemetry.events import PROMETHEUS_INCOMPLETE, PROMETHEUS_QUERY_FAILED, Telemetry
 from tests.support.data.prometheus_ticks import SCRAPE_S, Records, Start
 from tests.support.fakes.exporter_pages import dcgm
 from tests.support.servers.exposition import serve_metrics
@@ -52,6 +53,12 @@ class Scripted(PrometheusApi):
         return [ScrapedSeries(labels, tuple(points))]
 
     def now(self, selector: str, deadline_s: float) -> list[ScrapedSeries]:
+        return []
+
+    def help_texts(self, names: Iterable[str], timeout_s: int) -> dict[str, list[str]]:
+        return {name: [] for name in names}
+
+    def incomplete(self) -> list[str]:
         return []
 
     def close(self) -> None:
@@ -114,6 +121,8 @@ def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
     ("code", "body", "says"),
     [
         (401, b"Unauthorized", r"refuses the credentials \(HTTP 401\): give DUTYCYCLE_PROMETHEUS_USERNAME"),
+        (401, b"no org id", r"no tenant\): give DUTYCYCLE_PROMETHEUS_HEADERS='X-Scope-OrgID: <tenant>'"),
+        (401, b'{"error":"no org id"}', r"no tenant\): give DUTYCYCLE_PROMETHEUS_HEADERS"),
         (403, b"Forbidden", r"refuses the credentials \(HTTP 403\)"),
         (404, b"not found", r"is no Prometheus \(HTTP 404\): DUTYCYCLE_PROMETHEUS is the URL above /api/v1"),
         (422, b"too many samples", r"HTTP Status Code 422 .*too many samples"),
@@ -172,3 +181,80 @@ def test_a_token_is_sent_as_it_is_now_and_never_shown(tmp_path: Path) -> None:
         records.collector.close()
     assert "rotated" not in str(caught.value)
     assert "t0ken" not in repr(settings)
+
+
+def test_headers_go_with_each_query_as_they_are_now(tmp_path: Path) -> None:
+    seen: list[tuple[str | None, str | None]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append((self.headers["X-Scope-OrgID"], self.headers["Authorization"]))
+            self.send_response(403)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+            """A query is no samples."""
+
+    file = tmp_path / "headers"
+    file.write_text("X-Scope-OrgID: team-a\n")
+    settings = load({"DUTYCYCLE_PROMETHEUS_HEADERS_FILE": str(file)})
+    with serving(Handler) as place:
+        records = Records(f"http://user:hunter2@{place}", prometheus_headers=settings.prometheus_headers)
+        for text, tenant in (("X-Scope-OrgID: team-a", "team-a"), ("X-Scope-OrgID: b", "b"), ("half", "b")):
+            file.write_text(text)
+            seen.clear()
+            with pytest.raises(QueryError, match=r"HTTP 403"):
+                records.tick()
+            assert set(seen) == {(tenant, "Basic dXNlcjpodW50ZXIy")}
+        records.collector.close()
+    assert "team-a" not in repr(settings)
+
+
+NO_SAMPLES = b'"data":{"resultType":"matrix","result":[]}'
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (b'"warnings":["receive series from store-2: deadline exceeded"],', "store-2: deadline exceeded"),
+        (b'"isPartial":true,', "isPartial"),
+        (b'"isPartial":false,"warnings":[],', None),
+        (b'"warnings":["PromQL warning: metric might not be a counter"],', None),
+        (b'"infos":["warnings"],', None),
+        (b"", None),
+    ],
+)
+def test_an_answer_that_is_not_whole_is_told_until_it_is(more: bytes, says: str | None) -> None:
+    body = b'{"status":"success",' + more + NO_SAMPLES + b"}"
+    with answering(200, body, only="container_cpu") as url:
+        records = Records(url)
+        records.tick()
+        found = records.telemetry.conditions.get((PROMETHEUS_INCOMPLETE.name, "answers"))
+        records.collector.close()
+    assert (says in found) if says and found else found == says
+
+
+def test_one_cluster_alone_is_asked_for() -> None:
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.extend(parse_qs(urlsplit(self.path).query).get("query", []))
+            text = b'{"status":"success",' + NO_SAMPLES + b"}"
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+            """A query is no samples."""
+
+    with serving(Handler) as place:
+        records = Records(f"http://{place}", prometheus_cluster="cluster=eu-1")
+        records.tick()
+        records.collector.close()
+    assert len(asked) == 4
+    assert all(query.count('cluster="eu-1"') == query.count("{") for query in asked)
+    assert 'kube_pod_status_phase{cluster="eu-1"} == 1' in asked[-1]
+    assert records.reader.clusters.label is None

@@ -10,7 +10,9 @@ from collectors.prometheus.answers import AnswerReader
 from collectors.prometheus.dcgm.fields import Vocabulary
 from collectors.prometheus.identity.pods import PodIndex
 from collectors.prometheus.series import NewSample, ScrapedSeries
+from dutycycle.contract.errors import SettingError
 from dutycycle.contract.records.samples import Allocation, Gpu, MigDevice
+from dutycycle.contract.settings.groups import PrometheusSettings
 from tests.support.data.prometheus_samples import (
     IN_POD,
     OTHER_UID,
@@ -267,3 +269,72 @@ def test_the_containers_that_a_gpu_was_given_to(
     (found,) = gpus([dcgm("DEV_GPU_UTIL", 5, **one) for one in labels], pod_index)
     assert found.allocated == expected
     assert found.processes is None
+
+
+@pytest.mark.parametrize(
+    ("name", "texts", "before", "value", "pct"),
+    [
+        ("DEV_GPU_UTIL_RATIO", [], [], 1, 100),
+        ("DEV_GPU_UTIL_RATIO", ["GPU utilization ratio (0.0-1.0)."], [], 1, 100),
+        ("DEV_GPU_UTIL_RATIO", ["GPU utilization (in %)."], [], 1, 1),
+        ("DEV_GPU_UTIL_RATIO", ["GPU utilization (in %).", "A ratio."], [], 1, 100),
+        ("DEV_GPU_UTIL_RATIO", ["A ratio."], [97], 1, 1),
+        ("DEV_GPU_UTIL_RATIO", [], [4_294_967_295], 1, 100),
+        ("DEV_GPU_UTIL", [], [], 1, 1),
+        ("DEV_GPU_UTIL", ["GPU utilization (in %)."], [], 1, 1),
+        ("DEV_GPU_UTIL", ["Ratio of time a kernel ran."], [], 1, 100),
+        ("DEV_GPU_UTIL", [], [0.5], 1, 100),
+        ("DEV_GPU_UTIL", [], [0.5, 40], 1, 1),
+    ],
+)
+def test_percent_or_ratio_is_what_the_help_says_or_a_value_shows(
+    name: str, texts: list[str], before: list[float], value: float, pct: float
+) -> None:
+    reader = AnswerReader()
+    series = [ScrapedSeries(dcgm(name, 0).labels, ())]
+    assert reader.vocabulary.without_help(series) == [f"DCGM_FI_{name}"]
+    reader.vocabulary.learn_help({f"DCGM_FI_{name}": texts})
+    assert reader.vocabulary.without_help(series) == []
+    for earlier in before:
+        gpus([dcgm(name, earlier)], PodIndex(), reader)
+    assert gpus([dcgm(name, value)], PodIndex(), reader) == (gpu(gpu_util_pct=pct),)
+    again = AnswerReader()
+    again.restore(reader.snapshot())
+    again.vocabulary.learn_help({f"DCGM_FI_{name}": texts})
+    assert gpus([dcgm(name, value)], PodIndex(), again) == (gpu(gpu_util_pct=pct),)
+
+
+def test_each_target_has_its_own_unit() -> None:
+    """While exporters are upgraded, some write the new name in percent and some as a ratio."""
+    found = gpus(
+        [
+            dcgm("DEV_GPU_UTIL_RATIO", 55, instance="a:9400"),
+            dcgm("DEV_GPU_UTIL_RATIO", 0.55, gpu="1", UUID="GPU-2", instance="b:9400"),
+            dcgm("DEV_GPU_UTIL", 55, gpu="2", UUID="GPU-3", instance="c:9400"),
+        ],
+        PodIndex(),
+    )
+    assert [one.gpu_util_pct for one in found] == [55, 55, 55]
+
+
+def test_later_exporters_write_other_labels() -> None:
+    labels = {"gpu": "0", "uuid": "GPU-1", "model_name": "NVIDIA H200", "hostname": "a", "gpu_i_id": "7",
+              "gpu_i_profile": "1g.18gb"}  # fmt: skip
+    (found,) = gpus([sample("DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO", 0.5, **labels)], PodIndex())
+    assert found == gpu(mig=(MigDevice(uuid="MIG-GPU-1/7/0", profile="1g.18gb", gpu_util_pct=50),))
+
+
+def test_names_that_nobody_knows_yet_are_a_setting() -> None:
+    names = (("acme_busy", "DCGM_FI_DEV_GPU_UTIL_RATIO"), ("acme_watts", "power_w"), ("acme_id", "UUID"))
+    reader = AnswerReader(PrometheusSettings(prometheus_names=names))
+    assert "|acme_busy|acme_watts" in reader.vocabulary.selector
+    labels = {"gpu": "0", "acme_id": "GPU-1", "modelName": "NVIDIA H200"}
+    found = gpus(
+        [sample("acme_busy", 0.25, **labels), sample("acme_watts", 300, **labels)], PodIndex(), reader
+    )
+    assert found == (gpu(gpu_util_pct=25, power_w=300),)
+
+
+def test_a_name_that_stands_for_nothing_is_refused() -> None:
+    with pytest.raises(SettingError, match=r"x=DCGM_FI_DEV_GPU_UTL: .* is it DCGM_FI_DEV_GPU_UTIL\?"):
+        AnswerReader(PrometheusSettings(prometheus_names=(("x", "DCGM_FI_DEV_GPU_UTL"),)))

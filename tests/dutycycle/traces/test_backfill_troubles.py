@@ -31,6 +31,8 @@ class Kept(HistoryApi):
     def __init__(self, troubles: Iterable[BaseException | None] = (), most_ms: int = 10 * HOUR_MS) -> None:
         self._troubles = iter(troubles)
         self._most_ms = most_ms
+        self.says: list[str] = []
+        """What each answer says of itself."""
         self.asked: list[tuple[int, int]] = []
 
     def history(
@@ -45,6 +47,12 @@ class Kept(HistoryApi):
         self.asked.append((start_ms, end_ms))
         points = range(-(-max(start_ms, 0) // 15_000) * 15_000, end_ms + 1, 15_000)
         return [ScrapedSeries(GPU, tuple((ts_ms, float(ts_ms // 15_000 % 100)) for ts_ms in points))]
+
+    def help_texts(self, names: Iterable[str], timeout_s: int) -> dict[str, list[str]]:
+        return {name: ["GPU utilization (in %)."] for name in names}
+
+    def incomplete(self) -> list[str]:
+        return self.says
 
 
 def run(prometheus: Kept, out: Path, *, wanted: Range = WANTED, overwrite: bool = False) -> list[float]:
@@ -151,3 +159,22 @@ def test_a_trace_that_is_there_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(DutycycleError, match="is there already"):
         run(Kept(), out)
     assert out.read_text() == "mine"
+
+
+def test_how_long_answers_lacked_samples_is_known_and_survives_an_interruption(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def backfill(prometheus: Kept, out: Path) -> Backfill:
+        return Backfill(prometheus, str(out), WANTED, load({}), overwrite=False, patience_s=5)
+
+    whole = backfill(Kept(), tmp_path / "whole.jsonl")
+    whole.run()
+    assert whole.incomplete_s == 0
+    cut, rest = Kept([None] * 9 + [KilledError()]), Kept()
+    cut.says = ["store-2 is away", "store-2 is away"]
+    with pytest.raises(KilledError):
+        backfill(cut, tmp_path / "x.jsonl").run()
+    again = backfill(rest, tmp_path / "x.jsonl")
+    again.run()
+    assert again.incomplete_s == 600
+    assert capsys.readouterr().err.count("did not answer with all it has: store-2 is away") == 1

@@ -28,10 +28,12 @@ class Records:
 
     def __init__(self, url: str, *, uid_of: UidOf | None = None, **access: Any) -> None:
         self.telemetry = Telemetry("test")
+        settings = PrometheusSettings(prometheus=url, **access)
+        self.reader = AnswerReader(settings)
         self.collector = PrometheusCollector(
-            PrometheusSource(PrometheusSettings(prometheus=url, **access)),
+            PrometheusSource(settings),
             self.telemetry,
-            AnswerReader(),
+            self.reader,
             uid_of=uid_of,
             retire_s=600,
         )

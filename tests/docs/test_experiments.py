@@ -1,4 +1,4 @@
-"""The commands of docs/experiments.md, run as they stand there, on the trace that the page speaks of."""
+"""The commands of docs/experiments.md, run as they stand there."""
 
 import os
 import re
@@ -8,23 +8,17 @@ from pathlib import Path
 import orjson
 import pytest
 
-from dutycycle.contract.trace import TraceWriter
 from tests.support.data.traces import read_trace
-from tests.support.data.training_job import training_job
 from tests.support.processes import warm
 
 PAGE = (Path(__file__).parents[2] / "docs/experiments.md").read_text(encoding="utf-8")
 COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]
 FILES = re.findall(r"^`([\w.-]+)`:\n\n```\w+\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE)
-SECONDS = 300
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = tmp_path_factory.mktemp("experiment")
-    with TraceWriter(str(found / "day.jsonl.zst")) as trace:
-        for record in training_job(SECONDS):
-            trace.write(record)
     for name, text in FILES:
         (found / name).write_text(text, encoding="utf-8")
     return found
@@ -43,7 +37,7 @@ def run(command: str, folder: Path) -> str:
 def test_a_researcher_needs_under_ten_commands() -> None:
     assert 3 < len(COMMANDS) < 10
     names = [command.split()[1] for command in COMMANDS]
-    assert names == ["import", *["replay"] * 4, "plot", "replay", "replay"]
+    assert names == ["demo", "import", *["replay"] * 4, "plot", "replay", "replay"]
     assert [name for name, _ in FILES] == ["gpu-a.csv", "truth.jsonl", "mymodels.py"]
 
 
@@ -62,8 +56,8 @@ def test_each_command_does_what_the_page_says(folder: Path) -> None:
     head, *rows = (line.split() for line in table.splitlines())
     assert [row[1] for row in rows] == ["forest", "hw", "lin", "trends"]
     errors = {row[1]: float(row[head.index("error_30s")]) for row in rows}
-    assert errors["hw"] < 0.6
-    assert "2 model_failed" in compared  # Holt-Winters divides by zero on idle GPUs, and begins anew
+    assert errors["trends"] < min(errors["hw"], errors["lin"], errors["forest"], 1)
+    assert "model_failed" in compared  # Holt-Winters divides by zero on idle GPUs, and begins anew
     assert (folder / "models/forecasts.png").read_bytes()[:4] == b"\x89PNG"
     assert (folder / "said.png").read_bytes()[:4] == b"\x89PNG"
     topics = {record.topic for record in read_trace(str(folder / "own.jsonl"))}

@@ -7,7 +7,7 @@ from typing import Protocol
 from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.groups import Settings
 from streams.names import SOURCES, STATELESS, check_settings
-from streams.operators.base import Operator, Snapshot, Stage
+from streams.operators.base import Operator, Snapshot, Stage, nothing_unwritten
 from streams.operators.columns.cgroup import CgroupReader
 from streams.operators.columns.cuda import CudaReader
 from streams.operators.columns.nvml import NvmlReader
@@ -49,6 +49,7 @@ def stages(settings: Settings) -> list[Stage]:
         Stage(
             name=name, source=source, build=built[name][0], evict_ms=built[name][1],
             stateless=name in STATELESS,
+            unwritten=NodeOperator.unwritten if name in ("nvml", "cgroup", "cuda") else nothing_unwritten,
         )
         for name, source in SOURCES.items()
     ]  # fmt: skip

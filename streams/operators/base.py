@@ -46,6 +46,11 @@ class Operator(Protocol):
         ...
 
 
+def nothing_unwritten(_operator: Any) -> list[Emission]:
+    """For an operator that sends at once, or coalesced, all that it sends."""
+    return []
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
     """One step of the pipeline: a source topic, and how the operator of one of its keys is built.
@@ -68,6 +73,9 @@ class Stage:
     piece_bytes: int = 400_000
     """A larger state is stored in pieces."""
     stateless: bool = False
+    unwritten: Callable[[Any], list[Emission]] = nothing_unwritten
+    """What an operator sends rarely and has not sent yet. It goes out with each of its states that is stored:
+    the record after which it would be sent may never come. Asking for it changes nothing."""
 
     @property
     def stride_ms(self) -> int:

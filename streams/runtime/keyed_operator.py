@@ -83,6 +83,10 @@ class KeyedOperator:
         """The operator's coalesced outputs."""
         return self._operator.flush()
 
+    def unwritten(self) -> list[Emission]:
+        """What the operator has not sent yet: see ``Stage``."""
+        return self._stage.unwritten(self._operator)
+
     def close(self) -> list[Emission]:
         """Close what is open: nothing comes any more."""
         try:

@@ -159,6 +159,9 @@ class StageTask:
     def _flushed(self, operator: KeyedOperator) -> list[ProducerRecord]:
         return self._or_anew(operator, lambda: counted(operator.flush(), self.stage.source, self._telemetry))
 
+    def _unwritten(self, operator: KeyedOperator) -> list[ProducerRecord]:
+        return counted(operator.unwritten(), self.stage.source, self._telemetry)
+
     def _or_anew(self, operator: KeyedOperator, act: Callable[[], T]) -> T:
         """What ``act`` makes of ``operator``; if it fails, the operator begins anew, and it is done again."""
         try:
@@ -186,6 +189,7 @@ class StageTask:
             checkpoint.outs += self._flushed(self._unflushed.pop(key))
         for key in [key for key in self._changed if key[0] in partitions]:
             operator = self._changed.pop(key)
+            checkpoint.outs += self._or_anew(operator, partial(self._unwritten, operator))
             checkpoint.writes.append(self._or_anew(operator, partial(_write, operator)))
             if self._operators.pop(key, None) is not None:
                 self._operators[key] = operator  # the least recently used ones come first

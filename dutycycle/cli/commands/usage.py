@@ -68,6 +68,11 @@ def _hours(name: str) -> Callable[[Row], str]:
     return lambda row: _number(row[name], 3600)
 
 
+def _unknown(row: Row) -> str:
+    """Hours of which nobody can tell whether they were busy; nothing where there are none."""
+    return _number(row["gpu_unknown_s"] or None, 3600)
+
+
 def _share(row: Row) -> str:
     """Busy, of the time of which that is known."""
     known = (row["gpu_busy_s"] or 0.0) + (row["gpu_idle_s"] or 0.0)
@@ -82,6 +87,7 @@ _COLUMNS: tuple[tuple[str, Callable[[Row], str]], ...] = (
     ("GPU h", _hours("gpu_s")),
     ("busy", _hours("gpu_busy_s")),
     ("idle", _hours("gpu_idle_s")),
+    ("unknown", _unknown),
     ("busy of it", _share),
     ("requested", _hours("gpu_requested_s")),
     ("kWh", lambda row: _number(row["energy_j"], JOULES_PER_KWH)),
@@ -91,7 +97,8 @@ _COLUMNS: tuple[tuple[str, Callable[[Row], str]], ...] = (
     ("requested", lambda row: _number(row["mem_requested_byte_s"], 3600 * _BYTES)),
     ("cost", lambda row: _number(row["cost"], 1)),
 )
-"""Headers and cells; hours are of one GPU, one CPU core, or a gibibyte of memory."""
+"""Headers and cells; what is not known is empty. Hours are of one GPU, one CPU core, or a gibibyte of
+memory."""
 
 
 def _table(rows: Sequence[Row], by: Sequence[str]) -> Table:

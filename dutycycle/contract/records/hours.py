@@ -55,8 +55,9 @@ class PodHour(RecordBase, frozen=True, kw_only=True):
 class UsageHour(VersionedRecord, frozen=True, kw_only=True):
     """What was used on a node since ``hour_ms``, up to ``ts_ms``, of one ``source``: ``nvml`` or ``cgroup``.
 
-    Written once a minute, with the rows that changed; each says all of the hour so far. So the newest row of
-    an hour, pod and GPU replaces the ones before, and a repeat changes nothing.
+    Written once a minute, and with each state that is stored, with the rows that changed; each says all of
+    the hour so far. So the newest row of an hour, pod and GPU replaces the ones before, and a repeat changes
+    nothing.
     """
 
     node: NodeName

@@ -43,8 +43,16 @@ _WHOSE = (
     "p.namespace, p.name AS pod, nullif(h.pod_uid, '') AS pod_uid, p.job_name AS job, p.job_kind, "
     "p.job_uid, p.labels, h.node, nullif(h.gpu, '') AS gpu, h.gpu_model, h.attribution"
 )
+
+
+def _if_known(of: str, seconds: str) -> str:
+    """Busy or idle time of rows ``of`` which something is known; null is not known, and 0 is idle."""
+    return f"CASE WHEN {of}.gpu_known_s > 0 THEN {seconds} END"
+
+
 _USED = (
-    "h.gpu_s, h.gpu_busy_s, h.gpu_known_s - h.gpu_busy_s AS gpu_idle_s, "
+    f"h.gpu_s, {_if_known('h', 'h.gpu_busy_s')} AS gpu_busy_s, "
+    f"{_if_known('h', 'h.gpu_known_s - h.gpu_busy_s')} AS gpu_idle_s, "
     "h.gpu_s - h.gpu_known_s AS gpu_unknown_s, h.energy_j, "
     "h.pod_s * p.gpu_request AS gpu_requested_s, h.cpu_s, h.pod_s * p.cpu_request AS cpu_requested_s, "
     "h.mem_byte_s, h.pod_s * p.mem_request_bytes AS mem_requested_byte_s, h.pod_s"
@@ -67,8 +75,12 @@ _USAGE = f"(SELECT hour AS at, {_KEPT} FROM usage_costs UNION ALL SELECT day, {_
 
 def _life(whose: str) -> str:
     """Sums over all the usage that is kept, of those of the rows that are asked for."""
-    sums = ("gpu_s", "gpu_busy_s", "energy_j", "cpu_s")
-    found = [f"(SELECT sum(u.{one}) FROM {_USAGE} AS u WHERE {whose}) AS {one}" for one in sums]  # noqa: S608
+    sums = {one: f"u.{one}" for one in ("gpu_s", "gpu_busy_s", "energy_j", "cpu_s")}
+    sums["gpu_busy_s"] = _if_known("u", "u.gpu_busy_s")
+    found = [
+        f"(SELECT sum({value}) FROM {_USAGE} AS u WHERE {whose}) AS {name}"  # noqa: S608
+        for name, value in sums.items()
+    ]
     cost = f"(SELECT sum({_COST.replace('h.', 'u.')}) FROM {_USAGE} AS u WHERE {whose}) AS cost"  # noqa: S608
     return ", ".join((*found, cost))
 
@@ -99,7 +111,8 @@ VIEWS = {
     "nodes": (
         "u.node, count(DISTINCT nullif(u.gpu, '')) AS gpus, max(u.gpu_model) AS gpu_model, "
         "min(u.at) AS first_at, max(u.at) AS last_at, sum(u.gpu_s) AS gpu_s, "
-        "sum(u.gpu_busy_s) AS gpu_busy_s, sum(u.gpu_known_s) - sum(u.gpu_busy_s) AS gpu_idle_s, "
+        f"sum({_if_known('u', 'u.gpu_busy_s')}) AS gpu_busy_s, "
+        f"sum({_if_known('u', 'u.gpu_known_s - u.gpu_busy_s')}) AS gpu_idle_s, "
         "sum(CASE WHEN u.pod_uid = '' THEN u.gpu_s END) AS gpu_free_s, sum(u.energy_j) AS energy_j, "
         f"sum(u.cpu_s) AS cpu_s, sum({_COST.replace('h.', 'u.')}) AS cost, {_NODE_MOST}",
         f"{_USAGE} AS u GROUP BY u.node",

@@ -292,6 +292,12 @@ class NodeOperator:
         parts = self._peaks.parts(self._usage.totals())
         return [ProducerRecord("pod-parts", uid, value, ts) for uid, value, ts in parts] + self._gpus.flush()
 
+    def unwritten(self) -> list[Emission]:
+        """What the ledger and the day have, and have not written since the node's minute began. The state is
+        as before, so this depends on the ticks alone and not on when it is asked for."""
+        self._count()
+        return self._usage.unwritten() + self._days.unwritten()
+
     def close(self) -> list[Emission]:
         """Close the open windows, evaluate a last time, and flush. Held ticks are left out."""
         self._take_all()

@@ -93,10 +93,15 @@ class NodePeakBank:
         self._state = widened(self._state, len(self._index))
 
     def flush(self) -> list[Emission]:
-        """The day so far, if there was a tick since the last call."""
+        """Write the day so far, if there was a tick since it was written."""
+        emissions = self.unwritten()
+        self._written = self._samples
+        return emissions
+
+    def unwritten(self) -> list[Emission]:
+        """The day so far, if there was a tick since it was written, which it is not by this."""
         if self._samples == self._written:
             return []
-        self._written = self._samples
         scopes = self._peaks()
         record = NodePeaks(
             node=self._node, source=self._source, day_ms=self._last_ms - self._last_ms % DAY_MS,

@@ -52,9 +52,13 @@ class UsageBank:
         self._last_ms = times[-1]
 
     def flush(self) -> list[Emission]:
-        """The rows of the hour that changed since the last call."""
-        gpus = self._gpus.changed() if self._gpus else ()
-        pods = self._pods.changed() if self._pods else ()
+        """Write the rows of the hour that changed since they were written."""
+        return self.unwritten(keep=False)
+
+    def unwritten(self, *, keep: bool = True) -> list[Emission]:
+        """The rows of the hour that changed since they were written, which they are not by this."""
+        gpus = self._gpus.changed(keep=keep) if self._gpus else ()
+        pods = self._pods.changed(keep=keep) if self._pods else ()
         if self._last_ms is None or not (gpus or pods):
             return []
         record = UsageHour(

@@ -144,15 +144,15 @@ class GpuMeter:
         self._plan = slots, rows, held.gpus, held.devices, held.weights, held.holders
         self._layout = layout
 
-    def changed(self) -> tuple[GpuHour, ...]:
-        """The rows that changed since the last call."""
+    def changed(self, *, keep: bool = False) -> tuple[GpuHour, ...]:
+        """The rows that changed since they were written: see ``HourTable``."""
         return tuple(
             GpuHour(
                 pod_uid=key[0] or None, gpu=key[1], model=self._models[key[1]] or None,
                 attribution=self._words[key] or None, gpu_s=tidy(time), known_s=tidy(known),
                 busy_s=tidy(busy), energy_j=tidy(energy) if counted else None,
             )
-            for key, (time, known, busy, energy, counted) in self._hour.changed()
+            for key, (time, known, busy, energy, counted) in self._hour.changed(keep=keep)
         )  # fmt: skip
 
     def sums(self) -> dict[str, dict[str, float]]:
@@ -160,9 +160,10 @@ class GpuMeter:
         found: dict[str, dict[str, float]] = {}
         for (pod, _), figures in zip(self._hour.keys, self._hour.figures.tolist(), strict=False):
             if pod:
-                of = found.setdefault(pod, {"gpu_s": 0.0, "gpu_busy_s": 0.0})
+                of = found.setdefault(pod, {"gpu_s": 0.0})
                 of["gpu_s"] += figures[_TIME]
-                of["gpu_busy_s"] += figures[_BUSY]
+                if figures[_KNOWN]:
+                    of["gpu_busy_s"] = of.get("gpu_busy_s", 0.0) + figures[_BUSY]
                 if figures[_COUNTED]:
                     of["energy_j"] = of.get("energy_j", 0.0) + figures[_ENERGY]
         return found

@@ -60,13 +60,14 @@ class PodMeter:
         self._rows = self._hour.rows([(member,) for _, member in members])
         self._layout = layout
 
-    def changed(self) -> tuple[PodHour, ...]:
-        """The rows that changed since the last call; of the host, what its pods so far leave of it."""
+    def changed(self, *, keep: bool = False) -> tuple[PodHour, ...]:
+        """The rows that changed since they were written (see ``HourTable``); of the host, what its pods so
+        far leave of it."""
         keys = self._hour.keys
         every = self._hour.figures[: len(keys)]
         of_pods = every[[key != _HOST for key in keys]].sum(axis=0)
         rows = []
-        for key, figures in self._hour.changed():
+        for key, figures in self._hour.changed(keep=keep):
             if key == _HOST:
                 figures[_CPU - 1] = max(0.0, figures[_CPU - 1] - float(of_pods[_CPU]))
                 figures[_MEMORY - 1] = max(0.0, figures[_MEMORY - 1] - float(of_pods[_MEMORY]))

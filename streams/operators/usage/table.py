@@ -32,10 +32,12 @@ class HourTable:
             self.figures = wider
         return np.fromiter((self._row[key] for key in keys), np.int64, len(keys))
 
-    def changed(self) -> list[tuple[tuple[str, ...], list[float]]]:
-        """The rows that changed since the last call, and their figures."""
+    def changed(self, *, keep: bool = False) -> list[tuple[tuple[str, ...], list[float]]]:
+        """The rows that changed since they were written, and their figures. They are written now, unless the
+        changes are to be kept."""
         rows = np.flatnonzero(self.figures[:, CHANGED])
-        self.figures[rows, CHANGED] = 0
+        if not keep:
+            self.figures[rows, CHANGED] = 0
         return [(self.keys[row], self.figures[row, 1:].tolist()) for row in rows.tolist()]
 
     def clear(self) -> None:

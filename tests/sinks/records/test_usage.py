@@ -1,5 +1,6 @@
 """The ledger in SQL, on both databases: exactly once, priced, rolled up, and asked for."""
 
+from argparse import ArgumentParser
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, text
 
+from dutycycle.cli.commands.usage import add_arguments, run
 from dutycycle.contract.records.hours import GpuHour, UsageHour
 from dutycycle.contract.settings.groups import Settings
 from sinks.records.prices import PriceList, set_prices
@@ -33,6 +35,33 @@ def hour(at: int, gpu_s: float, busy_s: float = 0, ts_ms: int | None = None) -> 
     return UsageHour(
         node="a", source="nvml", hour_ms=begin_ms, ts_ms=begin_ms + 1 if ts_ms is None else ts_ms, gpus=(row,)
     )
+
+
+def test_unknown_is_not_idle_in_any_view(records_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of two pods that share a GPU by time slicing nobody can tell which was busy."""
+    unknown = GpuHour(pod_uid="u", gpu="G", gpu_s=3600, known_s=0, busy_s=0)
+    half = GpuHour(pod_uid="h", gpu="H", gpu_s=3600, known_s=1800, busy_s=900)
+    idle = GpuHour(pod_uid="i", gpu="I", gpu_s=3600, known_s=3600, busy_s=0)
+    put(
+        records_url,
+        UsageHour(node="a", source="nvml", hour_ms=HOUR_MS, ts_ms=HOUR_MS + 1, gpus=(unknown, half, idle)),
+    )
+    query = "SELECT gpu, gpu_busy_s, gpu_idle_s, gpu_unknown_s FROM usage ORDER BY gpu"
+    assert select(records_url, query) == [
+        ("G", None, None, 3600), ("H", 900, 900, 1800), ("I", 0, 3600, 0),
+    ]  # fmt: skip
+    assert select(records_url, "SELECT gpu_busy_s, gpu_idle_s FROM nodes") == [(900, 4500)]
+    args = ArgumentParser()
+    add_arguments(args)
+    arguments = ["--by", "gpu", "--since", "1970-01-01T00:00:00Z", "--records", records_url]
+    run(args.parse_args(arguments), Settings(records=records_url))
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert header.split() == ["gpu", "GPU", "h", "busy", "idle", "unknown", "busy", "of", "it"]
+    assert [one.split() for one in rows] == [
+        ["G", "1.00", "1.00"],
+        ["H", "1.00", "0.25", "0.25", "0.50", "50", "%"],
+        ["I", "1.00", "0.00", "1.00", "0", "%"],
+    ]
 
 
 def put(url: str, *records: UsageHour, **options: Any) -> RecordsStore:

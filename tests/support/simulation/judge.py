@@ -48,6 +48,8 @@ class Judge:
             slot = out.topic, out.key
             self._expected[record.topic_partition, slot].append(out.value)
             self._explained[slot].add(out.value)
+        for out in applied.unwritten:
+            self._explained[out.topic, out.key].add(out.value)
 
     def landed(self, out: ProducerRecord) -> None:
         """Nothing arrives that no record explains, and nothing twice with different content."""
@@ -108,6 +110,7 @@ class Judge:
     def final(self, workers: Iterable[Worker], sent: list[Sent], *, zombies: bool) -> None:
         """The end of a run: everything is there, nothing else is, and what is stored is bounded."""
         self._all_outputs()
+        self._unwritten_outputs()
         self._newest_outputs(zombies=zombies)
         self._states()
         self._telemetry(list(workers))
@@ -124,6 +127,15 @@ class Judge:
             order = [landed[value] for value in dict.fromkeys(expected)]
             assert order == sorted(order), f"{slot}: not in the order of the log"
             self.checked["slots"] += 1
+
+    def _unwritten_outputs(self) -> None:
+        """What an operator sends rarely does not wait for a record that may never come."""
+        for (stage, _, _), key in self.shadow.keys.items():
+            if key.left is None:
+                for out in key.stage.unwritten(key.operator):
+                    landed = isinstance(out, ProducerRecord) and out.value in self._landed[out.topic, out.key]
+                    assert landed, f"{stage}: {out} is in a state that is stored, and was not sent"
+                    self.checked["unwritten"] += 1
 
     def _newest_outputs(self, *, zombies: bool) -> None:
         """The newest of each subject is exact; so is the last, unless somebody may have written late."""

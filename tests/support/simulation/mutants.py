@@ -273,6 +273,11 @@ def watermark_forgotten(patch: Patch) -> None:
     patch.setattr(Timeline, "snapshot", lambda self: real(self) | {"watermark_ms": None})
 
 
+def ledger_waits_for_a_tick(patch: Patch) -> None:
+    """A state is stored before the ledger has what is in it."""
+    patch.setattr(KeyedOperator, "unwritten", lambda _: [])
+
+
 MUTANTS: dict[str, list[Mutant]] = {
     "toy": [
         fence_forgotten, acknowledged_too_early, states_before_outputs, failed_output_dropped,
@@ -282,7 +287,7 @@ MUTANTS: dict[str, list[Mutant]] = {
     ],
     "real": [
         outputs_out_of_order, seen_ticks_forgotten, open_windows_lost, counters_begin_anew,
-        watermark_forgotten, held_ticks_lost,
+        watermark_forgotten, held_ticks_lost, ledger_waits_for_a_tick,
     ],
 }  # fmt: skip
 """By the kind of run that has to find them."""

@@ -20,12 +20,14 @@ Digest = Callable[[Operator], Any]
 
 @dataclass(slots=True)
 class Applied:
-    """What one record should do: ``outs`` in order, and to its key's state; ``good`` if it changed that."""
+    """What one record should do: ``outs`` in order, and to its key's state; ``good`` if it changed that.
+    ``unwritten``: what goes out with the state, if it is stored after this record."""
 
     key: str
     outs: list[ProducerRecord]
     good: bool
     digest: Any = None
+    unwritten: list[ProducerRecord] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -114,8 +116,9 @@ class Shadow:
         if not stage.stateless:
             self.keys[place] = key
         return Applied(
-            place[2], outs, good=not stage.stateless, digest=self._digests[stage.name](key.operator)
-        )
+            place[2], outs, good=not stage.stateless, digest=self._digests[stage.name](key.operator),
+            unwritten=self._sorted(stage, stage.unwritten(key.operator)),
+        )  # fmt: skip
 
     def _refused(self, stage: Stage, record: ConsumerRecord, reason: Reason, error: str) -> Applied:
         self.happened[stage.name, "dead_letter"] += 1

@@ -137,6 +137,21 @@ def test_what_changed_is_written_and_nothing_else() -> None:
     assert [[row.gpu for row in one.gpus] for one in hours(first + then)] == [["GPU-1", "GPU-0"], ["GPU-1"]]
 
 
+def test_a_node_that_goes_silent_loses_nothing_and_asking_changes_nothing() -> None:
+    """A state that is stored brings what the ledger has not written, whenever that is."""
+    samples = runs([gpu(0, gpu_util_pct=50, energy_j=7, processes=[A])], 150)
+    asked, quiet = (NodeOperator(CONFIG, "a", NvmlReader("a")) for _ in range(2))
+    for offset, sample in enumerate(samples):
+        source = record("nvml-samples", "a", sample, offset)
+        assert asked.update(source) == quiet.update(source)
+        told = [decode(UsageHour, one.value or b"", "usage") for one in asked.unwritten()
+                if isinstance(one, ProducerRecord) and one.topic == "usage"]  # fmt: skip
+        assert [row.gpu_s for one in told for row in one.gpus] == [offset + 1]
+    assert asked.snapshot() == quiet.snapshot()
+    topics = [one.topic for one in asked.unwritten() if isinstance(one, ProducerRecord)]
+    assert topics == ["usage", "node-peaks"]
+
+
 def test_time_that_nobody_measured_is_not_guessed_and_its_energy_is_nobodys() -> None:
     device = gpu(0, gpu_util_pct=100, energy_j=10, processes=[A])
     rows = newest(runs([device], 10) + runs([device], 10, 100))

@@ -97,6 +97,8 @@ class Client:
         user_agent: str = "",
     ) -> None:
         self.access = access
+        self.answered = 0
+        """How many requests were answered as they were meant: what proves that the server is there."""
         self._source = source
         self._limits = limits or Limits()
         self._user_agent = user_agent or "dutycycle"
@@ -223,6 +225,7 @@ class Client:
                 timeout=limit,
             )
             if response.status in _GOOD:
+                self.answered += 1
                 return response
             async with response:
                 raise error_of_answer(response.status, response.headers, await response.read())

@@ -59,6 +59,11 @@ class ApiServer:
         return self._client.access.address
 
     @property
+    def answered(self) -> int:
+        """How many requests it has answered as they were meant."""
+        return self._client.answered
+
+    @property
     def namespace(self) -> str:
         """The one meant where none is named."""
         return self._client.access.namespace

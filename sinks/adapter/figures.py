@@ -1,7 +1,7 @@
 """The current figures of pods, from the newest windows, trends and cycles. Pure: the time is an argument.
 
-A figure is the mean of the shortest window that was closed last. A pod whose windows no longer come has none,
-which is not 0: an idle pod has windows, and in them 0.
+A figure is the mean of the shortest of the windows that ended last. A pod whose windows no longer come has
+none, which is not 0: an idle pod has windows, and in them 0.
 """
 
 import re
@@ -77,14 +77,21 @@ class Figures:
         return sorted(there | {f"{name}_in_{SHOWN_HORIZON_S}s" for name in there})
 
     def _current(self, uid: str, metric: str, now_ms: int) -> Figure | None:
-        found = [
+        """The shortest of the windows that ended last, until the next one of its length is overdue.
+
+        None then: a longer or older window would answer with load that is over, and move the autoscaler.
+        """
+        figures = [
             Figure(mean, window.end_ms, window.size_ms // 1000)
             for source in _SOURCES
             for window in self._windows.get(f"pod/{uid}/{source}", {}).values()
-            if now_ms <= window.end_ms + window.size_ms + self._wait_ms
-            and (mean := _mean(window, metric)) is not None
+            if (mean := _mean(window, metric)) is not None
         ]
-        return min(found, key=lambda one: one.window_s, default=None)
+        if not figures:
+            return None
+        newest = max(figures, key=lambda figure: (figure.end_ms, -figure.window_s))
+        overdue_ms = newest.end_ms + newest.window_s * 1000 + self._wait_ms
+        return newest if now_ms <= overdue_ms else None
 
     def _forecast(
         self, now: Mapping[str, Figure], metric: str, horizon_s: int, now_ms: int

@@ -211,7 +211,7 @@ class AnnotationSink:
         if refusal is not None:
             self._hold(target, refusal)
             return
-        generation = self._generation
+        generation, answered = self._generation, self._server.answered
         try:
             now = self._clock()
             threshold, damped = self._plan.threshold(target, now), self._plan.damped(target, now)
@@ -221,6 +221,8 @@ class AnnotationSink:
                 await self._failed(target, error)
         else:
             if generation == self._generation:
+                if self._server.answered > answered:
+                    self._answers()
                 self._succeeded(target, written)
 
     def _hold(self, target: Target, refusal: Refusal) -> None:
@@ -260,12 +262,15 @@ class AnnotationSink:
             self._telemetry.emit(OBJECT_GONE, str(target), kind=target.kind)
         self._forget(target)
 
-    def _succeeded(self, target: Target, written: Written | None) -> None:
+    def _answers(self) -> None:
+        """The API server has answered. A write with nothing to send asks it nothing, and proves nothing."""
         self._silent = 0
-        for failed in (target, None):
-            self._failures.pop(failed, None)
-        self._told.discard(target)
+        self._failures.pop(None, None)
         self._telemetry.clear_condition(SINK_AWAY, self.name, f"{self._server.address} answers")
+
+    def _succeeded(self, target: Target, written: Written | None) -> None:
+        self._failures.pop(target, None)
+        self._told.discard(target)
         if written is None:
             self._plan.skipped(target, self._clock())
             return

@@ -99,6 +99,19 @@ def test_a_stalled_source_gives_nothing_and_not_zero() -> None:
     assert found.values(["a"], AHEAD, last_ms + 1) == {}
 
 
+@pytest.mark.parametrize("size_s", [60, 300])
+@pytest.mark.parametrize("end_s", [60, 120])
+def test_a_stalled_source_never_answers_with_a_longer_window(size_s: int, end_s: int) -> None:
+    """Windows of 10 s end at 100, 110 and 120 s, and no more come; a longer one ended before, or with the
+    last."""
+    short = [window("a", end, 5) for end in (100, 110, 120)]
+    found = fed(window("a", end_s, 90, size_s=size_s), *short)
+    answers = [found.values(["a"], UTIL, now_s * 1000).get("a") for now_s in range(125, 600)]
+    known = [figure for figure in answers if figure is not None]
+    assert {(figure.value, figure.end_ms) for figure in known} == {(5, 120_000)}
+    assert len(known) == 170 - 125 + 1, "10 s, the lateness and the grace after its end, and then nothing"
+
+
 def test_each_source_has_metrics_of_its_own() -> None:
     found = fed(window("a", 100, 42), window("a", 100, 350, source="cgroup", metric="cpu_util_pct"))
     assert (one(found, 100), one(found, 100, "cpu_util_pct")) == (42, 350)

@@ -1,7 +1,11 @@
 """The annotation sink around a rebalance, a stall and a hanging server; its bound, and the pace it keeps."""
 
 import asyncio
+import logging
 
+import pytest
+
+from dutycycle.contract.log import TopicPartition
 from dutycycle.contract.records.pods import JobRef
 from sinks.annotations.core.schedule import Policy
 from sinks.annotations.core.values import rfc3339
@@ -103,6 +107,28 @@ async def test_a_server_that_hangs_is_asked_once_by_each_writer_and_then_left_al
         assert len(api.seen) <= 2 * WRITERS
         dispatcher.acknowledge()
         assert rig.port.acknowledged == {}
+
+
+async def test_a_write_with_nothing_to_send_is_no_sign_that_the_server_is_back(
+    api: FakeApi, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(2):
+        api.add(path_of(number), f"uid-{number}")
+    rig, same = Rig(), made.pod_peaks("uid-0")
+    caplog.set_level(logging.INFO)
+    async with annotating(api, rig, policy=Policy(interval_s=0.05)) as (dispatcher, sink):
+        await dispatcher.handle(rig.origin("pod-peaks", same))
+        await until(lambda: sink.pending_offsets().empty)
+        await api.stop()
+        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks("uid-1"), partition=1))
+        await until(lambda: rig.telemetry.conditions)
+        await dispatcher.handle(rig.origin("pod-peaks", same))
+        await until(lambda: sink.pending_offsets().lowest(TopicPartition("pod-peaks", 0)) is None)
+        assert rig.telemetry.conditions
+        assert " answers" not in caplog.text
+        await api.start()
+        await until(lambda: not rig.telemetry.conditions)
+        assert " answers" in caplog.text
 
 
 async def test_past_the_bound_finals_are_written_and_what_is_lost_is_counted(api: FakeApi) -> None:

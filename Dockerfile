@@ -4,23 +4,25 @@ FROM python:3.11.13-slim-bookworm AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /build
 
-# The lock of everything that runs is checked by hash here; the next stage takes what its parts need.
-COPY requirements.lock ./
-RUN pip wheel --require-hashes --only-binary=:all: --wheel-dir=/wheels --requirement=requirements.lock
-
-COPY pyproject.toml README.md LICENSE ./
+# What builds the wheel is locked, too: without isolation nothing unpinned is fetched.
+COPY requirements-build.lock pyproject.toml README.md LICENSE ./
+RUN pip install --require-hashes --requirement=requirements-build.lock
 COPY collectors collectors
 COPY streams streams
 COPY sinks sinks
 COPY dutycycle dutycycle
-RUN pip install --no-index --find-links=/wheels --upgrade setuptools \
-    && pip wheel --no-deps --no-build-isolation --wheel-dir=/wheels .
+RUN pip wheel --no-deps --no-build-isolation --wheel-dir=/wheels .
 
-FROM build AS installed
-# `all` has every part of the pipeline; a node's collector alone is less than half of it: --build-arg EXTRAS=collector
-ARG EXTRAS=all
-RUN python -m venv /opt/dutycycle \
-    && /opt/dutycycle/bin/pip install --no-index --find-links=/wheels "dutycycle[${EXTRAS}]"
+FROM python:3.11.13-slim-bookworm AS installed
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+# What is installed beside it, by hash: all that has a default. requirements-collector.lock is for the nodes, an eighth of
+# that; requirements-all.lock has every extra (docs/install.md).
+ARG LOCK=requirements.lock
+COPY requirements.lock requirements-all.lock requirements-collector.lock ./
+RUN python -m venv --without-pip /opt/dutycycle \
+    && pip --python=/opt/dutycycle install --require-hashes --only-binary=:all: --requirement="${LOCK}"
+COPY --from=build /wheels /wheels
+RUN pip --python=/opt/dutycycle install --no-deps --no-index /wheels/*.whl
 # Streams have loops that numba compiles when they are first imported, and keeps beside them: not in each container anew.
 RUN ! /opt/dutycycle/bin/python -c "import numba" || /opt/dutycycle/bin/python -c "import streams.topology"
 

@@ -12,7 +12,8 @@ PYTHON ?= $(or $(wildcard $(BIN)/python),python3)
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 COMPILE = CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet $(ARGS) --generate-hashes --allow-unsafe \
-	--strip-extras --no-emit-index-url --no-emit-find-links $(foreach role,collector streams sinks kubectl report local,--extra $(role))
+	--strip-extras --no-emit-index-url --no-emit-find-links
+EXTRAS = --extra models --extra parquet
 TESTS ?= tests
 JOBS ?= 3
 PYTEST = $(BIN)/pytest --dist loadgroup --no-loadscope-reorder --durations 15 --durations-min 1
@@ -31,11 +32,11 @@ $(VENV)/.python: FORCE
 	if [ "$$(version $(PYTHON))" != "$$(version $(BIN)/python)" ]; then $(PYTHON) -m venv --clear $(VENV); fi; \
 	[ -e $@ ] || touch $@
 
-$(VENV)/.dependencies: requirements.lock $(VENV)/.python
-	$(INSTALL) --require-hashes --requirement requirements.lock
+$(VENV)/.dependencies: requirements.lock requirements-build.lock $(VENV)/.python
+	$(INSTALL) --require-hashes --requirement requirements.lock --requirement requirements-build.lock
 	@touch $@
 
-# What runs. Built without isolation: setuptools is in the lock, so nothing unpinned is fetched.
+# Built without isolation: setuptools is in a lock, so nothing unpinned is fetched.
 $(VENV)/.installed: $(VENV)/.dependencies pyproject.toml
 	$(INSTALL) --no-deps --no-build-isolation --editable .
 	$(BIN)/python -c "import streams.topology"  # numba compiles what is compiled (ADR 22), once
@@ -84,10 +85,14 @@ format: $(VENV)/.ready ## let ruff format and mend what it can
 proto: $(VENV)/.ready ## write the Python of the kubelet's interface from its .proto
 	$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. collectors/attribution/kubelet/api.proto
 
-# The first lock is of what runs, the second of everything, at the same versions.
+# Of what runs, what builds the wheel, what runs on a node, what runs with every extra, and what checks and tests it:
+# at the same versions.
 lock: $(VENV)/.ready ## bring the requirements*.lock up to pyproject.toml; all anew by ARGS=--upgrade
-	$(COMPILE) --build-deps-for editable --output-file requirements.lock pyproject.toml
-	$(COMPILE) --extra bench --extra dev --all-build-deps --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
+	$(COMPILE) --output-file requirements.lock pyproject.toml
+	$(COMPILE) --only-build-deps --all-build-deps --output-file requirements-build.lock pyproject.toml
+	$(COMPILE) --output-file requirements-collector.lock requirements-collector.in
+	$(COMPILE) $(EXTRAS) --constraint requirements.lock --output-file requirements-all.lock pyproject.toml
+	$(COMPILE) $(EXTRAS) --extra bench --extra dev --all-build-deps --constraint requirements-all.lock --constraint requirements-build.lock --output-file requirements-dev.lock pyproject.toml
 
 clean: ## remove .venv and every cache of this clone
 	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from dutycycle.cli import arguments
-from dutycycle.contract.errors import DutycycleError, SettingError
+from dutycycle.contract.errors import DutycycleError, NotInstalledError, SettingError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load, near_misses
 from dutycycle.parser import Parser
@@ -56,14 +56,6 @@ _STUDIES = frozenset(
     {"demo", "replay", "record", "import", "report", "run", "compare", "plot", "profile", "trial"}
 )
 
-_EXTRAS = {
-    "collect": "collector", "stream": "streams", "sink": "sinks", "adapter": "sinks", "extender": "sinks",
-    "webhook": "sinks",
-    "report": "report", "run": "report", "profile": "report", "compare": "report", "plot": "report",
-    "trial": "report", "completion": "local",
-}  # fmt: skip
-"""What to install for a command alone; the others want everything."""
-
 
 class Command(Protocol):
     """What a module of ``commands`` or ``services`` provides."""
@@ -94,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(build_parser({command_name(given)}).parse_args(_joined(given)))
     except ModuleNotFoundError as error:
-        return _say(_not_installed(error, given), 1)
+        return _say(_not_installed(error), 1)
     except SettingError as error:
         return _say(error, 2)
     except DutycycleError as error:
@@ -109,13 +101,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _say("interrupted", 1)
 
 
-def _not_installed(error: ModuleNotFoundError, given: Sequence[str]) -> str:
-    """What to install for a package that only some parts need. Raises an error of another cause."""
+def _not_installed(error: ModuleNotFoundError) -> NotInstalledError:
+    """What to install for a package that only some commands need. Raises an error of another cause."""
     package = (error.name or "").partition(".")[0]
     if not package or package in sys.modules:  # it is there, and a part of it is not
         raise error
-    extra = _EXTRAS.get(command_name(given), "all")
-    return f"the package {package} is not installed: pip install 'dutycycle[{extra}]'"
+    return NotInstalledError(package)
 
 
 _MOMENTS = ("--from", "--to", "--since", "--until")

@@ -1,5 +1,8 @@
 """Errors that a user is meant to read: one line that names the thing and the fix."""
 
+_EXTRAS = {"pyarrow": "parquet", "river": "models"}
+"""The extra that brings a package; all others come with ``dutycycle`` itself."""
+
 
 class DutycycleError(Exception):
     """The command cannot go on. ``str(error)`` is one clear line; the command exits with 1."""
@@ -7,3 +10,12 @@ class DutycycleError(Exception):
 
 class SettingError(DutycycleError):
     """A setting has a wrong value. Names the setting, the value and what would be right."""
+
+
+class NotInstalledError(DutycycleError):
+    """A module cannot be imported. Names its package, and what installs that."""
+
+    def __init__(self, module: str) -> None:
+        package = module.partition(".")[0]
+        extra = f"[{_EXTRAS[package]}]" if package in _EXTRAS else ""
+        super().__init__(f"the package {package} is not installed: pip install 'dutycycle{extra}'")

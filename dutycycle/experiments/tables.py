@@ -2,7 +2,6 @@
 
 import csv
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -18,7 +17,7 @@ _OF_HORIZON = frozenset({"horizon_s", "series", "forecasts", "error", "coverage"
 
 
 def write_tables(runs: Sequence[Run], out: str) -> str:
-    """Write ``scores.csv``, ``forecasts.csv``, ``scores.txt`` and, where matplotlib is installed,
+    """Write ``scores.csv``, ``forecasts.csv``, ``scores.txt`` and, of models that forecast,
     ``forecasts.png``; the text."""
     varied = list(dict.fromkeys(name for run in runs for name in run.given))
     found = [(run, run.finished or {}) for run in runs]
@@ -35,7 +34,7 @@ def write_tables(runs: Sequence[Run], out: str) -> str:
     text = _text(scores) + ("\n" + _text(compared) if compared else "")
     with whole_file(folder / "scores.txt") as path:
         path.write_text(text, encoding="utf-8")
-    if compared and find_spec("matplotlib") is not None:
+    if compared:
         from dutycycle.experiments.picture import write_picture  # here, not above: it takes a second
 
         with whole_file(folder / "forecasts.png") as path:

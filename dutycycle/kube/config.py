@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dutycycle.contract.errors import NotInstalledError
 from dutycycle.contract.settings.secret import Secret, authorization
 
 if TYPE_CHECKING:
@@ -121,8 +122,7 @@ def _of_kubeconfig(files: str, context: str | None) -> Access:
         from kubernetes.client import Configuration
         from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
     except ModuleNotFoundError as error:
-        hint = "pip install 'dutycycle[kubectl]'"
-        raise UnusableConfigError(f"reading it needs the package kubernetes: {hint}") from error
+        raise UnusableConfigError(str(NotInstalledError("kubernetes"))) from error
 
     if not _exists(files):
         raise UnusableConfigError("no such file")

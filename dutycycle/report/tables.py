@@ -1,7 +1,8 @@
-"""The figures of a report as CSV and Parquet files."""
+"""The figures of a report as CSV files, and as Parquet where pyarrow is installed."""
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import orjson
@@ -14,7 +15,7 @@ _Row = Sequence[object]
 
 
 def write_tables(report: Report, folder: Path) -> None:
-    """GPUs, phases, cycles, insights and the series of the charts, each as ``.csv`` and as ``.parquet``."""
+    """GPUs, phases, cycles, insights and the series of the charts, each in all ``table_formats``."""
     facts = report.facts
     in_time = (one for one in report.charts if one.kind in ("lines", "heat"))
     tables: dict[str, tuple[Sequence[str], Iterable[_Row]]] = {
@@ -40,14 +41,21 @@ def write_tables(report: Report, folder: Path) -> None:
         _write(folder / name, head, list(rows))
 
 
-def _write(path: Path, head: Sequence[str], rows: Sequence[_Row]) -> None:
-    import pyarrow as pa  # here, not above: only the writing needs it
-    from pyarrow import parquet
+def table_formats() -> tuple[str, ...]:
+    """``csv``, and ``parquet`` if pyarrow is installed."""
+    return ("csv", "parquet") if find_spec("pyarrow") else ("csv",)
 
+
+def _write(path: Path, head: Sequence[str], rows: Sequence[_Row]) -> None:
     with path.with_suffix(".csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(head)
         writer.writerows(rows)
+    if "parquet" not in table_formats():
+        return
+    import pyarrow as pa  # here, not above: only Parquet needs it
+    from pyarrow import parquet
+
     columns = zip(*rows, strict=True) if rows else [() for _ in head]
     table = pa.table({name: list(column) for name, column in zip(head, columns, strict=True)})
     parquet.write_table(table, path.with_suffix(".parquet"))

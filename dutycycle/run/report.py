@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.errors import DutycycleError, NotInstalledError
 from dutycycle.run.folder import PAGE, say
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def conclude(make: Callable[[], "Report"], folder: Path) -> str | None:
             say(line)
         write_report(report, folder / PAGE)
     except ModuleNotFoundError as error:
-        return f"no report: the package {error.name} is not installed: pip install 'dutycycle[report]'"
+        return f"no report: {NotInstalledError(error.name or str(error))}"
     except (DutycycleError, OSError) as error:
         return f"no report: {error}"
     return None

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.errors import NotInstalledError
 from dutycycle.tables.columns import Kind, Row
 
 Columns = Mapping[str, Kind]
@@ -78,14 +78,14 @@ _SHOWN: dict[str, Callable[[Any], Any]] = {
 
 
 class Parquet:
-    """Compressed by zstd. Raises ``DutycycleError`` where pyarrow is not installed."""
+    """Compressed by zstd. Raises ``NotInstalledError`` where pyarrow is not installed."""
 
     def __init__(self) -> None:
         try:
             import pyarrow as pa  # here, not above: only this format needs it
             from pyarrow import parquet
         except ModuleNotFoundError as error:
-            raise DutycycleError("--format parquet needs pyarrow: pip install 'dutycycle[report]'") from error
+            raise NotInstalledError("pyarrow") from error
         self._pa, self._parquet = pa, parquet
 
     def pack(self, columns: Columns, rows: Sequence[Row]) -> Any:

@@ -6,7 +6,7 @@ from pathlib import Path
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.errors import DutycycleError, NotInstalledError
 
 _SECRET_OPTIONS = ("password", "sslpassword", "passfile")
 
@@ -38,9 +38,7 @@ def _sqlite(url: URL) -> URL:
 
 def _postgresql(url: URL) -> URL:
     if find_spec("psycopg") is None:
-        raise DutycycleError(
-            "PostgreSQL needs a driver that is not installed: pip install 'dutycycle[postgres]'"
-        )
+        raise NotInstalledError("psycopg")
     return url.set(drivername="postgresql+psycopg")
 
 

@@ -8,6 +8,7 @@ import tomllib
 import pytest
 
 from tests.support.deploy.compose_file import ROOT, services
+from tests.support.processes.hidden import locked
 
 TEXT = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
 LINES = [line.split(maxsplit=1) for line in TEXT.splitlines() if line.strip() and not line.startswith("#")]
@@ -57,15 +58,24 @@ def test_it_copies_what_the_wheel_is_described_by() -> None:
     assert {project["readme"], *project["license-files"]} <= set(copied_from_here())
 
 
-def test_it_has_every_part_of_the_pipeline_or_the_one_that_is_asked_for() -> None:
-    assert "dutycycle[${EXTRAS}]" in TEXT
-    assert arguments("ARG") == ["EXTRAS=all"]
-    assert services()["collector"]["build"]["args"]["EXTRAS"] in PROJECT["project"]["optional-dependencies"]
+def test_it_has_every_part_of_the_pipeline_or_that_of_the_lock_that_is_asked_for() -> None:
+    assert arguments("ARG") == ["LOCK=requirements.lock"]
+    assert '--require-hashes --only-binary=:all: --requirement="${LOCK}"' in TEXT
+    for service in ("collector", "prometheus-collector"):
+        lock = services()[service]["build"]["args"]["LOCK"]
+        assert lock == "requirements-collector.lock"
+        assert lock in copied_from_here()
+
+
+def test_what_builds_the_wheel_is_locked() -> None:
+    assert "pip install --require-hashes --requirement=requirements-build.lock" in arguments("RUN")
+    wanted = {re.split("[<>=]", one)[0] for one in PROJECT["build-system"]["requires"]}
+    assert locked(ROOT / "requirements-build.lock").keys() >= wanted
 
 
 def test_what_compose_names_is_among_what_is_installed() -> None:
     assert "psycopg" in services()["sinks"]["environment"]["DUTYCYCLE_RECORDS"]
-    assert any(one.startswith("psycopg") for one in PROJECT["project"]["optional-dependencies"]["sinks"])
+    assert "psycopg-binary" in locked(ROOT / "requirements.lock")
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,11 @@
 """``dutycycle report``: a trace, or the past of a job, as one page with pictures and tables."""
 
 import argparse
+import sys
 from pathlib import Path
 
 from dutycycle.cli import arguments, history
-from dutycycle.contract.errors import DutycycleError, SettingError
+from dutycycle.contract.errors import DutycycleError, NotInstalledError, SettingError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.run.folder import TRACE
 
@@ -46,6 +47,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     """Read, compute and write; 0 when there is a report."""
     from dutycycle.profile.profile import read  # here, not above: --help need not wait for it
     from dutycycle.report import build
+    from dutycycle.report.tables import table_formats
 
     build.check_out(args.out, overwrite=args.force)
     name = _name(args)
@@ -68,6 +70,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     )
     folder = build.write_report(report, args.out)
     print(f"{args.out}: the report; pictures and tables are in {folder}")  # noqa: T201
+    if "parquet" not in table_formats():
+        print(f"The tables are CSV alone; Parquet: {NotInstalledError('pyarrow')}", file=sys.stderr)  # noqa: T201
     return status
 
 

@@ -23,7 +23,8 @@ from dutycycle.live.children import Child
 from streams.local import LocalPipeline
 from streams.topology import stages
 from tests.support.data.traces import read_trace
-from tests.support.processes.commands import wait_until
+from tests.support.processes.commands import DEADLINE_S, wait_until
+from tests.support.processes.hidden import hide_modules
 from tests.support.processes.warm import command
 
 GOOD = list(records(Shape(nodes=1, gpus=1, seconds=40)))
@@ -44,7 +45,7 @@ def started(*arguments: str | Path, start: Sequence[str] = ANEW, **environ: str)
 def ended(*arguments: str | Path, start: Sequence[str] = (), **environ: str) -> tuple[int, str]:
     """Status and stderr."""
     with started(*arguments, start=start or command(), **environ) as process:
-        _, stderr = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=DEADLINE_S)
         return process.returncode, stderr
 
 
@@ -56,22 +57,38 @@ def write(path: Path, lines: list[TraceRecord]) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("name", "package", "extra"),
-    [("collect", "pynvml", "collector"), ("stream", "faust", "streams"), ("sink", "faust", "sinks")],
+    ("arguments", "package", "installed_by"),
+    [
+        (("collect", "--broker", "kafka://127.0.0.1:1"), "pynvml", "dutycycle"),
+        (("stream", "--broker", "kafka://127.0.0.1:1"), "faust", "dutycycle"),
+        (("sink", "--broker", "kafka://127.0.0.1:1"), "faust", "dutycycle"),
+        (("replay", "TRACE", "--out", "OUT", "--format", "parquet"), "pyarrow", "dutycycle[parquet]"),
+        (
+            ("replay", "TRACE", "--out", "OUT", "--model", "m=power_w: time_series.HoltWinters()"),
+            "river",
+            "dutycycle[models]",
+        ),
+    ],
 )
-def test_a_part_that_is_not_installed_is_named(name: str, package: str, extra: str, tmp_path: Path) -> None:
-    """A finder in front of all others hides the package, as an environment without the extra does."""
-    (tmp_path / "sitecustomize.py").write_text(
-        "import sys, importlib.abc\n"
-        "class Hidden(importlib.abc.MetaPathFinder):\n"
-        "    def find_spec(self, name, path=None, target=None):\n"
-        f"        if name.partition('.')[0] == {package!r}:\n"
-        "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
-        "sys.meta_path.insert(0, Hidden())\n"
-    )
-    status, said = ended(name, "--broker", "kafka://127.0.0.1:1", start=ANEW, PYTHONPATH=str(tmp_path))
-    expected = f"dutycycle: the package {package} is not installed: pip install 'dutycycle[{extra}]'"
+def test_a_part_that_is_not_installed_is_named(
+    arguments: tuple[str, ...], package: str, installed_by: str, tmp_path: Path
+) -> None:
+    paths = {"TRACE": write(tmp_path / "t.jsonl", GOOD), "OUT": tmp_path / "out"}
+    given = [paths.get(word, word) for word in arguments]
+    status, said = ended(*given, start=ANEW, **hide_modules(tmp_path, {package}))
+    expected = f"dutycycle: the package {package} is not installed: pip install '{installed_by}'"
     assert (status, said.splitlines()[-1]) == (1, expected)
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_any_extra_a_trace_is_replayed_and_reported(tmp_path: Path) -> None:
+    trace, hidden = write(tmp_path / "t.jsonl", GOOD), hide_modules(tmp_path, {"pyarrow", "river", "scipy"})
+    status, said = ended("replay", trace, "--out", tmp_path / "out.jsonl", start=ANEW, **hidden)
+    assert (status, (tmp_path / "out.jsonl").stat().st_size > 0) == (0, True), said
+    status, said = ended("report", trace, "--out", tmp_path / "page.html", start=ANEW, **hidden)
+    missing = "the package pyarrow is not installed: pip install 'dutycycle[parquet]'"
+    assert (status, said.splitlines()[-1]) == (0, f"The tables are CSV alone; Parquet: {missing}")
+    assert {file.suffix for file in (tmp_path / "page.files").iterdir()} == {".csv", ".png"}
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])

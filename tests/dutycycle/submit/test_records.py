@@ -156,4 +156,4 @@ def test_a_report_that_cannot_be_written_is_said_and_is_no_error(
     assert "dutycycle: no report: " in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "dutycycle.report.build", None)
     write_report_of(tmp_path, settings, [])
-    assert "pip install 'dutycycle[report]'" in capsys.readouterr().err
+    assert "pip install 'dutycycle'" in capsys.readouterr().err

@@ -176,7 +176,7 @@ def test_what_cannot_be_read_is_told_and_counted(tmp_path: Path, capsys: pytest.
 
 def test_without_pyarrow_there_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(DutycycleError, match=r"pip install 'dutycycle\[report\]'"):
+    with pytest.raises(DutycycleError, match=r"pip install 'dutycycle\[parquet\]'"):
         tables(tmp_path / "out", "parquet")
     assert not (tmp_path / "out").exists()
     with tables(tmp_path / "out", "csv") as writer:

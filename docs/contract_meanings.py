@@ -18,6 +18,7 @@ COMMON = {
     "mem_used_bytes": "memory in use",
     "mem_total_bytes": "memory in total",
     "gpu_util_pct": "share of the time in which a kernel ran",
+    "gpu_util_max_pct": "the largest in the time of which `gpu_util_pct` is the mean, where both are known",
     "mem_copy_util_pct": "share of the time in which the memory controller was busy; not memory in use",
     "net_rx_bytes_per_s": "received from the network",
     "net_tx_bytes_per_s": "sent to the network",

@@ -13,11 +13,11 @@ CPU, MEMORY = "container_cpu_usage_seconds_total", "container_memory_working_set
 RECEIVED, SENT = "container_network_receive_bytes_total", "container_network_transmit_bytes_total"
 CORES, TOTAL = "machine_cpu_cores", "machine_memory_bytes"
 _LIMIT = "container_spec_memory_limit_bytes"
-_PERIODS, _THROTTLED = "container_cpu_cfs_periods_total", "container_cpu_cfs_throttled_periods_total"
-_READ, _WRITTEN = "container_fs_reads_bytes_total", "container_fs_writes_bytes_total"
+PERIODS, THROTTLED = "container_cpu_cfs_periods_total", "container_cpu_cfs_throttled_periods_total"
+READ, WRITTEN = "container_fs_reads_bytes_total", "container_fs_writes_bytes_total"
 CONTAINER_SELECTOR = (
     '{__name__=~"'
-    + "|".join([CPU, MEMORY, _LIMIT, _PERIODS, _THROTTLED, _READ, _WRITTEN, RECEIVED, SENT, CORES, TOTAL])
+    + "|".join([CPU, MEMORY, _LIMIT, PERIODS, THROTTLED, READ, WRITTEN, RECEIVED, SENT, CORES, TOTAL])
     + '"}'
 )
 _NO_LIMIT = 2.0**62
@@ -85,8 +85,8 @@ def _container(name: str, samples: list[NewSample]) -> Container:
         cpu_throttled_pct=_throttled_pct(samples),
         mem_used_bytes=rounded(memory),
         mem_limit_bytes=rounded(limit) if limit and limit < _NO_LIMIT else None,
-        io_read_bytes_per_s=rounded(total_per_s(samples, _READ)),
-        io_write_bytes_per_s=rounded(total_per_s(samples, _WRITTEN)),
+        io_read_bytes_per_s=rounded(total_per_s(samples, READ)),
+        io_write_bytes_per_s=rounded(total_per_s(samples, WRITTEN)),
     )
 
 
@@ -106,7 +106,7 @@ def total_per_s(samples: Iterable[NewSample], name: str) -> float | None:
 
 def _throttled_pct(samples: list[NewSample]) -> float | None:
     """Of the scheduler's periods those in which the container was held back; absent without a CPU limit."""
-    periods, throttled = total_per_s(samples, _PERIODS), total_per_s(samples, _THROTTLED)
+    periods, throttled = total_per_s(samples, PERIODS), total_per_s(samples, THROTTLED)
     if periods is None or throttled is None:
         return None
     return rounded_pct(min(100.0, 100 * throttled / periods)) if periods else 0.0

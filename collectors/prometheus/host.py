@@ -17,6 +17,7 @@ _READ, _WRITTEN = "node_disk_read_bytes_total", "node_disk_written_bytes_total"
 _RECEIVED, _SENT = "node_network_receive_bytes_total", "node_network_transmit_bytes_total"
 _SPEED = "node_network_speed_bytes"
 _METRICS = "|".join([_CPU, _TOTAL, _AVAILABLE, _READ, _WRITTEN, _RECEIVED, _SENT, _SPEED, UNAME])
+HOST_COUNTERS = (_CPU, _READ, _WRITTEN, _RECEIVED, _SENT)
 # Three modes instead of five busy ones; the empty one is for metrics that have no mode.
 HOST_SELECTOR = '{__name__=~"' + _METRICS + '",mode=~"idle|iowait|steal|"}'
 _STACKED = re.compile(r"(?:dm-|md|sr|zram|loop|ram|zd|drbd|bcache)\d+")

@@ -80,12 +80,26 @@ class Prometheus:
             params = {"time": f"{end_ms / 1000:.3f}"}
             ask = partial(self._connection.custom_query, query, params, timeout=timeout_s)
         else:
-            query = f"last_over_time({self._narrowed(selector)}[{step_s}s])"
+            query = f"last_over_time({self._narrowed(selector)}[{_within(step_s)}])"
             start, end = (datetime.fromtimestamp(ms / 1000, UTC) for ms in (start_ms, end_ms))
             ask = partial(
                 self._connection.custom_query_range, query, start, end, str(step_s), timeout=timeout_s
             )
         return without_replicas(self._explained(ask, parse_matrix, timeout_s))
+
+    def by_step(
+        self, function: str, name: str, selector: str, start_ms: int, end_ms: int, step_s: int, timeout_s: int
+    ) -> list[ScrapedSeries]:
+        """One metric of a selector, as ``function`` (``avg_over_time``) makes it of the samples of each step.
+
+        Prometheus drops the name of what it computes, so that each metric is a query.
+        """
+        one = re.sub(r'__name__=~"[^"]*"', f'__name__=~"{name}"', self._narrowed(selector))
+        start, end = (datetime.fromtimestamp(ms / 1000, UTC) for ms in (start_ms, end_ms))
+        query = f"{function}({one}[{_within(step_s)}])"
+        ask = partial(self._connection.custom_query_range, query, start, end, str(step_s), timeout=timeout_s)
+        found = without_replicas(self._explained(ask, parse_matrix, timeout_s))
+        return [ScrapedSeries({**of.labels, "__name__": name}, of.points) for of in found]
 
     def help_texts(self, names: Iterable[str], timeout_s: int) -> dict[str, list[str]]:
         """The HELP texts of the exporters' metrics, as far as they are known there."""
@@ -178,6 +192,12 @@ class Prometheus:
 
     def _no_prometheus(self, why: str) -> str:
         return f"{self.place} is no Prometheus ({why}): DUTYCYCLE_PROMETHEUS is the URL above /api/v1"
+
+
+def _within(step_s: int) -> str:
+    """The range of one step. Prometheus 2 counts a sample at its very beginning, which is the end of the step
+    before."""
+    return f"{1000 * step_s - 1}ms"
 
 
 class _Credentials(requests.auth.AuthBase):

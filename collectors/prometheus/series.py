@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import isfinite
 from operator import itemgetter
@@ -25,10 +25,16 @@ Point = tuple[int, float]
 
 @dataclass(frozen=True, slots=True)
 class ScrapedSeries:
-    """One series: its labels, the name among them, and its samples (Unix ms, value), oldest first."""
+    """One series: its labels, the name among them, and its samples (Unix ms, value), oldest first.
+
+    With one sample a step, by the time of a point: ``highs`` has the largest value in the step, of which the
+    point is the mean, and ``per_s`` a counter's growth per second. None where every sample is there.
+    """
 
     labels: SeriesLabels
     points: tuple[Point, ...]
+    highs: Mapping[int, float] | None = None
+    per_s: Mapping[int, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +42,8 @@ class NewSample:
     """A sample of a series, seen for the first time.
 
     ``passed_ms`` lies between it and the one before, ``per_s`` is a counter's growth since then. Both are
-    absent for a first sample, ``per_s`` as well when the counter began anew.
+    absent for a first sample, ``per_s`` as well when the counter began anew. ``high``: the largest value
+    since the one before, where ``value`` is the mean.
     """
 
     labels: SeriesLabels
@@ -44,6 +51,7 @@ class NewSample:
     value: float
     passed_ms: int | None = None
     per_s: float | None = None
+    high: float | None = None
 
     @property
     def name(self) -> str:
@@ -100,7 +108,7 @@ def without_second_jobs(series: Sequence[ScrapedSeries]) -> list[ScrapedSeries]:
     if all(len(of) < 2 for of in jobs.values()):
         return list(series)
     alike = _alike(series, lambda labels: _JOB | _TARGET if labels.get("node") else _JOB)
-    return [one[0] if len(one) == 1 else ScrapedSeries(one[0].labels, _merged(one)) for one in alike]
+    return [one[0] if len(one) == 1 else replace(one[0], points=_merged(one)) for one in alike]
 
 
 def _alike(
@@ -141,7 +149,11 @@ def samples_after(series: ScrapedSeries, start_ms: int, gap_ms: int) -> Iterator
     for point in series.points:
         if point[0] > start_ms:
             known = last if last is not None and point[0] - last[0] <= gap_ms else None
-            yield _sample(series.labels, known, point)
+            sample = _sample(series.labels, known, point)
+            if series.highs is not None or series.per_s is not None:
+                high, per_s = (series.highs or {}).get(point[0]), (series.per_s or {}).get(point[0])
+                sample = replace(sample, high=high, per_s=sample.per_s if per_s is None else per_s)
+            yield sample
         last = point
 
 

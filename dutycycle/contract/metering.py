@@ -96,8 +96,11 @@ def with_means(sample: NvmlSample) -> NvmlSample:
 
 
 def highest_util_pct(gpu: Gpu) -> float | None:
-    """The most that the GPU did within the tick, by the driver's samples where there are any."""
-    return max((value for _, value in gpu.util_burst), default=None) if gpu.util_burst else gpu.gpu_util_pct
+    """The most that the GPU did within the tick, by the driver's samples where there are any, or by what the
+    source has beside the mean."""
+    if gpu.util_burst:
+        return max(value for _, value in gpu.util_burst)
+    return gpu.gpu_util_pct if gpu.gpu_util_max_pct is None else gpu.gpu_util_max_pct
 
 
 def highest_power_w(gpu: Gpu) -> float | None:

@@ -20,6 +20,7 @@ from collectors.prometheus.history import Chunk, History
 from collectors.prometheus.identity.nodes import explain as explain_names
 from collectors.prometheus.query import AwayError, Prometheus, QueryError, TooMuchError
 from collectors.prometheus.series import ScrapedSeries
+from collectors.prometheus.steps import COUNTERS, StepAnswers, names_of, of_steps
 from dutycycle.contract.backoff import Backoff
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.settings.groups import Settings
@@ -59,6 +60,10 @@ class HistoryApi(Protocol):
 
     def history(
         self, selector: str, start_ms: int, end_ms: int, step_s: int | None, timeout_s: int
+    ) -> list[ScrapedSeries]: ...
+
+    def by_step(
+        self, function: str, name: str, selector: str, start_ms: int, end_ms: int, step_s: int, timeout_s: int
     ) -> list[ScrapedSeries]: ...
 
     def help_texts(self, names: Iterable[str], timeout_s: int) -> dict[str, list[str]]: ...
@@ -225,9 +230,32 @@ class Backfill:
             )
             for what, selector in self._history.selectors.items()
         }
+        if self._step_s is not None:
+            answers = self._step_answers(series, start_ms - self._look_back_ms, end_ms, self._step_s)
+            series = of_steps(series, answers, self._step_s, self._reader.vocabulary)
         if names := self._reader.vocabulary.without_help(series["gpus"]):
             self._reader.vocabulary.learn_help(self._prometheus.help_texts(names, _HELP_S))
         return Chunk(start_ms, end_ms, self._look_back_ms, series)
+
+    def _step_answers(
+        self, newest: Mapping[str, list[ScrapedSeries]], start_ms: int, end_ms: int, step_s: int
+    ) -> StepAnswers:
+        """What Prometheus computes of each step of the metrics that there are."""
+
+        def ask(function: str, what: str, name: str) -> list[ScrapedSeries]:
+            selector = self._history.selectors[what]
+            return self._prometheus.by_step(function, name, selector, start_ms, end_ms, step_s, _ANSWER_S)
+
+        answers = StepAnswers()
+        for name, is_utilization in self._reader.vocabulary.averaged(newest["gpus"]).items():
+            answers.means[name] = ask("avg_over_time", "gpus", name)
+            if is_utilization:
+                answers.highs[name] = ask("max_over_time", "gpus", name)
+                answers.counts[name] = ask("count_over_time", "gpus", name)
+        for what, counters in COUNTERS.items():
+            for name in names_of(newest[what], counters):
+                answers.increases[what, name] = ask("increase", what, name)
+        return answers
 
     def _store(self, trace: TraceWriter, reached: Reached) -> None:
         """What was written is whole now; say so in the file beside it."""

@@ -30,11 +30,13 @@ Impossible = Counter[tuple[str, float]]
 
 
 class _Row(NamedTuple):
-    """A sample of a GPU, in our unit; ``holder``: who has the device, or a part of it."""
+    """A sample of a GPU, in our unit; ``holder``: who has the device, or a part of it; ``high``: the largest
+    value since the sample before, in our unit too."""
 
     sample: NewSample
     reading: Reading
     holder: Workload | None
+    high: float | None
 
 
 class GpuReader:
@@ -56,7 +58,9 @@ class GpuReader:
             if reading is None or not sample.labels.get("UUID"):
                 continue
             if reading.possible:
-                row = _Row(sample, reading, self.exporters.holder_of(sample.labels))
+                high = None if sample.high is None else self.vocabulary.read(sample.labels, sample.high)
+                holder = self.exporters.holder_of(sample.labels)
+                row = _Row(sample, reading, holder, high.value if high and high.possible else None)
                 devices[sample.labels["UUID"]].append(row)
             else:
                 self.impossible[sample.name, sample.value] += 1
@@ -84,6 +88,8 @@ def _gpu(uuid: str, rows: list[_Row], pod_index: PodIndex) -> Gpu | None:
     fields: dict[str, Any] = {name: value for name, value in values.items() if name in Gpu.__struct_fields__}
     if "throttle" in fields:
         fields["throttle"] = throttle_names(fields["throttle"])
+    if "gpu_util_pct" in values:
+        fields["gpu_util_max_pct"] = _high(row for row in rows if not row.sample.labels.get("GPU_I_ID"))
     slices = tuple(_slice(uuid, name, instances[name]) for name in sorted(instances))
     return Gpu(
         uuid=uuid, index=int(index), model=labels.get("modelName") or None, mig=slices or None,
@@ -138,6 +144,12 @@ def _value(field: str, rows: list[_Row], *, in_parts: bool) -> float | None:
         if field == "gpu_util_pct" and total > 100:  # each part is rounded
             value = 100 if total <= 100 + len(parts) else None
     return round(value) if value is not None and field in _WHOLE else value
+
+
+def _high(rows: Iterable[_Row]) -> float | None:
+    """The largest utilization of the device; None where it is not known apart from the mean."""
+    highs = [row.high for row in rows if row.reading.field == "gpu_util_pct" and row.high is not None]
+    return max(highs, default=None)
 
 
 def _memory(values: Mapping[str, float]) -> dict[str, Any]:

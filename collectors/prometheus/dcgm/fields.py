@@ -7,7 +7,7 @@ Three vocabularies are in use. Version 1 has ``dcgm_gpu_utilization``; later one
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import NamedTuple
 
@@ -30,6 +30,8 @@ RANGES: Mapping[str, tuple[float, float]] = {
 """By field, in its unit: what a GPU can have. What is outside was not measured (NVIDIA/DCGM#199)."""
 SHARES = frozenset({"gpu_util_pct", "mem_copy_util_pct"})
 """Fields of which exporters write a ratio or percent under one name: the HELP text, or a value, tells."""
+AVERAGED = SHARES | {"engine_pct", "power_w"}
+"""Fields of which the last value of a step says little of the step."""
 LABELS = ("gpu", "UUID", "modelName", "GPU_I_ID", "GPU_I_PROFILE", "Hostname")
 """Labels by the names that most versions have; later ones write ``uuid``, ``model_name``, ``hostname``."""
 _SPELLINGS = {name.replace("_", "").lower(): name for name in LABELS} | {"gpuuuid": "UUID"}
@@ -157,7 +159,7 @@ class Vocabulary:
             self._of_help[name] = factors.pop() if len(factors) == 1 else None
 
     def learn(self, series: Iterable[ScrapedSeries]) -> None:
-        """Take samples as they were scraped, no means: a value tells the unit of its target.
+        """Take samples as they were scraped, and not their means: a value tells the unit of its target.
 
         A ratio is never above 1, and DCGM's percent are whole.
         """
@@ -166,9 +168,10 @@ class Vocabulary:
             if name not in self.shares:
                 continue
             target = name, *target_of(one.labels)
-            if any(1 < value <= 100 for _, value in one.points):
+            values = [value for _, value in one.points] if one.highs is None else one.highs.values()
+            if any(1 < value <= 100 for value in values):
                 self._of_target[target] = 1.0
-            elif name in _FIELDS and any(0 < value < 1 for _, value in one.points):
+            elif name in _FIELDS and any(0 < value < 1 for value in values):
                 self._of_target.setdefault(target, 100.0)
 
     def snapshot(self) -> tuple[tuple[str, str, str, float], ...]:
@@ -178,6 +181,12 @@ class Vocabulary:
     def restore(self, state: Iterable[tuple[str, str, str, float]]) -> None:
         """Go on with what was known."""
         self._of_target |= {(name, job, instance): factor for name, job, instance, factor in state}
+
+    def averaged(self, series: Iterable[ScrapedSeries]) -> dict[str, bool]:
+        """The metrics there of which a step is better known by its mean; whether they are utilization."""
+        names = {one.labels.get("__name__", "") for one in series}
+        fields = {name: self.field_of(name) for name in sorted(names)}
+        return {name: field != "power_w" for name, field in fields.items() if field in AVERAGED}
 
     def field_of(self, name: str) -> str:
         """The field of ours that a metric is; empty for none."""
@@ -197,7 +206,7 @@ class Vocabulary:
     def rename_labels(self, series: Iterable[ScrapedSeries]) -> list[ScrapedSeries]:
         """The series with the labels of ``LABELS`` by the names there."""
         return [
-            ScrapedSeries({self._label(name): text for name, text in one.labels.items()}, one.points)
+            replace(one, labels={self._label(name): text for name, text in one.labels.items()})
             for one in series
         ]
 

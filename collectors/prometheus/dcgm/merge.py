@@ -8,6 +8,7 @@ them while it is away.
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 
@@ -70,7 +71,7 @@ def _fit(series: ScrapedSeries, times: Sequence[int], is_known: bool) -> Scraped
             points[ts_ms] = value
         elif not is_known and at < len(times):
             points[times[at]] = value
-    return ScrapedSeries(series.labels, tuple(points.items()))
+    return replace(series, points=tuple(points.items()))
 
 
 def _gap_ms(times: Iterable[int]) -> float:

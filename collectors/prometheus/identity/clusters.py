@@ -8,6 +8,7 @@ label ``cluster``. Where it has several values, namespaces become ``<cluster>.<n
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from collectors.prometheus.series import ScrapedSeries, SeriesLabels
@@ -59,7 +60,7 @@ def _named(series: ScrapedSeries, label: str) -> ScrapedSeries:
         return series
     part = _NO_NAME.sub("-", cluster).strip("._-")
     of = {name: f"{part}.{series.labels[name]}" for name in _NAMESPACES if series.labels.get(name)}
-    return ScrapedSeries({**series.labels, **of, CLUSTER: part}, series.points)
+    return replace(series, labels={**series.labels, **of, CLUSTER: part})
 
 
 def _label_in(answers: Answers) -> str | None:

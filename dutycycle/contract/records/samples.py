@@ -48,15 +48,18 @@ class Allocation(RecordBase, frozen=True, kw_only=True):
 class Gpu(RecordBase, frozen=True, kw_only=True):
     """One GPU at one tick.
 
-    ``mem_copy_util_pct`` is the memory controller's activity, not memory used. ``energy_j`` is cumulative
-    since the driver was loaded. ``throttle`` lists what holds the clocks down, empty for nothing, absent
-    for unknown. ``allocated`` is empty where nobody was given the GPU, absent where that is not known.
+    ``gpu_util_max_pct`` is the largest utilization of the time of which ``gpu_util_pct`` is the mean, where a
+    source has both. ``mem_copy_util_pct`` is the memory controller's activity, not memory used. ``energy_j``
+    is cumulative since the driver was loaded. ``throttle`` lists what holds the clocks down, empty for
+    nothing, absent for unknown. ``allocated`` is empty where nobody was given the GPU, absent where that is
+    not known.
     """
 
     uuid: Uid
     index: Count
     model: Label | None = None
     gpu_util_pct: Pct | None = None
+    gpu_util_max_pct: Pct | None = None
     mem_copy_util_pct: Pct | None = None
     mem_used_bytes: Amount | None = None
     mem_total_bytes: Amount | None = None

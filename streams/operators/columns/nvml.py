@@ -26,9 +26,9 @@ from streams.operators.columns.template import Cells, Found, Pairs, Templates
 from streams.operators.columns.tick import Tick, make_layout
 
 _MEMORY = POD_GPU_METRICS.index("gpu_mem_used_bytes")
-_CELLS = (*GPU_METRICS, "power_limit_w")
+_CELLS = (*GPU_METRICS, "power_limit_w", "gpu_util_max_pct")
 """The numbers that are read of a GPU."""
-_LIMIT = _CELLS.index("power_limit_w")
+_UTIL, _LIMIT, _UTIL_MAX = map(_CELLS.index, ("gpu_util_pct", "power_limit_w", "gpu_util_max_pct"))
 _POWER = frozenset({"sw_power_cap", "hw_power_brake_slowdown"})
 _HEAT = frozenset({"sw_thermal_slowdown", "hw_thermal_slowdown"})
 """What holds clocks down, by NVML's names as ``nvml-samples`` have them."""
@@ -69,29 +69,41 @@ def _take_means(
     return high_cells
 
 
+@kernel
+def _take_largest(high_cells: Floats, util_cells: Ints, highest: Floats) -> None:
+    """Put the largest utilization that a source has beside its mean where ``_take_means`` puts that of the
+    driver's samples. ``util_cells``: of each GPU the cells of the mean and of the largest."""
+    for gpu in range(len(util_cells)):
+        largest = high_cells[util_cells[gpu, 1]]
+        highest[gpu] = np.fmax(highest[gpu], largest)
+        high_cells[util_cells[gpu, 0]] = np.fmax(high_cells[util_cells[gpu, 0]], largest)
+
+
 @entry(
     "void(float64[::1], float64[:, ::1], int64[::1], int64[:, ::1], float64, int64[:, ::1], int64[::1],"
-    " int64[::1], float64[::1], int64[::1], int64[::1], boolean[::1], int64[::1], int64[::1], int64[::1],"
-    " int64[::1], float64[::1])"
+    " int64[::1], int64[:, ::1], float64[::1], int64[::1], int64[::1], boolean[::1], int64[::1], int64[::1],"
+    " int64[::1], int64[::1], float64[::1])"
 )
 def _columns(
     cells: Floats, pairs: Floats, pair_ends: Ints, sampled_cells: Ints, interval_ms: float, table_cells: Ints,
-    value_cells: Ints, limit_cells: Ints, held_down: Floats, ends: Ints, rows: Ints, measured: Bools,
-    devices: Ints, bursts: Ints, pod_ends: Ints, places: Ints, found: Floats,
+    value_cells: Ints, limit_cells: Ints, util_cells: Ints, held_down: Floats, ends: Ints, rows: Ints,
+    measured: Bools, devices: Ints, bursts: Ints, pod_ends: Ints, places: Ints, found: Floats,
 ) -> None:  # fmt: skip
     """Write values, tallies, highs, facts and value highs of a tick one after the other into ``found``: one
-    array is made faster outside of the loop than five within. Without pairs there are no value highs.
+    array is made faster outside of the loop than five within. Value highs are written if there is room.
 
     ``cells``: those of the tick, the last of which is NaN. ``pairs``: the driver's samples; of each list of
     them ``pair_ends`` has its end, and ``sampled_cells`` its cell and, of utilization, its GPU, else -1.
     """
     highest = np.full(limit_cells.size, np.nan)
     high_cells = _take_means(cells, pairs, pair_ends, sampled_cells, interval_ms, highest)
+    sampled = ~np.isnan(highest)
+    _take_largest(high_cells, util_cells, highest)
     table = np.empty(table_cells.shape)
     for row in range(len(table)):
         for metric in range(3):
             table[row, metric] = cells[table_cells[row, metric]]
-    uses = _uses(table, ends, rows, measured, devices, bursts, ~np.isnan(highest))
+    uses = _uses(table, ends, rows, measured, devices, bursts, sampled)
     pods = _pods(uses, pod_ends, places)
     begin = value_cells.size
     for at in range(begin):
@@ -110,7 +122,7 @@ def _columns(
         found[begin] = cells[limit_cells[gpu]]
         found[begin + 1 : begin + 3] = held_down[2 * gpu : 2 * gpu + 2]
         begin += 3
-    if pair_ends.size == 0:
+    if begin == found.size:
         return
     for at in range(value_cells.size):
         found[begin + at] = high_cells[value_cells[at]]
@@ -132,6 +144,8 @@ class NvmlReader:
         self._collector, self._interval_ms = "", 0
         self._with_bursts: list[tuple[int, str]] = []
         """The bursts that there are: of which GPU by position, of which metric."""
+        self._has_highs = False
+        """Whether there are bursts, or the largest utilization beside its mean."""
         self._sampled_cells: Ints = np.zeros((0, 2), np.int64)
         """Of each of them the cell, and of those of utilization the GPU, else -1."""
         self._lay_out((), 0, 0)
@@ -156,6 +170,7 @@ class NvmlReader:
             self._held_down = np.array([*chain.from_iterable(map(_held_down, throttles))], np.float64)
         self._collector, self._interval_ms = sample.collector, sample.interval_ms
         bursts = list(_bursts(sample))
+        self._has_highs = bool(bursts) or any(gpu.gpu_util_max_pct is not None for gpu in sample.gpus)
         self._with_bursts = [(gpu, name) for gpu, name, _ in bursts]
         self._sampled_cells = _sampled_cells(len(sample.gpus), self._with_bursts)
         cells = np.fromiter(_cells_of_columns(gpus, of_slices, of_processes), np.float64)
@@ -172,7 +187,7 @@ class NvmlReader:
     def _tick(self, record: Found) -> Tick:
         use, ends = self._uses, self._ends
         sampled = record.pair_ends.size > 0
-        found = np.empty(ends[-1] if sampled else ends[-2])
+        found = np.empty(ends[-1] if self._has_highs else ends[-2])
         _columns(
             record.cells, record.pairs, record.pair_ends, self._sampled_cells, self._interval_ms,
             *self._cells, self._held_down, use.ends, use.rows, use.measured, use.devices, use.bursts,
@@ -181,7 +196,7 @@ class NvmlReader:
         return Tick(
             self._collector, record.seq, record.ts_ms, self._interval_ms, self._layout,
             found[: ends[0]], found[ends[0] : ends[1]], found[ends[1] : ends[2]], found[ends[2] : ends[3]],
-            self._series_of(record.lists()) if sampled else (), found[ends[3] :] if sampled else None,
+            self._series_of(record.lists()) if sampled else (), found[ends[3] :] if self._has_highs else None,
         )  # fmt: skip
 
     def _lay_out(self, gpus: tuple[Gpu, ...], slices: int, processes: int) -> None:
@@ -256,8 +271,9 @@ def _counts(groups: Iterable[Sequence[Any] | None]) -> list[int]:
     return [len(group) if group else 0 for group in groups]
 
 
-def _cells(gpus: int, slices: int, processes: int) -> tuple[Ints, Ints, Ints]:
-    """Where the cells are: of the rows of a use table, of the values of GPUs and slices, of power limits."""
+def _cells(gpus: int, slices: int, processes: int) -> tuple[Ints, Ints, Ints, Ints]:
+    """Where the cells are: of the rows of a use table, of the values of GPUs and slices, of power limits, of
+    the utilization and its largest."""
     sizes = (len(_CELLS) * gpus, len(MIG_METRICS) * slices, len(USE_METRICS) * processes)
     each = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:2])
     of_gpus = each[0].reshape(len(_CELLS), gpus)
@@ -267,7 +283,8 @@ def _cells(gpus: int, slices: int, processes: int) -> tuple[Ints, Ints, Ints]:
     no_copy = np.full(slices, sum(sizes))
     table = np.hstack((use, (of_slices[0], no_copy, of_slices[1]), of_processes)).T
     values = np.append(of_gpus[: len(GPU_METRICS)].T, of_slices.T)
-    return np.ascontiguousarray(table), values, of_gpus[_LIMIT]
+    util = np.ascontiguousarray(of_gpus[[_UTIL, _UTIL_MAX]].T)
+    return np.ascontiguousarray(table), values, of_gpus[_LIMIT], util
 
 
 def _sampled_cells(gpus: int, bursts: Sequence[tuple[int, str]]) -> Ints:

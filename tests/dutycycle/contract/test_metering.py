@@ -1,12 +1,14 @@
 """How a tick of a GPU counts: the mean of the driver's samples, and energy by a counter that fails."""
 
 from math import isnan, nan
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutycycle.contract.metering import joules_of_tick, mean_of_samples
+from dutycycle.contract.metering import highest_util_pct, joules_of_tick, mean_of_samples
+from dutycycle.contract.records.samples import Gpu
 
 SAMPLES: list[tuple[str, list[tuple[int, float]], int, float, float]] = [
     # what it is, samples, interval, the mean of utilization, that of power
@@ -87,3 +89,16 @@ def test_without_a_counter_it_is_the_power_and_without_both_nothing() -> None:
     assert energy([(nan, 50.0)] * 10)[0] == 500
     assert isnan(joules_of_tick(nan, nan, 1.0, nan, 0.0, 0.0)[0])
     assert isnan(joules_of_tick(5.0, nan, 1.0, nan, 0.0, 0.0)[0]), "one value of a counter says nothing"
+
+
+@pytest.mark.parametrize(
+    ("fields", "highest"),
+    [
+        ({}, None),
+        ({"gpu_util_pct": 50}, 50),
+        ({"gpu_util_pct": 50, "gpu_util_max_pct": 99}, 99),
+        ({"gpu_util_pct": 50, "gpu_util_max_pct": 60, "util_burst": ((-900, 10), (-1, 70))}, 70),
+    ],
+)
+def test_the_most_that_a_gpu_did(fields: dict[str, Any], highest: float | None) -> None:
+    assert highest_util_pct(Gpu(uuid="g", index=0, **fields)) == highest

@@ -154,10 +154,44 @@ def test_one_sample_a_step(server: Prometheus, tmp_path: Path) -> None:
     found = records(out)
     seconds = {node: [one["at_s"] for one in found["nvml-samples"] if one["node"] == node]
                for node in ("gpu-a", "gpu-b")}  # fmt: skip
-    assert seconds["gpu-a"] == list(range(60, HOURS * HOUR_S + 60, 60))
+    # The pod's last sample is a quarter of a minute before the GPU is free.
+    assert seconds["gpu-a"] == sorted([*range(60, HOURS * HOUR_S + 60, 60), POD_ENDS_S - SCRAPE_S])
+    holders = {
+        one["at_s"]: one["gpus"][0].get("allocated")
+        for one in found["nvml-samples"]
+        if one["node"] == "gpu-a"
+    }
+    assert [bool(holders[at_s]) for at_s in (POD_ENDS_S - 60, POD_ENDS_S - 15, POD_ENDS_S)] == [
+        True,
+        True,
+        False,
+    ]
     away = [second for second in seconds["gpu-b"] if B_AWAY_S.start + 60 < second <= B_AWAY_S.stop]
     assert away == [], "a gap is not filled with what was before it"
-    assert {one["interval_ms"] for one in found["nvml-samples"] if one["node"] == "gpu-a"} == {60_000}
+    assert {one["interval_ms"] for one in found["nvml-samples"] if one["node"] == "gpu-a"} == {60_000, 45_000}
+
+
+def test_a_step_is_known_by_all_its_samples(server: Prometheus, tmp_path: Path) -> None:
+    """A load of two minutes: its last instants would say 5 % of every step."""
+    out, db = tmp_path / "steps.jsonl", f"sqlite:///{tmp_path}/records.db"
+    assert main(arguments(server, out, "--step", "2m", start_s=0)) == 0
+    found = records(out)
+    busy = [one for one in found["nvml-samples"] if one["node"] == "gpu-a" and one["at_s"] < HOUR_S]
+    assert len(busy) == HOUR_S // CYCLE_S - 1
+    figures = {(one["gpus"][0]["gpu_util_pct"], one["gpus"][0]["gpu_util_max_pct"]) for one in busy}
+    assert figures == {(50, 95)}
+    cpu = [
+        one["pods"][0]["containers"][0].get("cpu_util_pct")
+        for one in found["cgroup-samples"]
+        if CPU_RESET_S + CYCLE_S < one["at_s"] < HOUR_S
+    ]
+    assert cpu == pytest.approx([150] * len(cpu), rel=0.02)
+    assert main(["replay", str(out), "--out", str(tmp_path / "derived.jsonl"), "--records", db]) == 0
+    peaks = [
+        one for one in records(tmp_path / "derived.jsonl")["pod-peaks"] if one["pod"]["name"] == "bert-0"
+    ]
+    assert peaks[-1]["metrics"]["gpu_util_pct"]["max"] == 95
+    assert peaks[-1]["metrics"]["gpu_util_pct"]["mean"] == pytest.approx(50, rel=0.02)
 
 
 def test_a_run_that_was_killed_goes_on(server: Prometheus, trace: Path, tmp_path: Path) -> None:

@@ -48,6 +48,11 @@ class Kept(HistoryApi):
         points = range(-(-max(start_ms, 0) // 15_000) * 15_000, end_ms + 1, 15_000)
         return [ScrapedSeries(GPU, tuple((ts_ms, float(ts_ms // 15_000 % 100)) for ts_ms in points))]
 
+    def by_step(
+        self, function: str, name: str, selector: str, start_ms: int, end_ms: int, step_s: int, timeout_s: int
+    ) -> list[ScrapedSeries]:
+        raise AssertionError("every sample is asked for here")
+
     def help_texts(self, names: Iterable[str], timeout_s: int) -> dict[str, list[str]]:
         return {name: ["GPU utilization (in %)."] for name in names}
 

@@ -8,6 +8,7 @@ import pytest
 from dutycycle.contract.codec import from_plain
 from dutycycle.contract.records.samples import NvmlSample
 from streams.operators.columns.nvml import NvmlReader
+from streams.operators.columns.series import Series
 from streams.operators.columns.tick import Tick
 from tests.support.data.samples import gpu, nvml
 
@@ -131,6 +132,20 @@ def test_of_a_burst_the_value_is_its_mean_and_the_peak_its_maximum() -> None:
     one = gpu(0, gpu_util_pct=50, util_burst=burst, processes=[process(1, "p", mem_used_bytes=5)])
     found = tallies(read([one]))
     assert found["p", "a/0", "gpu_util_pct"] == (69.5, 99)
+
+
+def test_the_largest_that_a_source_has_beside_the_mean_is_the_peak() -> None:
+    held = {"allocated": [{"pod_uid": "p", "namespace": "team", "pod": "p"}]}
+    one = gpu(0, gpu_util_pct=50, gpu_util_max_pct=99, **held)
+    other = gpu(1, gpu_util_pct=30, gpu_util_max_pct=40, util_burst=[[-900, 30], [-300, 60]])
+    tick = read([one, other])
+    assert tallies(tick)["p", "a/0", "gpu_util_pct"] == (50, 99)
+    assert tick.value_highs is not None
+    highs = dict(zip(tick.layout.series, tick.value_highs.tolist(), strict=True))
+    assert [highs[Series("gpu", f"GPU-{at}", "gpu_util_pct")] for at in (0, 1)] == [99, 60]
+    assert highs[Series("pod", "p", "gpu_util_pct")] == 99
+    assert values(tick)["gpu", "GPU-0", "gpu_util_pct"] == 50
+    assert read([gpu(0, gpu_util_pct=50)]).value_highs is None
 
 
 def test_per_gpu_and_per_process_figures_for_peaks() -> None:

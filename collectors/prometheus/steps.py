@@ -1,0 +1,160 @@
+"""One sample a step: what is known of the whole step, and not of its last instant alone. Pure.
+
+Utilization and power are means, utilization has its maximum as well, counters have their growth; what is left
+is the newest value of the step. Who holds a GPU may change within a step: then each holder has its own part.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from collectors.prometheus.containers import CPU, PERIODS, READ, RECEIVED, SENT, THROTTLED, WRITTEN
+from collectors.prometheus.dcgm.fields import Vocabulary
+from collectors.prometheus.host import HOST_COUNTERS
+from collectors.prometheus.identity.labels import Target, target_of
+from collectors.prometheus.series import ScrapedSeries, SeriesLabels
+
+COUNTERS: Mapping[str, frozenset[str]] = {
+    "containers": frozenset({CPU, PERIODS, THROTTLED, READ, WRITTEN, RECEIVED, SENT}),
+    "hosts": frozenset(HOST_COUNTERS),
+}
+"""By what is asked for: metrics that only grow."""
+_MOST_PCT = 100
+_Key = tuple[tuple[str, str], ...]
+Counts = Mapping[_Key, Mapping[int, float]]
+"""Of the series with these labels: by the end of a step how many samples it had in it."""
+
+
+@dataclass(slots=True)
+class StepAnswers:
+    """What was computed of each step, by metric: ``means``, ``highs`` and ``counts`` of samples of GPUs, and
+    ``increases`` of counters, by what is asked for as well."""
+
+    means: dict[str, list[ScrapedSeries]] = field(default_factory=dict)
+    highs: dict[str, list[ScrapedSeries]] = field(default_factory=dict)
+    counts: dict[str, list[ScrapedSeries]] = field(default_factory=dict)
+    increases: dict[tuple[str, str], list[ScrapedSeries]] = field(default_factory=dict)
+
+
+def names_of(series: Iterable[ScrapedSeries], wanted: Iterable[str]) -> list[str]:
+    """Which of the ``wanted`` metrics there are."""
+    names = {one.labels.get("__name__", "") for one in series}
+    return sorted(names.intersection(wanted))
+
+
+def of_steps(
+    newest: Mapping[str, Sequence[ScrapedSeries]], answers: StepAnswers, step_s: int, vocabulary: Vocabulary
+) -> dict[str, list[ScrapedSeries]]:
+    """The newest values of each step, with what is known of the whole step in their place or beside them."""
+    found = {what: list(series) for what, series in newest.items()}
+    for (what, name), increases in answers.increases.items():
+        per_s = {
+            key: {ts_ms: value / step_s for ts_ms, value in of.items()} for key, of in _by_labels(increases)
+        }
+        found[what] = [
+            replace(one, per_s=per_s.get(_key(one.labels), {})) if one.labels["__name__"] == name else one
+            for one in found[what]
+        ]
+    means, highs, counts = (
+        dict(_by_labels(one for of in by_name.values() for one in of))
+        for by_name in (answers.means, answers.highs, answers.counts)
+    )
+    gpus = []
+    for one in found["gpus"]:
+        key = _key(one.labels)
+        gpus.append(_averaged(one, means[key], highs.get(key, {}), vocabulary) if key in means else one)
+    found["gpus"] = _Turns(gpus, counts, 1000 * step_s).applied(vocabulary)
+    return found
+
+
+def _averaged(
+    series: ScrapedSeries, means: Mapping[int, float], highs: Mapping[int, float], vocabulary: Vocabulary
+) -> ScrapedSeries:
+    """The series with its means. A value that no GPU has spoils that of its step, and stands there itself: so
+    it is left out, and counted."""
+    spoiled = {
+        ts_ms: high
+        for ts_ms, high in highs.items()
+        if high > _MOST_PCT or vocabulary.read(series.labels, high) is None
+    }
+    points = tuple((ts_ms, spoiled.get(ts_ms, means.get(ts_ms, value))) for ts_ms, value in series.points)
+    return replace(series, points=points, highs=highs or None)
+
+
+class _Turns:
+    """Series that differ in who holds the device alone, and that share a step by time and not the device.
+
+    Each has the end of its own part of the step as its time. The other GPUs of the exporter have a sample
+    there as well, for a record is of all GPUs of its node.
+    """
+
+    def __init__(self, series: Sequence[ScrapedSeries], counts: Counts, step_ms: int) -> None:
+        self._series = series
+        self._moved: dict[tuple[_Key, int], int] = {}
+        """By holder and step: when its part ends."""
+        self._split: set[tuple[_Key, int]] = set()
+        self._between: dict[tuple[Target, int], set[int]] = defaultdict(set)
+        of_devices: dict[_Key, dict[_Key, ScrapedSeries]] = defaultdict(dict)
+        usual: dict[Target, float] = defaultdict(float)
+        for one in series:
+            if of := counts.get(_key(one.labels)):
+                of_devices[_device(one.labels)].setdefault(_holder(one.labels), one)
+                usual[target_of(one.labels)] = max(usual[target_of(one.labels)], *of.values())
+        for device, of_holders in of_devices.items():
+            in_order = sorted(of_holders.values(), key=lambda one: (one.points[0][0], one.points[-1][0]))
+            most = usual[target_of(in_order[0].labels)] + 1
+            for ts_ms in sorted({ts_ms for one in in_order for ts_ms, _ in one.points}):
+                there = {
+                    _holder(one.labels): count
+                    for one in in_order
+                    if (count := counts[_key(one.labels)].get(ts_ms))
+                }
+                if len(there) > 1 and sum(there.values()) <= most:  # else they share it
+                    self._split.add((device, ts_ms))
+                    self._divide(there, target_of(in_order[0].labels), ts_ms, step_ms)
+
+    def _divide(self, there: Mapping[_Key, float], target: Target, ts_ms: int, step_ms: int) -> None:
+        total, so_far = sum(there.values()), 0.0
+        for holder, count in list(there.items())[:-1]:
+            so_far += count
+            end_ms = ts_ms - step_ms + round(step_ms * so_far / total)
+            self._moved[holder, ts_ms] = end_ms
+            self._between[target, ts_ms].add(end_ms)
+
+    def applied(self, vocabulary: Vocabulary) -> list[ScrapedSeries]:
+        """The series with their new times."""
+        return [self._apply(one, vocabulary) for one in self._series] if self._moved else list(self._series)
+
+    def _apply(self, series: ScrapedSeries, vocabulary: Vocabulary) -> ScrapedSeries:
+        device, holder, target = _device(series.labels), _holder(series.labels), target_of(series.labels)
+        is_counter = vocabulary.field_of(series.labels["__name__"]) == "energy_j"
+        points: dict[int, float] = {}
+        highs: dict[int, float] = {}
+        for ts_ms, value in series.points:
+            times = {self._moved.get((holder, ts_ms), ts_ms)}
+            if (device, ts_ms) not in self._split and not is_counter:
+                times |= self._between.get((target, ts_ms), set())
+            points |= dict.fromkeys(times, value)
+            if series.highs and ts_ms in series.highs:
+                highs |= dict.fromkeys(times, series.highs[ts_ms])
+        return replace(series, points=tuple(sorted(points.items())), highs=highs or None)
+
+
+def _device(labels: SeriesLabels) -> _Key:
+    """A GPU, or a slice of it, as one target shows it."""
+    names = ("uuid", "gpu_i_id", "job", "instance")
+    return tuple(sorted((name, text) for name, text in labels.items() if name.lower() in names))
+
+
+def _holder(labels: SeriesLabels) -> _Key:
+    """All that is the same in the metrics of one device and holder."""
+    return tuple(sorted((name, text) for name, text in labels.items() if name != "__name__"))
+
+
+def _key(labels: SeriesLabels) -> _Key:
+    return tuple(sorted(labels.items()))
+
+
+def _by_labels(series: Iterable[ScrapedSeries]) -> Iterator[tuple[_Key, dict[int, float]]]:
+    for one in series:
+        yield _key(one.labels), dict(one.points)

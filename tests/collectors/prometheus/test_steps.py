@@ -1,0 +1,110 @@
+"""Goal: one sample a step says what was in the step: means, maxima, growth, and who held a GPU how long."""
+
+import pytest
+
+from collectors.prometheus.answers import AnswerReader
+from collectors.prometheus.dcgm.fields import Vocabulary
+from collectors.prometheus.identity.pods import PodIndex
+from collectors.prometheus.series import ScrapedSeries, samples_after
+from collectors.prometheus.steps import StepAnswers, of_steps
+
+UTIL, ENERGY = "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"
+CPU = "container_cpu_usage_seconds_total"
+TARGET = {"job": "dcgm", "instance": "a:9400", "Hostname": "a"}
+GPU = {"gpu": "0", "UUID": "GPU-1", **TARGET}
+OTHER = {"gpu": "1", "UUID": "GPU-2", **TARGET}
+BERT, NEXT = {"namespace": "team", "pod": "bert-0"}, {"namespace": "team", "pod": "next-0"}
+STEP_S = 60
+FIRST, SECOND, THIRD = 60_000, 120_000, 180_000
+
+
+def series(name: str, points: dict[int, float], **labels: str) -> ScrapedSeries:
+    return ScrapedSeries({"__name__": name, **labels}, tuple(points.items()))
+
+
+def test_utilization_is_the_mean_of_a_step_and_has_its_maximum() -> None:
+    newest = [series(UTIL, {FIRST: 0, SECOND: 0}, **GPU)]
+    answers = StepAnswers(
+        means={UTIL: [series(UTIL, {FIRST: 66.7, SECOND: 0.25}, **GPU)]},
+        highs={UTIL: [series(UTIL, {FIRST: 98, SECOND: 1}, **GPU)]},
+    )
+    reader = AnswerReader()
+    found = reader.read(of_steps({"gpus": newest}, answers, STEP_S, reader.vocabulary))["gpus"]
+    samples = list(samples_after(found[0], 0, 300_000))
+    gpus = [reader.gpus.gpus([one], PodIndex())[0] for one in samples]
+    assert [(one.gpu_util_pct, one.gpu_util_max_pct) for one in gpus] == [(66.7, 98), (0.25, 1)]
+
+
+@pytest.mark.parametrize("high", [4_294_967_295, 187_431])
+def test_a_value_that_no_gpu_has_spoils_the_mean_of_its_step_alone(high: float) -> None:
+    answers = StepAnswers(
+        means={UTIL: [series(UTIL, {FIRST: high / 5000, SECOND: 5}, **GPU)]},
+        highs={UTIL: [series(UTIL, {FIRST: high, SECOND: 9}, **GPU)]},
+    )
+    reader = AnswerReader()
+    newest = {"gpus": [series(UTIL, {FIRST: 0, SECOND: 0}, **GPU)]}
+    found = reader.read(of_steps(newest, answers, STEP_S, reader.vocabulary))["gpus"]
+    read = [reader.gpus.gpus([one], PodIndex()) for one in samples_after(found[0], 0, 300_000)]
+    assert [[one.gpu_util_pct for one in of] for of in read] == [[], [5]]
+    assert reader.gpus.impossible == {(UTIL, high): 1}
+
+
+def test_a_counter_has_its_growth_in_the_step_and_else_that_between_two_steps() -> None:
+    labels = {"namespace": "team", "pod": "bert-0", "container": "main"}
+    newest = [series(CPU, {FIRST: 1000, SECOND: 30, THIRD: 90}, **labels)]
+    answers = StepAnswers(increases={("containers", CPU): [series(CPU, {FIRST: 120, SECOND: 90}, **labels)]})
+    (found,) = of_steps({"gpus": [], "containers": newest}, answers, STEP_S, Vocabulary())["containers"]
+    assert [one.per_s for one in samples_after(found, 0, 300_000)] == [2, 1.5, 1]
+
+
+def turns(
+    newest: list[ScrapedSeries], counts: list[ScrapedSeries]
+) -> dict[tuple[str, str, str], dict[int, float]]:
+    """By metric, GPU and pod."""
+    found = of_steps({"gpus": newest}, StepAnswers(counts={UTIL: counts}), STEP_S, Vocabulary())["gpus"]
+    return {
+        (one.labels["__name__"], one.labels["gpu"], one.labels.get("pod", "")): dict(one.points)
+        for one in found
+    }
+
+
+def test_holders_that_replace_one_another_in_a_step_have_a_part_of_it_each() -> None:
+    newest = [
+        series(UTIL, {FIRST: 90, SECOND: 80}, **GPU, **BERT),
+        series(UTIL, {SECOND: 20, THIRD: 30}, **GPU, **NEXT),
+        series(ENERGY, {FIRST: 1, SECOND: 2}, **GPU, **BERT),
+        series(ENERGY, {SECOND: 3, THIRD: 4}, **GPU, **NEXT),
+        series(UTIL, {FIRST: 50, SECOND: 60, THIRD: 70}, **OTHER),
+        series(ENERGY, {FIRST: 5, SECOND: 6, THIRD: 7}, **OTHER),
+    ]
+    counts = [
+        series(UTIL, {FIRST: 4, SECOND: 1}, **GPU, **BERT),
+        series(UTIL, {SECOND: 3, THIRD: 4}, **GPU, **NEXT),
+        series(UTIL, {FIRST: 4, SECOND: 4, THIRD: 4}, **OTHER),
+    ]
+    quarter = FIRST + 15_000
+    assert turns(newest, counts) == {
+        (UTIL, "0", "bert-0"): {FIRST: 90, quarter: 80},
+        (UTIL, "0", "next-0"): {SECOND: 20, THIRD: 30},
+        (ENERGY, "0", "bert-0"): {FIRST: 1, quarter: 2},
+        (ENERGY, "0", "next-0"): {SECOND: 3, THIRD: 4},
+        (UTIL, "1", ""): {FIRST: 50, quarter: 60, SECOND: 60, THIRD: 70},
+        (ENERGY, "1", ""): {FIRST: 5, SECOND: 6, THIRD: 7},
+    }
+
+
+def test_a_gpu_that_becomes_free_in_a_step_is_nobody_s_from_then_on() -> None:
+    newest = [
+        series(UTIL, {FIRST: 90, SECOND: 80}, **GPU, **BERT),
+        series(UTIL, {SECOND: 0, THIRD: 0}, **GPU),
+    ]
+    counts = [series(UTIL, {FIRST: 4, SECOND: 2}, **GPU, **BERT), series(UTIL, {SECOND: 2, THIRD: 4}, **GPU)]
+    assert turns(newest, counts)[UTIL, "0", "bert-0"] == {FIRST: 90, FIRST + 30_000: 80}
+
+
+def test_pods_that_share_a_gpu_keep_the_step_together() -> None:
+    newest = [series(UTIL, {FIRST: 90, SECOND: 80}, **GPU, **who) for who in (BERT, NEXT)]
+    counts = [series(UTIL, {FIRST: 4, SECOND: 4}, **GPU, **who) for who in (BERT, NEXT)]
+    assert turns(newest, counts) == {
+        (UTIL, "0", pod): {FIRST: 90, SECOND: 80} for pod in ("bert-0", "next-0")
+    }

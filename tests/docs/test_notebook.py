@@ -46,6 +46,7 @@ def test_it_runs_from_a_trace_to_a_scored_model(tmp_path: Path, monkeypatch: pyt
     assert re.search(r"best: \w+ with \d+ lags", printed)
 
 
+@pytest.mark.slow  # it starts a kernel of Jupyter
 def test_a_command_that_fails_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cells run commands by ``%%sh``, which raises where a ``!`` would go on."""
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")

@@ -8,20 +8,18 @@ from _pytest.mark import ParameterSet
 from tests.support.simulation.plan import FAULTS, planned
 from tests.support.simulation.run import simulate
 from tests.support.simulation.shrink import shrunk
+from tests.support.targets import slow_after
 
-TOY_RUNS, TOY_BATCHES, TOY_QUICK = 2_000, 20, 3
-REAL_RUNS, REAL_BATCHES, REAL_QUICK = 24, 3, 1
+TOY_RUNS, TOY_BATCHES, TOY_QUICK = 2_000, 20, 1
+REAL_RUNS, REAL_BATCHES, REAL_QUICK = 24, 3, 0
 """Runs, the parts that they are made in, and how many of these are quick."""
 CHECKS = {"state", "content", "committed", "slots", "states", "lives"}
 
 
 def batches(runs: int, many: int, quick: int) -> list[ParameterSet]:
-    """Seeds in equal parts, so that they can run beside one another; all but the first few are slow."""
+    """Seeds in equal parts, so that they can run beside one another."""
     size = runs // many
-    return [
-        pytest.param(range(first, first + size), marks=[pytest.mark.slow] if first >= quick * size else [])
-        for first in range(0, runs, size)
-    ]
+    return slow_after(quick, [range(first, first + size) for first in range(0, runs, size)])
 
 
 def all_hold(kind: str, seeds: range) -> None:

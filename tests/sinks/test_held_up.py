@@ -84,6 +84,7 @@ async def until(condition: Any, working: "asyncio.Task[None]") -> None:
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.slow  # it waits longer than a stuck worker may, by the worker's own clock
 async def test_a_sink_that_waits_for_its_database_is_alive_and_not_ready(
     broker: EmbeddedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,12 +15,13 @@ import asyncio
 import inspect
 import os
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests.support.servers.missing import ServerMissingError
 
@@ -41,6 +42,14 @@ _ENDS = {id(thing): "program" for thing in _STARTS} | {id(ServerMissingError): "
 """What names are followed to: what starts a program, and what says that there is none."""
 _LONG_FOLDERS = ("e2e/kube", "faults", "e2e", "docs", "bench", "simulation", "conformance")
 """Their tests take the longest: they come first, so that no worker is left alone with them at the end."""
+
+
+def slow_after(quick: int, values: Iterable[Any]) -> list[ParameterSet]:
+    """Parameters of a test that takes seconds with each: all but the first few are slow."""
+    return [
+        pytest.param(value, marks=[pytest.mark.slow] if number >= quick else [])
+        for number, value in enumerate(values)
+    ]
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
@@ -65,10 +74,10 @@ def group_of(item: pytest.Item) -> str | None:
 
     A file whose tests use a server, or share what is made for the module, is a group: each worker has
     servers of its own, which start when its first test wants them. The Kubernetes API server is the
-    dearest, and so one worker has all of its tests.
+    dearest: its tests of a whole folder, such as tests/deploy, are a group, so that fewer workers have one.
     """
     if item.get_closest_marker("kube"):
-        return "kube"
+        return f"kube of {'/'.join(item.location[0].split('/')[:2])}"
     served = any(item.get_closest_marker(mark) for mark in SERVER_FIXTURES.values())
     shares = any(fixture[-1].scope in ("module", "class") for fixture in _fixtures(item).values())
     return item.location[0] if served or shares else None

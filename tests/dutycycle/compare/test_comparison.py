@@ -71,6 +71,7 @@ def test_runs_of_different_work_are_said_to_be_that(runs: Runs) -> None:
     assert first == "The runs did not do the same work: about 70, 35 cycles."
 
 
+@pytest.mark.slow
 def test_trainings_that_report_their_steps_are_compared_by_them(runs: Runs) -> None:
     """The run that was ended first is not the better one. Steps count by their time, not by the median."""
     chosen = [runs["even"], runs["uneven"]]

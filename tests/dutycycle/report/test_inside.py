@@ -42,6 +42,7 @@ def test_names_in_a_profile_are_text_and_not_markup(gathered: Gathered, tmp_path
     assert "x" * 200 not in page.split("<script")[0]
 
 
+@pytest.mark.slow
 def test_report_takes_profiles(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     profile, out = write_export(waits_for_data(), tmp_path / "report1.sqlite"), tmp_path / "job.html"
     assert main(["report", str(trace), "--profile", str(profile), "--out", str(out)]) == 0

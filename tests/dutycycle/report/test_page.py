@@ -167,6 +167,7 @@ def _fill(frame: Frame, columns: dict[str, "np.ndarray"]) -> None:
         frame.add(START_MS + 1000 * second, dict(zip(columns, row, strict=True)))
 
 
+@pytest.mark.slow
 def test_a_day_of_eight_gpus_stays_small() -> None:
     text = html_of(report_of(_day(), Settings(), "day"))
     assert 5e6 < len(text.encode()) < 8e6

@@ -88,6 +88,7 @@ def test_csv_has_iso_times_and_json(tmp_path: Path) -> None:
     assert orjson.loads(row["throttle"]) == ["heat", "power"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMATS)
 def test_little_memory_gives_the_same_rows_in_more_files(name: str, tmp_path: Path) -> None:
     for out, most_bytes in (("one", 2**30), ("many", 100_000)):

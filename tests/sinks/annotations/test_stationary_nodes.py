@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from sinks.annotations.core.damping import CALM, MOST, Damping
 from tests.support.sinks.made import K80, node_part, sample
 from tests.support.sinks.stationary import Load, Sink, WrittenNode, flat, square, wave, writes_of_node
+from tests.support.targets import slow_after
 
 HOUR_S = 3600
 KNOWN_S = 600
@@ -20,7 +21,7 @@ NODES: dict[str, list[Load]] = {
 }
 
 
-@pytest.mark.parametrize("loads", NODES.values(), ids=NODES.keys())
+@pytest.mark.parametrize("loads", slow_after(1, NODES.values()), ids=NODES.keys())
 async def test_after_ten_minutes_there_are_two_writes_an_hour_at_most(loads: list[Load]) -> None:
     seconds = [write.second for write in await writes_of_node(loads, 2 * HOUR_S)]
     assert 1 <= sum(second < KNOWN_S for second in seconds) <= 7, seconds

@@ -3,12 +3,14 @@
 from argparse import ArgumentParser
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, text
 
 from dutycycle.cli.commands.usage import add_arguments, run
+from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.records.hours import GpuHour, UsageHour
 from dutycycle.contract.settings.groups import Settings
 from sinks.records.prices import PriceList, set_prices
@@ -18,12 +20,18 @@ from sinks.records.rows import moment, rows_of
 from sinks.records.store import RecordsStore
 from sinks.records.usage import NOBODY, NONE, UsageQuery, usage
 from tests.support.data.two_teams import HOUR_MS, two_teams
-from tests.support.sinks.recording import record_all
+from tests.support.sinks.recording import derived, write_all
 
 START_MS = 1_790_000_000_000 // (24 * HOUR_MS) * 24 * HOUR_MS
 DAY_MS = 24 * HOUR_MS
 SETTINGS = Settings(price_gpu_hour=2.0, price_cpu_hour=0.1, price_kwh=0.5)
 ALL = UsageQuery(by=("team",), start_ms=START_MS, end_ms=START_MS + DAY_MS)
+
+
+@cache
+def of_two_teams() -> list[ProducerRecord]:
+    """What streams make of the two teams; this takes a second or two."""
+    return list(derived(two_teams(START_MS)))
 
 
 def hour(at: int, gpu_s: float, busy_s: float = 0, ts_ms: int | None = None) -> UsageHour:
@@ -83,7 +91,7 @@ def select(url: str, query: str) -> list[tuple[Any, ...]]:
 
 def test_a_team_has_what_its_pods_used_and_what_is_nobodys_is_there_too(records_url: str) -> None:
     for _ in range(2):  # a repeat adds nothing
-        record_all(two_teams(START_MS), records_url, SETTINGS)
+        write_all(of_two_teams(), records_url, SETTINGS)
     rows = {row["team"]: row for row in usage(records_url, ALL)}
     hours = {team: (row["gpu_s"] / 3600, row["gpu_busy_s"] / 3600) for team, row in rows.items()}
     assert hours == {
@@ -101,14 +109,14 @@ def test_a_team_has_what_its_pods_used_and_what_is_nobodys_is_there_too(records_
     "by", ["hour", "day", "namespace", "job", "pod", "node", "gpu", "model", "cost-centre"]
 )
 def test_everything_it_can_be_asked_by_has_the_same_sum(records_url: str, by: str) -> None:
-    record_all(two_teams(START_MS), records_url)
+    write_all(of_two_teams(), records_url)
     rows = usage(records_url, replace(ALL, by=(by,)))
     assert sum(row["gpu_s"] or 0 for row in rows) == pytest.approx(3 * 5400)
     assert {row["cost"] for row in rows} == {None}
 
 
 def test_pods_jobs_and_nodes_have_their_sums(records_url: str) -> None:
-    record_all(two_teams(START_MS), records_url, SETTINGS)
+    write_all(of_two_teams(), records_url, SETTINGS)
     of_pod = select(
         records_url, "SELECT gpu_s, energy_j, cpu_s, cost, gpus FROM pods WHERE pod = 'name-of-pod-a'"
     )
@@ -123,7 +131,7 @@ def test_pods_jobs_and_nodes_have_their_sums(records_url: str) -> None:
 
 
 def test_what_is_not_there_is_named(records_url: str) -> None:
-    record_all(two_teams(START_MS), records_url)
+    write_all(of_two_teams(), records_url)
     with pytest.raises(UnknownNameError, match=r"--namespace mll: .*; there are: cv, default, ml$"):
         usage(records_url, replace(ALL, namespace="mll"))
     with pytest.raises(UnknownNameError, match=r"--by tem: .*cost-centre, day, .*, team$"):

@@ -17,6 +17,7 @@ from tests.support.fakes.broker import Broker
 from tests.support.streams.port import Died, Moment, Worker, place
 from tests.support.streams.spans import AT_ONCE, CLOSED, EVICT_MS, SPANS, STRIDE_MS, at, log_of, ticking
 from tests.support.streams.toy import STAGE
+from tests.support.targets import slow_after
 
 FULL = EVICT_MS + 2 * STRIDE_MS
 """Of ticking, and what was there before has left."""
@@ -228,7 +229,7 @@ STEPS = ("post", "arrived-output", "arrived-piece", "save-head", "arrived-head",
          "arrived-clock", "drop", "arrived-tombstone", "mirror", "acknowledge")  # fmt: skip
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", slow_after(3, STEPS))
 async def test_death_at_any_step_changes_nothing(step: str) -> None:
     """Every life dies at that step, each time one later: the spans are those of a replay in process."""
     log = coming_and_going(1)
@@ -241,7 +242,7 @@ async def test_death_at_any_step_changes_nothing(step: str) -> None:
     assert in_the_end(broker) == in_process(log)
 
 
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", slow_after(3, range(15)))
 async def test_any_log_and_any_deaths(seed: int) -> None:
     log, chance, broker = coming_and_going(seed), random.Random(-seed), Broker()  # noqa: S311 - a simulation
     mortal = 20
@@ -255,6 +256,7 @@ async def test_any_log_and_any_deaths(seed: int) -> None:
     assert orphans <= set(broker.changelog)
 
 
+@pytest.mark.slow
 async def test_state_stays_bounded() -> None:
     """Twenty thousand keys come and go, thirty at a time, over a hundred and fifty times the limit."""
     broker, alive, most, offset = Broker(), 30, 0, 0

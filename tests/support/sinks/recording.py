@@ -1,11 +1,11 @@
 """The records sink at work on a database, behind a dispatcher."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
 
-from dutycycle.contract.log import ConsumerRecord
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
 from dutycycle.contract.settings.groups import Settings
 from sinks.dispatcher import Dispatcher
 from sinks.records.prices import given_prices
@@ -42,10 +42,22 @@ def record_all(
 
     ``ended``: no more will come, and what is open is closed.
     """
+    write_all(derived(records, settings, ended=ended), url, settings)
+
+
+def derived(
+    records: Iterable[ConsumerRecord], settings: Settings = DEFAULTS, *, ended: bool = True
+) -> Iterator[ProducerRecord]:
+    """What streams make of the records."""
     pipeline = LocalPipeline(stages(settings))
+    for record in records:
+        yield from pipeline.feed(record)
+    if ended:
+        yield from pipeline.close()
+
+
+def write_all(records: Iterable[ProducerRecord], url: str, settings: Settings = DEFAULTS) -> None:
+    """Write what streams have made into the database."""
     with RecordsWriter(url, prices=given_prices(settings)) as writer:
         for record in records:
-            for one in pipeline.feed(record):
-                writer.write(one.topic, one.value)
-        for one in pipeline.close() if ended else ():
-            writer.write(one.topic, one.value)
+            writer.write(record.topic, record.value)

@@ -27,6 +27,7 @@ from streams.local import LocalPipeline
 from streams.operators.workload.anomalies.finder import AnomalyFinder
 from streams.operators.workload.jobs.operator import job_insight
 from streams.topology import stages
+from tests.support.targets import slow_after
 
 SEED = 902
 START_MS = 1_700_000_040_000  # a full minute
@@ -41,7 +42,7 @@ def test_a_fault_is_told_by_its_name(fault: str, kind: str) -> None:
     assert told.after({kind}) is not None
 
 
-@pytest.mark.parametrize("shape", ["cyclic", "saves_long", "sweep", "notebook"])
+@pytest.mark.parametrize("shape", slow_after(2, ["cyclic", "saves_long", "sweep", "notebook"]))
 def test_normal_work_is_not(shape: str) -> None:
     one = job(shape, SEED)
     (period_s,) = periods([one])

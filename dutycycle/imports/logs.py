@@ -2,13 +2,16 @@
 
 import codecs
 import io
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.topics import TICK_TOPICS
 from dutycycle.contract.trace import TraceWriter
-from dutycycle.imports.quantities import Reader, Row
+from dutycycle.imports.quantities import Notes, Reader, Row
 from dutycycle.imports.samples import Samples
+from dutycycle.imports.wandb_samples import WandbSamples
 from dutycycle.process import temporary_folder
 from dutycycle.progress import Progress
 
@@ -22,7 +25,7 @@ _BYTE_ORDER_MARKS = (
 
 def import_logs(
     files: Mapping[str, str],
-    reader: Callable[[], Reader],
+    reader: Callable[[], Reader] | None,
     out: str,
     prefix: str,
     *,
@@ -32,17 +35,22 @@ def import_logs(
 ) -> None:
     """Write ``out`` from ``files``, each with its node; with ``own_nodes`` a log that names nodes has those.
 
-    Raises ``DutycycleError`` for a file with no right line, and for one in which nothing was measured.
+    ``reader`` makes the one of a file of lines; without it the files are runs of W&B. Raises
+    ``DutycycleError`` for a file with no right line, and for one in which nothing was measured.
     """
     with (
         TraceWriter(out, overwrite=overwrite) as trace,
         temporary_folder() as folder,
         Progress("lines", sum(Path(file).stat().st_size for file in files) or None) as progress,
     ):
-        run = _Import(Samples(folder, prefix, job), progress, own_nodes=own_nodes)
+        samples = Samples(folder, prefix, job if reader else None)
+        run = _Import(samples, progress, prefix, own_nodes=own_nodes)
         for file, node in files.items():
-            run.read(file, node, reader())
-        for node, gpus in run.samples.deal_out().items():
+            if reader:
+                run.read(file, node, reader())
+            else:
+                run.read_wandb(file, WandbSamples(file, node, prefix, job=job, own_node=own_nodes))
+        for node, gpus in samples.deal_out().items():
             how = (
                 f"rows of one moment are dealt out to {gpus} GPUs"
                 if gpus > 1
@@ -50,9 +58,8 @@ def import_logs(
             )
             progress.say(f"{node}: no column says which GPU: {how}")
         written = run.write(trace)
-        for node, interval_ms in run.samples.nodes().items():
+        for node, interval_ms in samples.nodes().items():
             progress.say(f"{node}: a tick each {interval_ms / 1000:g} s")
-        samples = run.samples
         if samples.stalled:
             progress.say(
                 f"energy stood still {samples.stalled} times while power was drawn, and is absent there"
@@ -60,15 +67,16 @@ def import_logs(
         left_out = [f"{run.wrong} wrong line{'s' * (run.wrong != 1)}"] * bool(run.wrong)
         if samples.undealt:
             left_out.append(f"{samples.undealt} lines of moments that have not a line of each GPU")
+        counts = ", ".join(f"{count} {topic}" for topic, count in written.items())
         progress.say(
-            f"imported: {written} nvml-samples from {samples.rows} lines"
+            f"imported: {counts} from {samples.rows} {'lines' if reader else 'measurements of a GPU'}"
             + (f"; left out: {', '.join(left_out)}" if left_out else "")
         )
 
 
 class _Import:
-    def __init__(self, samples: Samples, progress: Progress, *, own_nodes: bool) -> None:
-        self.samples, self._progress, self._own_nodes = samples, progress, own_nodes
+    def __init__(self, samples: Samples, progress: Progress, prefix: str, *, own_nodes: bool) -> None:
+        self.samples, self._progress, self._prefix, self._own_nodes = samples, progress, prefix, own_nodes
         self.wrong = 0
         self._read = 0
 
@@ -90,14 +98,34 @@ class _Import:
             self._say_wrong(f"{file}: {notes.unfinished}")
         if not lines:
             raise DutycycleError(f"{file} has no line of this format; the first: {first_reason or 'none'}")
-        for column, (count, first) in notes.out_of_range.items():
-            values = f"{count} value{'s' * (count != 1)} that no GPU has, such as {first}"
-            self._progress.say(f"{file}: {column}: {values}: left absent")
+        self._say_notes(file, notes)
         if not measured:
             raise DutycycleError(
                 f"{file}: not one figure of a GPU in {lines} lines; its columns are {columns}: "
                 "say which is which: --columns util=NAME,mem_used=NAME[MiB],power=NAME"
             )
+
+    def read_wandb(self, file: str, run: WandbSamples) -> None:
+        """Take a run of W&B."""
+        for part in run.read():
+            if isinstance(part, Row):
+                self.samples.add(part.node or run.node, part)
+            else:
+                self.samples.add_record(part)
+            self._progress.show(0, self.samples.rows, file)
+        for sentence in run.run.damage:
+            self._progress.say(f"{file}: {sentence}")
+        if not run.has_figures:
+            raise DutycycleError(
+                f"{file}: the run has no system metrics, so nothing was measured: it was too short, or they "
+                "were switched off"
+            )
+        self._say_notes(file, run.notes)
+
+    def _say_notes(self, file: str, notes: Notes) -> None:
+        for column, (count, first) in notes.out_of_range.items():
+            values = f"{count} value{'s' * (count != 1)} that no GPU has, such as {first}"
+            self._progress.say(f"{file}: {column}: {values}: left absent")
         if notes.unused:
             self._progress.say(f"{file}: not used: {', '.join(notes.unused)}")
         for remark in notes.remarks:
@@ -108,9 +136,10 @@ class _Import:
         if self.wrong <= _NAMED:
             self._progress.say(reason)
 
-    def write(self, trace: TraceWriter) -> int:
-        """Write the records; how many there are."""
-        merged = written = 0
+    def write(self, trace: TraceWriter) -> dict[str, int]:
+        """Write the records; give how many there are of samples, by topic."""
+        merged = 0
+        written: Counter[str] = Counter()
         with Progress("lines written", self.samples.rows) as progress:
 
             def done() -> None:
@@ -120,8 +149,8 @@ class _Import:
 
             for record in self.samples.records(done):
                 trace.write(record)
-                written += record.topic.endswith("nvml-samples")
-        return written
+                written[record.topic.removeprefix(self._prefix)] += 1
+        return {topic: written[topic] for topic in TICK_TOPICS if topic in written}
 
     def _lines(self, file: str) -> Iterator[str]:
         """Give the lines with their ends: the last may have none."""

@@ -5,7 +5,7 @@ Each node's records are in order of time, and those of several nodes less than a
 
 from array import array
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -103,12 +103,12 @@ class Samples:
         self._job = job
         self._sorting = Sorting(folder, prefix, _RUN_BYTES)
         self._nodes: dict[str, _Node] = {}
-        self.undealt = self.stalled = 0
+        self.undealt = self.stalled = self._rows = 0
 
     @property
     def rows(self) -> int:
         """Count the rows that were taken."""
-        return self._sorting.count
+        return self._rows
 
     def add(self, node: str, row: Row) -> None:
         """Take a row. Raises ``ValueError`` for values that no GPU has."""
@@ -131,8 +131,15 @@ class Samples:
         known.last_ms[uuid] = row.ts_ms
         payload = msgspec.json.encode(gpu)  # not orjson's, which hold a kilobyte each while they wait
         self._sorting.add(
-            TraceRecord(topic=self._topic, key=node, payload=payload, offset=self.rows, ts_ms=row.ts_ms)
-        )
+            TraceRecord(
+                topic=self._topic, key=node, payload=payload, offset=self._sorting.count, ts_ms=row.ts_ms
+            )
+        )  # fmt: skip
+        self._rows += 1
+
+    def add_record(self, record: TraceRecord) -> None:
+        """Take a record of something else than GPUs: it comes out as it is, in order of time."""
+        self._sorting.add(replace(record, offset=self._sorting.count))
 
     @staticmethod
     def _stands_still(known: _Node, gpu: Gpu, ts_ms: int) -> bool:
@@ -159,7 +166,11 @@ class Samples:
         self.deal_out()
         intervals_ms = self.nodes()
         spans: dict[str, list[int]] = {}  # from the first to the last tick of each node
-        for seq, tick in enumerate(self._spread(self._ticks(done))):
+        seq = 0
+        for tick in self._spread(self._ticks(done)):
+            if isinstance(tick, TraceRecord):
+                yield tick
+                continue
             node = tick.node
             if node not in spans:
                 spans[node] = [tick.last_ms]
@@ -171,6 +182,7 @@ class Samples:
                 interval_ms=intervals_ms[node], gpus=gpus,
             )  # fmt: skip
             yield TraceRecord(topic=self._topic, key=node, payload=encode(sample), ts_ms=tick.last_ms)
+            seq += 1
 
         for node, (began_ms, ended_ms) in sorted(spans.items(), key=lambda item: item[1][1]):
             yield from self._pod(node, began_ms, ended_ms)
@@ -187,7 +199,7 @@ class Samples:
         )  # fmt: skip
         yield TraceRecord(topic=self._pods, key=uid, payload=encode(pod), ts_ms=ended_ms or began_ms)
 
-    def _ticks(self, done: Callable[[], None]) -> Iterator[_Tick]:
+    def _ticks(self, done: Callable[[], None]) -> Iterator[_Tick | TraceRecord]:
         """Join rows to ticks: one is over when its GPU comes again, or after ``APART_MS``.
 
         Rows that do not say their GPU are joined by their distance. A moment that has not as many of them as
@@ -195,10 +207,13 @@ class Samples:
         """
         ticks: dict[str, _Tick] = {}  # by node, the oldest first
         for row in self._sorting.merged():
-            name, ts_ms, gpu = row.key or "", row.ts_ms or 0, _gpu(row.payload or b"")
-            node = self._nodes[name]
+            name, ts_ms = row.key or "", row.ts_ms or 0
             while ticks and next(iter(ticks.values())).first_ms + APART_MS <= ts_ms:
                 yield from self._complete(ticks.pop(next(iter(ticks))))
+            if row.topic != self._topic:
+                yield replace(row, offset=None)
+                continue
+            node, gpu = self._nodes[name], _gpu(row.payload or b"")
             nameless = gpu.uuid == _NAMELESS
             tick = ticks.get(name)
             uuid = node.uuids.get(gpu.index, gpu.uuid) if gpu.uuid == f"gpu-{gpu.index}" else gpu.uuid
@@ -234,11 +249,11 @@ class Samples:
         else:
             self.undealt += len(tick.gpus)
 
-    def _spread(self, ticks: Iterator[_Tick]) -> Iterator[_Tick]:
+    def _spread(self, ticks: Iterator[_Tick | TraceRecord]) -> Iterator[_Tick | TraceRecord]:
         """Spread several ticks of one second over it, where a log's times are whole seconds."""
         waiting: dict[str, list[_Tick]] = {}
         for tick in ticks:
-            if not self._nodes[tick.node].in_seconds:
+            if isinstance(tick, TraceRecord) or not self._nodes[tick.node].in_seconds:
                 yield tick
                 continue
             for node in [name for name, same in waiting.items() if same[0].last_ms != tick.last_ms]:

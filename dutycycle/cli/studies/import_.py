@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 
 EXAMPLE = """dutycycle import nvidia-smi gpu-a.csv --zone Europe/Berlin --out gpu-a.jsonl.zst
 dutycycle import dcgm-dmon dmon.txt --start 2026-11-20T10:00:00Z --node gpu-b --out gpu-b.jsonl.zst
-dutycycle import supercloud gpu/0001/*.csv --out jobs.jsonl.zst"""
+dutycycle import wandb run-ab12cd34.wandb --out run.jsonl.zst"""
 SETTINGS = ("topic_prefix",)
 _FORMATS = {
     "nvidia-smi": ("zone", "columns", "start", "interval"),
     "dcgm-dmon": ("start", "interval"),
     "supercloud": (),
+    "wandb": (),
 }
 """With the flags that not all of them take."""
 
@@ -36,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "format", choices=tuple(_FORMATS), metavar="FORMAT",
         help="nvidia-smi: CSV of nvidia-smi --query-gpu=timestamp,… or of a script, or its table, "
         "repeated; dcgm-dmon: text of dcgmi dmon -e …; "
-        "supercloud: GPU files of the MIT SuperCloud dataset",
+        "supercloud: GPU files of the MIT SuperCloud dataset; wandb: run-<id>.wandb of Weights & Biases",
     )  # fmt: skip
     parser.add_argument("files", nargs="+", metavar="FILE", help="logs")
     parser.add_argument(
@@ -109,7 +110,10 @@ def _files(args: argparse.Namespace) -> dict[str, str]:
     return nodes
 
 
-def _reader(args: argparse.Namespace) -> "Callable[[], Reader]":
+def _reader(args: argparse.Namespace) -> "Callable[[], Reader] | None":
+    """What makes the reader of a file of lines; None where files are not of lines."""
+    if args.format == "wandb":
+        return None
     # here, not above: as in run
     from dutycycle.imports.csv_log import CsvReader, read_column_choice
     from dutycycle.imports.dcgm_dmon import DmonReader

@@ -231,7 +231,7 @@ def test_rows_without_an_index_are_dealt_out(tmp_path: Path, capsys: pytest.Capt
     powers = [[gpu["power_w"] for gpu in sample["gpus"]] for sample in samples]
     assert powers == [[100 + at, 200 + at, 300 + at] for at in (0, 1, 2, 4)] + [[105, 205]]
     output = capsys.readouterr().err
-    assert "n: no column says which GPU: rows of one moment are dealt out to 3 GPUs" in output
+    assert "n: no column says which GPU: rows of a moment are dealt out to 3 GPUs" in output
     assert "left out: 2 lines of moments that have not a line of each GPU" in output
 
 

@@ -20,6 +20,7 @@ from dutycycle.run.folder import TRACE
 from streams.names import changelogs
 from tests.support.data import training_job
 from tests.support.data.profiled import waits_for_data, write_export, write_trace
+from tests.support.data.wandb_file import run, stats, write_run
 from tests.support.kubectl.plugin_user import job, lease, mpijob, pod, thing
 from tests.support.processes.commands import environ
 from tests.support.servers.kube.server import Kube
@@ -81,10 +82,9 @@ def _write_logs(folder: Path) -> None:
     (folder / "pods.csv").write_text(PODS)
     (folder / "nodes.csv").write_text(NODES)
     (folder / "dmon.txt").write_text(DMON + "GPU 0     37          1024        92.100\n" * 60)
-    (folder / "gpu/0001").mkdir(parents=True)
-    heading = "timestamp,gpu_index,utilization_gpu_pct,memory_used_MiB,power_draw_W"
-    rows = [f"{one.timestamp():.2f},0,90,1024,250.5" for one in moments]
-    (folder / "gpu/0001/1234-r1-n2.csv").write_text("\n".join((heading, *rows)))
+    start_s = start.timestamp()
+    measured = [stats(start_s + second, {"gpu.0.gpu": 90.0}) for second in range(0, 60, 10)]
+    write_run(folder / "run-ab12cd34.wandb", [run(start_s), *measured])
 
 
 @contextmanager

@@ -25,9 +25,12 @@ class _Ticks:
         self._layout: Layout | None = None
         self._places: dict[tuple[str, str], int] = {}
 
-    def values(self, subject: str, metric: str, start_ms: int, end_ms: int, node: str) -> list[float]:
-        """What was measured in a window."""
-        found = []
+    def values(
+        self, subject: str, metric: str, start_ms: int, end_ms: int, node: str
+    ) -> tuple[list[float], list[float]]:
+        """What was measured in a window: the value of each tick, and the most within it."""
+        values: list[float] = []
+        highs: list[float] = []
         for tick in self.ticks:
             if not start_ms <= tick.ts_ms < end_ms:
                 continue
@@ -38,9 +41,11 @@ class _Ticks:
                 }
             at = self._places.get((subject, metric))
             value = float("nan") if at is None else float(tick.values[at])
-            if value == value:
-                found.append(value)
-        return found
+            if at is not None and value == value:
+                values.append(value)
+                high = value if tick.value_highs is None else float(tick.value_highs[at])
+                highs.append(max(value, high) if high == high else value)
+        return values, highs
 
 
 class WindowScorer:
@@ -64,9 +69,9 @@ class WindowScorer:
         self._unexpected += place not in self._expected
         self._expected.discard(place)
         for metric, said in window.metrics.items():
-            values = ticks.values(subject, metric, window.start_ms, window.end_ms, node)
+            values, highs = ticks.values(subject, metric, window.start_ms, window.end_ms, node)
             self._compared += 1
-            self._unequal += not _equal(said, values)
+            self._unequal += not _equal(said, values, highs)
 
     def tick(self, node: str, source: str, tick: Tick) -> None:
         """Take the tick of a sample, after what the replay made of it."""
@@ -98,10 +103,10 @@ class WindowScorer:
         }
 
 
-def _equal(said: WindowMetric, values: list[float]) -> bool:
+def _equal(said: WindowMetric, values: list[float], highs: list[float]) -> bool:
     if said.count != len(values):
         return False
     if said.mean is None or said.min is None or said.max is None:
         return True  # a counter has no mean
-    pairs = ((said.mean, fsum(values) / len(values)), (said.min, min(values)), (said.max, max(values)))
+    pairs = ((said.mean, fsum(values) / len(values)), (said.min, min(values)), (said.max, max(highs)))
     return all(isclose(a, b, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE) for a, b in pairs)

@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import orjson
 import pytest
 
 from bench.cluster_trace import START_MS, Shape, records
+from dutycycle.cli.main import main
 from dutycycle.contract.codec import encode
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.log import ConsumerRecord, ProducerRecord
@@ -150,3 +152,21 @@ def test_windows(change: str, unequal: int, less_missing: int, unexpected: int) 
     assert missing == 4  # the GPU and its pod, in two windows
     expected = {"unequal": unequal, "missing": missing - less_missing, "unexpected": unexpected}
     assert windows(change) == expected
+
+
+def test_the_windows_of_a_replay_equal_its_samples_where_maxima_are_the_driver_s(tmp_path: Path) -> None:
+    trace, truth = str(tmp_path / "demo.jsonl"), tmp_path / "truth.jsonl"
+    assert main(["demo", "--out", trace, "--duration", "2m", "--start", "2026-11-20T10:00:00Z"]) == 0
+    line = {
+        "subject": "node/demo",
+        "metric": "mem_used_bytes",
+        "from_ms": 1795168840000,
+        "to_ms": 1795168900000,
+    }
+    truth.write_bytes(orjson.dumps(line))
+    out = tmp_path / "scored"
+    assert main(["replay", trace, "--score", str(truth), "--out", str(out)]) == 0
+    (run,) = out.glob("runs/*/run.json")
+    found = orjson.loads(run.read_bytes())["scores"]["windows"]
+    assert found["compared"] > 1000
+    assert (found["unequal"], found["missing"], found["unexpected"]) == (0, 0, 0)

@@ -66,7 +66,9 @@ def named_figure(name: str, value: float) -> tuple[str, str]:
         return _spaced(name.removesuffix("_bytes_per_s")), decimal_bytes(value) + "/s"
     if name.endswith("_bytes"):
         return _spaced(name.removesuffix("_bytes")), decimal_bytes(value)
-    for ending, unit in (("_pct", "%"), ("_w", "W"), ("_j", "J"), ("_s", "s"), ("_cores", "cores")):
+    endings = (("_pct", "%"), ("_w", "W"), ("_j", "J"), ("_per_s", "a second"), ("_per_min", "a minute"),
+               ("_s", "s"), ("_cores", "cores"))  # fmt: skip
+    for ending, unit in endings:
         if name.endswith(ending):
             of = " of limit" if name == "power_pct" else ""
             return _spaced(name.removesuffix(ending)) + of, f"{value:.4g} {unit}"

@@ -10,13 +10,14 @@ SOURCES = {
     "cgroup": "cgroup-samples",
     "cuda": "cuda-samples",
     "pods": "pods",
+    "processes": "processes",
     "pod-peaks": "pod-parts",
     "job-peaks": "job-parts",
     "insights": "insight-parts",
     "job-insights": "job-insight-parts",
 }
 """What each stage reads, sources first: what a stage sends is read by a later one or by nobody."""
-STATELESS = frozenset({"pods"})
+STATELESS = frozenset({"pods", "processes"})
 
 
 def changelog_name(settings: Settings, stage: str) -> str:

@@ -1,13 +1,18 @@
-"""Turns identities of pods into parts, so that a pod's operator has a single source topic."""
+"""Turns identities of pods, and steps of trainings, into parts: a pod's operator has one source topic."""
+
+from collections import defaultdict
+from collections.abc import Sequence
 
 from dutycycle.contract.codec import encode
 from dutycycle.contract.log import ConsumerRecord, ProducerRecord
-from dutycycle.contract.records.parts import InsightPart, PodPart
+from dutycycle.contract.records.parts import InsightPart, PodPart, PodSteps
 from dutycycle.contract.records.pods import Pod
+from dutycycle.contract.records.processes import Loop, ProcessSample
 from streams.operators.base import Emission, Snapshot
 from streams.operators.keyed import decode_under_key
 
 TOPIC = "pods"
+PROCESSES = "processes"
 
 
 class PodForwarder:
@@ -29,6 +34,46 @@ class PodForwarder:
             ProducerRecord("pod-parts", self._uid, encode(part), record.ts_ms),
             ProducerRecord("insight-parts", self._uid, encode(insight_part), record.ts_ms),
         ]
+
+    def flush(self) -> list[Emission]:
+        """Nothing is held back."""
+        return []
+
+    def close(self) -> list[Emission]:
+        """Nothing is open."""
+        return []
+
+    def snapshot(self) -> Snapshot:
+        """There is no state."""
+        return {"v": 1}
+
+
+class StepForwarder:
+    """Stateless: of each record of ``processes`` the steps of each pod whose training reports some."""
+
+    def __init__(self, node: str) -> None:
+        self._node = node
+
+    def update(self, record: ConsumerRecord) -> list[Emission]:
+        """Forward the steps of one tick; raises ``DecodeError``."""
+        sample = decode_under_key(ProcessSample, record.value, PROCESSES, key=self._node, field="node")
+        loops: dict[str, list[Loop]] = defaultdict(list)
+        for process in sample.processes:
+            if process.loop is not None and process.loop.steps:
+                loops[process.pod_uid].append(process.loop)
+        return [
+            ProducerRecord("insight-parts", uid, encode(self._part(uid, sample.ts_ms, found)), sample.ts_ms)
+            for uid, found in loops.items()
+        ]
+
+    def _part(self, uid: str, ts_ms: int, loops: Sequence[Loop]) -> InsightPart:
+        most = max(loops, key=lambda loop: loop.steps)
+        samples = [loop.samples for loop in loops if loop.samples is not None]
+        steps = PodSteps(
+            steps=most.steps, seconds=most.seconds,
+            samples=sum(samples) if len(samples) == len(loops) else None,
+        )  # fmt: skip
+        return InsightPart(uid=uid, source=PROCESSES, node=self._node, start_ms=ts_ms, steps=steps)
 
     def flush(self) -> list[Emission]:
         """Nothing is held back."""

@@ -33,6 +33,7 @@ SAYS = {
     "nvml": _NODE | {"node-parts"},
     "cgroup": _NODE - {"cycles"},
     "cuda": {"window-aggregates", "pod-parts"},
+    "processes": {"insight-parts"},
     "pods": {"pod-parts", "insight-parts"},
     "pod-peaks": {"pod-peaks", "job-parts"},
     "job-peaks": {"job-peaks"},

@@ -13,6 +13,7 @@ HOUR_MS = 3_600_000
 def test_how_long_keys_stay() -> None:
     found = {stage.name: stage.evict_ms for stage in stages(load({}))}
     assert found == {"nvml": 24 * HOUR_MS, "cgroup": 24 * HOUR_MS, "cuda": 24 * HOUR_MS, "pods": None,
+                     "processes": None,
                      "pod-peaks": 72 * HOUR_MS, "job-peaks": 168 * HOUR_MS,
                      "insights": 72 * HOUR_MS, "job-insights": 168 * HOUR_MS}  # fmt: skip
 

@@ -130,8 +130,18 @@ GpuMeans = tuple[Number | None, Number | None, Number | None, Number | None]
 """Means of one GPU over ten seconds: see ``InsightPart``."""
 
 
+class PodSteps(RecordBase, frozen=True, kw_only=True):
+    """What the training of a pod reported at one tick: ``steps`` that took ``seconds``, of the process that
+    did most; ``samples`` of all its processes, absent where one does not count them."""
+
+    steps: Count
+    seconds: Amount
+    samples: Count | None = None
+
+
 class InsightPart(VersionedRecord, frozen=True, kw_only=True):
-    """Ten seconds of one pod from one source, or its identity (``source`` is ``pods``).
+    """Ten seconds of one pod from one source, or its identity (``source`` is ``pods``), or what its training
+    reported at the tick ``start_ms`` (``source`` is ``processes``).
 
     ``codes`` are bytes as base64, a row of ten for each channel of the source, one a second: see
     ``streams.operators.workload.channels``. ``gpus`` counts those that the pod holds, ``gpu_mem_total_bytes``
@@ -160,6 +170,7 @@ class InsightPart(VersionedRecord, frozen=True, kw_only=True):
     mem_full_ms: Millis | None = None
     pod: Pod | None = None
     gone: bool = written(bool)
+    steps: PodSteps | None = None
 
 
 class JobInsightPart(VersionedRecord, frozen=True, kw_only=True):

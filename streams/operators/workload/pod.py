@@ -19,12 +19,13 @@ from streams.operators.workload.anomalies.wording import anomaly_of
 from streams.operators.workload.channels import SOURCE_CHANNELS, SPAN_MS, SPAN_S, codes_from_text
 from streams.operators.workload.join import TOPIC, JoinedSpan, SpanJoin
 from streams.operators.workload.ranks import RankSamples
+from streams.operators.workload.reported import ReportedSteps
 from streams.operators.workload.rules.bottleneck import Judgement
 from streams.operators.workload.rules.rightsizing import Size, with_sizes
 from streams.operators.workload.rules.state import STATE_MS
 from streams.operators.workload.track import Prices, Track
 
-SNAPSHOT_VERSION = 10
+SNAPSHOT_VERSION = 11
 REPEAT_MS = STATE_MS
 """So often the insight is sent to the sinks and to the job even if it is the same: a sink that has just
 started knows nothing, and what is missing on an object has to come back. ``insights`` has changes alone."""
@@ -54,6 +55,7 @@ class PodInsightOperator:
         self._gpu_only: Track | None = None
         self._gpu_only_spans = 0
         self._rank = RankSamples()
+        self._steps = ReportedSteps()
         self._job_ms = 0  # the end of the span with which the job was last told of the pod
         self._gone_ms: int | None = None
 
@@ -62,6 +64,11 @@ class PodInsightOperator:
         part = decode_under_key(InsightPart, record.value, TOPIC, key=self._uid)
         if part.source == "pods":
             return [*self._identify(part, record.ts_ms)]
+        if part.source == "processes":
+            if part.steps is None:
+                raise DecodeError(TOPIC, "steps", Reason.SCHEMA, "is absent")
+            self._steps.add(part.start_ms, part.steps)
+            return []
         _check(part)
         if self._join.is_repeat(part):
             return []
@@ -90,7 +97,7 @@ class PodInsightOperator:
         self._gpu_only = None
         self._node, self._gpus = span.gpu.node or self._node, span.gpu.gpus or 1
         sizes, told = self._track.sizer.sizes, self._track.anomalies.told
-        changed = self._track.add(span)
+        changed = self._track.add(span, self._steps.figures(span.gpu.start_ms))
         other = told is not self._track.anomalies.told
         outs = self._republished(sizes, anomalies=other) if changed is None else self._publish(changed)
         changes = changed is not None or other or self._track.sizer.sizes is not sizes
@@ -117,7 +124,7 @@ class PodInsightOperator:
         self._gpu_only = self._gpu_only or Track(self._prices)
         self._gpu_only_spans += 1
         told = self._gpu_only.anomalies.told
-        changed = self._gpu_only.add(JoinedSpan(part, None))
+        changed = self._gpu_only.add(JoinedSpan(part, None), self._steps.figures(part.start_ms))
         if told is not self._gpu_only.anomalies.told:
             changed = changed or self._gpu_only.debouncer.published
         self._node = part.node or self._node
@@ -215,6 +222,7 @@ class PodInsightOperator:
             "gpu_only": None if self._gpu_only is None else self._gpu_only.snapshot(),
             "gpu_only_spans": self._gpu_only_spans,
             "rank": to_plain(self._rank),
+            "steps": to_plain(self._steps),
             "job_ms": self._job_ms,
             "gone_ms": self._gone_ms,
         }
@@ -229,6 +237,7 @@ class PodInsightOperator:
         self._gpu_only = None if plain["gpu_only"] is None else self._restored(plain["gpu_only"])
         self._gpu_only_spans = plain["gpu_only_spans"]
         self._rank = from_plain(RankSamples, plain["rank"], TOPIC)
+        self._steps = from_plain(ReportedSteps, plain["steps"], TOPIC)
         self._job_ms, self._gone_ms = plain["job_ms"], plain["gone_ms"]
 
     def _restored(self, plain: dict[str, Any]) -> Track:

@@ -1,6 +1,8 @@
 """A pod's last minutes, and what is judged of them at the end of each span."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -55,6 +57,9 @@ _BEFORE_S = 60
 _UTIL = CHANNEL_ROW["busiest_gpu_util_pct"]
 _MEAN_UTIL = CHANNEL_ROW["gpu_util_pct"]
 _POWER = CHANNEL_ROW["power_w"]
+NOTHING: Mapping[str, float] = MappingProxyType({})
+_TRAINING, _TOLD = "training", 0.99
+"""How sure it is that a pod trains whose training loop says so."""
 _MAX_GAP_MS = 20_000
 """After a longer time without any span idleness begins anew: only what was seen is counted and charged."""
 
@@ -89,10 +94,11 @@ class Track:
         """What holds beside the insight; None before the first span."""
         return self._states.state
 
-    def add(self, span: JoinedSpan) -> Judgement | None:
-        """Take the next span. Returns what to publish, or None."""
+    def add(self, span: JoinedSpan, reported: Mapping[str, float] = NOTHING) -> Judgement | None:
+        """Take the next span. ``reported``: figures of the steps that a training in the pod reports; empty
+        where none does. Returns what to publish, or None."""
         self._append(span)
-        found = self._judge(span)
+        found = self._judge(span, reported)
         published = self.debouncer.published
         self.sizer.add(span.end_ms, self._codes[:, -SPAN_S:], published)
         kind = None if published is None else published.kind
@@ -122,16 +128,19 @@ class Track:
         if span.cgroup is not None and span.cgroup.codes is not None:
             self._codes[_SPLIT:, -SPAN_S:] = codes_from_text(span.cgroup.codes, len(CGROUP_CHANNELS))
 
-    def _judge(self, span: JoinedSpan) -> Judgement | None:
-        if self._may_skip():
+    def _judge(self, span: JoinedSpan, reported: Mapping[str, float]) -> Judgement | None:
+        contradicted = bool(reported) and self.debouncer.kind.word != _TRAINING
+        if not contradicted and self._may_skip():
             self._skipped += 1
             self._follow_idleness(span, dequantize(self._codes[:, -SPAN_S:]), self.debouncer.kind.word)
             return None
         self._skipped = 0
         values = dequantize(self._codes)
         kind = self._kind(values, span.gpu.period_confidence or 0.0)
+        if reported:  # who does it says so: no guess from outside stands against that
+            kind = KindEstimate(_TRAINING, _TOLD)
         self._follow_idleness(span, values, kind.kind)
-        return self.debouncer.add(self._judgement(span, values, kind), span.gpu.start_ms)
+        return self.debouncer.add(self._judgement(span, values, kind, reported), span.gpu.start_ms)
 
     def _may_skip(self) -> bool:
         """Whether the span need not be judged: the pod is settled, and the span looks like the minute
@@ -170,7 +179,9 @@ class Track:
         if not np.isnan(power).all():
             self._idle_j += float(np.nanmean(power)) * SPAN_S
 
-    def _judgement(self, span: JoinedSpan, values: Floats, kind: KindEstimate) -> Judgement:
+    def _judgement(
+        self, span: JoinedSpan, values: Floats, kind: KindEstimate, reported: Mapping[str, float]
+    ) -> Judgement:
         gpus = max(span.gpu.gpus or 1, 1)
         since_ms = self.debouncer.began_ms(kind.kind, span.gpu.start_ms)
         # What it did while it was of another kind says nothing of what holds it back now.
@@ -181,6 +192,7 @@ class Track:
         found = _with_idleness(self._bottleneck.find(span.end_ms, stats, kind.kind, gpus), kind.kind, idle_s)
         figures = ({} if stats is None else stats.evidence()) | found.evidence | {"gpus": float(gpus)}
         figures |= _limit_evidence(stats, span.cgroup)
+        figures |= reported
         if found.bottleneck == IDLE:
             figures |= self._waste(idle_s, gpus)
         evidence = {name: three_digits(value) for name, value in figures.items()}

@@ -14,6 +14,7 @@ import pytest
 from bench.cluster_trace import START_MS, Shape, records
 from dutycycle.contract.codec import decode, encode
 from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.records.processes import Loop, Process, ProcessSample
 from dutycycle.contract.records.samples import CgroupSample, CudaPod, CudaSample
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.trace import TraceRecord
@@ -80,7 +81,7 @@ def _troubled(shape: Shape) -> Iterator[ConsumerRecord]:
 
 
 def _with_cuda(trace: Iterable[TraceRecord]) -> Iterator[TraceRecord]:
-    """The trace, and for each ``cgroup-samples`` record the CUDA calls of its pods."""
+    """The trace, and for each ``cgroup-samples`` record the CUDA calls of its pods, and the steps of one."""
     for one in trace:
         yield one
         if one.topic.endswith("cgroup-samples"):
@@ -94,6 +95,15 @@ def _with_cuda(trace: Iterable[TraceRecord]) -> Iterator[TraceRecord]:
                 interval_ms=sample.interval_ms, pods=pods,
             )  # fmt: skip
             yield replace(one, topic="dutycycle.cuda-samples", payload=encode(calls))
+            steps = ProcessSample(
+                node=sample.node, collector=sample.collector, seq=sample.seq, ts_ms=sample.ts_ms,
+                interval_ms=sample.interval_ms,
+                processes=tuple(
+                    Process(pid=7, pod_uid=pod.uid, loop=Loop(loop="pytorch", steps=2, seconds=1))
+                    for pod in sample.pods[:1]
+                ),
+            )  # fmt: skip
+            yield replace(one, topic="dutycycle.processes", payload=encode(steps))
 
 
 def keys_of(stage: Stage, shape: Shape = SMALL) -> list[str]:

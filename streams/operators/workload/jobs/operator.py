@@ -36,7 +36,7 @@ _GAP_PCT = (20.0, 40.0)
 """From the first difference between ranks on they are imbalanced; from the second on that is sure."""
 _SUMS = {
     "idle_cost", "idle_energy_j", "power_w", "net_bytes_per_s", "io_bytes_per_s", "pcie_bytes_per_s", "gpus",
-    "cpu_util_pct",
+    "cpu_util_pct", "samples_per_s",
 }  # fmt: skip
 """The evidence of a job that is the sum of its pods'."""
 _MAXIMA = {"idle_s", "gpu_mem_pct", "gpu_mem_most_pct"}

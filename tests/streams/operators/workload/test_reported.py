@@ -1,0 +1,123 @@
+"""Goal: a training that reports its steps is a training, whatever it looks like from outside."""
+
+import pytest
+
+from bench.generators_jobs import pod
+from dutycycle.contract.codec import decode, encode
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.records.insights import Insight
+from dutycycle.contract.records.parts import InsightPart, PodSteps
+from dutycycle.contract.records.processes import Loop, Process, ProcessSample
+from streams.operators.forward import StepForwarder
+from streams.operators.workload.channels import SPAN_MS
+from streams.operators.workload.reported import ReportedSteps
+from streams.state.codec import from_bytes, to_bytes
+from tests.streams.operators.workload.test_insights import STAGES, START_MS, in_turn, insights, parts, run
+
+SERVER = "requests"
+"""A pod that is taken for a server, from outside."""
+
+
+def with_steps(shape: str, until_ms: int, steps: PodSteps) -> list[InsightPart]:
+    """The pod's spans, and before each what its training reported in it, until ``until_ms``."""
+    found: list[InsightPart] = []
+    for part in in_turn(parts(pod(shape, 2000))):
+        if part.source == "nvml" and part.start_ms < until_ms:
+            found += [
+                InsightPart(uid="p", source="processes", start_ms=part.start_ms + at, steps=steps)
+                for at in range(0, SPAN_MS, 1000)
+            ]
+        found.append(part)
+    return found
+
+
+def of_pod(records: list[InsightPart]) -> list[Insight]:
+    return insights(run(STAGES["insights"].build("p", None), records))
+
+
+def test_what_reports_steps_trains() -> None:
+    outside = of_pod(in_turn(parts(pod(SERVER, 2000))))
+    assert {one.kind for one in outside} >= {"inference"}
+    assert not any("steps_per_min" in one.evidence for one in outside)
+    told = of_pod(with_steps(SERVER, 2**62, PodSteps(steps=2, seconds=0.8, samples=64)))
+    assert {one.kind for one in told} <= {"training", "unknown"}
+    last = told[-1]
+    assert (last.kind, last.confidence) == ("training", 0.99)
+    figures = ("steps_per_min", "step_s", "samples_per_s")
+    assert [last.evidence[name] for name in figures] == [150, 0.4, 80]
+
+
+def test_when_it_reports_no_more_it_is_judged_from_outside_again() -> None:
+    found = of_pod(with_steps(SERVER, START_MS + 300_000, PodSteps(steps=1, seconds=1.0)))
+    kinds = [one.kind for one in found]
+    assert "training" in kinds
+    assert kinds[-1] == "inference"
+    assert not {"steps_per_min", "samples_per_s"} & found[-1].evidence.keys()
+
+
+def test_repeats_and_a_restart_change_nothing() -> None:
+    records = with_steps(SERVER, START_MS + 300_000, PodSteps(steps=2, seconds=0.8))
+    plain = of_pod(records)
+    assert of_pod([one for record in records for one in (record, record)]) == plain
+    operator, found = STAGES["insights"].build("p", None), list[Insight]()
+    for place, record in enumerate(records):
+        found += insights(run(operator, [record]))
+        if place % 97 == 0:
+            operator = STAGES["insights"].build("p", from_bytes(to_bytes(operator.snapshot())))
+    assert found == plain
+
+
+@pytest.mark.parametrize(
+    ("reports", "figures"),
+    [
+        ([], {}),
+        ([(100, PodSteps(steps=1, seconds=3))], {}),
+        ([(100, PodSteps(steps=2, seconds=0))], {}),
+        ([(100, PodSteps(steps=5, seconds=3)), (101, PodSteps(steps=1, seconds=3))],
+         {"steps_per_min": 60, "step_s": 1}),
+        ([(100, PodSteps(steps=2, seconds=1, samples=8)), (100, PodSteps(steps=2, seconds=1, samples=8))],
+         {"steps_per_min": 120, "step_s": 0.5, "samples_per_s": 8}),
+        ([(100, PodSteps(steps=2, seconds=1, samples=8)), (101, PodSteps(steps=2, seconds=1))],
+         {"steps_per_min": 120, "step_s": 0.5}),
+        ([(0, PodSteps(steps=9, seconds=1)), (121, PodSteps(steps=9, seconds=1))], {}),
+        ([(3700, PodSteps(steps=9, seconds=1)), (100, PodSteps(steps=2, seconds=1))],
+         {"steps_per_min": 120, "step_s": 0.5}),
+    ],
+    ids=["none", "one step", "no time", "uneven", "repeat", "not all counted", "out of time", "clock ahead"],
+)  # fmt: skip
+def test_figures_of_the_two_minutes_before(
+    reports: list[tuple[int, PodSteps]], figures: dict[str, float]
+) -> None:
+    steps = ReportedSteps()
+    for second, one in reports:
+        steps.add(1000 * second, one)
+    assert steps.figures(120_999) == figures
+
+
+def test_the_steps_of_each_pod_are_forwarded() -> None:
+    """Of several ranks the steps of one, the samples of all; who reports none is not named."""
+
+    def process(pod_uid: str, steps: int, samples: int | None) -> Process:
+        return Process(
+            pid=steps, pod_uid=pod_uid, loop=Loop(loop="x", steps=steps, seconds=2, samples=samples)
+        )
+
+    ranks = (
+        process("a", 3, 6),
+        process("a", 4, 8),
+        process("b", 2, None),
+        process("b", 1, 5),
+        process("c", 0, 0),
+    )
+    sample = ProcessSample(
+        node="n", collector="c", seq=1, ts_ms=77, interval_ms=1000,
+        processes=(*ranks, Process(pid=9, pod_uid="d")),
+    )  # fmt: skip
+    sent = StepForwarder("n").update(ConsumerRecord("processes", 0, 0, "n", encode(sample), 77))
+    found = [
+        decode(InsightPart, one.value or b"", one.topic) for one in sent if isinstance(one, ProducerRecord)
+    ]
+    assert {one.uid: one.steps for one in found} == {
+        "a": PodSteps(steps=4, seconds=2, samples=14), "b": PodSteps(steps=2, seconds=2),
+    }  # fmt: skip
+    assert {(one.source, one.node, one.start_ms) for one in found} == {("processes", "n", 77)}

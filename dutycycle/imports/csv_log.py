@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 
 from dutycycle.contract.units import NAME_PATTERN
 from dutycycle.imports.moments import Clock, Ticks
-from dutycycle.imports.quantities import Column, Row, complete, is_measured
+from dutycycle.imports.quantities import Column, Row, complete, is_measured, read_words
 from dutycycle.imports.spellings import KEYS, Meaning, read_meaning, split_unit
 
+_LONGEST_NAME = 60
+_NO_FIGURES = frozenset({"time", "date", "node", "uuid", "index", "model", "pid", "process_name"})
 _DELIMITERS = ",;\t"
 _BEGINS_LIKE_A_NUMBER = re.compile(r"[-+.]?\d").match
 _NO_TIME = "no column of time: name it (--columns time=NAME,…), or give --start, when the log begins"
@@ -73,7 +75,12 @@ class CsvReader:
                 self._read_heading(heading, delimiter)
                 return []
         if not self._columns:
-            raise ValueError("comes before a heading with columns such as timestamp, utilization.gpu [%]")
+            if self.notes.columns:
+                raise ValueError("stands below a heading that cannot be read")
+            raise ValueError(
+                "comes before a heading with columns such as timestamp, utilization.gpu [%]: for a log that "
+                "has none, give --columns"
+            )
         cells = _split(line, self._delimiter or ",")
         if len(cells) != self._width:
             raise ValueError(f"{len(cells)} values for {self._width} columns")
@@ -106,7 +113,7 @@ class CsvReader:
     def _read_heading(self, cells: list[str], delimiter: str) -> None:
         self._columns = {}  # what follows a heading that is wrong cannot be read
         self._delimiter, self._width = delimiter, len(cells)
-        self.notes.columns = tuple(filter(None, cells))
+        self.notes.columns = tuple(read_words(cell)[:_LONGEST_NAME] for cell in cells if cell)
         meanings = self._chosen(cells)
         chosen = {meaning.field for meaning in meanings.values()}
         for position, cell in enumerate(cells):
@@ -135,6 +142,10 @@ class CsvReader:
         if "date" in columns.get(None, {}) and "time" not in columns[None]:
             rank, position, column = columns[None].pop("date")
             columns[None]["time"] = rank, position, Column(column.name, "time", None, self.notes)
+        self.notes.figures = tuple(
+            column.name for of_gpu in columns.values() for field, (_, _, column) in of_gpu.items()
+            if field not in _NO_FIGURES
+        )  # fmt: skip
         used = {position for of_gpu in columns.values() for _, position, _ in of_gpu.values()}
         self.notes.unused = tuple(
             split_unit(cell)[0] for position, cell in enumerate(cells) if position not in used and cell

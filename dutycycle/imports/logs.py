@@ -99,6 +99,11 @@ class _Import:
         if not lines:
             raise DutycycleError(f"{file} has no line of this format; the first: {first_reason or 'none'}")
         self._say_notes(file, notes)
+        if not measured and notes.figures:
+            raise DutycycleError(
+                f"{file}: not one figure of a GPU in {lines} lines: {', '.join(notes.figures)} have no value "
+                "that was measured"
+            )
         if not measured:
             raise DutycycleError(
                 f"{file}: not one figure of a GPU in {lines} lines; its columns are {columns}: "

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 from collectors.throttle import throttle_names
 
 _KIB, _MIB, _GIB = 1024, 1024**2, 1024**3
+_INDEX = re.compile(r"(?:cuda|gpu|nvidia)[ :#_-]*(\d+)", re.IGNORECASE).fullmatch
 _NUMBER = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(\S.*)?").fullmatch
 _UNMEASURED = frozenset(
     {"", "-", "--", "n/a", "na", "nan", "none", "null", "err!", "unknown", "unknown error", "not supported"}
@@ -32,12 +33,14 @@ class Row(NamedTuple):
 class Notes:
     """Collects what a user has to know of one file beside its wrong lines.
 
-    ``columns``: of its last heading. ``unused``: those that have no field. ``remarks``: sentences, each once.
+    ``columns``: of its last heading; ``figures``: those that measure something, ``unused``: those without a
+    field. ``remarks``: sentences, each once.
     ``unfinished``: what a file that ends here has begun.
     ``out_of_range``: of each column how many values were left absent, and the first of them.
     """
 
     columns: tuple[str, ...] = ()
+    figures: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
     remarks: dict[str, None] = field(default_factory=dict)
     unfinished: str = ""
@@ -184,6 +187,12 @@ class Column:
                 return TEXTS[self.field](cell)
             except ValueError as error:
                 raise ValueError(f"{cell!r} is no {self.field}") from error
+        if self.field == "index" and not _NUMBER(cell):
+            index = _INDEX(cell)  # a column ``gpu`` may have names or uuids
+            return int(index[1]) if index else read_words(cell)
+        return self._read_amount(cell, quantity)
+
+    def _read_amount(self, cell: str, quantity: Quantity) -> int | float | None:
         match = _NUMBER(cell)
         if match is None:
             raise ValueError(f"{cell!r} is no {self.field}")
@@ -209,9 +218,12 @@ class Column:
 def complete(fields: dict[str, Any]) -> None:
     """Replace fields that ``Gpu`` does not have by those that they tell: in place.
 
-    Free memory and one of used and total tell the other, and so does a percentage of the total. Where a
-    process is named, used memory is its own.
+    A GPU that is told by a text instead of its number has that as its uuid. Free memory and one of used and
+    total tell the other, and so does a percentage of the total. Where a process is named, used memory is its
+    own.
     """
+    if isinstance(fields.get("index"), str):
+        fields.setdefault("uuid", fields.pop("index"))
     free, reserved = fields.pop("mem_free_bytes", None), fields.pop("mem_reserved_bytes", None)
     share = fields.pop("mem_used_pct", None)
     used, total = fields.get("mem_used_bytes"), fields.get("mem_total_bytes")

@@ -21,13 +21,28 @@ _SAME = {
     "datetime": "time", "epoch": "time", "consumption": "usage", "cap": "limit",
 }  # fmt: skip
 _SILENT = frozenset(
-    {"gpu", "gpus", "nvidia", "device", "current", "gpucurrent", "cur", "value", "the", "of", "in"}
+    {
+        "gpu",
+        "gpus",
+        "nvidia",
+        "device",
+        "cuda",
+        "current",
+        "gpucurrent",
+        "cur",
+        "value",
+        "of",
+        "in",
+        "avg",
+        "mean",
+    }
 )
 _UNITS = frozenset(unit for quantity in QUANTITIES.values() for unit in quantity.units if unit)
-_GPU = "gpu"
+_GPUS = ("gpu", "device", "cuda")
 
 _SPELLINGS = {
-    "time": "time|unix time|wall time|time stamp|time utc|elapsed|elapsed time|relative time|seconds",
+    "time": "time|unix time|wall time|time stamp|time utc|local time|elapsed|elapsed time|relative time"
+    "|seconds|t",
     "date": "date",
     "node": "hostname|host|node|nodename|node name|host name",
     "uuid": "uuid|pcie bus id|bus id",
@@ -122,7 +137,7 @@ def _read_words(name: str) -> tuple[list[str], int | None, bool]:
     before = ""
     for part in _PARTS(unit["name"] if unit else name):
         if part.isdecimal():
-            if before == _GPU and gpu is None:
+            if before in _GPUS and gpu is None:
                 gpu = int(part)
                 continue
             words.append(part)
@@ -130,7 +145,7 @@ def _read_words(name: str) -> tuple[list[str], int | None, bool]:
         whole = lower in _SAME or lower in _SILENT or lower in _UNITS
         for word in [lower] if whole else [hump.lower() for hump in _HUMPS(part)]:
             before = word
-            names_gpu = names_gpu or word == _GPU
+            names_gpu = names_gpu or word in _GPUS
             if word not in _SILENT:
                 words.append(_SAME.get(word, word))
     return words + tail, gpu, names_gpu

@@ -196,6 +196,20 @@ def test_what_is_of_something_else_is_not_used(name: str) -> None:
     assert reader.notes.unused == (name.split(" [")[0],)
 
 
+@pytest.mark.parametrize(
+    ("name", "cell", "identity"),
+    [
+        ("gpu", "3", {"index": 3}), ("device", "cuda:3", {"index": 3}), ("gpu_id", "GPU 3", {"index": 3}),
+        ("cuda_device", "3", {"index": 3}), ("gpu", "GPU-6f1c", {"uuid": "GPU-6f1c"}),
+        ("gpu", "NVIDIA A100", {"uuid": "NVIDIA A100"}), ("gpu_uuid", "GPU-6f1c", {"uuid": "GPU-6f1c"}),
+    ],
+)  # fmt: skip
+def test_a_gpu_is_told_by_its_number_or_by_a_text(name: str, cell: str, identity: dict[str, object]) -> None:
+    assert rows(smi(), f"timestamp,{name},util\n1605188891.412,{cell},5\n") == [
+        Row(AT_MS, {**identity, "gpu_util_pct": 5})
+    ]
+
+
 def test_a_name_with_a_number_is_of_that_gpu() -> None:
     text = "time,gpu0_util,gpu1_util,gpu.1.power_w\n1605188891.412,5,6,80\n"
     assert rows(smi(), text) == [

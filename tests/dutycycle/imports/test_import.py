@@ -231,7 +231,7 @@ def test_rows_without_an_index_are_dealt_out(tmp_path: Path, capsys: pytest.Capt
     powers = [[gpu["power_w"] for gpu in sample["gpus"]] for sample in samples]
     assert powers == [[100 + at, 200 + at, 300 + at] for at in (0, 1, 2, 4)] + [[105, 205]]
     output = capsys.readouterr().err
-    assert "n: no column says which GPU: rows of a moment are dealt out to 3 GPUs" in output
+    assert "n: no column says which GPU: rows of one moment are dealt out to 3 GPUs" in output
     assert "left out: 2 lines of moments that have not a line of each GPU" in output
 
 
@@ -320,6 +320,9 @@ REFUSED = {
     "no column that is known": (["nvidia-smi", "a"], ["step,loss", "1,2"], 1, "known of step, loss: say"),
     "nothing measured": (["nvidia-smi", "a"], ["timestamp,foo,bar", "2026-11-20 10:00:00,1,2"], 1,
                          "a: not one figure of a GPU in 1 lines; its columns are timestamp, foo, bar: say"),
+    "known, never measured": (["nvidia-smi", "a"], [HEADING, "2026/11/20 10:00:00, 0, [N/A], N/A, ERR!"], 1,
+                              "in 1 lines: utilization.gpu [%], memory.used [MiB], power.draw [W] have no"),
+    "no heading": (["nvidia-smi", "a"], LINES[1:], 1, "for a log that has none, give --columns"),
     "a mapping to nothing": (["nvidia-smi", "a", "--columns", "util=lod"], LINES, 1,
                              "--columns util=lod: no such column: there are timestamp, index"),
     "a mapping without a key": (["nvidia-smi", "a", "--columns", "a=b"], LINES, 2, "'a' is no key"),

@@ -254,12 +254,12 @@ async def test_real_threads_a_hanging_collector_holds_up_nothing() -> None:
     telemetry = Telemetry("test")
     runner = Runner([bad, good], published.extend, telemetry, node="a", interval_s=0.05, bound_s=0.2)
     task = asyncio.create_task(runner.run(stop))
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while ("collector_failed", "bad") not in telemetry.conditions:
         assert time.monotonic() < end
         await asyncio.sleep(0.01)
     stop.set()
-    await asyncio.wait_for(task, 20)
+    await asyncio.wait_for(task, 45)  # less than the hanging collector holds on
     assert {one.topic for one in published} == {"good"}
     assert len(bad.threads) == 1
     assert good.closed == 1

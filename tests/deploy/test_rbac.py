@@ -36,7 +36,7 @@ from tests.support.servers.kube.accounts import grant, new_token, service_accoun
 from tests.support.servers.kube.client import Client, Refused
 from tests.support.servers.kube.server import Kube
 
-_EFFECT_S = 30
+_EFFECT_S = 120
 NOT_INSTALLED = ("monitoring.coreos.com/", "kafka.strimzi.io/", "keda.sh/")
 """Kinds of operators that are not on this server."""
 OWN_KINDS = {

@@ -29,8 +29,6 @@ from tests.support.servers.kafka.broker import RunningBroker
 NODE = "gpu-real"
 OUTAGES = 2
 PER_S = 25.0
-# A broker of their own, to share the time with the others; and time for a machine that is busy.
-pytestmark = pytest.mark.timeout(900)
 SAMPLES = ("nvml-samples", "cgroup-samples")
 
 

@@ -29,7 +29,6 @@ from tests.support.servers.kafka.broker import RunningBroker
 SEED = 61
 KILLS = 4
 PER_S = 55.0
-pytestmark = pytest.mark.timeout(900)  # for a machine that is busy
 WAKES = 140
 """The second after which the whole cluster was suspended for an hour."""
 REPEATED, DISORDERED, LATE, JUMPED, JUMPED_LONG, CLAIMED = (f"gpu-{number:03d}" for number in range(6))

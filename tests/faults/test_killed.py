@@ -13,7 +13,6 @@ from tests.support.servers.kafka.broker import RunningBroker
 
 KILLS = 6
 PER_S = 50.0
-pytestmark = pytest.mark.timeout(900)  # for a machine that is busy
 
 
 async def check(

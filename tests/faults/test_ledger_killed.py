@@ -25,7 +25,6 @@ ROWS = (
     "mem_byte_s FROM usage_hours"
 )
 SUMS = "SELECT sum(cpu_s), sum(energy_j), sum(gpu_s) FROM usage_hours WHERE hour < '2026-09-21T16:00:00.000Z'"
-pytestmark = pytest.mark.timeout(900)  # for a machine that is busy
 
 
 def rows_of(url: str, query: str = ROWS) -> list[tuple[Any, ...]]:

@@ -14,8 +14,6 @@ from tests.support.faults.world import World, records
 from tests.support.servers.kafka.broker import RunningBroker
 
 PER_S = 50.0
-# A broker of their own, to share the time with the others; and time for a machine that is busy.
-pytestmark = pytest.mark.timeout(900)
 
 
 async def join_and_leave(field: Field) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
 from dutycycle.contract.topics import full_name
@@ -31,7 +30,6 @@ from tests.support.servers.kafka.broker import RunningBroker
 PER_S = 200.0
 STREAM = (sys.executable, "-m", "dutycycle", "stream")
 Tell = Callable[[str], None]
-pytestmark = pytest.mark.timeout(900)  # for a machine that is busy
 
 
 def of_nvml(nodes: int, seconds: int, node: bytes = b"gpu-") -> list[TraceRecord]:

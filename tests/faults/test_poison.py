@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import orjson
-import pytest
 from aiokafka import AIOKafkaProducer
 
 from dutycycle.contract.topics import TOPICS
@@ -29,8 +28,6 @@ from tests.support.faults.world import World, record, records
 from tests.support.servers.kafka.broker import RunningBroker
 
 PER_S = 60.0
-# A broker of their own, to share the time with the others; and time for a machine that is busy.
-pytestmark = pytest.mark.timeout(900)
 VICTIM = "gpu-003"
 """The node whose state is really damaged, in the end."""
 NOBODY = state_key(0, "nobody")

@@ -147,7 +147,6 @@ async def test_a_database_that_is_away_slows_and_loses_nothing(
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("check", LONG_FAULTS.values(), ids=LONG_FAULTS.keys())
 async def test_a_database_that_is_away_for_a_minute_slows_and_loses_nothing(
     check: Callable[..., Awaitable[str]], kafka: RunningBroker, topic_prefix: str, postgres: Postgres,

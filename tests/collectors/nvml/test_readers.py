@@ -48,5 +48,5 @@ def test_threads_end_when_it_is_closed() -> None:
     }
     readers.close()
     for one in threads:
-        one.join(30)
+        one.join(120)
     assert not any(one.is_alive() for one in threads)

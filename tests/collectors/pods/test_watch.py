@@ -24,7 +24,7 @@ from tests.support.fakes.api_server import PODS, FakeApi, fake_api_server, kubec
 
 NODE = "gpu-a"
 RETIRE_S = 600
-PATIENCE_S = 30
+PATIENCE_S = 120
 BATCH = "/apis/batch/v1"
 JOBS = [("Job", "jobs", True), ("Job", "jobs/status", True)]
 TRAIN = f"{BATCH}/namespaces/ns/jobs/train"

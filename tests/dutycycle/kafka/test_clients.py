@@ -28,7 +28,7 @@ async def read(settings: Settings, start: Start, count: int) -> list[Message]:
     consumer = Consumer(settings, "test", [TOPIC], start)
     await consumer.start()
     found: list[Message] = []
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while len(found) < count or not await consumer.reached(await consumer.ends()):
         assert time.monotonic() < end, f"only {len(found)} of {count} records came"
         found += await consumer.take(0.5)

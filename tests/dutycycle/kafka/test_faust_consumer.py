@@ -78,7 +78,7 @@ async def test_a_batch_fetched_before_the_seek_hides_nothing_behind_it() -> None
     draining = asyncio.create_task(consumer._drain_messages(fetcher))
     try:
         consumer.resume_partitions({PLACE})
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             while log.position == COMMITTED:  # noqa: ASYNC110 - a batch is in hand then
                 await asyncio.sleep(0)
             await consumer.perform_seek()

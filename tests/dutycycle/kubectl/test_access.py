@@ -17,7 +17,7 @@ from tests.support.servers.kube.crds import Kind, manifest
 from tests.support.servers.kube.server import Kube
 
 Config = dict[str, Any]
-_KNOWN_S = 60
+_KNOWN_S = 120
 RUNTIME = Kind("trainer.kubeflow.org", ("v1",), "TrainingRuntime", "trainingruntimes")
 
 

@@ -13,7 +13,7 @@ from tests.support.servers.kube.scheduler import Scheduler, add_node, gpu_pod
 from tests.support.servers.kube.server import Kube
 from tests.support.servers.ports import free_port
 
-pytestmark = [pytest.mark.kafka, pytest.mark.kube, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kafka, pytest.mark.kube]
 GATES = "GenericWorkload=true,GangScheduling=true"
 PODS = 3
 API = "scheduling.k8s.io/v1alpha2"

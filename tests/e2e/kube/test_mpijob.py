@@ -4,7 +4,6 @@ import json
 from contextlib import ExitStack
 
 import orjson
-import pytest
 
 from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess
 from tests.support.kube.cluster import Cluster
@@ -12,8 +11,6 @@ from tests.support.kube.container import HAS_NETWORK, Container
 from tests.support.kube.pipeline import Pipeline
 from tests.support.servers.kube.client import Object
 from tests.support.servers.kube.server import Kube
-
-pytestmark = pytest.mark.timeout(600)
 
 UTIL, HELD_GB, HELD_MIB = (97, 80, 55), (11, 22, 33), (24, 48, 72)
 FOREIGN = {"example.com/mine": "kept", "dutycycle.io.example.com/looks-like": "ours, and is not"}

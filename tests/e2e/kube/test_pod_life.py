@@ -3,7 +3,6 @@
 from datetime import UTC, datetime
 
 import orjson
-import pytest
 
 from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Signal, square
 from tests.support.kube.cluster import Cluster
@@ -11,8 +10,6 @@ from tests.support.kube.container import HAS_NETWORK, Container
 from tests.support.kube.pipeline import Pipeline
 from tests.support.servers.kube.client import Object
 from tests.support.servers.kube.server import Kube
-
-pytestmark = pytest.mark.timeout(600)
 
 GPU: dict[str, Signal] = {"mem_total": 80e9, "pcie_gen": 5, "pcie_width": 16}
 OTHER = FakeGpu(uuid="GPU-other", values={**GPU, "mem_used": 0, "util": 0})

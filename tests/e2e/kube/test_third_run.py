@@ -37,7 +37,7 @@ from tests.support.servers.kube.server import Kube
 from tests.support.servers.ports import free_port
 from tests.support.sinks.scheduling import GIB, gpu, nvml, peaks, pod
 
-pytestmark = [pytest.mark.kafka, pytest.mark.kube, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.kube]
 
 PAGE = ROOT / "docs/third-run.md"
 FREE_GIB = {"node-0": 30, "node-1": 80, "node-2": 10}

@@ -28,7 +28,7 @@ from tests.support.servers.kube.server import Kube
 from tests.support.servers.missing import program
 from tests.support.servers.prometheus import Prometheus
 
-pytestmark = [pytest.mark.kube, pytest.mark.prometheus, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kube, pytest.mark.prometheus]
 
 PAGE = ROOT / "docs/tutorial.md"
 DEADLINE_S = 180

@@ -22,7 +22,7 @@ from tests.support.metrics import metric_value
 from tests.support.servers.kafka.certificates import make_certificates
 from tests.support.servers.ports import free_port
 
-DEADLINE_S = 30
+DEADLINE_S = 120
 NUMBER = Metric("number", "A number")
 MANY = Metric("many", "Numbers", ("label",))
 NOW_S = 1_700_000_000

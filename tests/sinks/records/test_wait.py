@@ -48,7 +48,7 @@ async def test_it_can_be_stopped_meanwhile() -> None:
     working = started("postgresql+psycopg://u:p@127.0.0.1:9/d", telemetry, stop)
     await until(lambda: AWAY in telemetry.conditions, working)
     stop.set()
-    await asyncio.wait_for(working, 10)
+    await asyncio.wait_for(working, 120)
 
 
 WRONG: dict[str, Callable[[URL], URL]] = {
@@ -63,4 +63,4 @@ async def test_what_waiting_does_not_mend_ends_it(what: str, postgres_url: str) 
     url = WRONG[what](parse_records_url(postgres_url))
     working = started(url.render_as_string(hide_password=False), Telemetry("sink"), asyncio.Event())
     with pytest.raises(RecordsRefusedError, match="cannot keep peak records"):
-        await asyncio.wait_for(working, 30)
+        await asyncio.wait_for(working, 120)

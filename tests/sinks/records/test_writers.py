@@ -57,7 +57,7 @@ def test_writers_side_by_side_end_with_the_same(records_url: str, seed: int) -> 
         chance.shuffle(mine)
         store = RecordsStore(records_url)
         store.open()
-        together.wait(30)
+        together.wait(120)
         for start in range(0, len(mine), 9):
             put_until_it_is_written(store, mine[start : start + 9])
         store.close()

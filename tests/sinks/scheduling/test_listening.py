@@ -17,7 +17,7 @@ from sinks.scheduling.listening import Endpoint
 from tests.support.servers.kafka.certificates import make_certificate, make_certificates
 from tests.support.servers.ports import free_port
 
-_DEADLINE_S = 60.0
+_DEADLINE_S = 120.0
 
 
 async def here(_: web.Request) -> web.Response:

@@ -436,7 +436,7 @@ async def test_a_commit_is_spread_and_hurries_once_the_next_is_due() -> None:
     await turns()
     assert worker.port.broker.committed == {place(0): 1}
     await worker.take(record(4, 1, "4"))  # the fourth since it began
-    await asyncio.wait_for(gradual, 30)
+    await asyncio.wait_for(gradual, 120)
     assert worker.port.broker.committed == {place(partition): 1 for partition in range(3)}
     await worker.coordinator.commit()
     assert worker.port.broker.committed[place(0)] == 5

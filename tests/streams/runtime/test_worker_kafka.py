@@ -18,7 +18,6 @@ from tests.support.streams.toy import RESULT, SOURCE
 
 
 @pytest.mark.soak  # of the real stages, and judged by a replay: tests/faults
-@pytest.mark.timeout(600)
 async def test_two_workers_and_every_way_to_end(
     kafka: RunningBroker, topic_prefix: str, tmp_path: Path
 ) -> None:

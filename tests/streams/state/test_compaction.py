@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
-import pytest
-
 from dutycycle.contract.log import ConsumerRecord, ProducerRecord
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load
@@ -114,7 +112,6 @@ def states(changelog: list[Message]) -> Counter[str]:
     )
 
 
-@pytest.mark.timeout(240)
 async def test_a_worker_begins_with_what_compaction_has_left(
     kafka: RunningBroker, topic_prefix: str, tmp_path: Path
 ) -> None:

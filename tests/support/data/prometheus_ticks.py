@@ -18,7 +18,7 @@ from dutycycle.telemetry.events import Telemetry
 from tests.support.servers.prometheus import Prometheus
 
 SCRAPE_S = 0.25
-PATIENCE_S = 60
+PATIENCE_S = 240
 GB = 10**9
 Start = Callable[..., Prometheus]
 

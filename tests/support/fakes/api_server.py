@@ -327,14 +327,14 @@ def fake_api_server() -> Iterator[FakeApi]:
 
     thread = threading.Thread(target=lambda: asyncio.run(main()), name="fake API server")
     thread.start()
-    if not ready.wait(20):
+    if not ready.wait(120):
         raise TimeoutError("the fake API server did not start")
     try:
         yield server
     finally:
         loop, end = ends[0]
         loop.call_soon_threadsafe(end.set)
-        thread.join(20)
+        thread.join(120)
 
 
 def kubeconfig(folder: Path, address: str) -> Path:

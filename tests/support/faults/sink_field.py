@@ -25,7 +25,7 @@ from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kafka.groups import workers_of
 from tests.support.sinks.recording import unix_ms
 
-DEADLINE_S = 120.0
+DEADLINE_S = 240.0
 PARTITIONS = "4"
 
 

@@ -20,7 +20,7 @@ from tests.support.kube.shipped import account, shipped_account
 from tests.support.servers.kube.client import Object
 from tests.support.servers.kube.server import Kube
 
-PATIENCE_S = 60
+PATIENCE_S = 240
 
 
 class Watching:

@@ -16,7 +16,7 @@ from dutycycle.contract.topics import full_name, short_name
 from dutycycle.kafka.consumer import Consumer
 from tests.support.processes.warm import command
 
-DEADLINE_S = 120.0
+DEADLINE_S = 240.0
 STOP_S = 60.0
 """An end takes a few seconds, and on a busy machine many times that."""
 Derived = dict[tuple[str, str], list[bytes]]

@@ -18,7 +18,7 @@ from tests.support.servers.process import Account, ServerProcess
 
 _DEBIAN = Path("/usr/lib/postgresql")
 _USER = "dutycycle"
-_START_S = 60
+_START_S = 240
 
 # A crash of the machine may cost the data: it is a test's, and syncing it is most of the time of a test.
 _SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_connections": "50", "shared_buffers": "32MB"}

@@ -20,7 +20,7 @@ from tests.support.servers.missing import program
 from tests.support.servers.ports import free_port
 from tests.support.servers.process import ServerProcess
 
-_START_S = 60
+_START_S = 240
 
 # Debian's package moves the web pages to /usr/share, and its own defaults point there; none are needed here.
 _OPTIONS = ["--log.level=warn", "--storage.tsdb.retention.time=10y"]

@@ -97,7 +97,7 @@ async def at_work(rig: Rig, sink: AnnotationSink | RecordsSink) -> AsyncIterator
         await sink.close()
 
 
-async def until(condition: Callable[[], object], deadline_s: float = 30.0) -> None:
+async def until(condition: Callable[[], object], deadline_s: float = 120.0) -> None:
     """Return as soon as ``condition()`` holds; fail past the deadline."""
     end = time.monotonic() + deadline_s
     while not condition():

@@ -79,7 +79,7 @@ class Probe:
         assert self._process.stdout
         self._process.stdin.close()
         try:
-            code = self._process.wait(30)
+            code = self._process.wait(120)
         finally:
             self._process.kill()
             self._process.wait()

@@ -23,7 +23,7 @@ from tests.support.servers.kafka.properties import MECHANISM, PASSWORD, USERNAME
 from tests.support.servers.ports import free_port
 from tests.support.servers.process import ServerProcess
 
-_START_S = 90
+_START_S = 240
 _JAVA = [
     "java",
     "-XX:TieredStopAtLevel=1",
@@ -68,7 +68,7 @@ class RunningBroker:
         new = [NewTopic(name, count, 1, config=_dotted(config)) for name, count in partitions.items()]
         admin = self.admin()  # named, because it must outlive its futures
         for created in admin.create_topics(new).values():
-            created.result(timeout=30)
+            created.result(timeout=120)
         for name, count in partitions.items():
             _wait_for_leaders(admin, name, count)
 
@@ -187,13 +187,13 @@ class OwnBroker(RunningBroker):
 
 def _wait_for_leaders(admin: AdminClient, topic: str, partitions: int) -> None:
     """The controller answers first, and the broker serves the topic a moment later."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while time.monotonic() < end:
         known = admin.list_topics(topic, timeout=10).topics[topic].partitions.values()
         if len(known) == partitions and all(one.leader >= 0 for one in known):
             return
         time.sleep(0.02)
-    raise TimeoutError(f"topic {topic} has no leaders after 30 s")
+    raise TimeoutError(f"topic {topic} has no leaders after 120 s")
 
 
 def _dotted(settings: dict[str, str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ Permission = tuple[str, str, str]
 """Verb, API group, resource."""
 
 _TOKEN_S = 3600
-_EFFECT_S = 30
+_EFFECT_S = 120
 _RBAC = "rbac.authorization.k8s.io"
 _EVERYBODYS = {"authorization.k8s.io", "authentication.k8s.io"}
 """Groups by which every account may ask who it is and what it may."""

@@ -17,7 +17,7 @@ from tests.support.servers.kube.crds import KINDS, manifests
 from tests.support.servers.ports import free_port
 from tests.support.servers.process import ServerProcess
 
-_START_S = 120
+_START_S = 240
 _MAKERS = ("deployments", "replicasets", "statefulsets", "daemonsets")
 _WORKLOADS = (
     *(f"apis/apps/v1/{one}" for one in _MAKERS), "apis/batch/v1/cronjobs", "apis/batch/v1/jobs", "api/v1/pods"

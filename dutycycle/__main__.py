@@ -1,4 +1,4 @@
-"""``python -m dutycycle``."""
+"""``dutycycle``, and ``python -m dutycycle``."""
 
 import sys
 

@@ -3,16 +3,17 @@
 Imports next to nothing: what follows the first lines of a process takes a second or two to import.
 """
 
+import atexit
 import os
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     import asyncio
+    from pathlib import Path
 
 SERVICES = frozenset({"up", "top", "collect", "stream", "sink", "adapter", "extender", "webhook"})
 """The commands that run until SIGTERM or SIGINT, which is success."""
@@ -30,25 +31,91 @@ def command_name(arguments: Iterable[str]) -> str:
     return next((one for one in arguments if not one.startswith("-")), "")
 
 
-def end_on_signals(arguments: Iterable[str]) -> None:
-    """Until there is anything to end in good order, SIGTERM and SIGINT end a service at once, as a success
-    (a child of ``dutycycle up`` with ``NOT_BEGUN``).
+class _Signals:
+    """What SIGTERM and SIGINT do in a process of ours, from its first line to its last.
 
+    One handler stays for all that time, and what it does changes. The handlers of an event loop are removed
+    when it is closed: a signal that came then, or before the loop ran, would end the process as a failure.
+    """
+
+    def __init__(self) -> None:
+        self.action: Callable[[], object] | None = None
+        """None: this process did not begin with ``end_on_signals``, and its signals are not ours."""
+
+    def handle(self, _number: int, _frame: object) -> None:
+        """Do what is to be done now."""
+        if self.action is not None:
+            self.action()
+
+    def install(self, numbers: Iterable[int]) -> None:
+        """Handle these signals, until Python itself ends: from then on they are ignored."""
+        for number in numbers:
+            signal.signal(number, self.handle)
+            atexit.register(signal.signal, number, signal.SIG_IGN)  # runs last, as it was the first
+
+
+_BOTH = (signal.SIGTERM, signal.SIGINT)
+_signals = _Signals()
+
+
+def end_on_signals(arguments: Iterable[str]) -> None:
+    """Handle signals from now on: call this in the first line of a process.
+
+    Until there is anything to end in good order, SIGTERM and SIGINT end a service at once, as a success (a
+    child of ``dutycycle up`` with ``NOT_BEGUN``), and SIGINT ends another command with one line and status 1.
     Without an exception: raised inside of an import it would be ignored at times, and the process go on.
     """
-    if command_name(arguments) not in SERVICES:
-        return
+    if command_name(arguments) in SERVICES:
+        _signals.action = lambda: os._exit(NOT_BEGUN if PARENT_VARIABLE in os.environ else 0)
+        _signals.install(_BOTH)
+    elif signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        _signals.action = _leave_interrupted
+        _signals.install([signal.SIGINT])
 
-    def leave(*_: object) -> NoReturn:
-        os._exit(NOT_BEGUN if PARENT_VARIABLE in os.environ else 0)
 
-    for one in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(one, leave)
+def interrupt_on_signals(arguments: Iterable[str]) -> None:
+    """Let Ctrl-C raise ``KeyboardInterrupt`` from now on in a command that is no service: it cleans up."""
+    if _signals.action is not None and command_name(arguments) not in SERVICES:
+        _signals.action = _raise_interrupt
+
+
+def stop_on_signals() -> "asyncio.Event":
+    """An event that SIGTERM and SIGINT set, once each is a wish to end in good order.
+
+    From then on they do nothing else, also after the event loop was closed: whatever else was asked for, the
+    process already ends.
+    """
+    import asyncio
+
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def set_stop() -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(stop.set)
+
+    if _signals.action is not None:
+        # A signal may come just before the loop waits for events: then only what it can read wakes it.
+        reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        loop.add_reader(reader, os.read, reader, 512)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        _signals.action = set_stop
+        _signals.install(_BOTH)
+    return stop
+
+
+def _leave_interrupted() -> NoReturn:
+    os.write(2, b"dutycycle: interrupted\n")
+    os._exit(1)
+
+
+def _raise_interrupt() -> NoReturn:
+    raise KeyboardInterrupt
 
 
 @contextmanager
-def temporary_folder() -> Iterator[Path]:
+def temporary_folder() -> "Iterator[Path]":
     """Deleted at the end, also by SIGTERM: meanwhile that ends the process as an exception would."""
+    from pathlib import Path
     from tempfile import TemporaryDirectory
 
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
@@ -78,14 +145,3 @@ async def stopped_within(stop: "asyncio.Event", seconds: float | None) -> bool:
         return await asyncio.wait_for(stop.wait(), seconds)
     except TimeoutError:
         return False
-
-
-def stop_on_signals() -> "asyncio.Event":
-    """An event that SIGTERM and SIGINT set, once each is a wish to end in good order."""
-    import asyncio
-
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for one in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(one, stop.set)
-    return stop

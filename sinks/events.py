@@ -64,7 +64,7 @@ FRONT_PROXY_UNKNOWN = Event(
 EXTENDER_SERVES = Event("extender_serves", logging.INFO, "The extender listens", by=(EXTENDER,))
 PLACEMENT_DROPPED = Event(
     "placement_dropped", logging.WARNING, "Pods that do not get the scores of their nodes as an annotation",
-    ("reason",), by=(EXTENDER,), values={"reason": ("full", "refused")},
+    ("reason",), by=(EXTENDER,), values={"reason": ("full", "refused", "stopped")},
 )
 WEBHOOK_SERVES = Event("webhook_serves", logging.INFO, "The webhook listens", by=(WEBHOOK,))
 POD_NOT_UNDERSTOOD = Event(

@@ -1,26 +1,13 @@
-"""What processes that answer over HTTP share: tasks that end together, and an address to listen at."""
+"""What processes that answer over HTTP share: an address to listen at."""
 
-import asyncio
 import ssl
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 from aiohttp import web
 
 from dutycycle.contract.errors import SettingError
 from dutycycle.telemetry.endpoint import Address
-
-
-async def together(*work: Coroutine[Any, Any, None]) -> None:
-    """Run all until one fails, or this is cancelled; then none goes on."""
-    tasks = [asyncio.create_task(one) for one in work]
-    try:
-        await asyncio.gather(*tasks)  # no TaskGroup: an error shall come out as it is
-    finally:
-        for one in tasks:
-            one.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @asynccontextmanager

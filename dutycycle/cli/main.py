@@ -18,7 +18,7 @@ from dutycycle.contract.errors import DutycycleError, NotInstalledError, Setting
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load, near_misses
 from dutycycle.parser import Parser
-from dutycycle.process import command_name, die_with_parent, end_on_signals
+from dutycycle.process import command_name, die_with_parent, interrupt_on_signals
 
 COMMANDS = {
     "run": "run a command here or a job on a cluster, and report what it used and what holds it back",
@@ -82,8 +82,8 @@ def command_module(name: str) -> Command:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
     given = list(sys.argv[1:] if argv is None else argv)
-    end_on_signals(given)  # before the command's imports, which take a second
     try:
+        interrupt_on_signals(given)
         return _run(build_parser({command_name(given)}).parse_args(_joined(given)))
     except ModuleNotFoundError as error:
         return _say(_not_installed(error), 1)

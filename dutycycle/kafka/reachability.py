@@ -103,13 +103,21 @@ async def answered_within(timeout_s: float, settings: Settings, work: Awaitable[
 
 
 async def unless(stop: asyncio.Event, work: Awaitable[T]) -> T:
-    """The result of ``work``; if ``stop`` comes first, ``work`` is cancelled and ``StoppedError`` raised."""
+    """The result of ``work``; if ``stop`` comes first, ``work`` is cancelled and ``StoppedError`` raised.
+
+    Either way ``work`` has ended then, and holds no connection any more.
+    """
     task, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     try:
         await asyncio.wait([task, stopping], return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise StoppedError
-        return await task
-    finally:
+        if task.done():
+            return await task
         task.cancel()
+        await asyncio.wait([task])
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, BrokerError):  # a broker that goes away now is no news
+            raise error
+        raise StoppedError
+    finally:
         stopping.cancel()
+        task.cancel()

@@ -1,6 +1,5 @@
 """Keeps the figures up to date. Each replica reads all, because each may be asked for any pod."""
 
-import asyncio
 import time
 from collections.abc import Sequence
 
@@ -10,6 +9,7 @@ from dutycycle.telemetry.events import Telemetry
 from sinks.adapter.figures import Figures
 from sinks.events import DERIVED
 from sinks.follow import Follower, Offsets
+from sinks.tasks import together
 
 _WINDOWS = ("window-aggregates",)
 _COMPACTED = tuple(name for name in DERIVED if name not in _WINDOWS)
@@ -31,7 +31,7 @@ class Reader:
 
     async def run(self) -> None:
         """Identities and cycles from the beginning, windows from now on."""
-        await asyncio.gather(self._follow(_COMPACTED), self._follow(_WINDOWS))
+        await together(self._follow(_COMPACTED), self._follow(_WINDOWS))
 
     async def _follow(self, topics: tuple[str, ...]) -> None:
         def begin() -> tuple[Start, Offsets]:

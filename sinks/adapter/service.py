@@ -20,7 +20,8 @@ from sinks.adapter.front_proxy import FrontProxy, NoFrontProxyError
 from sinks.adapter.reader import Reader
 from sinks.adapter.server import MetricsApi
 from sinks.events import ADAPTER_SERVES, DERIVED, FRONT_PROXY_UNKNOWN
-from sinks.serving import listening, together
+from sinks.serving import listening
+from sinks.tasks import together
 
 _CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
 _NAME, _NAMESPACE = "extension-apiserver-authentication", "kube-system"

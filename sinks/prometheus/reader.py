@@ -21,6 +21,7 @@ from dutycycle.kafka.reachability import Reachability, retry_until_reachable
 from dutycycle.telemetry.events import Telemetry
 from sinks.follow import Follower, Offsets
 from sinks.prometheus.view import View
+from sinks.tasks import together
 
 SAMPLES = "nvml-samples"
 STATE = "node-usage"
@@ -50,7 +51,7 @@ class Reader:
 
     async def run(self) -> None:
         """Follow and save until cancelled; a broker that is away is waited for."""
-        await asyncio.gather(  # no TaskGroup: an error shall come out as it is
+        await together(
             self._follower.follow(COMPACTED, lambda: ("beginning", {}), self.take_all, self._loaded.set),
             self._samples(),
             retry_until_reachable(self._save_regularly, self._reachability),

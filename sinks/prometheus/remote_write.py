@@ -19,6 +19,7 @@ from dutycycle.telemetry.events import Telemetry
 from dutycycle.telemetry.metrics import LAST_WRITE, PENDING, SINK_UP, WRITES
 from sinks.events import SAMPLES_DROPPED, SINK_AWAY
 from sinks.prometheus.write_request import Request, WriteRequests
+from sinks.tasks import together
 
 NAME = "remote_write"
 _HEADERS = {
@@ -81,7 +82,7 @@ class RemoteWriter:
         async with aiohttp.ClientSession(
             connector=connector, timeout=limit, headers=_HEADERS, trust_env=True
         ) as session:
-            await asyncio.gather(self._collect_regularly(), self._send_all(session))
+            await together(self._collect_regularly(), self._send_all(session))
 
     async def _collect_regularly(self) -> None:
         clock = asyncio.get_running_loop().time

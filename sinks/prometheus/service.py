@@ -15,6 +15,7 @@ from sinks import events as sink_events
 from sinks.prometheus.reader import COMPACTED, FOLLOWED, Reader
 from sinks.prometheus.series import Series
 from sinks.prometheus.view import View
+from sinks.tasks import together
 
 _CLOSE_S = 5.0
 
@@ -51,7 +52,7 @@ async def _work(settings: Settings, telemetry: Telemetry, reader: Reader) -> Non
         from sinks.prometheus.remote_write import RemoteWriter  # most do without, and without aiohttp
 
         work.append(RemoteWriter(settings, telemetry).run())
-    await asyncio.gather(*work)  # no TaskGroup: an error shall come out as it is
+    await together(*work)
 
 
 def serve(

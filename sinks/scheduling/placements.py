@@ -18,10 +18,12 @@ from sinks.events import PLACEMENT_DROPPED
 
 TOPIC = "placements"
 _MOST_WAITING = 1000
+_FLUSH_S = 5.0
+"""How long the last placements may take at the end; what they describe is a pod that waits for its node."""
 
 
 class Placements:
-    """``tell`` at any time; ``run`` sends until cancelled."""
+    """``tell`` at any time. From ``start`` to ``close`` a task sends."""
 
     def __init__(self, settings: Settings, telemetry: Telemetry) -> None:
         self._settings, self._telemetry = settings, telemetry
@@ -29,6 +31,7 @@ class Placements:
         self._waiting: asyncio.Queue[Placement] = asyncio.Queue(_MOST_WAITING)
         self._unsent: Placement | None = None
         """Taken from the queue, and not acknowledged by the broker yet."""
+        self._task: asyncio.Task[None] | None = None
 
     def tell(self, placement: Placement) -> None:
         """Send it soon."""
@@ -37,8 +40,30 @@ class Placements:
         except asyncio.QueueFull:
             self._dropped(placement, "full")
 
-    async def run(self) -> None:
-        """A broker that is away is waited for. Raises ``BrokerRefusedError``."""
+    def start(self) -> asyncio.Task[None]:
+        """Send until ``close``; a broker that is away is waited for.
+
+        The task ends by itself with a ``BrokerRefusedError`` alone.
+        """
+        self._task = asyncio.create_task(self._run())
+        return self._task
+
+    async def close(self, most_s: float = _FLUSH_S) -> None:
+        """End the task when all is sent, after ``most_s`` at the latest; the rest is dropped and counted."""
+        task = self._task
+        if task is not None:
+            sent = asyncio.ensure_future(self._waiting.join())
+            await asyncio.wait([task, sent], timeout=most_s, return_when=asyncio.FIRST_COMPLETED)
+            sent.cancel()
+            task.cancel()
+            await asyncio.wait([task])
+        unsent = [] if self._unsent is None else [self._unsent]
+        while not self._waiting.empty():
+            unsent.append(self._waiting.get_nowait())
+        for placement in unsent:
+            self._dropped(placement, "stopped")
+
+    async def _run(self) -> None:
         reachability = Reachability(self._settings, self._telemetry)
 
         async def send() -> None:
@@ -51,6 +76,7 @@ class Placements:
                         self._unsent = await self._waiting.get()
                     await self._send(producer, self._unsent)
                     self._unsent = None
+                    self._waiting.task_done()
             finally:
                 await producer.abort()
 

@@ -10,7 +10,7 @@ from dutycycle.contract.topics import short_name
 from dutycycle.kafka.consumer import Message, Start
 from dutycycle.telemetry.events import Telemetry
 from sinks.follow import Follower, Offsets
-from sinks.serving import together
+from sinks.tasks import together
 
 DESCRIBED = ("insights", "cycles")
 """What a pod did is known before what it used: both are of the kin that it becomes when it has ended."""

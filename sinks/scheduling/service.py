@@ -16,7 +16,7 @@ from sinks.scheduling.listening import Endpoint
 from sinks.scheduling.placements import TOPIC, Placements
 from sinks.scheduling.reader import DESCRIBED, ENDED, SAMPLES, Reader
 from sinks.scheduling.table import STALE_MS
-from sinks.serving import together
+from sinks.tasks import together
 
 
 async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> None:
@@ -36,10 +36,13 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
     try:
         await unless(stop, wait_for_topics(settings, telemetry, ALIKE_TOPICS, outputs=outputs))
         app = Extender(known, telemetry, placements.tell).app()
+        sending = asyncio.shield(placements.start())  # it ends after the last answer, not together with it
         serving = _serve(endpoint, telemetry, app, reader, tls)
-        await unless(stop, together(reader.run(), placements.run(), serving))
+        await unless(stop, together(reader.run(), sending, serving))
     except StoppedError:
         return
+    finally:
+        await placements.close()
 
 
 async def _serve(

@@ -7,22 +7,27 @@ All that is known of Faust's insides lies in this package; the version is pinned
 
 import math
 import time
-from asyncio import CancelledError, Event, sleep
+from asyncio import FIRST_COMPLETED, CancelledError, Event, ensure_future, sleep, timeout, to_thread, wait
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, cast
 from weakref import WeakSet
 
-from aiokafka.errors import NoError, RebalanceInProgressError
-from aiokafka.protocol.group import HeartbeatRequest, SyncGroupRequest
+from aiokafka.errors import KafkaConnectionError, KafkaError, NoError, RebalanceInProgressError
+from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from faust.types.tuples import ConsumerMessage, Message
+from mode.services import Service
 
 from dutycycle.kafka.clients import pace_metadata
 from dutycycle.kafka.faust.offsets import describe_truncation
 
 _NO_GENERATION = -1
+_LEAVE_S = 1.0
+_REBALANCE = JoinGroupRequest, SyncGroupRequest
+"""Requests that are answered when all members have sent theirs."""
 _PROLONG = HeartbeatRequest, SyncGroupRequest
 _COUNTED_IN = NoError.errno, RebalanceInProgressError.errno
 _LEASE_SHARE = 0.8
@@ -52,12 +57,21 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         self.watch(self._ensure_consumer()._coordinator)
 
     def watch(self, coordinator: Any) -> None:
-        """Note which answers to this member of a group prolong its session."""
+        """Note which answers to this member of a group prolong its session; leave a rebalance at the end."""
         ask: Callable[[Any], Awaitable[Any]] = coordinator._send_req
 
         async def noted(request: Any) -> Any:
             sent_s = time.monotonic()
-            answer = await ask(request)
+            asking = ensure_future(ask(request))
+            try:
+                if isinstance(request, _REBALANCE):
+                    await wait({asking, coordinator._closing}, return_when=FIRST_COMPLETED)
+                    if not asking.done():
+                        await _leave_rebalance(coordinator)
+                        raise KafkaConnectionError("left while the group was in a rebalance")
+                answer = await asking
+            finally:
+                asking.cancel()
             if isinstance(request, _PROLONG) and answer.error_code in _COUNTED_IN:
                 self.counted_in_s = sent_s
             return answer
@@ -70,6 +84,20 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         pace_metadata(consumer._client)
         return consumer
 
+    async def stop(self) -> None:
+        """End the thread, also one that was started a moment ago.
+
+        Mode's own ``stop`` does nothing until the thread has begun to run: it would go on alone. And it waits
+        for the thread's last steps in the event loop, where all else would stand still.
+        """
+        thread = self._thread
+        if thread is not None and thread.is_alive():
+            await Service.stop(self)
+            await to_thread(thread.join)
+
+    def on_crash(self, msg: str, *fmt: Any, **kwargs: Any) -> None:
+        """Print nothing: the app fails with the same words."""
+
     async def on_thread_stop(self) -> None:
         """Leave the group and disconnect."""
         try:
@@ -79,6 +107,20 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             # thread would die without saying that it has ended.
             if self._consumer is not None:
                 await self._consumer._client.close()
+
+
+async def _leave_rebalance(coordinator: Any) -> None:
+    """Leave a group whose answer comes when its last member has joined, or was given up: half a minute.
+
+    By another connection: the broker takes the requests of one after the other. Who is not known to the group
+    yet has nothing to leave.
+    """
+    request = LeaveGroupRequest(coordinator.group_id, coordinator.member_id)
+    if coordinator.member_id != JoinGroupRequest.UNKNOWN_MEMBER_ID:
+        with suppress(KafkaError, TimeoutError):
+            async with timeout(_LEAVE_S):
+                await coordinator._client.send(coordinator.coordinator_id, request)
+    coordinator.reset_generation()
 
 
 class BatchScheduler:

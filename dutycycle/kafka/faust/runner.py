@@ -42,22 +42,27 @@ async def run_app(
             loop.call_soon_threadsafe(app.fail, reason)
 
     async with app.telemetry.stall_detector.watching(vitals.stalled, end=fail, on_beat=vitals.observe):
-        await _run(app, stop, last_work)
-    if app.failure is not None:
-        raise WorkerFailedError(f"{app.conf.id}: {app.failure}")
+        failure = await _run(app, stop, last_work)
+    if failure is not None:
+        raise WorkerFailedError(f"{app.conf.id}: {failure}")
 
 
-async def _run(app: ExactApp, stop: asyncio.Event, last_work: Callable[[], Awaitable[None]] | None) -> None:
+async def _run(
+    app: ExactApp, stop: asyncio.Event, last_work: Callable[[], Awaitable[None]] | None
+) -> str | None:
+    """Why the app failed before all was handed in. What fails later is cut short: its start, or its work."""
     starting = asyncio.create_task(_start(app))
     try:
         await _first(stop.wait(), app.failed.wait())
         deadline = _Deadline(app)
         if app.failure is None:
             await _hand_in(app, last_work)
+        deadline.failure = app.failure
         if await _stop(app, starting):
             deadline.met()
         else:
             app.telemetry.status.hangs = True
+        return deadline.failure
     finally:
         starting.cancel()
 
@@ -92,13 +97,11 @@ async def _hand_in(app: ExactApp, last_work: Callable[[], Awaitable[None]] | Non
 
 async def _stop(app: ExactApp, starting: "asyncio.Task[None]") -> bool:
     """Whether everything ended; if not, the deadline will see to it."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_STOP_S):
-            await app.stop()
-            starting.cancel()
-            await asyncio.wait([starting])
-            return True
-    return False
+    # Not ``asyncio.timeout``: Faust swallows the cancellation, and would seem to have ended.
+    stopping = asyncio.create_task(app.stop())
+    stopping.add_done_callback(lambda _: starting.cancel())
+    _, unended = await asyncio.wait([stopping, starting], timeout=_STOP_S)
+    return not unended
 
 
 class _Deadline:
@@ -106,6 +109,7 @@ class _Deadline:
 
     def __init__(self, app: ExactApp) -> None:
         self._app = app
+        self.failure = app.failure
         self._timer = threading.Timer(GRACE_S, self._leave)
         self._timer.daemon = True
         self._timer.start()
@@ -115,7 +119,5 @@ class _Deadline:
         self._timer.cancel()
 
     def _leave(self) -> None:
-        _LOG.error(
-            "%s: %s; it does not end in order: leaving", self._app.conf.id, self._app.failure or "stopped"
-        )
-        os._exit(0 if self._app.failure is None else 1)
+        _LOG.error("%s: %s; it does not end in order: leaving", self._app.conf.id, self.failure or "stopped")
+        os._exit(0 if self.failure is None else 1)

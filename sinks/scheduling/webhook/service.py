@@ -25,7 +25,7 @@ from sinks.scheduling.webhook.classes import PriorityClasses
 from sinks.scheduling.webhook.known import KnownUse
 from sinks.scheduling.webhook.queue import Queue
 from sinks.scheduling.webhook.server import Webhook
-from sinks.serving import together
+from sinks.tasks import together
 
 USED = ("usage",)
 

@@ -42,6 +42,71 @@ runpy.run_module("dutycycle", run_name="__main__", alter_sys=False)
 """
 
 
+WHEN_IT_ENDS = """
+import asyncio, atexit, os, sys
+from dutycycle.process import end_on_signals, interrupt_on_signals, stop_on_signals
+
+moment, number = sys.argv[1], int(sys.argv[2])
+end_on_signals(["stream"])
+interrupt_on_signals(["stream"])
+
+def hit():
+    os.kill(os.getpid(), number)
+    for _ in range(1000):
+        pass
+
+class Last:
+    def __del__(self, kill=os.kill, pid=os.getpid()):
+        if moment == "interpreter":
+            kill(pid, number)
+
+sys.modules["last of all"] = Last()
+
+async def main():
+    stop = stop_on_signals()
+    hit()
+    await asyncio.wait_for(stop.wait(), 20)
+    if moment == "again":
+        hit()
+    if moment == "atexit":
+        atexit.register(hit)
+
+asyncio.run(main())
+if moment == "loop":
+    hit()
+print("in order", flush=True)
+"""
+
+
+@pytest.mark.parametrize("one", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("moment", ["again", "loop", "atexit", "interpreter"])
+def test_a_signal_changes_nothing_once_the_end_has_begun(moment: str, one: signal.Signals) -> None:
+    assert ended(WHEN_IT_ENDS, moment, str(int(one))) == (0, "in order\n", "")
+
+
+def test_ctrl_c_in_the_imports_of_any_command_is_one_line() -> None:
+    status, said, why = ended(WHILE_IT_IMPORTS, "dutycycle.cli.main", "peaks")
+    assert (status, said, why) == (1, "", "dutycycle: interrupted\n")
+
+
+IN_A_LIBRARY = """
+import asyncio, os, signal
+from dutycycle.process import stop_on_signals
+
+async def main():
+    stop_on_signals()
+
+asyncio.run(main())
+os.kill(os.getpid(), signal.SIGINT)
+for _ in range(1000):
+    pass
+"""
+
+
+def test_a_program_that_uses_a_part_of_ours_keeps_its_ctrl_c() -> None:
+    assert "KeyboardInterrupt" in ended(IN_A_LIBRARY)[2]
+
+
 @pytest.mark.parametrize("one", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_a_process_wherever_it_is_in_its_imports(one: signal.Signals) -> None:
     assert ended(WHERE_EXCEPTIONS_ARE_IGNORED, str(int(one))) == (0, "", "")

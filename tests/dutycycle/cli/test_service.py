@@ -71,7 +71,7 @@ ENDINGS = [
     (f"{DATABASE}; telemetry.status.hangs = True", 1, "no database; check that it runs"),
     (f'{DATABASE}; telemetry.clear_condition(SINK_AWAY, "records")', 0, ""),
     ('telemetry.raise_condition(GPUS_UNAVAILABLE, "library_not_found", "no driver")', 0, ""),
-    ('dutycycle.telemetry.status.waiting = "waiting for the database"', NOT_BEGUN, ""),
+    ('telemetry.status.waiting = "waiting for the database"', NOT_BEGUN, ""),
 ]
 
 

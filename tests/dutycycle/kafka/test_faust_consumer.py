@@ -1,19 +1,22 @@
 """Faust's consumer around a rebalance: what is fetched before it seeks must not hide what comes after."""
 
 import asyncio
+import threading
 from collections.abc import Mapping
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from aiokafka.errors import NoError, RebalanceInProgressError, UnknownMemberIdError
+from aiokafka.errors import KafkaConnectionError, NoError, RebalanceInProgressError, UnknownMemberIdError
 from aiokafka.protocol.commit import OffsetFetchRequest
-from aiokafka.protocol.group import HeartbeatRequest, SyncGroupRequest
+from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
 from faust.types import TP
 
 from dutycycle.contract.settings.load import load
 from dutycycle.kafka.faust.app import create_app
-from dutycycle.kafka.faust.consumer import BatchScheduler, ExactConsumer
+from dutycycle.kafka.faust.consumer import BatchScheduler, ConsumerThread, ExactConsumer
+from dutycycle.kafka.faust.runner import run_app
 from dutycycle.telemetry.events import Telemetry
 
 PLACE = TP("samples", 0)
@@ -143,7 +146,7 @@ async def test_a_lease_counts_from_the_sending_of_what_the_group_answered(
         now_s += 3  # so long it was under way
         return SimpleNamespace(error_code=answered.errno)
 
-    coordinator = SimpleNamespace(generation=7, _send_req=answer)
+    coordinator = SimpleNamespace(generation=7, _send_req=answer, _closing=asyncio.Future())
     consumer._thread = consumer._new_consumer_thread()
     consumer._thread._consumer = SimpleNamespace(_coordinator=coordinator)
     consumer._thread.watch(coordinator)
@@ -190,3 +193,80 @@ async def test_no_more_is_taken_of_a_partition_than_its_agent_can_do_soon() -> N
     await consumer._getmany({PLACE, other}, 5.0)
     all_of_them = ({PLACE, other}, False)
     assert asked == [all_of_them, all_of_them, ({other}, True), all_of_them]
+
+
+async def test_who_ends_leaves_a_rebalance_and_does_not_wait_for_its_last_member() -> None:
+    app = create_app(load({"DUTYCYCLE_BROKER": "kafka://127.0.0.1:1"}), "test", Telemetry("test"))
+    sent: list[Any] = []
+
+    async def never(_: Any) -> None:
+        await asyncio.Event().wait()
+
+    async def send(_node: int, request: Any) -> None:
+        sent.append(request)
+
+    forgotten: list[str] = []
+    for member, left in ((JoinGroupRequest.UNKNOWN_MEMBER_ID, 0), ("m-1", 1)):
+        coordinator = SimpleNamespace(
+            _send_req=never, _closing=asyncio.Future(), _client=SimpleNamespace(send=send),
+            member_id=member, group_id="g", coordinator_id=1,
+            reset_generation=partial(forgotten.append, member),
+        )  # fmt: skip
+        app.exact_consumer._new_consumer_thread().watch(coordinator)
+        asking = asyncio.ensure_future(
+            coordinator._send_req(JoinGroupRequest("g", 1, 1, member, None, "", []))
+        )
+        assert (await asyncio.wait([asking], timeout=0.05))[1], "while it works it waits for the others"
+        coordinator._closing.set_result(None)
+        with pytest.raises(KafkaConnectionError):
+            await asyncio.wait_for(asking, 10)
+        assert (len(sent), forgotten[-1]) == (left, member)
+    assert (sent[0]._group, sent[0]._member_id) == ("g", "m-1")
+
+
+async def test_a_thread_that_was_started_a_moment_ago_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mode's own ``stop`` does nothing before the thread runs, and the thread would go on alone."""
+    app = create_app(load({"DUTYCYCLE_BROKER": "kafka://127.0.0.1:1"}), "test", Telemetry("test"))
+    consumer: Any = app.exact_consumer._new_consumer_thread()
+    runs, begin = threading.Event(), consumer._start_thread
+
+    def begin_later() -> None:
+        runs.wait(30)
+        begin()
+
+    async def connect(_: Any) -> None:
+        return
+
+    monkeypatch.setattr(consumer, "_start_thread", begin_later)
+    monkeypatch.setattr(ConsumerThread, "on_start", connect)
+    starting = asyncio.ensure_future(consumer.start())
+    while consumer._thread is None:  # noqa: ASYNC110 - it has no event for that
+        await asyncio.sleep(0)
+    stopping = asyncio.ensure_future(consumer.stop())
+    await asyncio.sleep(0)
+    runs.set()
+    await asyncio.wait_for(stopping, 30)
+    assert not consumer._thread.is_alive()
+    starting.cancel()
+
+
+async def test_a_start_that_the_end_cuts_short_is_no_failure() -> None:
+    app = create_app(load({"DUTYCYCLE_BROKER": "kafka://127.0.0.1:1"}), "test", Telemetry("test"))
+    stop, begun, cut = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def start() -> None:
+        begun.set()
+        await cut.wait()
+        raise RuntimeError("cut short")
+
+    async def end() -> None:
+        cut.set()
+        while not app.failed.is_set():  # noqa: ASYNC110 - the start fails before all has ended
+            await asyncio.sleep(0)
+
+    app.start, app.stop = start, end  # type: ignore[method-assign]
+    running = asyncio.ensure_future(run_app(app, stop))
+    await begun.wait()
+    stop.set()
+    await asyncio.wait_for(running, 30)
+    assert not app.telemetry.status.hangs

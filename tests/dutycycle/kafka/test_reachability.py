@@ -1,5 +1,6 @@
 """Waiting for a broker: what is said, what is tried again, what is not."""
 
+import asyncio
 import socket
 from collections.abc import Awaitable, Callable
 
@@ -11,7 +12,7 @@ from dutycycle.contract.settings.load import load as load_settings
 from dutycycle.kafka.clients import probe
 from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.kafka.errors import BrokerRefusedError, BrokerUnreachableError
-from dutycycle.kafka.reachability import Reachability, retry_until_reachable
+from dutycycle.kafka.reachability import Reachability, StoppedError, retry_until_reachable, unless
 from dutycycle.telemetry.events import BROKER_UNREACHABLE, Telemetry
 
 SETTINGS = load_settings({"DUTYCYCLE_BROKER": "kafka://k:9092", "DUTYCYCLE_NODE": "a"})
@@ -54,6 +55,49 @@ async def test_a_refusal_is_not_tried_again() -> None:
     refused = BrokerRefusedError("authentication", "k:9092: user name or password is wrong")
     with pytest.raises(BrokerRefusedError, match="password is wrong"):
         await retry_until_reachable(failing(refused), Reachability(SETTINGS, Telemetry("test")))
+
+
+class ConnectedError(Exception):
+    """Of a connection that cannot be given back."""
+
+
+@pytest.mark.parametrize(
+    ("at_the_end", "raised"),
+    [
+        (None, StoppedError),
+        (BrokerUnreachableError("connection", "gone meanwhile"), StoppedError),
+        (ConnectedError(), ConnectedError),
+    ],
+)
+async def test_what_is_stopped_has_ended_and_holds_nothing(
+    at_the_end: Exception | None, raised: type[Exception]
+) -> None:
+    stop, holds = asyncio.Event(), []
+
+    async def work() -> None:
+        holds.append("a connection")
+        stop.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            holds.clear()
+            if at_the_end is not None:
+                raise at_the_end
+
+    with pytest.raises(raised):
+        await unless(stop, work())
+    assert holds == []
+
+
+async def test_what_is_done_when_the_stop_comes_is_done() -> None:
+    stop = asyncio.Event()
+    stop.set()
+
+    async def work() -> int:
+        return 7
+
+    assert await unless(stop, work()) == 7
 
 
 async def test_probe_reaches_the_second_address(settings: Settings, broker: EmbeddedBroker) -> None:

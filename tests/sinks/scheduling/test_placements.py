@@ -9,7 +9,6 @@ from dutycycle.contract.codec import decode
 from dutycycle.contract.records.placement import Placement
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.kafka.errors import BrokerUnreachableError
-from dutycycle.kafka.reachability import StoppedError, unless
 from dutycycle.telemetry.events import EXTENDER, Telemetry
 from sinks.events import PLACEMENT_DROPPED
 from sinks.scheduling import placements
@@ -59,8 +58,9 @@ async def test_what_was_under_way_when_the_broker_went_away_is_sent_again(
     ours = Placements(Settings(broker="kafka://a:1"), telemetry)
     for number in (1, 2):
         ours.tell(said(number))
-    with pytest.raises(StoppedError):
-        await unless(broker.all_sent, ours.run())
+    ours.start()
+    await asyncio.wait_for(broker.all_sent.wait(), 30)
+    await ours.close()
     assert (broker.connections, broker.sent) == (2, [said(1), said(2)])
     assert not telemetry.conditions
 
@@ -71,3 +71,35 @@ def test_what_does_not_fit_is_dropped_and_counted() -> None:
     for number in range(1002):
         ours.tell(said(number))
     assert telemetry.count(PLACEMENT_DROPPED) == 2
+
+
+async def test_what_waits_at_the_end_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker()
+    broker.connections = 1
+    monkeypatch.setattr(placements, "Producer", broker.producer)
+    telemetry = Telemetry(EXTENDER)
+    ours = Placements(Settings(broker="kafka://a:1"), telemetry)
+    ours.start()
+    await asyncio.sleep(0)
+    for number in (1, 2, 3):
+        ours.tell(said(number))
+    await ours.close()
+    assert broker.sent == [said(1), said(2), said(3)]
+    assert telemetry.count(PLACEMENT_DROPPED) == 0
+
+
+async def test_what_a_broker_that_is_away_does_not_take_in_time_is_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Away(Broker):
+        async def settle(self, records: list[bytes]) -> None:
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(placements, "Producer", Away().producer)
+    telemetry: Any = Telemetry(EXTENDER)
+    ours = Placements(Settings(broker="kafka://a:1"), telemetry)
+    ours.start()
+    for number in (1, 2):
+        ours.tell(said(number))
+    await ours.close(most_s=0.05)
+    assert telemetry.count(PLACEMENT_DROPPED) == 2, "the one under way, and the one that waits"

@@ -42,15 +42,17 @@ def dutycycle(*arguments: str | Path, env: Mapping[str, str]) -> subprocess.Comp
 
 
 @contextmanager
-def running(*arguments: str, env: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A long-lived command. At the end it gets SIGTERM, and has to end with 0 in seconds."""
+def running(
+    *arguments: str, env: Mapping[str, str], log: Path, number: signal.Signals = signal.SIGTERM
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A long-lived command. At the end it gets the signal ``number``, and has to end with 0 in seconds."""
     with log.open("wb") as out:
         started = [sys.executable, "-m", "dutycycle", *arguments]
         process = subprocess.Popen(started, env=env, stdout=out, stderr=subprocess.STDOUT)
         try:
             yield process
             wait_until(lambda: process.poll() is not None or _catches_sigterm(process.pid), log.read_text, 30)
-            process.send_signal(signal.SIGTERM)
+            process.send_signal(number)
             assert process.wait(STOP_S) == 0, f"{arguments}: {log.read_text()}"
         finally:
             if process.poll() is None:

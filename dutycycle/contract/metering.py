@@ -19,6 +19,16 @@ BUFFER_MS = 10_000
 """The driver's buffer reaches back at least so far. What a longer tick did before that, it does not tell."""
 
 
+SET_BACK_MS = 300_000
+"""A clock that is behind by more than this was set back; by less, a record comes late."""
+
+
+def is_outdated(ts_ms: int, newest_ms: int) -> bool:
+    """Whether what is said of ``ts_ms`` comes late, after what is said of ``newest_ms``. If it is far behind,
+    the clock was set back, and it is the newest."""
+    return 0 < newest_ms - ts_ms <= SET_BACK_MS
+
+
 def counted_ms(step_ms: int, interval_ms: int) -> int:
     """The time for which a tick counts that comes ``step_ms`` after the one before it."""
     return interval_ms if is_gap(step_ms, interval_ms) else step_ms

@@ -153,6 +153,10 @@ CLOCK_JUMP = Event(
     "clock_jump", logging.WARNING, "Ticks far ahead of their node's clock, dropped", ("topic",),
     by=(STREAM,), values={"topic": _SAMPLES},
 )
+CLOCK_SET_BACK = Event(
+    "clock_set_back", logging.WARNING, "Nodes whose clock was set back by more than five minutes", ("topic",),
+    by=(STREAM,), values={"topic": _SAMPLES},
+)
 DUPLICATE_PRODUCER = Event(
     "duplicate_producer", logging.WARNING, "Ticks of two collectors that report the same node",
     ("topic",), by=(STREAM,), values={"topic": _SAMPLES},

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from dutycycle.contract.metering import is_outdated
 from dutycycle.contract.records.derived import Cycle, CycleMetric, Trend, WindowAggregate
 from dutycycle.contract.records.pods import Pod
 from sinks.adapter.wave import LEAST_PERIOD_S, Wave
@@ -151,7 +152,9 @@ class Figures:
         uid = record.subject.pod_uid or ""
         windows = self._windows[f"pod/{uid}/{record.source}"]
         before = windows.get(record.size_ms)
-        if before is not None and before.end_ms >= record.end_ms:
+        if before is not None and (
+            before.end_ms == record.end_ms or is_outdated(record.end_ms, before.end_ms)
+        ):
             return
         windows[record.size_ms] = record
         self._sweep(record.end_ms)
@@ -188,7 +191,7 @@ class Figures:
 
     def _sweep(self, now_ms: int) -> None:
         """Every minute: forget windows that are of no use any more."""
-        if now_ms < self._swept_ms + 60_000:
+        if 0 <= now_ms - self._swept_ms < 60_000:
             return
         self._swept_ms = now_ms
         for key, windows in list(self._windows.items()):

@@ -45,8 +45,9 @@ class Wave:
     def _add(self, slot: int, amount: float) -> None:
         if self._newest < 0:
             self._first = self._newest = slot
-        if slot <= self._newest - SLOTS:
-            return
+        if slot <= self._newest - SLOTS:  # the clock was set back: what it said before was of no such day
+            self._sums = array("d", [nan]) * SLOTS
+            self._first = self._newest = slot
         for passed in range(max(self._newest + 1, slot - SLOTS + 1), slot + 1):
             self._sums[passed % SLOTS] = nan
         self._newest = max(self._newest, slot)

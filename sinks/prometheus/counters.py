@@ -9,6 +9,7 @@ from math import isnan
 
 from dutycycle.contract.metering import (
     DRIVER_PERIOD_MS,
+    SET_BACK_MS,
     counted_ms,
     is_gap,
     joules_of_tick,
@@ -87,6 +88,9 @@ class NodeCounters:
         step_ms = sample.ts_ms - self.ts_ms
         gap = is_gap(step_ms, interval_ms)
         self.collector, self.seq, self.ts_ms = sample.collector, sample.seq, sample.ts_ms
+        if step_ms < -SET_BACK_MS:  # no pod was seen later than now
+            for count in self.pods.values():
+                count.seen_ms = min(count.seen_ms, self.ts_ms)
         self._show(sample)
         for gpu in sample.gpus:
             self._add_gpu(gpu, counted_ms(step_ms, interval_ms), gap=gap)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from dutycycle.contract.metering import is_outdated
 from dutycycle.contract.records.derived import Cycle, Subject, Trend, WindowAggregate
 from dutycycle.contract.records.insights import Insight
 from dutycycle.contract.records.pods import Pod
@@ -60,7 +61,7 @@ class View:
     def _window(self, record: WindowAggregate) -> None:
         if record.source == "nvml" and record.size_ms == self._window_ms:
             known = self.windows.get(record.subject.key)
-            if known is None or record.end_ms >= known.end_ms:
+            if known is None or not is_outdated(record.end_ms, known.end_ms):
                 self.windows[record.subject.key] = record
 
     def _trend(self, record: Trend) -> None:

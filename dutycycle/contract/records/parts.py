@@ -148,7 +148,8 @@ class InsightPart(VersionedRecord, frozen=True, kw_only=True):
     is that of those it holds alone, ``mem_limit_bytes`` its limit of host memory. ``mem_full_ms``: when
     that is reached, or from ``nvml`` the memory of one of its GPUs is full. ``period_s`` is the cycle of its
     utilization, where there is one; ``cycle_ms``: when that changed last. ``trend`` comes every half minute.
-    In the last ten seconds of each minute ``gpu_means`` has, by ``<node>/<index>`` of each GPU that it holds
+    ``epoch_ms`` names the node's time since its clock was last set back; absent if it never was. In the last
+    ten seconds of each minute ``gpu_means`` has, by ``<node>/<index>`` of each GPU that it holds
     alone, means: utilization and power (of its limit) in percent, degrees, and MHz of the SMs at work.
     """
 
@@ -156,6 +157,7 @@ class InsightPart(VersionedRecord, frozen=True, kw_only=True):
     source: Label
     node: NodeName | None = None
     start_ms: Millis = written(int)
+    epoch_ms: Millis | None = None
     codes: Annotated[str, Meta(min_length=1, max_length=4096)] | None = None
     gpus: Count | None = None
     gpu_mem_total_bytes: Amount | None = None
@@ -176,6 +178,7 @@ class InsightPart(VersionedRecord, frozen=True, kw_only=True):
 class JobInsightPart(VersionedRecord, frozen=True, kw_only=True):
     """The insight of a pod, for its job. The newest by ``ts_ms`` counts.
 
+    Of two ``epoch`` the higher counts: so often was the clock of the pod's node set back, absent for never.
     ``ts_ms`` is the time until which the pod was seen, ``insight_ms`` that of its insight. ``gpus`` counts
     the pod's. ``rank_figures`` are for the comparison of ranks: means over the minutes before
     ``rank_sample_ms``, which is the same for all pods of the job; they stay as they are since
@@ -188,6 +191,7 @@ class JobInsightPart(VersionedRecord, frozen=True, kw_only=True):
     pod_uid: Uid
     pod_name: Label
     ts_ms: Millis
+    epoch: Count | None = None
     insight_ms: Millis
     since_ms: Millis
     kind: Label

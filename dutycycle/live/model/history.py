@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from math import nan
 from typing import Any
 
+from dutycycle.contract.metering import is_outdated
+
 TICKS = 600
 """Of each subject: ten minutes at one tick a second."""
 
@@ -31,9 +33,13 @@ class History:
         return self._ts[self._next - 1] if self._ts else 0
 
     def add(self, ts_ms: int, values: Sequence[float | None]) -> None:
-        """Take a tick, in the order of ``metrics``. One that is not newer than the last is left out."""
-        if ts_ms <= self.last_ms:
+        """Take a tick, in the order of ``metrics``. One that is not newer than the last is left out, unless
+        the clock was set back: then the history begins anew."""
+        if ts_ms == self.last_ms or is_outdated(ts_ms, self.last_ms):
             return
+        if ts_ms < self.last_ms:
+            self._next, self._ts = 0, array("q")
+            self._columns = {name: array("f") for name in self._columns}
         known = [nan if value is None else value for value in values]
         if len(self._ts) < self._size:
             self._ts.append(ts_ms)

@@ -36,7 +36,7 @@ from streams.operators.usage.bank import UsageBank
 from streams.operators.workload.channels import SPAN_MS
 from streams.operators.workload.spans import SpanBank
 
-SNAPSHOT_VERSION = 19
+SNAPSHOT_VERSION = 20
 
 
 class Reader(Protocol):
@@ -88,17 +88,23 @@ class NodeOperator:
         self._empty()
 
     def _empty(self) -> None:
+        self._peaks = PeakTally(self._node, self._config.source)
+        self._usage = UsageBank(self._node, self._config.source)
+        self._days = NodePeakBank(self._node, self._config.source)
+        self._begin_epoch(0)
+
+    def _begin_epoch(self, first_ms: int) -> None:
+        """Time begins at ``first_ms``, before what was taken to be now. What needs the order of time begins
+        anew; peaks, hours and days go on, because their sums and maxima do not."""
+        self._peaks.set_back(first_ms)
         self._index: ColumnIndex[Series] = ColumnIndex()
         self._last_seen: Ints = np.zeros(0, np.int64)
         self._windows = WindowBank(self._config.sizes_ms, self._config.lateness_ms)
         self._window_records = WindowRecords(self._node, self._config.source)
         self._analysis = AnalysisBank(self._config.analysis)
-        self._peaks = PeakTally(self._node, self._config.source)
-        self._spans = SpanBank(self._node, self._config.source)
+        self._spans = SpanBank(self._node, self._config.source, self._timeline.epoch_ms)
         self._gpus = NodeGpus(self._node)
         self._models = ModelBank(self._node, self._config.source, self._config.models)
-        self._usage = UsageBank(self._node, self._config.source)
-        self._days = NodePeakBank(self._node, self._config.source)
         self._last_ms = self._closed_ms = -1
         self._to_analyse, self._to_sum, self._to_count = TickQueue(), TickQueue(), TickQueue()
         """The ticks that the analysis does not have yet, those that windows and spans do not have, and those
@@ -117,6 +123,9 @@ class NodeOperator:
             # The same as for a node that was evicted, whether or not that has happened in the meantime.
             emissions += self.close()
             self._empty()
+        elif before is not None and (self._timeline.watermark_ms or 0) < before:
+            emissions += self.close()
+            self._begin_epoch(ticks[0].ts_ms)
         for tick in ticks:
             emissions += self._apply(tick)
         return emissions

@@ -1,19 +1,21 @@
-"""Event time of one node: the watermark, ticks seen twice, and a clock that jumps ahead.
+"""Event time of one node: the watermark, ticks seen twice, and a clock that jumps.
 
 The watermark is the largest timestamp accepted so far, and moves by data alone. A tick is identified by
-(collector, seq). A tick far ahead of the watermark is held until ten in a row agree that time moved on. So
-one record with a wrong clock costs itself, and not every record after it. Ticks of two collectors of one node
-are all taken, and counted as ``duplicate_producer``.
+(collector, seq). A tick far from the watermark, ahead or behind, is held until ten in a row agree: ahead,
+that time moved on; behind, that the clock was set back, and an *epoch* of the node begins. So one record with
+a wrong clock costs itself, and not every record after it. Ticks of two collectors of one node are all taken,
+and counted as ``duplicate_producer``.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
-from dutycycle.telemetry.events import CLOCK_JUMP, DUPLICATE_PRODUCER, SAMPLE_DUPLICATE
+from dutycycle.contract.metering import SET_BACK_MS
+from dutycycle.telemetry.events import CLOCK_JUMP, CLOCK_SET_BACK, DUPLICATE_PRODUCER, SAMPLE_DUPLICATE
 from streams.operators.base import CountedEvent
 from streams.operators.columns.tick import Tick
 
-MAX_AHEAD_MS = 300_000
+MAX_AHEAD_MS = MAX_BEHIND_MS = SET_BACK_MS
 CONFIRMING_TICKS = 10
 _BLOCK_TICKS = 1024
 """Seqs whose ticks are remembered together, one bit each."""
@@ -29,44 +31,52 @@ class Held:
 
 
 class Timeline:
-    """Decides which ticks count, in the order of the log. ``watermark_ms`` is None before the first."""
+    """Decides which ticks count, in the order of the log. ``watermark_ms`` is None before the first.
+
+    ``epoch_ms``: the first tick since the clock was last set back; 0 if it never was. It names the epoch.
+    """
 
     def __init__(self) -> None:
         self.watermark_ms: int | None = None
+        self.epoch_ms = 0
         self.held: list[Held] = []
         self._seen: dict[tuple[str, int], int] = {}
         """Of each block, by collector and number, one bit for each tick; the newest block comes last."""
         self._newest = ("", -1)
 
     def admit(self, tick: Tick, data: bytes) -> tuple[list[Tick], list[CountedEvent]]:
-        """The ticks that count now (none, this one, or this and the held ones), and events to count.
-        ``data``: the JSON of the tick."""
-        duplicates = self._duplicate_producer(tick.collector)
+        """The ticks that count now (none, this one, or this and held ones), and events to count. ``data``:
+        the JSON of the tick. If the watermark is behind where it was, an epoch has begun with these ticks."""
+        events = self._duplicate_producer(tick.collector)
         if self._repeated(tick.collector, tick.seq):
             return [], [CountedEvent(SAMPLE_DUPLICATE.name)]
-        watermark_ms = self.watermark_ms
-        if watermark_ms is None or tick.ts_ms <= watermark_ms + MAX_AHEAD_MS:
-            events = self._dropped() + duplicates if self.held else duplicates
-            self.watermark_ms = max(tick.ts_ms, watermark_ms or 0)
-            return [tick], events
-        ticks, events = self._ahead(tick, data)
-        return ticks, events + duplicates
-
-    def _ahead(self, tick: Tick, data: bytes) -> tuple[list[Tick], list[CountedEvent]]:
-        events: list[CountedEvent] = []
+        if not self._is_far(tick.ts_ms):
+            ticks, released = self._release() if self.held else ([], [])
+            self.watermark_ms = max(tick.ts_ms, self.watermark_ms or 0)
+            return [*ticks, tick], released + events
+        ticks, released = [], []
         if self.held and not 0 < tick.ts_ms - self.held[-1].tick.ts_ms <= MAX_AHEAD_MS:
-            events = self._dropped()
+            ticks, released = self._release()
         self.held.append(Held(tick, data))
-        if len(self.held) < CONFIRMING_TICKS:
-            return [], events
-        ticks = [one.tick for one in self.held]
-        self.held = []
-        self.watermark_ms = ticks[-1].ts_ms
-        return ticks, events
+        if len(self.held) == CONFIRMING_TICKS:
+            ticks, self.held = [one.tick for one in self.held], []
+            if self.watermark_ms is not None and tick.ts_ms < self.watermark_ms:
+                self.epoch_ms = ticks[0].ts_ms
+                released = [*released, CountedEvent(CLOCK_SET_BACK.name)]
+            self.watermark_ms = tick.ts_ms
+        return ticks, released + events
 
-    def _dropped(self) -> list[CountedEvent]:
-        count, self.held = len(self.held), []
-        return [CountedEvent(CLOCK_JUMP.name, count)] if count else []
+    def _is_far(self, ts_ms: int) -> bool:
+        if self.watermark_ms is None:
+            return False
+        return not -MAX_BEHIND_MS <= ts_ms - self.watermark_ms <= MAX_AHEAD_MS
+
+    def _release(self) -> tuple[list[Tick], list[CountedEvent]]:
+        """What was held is not confirmed. What is behind counts as late; what is ahead is dropped."""
+        held, self.held = self.held, []
+        if held[0].tick.ts_ms < (self.watermark_ms or 0):
+            return [one.tick for one in held], []
+        return [], [CountedEvent(CLOCK_JUMP.name, len(held))]
 
     def _duplicate_producer(self, collector: str) -> list[CountedEvent]:
         """An event if a collector comes back after another one: two of them measure this node."""
@@ -92,13 +102,14 @@ class Timeline:
         """Plain data. Held ticks are kept as the JSON that they came from."""
         return {
             "watermark_ms": self.watermark_ms,
+            "epoch_ms": self.epoch_ms,
             "held": [one.data for one in self.held],
             "seen": [[collector, block, f"{bits:x}"] for (collector, block), bits in self._seen.items()],
         }
 
     def restore(self, plain: dict[str, Any], held: list[Held]) -> None:
         """Take over a snapshot, whose held records the caller has read again."""
-        self.watermark_ms = plain["watermark_ms"]
+        self.watermark_ms, self.epoch_ms = plain["watermark_ms"], plain["epoch_ms"]
         self.held = held
         self._seen = {(name, block): int(bits, 16) for name, block, bits in plain["seen"]}
         self._newest = next(reversed(self._seen), ("", -1))

@@ -196,6 +196,11 @@ class PeakTally:
             attribution=self._attribution.get(uid, {}), totals=totals,
         )  # fmt: skip
 
+    def set_back(self, ts_ms: int) -> None:
+        """The node's clock was wrong, and is at ``ts_ms``: no pod was seen after that."""
+        for span in self._pods.values():
+            span[1], span[2] = min(span[1], ts_ms), min(span[2], ts_ms)
+
     def is_stale(self, before_ms: int) -> bool:
         """Whether a pod was last seen before ``before_ms``."""
         return any(last < before_ms for _, _, last, _ in self._pods.values())

@@ -8,13 +8,16 @@ import numpy as np
 
 from dutycycle.contract.codec import encode
 from dutycycle.contract.log import ProducerRecord
-from dutycycle.contract.metering import counted_ms, is_gap
+from dutycycle.contract.metering import SET_BACK_MS, counted_ms, is_gap
 from dutycycle.contract.records.hours import HOUR_MS, UsageHour
 from streams.operators.base import Emission
 from streams.operators.columns.block import TickBlock
 from streams.operators.rounding import tidy
 from streams.operators.usage.gpus import GpuMeter
 from streams.operators.usage.pods import PodMeter
+
+MOST_LEFT = 4
+"""So many hours that a jump of the clock has left are kept."""
 
 
 class UsageBank:
@@ -29,6 +32,8 @@ class UsageBank:
         self._last_ms: int | None = None
         self._before: dict[str, dict[str, float]] = {}
         """What each pod used before this hour; less what it did in it before it was forgotten."""
+        self._left: dict[int, dict[str, Any]] = {}
+        """Hours that were left by a jump of the clock, which may come back, as snapshots of the meter."""
 
     def advance(self, ts_ms: int) -> list[Emission]:
         """A tick at ``ts_ms`` comes: what is left of the hour that it ends."""
@@ -36,7 +41,15 @@ class UsageBank:
             return []
         emissions = self.flush()
         self._before = {uid: of for uid, of in self._sums().items() if any(of.values())}
+        if abs(ts_ms - self._last_ms) > SET_BACK_MS:  # perhaps by a wrong clock
+            self._left[self._last_ms // HOUR_MS] = self._meter.snapshot()
+            if len(self._left) > MOST_LEFT:
+                del self._left[next(iter(self._left))]
         self._meter.begin()
+        left = self._left.pop(ts_ms // HOUR_MS, None)
+        if left is not None:
+            self._meter.restore(left)
+            self._take_off(self._meter.sums())  # it counted when the hour was left
         return emissions
 
     def extend(self, block: TickBlock) -> None:
@@ -82,11 +95,18 @@ class UsageBank:
 
     def forget(self, pods: Iterable[str]) -> None:
         """These pods begin anew if they come back."""
-        now = self._meter.sums() if self._meter else {}
         for uid in pods:
             self._before.pop(uid, None)
+        self._take_off(pods)
+
+    def _take_off(self, pods: Iterable[str]) -> None:
+        """What the hour has of these pods is no part of what they used since it began."""
+        now = self._meter.sums() if self._meter else {}
+        for uid in pods:
             if uid in now:
-                self._before[uid] = {name: -value for name, value in now[uid].items()}
+                before = self._before.get(uid, {})
+                names = before.keys() | now[uid].keys()
+                self._before[uid] = {name: before.get(name, 0.0) - now[uid].get(name, 0.0) for name in names}
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
@@ -94,11 +114,13 @@ class UsageBank:
             "last_ms": self._last_ms,
             "before": self._before,
             "meter": self._meter.snapshot() if self._meter else None,
+            "left": [[hour, meter] for hour, meter in self._left.items()],
         }
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Take over a snapshot."""
         self._last_ms = plain["last_ms"]
         self._before = {uid: dict(of) for uid, of in plain["before"].items()}
+        self._left = dict(plain["left"])
         if self._meter:
             self._meter.restore(plain["meter"])

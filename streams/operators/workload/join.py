@@ -2,7 +2,8 @@
 
 A span of ``nvml`` is complete once ``cgroup`` has sent the same span or a later one. So what comes out is a
 function of the spans, and not of how the two topics interleave, as long as neither is more than half an hour
-ahead of the other.
+ahead of the other. Where the clock of the node was set back, an epoch begins, by which a span that is older
+than the last is told from one that comes again.
 """
 
 from collections import deque
@@ -17,6 +18,7 @@ _MAX_WAITING = 180
 """Spans that are kept of a source that is ahead: half an hour."""
 _MAX_WAITING_UNSEEN = 36
 """The same for a pod that was never seen on a GPU: it is likely to have none."""
+_MOST_EPOCHS = 4
 
 
 class JoinedSpan(NamedTuple):
@@ -37,6 +39,8 @@ class SpanJoin:
     def __init__(self) -> None:
         self._waiting: dict[str, deque[InsightPart]] = {"nvml": deque(), "cgroup": deque()}
         self._newest_ms = {"nvml": -1, "cgroup": -1}
+        self._epochs: dict[str, dict[int, int]] = {"nvml": {}, "cgroup": {}}
+        """The newest span of each of the last epochs, of which the present one comes last."""
 
     @property
     def has_cgroup(self) -> bool:
@@ -44,14 +48,26 @@ class SpanJoin:
         return self._newest_ms["cgroup"] >= 0
 
     def is_repeat(self, part: InsightPart) -> bool:
-        """Whether its source has already sent that span, or a later one."""
-        return part.start_ms <= self._newest_ms[part.source]
+        """Whether its source has already sent that span, or a later one of its epoch."""
+        return part.start_ms <= self._epochs[part.source].get(part.epoch_ms or 0, -1)
+
+    def begins_epoch(self, part: InsightPart) -> bool:
+        """Whether a part that is no repeat is of another epoch than those of its source before it."""
+        epochs = self._epochs[part.source]
+        return bool(epochs) and next(reversed(epochs)) != (part.epoch_ms or 0)
 
     def add(self, part: InsightPart, *, wants_gpu: bool = True) -> list[JoinedSpan]:
         """Take a part that is no repeat. Returns the spans that are complete with it.
 
         ``wants_gpu`` False: the pod asked for no GPU, so nothing is kept until it is seen on one.
         """
+        epochs, epoch_ms = self._epochs[part.source], part.epoch_ms or 0
+        if self.begins_epoch(part):
+            self._waiting[part.source].clear()
+        epochs.pop(epoch_ms, None)
+        epochs[epoch_ms] = part.start_ms
+        if len(epochs) > _MOST_EPOCHS:
+            del epochs[next(iter(epochs))]
         self._newest_ms[part.source] = part.start_ms
         self._waiting[part.source].append(part)
         done = self._complete()
@@ -76,11 +92,13 @@ class SpanJoin:
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
         waiting = {source: [to_plain(part) for part in parts] for source, parts in self._waiting.items()}
-        return {"waiting": waiting, "newest_ms": dict(self._newest_ms)}
+        epochs = {source: [list(one) for one in of.items()] for source, of in self._epochs.items()}
+        return {"waiting": waiting, "newest_ms": dict(self._newest_ms), "epochs": epochs}
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Take over a snapshot."""
         self._newest_ms = dict(plain["newest_ms"])
+        self._epochs = {source: dict(of) for source, of in plain["epochs"].items()}
         self._waiting = {
             source: deque(from_plain(InsightPart, part, TOPIC) for part in parts)
             for source, parts in plain["waiting"].items()

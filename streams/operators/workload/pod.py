@@ -51,13 +51,18 @@ class PodInsightOperator:
         self._node = ""
         self._gpus = 1
         self._join = SpanJoin()
-        self._track = Track(prices)
+        self._epoch = 0  # so often was the clock of its node set back
+        self._begin()
+        self._gone_ms: int | None = None
+
+    def _begin(self) -> None:
+        """Nothing is known of what the pod does, or of when: its time begins."""
+        self._track = Track(self._prices)
         self._gpu_only: Track | None = None
         self._gpu_only_spans = 0
         self._rank = RankSamples()
         self._steps = ReportedSteps()
         self._job_ms = 0  # the end of the span with which the job was last told of the pod
-        self._gone_ms: int | None = None
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
         """Take a part. Raises ``DecodeError``."""
@@ -72,6 +77,9 @@ class PodInsightOperator:
         _check(part)
         if self._join.is_repeat(part):
             return []
+        if part.source == "nvml" and self._join.begins_epoch(part):
+            self._epoch += 1
+            self._begin()
         wants_gpu = self._pod is None or self._pod.gpu_request != 0
         outs: list[Emission] = []
         for span in self._join.add(part, wants_gpu=wants_gpu):
@@ -195,7 +203,8 @@ class PodInsightOperator:
         rank = self._rank
         part = JobInsightPart(
             job=self._pod.job, namespace=self._pod.namespace, pod_uid=self._uid, pod_name=self._pod.name,
-            ts_ms=self._job_ms, insight_ms=judged.ts_ms, **_judgement(judged), gpus=self._gpus,
+            ts_ms=self._job_ms, epoch=self._epoch or None, insight_ms=judged.ts_ms, **_judgement(judged),
+            gpus=self._gpus,
             rank_figures=rank.figures, rank_before=None if rank.before == rank.figures else rank.before,
             rank_changed_ms=rank.changed_ms, rank_sample_ms=rank.sample_ms,
             created_ms=self._pod.created_ms, gone_ms=self._gone_ms, state=self._track.state,
@@ -218,6 +227,7 @@ class PodInsightOperator:
             "node": self._node,
             "gpus": self._gpus,
             "join": self._join.snapshot(),
+            "epoch": self._epoch,
             "track": self._track.snapshot(),
             "gpu_only": None if self._gpu_only is None else self._gpu_only.snapshot(),
             "gpu_only_spans": self._gpu_only_spans,
@@ -233,6 +243,7 @@ class PodInsightOperator:
         self._pod = None if plain["pod"] is None else from_plain(Pod, plain["pod"], TOPIC)
         self._node, self._gpus = plain["node"], plain["gpus"]
         self._join.restore(plain["join"])
+        self._epoch = plain["epoch"]
         self._track.restore(plain["track"])
         self._gpu_only = None if plain["gpu_only"] is None else self._restored(plain["gpu_only"])
         self._gpu_only_spans = plain["gpu_only_spans"]

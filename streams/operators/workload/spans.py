@@ -64,11 +64,13 @@ class _Span:
 
 
 class SpanBank:
-    """Gathers the ticks of one node from one ``source`` into spans. Only ``nvml`` and ``cgroup`` have any."""
+    """Gathers the ticks of one node from one ``source`` into spans. Only ``nvml`` and ``cgroup`` have any.
+    ``epoch_ms``: that of the node's time (``node.watermark``)."""
 
-    def __init__(self, node: str, source: str) -> None:
+    def __init__(self, node: str, source: str, epoch_ms: int = 0) -> None:
         self._node = node
         self._source = source
+        self._epoch_ms = epoch_ms
         self._channels: TickChannels = _CHANNELS.get(source, NoTickChannels)()
         self._open = _Span()
         self._ended: _Span | None = None
@@ -169,6 +171,7 @@ class SpanBank:
     def _head(self, uid: str, start_ms: int, fills: Collection[str]) -> dict[str, Any]:
         # Written by hand in the form of InsightPart: a node has a hundred pods, and each has a part.
         head = {"v": 1, "uid": uid, "source": self._source, "node": self._node, "start_ms": start_ms}
+        head |= {"epoch_ms": self._epoch_ms} if self._epoch_ms else {}
         head |= self._cycles.get(uid, {})
         if (start_ms + SPAN_MS) % STATE_MS == 0 and (trend := self._trends.get(uid)) is not None:
             head["trend"] = trend
@@ -179,14 +182,14 @@ class SpanBank:
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
         return {
-            "open": _span_to_plain(self._open),
+            "epoch_ms": self._epoch_ms, "open": _span_to_plain(self._open),
             "ended": None if self._ended is None else _span_to_plain(self._ended),
             "cycles": dict(self._cycles), "trends": dict(self._trends), "full_ms": dict(self._full_ms),
         }  # fmt: skip
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Take over a snapshot."""
-        self._open = _span_from_plain(plain["open"])
+        self._epoch_ms, self._open = plain["epoch_ms"], _span_from_plain(plain["open"])
         self._ended = None if plain["ended"] is None else _span_from_plain(plain["ended"])
         self._cycles, self._trends = dict(plain["cycles"]), dict(plain["trends"])
         self._full_ms = dict(plain["full_ms"])

@@ -278,6 +278,12 @@ def ledger_waits_for_a_tick(patch: Patch) -> None:
     patch.setattr(KeyedOperator, "unwritten", lambda _: [])
 
 
+def held_behind_lost(patch: Patch) -> None:
+    """Ticks of long ago that nobody confirms are dropped, and not late."""
+    real = Timeline._release
+    patch.setattr(Timeline, "_release", lambda self: ([], real(self)[1]))
+
+
 MUTANTS: dict[str, list[Mutant]] = {
     "toy": [
         fence_forgotten, acknowledged_too_early, states_before_outputs, failed_output_dropped,
@@ -288,6 +294,7 @@ MUTANTS: dict[str, list[Mutant]] = {
     "real": [
         outputs_out_of_order, seen_ticks_forgotten, open_windows_lost, counters_begin_anew,
         watermark_forgotten, held_ticks_lost, ledger_waits_for_a_tick,
+        held_behind_lost,
     ],
 }  # fmt: skip
 """By the kind of run that has to find them."""

@@ -137,8 +137,8 @@ def _counted(parts: Iterable[JobInsightPart]) -> list[JobInsightPart]:
     return present or [part for part in last if ended_ms - (part.gone_ms or 0) <= _TOGETHER_MS]
 
 
-def _newness(part: JobInsightPart) -> tuple[int, int, int]:
-    return part.ts_ms, part.gone_ms or 0, part.state.seen_ms if part.state else 0
+def _newness(part: JobInsightPart) -> tuple[int, int, int, int]:
+    return part.epoch or 0, part.ts_ms, part.gone_ms or 0, part.state.seen_ms if part.state else 0
 
 
 def _age(part: JobInsightPart) -> tuple[int, int, str]:

@@ -3,6 +3,7 @@
 import random
 from base64 import b64decode
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import orjson
@@ -222,6 +223,58 @@ def test_one_tick_a_year_ahead_does_not_end_a_node() -> None:
     emissions = run(node, [*good[:30], wrong, *good[30:]])
     assert [one for one in emissions if isinstance(one, ProducerRecord)] == run(untouched, good)
     assert happened(emissions) == {"clock_jump": 1}
+
+
+YEARS = 315_360_000
+SET_BACK: dict[str, list[int]] = {
+    # name: the second of the clock at each tick, of which there is one a second
+    "an hour ahead, then corrected": [3600 + n if n < 300 else n for n in range(1200)],
+    "right, an hour ahead, right again": [n + 3600 * (200 <= n < 500) for n in range(1200)],
+    "boots years ahead": [YEARS + n if n < 60 else n for n in range(1200)],
+    "six minutes back within the hour": [n if n < 600 else n - 400 for n in range(1200)],
+    "back and back again": [n if n < 800 else n - 400 if n < 1000 else n - 750 for n in range(1200)],
+}
+
+
+@pytest.mark.parametrize("name", SET_BACK)
+@pytest.mark.parametrize("restart_at", [None, 305, 604])
+def test_a_clock_that_is_set_back_blinds_no_node(name: str, restart_at: int | None) -> None:
+    """Every second is in the ledger; windows, cycles and trends go on in the new time; a restart, also while
+    ticks are held, changes nothing."""
+    node, emissions = operator(), list[Emission]()
+    plains = [
+        sample(tick) | {"ts_ms": 1000 * second, "seq": tick} for tick, second in enumerate(SET_BACK[name])
+    ]
+    for offset, plain in enumerate(plains):
+        if offset == restart_at:
+            again = operator()
+            again.restore(from_bytes(to_bytes(node.snapshot())))
+            node = again
+        emissions += node.update(record("nvml-samples", "a", plain, offset))
+    emissions += node.close()
+    newest: dict[tuple[int, str], float] = {}
+    for hour in of(emissions, "usage"):
+        newest |= {(hour["hour_ms"], row.get("pod_uid", "")): row["gpu_s"] for row in hour["gpus"]}
+    assert sum(newest.values()) == len(plains)
+    parts = of(emissions, "pod-parts")
+    assert parts[-1]["samples"] == len(plains)
+    assert parts[-1]["totals"]["gpu_s"] == pytest.approx(len(plains))
+    end_ms = plains[-1]["ts_ms"]
+    assert parts[-1]["last_ms"] == end_ms
+    noticed = happened(emissions)
+    assert "sample_late" not in noticed
+    assert noticed["clock_set_back"] == (2 if name == "back and back again" else 1)
+    windows = of(emissions, "window-aggregates")
+    minutes = [one for one in windows if one["size_ms"] == 60_000 and one["subject"]["kind"] == "gpu"]
+    assert sum(one["metrics"]["gpu_util_pct"]["count"] for one in minutes) == len(plains)
+    assert minutes[-1]["start_ms"] <= end_ms < minutes[-1]["end_ms"]
+    found = [one for one in of(emissions, "cycles") if one["subject"]["kind"] == "pod"][-1]
+    epochs = [now for before, now in pairwise(SET_BACK[name]) if now < before]
+    assert 1000 * epochs[-1] < found["ts_ms"] <= end_ms
+    assert found["metrics"]["gpu_util_pct"]["period_s"] == pytest.approx(8, rel=0.02)
+    if restart_at is not None:
+        whole = operator()
+        assert emissions == run(whole, plains) + whole.close()
 
 
 def test_settings_of_the_analysis_count_and_a_snapshot_of_others_is_refused() -> None:

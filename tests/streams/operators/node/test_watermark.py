@@ -47,6 +47,19 @@ CASES: list[tuple[str, list[tuple[int, int]], list[int], dict[str, int]]] = [
      {"clock_jump": 17}),
     ("five minutes are a pause, not a jump", [(1, 1), (301, 2)], [1, 301], {}),
     ("a wrong seq costs itself alone", [(1, 1), (2, 10**15), (3, 2), (4, 3)], [1, 2, 3, 4], {}),
+    (
+        "the clock is set back: ten agree, and an epoch begins",
+        [(HOUR + second, second) for second in range(3)] + [(second, second) for second in range(3, 14)],
+        [HOUR, HOUR + 1, HOUR + 2, *range(3, 14)], {"clock_set_back": 1},
+    ),
+    ("nine of long ago are late", [(HOUR, 0), *((second, second) for second in range(1, 10)), (HOUR + 1, 10)],
+     [HOUR, *range(1, 10), HOUR + 1], {}),
+    ("of long ago, one by one", [(HOUR, 0), (1, 1), (HOUR + 1, 2), (2, 3), (HOUR + 2, 4)],
+     [HOUR, 1, HOUR + 1, 2, HOUR + 2], {}),
+    ("of long ago, in disorder", [(HOUR, 0), *((100 - n, n) for n in range(1, 30)), (HOUR + 1, 40)],
+     [HOUR, *(100 - n for n in range(1, 30)), HOUR + 1], {}),
+    ("ahead while some of long ago are held", [(HOUR, 0), (1, 1), (3 * HOUR, 2), (HOUR + 1, 3)],
+     [HOUR, 1, HOUR + 1], {"clock_jump": 1}),
     ("a repeat from long ago", [(1, 1), (200, 5000), (1, 1)], [1, 200], {"sample_duplicate": 1}),
 ]  # fmt: skip
 
@@ -99,18 +112,18 @@ seconds = st.lists(st.tuples(st.integers(0, 3 * HOUR), st.integers(0, 40)), max_
 
 
 @given(seconds, st.integers(0, 40))
-def test_the_watermark_never_goes_back_and_a_restart_changes_nothing(
+def test_the_watermark_goes_back_with_an_epoch_alone_and_a_restart_changes_nothing(
     ticks: list[tuple[int, int]], cut: int
 ) -> None:
     whole, timeline = Timeline(), Timeline()
-    watermark = -1
+    watermark, epoch_ms = -1, 0
     for number, (second, seq) in enumerate(ticks):
         if number == cut:
             timeline = restarted(timeline)
         assert timeline.admit(tick(second, seq), b"{}")[1] == whole.admit(tick(second, seq), b"{}")[1]
         now = timeline.watermark_ms if timeline.watermark_ms is not None else -1
-        assert now >= watermark
-        watermark = now
+        assert now >= watermark or timeline.epoch_ms != epoch_ms
+        watermark, epoch_ms = now, timeline.epoch_ms
     assert timeline.snapshot() == whole.snapshot()
 
 

@@ -1,0 +1,115 @@
+"""A node whose clock was an hour ahead and is corrected: everything that is made of its samples goes on."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from dutycycle.contract.codec import decode
+from dutycycle.contract.log import ProducerRecord
+from dutycycle.contract.records.derived import WindowAggregate
+from dutycycle.contract.records.samples import NvmlSample
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.live.model.state import LiveState
+from sinks.adapter.figures import Figures
+from sinks.prometheus.counters import NodeCounters
+from sinks.prometheus.view import View
+from streams.local import LocalPipeline
+from streams.topology import stages
+from tests.support.data.samples import cgroup, gpu, nvml, record
+
+BEGIN = 1_770_000_000
+AHEAD_S, SECONDS = 300, 900
+JOB = {"api_version": "batch/v1", "kind": "Job", "name": "bert", "uid": "j"}
+POD = {"v": 1, "uid": "p", "name": "bert-0", "namespace": "ml", "node": "a", "phase": "Running", "job": JOB}
+
+
+def second_of(tick: int) -> int:
+    return BEGIN + tick + (3600 if tick < AHEAD_S else 0)
+
+
+def samples(tick: int) -> dict[str, dict[str, Any]]:
+    busy = tick % 8 < 5
+    device = gpu(0, gpu_util_pct=95 if busy else 3, power_w=500 if busy else 100, mem_used_bytes=10**9,
+                 mem_total_bytes=8 * 10**10,
+                 processes=[{"pid": 1, "pod_uid": "p", "gpu_util_pct": 95 if busy else 3}])  # fmt: skip
+    container = {"id": "c", "cpu_util_pct": 20 if busy else 90, "mem_used_bytes": 10**9}
+    at_ms = 1000 * second_of(tick)
+    return {
+        "nvml-samples": nvml(tick, [device], ts_ms=at_ms),
+        "cgroup-samples": cgroup(
+            tick, {"cpu_util_pct": 100, "cpu_count": 8, "mem_used_bytes": 10**10},
+            [{"uid": "p", "containers": [container]}], ts_ms=at_ms,
+        ),
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def outs() -> list[ProducerRecord]:
+    """All that the stages send."""
+    pipeline = LocalPipeline(stages(Settings()))
+    found = pipeline.feed(record("pods", "p", POD))
+    for tick in range(SECONDS):
+        for topic, plain in samples(tick).items():
+            found += pipeline.feed(record(topic, "a", plain, tick))
+    return found + pipeline.close()
+
+
+def last(outs: list[ProducerRecord], topic: str, key: str) -> Any:
+    return orjson.loads([one.value for one in outs if one.topic == topic and one.key == key][-1] or b"")
+
+
+CORRECTED_MS, END_MS = 1000 * second_of(AHEAD_S), 1000 * second_of(SECONDS - 1)
+
+
+@pytest.mark.parametrize(
+    ("topic", "key"),
+    [
+        ("insights", "pod/p"),
+        ("cycles", "pod/p/nvml"),
+        ("trends", "pod/p/nvml"),
+        ("trends", "gpu/a/GPU-0/nvml"),
+    ],
+)
+def test_what_is_found_is_of_the_new_time(outs: list[ProducerRecord], topic: str, key: str) -> None:
+    assert CORRECTED_MS < last(outs, topic, key)["ts_ms"] <= END_MS
+
+
+def test_the_jobs_part_follows(outs: list[ProducerRecord]) -> None:
+    part = last(outs, "job-insight-parts", "j")
+    assert (CORRECTED_MS < part["ts_ms"] <= END_MS + 1000, part["epoch"]) == (True, 1)
+    assert last(outs, "job-insights", "j")["insight"]["kind"] == part["kind"] != "unknown"
+
+
+def test_every_second_of_both_sources_is_in_the_ledger(outs: list[ProducerRecord]) -> None:
+    gpus: dict[Any, float] = {}
+    pods: dict[Any, float] = {}
+    for one in outs:
+        if one.topic == "usage":
+            plain = orjson.loads(one.value or b"")
+            gpus |= {(plain["hour_ms"], row.get("pod_uid")): row["gpu_s"] for row in plain.get("gpus", ())}
+            pods |= {(plain["hour_ms"], row.get("pod_uid")): row["seconds"] for row in plain.get("pods", ())}
+    assert sum(seconds for (_, uid), seconds in gpus.items() if uid == "p") == SECONDS
+    assert sum(seconds for (_, uid), seconds in pods.items() if uid == "p") == SECONDS
+
+
+def test_sinks_show_the_newest_and_not_the_latest(outs: list[ProducerRecord]) -> None:
+    view, figures, screen, counters = View(10_000), Figures(10.0), LiveState(), NodeCounters()
+    for one in outs:
+        if one.topic == "window-aggregates":
+            window = decode(WindowAggregate, one.value or b"", one.topic)
+            view.take(window)
+            figures.take(one.topic, one.key, window)
+    for tick in range(SECONDS):
+        plain = samples(tick)["nvml-samples"]
+        screen.feed("nvml-samples", "a", orjson.dumps(plain), plain["ts_ms"])
+        counters.add(decode(NvmlSample, orjson.dumps(plain), "nvml-samples"), 0, tick)
+    assert END_MS - 20_000 < view.windows["pod/p"].end_ms <= END_MS + 10_000
+    assert {one.end_ms for one in figures._windows["pod/p/nvml"].values()} <= {
+        *range(END_MS - 60_000, END_MS + 60_001)
+    }
+    history = screen.rows["gpu/a/GPU-0"].history  # type: ignore[union-attr]
+    assert list(history.times())[-1] == END_MS
+    assert min(history.times()) >= CORRECTED_MS
+    assert counters.pods["p", "GPU-0", "measured"].seen_ms == END_MS
+    assert counters.gpus["GPU-0"].busy_s == pytest.approx(SECONDS * (5 * 95 + 3 * 3) / 800, rel=0.01)

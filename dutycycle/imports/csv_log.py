@@ -3,14 +3,16 @@
 import csv
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from dutycycle.contract.units import NAME_PATTERN
 from dutycycle.imports.moments import Clock, Ticks
 from dutycycle.imports.quantities import Column, Row, complete, is_measured, read_words
-from dutycycle.imports.spellings import KEYS, Meaning, read_meaning, split_unit
+from dutycycle.imports.spellings import KEYS, Meaning, read_gpu_number, read_meaning, split_unit
 
 _LONGEST_NAME = 60
+_OF_NO_GPU = 100
+"""Beside ``gpu_usage``, ``usage`` is of something else."""
 _NO_FIGURES = frozenset({"time", "date", "node", "uuid", "index", "model", "pid", "process_name"})
 _DELIMITERS = ",;\t"
 _BEGINS_LIKE_A_NUMBER = re.compile(r"[-+.]?\d").match
@@ -21,11 +23,12 @@ _NO_TIME = "no column of time: name it (--columns time=NAME,…), or give --star
 class ColumnChoice:
     """What ``--columns`` says: the heading of a log that has none, or which column is which field.
 
-    ``heading`` is absent where the log has its own. ``names``: the column of each key.
+    ``heading`` is absent where the log has its own. ``names``: the column of each key, which may come again
+    for another GPU.
     """
 
     heading: str | None = None
-    names: Mapping[str, str] = field(default_factory=dict)
+    names: Sequence[tuple[str, str]] = ()
 
 
 def read_column_choice(text: str) -> ColumnChoice:
@@ -33,16 +36,16 @@ def read_column_choice(text: str) -> ColumnChoice:
     cells = _split(text, ",")
     if not any("=" in cell for cell in cells):
         return ColumnChoice(heading=text)
-    names: dict[str, str] = {}
+    names: list[tuple[str, str]] = []
     for cell in cells:
         key, equals, name = (part.strip() for part in cell.partition("="))
         if not equals or not name:
             raise ValueError(f"{cell!r}: expected KEY=NAME, as in util=gpu_load,power=draw[W]")
         if key not in KEYS and key not in KEYS.values():
             raise ValueError(f"{key!r} is no key: expected one of {', '.join(KEYS)}")
-        if key in names:
-            raise ValueError(f"{key} is given twice")
-        names[key] = name
+        if (key, read_gpu_number(name)) in [(other, read_gpu_number(column)) for other, column in names]:
+            raise ValueError(f"{key} is given twice: a column of another GPU has its number in its name")
+        names.append((key, name))
     return ColumnChoice(names=names)
 
 
@@ -57,7 +60,7 @@ class CsvReader:
     def __init__(self, clock: Clock, ticks: Ticks, choice: ColumnChoice | None = None) -> None:
         self.notes = clock.notes
         self._clock, self._ticks = clock, ticks
-        self._names = choice.names if choice else {}
+        self._names = choice.names if choice else ()
         self._delimiter: str | None = None
         self._width = 0
         self._columns: dict[int | None, list[tuple[int, Column]]] = {}
@@ -88,6 +91,10 @@ class CsvReader:
             cells = [re.sub(r"(?<=\d),(?=\d)", ".", cell) for cell in cells]
         return self._read_cells(cells)
 
+    def is_heading(self, line: str) -> bool:
+        """Tell whether lines of values may follow."""
+        return self._find_heading(line)[0] is not None
+
     def _find_heading(self, line: str) -> tuple[list[str] | None, str]:
         """Find the cells of a heading: a line without a number that names what is known.
 
@@ -99,7 +106,7 @@ class CsvReader:
             if any(map(_BEGINS_LIKE_A_NUMBER, cells)) or not any(map(is_measured, cells)):
                 continue
             known = sum(
-                cell in self._names.values() or split_unit(cell)[0] in self._names.values()
+                any(name in (cell, split_unit(cell)[0]) for _, name in self._names)
                 or read_meaning(cell) is not None
                 for cell in cells
             )  # fmt: skip
@@ -114,12 +121,7 @@ class CsvReader:
         self._columns = {}  # what follows a heading that is wrong cannot be read
         self._delimiter, self._width = delimiter, len(cells)
         self.notes.columns = tuple(read_words(cell)[:_LONGEST_NAME] for cell in cells if cell)
-        meanings = self._chosen(cells)
-        chosen = {meaning.field for meaning in meanings.values()}
-        for position, cell in enumerate(cells):
-            meaning = read_meaning(cell)
-            if position not in meanings and meaning is not None and meaning.field not in chosen:
-                meanings[position] = meaning
+        meanings = self._find_meanings(cells)
         if not meanings:
             names = ", ".join(self.notes.columns)
             raise ValueError(
@@ -132,13 +134,14 @@ class CsvReader:
         columns: dict[int | None, dict[str, tuple[int, int, Column]]] = {}
         for position, meaning in meanings.items():
             of_gpu = columns.setdefault(meaning.gpu, {})
-            if meaning.field in of_gpu and of_gpu[meaning.field][0] <= meaning.rank:
+            rank = meaning.rank + (0 if meaning.names_gpu else _OF_NO_GPU)
+            if meaning.field in of_gpu and of_gpu[meaning.field][0] <= rank:
                 continue
             try:
                 column = Column(cells[position], meaning.field, meaning.unit, self.notes)
             except ValueError as error:
                 raise ValueError(f"{cells[position]}: {error}") from error
-            of_gpu[meaning.field] = (meaning.rank, position, column)
+            of_gpu[meaning.field] = (rank, position, column)
         if "date" in columns.get(None, {}) and "time" not in columns[None]:
             rank, position, column = columns[None].pop("date")
             columns[None]["time"] = rank, position, Column(column.name, "time", None, self.notes)
@@ -155,10 +158,28 @@ class CsvReader:
             for gpu, of_gpu in columns.items()
         }
 
+    def _find_meanings(self, cells: list[str]) -> dict[int, Meaning]:
+        """Find what each column means: as it was chosen, else by its name."""
+        meanings = self._chosen(cells)
+        chosen = {meaning.field for meaning in meanings.values()}
+        for position, cell in enumerate(cells):
+            meaning = read_meaning(cell)
+            if position not in meanings and meaning is not None and meaning.field not in chosen:
+                meanings[position] = meaning
+        memory = {at: meaning for at, meaning in meanings.items() if meaning.field.startswith("mem_")}
+        if any(meaning.names_gpu and meaning.field != "mem_copy_util_pct" for meaning in memory.values()):
+            for (
+                position,
+                meaning,
+            ) in memory.items():  # beside ``gpu_memory`` plain ``memory`` is the machine's
+                if not meaning.names_gpu and meaning.field not in chosen:
+                    del meanings[position]
+        return meanings
+
     def _chosen(self, cells: list[str]) -> dict[int, Meaning]:
         """Find the columns that ``--columns`` names, in full or without their unit."""
         meanings: dict[int, Meaning] = {}
-        for key, name in self._names.items():
+        for key, name in self._names:
             bare, unit = split_unit(name)
             names = [cell if name == cell else split_unit(cell)[0] for cell in cells]
             wanted = name if name in names else bare
@@ -167,7 +188,7 @@ class CsvReader:
             position = names.index(wanted)
             own = read_meaning(cells[position])
             unit = unit or split_unit(cells[position])[1] or (own.unit if own else None)
-            meanings[position] = Meaning(KEYS.get(key, key), unit)
+            meanings[position] = Meaning(KEYS.get(key, key), unit, read_gpu_number(name))
         return meanings
 
     def _read_cells(self, cells: Sequence[str]) -> list[Row]:

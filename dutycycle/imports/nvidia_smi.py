@@ -43,6 +43,8 @@ class SmiReader:
         text = line.strip()
         if text:
             is_table = text.startswith(("+-", "|", "+=")) or (_DATE(text) is not None and "," not in text)
+            if self._current is self._table and not is_table and not self._csv.is_heading(line):
+                raise ValueError("is no part of a table of nvidia-smi")
             self._current = self._table if is_table else self._csv
         return self._current.read_rows(line)
 

@@ -91,12 +91,14 @@ KEYS = {
 @dataclass(frozen=True, slots=True)
 class Meaning:
     """What a column's name means. ``unit`` is absent where the name has none; ``gpu`` is the number in it,
-    as in ``gpu0_util``; ``rank``: of several columns of one field the least counts."""
+    as in ``gpu0_util``; ``rank``: of several columns of one field the least counts. ``names_gpu``: it says
+    that it is of a GPU."""
 
     field: str
     unit: str | None
     gpu: int | None = None
     rank: int = 0
+    names_gpu: bool = False
 
 
 def split_unit(name: str) -> tuple[str, str | None]:
@@ -125,7 +127,12 @@ def read_meaning(name: str) -> Meaning | None:
         return None
     if behind is not None and behind not in QUANTITIES[field].units:
         return None  # such as ``power_s``
-    return Meaning(field, unit or behind, gpu, 2 * rank + (not names_gpu))
+    return Meaning(field, unit or behind, gpu, rank, names_gpu)
+
+
+def read_gpu_number(name: str) -> int | None:
+    """Give the number of the GPU in a name such as ``GPU0``."""
+    return _read_words(split_unit(name)[0])[1]
 
 
 def _read_words(name: str) -> tuple[list[str], int | None, bool]:
@@ -148,4 +155,6 @@ def _read_words(name: str) -> tuple[list[str], int | None, bool]:
             names_gpu = names_gpu or word in _GPUS
             if word not in _SILENT:
                 words.append(_SAME.get(word, word))
+    if words[-1:] == ["s"] and words[-2:-1] and f"{words[-2]}/s" in _UNITS:
+        words[-2:] = [f"{words[-2]}/s"]  # ``pcie_rx_bytes_s``
     return words + tail, gpu, names_gpu

@@ -170,6 +170,8 @@ SPELLINGS = {
     "gpu_temp_c": ("61", {"temp_c": 61}),
     "clocks.sm [GHz]": ("1.41", {"sm_clock_mhz": 1410}),
     "clocks.gr": ("1410 MHz", {"sm_clock_mhz": 1410}),
+    "pcie_rx_bytes_s": ("2016073", {"pcie_rx_bytes_per_s": 2016073}),
+    "pcie_tx_mb_s": ("2.5", {"pcie_tx_bytes_per_s": 2_500_000}),
     "mem_clock_mhz": ("1215", {"mem_clock_mhz": 1215}),
     "utilization_memory_pct": ("31", {"mem_copy_util_pct": 31}),
 }
@@ -221,6 +223,7 @@ def test_a_name_with_a_number_is_of_that_gpu() -> None:
 @pytest.mark.parametrize(
     ("columns", "heading", "cells", "fields"),
     [
+        ("power=GPU3[mW]", "GPU3,n", "5000,7", {"power_w": 5, "index": 3}),
         ("util=load,mem_used=m", "load,m", "5,7", {"gpu_util_pct": 5, "mem_used_bytes": 7 * MIB}),
         ("util=x[ratio],mem_used=y[GiB]", "x,y", "0.5,1", {"gpu_util_pct": 50, "mem_used_bytes": 1024 * MIB}),
         ("util=work[%]", "work[%],n", "5,7", {"gpu_util_pct": 5}),
@@ -234,6 +237,26 @@ def test_columns_are_mapped(columns: str, heading: str, cells: str, fields: dict
     assert rows(smi(f"time=when,{columns}"), text) == [Row(AT_MS, fields)]
 
 
+def test_columns_of_several_gpus_are_mapped() -> None:
+    text = "timestamp,GPU0,GPU1\n1605188891.412,199.975,256.5\n"
+    assert rows(smi("power=GPU0,power=GPU1"), text) == [
+        Row(AT_MS, {"index": 0, "power_w": 199.975}), Row(AT_MS, {"index": 1, "power_w": 256.5})
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("gpu_memory_mb", "total_memory_mb", "used_memory_mb", "gpu_usage_percent", "usage_percent"),
+        ("usage", "memory_percent", "gpu_memory_mb", "gpu_usage_percent", "load"),
+    ],
+)
+def test_beside_what_names_a_gpu_plain_names_are_of_the_machine(names: tuple[str, ...]) -> None:
+    cells = {"gpu_memory_mb": "3", "gpu_usage_percent": "5"}
+    text = ",".join(names) + "\n" + ",".join(cells.get(name, "77") for name in names) + "\n"
+    assert rows(smi(start_ms=AT_MS), text) == [Row(AT_MS, {"mem_used_bytes": 3 * MIB, "gpu_util_pct": 5})]
+
+
 @pytest.mark.parametrize(
     ("columns", "reason"),
     [
@@ -241,6 +264,7 @@ def test_columns_are_mapped(columns: str, heading: str, cells: str, fields: dict
         ("util=load,power", "'power': expected KEY=NAME"),
         ("util=", "'util=': expected KEY=NAME"),
         ("util=a,util=b", "util is given twice"),
+        ("util=gpu0,power=gpu0,util=gpu0_x", "util is given twice"),
     ],
 )
 def test_a_mapping_that_cannot_be_read(columns: str, reason: str) -> None:

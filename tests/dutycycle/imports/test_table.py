@@ -172,6 +172,17 @@ def test_a_table_that_is_cut_off_gives_no_wrong_figure(cut: int) -> None:
     assert all(row.fields.items() <= TITAN.items() or row in whole for row in rows)
 
 
+def test_lines_between_tables_are_said_and_a_log_of_values_may_follow() -> None:
+    reader = smi()
+    assert len(read(OLDEST, reader)) == 2
+    with pytest.raises(ValueError, match="is no part of a table of nvidia-smi"):
+        reader.read_rows("&\n")
+    assert read(OLDEST, reader) == read(OLDEST)
+    assert read("timestamp, index, utilization.gpu [%]\n2026/01/05 10:00:01, 0, 5 %\n", reader) == [
+        Row(AT_MS + 1000, {"index": 0, "gpu_util_pct": 5})
+    ]
+
+
 def test_a_gpu_without_its_second_line_is_wrong() -> None:
     first, _, rest = OLD.partition("| 45%   61C")
     lines = f"{first}{rest.partition(chr(10))[2]}".splitlines(keepends=True)

@@ -114,6 +114,16 @@ POD_WORKLOAD = Metric(
 POD_WORKLOAD_CONFIDENCE = Metric(
     "pod_workload_confidence_ratio", "Probability that the kind of workload is right, 0 to 1", OF_POD
 )
+POD_STEPS = Metric(
+    "pod_training_steps_per_second",
+    "Steps a second by the time they took, as the training reports them; the last minute",
+    OF_POD,
+)
+POD_SAMPLES = Metric(
+    "pod_training_samples_per_second",
+    "Samples a second of all its processes, where each of them counts its samples; the last minute",
+    OF_POD,
+)
 POD_IDLE = Metric("pod_idle", "1 while the pod holds GPUs that it does not use, else 0", OF_POD)
 POD_IDLE_SECONDS = Metric("pod_idle_seconds", "For how long the pod has been idle; 0 if it is not", OF_POD)
 POD_IDLE_COST = Metric(

@@ -26,7 +26,7 @@ from sinks.tasks import together
 SAMPLES = "nvml-samples"
 STATE = "node-usage"
 COMPACTED = (STATE, "pods", "trends", "cycles", "insights")
-FOLLOWED = (SAMPLES, "window-aggregates")
+FOLLOWED = (SAMPLES, "window-aggregates", "processes")
 
 
 class Reader:

@@ -148,6 +148,9 @@ class Series:
         self._window(rows, _POD_WINDOW, key, labels, now_ms)
         self._analysis(rows, pod, now_ms)
         _insight(rows, self._view.insights.get(key), labels, now_ms)
+        if (rates := self._view.steps.rates(pod.uid, now_ms)) is not None:
+            put(rows, m.POD_STEPS, labels, rates.steps)
+            put(rows, m.POD_SAMPLES, labels, rates.samples)
 
     def _gpus_of(self, node: str) -> Iterable[Gpu]:
         newest = self._view.nodes[node].newest

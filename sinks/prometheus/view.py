@@ -7,9 +7,11 @@ from dutycycle.contract.metering import is_outdated
 from dutycycle.contract.records.derived import Cycle, Subject, Trend, WindowAggregate
 from dutycycle.contract.records.insights import Insight
 from dutycycle.contract.records.pods import Pod
+from dutycycle.contract.records.processes import ProcessSample
 from dutycycle.contract.records.samples import NvmlSample
 from dutycycle.contract.records.usage import NodeUsage
 from sinks.prometheus.counters import NodeCounters
+from sinks.prometheus.steps import StepReports
 
 FORGET_MS = 3_600_000
 """What is said of a subject without samples is forgotten after so long."""
@@ -27,6 +29,7 @@ class View:
         self.trends: dict[tuple[str, str], Trend] = {}
         self.cycles: dict[tuple[str, str], Cycle] = {}
         self.insights: dict[str, Insight] = {}
+        self.steps = StepReports()
         self.complete_to: dict[int, int] = {}
         """Of each partition of the samples, where a reader has to begin."""
         self._window_ms = window_ms
@@ -36,6 +39,7 @@ class View:
             Cycle: self._cycle,
             Insight: self._insight,
             Pod: self._pod,
+            ProcessSample: self.steps.add,
             NodeUsage: self._usage,
         }
 
@@ -94,6 +98,7 @@ class View:
         def stays(one: Trend | Cycle | Insight) -> bool:
             return one.ts_ms > old or _of(one.subject) in alive
 
+        self.steps.forget(old)
         self.windows = {k: one for k, one in self.windows.items() if one.end_ms > old}
         self.trends = {k: one for k, one in self.trends.items() if stays(one)}
         self.cycles = {k: one for k, one in self.cycles.items() if stays(one)}

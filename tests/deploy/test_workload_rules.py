@@ -65,6 +65,10 @@ FIRES = {
         "CycleSlower", [pod("cycle_period_seconds", "10x60 12.5x60", **UTIL)], 73,
         "A step of ml/bert-0 takes 12.5 s, over 20 % longer than it used to",
     ),
+    "a training that steps less often": (
+        "TrainingSlower", [pod("training_steps_per_second", "2x60 1.5x60")], 73,
+        "ml/bert-0 trains at 1.5 steps a second, over 20 % fewer than it used to",
+    ),
     "heat": (
         "GpuThrottledByHeat", [gpu("throttled", "0x5 1x60", reason="heat")], 20,
         "GPU 0 of a is too hot: its clocks were reduced for 100% of 10 minutes",
@@ -105,6 +109,8 @@ SILENT = {
     "the cycle of something else": (
         "CycleLost", [pod("cyclic", "1x30 0x60", metric="gpu_mem_used_bytes"), ALIVE], 45,
     ),
+    "a training a little slower": ("TrainingSlower", [pod("training_steps_per_second", "2x60 1.7x60")], 73),
+    "a training faster": ("TrainingSlower", [pod("training_steps_per_second", "2x60 4x60")], 73),
     "a little slower": ("CycleSlower", [pod("cycle_period_seconds", "10x60 11.9x60", **UTIL)], 73),
     "faster": ("CycleSlower", [pod("cycle_period_seconds", "10x60 8x60", **UTIL)], 73),
     "no past yet": ("CycleSlower", [pod("cycle_period_seconds", "10+5x14", **UTIL)], 14),
@@ -184,6 +190,10 @@ RECORDS = {
     "the usual step": (
         "pod:dutycycle_pod_cycle_period_seconds:median6h",
         [pod("cycle_period_seconds", "10x10 99x30", metric="gpu_util_pct")], [(POD | UTIL, 10)],
+    ),
+    "the usual rate of steps": (
+        "pod:dutycycle_pod_training_steps_per_second:median6h",
+        [pod("training_steps_per_second", "2x10 9x30")], [(POD, 2)],
     ),
 }  # fmt: skip
 

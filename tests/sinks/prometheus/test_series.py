@@ -10,6 +10,7 @@ from dutycycle.contract.codec import from_plain
 from dutycycle.contract.records.derived import Cycle, Trend, WindowAggregate
 from dutycycle.contract.records.insights import Insight
 from dutycycle.contract.records.pods import Pod
+from dutycycle.contract.records.processes import ProcessSample
 from dutycycle.contract.records.samples import NvmlSample
 from dutycycle.telemetry.metrics import PREFIX, Metrics
 from sinks.prometheus.metrics import SERIES
@@ -45,12 +46,16 @@ FULL = {"model": "H200", "gpu_util_pct": 60, "mem_copy_util_pct": 10,
         "pcie_rx_bytes_per_s": 1, "pcie_tx_bytes_per_s": 2, "throttle": ["sw_power_cap"],
         "mig": [{"uuid": "M", "profile": "1g", "gpu_util_pct": 1, "mem_used_bytes": 1, "mem_total_bytes": 2}],
         "processes": [P]}  # fmt: skip
+LOOP = {"loop": "pytorch", "steps": 2, "seconds": 0.8, "samples": 8}
+STEPS = {"v": 1, "node": "a", "collector": "c", "seq": 1, "ts_ms": NOW_MS, "interval_ms": 1000,
+         "processes": [{"pid": 1, "pod_uid": "p", "loop": LOOP}]}  # fmt: skip
 RECORDS: dict[Any, dict[str, Any]] = {
     Pod: POD,
     Insight: IDLE,
     Trend: TREND,
     Cycle: CYCLE,
     WindowAggregate: WINDOW,
+    ProcessSample: STEPS,
 }
 
 

@@ -171,12 +171,45 @@ def test_links_lead_to_dashboards_and_their_variables() -> None:
         assert set(re.findall(r"var-(\w+)=", query)) <= variables[uid], link
 
 
-def test_panels_use_sources_that_are_provisioned() -> None:
-    provisioned = {(source["uid"], source["type"]) for source in SOURCES}
-    for panel in PANELS:
-        for used in [panel["datasource"], *(target["datasource"] for target in panel["targets"])]:
-            assert used == panel["datasource"]
-            assert (used["uid"], used["type"]) in provisioned
+STACK = [{"uid": "prometheus", "type": "prometheus", "isDefault": True}]
+"""The data source of kube-prometheus-stack, as its chart names it."""
+
+
+def resolve(dashboard: dict[str, Any], sources: list[dict[str, Any]]) -> set[str]:
+    """The uids that all queries of a dashboard go to, as Grafana resolves them: a variable of type
+    ``datasource`` that nobody has set is the default data source of its kind, or else the first one."""
+    variables = {}
+    for variable in dashboard["templating"]["list"]:
+        if variable["type"] == "datasource":
+            fitting = [source for source in sources if source["type"] == variable["query"]]
+            assert fitting, f"no data source of the kind {variable['query']}"
+            default = next((source for source in fitting if source.get("isDefault")), fitting[0])
+            variables[f"${{{variable['name']}}}"] = variable["current"].get("value", default["uid"])
+    used = [query["datasource"] for panel in dashboard["panels"] for query in (panel, *panel["targets"])]
+    used += [one["datasource"] for one in dashboard["templating"]["list"] if "datasource" in one]
+    kinds = {source["uid"]: source["type"] for source in sources}
+    uids = set()
+    for source in used:
+        uid = variables.get(source["uid"], source["uid"])
+        assert kinds.get(uid) == source["type"], f"{source} leads nowhere"
+        uids.add(uid)
+    return uids
+
+
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_each_query_goes_to_a_source_of_compose(name: str) -> None:
+    resolve(json.loads((FOLDER / f"{name}.json").read_text()), SOURCES)
+
+
+@pytest.mark.parametrize("name", [name for name in DASHBOARDS if name not in ("peaks", "ledger")])
+@pytest.mark.parametrize(
+    "sources", [STACK, [{"uid": "PBFA97CFB590B2093", "type": "prometheus"}, {"uid": "loki", "type": "loki"}]]
+)
+def test_each_query_goes_to_the_prometheus_that_somebody_else_has_named(
+    name: str, sources: list[dict[str, Any]]
+) -> None:
+    dashboard = json.loads((FOLDER / f"{name}.json").read_text())
+    assert resolve(dashboard, sources) == {sources[0]["uid"]}
 
 
 @pytest.mark.parametrize("panels", DASHBOARDS.values(), ids=DASHBOARDS)

@@ -429,6 +429,20 @@ def test_the_class_of_trials_is_that_of_the_code_and_may_be_there_already() -> N
     assert not [one for one in there if one["kind"] == "PriorityClass"]
 
 
+def test_dashboards_begin_with_the_data_source_that_is_named() -> None:
+    objects = render({"dashboards": {"enabled": True, "datasource": "thanos"}})
+    dashboards = [
+        json.loads(text)
+        for thing in objects
+        if thing["kind"] == "ConfigMap" and "-dashboard-" in thing["metadata"]["name"]
+        for text in thing["data"].values()
+    ]
+    assert dashboards
+    for dashboard in dashboards:
+        chosen = [one["current"] for one in dashboard["templating"]["list"] if one["query"] == "prometheus"]
+        assert chosen == [{"text": "thanos", "value": "thanos"}]
+
+
 def test_rules_and_dashboards_are_those_that_are_tested() -> None:
     assert chart_files() == set(wanted_files())
     assert all(path.read_text() == text for path, text in wanted_files().items()), (

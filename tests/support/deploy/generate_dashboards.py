@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 from tests.support.deploy import ledger_dashboard
 from tests.support.deploy.manifests import ROOT
+from tests.support.deploy.source_variable import source_variable
 
 FOLDER = ROOT / "deploy/grafana/dashboards"
-_SOURCE = {"type": "prometheus", "uid": "dutycycle-prometheus"}
+_SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 _WIDTH = 24
 Json = dict[str, Any]
 
@@ -260,7 +261,12 @@ def _json(dashboard: Dashboard) -> Json:
         "editable": False,
         "refresh": "30s",
         "time": {"from": "now-3h", "to": "now"},
-        "templating": {"list": [_variable(*one) for one in dashboard.variables]},
+        "templating": {
+            "list": [
+                source_variable("datasource", "Data source", "prometheus"),
+                *(_variable(*variable) for variable in dashboard.variables),
+            ]
+        },
         "annotations": {"list": []},
         "links": [
             {

@@ -2,7 +2,9 @@
 
 from typing import Any, NamedTuple
 
-_SOURCE = {"type": "grafana-postgresql-datasource", "uid": "dutycycle-records"}
+from tests.support.deploy.source_variable import source_variable
+
+_SOURCE = {"type": "grafana-postgresql-datasource", "uid": "${records}"}
 _WHEN = "hour >= to_timestamp($__unixEpochFrom()) AND hour <= to_timestamp($__unixEpochTo())"
 _PODS = f"{_WHEN} AND pod_uid IS NOT NULL"
 _WHO = "coalesce(namespace, '') AS \"Namespace\""
@@ -88,7 +90,8 @@ def dashboard() -> Json:
     return {
         "uid": "dutycycle-ledger", "title": "Dutycycle: ledger", "tags": ["dutycycle"], "timezone": "utc",
         "schemaVersion": 41, "editable": False, "refresh": "5m", "time": {"from": "now-7d", "to": "now"},
-        "templating": {"list": []}, "annotations": {"list": []}, "panels": panels,
+        "templating": {"list": [source_variable("records", "Records", _SOURCE["type"])]},
+        "annotations": {"list": []}, "panels": panels,
     }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ MINUTES ?= 10
 SEEDS ?= 6
 FIRST ?= 2000
 
-.PHONY: help setup up servers test test-all soak bench bench-insight check format proto lock clean FORCE
+.PHONY: help setup up servers test test-all soak bench bench-insight check format proto lock dist clean FORCE
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -93,6 +93,9 @@ lock: $(VENV)/.ready ## bring the requirements*.lock up to pyproject.toml; all a
 	$(COMPILE) --output-file requirements-collector.lock requirements-collector.in
 	$(COMPILE) $(EXTRAS) --constraint requirements.lock --output-file requirements-all.lock pyproject.toml
 	$(COMPILE) $(EXTRAS) --extra bench --extra dev --all-build-deps --constraint requirements-all.lock --constraint requirements-build.lock --output-file requirements-dev.lock pyproject.toml
+
+dist: $(VENV)/.ready ## wheel, sdist and bill of materials into dist/, each tried where nothing else is installed
+	.ci/dist
 
 clean: ## remove .venv and every cache of this clone
 	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info

@@ -17,10 +17,14 @@ _Burst = tuple[tuple[int, Amount], ...]
 class BurstReader:
     """Reads one ring buffer of one GPU, each sample once.
 
-    ``what`` names it where it is not supported; ``to_unit`` turns the driver's value into the record's.
+    ``what`` names it where it is not supported; ``to_unit`` turns the driver's value into the record's, of
+    which those outside ``limits`` are left out.
     """
 
-    def __init__(self, buffer: SampleBuffer, what: str, to_unit: Callable[[float], float]) -> None:
+    def __init__(
+        self, buffer: SampleBuffer, what: str, to_unit: Callable[[float], float], limits: tuple[float, float]
+    ) -> None:
+        self._limits = limits
         self._buffer = buffer
         self._what = what
         self._to_unit = to_unit
@@ -45,7 +49,12 @@ class BurstReader:
             shift_us = now.wall_us - newest_us
         oldest_ms = 0 if after_us else ts_ms - interval_ms
         dated = [(round((one.stamp_us + shift_us) / 1000), self._to_unit(one.value)) for one in found]
-        return tuple((at_ms - ts_ms, value) for at_ms, value in dated if at_ms > oldest_ms) or None
+        low, high = self._limits
+        known = [(at_ms - ts_ms, value) for at_ms, value in dated if at_ms > oldest_ms]
+        for _, value in known:
+            if not low <= value <= high:
+                query.possible(self._what, value, self._limits)
+        return tuple(pair for pair in known if low <= pair[1] <= high) or None
 
     def _new(self, handle: Handle, after_us: int, now: Now) -> list[BufferedSample]:
         if not self._room:

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from collectors.attribution.processes import printable
 from collectors.base import Tick
 from collectors.nvml import gate
@@ -13,6 +15,7 @@ from collectors.nvml.pcie import PcieReader
 from collectors.nvml.processes import ProcessIdentities, ProcessUtilizationReader, read_processes
 from collectors.nvml.query import DeviceQuery
 from collectors.nvml.types import Handle, PcieField, SampleBuffer
+from collectors.ranges import GPU_RANGES, PCT, WATTS
 from collectors.throttle import throttle_names
 from dutycycle.contract.records.samples import Gpu
 from dutycycle.telemetry.events import Telemetry
@@ -41,8 +44,8 @@ class Device:
 
     def __init__(self, ref: DeviceRef, telemetry: Telemetry) -> None:
         self._query = DeviceQuery(ref.handle, ref.label, telemetry)
-        self._util_burst = BurstReader(SampleBuffer.GPU_UTIL, "util_burst", clamp_pct)
-        self._power_burst = BurstReader(SampleBuffer.POWER_MW, "power_burst", _watts)
+        self._util_burst = BurstReader(SampleBuffer.GPU_UTIL, "util_burst", float, PCT)
+        self._power_burst = BurstReader(SampleBuffer.POWER_MW, "power_burst", _watts, WATTS)
         self._utilizations = ProcessUtilizationReader()
         self._pcie = PcieReader()
         self._mig = MigReader()
@@ -82,12 +85,12 @@ class Device:
         rates = self._pcie.read(self._query)
         reasons = ask("throttle", gate.event_reasons, gate.throttle_reasons)
         utilizations = self._utilizations.read(self._query, now, tick.interval_ms)
-        return Gpu(
+        gpu = Gpu(
             uuid=self.ref.uuid,
             index=self.ref.index,
             model=self._model,
-            gpu_util_pct=None if util is None else clamp_pct(util),
-            mem_copy_util_pct=None if mem_copy_util is None else clamp_pct(mem_copy_util),
+            gpu_util_pct=util,
+            mem_copy_util_pct=mem_copy_util,
             mem_used_bytes=used,
             mem_total_bytes=total,
             power_w=self._milli("power", gate.power_mw),
@@ -107,6 +110,18 @@ class Device:
             mig=self._mig.read(self._query, total) if self._divided else None,
             processes=read_processes(self._query, utilizations, identities),
         )
+        return self._possible(gpu)
+
+    def _possible(self, gpu: Gpu) -> Gpu:
+        """The GPU without values that none has."""
+        odd = {
+            field: None
+            for field, (low, high) in GPU_RANGES.items()
+            if (value := getattr(gpu, field)) is not None and not low <= value <= high
+        }
+        for field in odd:
+            self._query.possible(field, getattr(gpu, field), GPU_RANGES[field])
+        return replace(gpu, **odd) if odd else gpu
 
     def _note_mig_mode(self) -> None:
         divided = bool(self._query.ask("mig_mode", gate.mig_enabled))
@@ -123,11 +138,6 @@ class Device:
     def _milli(self, what: str, way: Callable[[Handle], int]) -> float | None:
         value = self._query.ask(what, way)
         return None if value is None else _watts(value)
-
-
-def clamp_pct(value: float) -> float:
-    """Within 0-100: drivers have been seen to report more (NVIDIA/dcgm-exporter#418)."""
-    return min(max(value, 0), 100)
 
 
 def _watts(milliwatts: float) -> float:

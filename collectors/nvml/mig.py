@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from collectors.nvml import gate
 from collectors.nvml.query import DeviceQuery
 from collectors.nvml.types import Handle, MigSize, NoDataError, NvmlError, TransientError
+from collectors.ranges import PCT
 from dutycycle.contract.records.samples import MigDevice
 
 _PROFILE = re.compile(r"\bMIG ([0-9.a-z+]+)$")
@@ -78,6 +79,11 @@ class MigReader:
         )
 
 
+def _rounded(pct: float) -> float:
+    """A share of two counters that are not read at one instant: a whole one may be a little more."""
+    return 100.0 if 100 < pct < 100.5 else pct
+
+
 def _slice(index: int, gpu: Handle) -> _Slice:
     try:
         handle = gate.mig_device(gpu, index)
@@ -136,7 +142,8 @@ class GpmReader:
             self._supported = self._supported or bool(query.ask("mig_util", gate.gpm_supported))
             if not self._supported:
                 return None
-            return query.ask("gpm_sample", lambda handle: self._read(handle, instance, key, at_s))
+            busy = query.ask("gpm_sample", lambda handle: self._read(handle, instance, key, at_s))
+            return query.possible("mig_util", None if busy is None else _rounded(busy), PCT)
 
     def _read(self, handle: Any, instance: int, key: str, at_s: float) -> float | None:
         known = self._of(instance, key)
@@ -147,7 +154,7 @@ class GpmReader:
         known.last, known.spare, known.last_s = known.spare, known.last, at_s
         if first:
             return None
-        return min(max(gate.gpm_busy_pct(known.spare, known.last), 0.0), 100.0)
+        return gate.gpm_busy_pct(known.spare, known.last)
 
     def _of(self, instance: int, key: str) -> _GpmSamples:
         known = self._samples.get(instance)

@@ -10,6 +10,7 @@ from collectors.nvml import gate
 from collectors.nvml.clock import Cursor, Now, wall_shift_us
 from collectors.nvml.query import DeviceQuery
 from collectors.nvml.types import Handle, ProcessUtilization, RunningProcess
+from collectors.ranges import PCT
 from dutycycle.contract.records.samples import GpuProcess
 
 _PERIOD_US = 1_000_000
@@ -89,15 +90,21 @@ class ProcessUtilizations:
     answer covers a whole sampling period of the driver (``covers_period``); else it is unknown.
     """
 
-    def __init__(self, by_pid: Mapping[int, ProcessUtilization], *, covers_period: bool) -> None:
+    def __init__(
+        self, by_pid: Mapping[int, ProcessUtilization], *, covers_period: bool, query: DeviceQuery
+    ) -> None:
         self.by_pid = by_pid
+        self._query = query
         self.covers_period = covers_period
 
     def of(self, pid: int) -> tuple[float | None, float | None]:
         """``gpu_util_pct`` and ``mem_copy_util_pct`` (0-100; nvidia-smi pmon: sm, mem); None: unknown."""
         found = self.by_pid.get(pid)
         if found is not None:
-            return min(found.sm_pct, 100), min(found.mem_copy_pct, 100)
+            possible = self._query.possible
+            return possible("process_util", found.sm_pct, PCT), possible(
+                "process_util", found.mem_copy_pct, PCT
+            )
         return (0, 0) if self.covers_period else (None, None)
 
 
@@ -123,18 +130,21 @@ class ProcessUtilizationReader:
             self._cursor.last_us = max(one.stamp_us for one in found)
             self._moved_at_us = now.monotonic_us
         if found and not after_us:
-            return self._first(found, interval_ms, now)
-        return ProcessUtilizations({one.pid: one for one in found}, covers_period=quiet_us >= _PERIOD_US)
+            return self._first(query, found, interval_ms, now)
+        by_pid = {one.pid: one for one in found}
+        return ProcessUtilizations(by_pid, covers_period=quiet_us >= _PERIOD_US, query=query)
 
-    def _first(self, found: list[ProcessUtilization], interval_ms: int, now: Now) -> ProcessUtilizations:
+    def _first(
+        self, query: DeviceQuery, found: list[ProcessUtilization], interval_ms: int, now: Now
+    ) -> ProcessUtilizations:
         """Of the first answer, which holds seconds of the past, the utilization of one interval."""
         shift_us = wall_shift_us(self._cursor.last_us, now)
         if shift_us is None:
             # The stamps are of an unknown clock: nothing says how old they are.
-            return ProcessUtilizations({}, covers_period=False)
+            return ProcessUtilizations({}, covers_period=False, query=query)
         oldest_us = now.wall_us - shift_us - max(interval_ms * 1000, _PERIOD_US)
         recent = {one.pid: one for one in found if one.stamp_us >= oldest_us}
-        return ProcessUtilizations(recent, covers_period=True)
+        return ProcessUtilizations(recent, covers_period=True, query=query)
 
     def _new(self, handle: Handle, after_us: int, now: Now) -> list[ProcessUtilization]:
         found = gate.process_utilization(handle, after_us)

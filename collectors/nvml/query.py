@@ -44,6 +44,14 @@ class DeviceQuery:
                     self.count_once(what, error)
         return None
 
+    def possible(self, what: str, value: float | None, limits: tuple[float, float]) -> float | None:
+        """The value, or None, which is counted, where the driver's is outside of what a GPU can have."""
+        if value is None or limits[0] <= value <= limits[1]:
+            return value
+        detail = f"{what} of {self.label} is {value:g}, which no GPU has: it is left out"
+        self._telemetry.emit(NOT_MEASURED, detail, what=what, reason="out_of_range")
+        return None
+
     def count_once(self, what: str, error: NvmlError) -> None:
         """Count, once for this GPU and reason, that ``what`` cannot be measured."""
         if (what, error.reason) not in self._reported:

@@ -13,21 +13,18 @@ from typing import NamedTuple
 
 from collectors.prometheus.identity.labels import target_of
 from collectors.prometheus.series import ScrapedSeries, SeriesLabels
+from collectors.ranges import GPU_RANGES, PCT
 from dutycycle.contract.errors import SettingError
 
 MIB = 1024 * 1024
 _BLANKS = frozenset({*range(0x7FFFFFF0, 0x7FFFFFF4), *(2.0**47 + n for n in range(4)), float(2**63 - 16)})
 """What DCGM writes for a value that it does not have, as 32-bit integer, as double, as 64-bit integer."""
 
-RANGES: Mapping[str, tuple[float, float]] = {
-    "gpu_util_pct": (0, 100), "mem_copy_util_pct": (0, 100), "engine_pct": (0, 100),
-    "mem_used_bytes": (0, 1e14), "mem_free_bytes": (0, 1e14), "mem_reserved_bytes": (0, 1e14),
-    "mem_total_bytes": (0, 1e14), "power_w": (0, 20_000), "power_limit_w": (0, 20_000),
-    "energy_j": (0, 1e15), "temp_c": (0, 250), "temp_margin_c": (-250, 250), "sm_clock_mhz": (0, 20_000),
-    "mem_clock_mhz": (0, 50_000), "pcie_gen": (1, 32), "pcie_width": (1, 64),
-    "pcie_rx_bytes_per_s": (0, 1e13), "pcie_tx_bytes_per_s": (0, 1e13), "throttle": (0, 2**63),
+_RANGES: Mapping[str, tuple[float, float]] = {
+    **GPU_RANGES, "engine_pct": PCT, "mem_free_bytes": GPU_RANGES["mem_total_bytes"],
+    "mem_reserved_bytes": GPU_RANGES["mem_total_bytes"], "throttle": (0, 2**63),
 }  # fmt: skip
-"""By field, in its unit: what a GPU can have. What is outside was not measured (NVIDIA/DCGM#199)."""
+"""By field, in its unit: what a GPU can have."""
 SHARES = frozenset({"gpu_util_pct", "mem_copy_util_pct"})
 """Fields of which exporters write a ratio or percent under one name: the HELP text, or a value, tells."""
 AVERAGED = SHARES | {"engine_pct", "power_w"}
@@ -99,7 +96,7 @@ _FIELDS: Mapping[str, Field] = {
 }
 """By an exporter's name, the oldest first: where a GPU has several of one field, the last counts."""
 _RANKS = {name: rank for rank, name in enumerate(_FIELDS)}
-_TARGETS = frozenset({*_FIELDS, *RANGES, *LABELS})
+_TARGETS = frozenset({*_FIELDS, *_RANGES, *LABELS})
 """What the setting ``prometheus_names`` may map a name to."""
 
 
@@ -114,7 +111,7 @@ class Reading:
     @property
     def possible(self) -> bool:
         """Whether a GPU can have it."""
-        low, high = RANGES[self.field]
+        low, high = _RANGES[self.field]
         return low <= self.value <= high
 
 
@@ -122,7 +119,7 @@ class Vocabulary:
     """From the names and units of exporters to ours.
 
     ``names``: more names of metrics and labels, each with the known one that it stands for: a name above, a
-    field of ``RANGES``, or one of ``LABELS``.
+    field of ours, or one of ``LABELS``.
     """
 
     def __init__(self, names: Mapping[str, str] | None = None) -> None:

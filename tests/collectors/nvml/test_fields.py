@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.nvml.device import clamp_pct
 from collectors.throttle import throttle_names
 from tests.support.fakes.nvml.probe import Probe
 from tests.support.fakes.nvml.scenario import FakeGpu, Scenario, Signal, ramp
@@ -114,9 +113,20 @@ def test_gpus_are_in_the_order_of_their_indexes(tmp_path: Path) -> None:
     assert [(gpu.index, gpu.uuid) for gpu in sample.gpus] == [(0, "GPU-c"), (1, "GPU-a"), (2, "GPU-b")]
 
 
-@pytest.mark.parametrize("util", [100, 101, 255])
-def test_percent_is_cut_at_100(tmp_path: Path, util: int) -> None:
-    with Probe(tmp_path, world(util=util, mem_util=util)) as probe:
+@pytest.mark.parametrize("util", [101, 255, 187_431, 4_294_967_295])
+def test_a_value_that_no_gpu_has_is_absent_and_counted(tmp_path: Path, util: int) -> None:
+    with Probe(tmp_path, world(util=util, mem_util=util, power_w=21_000, temp_c=300)) as probe:
+        answer = probe.tick()
+    gpu, counts = answer.gpu, answer.counts
+    assert (gpu.gpu_util_pct, gpu.mem_copy_util_pct, gpu.power_w, gpu.temp_c) == (None,) * 4
+    assert (gpu.util_burst, gpu.power_burst) == (None, None)
+    assert gpu.mem_total_bytes is not None
+    odd = {of[0] for (name, of) in counts if name == "not_measured" and of[1] == "out_of_range"}
+    assert odd >= {"gpu_util_pct", "mem_copy_util_pct", "power_w", "temp_c"}
+
+
+def test_a_full_gpu_is_full(tmp_path: Path) -> None:
+    with Probe(tmp_path, world(util=100, mem_util=100)) as probe:
         gpu = probe.tick().gpu
     assert (gpu.gpu_util_pct, gpu.mem_copy_util_pct) == (100, 100)
     assert {value for _, value in gpu.util_burst or ()} == {100}
@@ -173,9 +183,3 @@ def test_names_of_what_holds_the_clocks(mask: int, names: tuple[str, ...]) -> No
 @given(st.integers(0, 2**64 - 1))
 def test_every_bit_but_idle_has_a_name_of_its_own(mask: int) -> None:
     assert len(set(throttle_names(mask))) == (mask & ~1).bit_count()
-
-
-@given(st.integers(-(2**31), 2**32))
-def test_percent_is_always_a_percentage(value: int) -> None:
-    assert 0 <= clamp_pct(value) <= 100
-    assert clamp_pct(value) == value or not 0 <= value <= 100

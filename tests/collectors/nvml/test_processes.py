@@ -12,8 +12,10 @@ import pytest
 from collectors.attribution.cgroup_path import CgroupId, CgroupKind
 from collectors.attribution.processes import Attribution, printable
 from collectors.nvml.processes import ProcessIdentities, ProcessUtilizations, memory_by_pid
+from collectors.nvml.query import DeviceQuery
 from collectors.nvml.types import ProcessUtilization, RunningProcess
 from dutycycle.contract.records.samples import GpuProcess
+from dutycycle.telemetry.events import NOT_MEASURED, Telemetry
 from tests.support.data.real_cgroup import until
 from tests.support.fakes.nvml.probe import Answer, Probe
 from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario
@@ -275,11 +277,19 @@ def test_memory_of_a_process_in_several_lists(
         (True, 2, (0, 0)),
         (False, 1, (40, 5)),
         (False, 2, (None, None)),
-        (True, 3, (100, 100)),
+        (True, 3, (None, None)),
+        (True, 4, (100, None)),
     ],
 )
 def test_no_share_is_idle_only_over_a_whole_period(
     covers_period: bool, pid: int, share: tuple[float | None, float | None]
 ) -> None:
-    found = {1: ProcessUtilization(1, 0, 40, 5), 3: ProcessUtilization(3, 0, 180, 4000)}
-    assert ProcessUtilizations(found, covers_period=covers_period).of(pid) == share
+    found = {
+        1: ProcessUtilization(1, 0, 40, 5),
+        3: ProcessUtilization(3, 0, 180, 4000),
+        4: ProcessUtilization(4, 0, 100, 101),
+    }
+    telemetry = Telemetry("test")
+    query = DeviceQuery(None, "GPU 0", telemetry)
+    assert ProcessUtilizations(found, covers_period=covers_period, query=query).of(pid) == share
+    assert telemetry.count(NOT_MEASURED) == {3: 2, 4: 1}.get(pid, 0)

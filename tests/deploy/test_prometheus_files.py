@@ -100,6 +100,27 @@ def test_a_gpu_that_is_held_and_idle(tmp_path: Path, util: str, held: str, minut
     judged(tmp_path, RULES, case)
 
 
+@pytest.mark.parametrize(("util", "alarms"), [("0x60", 1), ("0x30 0.9 0x29", 0), ("0x30 90 0x29", 0)])
+def test_a_gpu_that_is_held_and_idle_by_a_newer_exporter(tmp_path: Path, util: str, alarms: int) -> None:
+    labels = {"hostname": "a", "gpu": "0", "uuid": "GPU-1"}
+    inner = ",".join(f'{name}="{text}"' for name, text in labels.items())
+    expected = {
+        "exp_labels": {**labels, "severity": "info"},
+        "exp_annotations": {"summary": "GPU 0 of a holds memory and has not worked for 40 minutes"},
+    }
+    case = {
+        "interval": "1m",
+        "input_series": [
+            {"series": f"DCGM_FI_DEV_GPU_UTIL_RATIO{{{inner}}}", "values": util},
+            {"series": f"DCGM_FI_DEV_FB_USED_BYTES{{{inner}}}", "values": f"{40 * 2**30}x60"},
+        ],
+        "alert_rule_test": [
+            {"eval_time": "45m", "alertname": "GpuHeldIdle", "exp_alerts": [expected] * alarms}
+        ],
+    }
+    judged(tmp_path, RULES, case)
+
+
 def judged(folder: Path, rules: Path, case: dict[str, Any]) -> None:
     """Let promtool run a case."""
     file = folder / "test.yml"

@@ -86,12 +86,26 @@ FIRES = {
         "ml/bert: hang; `kubectl dutycycle why` says what and where",
     ),
     "xid": ("GpuXid", [dcgm("XID_ERRORS", "0x5 79x60")], 8, "GPU 0 of a reported Xid 79"),
+    "an xid of a newer exporter": (
+        "GpuXid", [dcgm("XID_ERROR", "0x5 79x60")], 8, "GPU 0 of a reported Xid 79"
+    ),
+    "an xid after another": ("GpuXid", [dcgm("XID_ERRORS", "63x90 79x60")], 100, "GPU 0 of a reported Xid 79"),
+    "an xid that ends its pod": (
+        "GpuXid",
+        [dcgm("XID_ERRORS", "_x6 79x60"),
+         series("DCGM_FI_DEV_XID_ERRORS", "0x5 stale", **DCGM, pod="bert-0")],
+        8, "GPU 0 of a reported Xid 79",
+    ),
     "ecc": (
         "GpuMemoryErrors", [dcgm("ECC_DBE_VOL_TOTAL", "0x5 1x60")], 8,
         "GPU 0 of a has memory errors that cannot be corrected",
     ),
     "remapping": (
         "GpuMemoryErrors", [dcgm("ROW_REMAP_FAILURE", "0x5 1x60")], 8,
+        "GPU 0 of a has memory errors that cannot be corrected",
+    ),
+    "remapping, by a newer exporter": (
+        "GpuMemoryErrors", [dcgm("ROW_REMAP_FAILED", "0x5 1x60")], 8,
         "GPU 0 of a has memory errors that cannot be corrected",
     ),
 }  # fmt: skip
@@ -122,6 +136,12 @@ SILENT = {
     "even ranks": ("RanksImbalanced", [job("rank_gap_ratio", "0.1x60"), job("pods", "4x60")], 30),
     "one pod": ("RanksImbalanced", [job("rank_gap_ratio", "0.9x60"), job("pods", "1x60")], 30),
     "one that its job tells": ("WorkloadAnomaly", [pod("anomaly", "1x60", anomaly="hang")], 5),
+    "an xid of long ago": ("GpuXid", [dcgm("XID_ERRORS", "0x5 79x200")], 80),
+    "an xid of long ago, under the labels of the next pod": (
+        "GpuXid",
+        [series("DCGM_FI_DEV_XID_ERRORS", "79x90 stale", **DCGM, pod="bert-0"),
+         series("DCGM_FI_DEV_XID_ERRORS", "_x91 79x60", **DCGM, pod="next-0")], 100,
+    ),
     "a fault of the program": ("GpuXid", [dcgm("XID_ERRORS", "0x5 31x60")], 8),
     "no error": (
         "GpuMemoryErrors", [dcgm("ECC_DBE_VOL_TOTAL", "3x60"), dcgm("ROW_REMAP_FAILURE", "0x60")], 20,
@@ -170,6 +190,25 @@ RECORDS = {
                 exported_pod="q"),
          series("DCGM_FI_DEV_GPU_UTIL", "9x20", gpu="3")],
         [({"namespace": "ml", "pod": "p"}, 30), ({"namespace": "ml", "pod": "q"}, 7)],
+    ),
+    "exporters of three versions": (
+        "DCGM_FI_DEV_GPU_UTIL_AVG",
+        [series("DCGM_FI_DEV_GPU_UTIL_RATIO", "0.2x20", instance="a", namespace="ml", pod="p"),
+         series("DCGM_FI_DEV_GPU_UTIL_RATIO", "1x20", instance="b", namespace="ml", pod="q"),
+         series("DCGM_FI_DEV_GPU_UTIL_RATIO", "40x20", gpu="0", instance="c", namespace="ml", pod="r"),
+         series("DCGM_FI_DEV_GPU_UTIL_RATIO", "1x20", gpu="1", instance="c", namespace="ml", pod="s"),
+         series("DCGM_FI_DEV_GPU_UTIL", "30x20", instance="d", namespace="ml", pod="t")],
+        [({"namespace": "ml", "pod": "p"}, 20), ({"namespace": "ml", "pod": "q"}, 100),
+         ({"namespace": "ml", "pod": "r"}, 40), ({"namespace": "ml", "pod": "s"}, 1),
+         ({"namespace": "ml", "pod": "t"}, 30)],
+    ),
+    "one GPU of a newer exporter": (
+        "dcgm:gpu_util_pct", [series("DCGM_FI_DEV_GPU_UTIL_RATIO", "0.2x20", gpu="0")], [({"gpu": "0"}, 20)],
+    ),
+    "the last xid, whose ever the GPU was": (
+        "gpu:xid:last",
+        [series("DCGM_FI_DEV_XID_ERROR", "13x5 stale", **DCGM, pod="p"), dcgm("XID_ERROR", "_x6 79x20")],
+        [(DCGM, 79)],
     ),
     "busy GPUs of a job": (
         "job:dutycycle_pod_gpu_busy:rate5m",

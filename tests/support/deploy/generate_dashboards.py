@@ -65,6 +65,8 @@ def table(title: str, description: str, *queries: Query, **more: Any) -> Panel:
 _NODE = 'node=~"$node"'
 _JOB = 'namespace=~"$namespace",job_name=~"$job"'
 _POD = 'namespace=~"$namespace",pod=~"$pod"'
+_TENSOR = '__name__=~"DCGM_FI_PROF_(PIPE_TENSOR_ACTIVE|TENSOR_UTIL_RATIO)"'
+"""By dcgm-exporter, before and since its names end in units."""
 _GPU_LINE = "{{node}} GPU {{gpu}}"
 _TO_NODE = ("dutycycle-node", ["node"])
 _TO_JOB = ("dutycycle-job", ["namespace", "job:job_name"])
@@ -140,8 +142,8 @@ NODE = Dashboard(
             Query(f"dutycycle_gpu_pcie_transmit_bytes_per_second{{{_NODE}}}", "{{node}} GPU {{gpu}} sent"),
         ], "Bps"),
         line("Tensor cores", "By dcgm-exporter; empty without it.",
-             'DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{Hostname=~"$node"}', "{{Hostname}} GPU {{gpu}}", "percentunit",
-             most=1),
+             f'{{{_TENSOR},Hostname=~"$node"}} or {{{_TENSOR},hostname=~"$node"}}',
+             "{{Hostname}}{{hostname}} GPU {{gpu}}", "percentunit", most=1),
         line("MIG slices", "Utilization of each slice.", f"dutycycle_mig_utilization_ratio{{{_NODE}}}",
              "{{node}} GPU {{gpu}} {{profile}} {{slice}}", "percentunit", most=1),
         line("Cycles", "The period of each GPU's utilization.",

@@ -89,7 +89,9 @@ FIRES = {
     "an xid of a newer exporter": (
         "GpuXid", [dcgm("XID_ERROR", "0x5 79x60")], 8, "GPU 0 of a reported Xid 79"
     ),
-    "an xid after another": ("GpuXid", [dcgm("XID_ERRORS", "63x90 79x60")], 100, "GPU 0 of a reported Xid 79"),
+    "an xid after another": (
+        "GpuXid", [dcgm("XID_ERRORS", "63x90 79x60")], 100, "GPU 0 of a reported Xid 79"
+    ),
     "an xid that ends its pod": (
         "GpuXid",
         [dcgm("XID_ERRORS", "_x6 79x60"),

@@ -40,7 +40,8 @@ def _stages(*, evict: bool) -> tuple[Stage, ...]:
 def profile(plan: Plan) -> Profile:
     """See ``Profile``."""
     every = _stages(evict=plan.has("evict"))
-    newness = _newness_by_pods if plan.has_zombies() else _newness
+    newness = _newness_by_pods if plan.has_zombies() else _newest_last if plan.has("jump") else _newness
+    moment = _newest_last if plan.has("jump") and not plan.has_zombies() else _newness
     digests: dict[str, Digest] = {stage.name: _nothing for stage in every} | {
         "nvml": digest,
         "cgroup": digest,
@@ -55,12 +56,12 @@ def profile(plan: Plan) -> Profile:
         },
         versions={
             "pod-parts": lambda of: (of.get("samples", 0),),
-            "node-parts": lambda of: (of["ts_ms"],),
+            "node-parts": moment,
             "pod-peaks": lambda of: (of["samples"],),
             "job-parts": lambda of: (of["samples"],),
-            "job-peaks": lambda of: (of["last_ms"],),
-            "trends": _newness,
-            "cycles": _newness,
+            "job-peaks": _newest_last if moment is _newest_last else lambda of: (of["last_ms"],),
+            "trends": moment,
+            "cycles": moment,
             "insights": newness,
             "job-insights": lambda of: newness(of["insight"]),
         },
@@ -85,6 +86,11 @@ def _moment(of: Any) -> Name:
 def _of_job(of: Any) -> Name | None:
     """None for what is sent at once, not coalesced."""
     return () if of["subject"]["kind"] == "job" else None
+
+
+def _newest_last(_of: Any) -> tuple[Any, ...]:
+    """Where clocks are set back the last is the newest, whatever its moment."""
+    return ()
 
 
 def _newness(insight: Any) -> tuple[Any, ...]:

@@ -72,11 +72,10 @@ class CsvReader:
         """Give the rows of a line; none for a heading and a blank line. Raises ``ValueError``."""
         if not line.strip():
             return []
-        if not _BEGINS_LIKE_A_NUMBER(line.lstrip(' "')):
-            heading, delimiter = self._find_heading(line)
-            if heading is not None:
-                self._read_heading(heading, delimiter)
-                return []
+        heading, delimiter = self._find_heading(line)
+        if heading is not None:
+            self._read_heading(heading, delimiter)
+            return []
         if not self._columns:
             if self.notes.columns:
                 raise ValueError("stands below a heading that cannot be read")
@@ -101,6 +100,8 @@ class CsvReader:
         The first line of names counts in any case: that it names nothing known is said in the end.
         """
         best: tuple[int, list[str], str] = (0, [], ",")
+        if _BEGINS_LIKE_A_NUMBER(line.lstrip(' "')):
+            return None, ","
         for delimiter in _DELIMITERS:
             cells = _split(line, delimiter)
             if any(map(_BEGINS_LIKE_A_NUMBER, cells)) or not any(map(is_measured, cells)):

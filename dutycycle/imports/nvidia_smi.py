@@ -1,4 +1,4 @@
-"""What nvidia-smi writes, or a script around it: ``--query-gpu=… --format=csv``, or its table, repeated.
+"""What nvidia-smi writes: ``--query-gpu=… --format=csv`` or a script around it, its table, or ``dmon``.
 
 The names of the columns are those of ``nvidia-smi --help-query-gpu``; the heading has them in full
 (``clocks.current.sm`` for ``clocks.sm``), with the unit in brackets, also with ``nounits``. The timestamp is
@@ -14,9 +14,11 @@ import re
 from typing import Any
 
 from dutycycle.imports.csv_log import ColumnChoice, CsvReader
+from dutycycle.imports.dmon import SmiDmonReader
 from dutycycle.imports.moments import Clock, Ticks
 from dutycycle.imports.quantities import Column, Row, is_measured, read_words
 
+_DMON = re.compile(r"# *(?:Date[ ,]+)?(?:Time[ ,]+)?gpu[ ,].*\b(?:pwr|sm|mem|mclk|fb|rxpci)\b").match
 _DATE = re.compile(r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]* +[A-Z][a-z]{2} +\d").match
 _GPU = re.compile(r"(?P<index>\d+) +(?P<model>\S.*?) +(?:On|Off|N/A|WDDM|TCC|MCDM|ERR!|Unknown)").fullmatch
 _BUS = re.compile(r"[0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-9A-F]", re.IGNORECASE).match
@@ -31,21 +33,27 @@ _PROCESS = re.compile(
 
 
 class SmiReader:
-    """Reads what nvidia-smi writes, of either kind: a line says itself of which it is."""
+    """Reads what nvidia-smi writes, of any kind: a line says itself of which it is."""
 
     def __init__(self, clock: Clock, ticks: Ticks, choice: ColumnChoice | None = None) -> None:
         self.notes = clock.notes
         self._csv, self._table = CsvReader(clock, ticks, choice), TableReader(clock, ticks)
-        self._current: CsvReader | TableReader = self._csv
+        self._dmon = SmiDmonReader(clock, ticks)
+        self._current: CsvReader | TableReader | SmiDmonReader = self._csv
 
     def read_rows(self, line: str) -> list[Row]:
         """Give the rows of a line. Raises ``ValueError``."""
         text = line.strip()
         if text:
             is_table = text.startswith(("+-", "|", "+=")) or (_DATE(text) is not None and "," not in text)
-            if self._current is self._table and not is_table and not self._csv.is_heading(line):
+            if is_table:
+                self._current = self._table
+            elif _DMON(text) or (self._current is self._dmon and text.startswith("#")):
+                self._current = self._dmon
+            elif self._csv.is_heading(line):
+                self._current = self._csv
+            elif self._current is self._table:
                 raise ValueError("is no part of a table of nvidia-smi")
-            self._current = self._table if is_table else self._csv
         return self._current.read_rows(line)
 
 

@@ -36,7 +36,11 @@ _GPU_FIELDS = {
     "enforcedPowerLimitWatts": ("power_limit_w", "W"),
     "temp": ("temp_c", "C"),
     "smClock": ("sm_clock_mhz", "MHz"),
+    "graphicsClock": ("sm_clock_mhz", "MHz"),
     "memoryClock": ("mem_clock_mhz", "MHz"),
+    "energyJoules": ("energy_j", "J"),
+    "pcieLinkGen": ("pcie_gen", None),
+    "pcieLinkWidth": ("pcie_width", None),
 }
 _GPU = re.compile(r"gpu\.(?P<index>\d+)\.(?P<name>\w+)").fullmatch
 _OWN_GPU = re.compile(r"gpu\.process\.(?P<index>\d+)\.\w+").fullmatch
@@ -122,8 +126,9 @@ class WandbSamples:
             if name not in self._columns:
                 self._columns[name] = Column(name, *_GPU_FIELDS[match["name"]], self.notes)
             value = self._columns[name].read_value(text)
-            if value is not None:
-                gpus.setdefault(int(match["index"]), {})[self._columns[name].field] = value
+            fields = gpus.setdefault(int(match["index"]), {})
+            if value is not None and not (match["name"] == "graphicsClock" and "sm_clock_mhz" in fields):
+                fields[self._columns[name].field] = value
         models, amounts = self.run.gpu_models, self.run.gpu_bytes
         given = Allocation(pod_uid=self._uid, namespace=self._namespace, pod=self._job)
         for index, fields in gpus.items():

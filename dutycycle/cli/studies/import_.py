@@ -116,7 +116,7 @@ def _reader(args: argparse.Namespace) -> "Callable[[], Reader] | None":
         return None
     # here, not above: as in run
     from dutycycle.imports.csv_log import CsvReader, read_column_choice
-    from dutycycle.imports.dcgm_dmon import DmonReader
+    from dutycycle.imports.dmon import DcgmDmonReader
     from dutycycle.imports.moments import Clock, Ticks
     from dutycycle.imports.nvidia_smi import SmiReader
 
@@ -126,7 +126,7 @@ def _reader(args: argparse.Namespace) -> "Callable[[], Reader] | None":
     if args.format == "dcgm-dmon":
         if start_ms is None:
             raise SettingError("the lines of dcgm-dmon have no time: give --start 2026-11-20T10:00:00Z")
-        return lambda: DmonReader(Ticks(start_ms, interval_ms))
+        return lambda: DcgmDmonReader(Ticks(start_ms, interval_ms))
 
     def make_reader() -> SmiReader:
         return SmiReader(Clock(args.zone, start_ms), Ticks(start_ms, interval_ms), choice)

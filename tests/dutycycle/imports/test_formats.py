@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from dutycycle.imports.csv_log import read_column_choice
-from dutycycle.imports.dcgm_dmon import DmonReader
+from dutycycle.imports.dmon import DcgmDmonReader
 from dutycycle.imports.moments import Clock, Ticks
 from dutycycle.imports.nvidia_smi import SmiReader
 from dutycycle.imports.quantities import Reader, Row
@@ -41,8 +41,8 @@ def smi(columns: str | None = None, zone: tzinfo = UTC, start_ms: int | None = N
     return SmiReader(Clock(zone, start_ms), Ticks(start_ms, 1000), choice)
 
 
-def dmon(start_ms: int, interval_ms: int) -> DmonReader:
-    return DmonReader(Ticks(start_ms, interval_ms))
+def dmon(start_ms: int, interval_ms: int) -> DcgmDmonReader:
+    return DcgmDmonReader(Ticks(start_ms, interval_ms))
 
 
 @pytest.mark.parametrize(
@@ -324,3 +324,38 @@ def test_a_value_without_its_unit_was_cut_off() -> None:
 )  # fmt: skip
 def test_free_memory_tells_the_rest(names: str, cells: str, memory: dict[str, int]) -> None:
     assert rows(smi(), f"timestamp,{names}\n1605188891.412,{cells}\n") == [Row(AT_MS, memory)]
+
+
+SMI_DMON = """# gpu    pwr  gtemp  mtemp     sm    mem    enc    dec   mclk   pclk     fb  rxpci
+# Idx      W      C      C      %      %      %      %    MHz    MHz     MB   MB/s
+    0     43     35      -     97     12      0      0   9501   1410   1024      3
+    1     22     30      -      0      0      0      0    405      -      1      0
+# gpu    pwr  gtemp  mtemp     sm    mem    enc    dec   mclk   pclk     fb  rxpci
+# Idx      W      C      C      %      %      %      %    MHz    MHz     MB   MB/s
+    0     44     36      -     98     13      0      0   9501   1410   1024      3
+"""
+FIRST = {"index": 0, "power_w": 43, "temp_c": 35, "gpu_util_pct": 97, "mem_copy_util_pct": 12,
+         "mem_clock_mhz": 9501, "sm_clock_mhz": 1410, "mem_used_bytes": 1024 * MIB,
+         "pcie_rx_bytes_per_s": 3_000_000}  # fmt: skip
+
+
+def test_dmon_of_nvidia_smi() -> None:
+    reader = smi(start_ms=AT_MS)
+    found = rows(reader, SMI_DMON)
+    assert [(row.ts_ms - AT_MS, row.fields["index"]) for row in found] == [(0, 0), (0, 1), (1000, 0)]
+    assert found[0].fields == FIRST
+    assert "sm_clock_mhz" not in found[1].fields
+    assert reader.notes.unused == ("mtemp", "enc", "dec")
+    with pytest.raises(ValueError, match="3 values for 12 columns"):
+        reader.read_rows("    0     44     36")
+    with pytest.raises(ValueError, match="has no times: give --start"):
+        rows(smi(), SMI_DMON)
+
+
+@pytest.mark.parametrize("separator", [" ", ", "])
+def test_dmon_with_date_and_time(separator: str) -> None:
+    lines = ["#Date Time gpu pwr sm", "#YYYYMMDD HH:MM:SS Idx W %", "20201112 13:48:11 1 43 97"]
+    text = "".join(f"{line.replace(' ', separator)}\n" for line in lines)
+    assert rows(smi(), text) == [
+        Row(AT_MS - 412, {"index": 1, "power_w": 43, "gpu_util_pct": 97})
+    ]  # fmt: skip

@@ -117,7 +117,8 @@ def test_other_types_of_fields_are_passed_over() -> None:
 def gpu_stats(index: int, util: float, **more: Any) -> dict[str, Any]:
     names = {
         "gpu": util, "memory": 20.5, "memoryAllocatedBytes": 40.0 * GIB, "memoryAllocated": 50.0,
-        "temp": 60.0, "powerWatts": 300.5, "enforcedPowerLimitWatts": 400.0, **more,
+        "temp": 60.0, "smClock": 1410.0, "graphicsClock": 1405.0, "pcieLinkGen": 4.0,
+        "powerWatts": 300.5, "enforcedPowerLimitWatts": 400.0, **more,
     }  # fmt: skip
     return {f"gpu.{index}.{name}": value for name, value in names.items()}
 
@@ -173,9 +174,10 @@ def test_a_run_becomes_samples(tmp_path: Path, nested: bool) -> None:
         ("gpu-a", 10_000)
     }
     pod = {"pod_uid": "ab12cd34", "namespace": "llm", "pod": "sft"}
-    gpu = {
+    gpu: dict[str, Any] = {
         "model": "NVIDIA A100", "mem_copy_util_pct": 20.5, "mem_used_bytes": 40 * GIB,
         "mem_total_bytes": 80 * GIB, "power_w": 300.5, "power_limit_w": 400, "temp_c": 60,
+        "sm_clock_mhz": 1410, "pcie_gen": 4,
     }  # fmt: skip
     assert records["nvml-samples"][1]["gpus"] == [
         {"uuid": "gpu-0", "index": 0, "gpu_util_pct": 5, **gpu},

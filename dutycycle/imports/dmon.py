@@ -1,0 +1,137 @@
+"""What ``dcgmi dmon`` and ``nvidia-smi dmon`` write: a heading now and then, a row for each GPU and tick.
+
+The rows of dcgmi have no time: a tick is the interval of dmon (``-d``, 1000 ms by default) after the one
+before. So a pause cannot be seen, and the times drift by what dmon needs itself. The format is that of
+dcgmi/DeviceMonitor.cpp, names and units are those of dcgmlib/src/dcgm_fields.cpp, of
+https://github.com/NVIDIA/DCGM (4.6). Those of nvidia-smi have times with ``-o DT``; see nvidia-smi(1).
+"""
+
+import re
+
+from dutycycle.imports.moments import Clock, Ticks
+from dutycycle.imports.quantities import Column, Notes, Row
+
+_DCGM_FIELDS = {
+    "GPUTL": ("gpu_util_pct", "%"),
+    "MCUTL": ("mem_copy_util_pct", "%"),
+    "FBUSD": ("mem_used_bytes", "MiB"),
+    "FBTTL": ("mem_total_bytes", "MiB"),
+    "POWER": ("power_w", "W"),
+    "PMLMT": ("power_limit_w", "W"),
+    "TOTEC": ("energy_j", "mJ"),
+    "TMPTR": ("temp_c", "C"),
+    "SMCLK": ("sm_clock_mhz", "MHz"),
+    "MMCLK": ("mem_clock_mhz", "MHz"),
+    "PCIRX": ("pcie_rx_bytes_per_s", "B/s"),
+    "PCITX": ("pcie_tx_bytes_per_s", "B/s"),
+    "PCILG": ("pcie_gen", None),
+    "PCILW": ("pcie_width", None),
+    "DVCCTR": ("throttle", None),
+}
+_SMI_FIELDS = {
+    "pwr": ("power_w", "W"),
+    "gtemp": ("temp_c", "C"),
+    "sm": ("gpu_util_pct", "%"),
+    "mem": ("mem_copy_util_pct", "%"),
+    "mclk": ("mem_clock_mhz", "MHz"),
+    "pclk": ("sm_clock_mhz", "MHz"),
+    "fb": ("mem_used_bytes", "MiB"),
+    "rxpci": ("pcie_rx_bytes_per_s", "MB/s"),
+    "txpci": ("pcie_tx_bytes_per_s", "MB/s"),
+}
+_SMI_UNITS = ("idx", "yyyymmdd", "hh:mm:ss")
+_STOPPED = "dmon was stopped"
+_entity = re.compile(r"(?P<kind>[A-Za-z][A-Za-z-]*) (?P<number>\S+)(?P<values>.*)").fullmatch
+
+
+class DcgmDmonReader:
+    """Reads a log of dcgmi, whose times ``ticks`` gives."""
+
+    def __init__(self, ticks: Ticks) -> None:
+        self.notes = Notes()
+        self._ticks = ticks
+        self._columns: list[Column | None] | None = None
+
+    def read_rows(self, line: str) -> list[Row]:
+        """Give the row of a GPU; none for a heading, its units, and the end. Raises ``ValueError``."""
+        text = line.strip()
+        if text.startswith("#"):
+            names = text.lstrip("# ").split()
+            self._columns = None
+            if names[:1] == ["Entity"]:
+                self._columns = [
+                    Column(name, *_DCGM_FIELDS[name], self.notes) if name in _DCGM_FIELDS else None
+                    for name in names[1:]
+                ]
+                self.notes.columns = tuple(names[1:])
+                self.notes.unused = tuple(name for name in names[1:] if name not in _DCGM_FIELDS)
+            return []
+        if not text or text.split()[0].upper() == "ID" or text.startswith(_STOPPED):
+            return []
+        entity = _entity(text)
+        if entity is None or not entity["number"].isdecimal() or entity["kind"] != "GPU":
+            raise ValueError("is not of a whole GPU")
+        ts_ms = self._ticks.next_ms(entity["number"])  # also of a wrong line: what follows it keeps its time
+        if self._columns is None:
+            raise ValueError("comes before a heading with #Entity")
+        cells = entity["values"].split()
+        if len(cells) != len(self._columns):
+            raise ValueError(f"{len(cells)} values for {len(self._columns)} columns")
+        values = {
+            column.field: column.read_value(cell)
+            for column, cell in zip(self._columns, cells, strict=True) if column is not None
+        }  # fmt: skip
+        measured = {field: value for field, value in values.items() if value is not None}
+        return [Row(ts_ms, {"index": int(entity["number"]), **measured})]
+
+
+class SmiDmonReader:
+    """Reads a log of nvidia-smi. Without ``-o DT`` its times are those of ``ticks``."""
+
+    def __init__(self, clock: Clock, ticks: Ticks) -> None:
+        self.notes = clock.notes
+        self._clock, self._ticks = clock, ticks
+        self._names: list[str] = []
+        self._columns: list[Column | None] = []
+
+    def read_rows(self, line: str) -> list[Row]:
+        """Give the row of a GPU; none for a heading and its units. Raises ``ValueError``."""
+        text = line.strip()
+        cells = re.split(r"[,\s]+", text.lstrip("# "))
+        if text.startswith("#"):
+            names = [cell.lower() for cell in cells]
+            if names[0] not in _SMI_UNITS:
+                self._names = names
+                self._columns = [
+                    Column(name, *_SMI_FIELDS[name], self.notes) if name in _SMI_FIELDS else None
+                    for name in names
+                ]
+                self.notes.columns = tuple(names)
+                self.notes.figures = tuple(name for name in names if name in _SMI_FIELDS)
+                self.notes.unused = tuple(
+                    name for name in names if name not in _SMI_FIELDS and name not in ("gpu", "date", "time")
+                )
+            return []
+        if not text:
+            return []
+        if len(cells) != len(self._names):
+            raise ValueError(f"{len(cells)} values for {len(self._names)} columns")
+        texts = dict(zip(self._names, cells, strict=True))
+        if not texts.get("gpu", "").isdecimal():
+            raise ValueError(f"is of no known GPU: gpu {texts.get('gpu')!r}")
+        index = int(texts["gpu"])
+        if "time" in texts:
+            moment = f"{texts.get('date', '')} {texts['time']}".strip()
+            ts_ms = self._clock.read_ms(re.sub(r"^(\d{4})(\d\d)(\d\d) ", r"\1-\2-\3 ", moment))
+        else:
+            ts_ms = self._ticks.next_ms(index)
+        values = {
+            column.field: column.read_value(cell)
+            for column, cell in zip(self._columns, cells, strict=True) if column is not None
+        }  # fmt: skip
+        return [
+            Row(
+                ts_ms,
+                {"index": index, **{name: value for name, value in values.items() if value is not None}},
+            )
+        ]

@@ -96,7 +96,7 @@ def test_a_warning_arrives_once_for_a_job_and_an_info_does_not(
         tmp_path / "alertmanager.log",
     )
     try:
-        process.wait_until(lambda: is_ready(url), 30)
+        process.wait_until(lambda: is_ready(url), 240)
         of_job = {"namespace": "ml", "job_name": "bert"}
         alerts = [
             {"labels": {"alertname": "MemoryRunsOut", "severity": "warning", "pod": f"bert-{n}", **of_job}}

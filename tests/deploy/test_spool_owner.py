@@ -32,7 +32,7 @@ def run_init_container(values: Object, folder: Path) -> int:
         "--inh-caps=-all", "--bounding-set=" + ",".join(["-all", *added]), "--no-new-privs", "--",
     ]  # fmt: skip
     command = [word.replace("/spool", str(folder)) for word in init["command"]]
-    done = subprocess.run([*as_there, *command], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([*as_there, *command], capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, done.stderr
     return int(pod["runAsUser"])
 

@@ -54,4 +54,4 @@ def test_a_command_that_fails_ends_it(tmp_path: Path, monkeypatch: pytest.Monkey
     assert not any(line.startswith("!") for cell in notebook.cells for line in cell.source.splitlines())
     (tmp_path / "day.jsonl.zst").write_text("this is no trace")
     with pytest.raises(CellExecutionError, match=r"day\.jsonl\.zst:1: not JSON"):
-        NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+        NotebookClient(notebook, timeout=240, resources={"metadata": {"path": str(tmp_path)}}).execute()

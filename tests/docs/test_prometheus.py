@@ -41,7 +41,7 @@ def run(command: str, folder: Path, url: str) -> str:
     (folder / "bin").mkdir(exist_ok=True)
     warm.install(folder / "bin")
     done = subprocess.run(
-        ["bash", "-c", line], cwd=folder, env=environ_of(folder), capture_output=True, text=True, timeout=120,
+        ["bash", "-c", line], cwd=folder, env=environ_of(folder), capture_output=True, text=True, timeout=240,
         check=False,
     )  # fmt: skip
     assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"

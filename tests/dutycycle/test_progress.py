@@ -115,7 +115,7 @@ def test_a_command_on_a_terminal_and_in_a_pipe(tmp_path: Path) -> None:
             "10",
         ]
         said = on_a_terminal(command, Path.cwd())
-        piped = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+        piped = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240)
         quiet = on_a_terminal([*command, "--quiet"], Path.cwd())
     assert " samples, " in said
     assert " s left" in said

@@ -126,7 +126,7 @@ def test_sigkill_while_the_broker_is_away_loses_only_what_was_not_yet_on_disk(
 
 def run_to_its_end(env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "dutycycle", "collect"]
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=240, check=False)
 
 
 def test_an_unwritable_spool_is_refused_by_name(broker: InterruptibleBroker, tmp_path: Path) -> None:

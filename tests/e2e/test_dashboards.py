@@ -223,7 +223,7 @@ def test_every_panel_shows_what_it_should(
         with going_on(env, begin_ms):
             wait_until(lambda: bool(address(log)), lambda: "the sink")
             server = prometheus(configuration(address(log), exporter.target))
-            wait_until(lambda: not unlike(server), lambda: str(unlike(server)), 200)
+            wait_until(lambda: not unlike(server), lambda: str(unlike(server)))
             wait_until(
                 lambda: all(counted_per_s(server, what) == rate for what, rate in COUNTED.items()),
                 lambda: str({what: counted_per_s(server, what) for what in COUNTED}),

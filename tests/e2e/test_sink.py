@@ -285,7 +285,7 @@ def test_what_cannot_work_is_refused_at_start(settings: dict[str, str], words: s
     filled = {name: value.format(folder=tmp_path) for name, value in settings.items()}
     env = environ(**({"broker": "kafka://127.0.0.1:1"} | filled))
     command = [sys.executable, "-m", "dutycycle", "sink"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode in (1, 2)
     assert words in done.stderr
     assert "s3cret" not in done.stderr

@@ -127,7 +127,7 @@ def kcat_reads(address: str) -> None:
         "-c",
         "3",
     ]
-    lines = subprocess.run(command, capture_output=True, check=True, timeout=60).stdout.splitlines()
+    lines = subprocess.run(command, capture_output=True, check=True, timeout=240).stdout.splitlines()
     for line in lines:
         record = decode_line(line)
         sample = decode(NvmlSample, record.payload or b"", "nvml-samples")
@@ -231,7 +231,7 @@ def test_up_killed_takes_its_children_along(tmp_path: Path) -> None:
     finally:
         up.kill()
         up.wait()
-    wait_until(lambda: not any(map(_alive, children)), lambda: f"the end of {children}", 60)
+    wait_until(lambda: not any(map(_alive, children)), lambda: f"the end of {children}")
 
 
 def _children(pid: int) -> list[int]:

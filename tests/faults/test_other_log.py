@@ -58,7 +58,7 @@ async def create_again(kafka: RunningBroker, topic: str) -> None:
     def work() -> None:
         admin = kafka.admin()
         admin.delete_topics([topic])[topic].result(30)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240
         while topic in admin.list_topics(timeout=10).topics:
             assert time.monotonic() < deadline, f"{topic} does not go"
             time.sleep(0.1)
@@ -78,7 +78,7 @@ def refusal(field: Field) -> str:
     log = field.folder / "refused.log"
     with log.open("wb") as out:
         done = subprocess.run(
-            [sys.executable, "-m", "dutycycle", "stream"], env=field.env, stdout=out, stderr=out, timeout=90,
+            [sys.executable, "-m", "dutycycle", "stream"], env=field.env, stdout=out, stderr=out, timeout=240,
             check=False,
         )  # fmt: skip
     assert done.returncode == 1, log.read_text()

@@ -41,7 +41,7 @@ def check(folder: Path) -> tuple[bool, str]:
     done = subprocess.run(
         [sys.executable, "-c", "from importlinter.cli import lint_imports_command as f; f()", "--no-cache"],
         cwd=folder, env={**os.environ, "PYTHONPATH": str(folder), "NO_COLOR": "1", "COLUMNS": "200"},
-        capture_output=True, text=True, check=False, timeout=120,
+        capture_output=True, text=True, check=False, timeout=240,
     )  # fmt: skip
     return done.returncode == 0, done.stdout + done.stderr
 

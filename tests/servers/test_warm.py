@@ -59,7 +59,7 @@ def test_a_signal_ends_both(number: signal.Signals, tmp_path: Path) -> None:
         assert where == [str(tmp_path), "1"]
         assert alive(int(pid))
         process.send_signal(number)
-        _, said = process.communicate(timeout=120)
+        _, said = process.communicate(timeout=240)
     deadline = time.monotonic() + 120
     while alive(int(pid)):
         assert time.monotonic() < deadline

@@ -77,7 +77,7 @@ async def fill(settings: Settings) -> None:
 
 
 async def until(condition: Any, working: "asyncio.Task[None]") -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(240):
         while not condition():
             if working.done():
                 working.result()

@@ -163,7 +163,7 @@ def test_a_recording_ends_while_it_waits_for_the_broker(one: signal.Signals, tmp
             assert process.stderr is not None
             assert "127.0.0.1:9" in process.stderr.readline()
             process.send_signal(one)
-            process.communicate(timeout=60)
+            process.communicate(timeout=240)
             assert process.returncode == 0
         finally:
             process.kill()
@@ -190,7 +190,7 @@ def test_what_ctrl_c_leaves_of_a_recording_is_whole(tmp_path: Path) -> None:
                 asyncio.run(send())
                 wait_until(lambda: partial.exists() and partial.stat().st_size > 0, lambda: str(partial))
                 process.send_signal(signal.SIGINT)
-                _, stderr = process.communicate(timeout=60)
+                _, stderr = process.communicate(timeout=240)
             finally:
                 process.kill()
     assert process.returncode == 0, stderr

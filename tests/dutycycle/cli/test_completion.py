@@ -52,7 +52,7 @@ def test_fish_completes(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
     done = subprocess.run(
         [program("fish"), "--no-config", "-c", f"source; {asked}"], input=printed("fish", capsys),
         capture_output=True, text=True, cwd=folder, env=os.environ | {"HOME": str(folder)}, check=False,
-        timeout=60,
+        timeout=240,
     )  # fmt: skip
     assert (done.stdout.split(), done.stderr) == ([completed for _, completed in LINES], "")
 

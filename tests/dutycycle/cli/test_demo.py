@@ -77,7 +77,7 @@ def test_steps_are_seen_as_a_cycle(derived: list[dict[str, object]]) -> None:
 def test_standard_output_gets_the_same_records_compressed(tmp_path: Path) -> None:
     command = ["demo", "--duration", "20s", "--start", START]
     done = subprocess.run(
-        [sys.executable, "-m", "dutycycle", *command], capture_output=True, check=True, timeout=120
+        [sys.executable, "-m", "dutycycle", *command], capture_output=True, check=True, timeout=240
     )
     (tmp_path / "piped.anything").write_bytes(done.stdout)
     assert main([*command, "--out", str(tmp_path / "plain.jsonl")]) == 0

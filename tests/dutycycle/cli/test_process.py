@@ -120,5 +120,5 @@ def test_ctrl_c_ends_a_service_that_is_still_importing(module: str) -> None:
 def ended(script: str, *arguments: str) -> tuple[int, str, str]:
     """The status of a Python script, and what it said."""
     command = [sys.executable, "-c", script, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, env=environ(), check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, env=environ(), check=False, timeout=240)
     return done.returncode, done.stdout, done.stderr

@@ -32,7 +32,7 @@ def ends(*, hangs: bool) -> tuple[int, str]:
     environ = os.environ | {"DUTYCYCLE_BROKER": "kafka://127.0.0.1:9", "DUTYCYCLE_LISTEN": "off"}
     done = subprocess.run(
         [sys.executable, "-c", HANGS.format(hangs=hangs)],
-        capture_output=True, text=True, check=False, env=environ, timeout=60,
+        capture_output=True, text=True, check=False, env=environ, timeout=240,
     )  # fmt: skip
     return done.returncode, done.stderr
 
@@ -83,7 +83,7 @@ def test_how_a_child_of_up_ends_and_a_service_of_its_own(does: str, status: int,
         environ |= {"DUTYCYCLE_BROKER": "kafka://127.0.0.1:9", "DUTYCYCLE_LISTEN": "off"}
         done = subprocess.run(
             [sys.executable, "-c", ENDS.format(does=does)],
-            capture_output=True, text=True, check=False, env=os.environ | environ, timeout=60,
+            capture_output=True, text=True, check=False, env=os.environ | environ, timeout=240,
         )  # fmt: skip
         lines = [line for line in done.stderr.splitlines() if line.startswith("dutycycle: ")]
         assert (done.returncode, lines) == (expected, [f"dutycycle: {words}"] if words else []), done.stderr
@@ -101,6 +101,6 @@ stream.run(None, Settings())
 
 def test_a_stream_worker_seldom_goes_over_all_its_states_for_garbage() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", COLLECTS], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", COLLECTS], capture_output=True, text=True, check=True, timeout=240
     )
     assert done.stdout == "True True (5000, 10, 140)\n"

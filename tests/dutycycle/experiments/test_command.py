@@ -23,7 +23,7 @@ def dutycycle(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("DUTYCYCLE_")}
     return subprocess.run(
         [*command(), *map(str, arguments)],
-        capture_output=True, check=False, timeout=120, env=environ, text=True,
+        capture_output=True, check=False, timeout=240, env=environ, text=True,
     )  # fmt: skip
 
 

@@ -115,7 +115,7 @@ async def test_a_consumer_stops_while_it_waits_to_fetch_again(
         driver = consumer._driver
         driver._fetcher._retry_backoff = 600
         broker.set_down()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(240):
             while "Failed fetch messages" not in caplog.text:
                 await consumer.take(0.1)
     await consumer.stop()

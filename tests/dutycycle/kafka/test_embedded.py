@@ -24,7 +24,9 @@ TOPIC = "dutycycle.pods"
 
 def kcat(broker: EmbeddedBroker, *arguments: str, given: str | None = None) -> str:
     command = [program("kcat"), "-b", broker.bootstrap, *arguments]
-    return subprocess.run(command, input=given, capture_output=True, text=True, timeout=60, check=True).stdout
+    return subprocess.run(
+        command, input=given, capture_output=True, text=True, timeout=240, check=True
+    ).stdout
 
 
 def alive(pid: int) -> bool:

@@ -45,7 +45,7 @@ def said(folder: Path, *arguments: str, kubeconfig: str = "", **settings: str) -
     if kubeconfig:
         env["KUBECONFIG"] = kubeconfig
     done = subprocess.run(
-        [*command(), *arguments], env=env, capture_output=True, text=True, check=False, timeout=60
+        [*command(), *arguments], env=env, capture_output=True, text=True, check=False, timeout=240
     )
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     return done.stderr

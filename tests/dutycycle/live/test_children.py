@@ -68,7 +68,7 @@ async def ended(child: Child) -> None:
 
 def wait_for(log: Path, starts: int) -> Path:
     """Wait until the child has said so many times where it answers."""
-    wait_until(lambda: log.exists() and log.read_text().count(SERVING) == starts, lambda: "a start", 60)
+    wait_until(lambda: log.exists() and log.read_text().count(SERVING) == starts, lambda: "a start")
     return log
 
 

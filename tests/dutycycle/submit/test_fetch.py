@@ -193,7 +193,7 @@ async def test_a_signal_leaves_nothing_behind(
         sys.executable, *command, env=environ() | {"TMPDIR": str(played.out)}, stderr=subprocess.PIPE
     )
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(240):
             await played.sent.wait()
             process.send_signal(number)
             _, stderr = await process.communicate()

@@ -38,7 +38,7 @@ def dutycycle(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("DUTYCYCLE_")}
     return subprocess.run(
         [*command(), *map(str, arguments)],
-        capture_output=True, text=True, check=False, timeout=120, env=environ,
+        capture_output=True, text=True, check=False, timeout=240, env=environ,
     )  # fmt: skip
 
 
@@ -95,7 +95,7 @@ def test_ctrl_c_leaves_nothing(trace: Path, tmp_path: Path) -> None:
             assert replay.poll() is None
             time.sleep(0.05)
         replay.send_signal(signal.SIGINT)
-        _, said = replay.communicate(timeout=60)
+        _, said = replay.communicate(timeout=240)
     assert (replay.returncode, said) == (1, b"dutycycle: interrupted\n")
     assert not out.exists()
 

@@ -32,10 +32,10 @@ def test_an_event_loop_that_is_blocked_for_good(tmp_path: Path) -> None:
         with subprocess.Popen(command, env=env, stdout=out, stderr=subprocess.STDOUT) as process:
             try:
                 found = Process(log)
-                wait_until(lambda: found.readyz()[0] == 200, log.read_text, 30)
-                wait_until(lambda: found.healthz()[0] == 503, log.read_text, 30)
+                wait_until(lambda: found.readyz()[0] == 200, log.read_text)
+                wait_until(lambda: found.healthz()[0] == 503, log.read_text)
                 assert found.healthz()[1].startswith("event loop: blocked for ")
-                assert process.wait(60) == 1
+                assert process.wait(240) == 1
             finally:
                 process.kill()
     assert "the event loop is blocked for" in log.read_text()

@@ -24,7 +24,7 @@ def dutycycle(
     environ = {name: value for name, value in os.environ.items() if not name.startswith("DUTYCYCLE_")}
     return subprocess.run(
         [*(start or command()), *map(str, arguments)],
-        input=stdin, capture_output=True, check=False, timeout=120, env=environ,
+        input=stdin, capture_output=True, check=False, timeout=240, env=environ,
     )  # fmt: skip
 
 
@@ -194,7 +194,7 @@ def test_every_command_has_help_with_an_example(command: str) -> None:
 def test_a_reader_that_has_seen_enough_is_no_error(trace: Path) -> None:
     shell = f"{sys.executable} -m dutycycle replay {trace} --out - | head -1"
     done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", shell], capture_output=True, check=False, timeout=120
+        ["bash", "-o", "pipefail", "-c", shell], capture_output=True, check=False, timeout=240
     )
     assert done.returncode == 0, done.stderr
     assert b"Traceback" not in done.stderr

@@ -38,7 +38,7 @@ def started(kube: Kube, cluster: Cluster, name: str, program: str, phase: str) -
     """A pod once it is in that phase."""
     container = {"name": "main", "image": "train:1", "command": [sys.executable, "-c", program]}
     made = cluster.make("v1", "Pod", name, spec={"restartPolicy": "Never", "containers": [container]})
-    wait_until(lambda: kube.admin.get(made)["status"].get("phase") == phase, lambda: name, 30)
+    wait_until(lambda: kube.admin.get(made)["status"].get("phase") == phase, lambda: name)
     return made
 
 

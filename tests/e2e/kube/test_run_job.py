@@ -201,9 +201,9 @@ def test_a_job_from_its_yaml_to_its_report(
         ):
             file = user.file(CONFIG, job("train", program=_TRAINS, arguments=[str(may_end)], gpus=1))
             with user.runs(file, "--out", out, "--logs", stderr=theirs) as process:
-                wait_until(lambda: "steps a minute" in said(), said, 100)
+                wait_until(lambda: "steps a minute" in said(), said)
                 may_end.touch()
-                printed, _ = process.communicate(timeout=60)
+                printed, _ = process.communicate(timeout=240)
     print(said())
     assert process.returncode == 3, "the exit code of the container"
     assert re.fullmatch(r"\[train-\w+\] loss 0\.5\n", printed)
@@ -244,9 +244,9 @@ def test_a_job_whose_training_reports_its_steps(
         with running("collect", env=env, log=tmp_path / "collect.log"), terminal() as (theirs, said):
             reports = job("train", program=_REPORTS, arguments=[str(may_end), str(socket)], gpus=1)
             with user.runs(user.file(reports), "--out", out, stderr=theirs) as process:
-                wait_until(lambda: "steps a minute" in said(), said, 100)
+                wait_until(lambda: "steps a minute" in said(), said)
                 may_end.touch()
-                process.communicate(timeout=60)
+                process.communicate(timeout=240)
     print(said())
     assert process.returncode == 0
     steps = re.search(r"1 running; ([\d.]+) steps a minute", said())
@@ -267,9 +267,9 @@ def test_ctrl_c_and_sigterm_leave_nothing_and_what_was_there_stays(
     assert "configmap/config is there already in namespace" in said
     for number in (signal.SIGINT, signal.SIGTERM):
         with user.runs(file, "--update") as process:
-            wait_until(lambda: kubelet.processes == 2, lambda: "both pods to run", 30)
+            wait_until(lambda: kubelet.processes == 2, lambda: "both pods to run")
             process.send_signal(number)
-            _, said = process.communicate(timeout=60)
+            _, said = process.communicate(timeout=240)
         assert process.returncode == 128 + number, said
         assert f"dutycycle: ended by {number.name}" in said
         assert (left_in(kube, cluster), kubelet.processes) == ("configmap/config\n", 0)
@@ -295,13 +295,13 @@ def test_a_deployment_for_a_while_and_the_server_is_away_at_its_end(
     assert (status, said.count("\n")) == (2, 1)
     assert "never ends by itself: give --for 10m" in said
     with user.runs(file, "--for", "5s") as process:
-        wait_until(lambda: kubelet.processes == 2, lambda: "both pods to run", 30)
+        wait_until(lambda: kubelet.processes == 2, lambda: "both pods to run")
         time.sleep(0.5)  # it has heard of that
         line.cut()
         time.sleep(7)
         assert kubelet.processes == 2, "nobody could delete them"
         line.mend()
-        _, said = process.communicate(timeout=90)
+        _, said = process.communicate(timeout=240)
     line.cut()
     assert process.returncode == 0, said
     assert "API server: " in said
@@ -317,7 +317,7 @@ def test_a_job_of_an_operator(kube: Kube, cluster: Cluster, kubelet: ProcessKube
     there = {"metadata": {"name": "bert", "namespace": cluster.namespace}}
     path = f"/apis/kubeflow.org/v1/namespaces/{cluster.namespace}/pytorchjobs/bert"
     with user.runs(user.file(made)) as process:
-        wait_until(lambda: kube.admin.answers(path), lambda: "the job", 30)
+        wait_until(lambda: kube.admin.answers(path), lambda: "the job")
         owner = kube.admin.get(made | there)
         worker = cluster.make("v1", "Pod", "bert-worker-0", owner, spec=pod_spec("print('done')"))
         wait_until(
@@ -326,12 +326,12 @@ def test_a_job_of_an_operator(kube: Kube, cluster: Cluster, kubelet: ProcessKube
         kube.admin.patch(
             owner, {"status": {"conditions": [{"type": "Succeeded", "status": "True"}]}}, "status"
         )
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=240)
     assert process.returncode == 0, said
     assert "pod bert-worker-0: " in said
     assert "dutycycle: pytorchjob/bert: succeeded" in said
     assert not kube.admin.answers(path)
-    wait_until(lambda: left_in(kube, cluster) == "", lambda: left_in(kube, cluster), 30)
+    wait_until(lambda: left_in(kube, cluster) == "", lambda: left_in(kube, cluster))
 
 
 def test_what_cannot_run_is_said_in_one_line_and_leaves_nothing(
@@ -370,8 +370,8 @@ def test_what_it_waits_for_is_said(kube: Kube, cluster: Cluster, kubelet: Proces
         "job/third: its pods are refused: Error creating: pods ",
     )
     with terminal() as (theirs, said), user.runs(file, stderr=theirs) as process:
-        wait_until(lambda: all(one in said() for one in waits), said, 60)
+        wait_until(lambda: all(one in said() for one in waits), said)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 128 + signal.SIGTERM
+        assert process.wait(240) == 128 + signal.SIGTERM
     assert "exceeded quota: two" in said()
     assert left_in(kube, cluster) == ""

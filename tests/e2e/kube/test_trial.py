@@ -181,9 +181,9 @@ def test_ctrl_c_leaves_nothing_and_the_next_one_deletes_what_a_killed_one_left(
     file = user.file(job())
     for number in (signal.SIGINT, signal.SIGKILL):
         with user.begins(file, "--for", "5m") as process:
-            wait_until(lambda: "pod/" in user.left(), lambda: "its pod", 60)
+            wait_until(lambda: "pod/" in user.left(), lambda: "its pod")
             process.send_signal(number)
-            _, said = process.communicate(timeout=60)
+            _, said = process.communicate(timeout=240)
         if number == signal.SIGINT:
             assert (process.returncode, user.left()) == (130, ""), said
     (left,) = user.client.request("GET", f"/apis/batch/v1/namespaces/{user.namespace}/jobs")["items"]
@@ -198,7 +198,7 @@ def test_ctrl_c_leaves_nothing_and_the_next_one_deletes_what_a_killed_one_left(
     status, _, said = user.tries(file, "--for", "1m")
     assert status == 0, said
     assert f"deleted: job/{left['metadata']['name']}, left by a trial that was killed" in said
-    wait_until(lambda: user.left() == "", user.left, 30)
+    wait_until(lambda: user.left() == "", user.left)
 
 
 @dataclass
@@ -252,7 +252,7 @@ def test_jobs_that_ask_for_it_are_tried_with_the_chart_s_rights_by_the_one_after
         process = subprocess.Popen(
             [sys.executable, "-m", "dutycycle", *installed.command], env=env, stdout=file, stderr=file
         )
-    wait_until(lambda: "pod/" in user.left(), killed.read_text, 60)
+    wait_until(lambda: "pod/" in user.left(), killed.read_text)
     process.kill()
     process.wait()
     (left,) = (

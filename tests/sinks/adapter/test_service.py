@@ -96,7 +96,7 @@ async def test_renewed_certificates_are_used(tmp_path: Path) -> None:
         return str(certificate["subject"][0][0][1]) if answered.startswith(b"HTTP/1.1 401") else ""
 
     async def until(client: str, name: str) -> None:
-        end = time.monotonic() + 60
+        end = time.monotonic() + 240
         while await served(client) != name:
             assert time.monotonic() < end, f"{name} to {client}"
             await asyncio.sleep(0.05)

@@ -25,7 +25,7 @@ def started(url: str, telemetry: Telemetry, stop: asyncio.Event) -> "asyncio.Tas
 
 async def until(condition: Callable[[], bool], working: "asyncio.Task[None]") -> None:
     """Wait for the condition; a sink that ends before is a failure."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(240):
         while not condition():
             assert not working.done(), working.exception()
             await asyncio.sleep(0.02)

@@ -72,7 +72,7 @@ def helm(*arguments: str, values: Object | None = None) -> "subprocess.Completed
     """Run Helm on the chart. Raises ``ServerMissingError``."""
     command = [str(find_helm()), *arguments, *(["--values=-"] if values is not None else [])]
     text = None if values is None else json.dumps(values)
-    return subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=240)
 
 
 def render(values: Object | None = None, release: str = "dutycycle") -> list[Object]:
@@ -91,7 +91,7 @@ def kustomize(folder: Path) -> list[Object]:
     """What ``kubectl apply -k`` would send. Raises ``ServerMissingError`` without kubectl."""
     kubectl = shutil.which("kubectl") or str(find_programs().kubectl)
     done = subprocess.run(
-        [kubectl, "kustomize", str(folder)], capture_output=True, text=True, check=False, timeout=60
+        [kubectl, "kustomize", str(folder)], capture_output=True, text=True, check=False, timeout=240
     )
     assert done.returncode == 0, done.stderr
     return objects(done.stdout)

@@ -65,7 +65,7 @@ class User:
             text=True,
             check=False,
             env=self.env,
-            timeout=60,
+            timeout=240,
         )
         return done.returncode, done.stdout, done.stderr
 

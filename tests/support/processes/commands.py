@@ -51,7 +51,7 @@ def running(
         process = subprocess.Popen(started, env=env, stdout=out, stderr=subprocess.STDOUT)
         try:
             yield process
-            wait_until(lambda: process.poll() is not None or _catches_sigterm(process.pid), log.read_text, 30)
+            wait_until(lambda: process.poll() is not None or _catches_sigterm(process.pid), log.read_text)
             process.send_signal(number)
             assert process.wait(STOP_S) == 0, f"{arguments}: {log.read_text()}"
         finally:

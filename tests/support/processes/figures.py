@@ -18,7 +18,7 @@ class Process:
 
     def __init__(self, log: Path) -> None:
         self.log = log
-        wait_until(lambda: SERVING in log.read_text(), log.read_text, 60)
+        wait_until(lambda: SERVING in log.read_text(), log.read_text)
         found = re.findall(re.escape(SERVING) + r"(\S+)", log.read_text())
         self.address: Address = parse(found[-1])
 

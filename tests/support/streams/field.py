@@ -74,7 +74,7 @@ class Worker:
         """SIGTERM; its exit status and the seconds it took."""
         began = time.monotonic()
         self.process.terminate()
-        return self.process.wait(60), time.monotonic() - began
+        return self.process.wait(240), time.monotonic() - began
 
     def kill(self) -> None:
         self.process.kill()

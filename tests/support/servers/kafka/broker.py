@@ -68,7 +68,7 @@ class RunningBroker:
         new = [NewTopic(name, count, 1, config=_dotted(config)) for name, count in partitions.items()]
         admin = self.admin()  # named, because it must outlive its futures
         for created in admin.create_topics(new).values():
-            created.result(timeout=120)
+            created.result(timeout=240)
         for name, count in partitions.items():
             _wait_for_leaders(admin, name, count)
 

@@ -81,8 +81,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     found: Sequence[PeakRecord] = job_peaks(url, which) if args.jobs else pod_peaks(url, which)
     if not found:
         require_namespace(url, args.namespace)
-        if which == Which() and node_peaks(url):
-            print("no pod was recorded; of its GPUs and CPUs: dutycycle peaks --nodes", file=sys.stderr)  # noqa: T201
+    if which == Which() and not any(map(gpu_count, found)) and any(one.gpus for one in node_peaks(url)):
+        print("no pod had a GPU; what each node's GPUs did: dutycycle peaks --nodes", file=sys.stderr)  # noqa: T201
     if args.sort != "name":
         found = sorted(found, key=lambda one: -(_SORTS[args.sort](one) or 0))
     return print_records(found, args.format)

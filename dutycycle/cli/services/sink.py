@@ -46,7 +46,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         raise SettingError("--remote-write sends the series of --metrics: give --metrics, too")
     from sinks.service import run as sink  # here, not above: --help need not wait for it
 
-    if settings.records is None and PARENT_VARIABLE not in os.environ:
+    if settings.records is None and settings.broker is not None and PARENT_VARIABLE not in os.environ:
         where = default_records_path()
         print(f"dutycycle: no --records: peak records go to {where}", file=sys.stderr, flush=True)  # noqa: T201
 

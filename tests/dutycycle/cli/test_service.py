@@ -1,11 +1,14 @@
 """The end of a service: one that leaves a thread behind, and a child of ``up`` that misses what it needs."""
 
+import argparse
 import os
 import subprocess
 import sys
 
 import pytest
 
+from dutycycle.cli.services import sink
+from dutycycle.contract.settings.load import load
 from dutycycle.process import NOT_BEGUN, PARENT_VARIABLE
 
 HANGS = """
@@ -104,3 +107,27 @@ def test_a_stream_worker_seldom_goes_over_all_its_states_for_garbage() -> None:
         [sys.executable, "-c", COLLECTS], capture_output=True, text=True, check=True, timeout=240
     )
     assert done.stdout == "True True (5000, 10, 140)\n"
+
+
+@pytest.mark.parametrize(
+    ("environ", "given", "said"),
+    [
+        ({}, {}, "dutycycle: no --records: peak records go to /state/dutycycle/records.db\n"),
+        ({}, {"records": "sqlite:///x.db"}, ""),
+        ({PARENT_VARIABLE: "1"}, {}, ""),
+    ],
+    ids=["default", "given", "of up"],
+)
+def test_a_sink_says_where_its_records_go_if_nobody_did(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    environ: dict[str, str],
+    given: dict[str, str],
+    said: str,
+) -> None:
+    monkeypatch.setattr("dutycycle.cli.services.sink.run_service", lambda *_: 0)
+    for name, value in {"XDG_STATE_HOME": "/state", **environ}.items():
+        monkeypatch.setenv(name, value)
+    settings = load({}, {"broker": "kafka://127.0.0.1:9", **given})
+    assert sink.run(argparse.Namespace(metrics=False), settings) == 0
+    assert capsys.readouterr().err == said

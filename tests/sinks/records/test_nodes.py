@@ -105,3 +105,18 @@ def test_old_days_of_nodes_are_forgotten_with_those_of_usage(records_url: str) -
     assert store.roll_up() == 3
     store.close()
     assert rows(records_url, "SELECT node, source FROM node_peaks") == [("a", "nvml")]
+
+
+def test_who_has_gpus_and_no_pods_is_told_where_they_are(
+    records_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written(records_url, GPUS, HOST)
+    said = "no pod had a GPU; what each node's GPUs did: dutycycle peaks --nodes"
+    assert main(["peaks", "--records", records_url]) == 0
+    assert said in capsys.readouterr().err
+    assert main(["peaks", "--records", records_url, "--nodes"]) == 0
+    assert said not in capsys.readouterr().err
+    with RecordsWriter(records_url) as writer:
+        writer.write("pod-peaks", encode(made.pod_peaks(gpus={"a/0": {"gpu_util_pct": made.peak(97)}})))
+    assert main(["peaks", "--records", records_url]) == 0
+    assert said not in capsys.readouterr().err

@@ -12,7 +12,7 @@ from typing import Any
 _FORGOTTEN_MS = 15 * 60_000
 _REPLICA = re.compile(r"(?:\w*_)?replica_*")
 """Labels that tell apart the Prometheus servers that scrape the same targets; Thanos and Mimir show them."""
-_JOB = frozenset({"job", "endpoint", "service", "metrics_path", "prometheus"})
+_JOB = frozenset({"job", "endpoint", "service", "metrics_path"})
 _TARGET = frozenset({"instance"})
 """Labels of a scrape, and of its target: where the node has a name they say nothing more of a container."""
 _NO_TEXT = re.compile(r"<<<\w+>>>|\[?N/A\]?|<nil>|\(null\)")

@@ -4,6 +4,7 @@ What the receiver does not take now waits in memory, in order, up to a limit: th
 """
 
 import asyncio
+import re
 import ssl
 import time
 from collections import deque
@@ -37,6 +38,9 @@ _LONGEST_PAUSE_S = 300.0
 _SAID = 300
 _CREDENTIALS = " (give DUTYCYCLE_REMOTE_WRITE_USERNAME and _PASSWORD(_FILE), or _TOKEN(_FILE))"
 _URL = " (DUTYCYCLE_REMOTE_WRITE is the whole URL, with Prometheus such as http://host:9090/api/v1/write)"
+_TENANT = " (give DUTYCYCLE_REMOTE_WRITE_HEADERS='X-Scope-OrgID: <tenant>')"
+_NO_TENANT = re.compile(r"org ?id|tenant", re.IGNORECASE)
+"""What Mimir and Cortex say without a header that names the tenant."""
 _HINTS = {401: _CREDENTIALS, 403: _CREDENTIALS, 404: _URL, 405: _URL}
 
 
@@ -159,7 +163,10 @@ class RemoteWriter:
             raise _AwayError(f"does not answer: {str(error) or type(error).__name__}") from error
         if answer.status < 300:
             return
-        words = " ".join([f"answers HTTP {answer.status}{_HINTS.get(answer.status, '')}:", *said.split()])
+        hint = _HINTS.get(answer.status, "")
+        if hint == _CREDENTIALS and _NO_TENANT.search(said):
+            hint = _TENANT
+        words = " ".join([f"answers HTTP {answer.status}{hint}:", *said.split()])
         if answer.status < 500 and answer.status != 429:
             raise _RefusedError(words)
         away = _AwayError(words)

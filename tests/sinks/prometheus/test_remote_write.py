@@ -165,6 +165,24 @@ async def test_what_is_refused_is_dropped_counted_and_said(
     assert dropped == len(receiver.taken[0])
 
 
+async def test_headers_are_sent_as_they_are_now_and_asked_for_where_a_tenant_is_missing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "headers"
+    file.write_text("X-Scope-OrgID: team-a\n")
+    receiver = Receiver()
+    receiver.answers = [(401, "no org id", {})]
+    async with receiver.listening() as url:
+        one = Writing(url, HEADERS_FILE=str(file))
+        async with one.running():
+            await one.until(lambda: bool(caplog.records))
+            file.write_text("X-Scope-OrgID: team-b")
+            one.collect()
+            await one.until(lambda: len(receiver.taken) == 1)
+    assert "give DUTYCYCLE_REMOTE_WRITE_HEADERS='X-Scope-OrgID: <tenant>'" in caplog.text
+    assert [headers["x-scope-orgid"] for headers in receiver.headers] == ["team-a", "team-b"]
+
+
 async def test_a_receiver_that_is_not_there_is_waited_for_within_the_memory(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

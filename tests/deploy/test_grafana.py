@@ -14,13 +14,13 @@ from sqlalchemy.exc import DBAPIError
 
 from dutycycle.contract.records.hours import GpuHour, UsageHour
 from sinks.records.rows import rows_of
-from sinks.records.store import RecordsStore
 from tests.support.deploy.compose_file import ROOT, services
 from tests.support.deploy.generate_dashboards import FOLDER, wanted
 from tests.support.deploy.grafana_schema import problems
 from tests.support.servers.missing import program
 from tests.support.servers.prometheus import Prometheus, scrape
 from tests.support.sinks.made import insight, job_peaks, pod_peaks
+from tests.support.sinks.recording import open_store
 
 DASHBOARDS = {
     path.stem: json.loads(path.read_text())["panels"]
@@ -38,8 +38,7 @@ PASSWORD = "it's a 'test'"
 @pytest.fixture
 def reader(postgres_url: str) -> Engine:
     """A database with a pod and a job, as the user that deploy/postgres makes for Grafana."""
-    store = RecordsStore(postgres_url)
-    store.open()
+    store = open_store(postgres_url)
     held: dict[str, Any] = {
         "gpu": "GPU-1",
         "model": "NVIDIA H200",

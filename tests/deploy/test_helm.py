@@ -143,20 +143,16 @@ def test_the_schema_accepts_what_is_right(values: Object) -> None:
         ({"kafka": {"broker": "kafka://a:9092,b"}}, "kafka.broker: every address needs its port"),
         ({"kafka": {"sasl": {"mechanism": "PLAIN"}}}, "kafka.sasl.username"),
         ({"kafka": {"sasl": {"mechanism": "PLAIN", "username": "u"}}}, "kafka.sasl.existingSecret"),
-        (
-            {"streams": {"autoscaling": {"enabled": True}}, "kafka": {"partitions": 1}},
-            "streams.replicas is 2, but kafka.partitions and streams.autoscaling.maxReplicas allow 1",
-        ),
-        (
-            {"streams": {"autoscaling": {"enabled": True, "maxReplicas": 3}, "replicas": 4}},
-            "streams.replicas is 4, but kafka.partitions and streams.autoscaling.maxReplicas allow 3",
-        ),
+        ({"streams": {"autoscaling": {"enabled": True}}, "kafka": {"partitions": 1}},
+         "streams.replicas is 2, but kafka.partitions and streams.autoscaling.maxReplicas allow 1"),
+        ({"streams": {"autoscaling": {"enabled": True, "maxReplicas": 3}, "replicas": 4}},
+         "streams.replicas is 4, but kafka.partitions and streams.autoscaling.maxReplicas allow 3"),
         ({"image": {"digest": "abc"}}, "image.digest"),
         ({"trials": {"enabled": True}}, "trials.namespaces: name those whose Jobs may ask for a trial"),
         ({"prometheus": {"enabled": True, "url": "http://a:9090"}}, "set collector.enabled to false"),
         ({"prometheus": {"enabled": True}, "collector": {"enabled": False}}, "prometheus.url"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_work_is_refused_at_install(values: Object, says: str) -> None:
     done = helm("template", "d", str(CHART), values=values)
     assert (done.returncode, says in done.stderr) == (1, True)

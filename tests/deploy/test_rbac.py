@@ -144,22 +144,13 @@ def test_the_server_would_refuse_a_field_that_is_none(installed: Kube) -> None:
     ("role", "own", "verbs_of_owners"),
     [
         ("collector", {(verb, "", "pods") for verb in ("get", "list", "watch")}, ("get",)),
-        (
-            "sinks",
-            {(verb, "", resource) for verb in ("get", "patch") for resource in ("nodes", "pods")}
-            | set(EVENTS),
-            ("get", "patch"),
-        ),
-        (
-            "webhook",
-            {(verb, "scheduling.k8s.io", "priorityclasses") for verb in ("list", "create", "delete")},
-            (),
-        ),
-        (
-            "trials",
-            {("get", "scheduling.k8s.io", "priorityclasses"), ("list", "", "nodes"), ("list", "", "pods")},
-            (),
-        ),
+        ("sinks",
+         {(verb, "", resource) for verb in ("get", "patch") for resource in ("nodes", "pods")} | set(EVENTS),
+         ("get", "patch")),
+        ("webhook", {(verb, "scheduling.k8s.io", "priorityclasses") for verb in ("list", "create", "delete")},
+         ()),
+        ("trials",
+         {("get", "scheduling.k8s.io", "priorityclasses"), ("list", "", "nodes"), ("list", "", "pods")}, ()),
         (
             "reader",
             {(verb, "", resource) for verb in ("get", "list") for resource in ("nodes", "pods")}
@@ -167,7 +158,7 @@ def test_the_server_would_refuse_a_field_that_is_none(installed: Kube) -> None:
             ("get", "list"),
         ),
     ],
-)
+)  # fmt: skip
 def test_a_role_says_what_the_code_asks_for(
     role: str, own: set[Permission], verbs_of_owners: tuple[str, ...]
 ) -> None:

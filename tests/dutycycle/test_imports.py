@@ -12,17 +12,12 @@ import pytest
         ("dutycycle.live.up", {"textual", "numba", "numpy", "sqlalchemy", "faust", "streams.topology"}),
         ("dutycycle.cli.commands.topics", {"numba", "numpy", "sqlalchemy", "faust", "streams.topology"}),
         ("dutycycle.submit.run", {"numba", "numpy", "sqlalchemy", "faust", "streams.topology", "plotly"}),
-        (
-            "dutycycle.cli.studies.profile",
-            {"numpy", "aiokafka", "aiohttp", "sqlalchemy"},
-        ),
+        ("dutycycle.cli.studies.profile", {"numpy", "aiokafka", "aiohttp", "sqlalchemy"}),
         ("streams.service", {"river", "scipy.linalg", "scipy.stats", "numpy.f2py"}),
-        (
-            "streams.operators.estimators.exhaustion",
-            {"faust", "mode", "aiokafka", "confluent_kafka", "kubernetes"},
-        ),
+        ("streams.operators.estimators.exhaustion",
+         {"faust", "mode", "aiokafka", "confluent_kafka", "kubernetes"}),
     ],
-)
+)  # fmt: skip
 def test_what_is_not_needed_is_not_imported(module: str, absent: set[str]) -> None:
     script = f"import sys, {module}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], check=True, stdout=subprocess.PIPE, text=True)

@@ -14,21 +14,12 @@ from dutycycle.contract.trace import TraceWriter
 from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.progress import Progress
 from tests.support.processes.terminal import on_a_terminal
+from tests.support.waiting import Clock
 
 
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
-
-
-class Clock:
-    """Moved by hand."""
-
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 class Lines:
@@ -52,7 +43,7 @@ def shown(out: io.StringIO) -> list[str]:
 
 
 def tracked(out: io.StringIO, size: int | None = 10_000, *, quiet: bool = False) -> list[str]:
-    clock = Clock()
+    clock = Clock(100.0)
     with Progress("lines", quiet=quiet, out=out, clock=clock) as progress:
         assert sum(1 for _ in progress.track(Lines(clock, size))) == 1000
     return shown(out)
@@ -76,7 +67,7 @@ def test_nobody_looks(out: io.StringIO, quiet: bool) -> None:
 @pytest.mark.parametrize(("passed_s", "left"), [(3, "7 s left"), (300, "12 min left"), (7200, "4.7 h left")])
 def test_time_left_of_what_goes_on_after_a_break(passed_s: float, left: str) -> None:
     """The first tenth was there before: it says nothing of how fast this is."""
-    out, clock = Terminal(), Clock()
+    out, clock = Terminal(), Clock(100.0)
     progress = Progress("records", 1000, out=out, clock=clock)
     progress.show(100, 5)
     clock.now_s += passed_s
@@ -88,7 +79,7 @@ def test_time_left_of_what_goes_on_after_a_break(passed_s: float, left: str) -> 
 
 
 def test_a_line_that_stays_takes_the_place_of_what_is_shown() -> None:
-    out, clock = Terminal(), Clock()
+    out, clock = Terminal(), Clock(100.0)
     progress = Progress("lines", out=out, clock=clock)
     clock.now_s += 3
     progress.show(1, 1)

@@ -9,7 +9,6 @@ from typing import Any
 
 import orjson
 
-from dutycycle.contract.settings.load import load
 from dutycycle.contract.topics import SAMPLE_TOPICS, full_name
 from dutycycle.kafka.embedded import EmbeddedBroker
 from tests.support.data.traces import read_trace
@@ -17,6 +16,7 @@ from tests.support.fakes.api_server import fake_api_server, kubeconfig
 from tests.support.fakes.kubelet import FakeKubelet, kubelet_on
 from tests.support.fakes.nvml import library
 from tests.support.fakes.nvml.scenario import FakeGpu, Scenario
+from tests.support.kafka import settings_of
 from tests.support.processes.commands import dutycycle, environ, read_now, running, wait_until
 
 ALONE = "GPU-00000000-0000-4000-8000-00000000000a"
@@ -57,7 +57,7 @@ def node(folder: Path) -> Iterator[dict[str, str]]:
 
 def holders(env: dict[str, str]) -> list[list[str | None]]:
     """Uids that the newest sample gives for each GPU."""
-    settings = load({key: value for key, value in env.items() if key.startswith("DUTYCYCLE_")})
+    settings = settings_of(env)
     payloads = read_now(settings, ["nvml-samples"])["nvml-samples", NODE]
     if not payloads:
         return []

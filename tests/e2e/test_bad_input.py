@@ -19,10 +19,10 @@ from dutycycle.contract.settings.load import load
 from dutycycle.contract.topics import DEFAULT_PREFIX, TOPICS, full_name
 from dutycycle.contract.trace import TraceRecord
 from dutycycle.kafka.embedded import EmbeddedBroker
-from dutycycle.kafka.producer import Producer
 from streams.app import changelog_topics
 from streams.topology import stages
 from tests.support.faults.oracle import DERIVED, replayed, results, write_trace
+from tests.support.kafka import send
 from tests.support.processes.commands import environ, read_now, running, wait_until
 
 PREFIX = "test."
@@ -117,21 +117,6 @@ def dropped() -> list[tuple[str, str, bytes]]:
         found.append((topic, NODE, changed(last, seq=500, ts_ms=ahead)))
         found.append((topic, NODE, last))
     return found
-
-
-async def send(settings: Settings, lines: list[tuple[str, str | None, bytes, int]]) -> list[tuple[int, int]]:
-    """Send (topic, key, payload, time) in order; the partition and offset of each."""
-    producer = Producer(settings, "test")
-    await producer.start()
-    try:
-        under_way = [
-            await producer.send(full_name(PREFIX, topic), key, payload, ts)
-            for topic, key, payload, ts in lines
-        ]
-        await producer.settle(under_way)
-        return [(one.result().partition, one.result().offset) for one in under_way]
-    finally:
-        await producer.stop()
 
 
 def line(one: TraceRecord) -> tuple[str, str | None, bytes, int]:

@@ -12,10 +12,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from dutycycle.contract.settings.groups import Settings
-from dutycycle.contract.settings.load import load as load_settings
 from dutycycle.contract.topics import SAMPLE_TOPICS, full_name
 from tests.support.fakes.interruptible_broker import InterruptibleBroker
+from tests.support.kafka import settings_of
 from tests.support.processes.commands import environ, read_now, running, wait_until
 from tests.support.servers.kafka.broker import RunningBroker
 
@@ -34,10 +33,6 @@ def environment(folder: Path, url: str, **extra: str) -> dict[str, str]:
     return environ(
         broker=url, node="a", interval="100ms", spool=str(folder / "spool"), kubernetes="off", **extra
     )
-
-
-def settings_of(env: dict[str, str]) -> Settings:
-    return load_settings({key: value for key, value in env.items() if key.startswith("DUTYCYCLE_")})
 
 
 def ticks(env: dict[str, str]) -> list[tuple[str, int, int]]:

@@ -13,7 +13,6 @@ import pytest
 import yaml
 
 from dutycycle.contract.codec import encode
-from dutycycle.contract.settings.load import load
 from dutycycle.contract.topics import ALIKE_TOPICS, TOPICS, full_name
 from dutycycle.contract.trace import TraceRecord, TraceWriter
 from dutycycle.kafka.topics import ensure_topics
@@ -22,6 +21,7 @@ from tests.e2e.test_sink_metrics import publish
 from tests.support.deploy import small_fleet as fleet
 from tests.support.deploy.compose_file import ROOT
 from tests.support.deploy.generate_dashboards import DASHBOARDS, Panel
+from tests.support.kafka import settings_of
 from tests.support.processes.commands import dutycycle, environ, running, wait_until
 from tests.support.servers.exposition import serve_metrics
 from tests.support.servers.kafka.broker import RunningBroker
@@ -207,7 +207,7 @@ def test_every_panel_shows_what_it_should(
         broker=kafka.url, topic_prefix=topic_prefix, partitions="2", snapshot_interval="2s",
         price_gpu_hour="4", metrics_stale="120s",
     )  # fmt: skip
-    settings = load({key: value for key, value in env.items() if key.startswith("DUTYCYCLE_")})
+    settings = settings_of(env)
     asyncio.run(
         ensure_topics(settings, ALIKE_TOPICS, outputs=[one for one in TOPICS if one not in ALIKE_TOPICS])
     )

@@ -16,14 +16,13 @@ import orjson
 import pytest
 
 from bench.cluster_trace import Shape, records
-from dutycycle.contract.settings.groups import PREFIX, Settings
-from dutycycle.contract.settings.load import load
+from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, TOPICS, full_name
 from dutycycle.kafka.embedded import EmbeddedBroker
-from dutycycle.kafka.producer import Producer
 from streams.names import SOURCES
 from streams.topology import stages
 from tests.support.fakes.interruptible_broker import InterruptibleBroker
+from tests.support.kafka import send, settings_of
 from tests.support.processes.commands import STOP_S, dutycycle, environ, running, wait_until
 from tests.support.processes.figures import Figures, Process
 from tests.support.servers.kafka.broker import OwnBroker, RunningBroker
@@ -34,20 +33,6 @@ GOOD = list(records(Shape(nodes=1, gpus=1, seconds=120)))
 NODE = "gpu-000"
 SAMPLES = "nvml-samples"
 Line = tuple[str, str | None, bytes, int]
-
-
-def settings_of(env: dict[str, str]) -> Settings:
-    return load({name: value for name, value in env.items() if name.startswith(PREFIX)})
-
-
-async def send(settings: Settings, lines: list[Line]) -> None:
-    producer = Producer(settings, "test")
-    await producer.start()
-    try:
-        names = {topic: full_name(settings.topic_prefix, topic) for topic in TOPICS}
-        await producer.settle([await producer.send(names[one[0]], *one[1:]) for one in lines])
-    finally:
-        await producer.stop()
 
 
 def good() -> list[Line]:

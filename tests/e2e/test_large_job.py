@@ -18,14 +18,13 @@ from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.records.derived import JobPeaks
 from dutycycle.contract.records.parts import PodPart, Tally
 from dutycycle.contract.records.pods import JobRef, Pod
-from dutycycle.contract.settings.groups import PREFIX, Settings
 from dutycycle.contract.settings.load import load
-from dutycycle.contract.topics import SAMPLE_TOPICS, TOPICS, full_name
-from dutycycle.kafka.producer import Producer
+from dutycycle.contract.topics import SAMPLE_TOPICS, TOPICS
 from dutycycle.kafka.topics import ensure_topics
 from sinks.records.query import job_peaks
 from streams.local import LocalPipeline
 from streams.topology import stages
+from tests.support.kafka import send, settings_of
 from tests.support.processes.commands import dutycycle, environ, running, wait_until
 from tests.support.servers.kafka.broker import RunningBroker
 
@@ -69,18 +68,6 @@ def undisturbed(sent: list[Sent]) -> JobPeaks:
     return decode(JobPeaks, last.value or b"", "job-peaks")
 
 
-async def publish(settings: Settings, sent: list[Sent]) -> None:
-    await ensure_topics(settings, [*SAMPLE_TOPICS, "pod-parts", "job-parts", "node-parts"])
-    producer = Producer(settings, "test")
-    await producer.start()
-    posted = [
-        await producer.send(full_name(settings.topic_prefix, topic), key, payload, START_MS)
-        for topic, key, payload in sent
-    ]
-    await producer.settle(posted)
-    await producer.stop()
-
-
 def complete(engine: Engine) -> bool:
     """Whether the job is stored with all its pods, and final. Asked often, so without reading the record."""
     query = text("SELECT count(*) FROM job_peaks WHERE final AND pods = :pods")
@@ -108,7 +95,9 @@ def test_a_job_of_a_thousand_pods_is_recorded_and_printed(
         broker=kafka.url, topic_prefix=topic_prefix, records=postgres_url, annotations="off", partitions="2",
         session_timeout=kafka.session_timeout,
     )  # fmt: skip
-    asyncio.run(publish(load({k: v for k, v in env.items() if k.startswith(PREFIX)}), sent))
+    settings = settings_of(env)
+    asyncio.run(ensure_topics(settings, [*SAMPLE_TOPICS, "pod-parts", "job-parts", "node-parts"]))
+    asyncio.run(send(settings, sent, START_MS))
     engine = create_engine(postgres_url)
     began = time.monotonic()
     with (

@@ -11,12 +11,12 @@ import orjson
 import pytest
 
 from dutycycle.contract.codec import encode
-from dutycycle.contract.settings.groups import PREFIX, Settings
-from dutycycle.contract.settings.load import load
+from dutycycle.contract.settings.groups import Settings
 from dutycycle.kafka.errors import MissingTopicError
 from sinks.records.query import pod_peaks
 from tests.support.fakes.nvml import library
 from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario, square
+from tests.support.kafka import settings_of
 from tests.support.processes.commands import STOP_S, environ, read_now, running, wait_until
 from tests.support.servers.kafka.broker import RunningBroker
 
@@ -56,7 +56,7 @@ def test_from_samples_to_records(
 ) -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     env = environment(kafka.url, topic_prefix, postgres_url, tmp_path, child.pid)
-    settings = load({name: value for name, value in env.items() if name.startswith(PREFIX)})
+    settings = settings_of(env)
     try:
         with ExitStack() as stack:
             for command in order:

@@ -6,23 +6,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
-from dutycycle.contract.codec import encode
 from dutycycle.contract.records.derived import JobPeaks, PodPeaks
-from dutycycle.contract.settings.groups import Settings
-from dutycycle.contract.settings.load import load
 from dutycycle.contract.topics import TOPICS, full_name
 from dutycycle.kafka.embedded import EmbeddedBroker
-from dutycycle.kafka.producer import Producer
 from dutycycle.kafka.topics import ensure_topics
 from sinks.records.query import job_peaks, pod_peaks
 from sinks.records.store import RecordsRefusedError
+from tests.support.kafka import send, settings_of
 from tests.support.processes.commands import environ, read_now, running, wait_until
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.postgres import Postgres
@@ -39,25 +35,9 @@ def environment(url: str, records: str, prefix: str = "dutycycle.") -> dict[str,
     return environ(broker=url, records=records, topic_prefix=prefix, partitions="3", annotations="off")
 
 
-def settings_of(env: dict[str, str]) -> Settings:
-    return load({key: value for key, value in env.items() if key.startswith("DUTYCYCLE_")})
-
-
-async def _publish(settings: Settings, records: Iterable[Published]) -> None:
-    producer = Producer(settings, "test", linger_ms=5)
-    await producer.start()
-    sent = []
-    for topic, key, record in records:
-        payload = record if record is None or isinstance(record, bytes) else encode(record)
-        name = full_name(settings.topic_prefix, topic)
-        sent.append(await producer.send(name, key, payload, 1_700_000_000_000))
-    await producer.settle(sent)
-    await producer.stop()
-
-
 def publish(env: dict[str, str], *records: Published) -> None:
     """Put records on their topics, and wait until the broker has them."""
-    asyncio.run(_publish(settings_of(env), records))
+    asyncio.run(send(settings_of(env), records, 1_700_000_000_000))
 
 
 def create_topics(env: dict[str, str]) -> None:

@@ -13,8 +13,9 @@ import pytest_asyncio
 from dutycycle.contract.topics import TOPICS, short_name
 from dutycycle.kafka.topics import ensure_topics
 from sinks.annotations.core import desired
-from tests.e2e.test_sink import Published, settings_of
+from tests.e2e.test_sink import Published
 from tests.support.fakes.api_server import NODE, POD, FakeApi, Trouble, written
+from tests.support.kafka import settings_of
 from tests.support.processes.commands import derived
 from tests.support.processes.sinking import (
     DEADLINE_S,
@@ -32,7 +33,7 @@ from tests.support.processes.sinking import (
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.sinks import made
 from tests.support.sinks.made import K80, sample
-from tests.support.sinks.rig import until
+from tests.support.waiting import until
 
 PART = made.node_part(cyclic=True, period_s=13.24, slope_per_s=-0.4 / 3600, maxima={"gpu_util_pct": 100.0})
 NODES = [f"gpu-{i}" for i in range(12)]

@@ -14,16 +14,15 @@ from typing import Any
 
 import pytest
 
-from dutycycle.contract.codec import encode, from_plain
+from dutycycle.contract.codec import from_plain
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import NvmlSample
-from dutycycle.contract.topics import ALIKE_TOPICS, TOPICS, full_name
-from dutycycle.kafka.producer import Producer
+from dutycycle.contract.topics import ALIKE_TOPICS, TOPICS
 from dutycycle.kafka.topics import ensure_topics
 from dutycycle.telemetry.serving import SERVING
 from sinks.prometheus.counters import NodeCounters
-from tests.e2e.test_sink import settings_of
 from tests.support.data.samples import gpu, nvml
+from tests.support.kafka import send, settings_of
 from tests.support.processes.commands import environ, running, wait_until
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.prometheus import check
@@ -33,22 +32,9 @@ Env = dict[str, str]
 
 
 def publish(env: Env, records: Iterable[tuple[str, str, Any]]) -> None:
-    """Put records (topic without prefix, key, record) on their topics, each with its own time."""
-    asyncio.run(_publish(env, records))
-
-
-async def _publish(env: Env, records: Iterable[tuple[str, str, Any]]) -> None:
-    settings = settings_of(env)
-    producer = Producer(settings, "test", linger_ms=5)
-    await producer.start()
-    sent = [
-        await producer.send(
-            full_name(settings.topic_prefix, topic), key, encode(record), getattr(record, "ts_ms", None)
-        )
-        for topic, key, record in records
-    ]
-    await producer.settle(sent)
-    await producer.stop()
+    """Put records on their topics, each at its own time."""
+    timed = [(topic, key, record, getattr(record, "ts_ms", None)) for topic, key, record in records]
+    asyncio.run(send(settings_of(env), timed))
 
 
 class Feed:

@@ -14,9 +14,8 @@ from typing import Any
 
 import orjson
 
-from dutycycle.contract.settings.groups import PREFIX, Settings
-from dutycycle.contract.settings.load import load
 from dutycycle.contract.topics import SAMPLE_TOPICS
+from tests.support.kafka import settings_of
 from tests.support.processes.commands import STOP_S, environ, read_now, wait_until
 from tests.support.servers.kafka.broker import RunningBroker
 
@@ -40,10 +39,6 @@ def collector(env: Mapping[str, str], shift: Path, log: Path) -> Iterator[None]:
             if process.poll() is None:
                 process.kill()
                 process.wait()
-
-
-def settings_of(env: Mapping[str, str]) -> Settings:
-    return load({key: value for key, value in env.items() if key.startswith(PREFIX)})
 
 
 def samples(env: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -20,9 +20,8 @@ import orjson
 import pytest
 import zstandard
 
-from dutycycle.contract.settings.groups import PREFIX, Settings
-from dutycycle.contract.settings.load import load
 from dutycycle.kafka.errors import MissingTopicError
+from tests.support.kafka import settings_of
 from tests.support.processes.commands import environ, read_now, running, wait_until
 from tests.support.servers.kafka.broker import RunningBroker
 
@@ -31,10 +30,6 @@ KILLS = 4
 SOAK_KILLS = 40
 Named = tuple[str, int]
 """A tick: its collector and its number."""
-
-
-def settings_of(env: Mapping[str, str]) -> Settings:
-    return load({key: value for key, value in env.items() if key.startswith(PREFIX)})
 
 
 def arrived(env: Mapping[str, str]) -> list[Named]:

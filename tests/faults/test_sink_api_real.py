@@ -8,15 +8,16 @@ import pytest_asyncio
 
 from dutycycle.contract.topics import TOPICS
 from dutycycle.kafka.topics import ensure_topics
-from tests.e2e.test_sink import Published, settings_of
+from tests.e2e.test_sink import Published
 from tests.support.faults.api_proxy import ApiProxy
 from tests.support.faults.api_troubles import TROUBLES, played
+from tests.support.kafka import settings_of
 from tests.support.processes.sinking import DEADLINE_S, Worker, publish, sinking, worker
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kube.client import Object
 from tests.support.servers.kube.server import Kube
 from tests.support.sinks import made
-from tests.support.sinks.rig import until
+from tests.support.waiting import until
 
 PODS = 24
 SPEC = {"containers": [{"name": "main", "image": "example.org/train:1"}], "nodeName": "gpu-a"}

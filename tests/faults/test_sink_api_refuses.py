@@ -11,9 +11,9 @@ import pytest_asyncio
 from dutycycle.contract.records.pods import JobRef
 from dutycycle.contract.topics import TOPICS
 from dutycycle.kafka.topics import ensure_topics
-from tests.e2e.test_sink import settings_of
 from tests.support.fakes.api_server import FakeApi, Trouble, written
 from tests.support.faults.api_troubles import TROUBLES, played
+from tests.support.kafka import settings_of
 from tests.support.processes.sinking import (
     DEADLINE_S,
     add_pods,
@@ -27,7 +27,7 @@ from tests.support.processes.sinking import (
 )
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.sinks import made
-from tests.support.sinks.rig import until
+from tests.support.waiting import until
 
 PODS = 24
 FIRST, LAST = "1970-01-01T00:00:10Z", "1970-01-01T00:00:20Z"

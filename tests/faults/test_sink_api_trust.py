@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import ssl
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -12,8 +11,8 @@ import pytest_asyncio
 
 from dutycycle.contract.topics import TOPICS
 from dutycycle.kafka.topics import ensure_topics
-from tests.e2e.test_sink import settings_of
-from tests.support.fakes.api_server import FakeApi, Trouble
+from tests.support.fakes.api_server import FakeApi, Trouble, tls_of
+from tests.support.kafka import settings_of
 from tests.support.processes.sinking import (
     DEADLINE_S,
     Worker,
@@ -29,7 +28,7 @@ from tests.support.processes.sinking import (
 )
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kafka.certificates import Certificates, make_certificates
-from tests.support.sinks.rig import until
+from tests.support.waiting import until
 
 PODS = 12
 FIRST, LAST = "1970-01-01T00:00:10Z", "1970-01-01T00:00:20Z"
@@ -55,12 +54,6 @@ def wrote_more_than(api: FakeApi, count: int) -> bool:
 def certificates(folder: Path) -> Certificates:
     folder.mkdir()
     return make_certificates(folder)
-
-
-def tls_of(made: Certificates) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(made.server)
-    return context
 
 
 async def test_a_new_token_and_a_new_authority_are_read_from_the_disk(

@@ -8,20 +8,19 @@ from typing import Any
 
 import pytest
 
-from dutycycle.contract.codec import encode
-from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load
 from dutycycle.contract.topics import TOPICS, full_name
 from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.kafka.faust import app
-from dutycycle.kafka.producer import Producer
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.telemetry.watchdog import StallDetector, StallLimits
 from sinks import service
 from sinks.records.query import pod_peaks
 from sinks.records.sink import RecordsSink
 from sinks.records.store import RecordsAwayError, RecordsStore
+from tests.support.kafka import send
 from tests.support.sinks import made
+from tests.support.waiting import until
 
 PODS = 50
 BEHIND_S = 8.0
@@ -61,29 +60,6 @@ class Away:
         monkeypatch.setattr(RecordsStore, "put", refuse)
 
 
-async def fill(settings: Settings) -> None:
-    producer = Producer(settings, "feed")
-    await producer.start()
-    topic = full_name(PREFIX, "pod-peaks")
-    try:
-        await producer.settle(
-            [
-                await producer.send(topic, f"uid-{i}", encode(made.pod_peaks(f"uid-{i}")), 10_000)
-                for i in range(PODS)
-            ]
-        )
-    finally:
-        await producer.abort()
-
-
-async def until(condition: Any, working: "asyncio.Task[None]") -> None:
-    async with asyncio.timeout(240):
-        while not condition():
-            if working.done():
-                working.result()
-            await asyncio.sleep(0.05)
-
-
 @pytest.mark.slow  # it waits longer than a stuck worker may, by the worker's own clock
 async def test_a_sink_that_waits_for_its_database_is_alive_and_not_ready(
     broker: EmbeddedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -92,16 +68,16 @@ async def test_a_sink_that_waits_for_its_database_is_alive_and_not_ready(
     settings = load({}, {"broker": broker.url, "topic_prefix": PREFIX, "records": url, "annotations": "off"})
     away, stop, telemetry = Away(monkeypatch), asyncio.Event(), Telemetry("sink")
     telemetry.stall_detector = StallDetector(StallLimits(said_s=BEHIND_S, ended_s=BEHIND_S))
-    await fill(settings)
+    await send(settings, [("pod-peaks", f"uid-{i}", made.pod_peaks(f"uid-{i}")) for i in range(PODS)], 10_000)
     working = asyncio.create_task(service.run(settings, telemetry, stop))
     try:
-        await until(lambda: telemetry.conditions, working)
+        await until(lambda: telemetry.conditions, working=working)
         await asyncio.sleep(1.5 * BEHIND_S)  # two checks after its limit a stuck worker would have ended
         assert not working.done(), working.exception()
         assert telemetry.status.alive["worker"]() is None
         assert "no answer" in (telemetry.status.ready["sinks"]() or "")
         away.is_away = False
-        await until(lambda: len(pod_peaks(url)) == PODS, working)
+        await until(lambda: len(pod_peaks(url)) == PODS, working=working)
     finally:
         stop.set()
         await asyncio.wait([working], timeout=30)

@@ -89,10 +89,7 @@ async def test_a_name_that_was_used_again_is_another_object(hidden_uid: str) -> 
     [
         ({"A": meta("a", ref("A", "a"))}, "A"),
         ({"A": meta("a", ref("B", "b")), "B": meta("b", ref("A", "a"))}, "B"),
-        (
-            {"A": meta("a", ref("B", "b")), "B": meta("b", ref("C", "c")), "C": meta("c", ref("B", "b"))},
-            "C",
-        ),
+        ({"A": meta("a", ref("B", "b")), "B": meta("b", ref("C", "c")), "C": meta("c", ref("B", "b"))}, "C"),
     ],
 )
 async def test_owners_in_a_circle(loop: dict[str, Any], top: str) -> None:

@@ -10,6 +10,7 @@ from dutycycle.kube.objects import ApiServer
 from dutycycle.kube.references import Metadata, ObjectRef
 from dutycycle.telemetry.events import OWNER_FORBIDDEN, Telemetry
 from tests.collectors.pods.test_owner import meta, ref
+from tests.support.waiting import Clock
 
 FRESH_S = 300
 JOB = ObjectRef("g/v1", "RayJob", "job", "ns", "u-job")
@@ -30,15 +31,6 @@ class Api(ApiServer):
         if isinstance(answer, KubeError):
             raise answer
         return answer
-
-
-class Clock:
-    """Moved by hand."""
-
-    now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 @pytest.fixture

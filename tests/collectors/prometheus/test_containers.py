@@ -59,11 +59,11 @@ def test_a_container_without_limits_and_rates(limit: float | None) -> None:
     assert found.containers == (Container(id=CID),)
 
 
-@pytest.mark.parametrize(("periods", "share"), [(0, 0), (4, 50)])
-def test_throttling_of_a_container_with_a_cpu_limit(periods: float, share: float) -> None:
+@pytest.mark.parametrize(("periods", "throttled", "share"), [(0, 0, 0), (4, 2, 50), (4, 5, 100)])
+def test_throttling_of_a_container_with_a_cpu_limit(periods: float, throttled: float, share: float) -> None:
     of = [
         sample("container_cpu_cfs_periods_total", 9, periods, **IN_POD),
-        sample("container_cpu_cfs_throttled_periods_total", 9, 2 if periods else 0, **IN_POD),
+        sample("container_cpu_cfs_throttled_periods_total", 9, throttled, **IN_POD),
     ]
     (found,) = pod_cgroups(of, PodIndex())
     assert found.containers[0].cpu_throttled_pct == share

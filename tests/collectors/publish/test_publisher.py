@@ -4,7 +4,7 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from dutycycle.telemetry.events import (
 )
 from tests.support.examples import examples
 from tests.support.fakes.link import FakeBroker, Mood, noise, record, records
+from tests.support.waiting import until
 
 MIB = 1024**2
 TIMEOUTS = PublishTimeouts(spool_s=0.05, renew_s=1.0)
@@ -79,13 +80,6 @@ async def running(
         yield one
     finally:
         await one.publisher.close(close_s)
-
-
-async def until(condition: Callable[[], bool], most_s: float = 90.0) -> None:
-    end = time.monotonic() + most_s
-    while not condition():
-        assert time.monotonic() < end, "the awaited condition never came"
-        await asyncio.sleep(0.002)
 
 
 async def test_in_order_and_never_on_disk_while_all_is_well(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from dutycycle.kafka.reachability import Reachability
 from dutycycle.telemetry.events import BROKER_UNREACHABLE, SPOOL_DROPPED, SPOOLED, Telemetry
 from tests.support.fakes.interruptible_broker import InterruptibleBroker
 from tests.support.servers.kafka.broker import RunningBroker
+from tests.support.waiting import until
 
 MIB = 1024**2
 NODES = ("a", "b", "c")
@@ -84,13 +85,6 @@ async def load(settings: Settings, folder: Path) -> AsyncIterator[Load]:
         yield one
     finally:
         await one.close()
-
-
-async def until(condition: Callable[[], bool], most_s: float = 90.0) -> None:
-    end = time.monotonic() + most_s
-    while not condition():
-        assert time.monotonic() < end, "the awaited condition never came"
-        await asyncio.sleep(0.01)
 
 
 async def read(settings: Settings) -> dict[str, list[int]]:

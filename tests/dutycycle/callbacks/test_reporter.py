@@ -18,16 +18,9 @@ from dutycycle.callbacks.pytorch import steps
 from dutycycle.callbacks.reporter import EVERY_S, SCALE_EVERY_S, StepReporter, samples_in
 from dutycycle.contract.codec import decode
 from dutycycle.contract.records.processes import StepReport
+from tests.support.waiting import Clock
 
 ROOT = Path(__file__).resolve().parents[3]
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 class Listener:
@@ -57,7 +50,7 @@ def listener(tmp_path: Path) -> Iterator[Listener]:
 
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(100.0)
 
 
 def steps_of(reporter: StepReporter, clock: Clock, *seconds: float, **facts: Any) -> None:

@@ -18,11 +18,11 @@ from dutycycle.contract.settings.load import load
 from dutycycle.contract.topics import SAMPLE_TOPICS
 from dutycycle.contract.trace import TraceRecord, TraceWriter
 from dutycycle.kafka.embedded import EmbeddedBroker
-from dutycycle.kafka.producer import Producer
 from dutycycle.live.children import Child
 from streams.local import LocalPipeline
 from streams.topology import stages
 from tests.support.data.traces import read_trace
+from tests.support.kafka import send
 from tests.support.processes.commands import DEADLINE_S, wait_until
 from tests.support.processes.hidden import hide_modules
 from tests.support.processes.warm import command
@@ -174,20 +174,12 @@ def test_what_ctrl_c_leaves_of_a_recording_is_whole(tmp_path: Path) -> None:
     topics = {f"dutycycle.{name}": 1 for name in SAMPLE_TOPICS}
     with EmbeddedBroker(topics) as broker:
         settings = load({}, {"broker": broker.url})
-
-        async def send() -> None:
-            producer = Producer(settings, "test")
-            await producer.start()
-            await producer.settle(
-                [await producer.send(one.topic, one.key, one.payload, None) for one in GOOD]
-            )
-            await producer.stop()
-
+        samples = [(one.topic.removeprefix("dutycycle."), one.key, one.payload, None) for one in GOOD]
         with started(
             "record", "--out", out, "--broker", broker.url, "--duration", "10m", "--from", "-1h"
         ) as process:
             try:
-                asyncio.run(send())
+                asyncio.run(send(settings, samples))
                 wait_until(lambda: partial.exists() and partial.stat().st_size > 0, lambda: str(partial))
                 process.send_signal(signal.SIGINT)
                 _, stderr = process.communicate(timeout=240)

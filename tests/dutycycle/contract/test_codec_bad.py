@@ -162,21 +162,16 @@ def test_bad_fields_of_a_tick(change: dict[str, Any], field: str, detail: str) -
         ("pod-parts", {"v": 1, "uid": "u", "source": "nvml", "metrics": []}, "metrics"),
         ("pod-parts", {"v": 1, "uid": "u", "source": "nvml", "metrics": {"m": {}}}, "metrics[...].max"),
         ("pod-parts", {"v": 1, "uid": "u", "source": "nvml", "gpus": {"a\x85": {}}}, "gpus[...]"),
-        (
-            "pod-parts",
-            {"v": 1, "uid": "u", "source": "nvml", "attribution": {"a": "\ufeff"}},
-            "attribution[...]",
-        ),
+        ("pod-parts", {"v": 1, "uid": "u", "source": "nvml", "attribution": {"a": "\ufeff"}},
+         "attribution[...]"),
         ("cgroup-samples", CGROUP | {"host": []}, "host"),
         ("cgroup-samples", CGROUP | {"host": {"cpu_util_pct": "1"}}, "host.cpu_util_pct"),
         ("cgroup-samples", CGROUP | {"pods": [{"containers": []}]}, "pods[0].uid"),
-        (
-            "cgroup-samples",
-            CGROUP | {"pods": [{"uid": "p", "containers": [{"id": "c", "mem_used_bytes": -2}]}]},
-            "pods[0].containers[0].mem_used_bytes",
-        ),
+        ("cgroup-samples",
+         CGROUP | {"pods": [{"uid": "p", "containers": [{"id": "c", "mem_used_bytes": -2}]}]},
+         "pods[0].containers[0].mem_used_bytes"),
     ],
-)
+)  # fmt: skip
 def test_bad_fields_of_derived_records(topic: str, plain: dict[str, Any], field: str) -> None:
     error = failure(orjson.dumps(plain), topic)
     assert (error.field, error.reason) == (field, Reason.SCHEMA)

@@ -1,6 +1,5 @@
 """Credentials that cannot be used: one line says what they are needed for, what is wrong and what to do."""
 
-import ssl
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ from dutycycle.kube.config import ConfigSource, UnusableConfigError
 from dutycycle.kube.errors import BusyError
 from dutycycle.kube.objects import connect, opened
 from tests.dutycycle.kube.test_objects import TARGET
-from tests.support.fakes.api_server import POD, FakeApi, Trouble, kubeconfig
+from tests.support.fakes.api_server import POD, FakeApi, Trouble, kubeconfig, tls_of
 from tests.support.processes.commands import environ
 from tests.support.processes.warm import command
 from tests.support.servers.kafka.certificates import Certificates, make_certificates
@@ -126,12 +125,6 @@ async def test_a_helper_that_fails_later_is_asked_again(
 def made(folder: Path) -> Certificates:
     folder.mkdir()
     return make_certificates(folder)
-
-
-def tls_of(certificates: Certificates) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificates.server)
-    return context
 
 
 async def test_a_pod_uses_its_service_account_and_what_the_kubelet_replaces_in_it(

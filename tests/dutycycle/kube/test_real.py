@@ -19,14 +19,13 @@ from dutycycle.kubectl.annotations import ours as parsed
 from sinks.annotations.core.keys import PODS_OMITTED, PODS_SUMMARY
 from sinks.annotations.core.schedule import Policy
 from sinks.annotations.sink import AnnotationSink
-from sinks.dispatcher import Dispatcher
 from tests.support.processes.commands import environ
 from tests.support.servers.kube.accounts import grant, service_account
 from tests.support.servers.kube.client import Client, Object
 from tests.support.servers.kube.server import Kube
 from tests.support.sinks import made
 from tests.support.sinks.made import K80, sample
-from tests.support.sinks.rig import Rig, at_work, until
+from tests.support.sinks.rig import AtWork, Rig, at_work
 
 GUIDE = (Path(__file__).parents[3] / "docs/kubernetes.md").read_text()
 _COMMAND = re.search(r'\$ kubectl get pods .*-o custom-columns="([^"]+)"\n(.+?)```', GUIDE, re.DOTALL)
@@ -75,15 +74,15 @@ def ours(kube: Kube, thing: Object) -> dict[str, Any]:
 @asynccontextmanager
 async def annotating(
     client: Client, rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[tuple[Dispatcher, AnnotationSink]]:
+) -> AsyncIterator[AtWork[AnnotationSink]]:
     """A sink behind a dispatcher, under the account."""
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("KUBECONFIG", str(client.kubeconfig))
     server = await connect("auto")
     assert server is not None
     sink = AnnotationSink(server, Policy(interval_s=1), rig.letters, rig.telemetry)
-    async with at_work(rig, sink) as dispatcher:
-        yield dispatcher, sink
+    async with at_work(rig, sink) as work:
+        yield work
 
 
 def of_job(version: str, kind: str, thing: Object, **changed: Any) -> Any:
@@ -107,15 +106,13 @@ async def test_every_kind_carries_its_annotations_and_keeps_those_of_others(
     pod = new(kube, "v1", "Pod", "train", namespace, spec=SPEC)
     jobs = {(v, k): new(kube, v, k, "bert", namespace, spec={}) for v, k in JOBS.items()}
     tick = replace(sample(K80), node=name)
-    async with annotating(client, rig, monkeypatch) as (dispatcher, sink):
-        await dispatcher.handle(rig.origin("nvml-samples", tick, key=name))
-        await dispatcher.handle(rig.origin("pod-peaks", of_pod(pod, final=True)))
+    async with annotating(client, rig, monkeypatch) as work:
+        await work.take(tick, of_pod(pod, final=True))
         for (version, kind), job in jobs.items():
-            await dispatcher.handle(rig.origin("job-peaks", of_job(version, kind, job)))
+            await work.take(of_job(version, kind, job))
         # A version that is not served any more: the object is the same in the one that is.
         old = new(kube, "kubeflow.org/v2beta1", "MPIJob", "old", namespace, spec={})
-        await dispatcher.handle(rig.origin("job-peaks", of_job("kubeflow.org/v1alpha1", "MPIJob", old)))
-        await until(lambda: sink.pending_offsets().empty)
+        await work.write(of_job("kubeflow.org/v1alpha1", "MPIJob", old))
     assert ours(kube, node)["gpu-1"]["mem_used"] == "11.2GB"
     assert ours(kube, pod)["gpu_util"] == {"gpu_0_4711": 95}
     for job in (old, *jobs.values()):
@@ -142,12 +139,9 @@ async def test_a_thousand_workers_a_deleted_and_a_replaced_object(
     another = new(kube, "v1", "Pod", "replaced", namespace, spec=SPEC)
     one: PodOfJob = made.job_peaks().pods["bert-worker-0"]
     workers = {f"{'w' * 100}-{i}": one for i in range(1000)}
-    async with annotating(client, rig, monkeypatch) as (dispatcher, sink):
+    async with annotating(client, rig, monkeypatch) as work:
         record = of_job("kubeflow.org/v2beta1", "MPIJob", big, pods=workers)
-        await dispatcher.handle(rig.origin("job-peaks", record))
-        await dispatcher.handle(rig.origin("pod-peaks", of_pod(gone, final=True)))
-        await dispatcher.handle(rig.origin("pod-peaks", of_pod(replaced, final=True)))
-        await until(lambda: sink.pending_offsets().empty)
+        await work.write(record, of_pod(gone, final=True), of_pod(replaced, final=True))
     found = ours(kube, big)
     assert found[PODS_SUMMARY]["pods"] == 1000
     assert found[PODS_OMITTED] == 1000 - (len(found) - 2)
@@ -167,10 +161,8 @@ async def test_a_permission_too_few_is_told_and_costs_these_objects_alone(
     grant(kube, client, namespace, "sink", [both, get])
     pod = new(kube, "v1", "Pod", "train", namespace, spec=SPEC)
     job = new(kube, "ray.io/v1", "RayJob", "ray", namespace, spec={})
-    async with annotating(client, rig, monkeypatch) as (dispatcher, sink):
-        await dispatcher.handle(rig.origin("job-peaks", of_job("ray.io/v1", "RayJob", job)))
-        await dispatcher.handle(rig.origin("pod-peaks", of_pod(pod, final=True)))
-        await until(lambda: sink.pending_offsets().empty)
+    async with annotating(client, rig, monkeypatch) as work:
+        await work.write(of_job("ray.io/v1", "RayJob", job), of_pod(pod, final=True))
     assert ours(kube, job) == {}
     assert ours(kube, pod)["max_cpu_util"] == 151.8
     (letter,) = rig.port.dead_letters
@@ -184,13 +176,11 @@ async def test_a_kind_that_no_role_names_is_told_once_and_is_no_error(
     pod = new(kube, "v1", "Pod", "train", namespace, spec=SPEC)
     jobs = [new(kube, "example.com/v1", "Experiment", f"e{i}", namespace, spec={}) for i in range(3)]
     with caplog.at_level("INFO"):
-        async with annotating(client, rig, monkeypatch) as (dispatcher, sink):
+        async with annotating(client, rig, monkeypatch) as work:
             for job in jobs * 2:
-                await dispatcher.handle(rig.origin("job-peaks", of_job("example.com/v1", "Experiment", job)))
-                await until(lambda: sink.pending_offsets().empty)
-            await dispatcher.handle(rig.origin("pod-peaks", of_pod(pod, final=True)))
-            await until(lambda: sink.pending_offsets().empty)
-            dispatcher.acknowledge()
+                await work.write(of_job("example.com/v1", "Experiment", job))
+            await work.write(of_pod(pod, final=True))
+            work.dispatcher.acknowledge()
     assert ours(kube, pod)["max_cpu_util"] == 151.8
     assert rig.port.acknowledged == {("job-peaks", 0): 5, ("pod-peaks", 0): 0}
     assert rig.port.dead_letters == []
@@ -240,11 +230,9 @@ async def test_the_guide_s_columns_show_plain_values_until_they_are_removed(
     who = replace(insight.pod, uid=pod["metadata"]["uid"], name="bert-worker-0", namespace=namespace)
     state = WorkloadState(seen_ms=1, period_s=13.2, confidence=0.9, mem_full_ms=1_795_348_800_000)
     metrics = {"gpu_util_pct": made.peak(97, 61), "gpu_mem_used_bytes": made.peak(11_669e6)}
-    async with annotating(client, rig, monkeypatch) as (dispatcher, sink):
+    async with annotating(client, rig, monkeypatch) as work:
         told = replace(insight, pod=who, state=state)
-        await dispatcher.handle(rig.origin("pod-insights", told))
-        await dispatcher.handle(rig.origin("pod-peaks", of_pod(pod, metrics=metrics)))
-        await until(lambda: sink.pending_offsets().empty)
+        await work.write(told, of_pod(pod, metrics=metrics))
     assert columns(client, namespace) == GUIDE_TABLE
     assert (await annotate_remove(client, namespace)).startswith("removed 11 annotations from 1 objects")
     header, row = columns(client, namespace)

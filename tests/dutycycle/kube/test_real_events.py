@@ -22,7 +22,8 @@ from tests.support.kube.shipped import account, shipped_rules, without
 from tests.support.servers.kube.client import Client, Object
 from tests.support.servers.kube.server import Kube
 from tests.support.sinks import made
-from tests.support.sinks.rig import Rig, at_work, until
+from tests.support.sinks.rig import Rig, at_work
+from tests.support.waiting import until
 
 MINUTE_MS = 60_000
 SINCE_MS = 1_795_348_800_000
@@ -183,14 +184,14 @@ async def test_an_api_server_that_is_away_costs_nothing_and_annotations_go_on(
     server = await api_server(sinks(kube, namespace).kubeconfig)
     sink = AnnotationSink(server, policy, rig.letters, rig.telemetry)
     kube.stop()
-    async with at_work(rig, sink) as dispatcher:
+    async with at_work(rig, sink) as work:
         for n in range(200):
             told: Any = replace(record, state=replace(state, seen_ms=now_ms + n))
-            await dispatcher.handle(rig.origin("pod-insights", told))
-        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(record.pod.uid, _fields(pod))))
+            await work.take(told)
+        await work.take(made.pod_peaks(record.pod.uid, _fields(pod)))
         await until(lambda: rig.telemetry.conditions)
         kube.start()
-        await until(lambda: sink.pending_offsets().empty, 60)
+        await work.written()
         await until(lambda: len(events_of(kube, namespace)) == 1, 60)
     assert "dutycycle.io/gpu_util" in kube.admin.get(pod)["metadata"]["annotations"]
 

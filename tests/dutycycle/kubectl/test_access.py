@@ -116,10 +116,7 @@ HELPER = {"apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "N
     ("user", "says"),
     [
         ({"exec": HELPER | {"command": "/nowhere/helper"}}, "/nowhere/helper"),
-        (
-            {"exec": HELPER | {"command": "sh", "args": ["-c", "echo log in >&2; exit 3"]}},
-            "log in",
-        ),
+        ({"exec": HELPER | {"command": "sh", "args": ["-c", "echo log in >&2; exit 3"]}}, "log in"),
         ({"exec": HELPER | {"command": "echo", "args": ["{}"]}}, "missing key"),
         ({"auth-provider": {"name": "azure", "config": {}}}, "auth-provider"),
         ({"token": ""}, "token"),

@@ -275,11 +275,7 @@ def test_replication_controllers_and_kinds_of_the_users_own(kube: Kube, user: Us
         (["peaks", "nope"], 1, "there is no job nope of any kind that is known in namespace {}"),
         (["peaks", "foo/nope"], 2, "unknown kind 'foo': expected one of job, mpijob, "),
         (["why", "nope"], 1, 'pods "nope" not found'),
-        (
-            ["top", "pods", "--kubeconfig", "/nowhere"],
-            1,
-            "no access to a cluster: /nowhere: no such file",
-        ),
+        (["top", "pods", "--kubeconfig", "/nowhere"], 1, "no access to a cluster: /nowhere: no such file"),
         (["top", "pods", "--context", "nowhere"], 1, "Expected object with name nowhere in "),
         (["top", "everything"], 2, "invalid choice: 'everything'"),
     ],

@@ -8,10 +8,10 @@ import pytest
 from dutycycle.contract.records.derived import JobPeaks, PodPeaks
 from dutycycle.contract.records.pods import JobRef
 from sinks.records.rows import job_row, pod_row
-from sinks.records.store import RecordsStore
 from tests.support.kubectl.plugin_user import User, mpijob, pod
 from tests.support.servers.kube.server import Kube
 from tests.support.sinks.made import job_peaks, peak, pod_peaks
+from tests.support.sinks.recording import open_store
 
 WORKER = '{"gpu-a-gpu-0_util":100,"gpu-a-gpu-0_mem_mb":11669,"cpu_util":271.82}'
 
@@ -19,8 +19,7 @@ WORKER = '{"gpu-a-gpu-0_util":100,"gpu-a-gpu-0_mem_mb":11669,"cpu_util":271.82}'
 def stored(folder: Path, *records: PodPeaks | JobPeaks) -> str:
     """The URL of a database with these records."""
     url = f"sqlite:///{folder / 'records.db'}"
-    store = RecordsStore(url)
-    store.open()
+    store = open_store(url)
     rows = [pod_row(one) if isinstance(one, PodPeaks) else job_row(one) for one in records]
     assert store.put(rows) == []
     store.close()

@@ -37,10 +37,7 @@ def test_a_gpu_has_figures_findings_history_forecast_cycle_windows_and_processes
 @pytest.mark.parametrize(
     ("key", "parts"),
     [
-        (
-            "pod/gpu-a-1",
-            ("pod ml/chat-a", "Deployment chat", "uses 3 of 4", "asks for 4 GPUs", "gpu-a:7"),
-        ),
+        ("pod/gpu-a-1", ("pod ml/chat-a", "Deployment chat", "uses 3 of 4", "asks for 4 GPUs", "gpu-a:7")),
         ("job/job-bert", ("job ml/bert", "PyTorchJob", "uses 4 of 4", "ml/bert-worker-a")),
         ("node/gpu-a", ("node gpu-a", "of 64 cores", "ml/chat-a", "gpu-a:0", "read 400.00 MB/s, write ·")),
     ],

@@ -8,16 +8,16 @@ import orjson
 import pytest
 
 from dutycycle.cli.main import main
-from dutycycle.contract.codec import decode, encode
+from dutycycle.contract.codec import decode
 from dutycycle.contract.records.insights import ProfileVerdict
 from dutycycle.contract.records.pods import JobRef, Pod
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load
 from dutycycle.contract.topics import SAMPLE_TOPICS
 from dutycycle.kafka.embedded import EmbeddedBroker
-from dutycycle.kafka.producer import Producer
 from dutycycle.traces.extract import read_all
 from tests.support.data.profiled import waits_for_data, write_export, write_trace
+from tests.support.kafka import send
 
 JOB = JobRef(api_version="batch/v1", kind="Job", name="bert", uid="j")
 FIRST, NEWEST, ALONE = (
@@ -39,16 +39,8 @@ def broker() -> Iterator[EmbeddedBroker]:
 @pytest.fixture
 def flags(broker: EmbeddedBroker) -> tuple[str, ...]:
     """For a broker that knows the pods."""
-
-    async def tell() -> None:
-        producer = Producer(settings_of(broker), "test")
-        await producer.start()
-        for pod in (FIRST, NEWEST, ALONE):
-            await producer.settle([await producer.send("dutycycle.pods", pod.uid, encode(pod), 1)])
-        await producer.settle([await producer.send("dutycycle.pods", "bad", b"no pod", 1)])
-        await producer.stop()
-
-    asyncio.run(tell())
+    pods = [("pods", pod.uid, pod) for pod in (FIRST, NEWEST, ALONE)]
+    asyncio.run(send(settings_of(broker), [*pods, ("pods", "bad", b"no pod")], 1))
     return "--broker", broker.url
 
 

@@ -15,7 +15,6 @@ from dutycycle.contract.records.processes import Loop, Process, ProcessSample
 from dutycycle.contract.settings.load import load
 from dutycycle.contract.topics import TOPICS, full_name
 from dutycycle.kafka.embedded import EmbeddedBroker
-from dutycycle.kafka.producer import Producer
 from dutycycle.submit.objects import CannotRunError
 from dutycycle.submit.records import Records
 from dutycycle.submit.report import write_report_of
@@ -23,6 +22,7 @@ from dutycycle.submit.run import past_run_s
 from dutycycle.submit.view import status_of
 from sinks.records.writer import RecordsWriter
 from tests.support.data.traces import read_trace
+from tests.support.kafka import send
 from tests.support.kube.statuses import ended, pod
 from tests.support.kube.watched_job import Watched
 from tests.support.sinks import made
@@ -34,15 +34,6 @@ EVERY = {full_name("dutycycle.", name): 1 for name in TOPICS}
 def broker() -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker(EVERY) as one:
         yield one
-
-
-async def publish(broker: EmbeddedBroker, *records: tuple[str, str, Any]) -> None:
-    producer = Producer(load({"DUTYCYCLE_BROKER": broker.url}), "test")
-    await producer.start()
-    now_ms = round(time.time() * 1000)
-    for topic, key, record in records:
-        await producer.settle([await producer.send(f"dutycycle.{topic}", key, encode(record), now_ms)])
-    await producer.stop()
 
 
 def cycle(uid: str, period_s: float | None, *others: float) -> tuple[str, str, Cycle]:
@@ -58,22 +49,22 @@ def cycle(uid: str, period_s: float | None, *others: float) -> tuple[str, str, C
 async def test_the_records_of_the_pods_and_of_their_nodes_are_kept(
     broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
-    await publish(broker, ("nvml-samples", "gpu-a", made.sample(ts_ms=1)))  # before the run
+    settings = load({"DUTYCYCLE_BROKER": broker.url})
+    await send(settings, [("nvml-samples", "gpu-a", made.sample(ts_ms=1))])  # before the run
     pods: dict[str, Any] = {}
-    records = Records(load({"DUTYCYCLE_BROKER": broker.url}), tmp_path / "t.jsonl.zst", lambda: pods)
+    records = Records(settings, tmp_path / "t.jsonl.zst", lambda: pods)
     await records.start()
     mine, other = made.pod("mine"), made.pod("other")
-    await publish(broker, ("pods", "mine", mine), ("pods", "other", other))
+    await send(settings, [("pods", "mine", mine), ("pods", "other", other)])
     pods["mine"] = {"spec": {"nodeName": "gpu-a"}}  # the API server says so after the collector did
-    await publish(
-        broker,
+    await send(settings, [
         ("nvml-samples", "gpu-a", made.sample(ts_ms=2)),
         ("nvml-samples", "gpu-b", replace(made.sample(ts_ms=2), node="gpu-b")),
         cycle("mine", 60, 2.5, 10), cycle("other", 7), cycle("mine", 60, 2.5),
         ("profiles", "mine", made.profile("gpu", of=mine)),
         ("profiles", "other", made.profile("gpu", of=other)),
         ("pods", "mine", replace(mine, phase="Succeeded")),
-    )  # fmt: skip
+    ])  # fmt: skip
     begun = time.monotonic()
     await records.stop(60)
     assert time.monotonic() - begun < 30, "the end of the pod was read"
@@ -93,15 +84,13 @@ async def test_the_steps_that_a_training_reports_count_more_than_its_cycle(
         return Process(pid=7, pod_uid=uid, loop=loop)
 
     pods = {"mine": {"spec": {"nodeName": "gpu-a"}}}
-    records = Records(load({"DUTYCYCLE_BROKER": broker.url}), tmp_path / "t.jsonl.zst", lambda: pods)
+    settings = load({"DUTYCYCLE_BROKER": broker.url})
+    records = Records(settings, tmp_path / "t.jsonl.zst", lambda: pods)
     await records.start()
     head = {"node": "gpu-a", "collector": "c", "seq": 1, "ts_ms": 2, "interval_ms": 1000}
     sample = ProcessSample(**head, processes=(told("mine", 4), told("other", 9)))  # type: ignore[arg-type]
-    await publish(
-        broker,
-        ("processes", "gpu-a", sample), cycle("mine", 12),
-        ("pods", "mine", replace(made.pod("mine"), phase="Succeeded")),
-    )  # fmt: skip
+    ended = replace(made.pod("mine"), phase="Succeeded")
+    await send(settings, [("processes", "gpu-a", sample), cycle("mine", 12), ("pods", "mine", ended)])
     await records.stop(60)
     assert records.periods_s == {"mine": 0.75}
 

@@ -16,16 +16,7 @@ from dutycycle.telemetry.events import (
     Event,
     Telemetry,
 )
-
-
-class Clock:
-    """A clock that is moved by hand."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.support.waiting import Clock
 
 
 @pytest.fixture(autouse=True)
@@ -48,19 +39,19 @@ def test_an_event_is_one_line_and_one_count(caplog: pytest.LogCaptureFixture) ->
 
 
 def test_a_repeated_event_is_counted_and_said_once_per_quiet_period(caplog: pytest.LogCaptureFixture) -> None:
-    clock = Clock()
+    clock = Clock(100.0)
     telemetry = Telemetry("collect", quiet_s=60, clock=clock)
-    for clock.now in (100.0, 101.0, 159.9):
+    for clock.now_s in (100.0, 101.0, 159.9):
         telemetry.emit(TICK_LATE)
     assert caplog.messages == ["tick_late"]
-    clock.now = 160.0
+    clock.now_s = 160.0
     telemetry.emit(TICK_LATE, count=5)
     assert caplog.messages == ["tick_late", "tick_late (7 times)"]
     assert telemetry.count(TICK_LATE) == 8
 
 
 def test_labels_have_quiet_periods_of_their_own(caplog: pytest.LogCaptureFixture) -> None:
-    telemetry = Telemetry("collect", clock=Clock())
+    telemetry = Telemetry("collect", clock=Clock(100.0))
     for collector in ("nvml", "cgroup", "nvml"):
         telemetry.emit(COLLECTOR_FAILED, collector=collector, reason="r")
     assert len(caplog.messages) == 2
@@ -69,19 +60,19 @@ def test_labels_have_quiet_periods_of_their_own(caplog: pytest.LogCaptureFixture
 
 
 def test_subjects_with_the_same_labels_are_each_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    clock = Clock()
+    clock = Clock(100.0)
     telemetry = Telemetry("collect", clock=clock)
     for about in ("patch nodes", "patch pods", "patch nodes", "patch pods"):
         telemetry.emit(COLLECTOR_FAILED, f"cannot {about}", about=about, collector="c", reason="403")
     assert [one.rpartition(": ")[2] for one in caplog.messages] == ["cannot patch nodes", "cannot patch pods"]
     assert telemetry.counts == {("collector_failed", ("c", "403")): 4}
-    clock.now += 60
+    clock.now_s += 60
     telemetry.emit(COLLECTOR_FAILED, "cannot patch pods", about="patch pods", collector="c", reason="403")
     assert caplog.messages[-1].endswith("cannot patch pods (2 times)")
 
 
 def test_subjects_without_end_are_one(caplog: pytest.LogCaptureFixture) -> None:
-    telemetry = Telemetry("collect", clock=Clock())
+    telemetry = Telemetry("collect", clock=Clock(100.0))
     for number in range(1000):
         telemetry.emit(TICK_LATE, about=str(number))
     assert len(caplog.messages) == 101
@@ -130,7 +121,7 @@ def test_conditions_of_other_names_are_apart() -> None:
 def test_no_count_is_lost_between_threads() -> None:
     """A new label is the critical moment: the first count of each is put in, not added to."""
     event = Event("e", logging.DEBUG, "for the test", ("label",))
-    telemetry = Telemetry("collect", clock=Clock())
+    telemetry = Telemetry("collect", clock=Clock(100.0))
     together = threading.Barrier(4)
 
     def count() -> None:

@@ -2,20 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 
 from dutycycle.telemetry.watchdog import Progress, StallDetector, StallLimits
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.support.waiting import Clock, until
 
 
 class Ward:
@@ -35,12 +28,6 @@ class Ward:
 
     def _probe(self) -> str | None:
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(240):
-        while not condition():  # noqa: ASYNC110 - a thread sets it
-            await asyncio.sleep(0.005)
 
 
 async def test_two_bad_answers_end_the_process() -> None:
@@ -95,10 +82,10 @@ async def test_a_blocked_event_loop_is_said_and_then_ended(caplog: pytest.LogCap
     detector = StallDetector(limits, clock=clock, leave=left.append)
     async with detector.watching():
         assert detector.loop_stalled() is None
-        clock.now += 31
+        clock.now_s += 31
         assert detector.loop_stalled() == "blocked for 31 s"
         assert left == []
-        clock.now += 150
+        clock.now_s += 150
         ends = time.monotonic() + 240
         while not left:  # the event loop is blocked by this
             assert time.monotonic() < ends
@@ -114,10 +101,10 @@ def test_a_stall_of_the_process_is_noticed_by_whoever_asks_first(gap: float, sta
     clock = Clock()
     detector = StallDetector(clock=clock)
     detector.process_limit_s = 3.0
-    clock.now = 100.0
+    clock.now_s = 100.0
     assert not detector.process_stalled()  # nobody has begun to beat
     detector.beat()
-    clock.now += gap
+    clock.now_s += gap
     assert detector.process_stalled() is stalled
     detector.beat()
     assert detector.process_stalled() is stalled  # the beat after it does not hide it
@@ -128,8 +115,8 @@ def test_progress_stalls_when_nothing_changes() -> None:
     progress = Progress(clock)
     found = []
     for now, seen in [(5, "a"), (9, "b"), (19, "b"), (19.5, None), (30, None), (31, "b")]:
-        clock.now = now
+        clock.now_s = now
         progress.observe(seen)
-        clock.now += 0.5
+        clock.now_s += 0.5
         found.append(progress.stalled_s)
     assert found == [0.5, 0.5, 10.5, 0, 0, 0.5]

@@ -12,8 +12,8 @@ from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.settings.load import load
 from dutycycle.kafka.consumer import Message
 from dutycycle.kafka.errors import BrokerError
-from dutycycle.kafka.producer import Producer
 from dutycycle.traces.extract import Wanted, known_pods, read_batches
+from tests.support.kafka import send
 from tests.support.servers.kafka.broker import OwnBroker, RunningBroker
 
 WANTED = Wanted(None, 1000, 2000)
@@ -53,11 +53,8 @@ async def test_a_broker_that_goes_away_ends_the_reading(kafka: RunningBroker, to
         pytest.skip("needs a broker of its own to freeze")
     settings = load({}, {"broker": kafka.url, "topic_prefix": topic_prefix})
     kafka.create_topics({topic_prefix + "pods": 1})
-    producer = Producer(settings, "test")
-    await producer.start()
     payload = token_bytes(900_000)  # which no compression makes less
-    await producer.settle([await producer.send(topic_prefix + "pods", "p", payload, 1) for _ in range(40)])
-    await producer.stop()
+    await send(settings, [("pods", "p", payload)] * 40, 1)
     batches = read_batches(settings, ("pods",), "beginning", timeout_s=1.0)
     messages, left = await anext(batches)
     assert len(messages) + left == 40

@@ -181,14 +181,11 @@ def test_a_name_fits_and_is_new(length: int) -> None:
         (Variant(2, 3, "packed"), {"a": 2, "b": 4, "c": 2}, None),
         (Variant(4, 3, "packed"), None, "no node has 12 GPUs for all pods: the largest has 8"),
         (Variant(2, 3, "spread"), {"a": 6, "b": 2, "c": 0}, None),
-        (
-            Variant(4, 3, "spread"),
-            None,
-            "3 pods of 4 GPUs need nodes of their own: 2 nodes have so many GPUs",
-        ),
+        (Variant(4, 3, "spread"), None,
+         "3 pods of 4 GPUs need nodes of their own: 2 nodes have so many GPUs"),
         (Variant(4, 4), None, "4 pods of 4 GPUs need nodes: 2 nodes have so many GPUs"),
     ],
-)
+)  # fmt: skip
 def test_where_a_trial_fits(variant: Variant, left: dict[str, int] | None, why: str | None) -> None:
     room = Room({"a": 8, "b": 4, "c": 2})
     found = room.take(variant)

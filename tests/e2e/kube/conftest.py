@@ -1,11 +1,13 @@
 """Fixtures: a namespace with its node, and our processes on it."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.support.kube.cluster import Cluster
 from tests.support.kube.pipeline import Pipeline
+from tests.support.kube.watching import Watch, watching
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kube.server import Kube
 
@@ -14,6 +16,12 @@ from tests.support.servers.kube.server import Kube
 def cluster(kube: Kube, namespace: str) -> Cluster:
     """An empty namespace, and a node."""
     return Cluster(kube, namespace)
+
+
+@pytest.fixture
+def watch(kube: Kube, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Watch:
+    """Lets the pods collector watch, under its shipped account or under rules."""
+    return partial(watching, kube, cluster, monkeypatch)
 
 
 @pytest.fixture

@@ -7,13 +7,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dutycycle.contract.codec import encode
-from dutycycle.contract.settings.groups import PREFIX, Settings
-from dutycycle.contract.settings.load import load
-from dutycycle.contract.topics import full_name
-from dutycycle.kafka.producer import Producer
+from dutycycle.contract.settings.groups import Settings
 from dutycycle.kafka.topics import ensure_topics
 from dutycycle.kube.templates import template_of
+from tests.support.kafka import send, settings_of
 from tests.support.kubectl.plugin_user import User, install
 from tests.support.processes.commands import environ, running, wait_until
 from tests.support.servers.kafka.broker import RunningBroker
@@ -38,15 +35,10 @@ async def publish(settings: Settings, namespace: str) -> None:
     made = template_of(gpu_pod(namespace, "any")["spec"])
     old = pod("old", namespace=namespace, program=made.program, template=made.template)
     records = [
-        ("nvml-samples", node, encode(nvml(gpu(used=(80 - free) * GIB), node=node, ts_ms=now_ms)))
+        ("nvml-samples", node, nvml(gpu(used=(80 - free) * GIB), node=node, ts_ms=now_ms))
         for node, free in FREE_GIB.items()
     ]
-    producer = Producer(settings, "test")
-    await producer.start()
-    for topic, key, payload in [*records, ("pod-peaks", "old", encode(peaks(old, 40)))]:
-        name = full_name(settings.topic_prefix, topic)
-        await producer.settle([await producer.send(name, key, payload, now_ms)])
-    await producer.stop()
+    await send(settings, [*records, ("pod-peaks", "old", peaks(old, 40))], now_ms)
 
 
 def someone_of(kube: Kube, namespace: str, folder: Path) -> User:
@@ -97,7 +89,7 @@ async def test_pods_go_where_there_is_room_and_on_without_the_extender(
         extender_cert=str(tmp_path / "server.crt"), extender_key=str(tmp_path / "server.key"),
         annotation_interval="1s", records=f"sqlite:///{tmp_path}/records.db",
     ) | {"KUBECONFIG": str(kube.admin.kubeconfig)}  # fmt: skip
-    await publish(load({key: one for key, one in env.items() if key.startswith(PREFIX)}), namespace)
+    await publish(settings_of(env), namespace)
     extender = {
         "urlPrefix": f"https://127.0.0.1:{port}", "filterVerb": "filter", "prioritizeVerb": "prioritize",
         "weight": 10, "nodeCacheCapable": True, "ignorable": True, "httpTimeout": "1s",

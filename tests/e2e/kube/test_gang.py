@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dutycycle.contract.settings.groups import PREFIX
-from dutycycle.contract.settings.load import load
+from tests.support.kafka import settings_of
 from tests.support.processes.commands import environ, read_now, running, wait_until
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kube.client import Object
@@ -67,7 +66,7 @@ def test_all_pods_of_a_gang_start_or_none(kafka: RunningBroker, topic_prefix: st
                 scheduler.stop()
     finally:
         kube.discard()
-    settings = load({key: one for key, one in env.items() if key.startswith(PREFIX)})
+    settings = settings_of(env)
     scored = {key for _, key in read_now(settings, ["placements"])}
     assert scored <= {one["metadata"]["uid"] for one in pods}
     assert len(scored) >= PODS - 1  # where one node is left, as for the last of them, no score is asked for

@@ -13,7 +13,7 @@ from dutycycle.telemetry.events import OWNER_FORBIDDEN
 from tests.support.kube.cluster import Cluster, owned_by
 from tests.support.kube.contents import APP, CRON, SPEC
 from tests.support.kube.shipped import account, shipped_rules
-from tests.support.kube.watching import bound, job_of, watching
+from tests.support.kube.watching import Watch, bound, job_of
 from tests.support.servers.kube.client import Object
 from tests.support.servers.kube.server import Kube
 
@@ -108,29 +108,23 @@ def chain(cluster: Cluster, case: Case) -> list[Object]:
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_the_topmost_owner_is_the_job(
-    case: Case, kube: Kube, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_topmost_owner_is_the_job(case: Case, cluster: Cluster, watch: Watch) -> None:
     owners = chain(cluster, case)
     pod = bound(cluster, "p", owners[-1], labels=case.labels)
-    with watching(kube, cluster, monkeypatch) as seen:
+    with watch() as seen:
         assert seen.of(pod).job == job_of(owners[0], case.role, case.replica)
         assert seen.telemetry.count(OWNER_FORBIDDEN) == 0, "what is shipped is enough"
 
 
-def test_a_pod_of_nobody_has_no_job(kube: Kube, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pod_of_nobody_has_no_job(cluster: Cluster, watch: Watch) -> None:
     pod = bound(cluster, "p")
-    with watching(kube, cluster, monkeypatch) as seen:
+    with watch() as seen:
         assert seen.of(pod).job is None
 
 
 @pytest.mark.parametrize("lacking", ["ray.io", "example.com"])
 def test_what_may_not_be_read_ends_the_walk_and_is_said(
-    lacking: str,
-    kube: Kube,
-    cluster: Cluster,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    lacking: str, cluster: Cluster, watch: Watch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """RayJob → Job → Pod with Ray left out of the role; and a kind that the shipped role never heard of."""
     top, kind = {"ray.io": ("ray.io/v1", "RayJob"), "example.com": ("example.com/v1", "Experiment")}[lacking]
@@ -138,16 +132,14 @@ def test_what_may_not_be_read_ends_the_walk_and_is_said(
     below = cluster.make("batch/v1", "Job", "below", owner, **SPEC)
     pod = bound(cluster, "p", below)
     rules = tuple(rule for rule in shipped_rules("collector") if lacking not in rule["apiGroups"])
-    with watching(kube, cluster, monkeypatch, rules) as seen:
+    with watch(rules) as seen:
         assert seen.of(pod).job == job_of(below), "the last that may be read"
         assert seen.telemetry.count(OWNER_FORBIDDEN) == 1
     assert f'cannot get resource "{kind.lower()}s" in API group "{lacking}"' in caplog.text
 
 
 @pytest.mark.parametrize("middle", ["forbidden", "gone"])
-def test_a_chain_that_is_cut_in_the_middle(
-    middle: str, kube: Kube, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_chain_that_is_cut_in_the_middle(middle: str, cluster: Cluster, watch: Watch) -> None:
     """TrainJob → JobSet → Job → Pod, and the JobSet cannot be read: what stands above it is not known."""
     top = cluster.make("trainer.kubeflow.org/v1alpha1", "TrainJob", "top")
     jobset = cluster.make("jobset.x-k8s.io/v1alpha2", "JobSet", "middle", top)
@@ -158,13 +150,11 @@ def test_a_chain_that_is_cut_in_the_middle(
         rules = tuple(rule for rule in rules if "jobset.x-k8s.io" not in rule["apiGroups"])
     else:
         cluster.delete(jobset)
-    with watching(kube, cluster, monkeypatch, rules) as seen:
+    with watch(rules) as seen:
         assert seen.of(pod).job == job_of(job)
 
 
-def test_a_name_that_is_used_again_is_another_job(
-    kube: Kube, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_name_that_is_used_again_is_another_job(cluster: Cluster, watch: Watch) -> None:
     """The Job was deleted with its pod left behind, and one of the same name has another owner."""
     job = cluster.make("batch/v1", "Job", "train", **SPEC)
     orphan = bound(cluster, "orphan", job)
@@ -172,19 +162,17 @@ def test_a_name_that_is_used_again_is_another_job(
     other = cluster.make("kubeflow.org/v1", "PyTorchJob", "other")
     again = cluster.make("batch/v1", "Job", "train", other, **SPEC)
     pod = bound(cluster, "p", again)
-    with watching(kube, cluster, monkeypatch) as seen:
+    with watch() as seen:
         assert seen.of(orphan).job == job_of(job), "its own, which is gone, by the uid that it names"
         assert seen.of(pod).job == job_of(other)
 
 
-def test_a_job_that_is_deleted_before_its_pods_stays_their_job(
-    kube: Kube, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_that_is_deleted_before_its_pods_stays_their_job(cluster: Cluster, watch: Watch) -> None:
     """RayJob → RayCluster → Pod: the garbage collector begins at the top, and pods may take long to end."""
     job = cluster.make("ray.io/v1", "RayJob", "train")
     group = cluster.make("ray.io/v1", "RayCluster", "train-x", job)
     pod = bound(cluster, "p", group)
-    with watching(kube, cluster, monkeypatch, refresh=RefreshPolicy(fresh_s=0.0)) as seen:
+    with watch(refresh=RefreshPolicy(fresh_s=0.0)) as seen:
         assert seen.of(pod).job == job_of(job)
         cluster.delete(job)
         cluster.running(pod, "c1")
@@ -194,41 +182,37 @@ def test_a_job_that_is_deleted_before_its_pods_stays_their_job(
         assert seen.of(pod, lambda record: record.phase == "Succeeded").job == job_of(job)
 
 
-def test_owners_in_a_circle_end_the_walk(
-    kube: Kube, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_owners_in_a_circle_end_the_walk(kube: Kube, cluster: Cluster, watch: Watch) -> None:
     first = cluster.make("batch/v1", "Job", "first", **SPEC)
     second = cluster.make("batch/v1", "Job", "second", first, **SPEC)
     kube.admin.patch(first, {"metadata": {"ownerReferences": [owned_by(second)]}})
     pod = bound(cluster, "p", second)
-    with watching(kube, cluster, monkeypatch) as seen:
+    with watch() as seen:
         assert seen.of(pod).job == job_of(first)
 
 
-def test_a_kind_that_is_not_installed(kube: Kube, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kind_that_is_not_installed(cluster: Cluster, watch: Watch) -> None:
     owner = {
         "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
         "metadata": {"name": "pi", "uid": str(uuid4())},
     }  # fmt: skip
     pod = bound(cluster, "p", owner, labels={"spark-role": "executor"})
-    with watching(kube, cluster, monkeypatch) as seen:
+    with watch() as seen:
         assert seen.of(pod).job == job_of(owner, "executor")
         assert seen.telemetry.count(OWNER_FORBIDDEN) == 0
 
 
-def test_a_permission_that_is_given_is_used_by_the_next_start(
-    kube: Kube, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_permission_that_is_given_is_used_by_the_next_start(cluster: Cluster, watch: Watch) -> None:
     """The remedy that the message names: a role that lets the collector get the kind."""
     owner = cluster.make("example.com/v1", "Experiment", "top")
     pod = bound(cluster, "p", cluster.make("batch/v1", "Job", "below", owner, **SPEC))
     extra = {"apiGroups": ["example.com"], "resources": ["experiments"], "verbs": ["get"]}
-    with watching(kube, cluster, monkeypatch, (*shipped_rules("collector"), extra)) as seen:
+    with watch((*shipped_rules("collector"), extra)) as seen:
         assert seen.of(pod).job == job_of(owner)
 
 
 def test_a_permission_that_is_given_is_used_by_a_collector_that_runs(
-    kube: Kube, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    kube: Kube, cluster: Cluster, watch: Watch
 ) -> None:
     """Nothing happens to the pod meanwhile."""
     refresh = RefreshPolicy(watch_s=1, fresh_s=0.0)
@@ -237,7 +221,7 @@ def test_a_permission_that_is_given_is_used_by_a_collector_that_runs(
     pod = bound(cluster, "p", below)
     rules = shipped_rules("collector")
     extra = {"apiGroups": ["example.com"], "resources": ["experiments"], "verbs": ["get"]}
-    with watching(kube, cluster, monkeypatch, rules, refresh) as seen:
+    with watch(rules, refresh) as seen:
         assert seen.of(pod).job == job_of(below)
         account(kube, cluster.namespace, "collector", (*rules, extra))
         assert seen.of(pod, lambda record: record.job != job_of(below)).job == job_of(owner)

@@ -15,12 +15,13 @@ from dutycycle.kube.objects import ApiServer
 from dutycycle.telemetry.events import OWNER_FORBIDDEN, Telemetry
 from sinks.annotations.core.targets import Target
 from sinks.annotations.heartbeats import Heartbeats
-from tests.e2e.test_sink import publish, settings_of
+from tests.e2e.test_sink import publish
+from tests.support.kafka import settings_of
 from tests.support.kube.api_server import api_server
 from tests.support.kube.cluster import Cluster
 from tests.support.kube.contents import APP, CONTROLLER, CRON, SPEC
 from tests.support.kube.shipped import account, shipped_rules, without
-from tests.support.kube.watching import bound, job_of, watching
+from tests.support.kube.watching import Watch, bound, job_of
 from tests.support.processes.commands import environ, read_now, running, wait_until
 from tests.support.servers.kube.accounts import Permission, expand
 from tests.support.servers.kube.client import Client, Object
@@ -68,11 +69,9 @@ def test_what_is_shipped_is_what_is_tried_here() -> None:
     assert expand(shipped_rules("sinks")) == objects | owners | set(LEASES) | set(EVENTS)
 
 
-def test_with_all_of_them_no_owner_is_forbidden(
-    kube: Kube, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_with_all_of_them_no_owner_is_forbidden(cluster: Cluster, watch: Watch) -> None:
     pods = {owner: bound(cluster, f"p{i}", middle(cluster, owner)[1]) for i, owner in enumerate(OWNERS)}
-    with watching(kube, cluster, monkeypatch) as seen:
+    with watch() as seen:
         for owner, pod in pods.items():
             job = seen.of(pod).job
             assert job is not None
@@ -82,16 +81,12 @@ def test_with_all_of_them_no_owner_is_forbidden(
 
 @EVERY_OWNER
 def test_the_collector_needs_get_on_every_owner(
-    owner: tuple[str, str],
-    kube: Kube,
-    cluster: Cluster,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    owner: tuple[str, str], cluster: Cluster, watch: Watch, caplog: pytest.LogCaptureFixture
 ) -> None:
     _, between = middle(cluster, owner)
     pod, other = bound(cluster, "p", between), bound(cluster, "other")
     rules = without(shipped_rules("collector"), ("get", *owner))
-    with watching(kube, cluster, monkeypatch, rules) as seen:
+    with watch(rules) as seen:
         assert seen.of(pod).job == job_of(between)
         assert seen.of(other).job is None
     group, resource = owner

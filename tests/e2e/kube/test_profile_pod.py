@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 from dutycycle.cli.main import main
-from dutycycle.contract.codec import encode
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.settings.load import load
 from dutycycle.contract.topics import SAMPLE_TOPICS
 from dutycycle.kafka.embedded import EmbeddedBroker
-from dutycycle.kafka.producer import Producer
 from tests.support.data.profiled import waits_for_data, write_export
 from tests.support.fakes.nvml.one_used import one_used
+from tests.support.kafka import send
 from tests.support.kube.cluster import Cluster
 from tests.support.kube.kubelet import ProcessKubelet
 from tests.support.processes.commands import wait_until
@@ -40,13 +39,6 @@ def started(kube: Kube, cluster: Cluster, name: str, program: str, phase: str) -
     made = cluster.make("v1", "Pod", name, spec={"restartPolicy": "Never", "containers": [container]})
     wait_until(lambda: kube.admin.get(made)["status"].get("phase") == phase, lambda: name)
     return made
-
-
-async def known(broker: EmbeddedBroker, pod: Pod) -> None:
-    producer = Producer(load({"DUTYCYCLE_BROKER": broker.url}), "test")
-    await producer.start()
-    await producer.settle([await producer.send("dutycycle.pods", pod.uid, encode(pod), 1)])
-    await producer.stop()
 
 
 def test_a_profile_is_read_in_the_container_and_published(
@@ -78,7 +70,7 @@ def test_a_profile_is_read_in_the_container_and_published(
         uid=running["metadata"]["uid"], namespace=cluster.namespace, name="train", node="a", phase="Running"
     )
     with EmbeddedBroker({f"dutycycle.{name}": 1 for name in (*SAMPLE_TOPICS, "profiles")}) as broker:
-        asyncio.run(known(broker, pod))
+        asyncio.run(send(load({"DUTYCYCLE_BROKER": broker.url}), [("pods", pod.uid, pod)], 1))
         status, _, err = profile(f"{here}{export}", "--broker", broker.url)
     assert (status, err) == (0, f"published for pod {cluster.namespace}/train\n")
 

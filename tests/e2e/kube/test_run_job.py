@@ -27,8 +27,8 @@ from dutycycle.kafka.embedded import EmbeddedBroker
 from streams.names import changelogs
 from tests.support.fakes.nvml.one_used import one_used
 from tests.support.fakes.nvml.scenario import Scenario, square
-from tests.support.kube.cluster import Cluster
-from tests.support.kube.kubelet import GPU, NO_SUCH_IMAGE, ProcessKubelet
+from tests.support.kube.cluster import GPU, Cluster
+from tests.support.kube.kubelet import NO_SUCH_IMAGE, ProcessKubelet
 from tests.support.kube.line import Line
 from tests.support.kube.shipped import shipped_account
 from tests.support.processes.commands import environ, running, wait_until

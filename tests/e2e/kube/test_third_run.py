@@ -16,14 +16,14 @@ import pytest
 
 from dutycycle.contract.codec import encode
 from dutycycle.contract.records.base import VersionedRecord
-from dutycycle.contract.settings.groups import PREFIX, Settings
-from dutycycle.contract.settings.load import load
+from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import full_name
 from dutycycle.kafka.producer import Producer
 from dutycycle.kafka.topics import ensure_topics
 from dutycycle.kube.templates import template_of
 from tests.support.data.pages import Step, is_shown, steps
 from tests.support.deploy.manifests import ROOT
+from tests.support.kafka import settings_of
 from tests.support.kube.simulated_pods import SimulatedPods
 from tests.support.kube.webhook import opted_in, wait_until_asked
 from tests.support.kubectl.plugin_user import install
@@ -139,7 +139,7 @@ def test_the_page_from_its_beginning_to_its_end(
     }  # fmt: skip
     for name in FREE_GIB:
         add_node(kube.admin, name, gpus=1)
-    nodes = Nodes(kube, load({key: one for key, one in env.items() if key.startswith(PREFIX)}))
+    nodes = Nodes(kube, settings_of(env))
     nodes.start()
     logs = {name: tmp_path / f"{name}.log" for name in ("extender", "webhook", "sink")}
     opted_in(kube.admin, "default", of_webhook, certificates.authority)

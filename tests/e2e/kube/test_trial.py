@@ -21,11 +21,11 @@ import yaml
 from dutycycle.cli.main import main
 from dutycycle.contract.codec import decode
 from dutycycle.contract.records.insights import Trials
-from dutycycle.contract.settings.groups import PREFIX, Settings
-from dutycycle.contract.settings.load import load
+from dutycycle.contract.settings.groups import Settings
 from dutycycle.telemetry.endpoint import Address, ask
 from dutycycle.traces.extract import read_all
 from tests.support.deploy.manifests import NAMESPACE, of_kind, render
+from tests.support.kafka import settings_of
 from tests.support.kube.simulated_pods import SimulatedPods
 from tests.support.processes.commands import environ, running, wait_until
 from tests.support.servers.kafka.broker import RunningBroker
@@ -69,7 +69,7 @@ class User:
 
     @property
     def settings(self) -> Settings:
-        return load({key: one for key, one in self.env.items() if key.startswith(PREFIX)})
+        return settings_of(self.env)
 
     def file(self, *things: Object) -> str:
         file = self.folder / "train.yaml"
@@ -321,17 +321,13 @@ def test_what_cannot_be_tried_is_said_in_one_line(user: User, kube: Kube) -> Non
     kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
     kube.admin.create({**kind, "metadata": {"name": user.namespace}, **preempts})
     cases: list[tuple[int, tuple[Object, ...], list[str], str]] = [
-        (
-            2,
-            (no_gpu,),
-            [],
-            "its containers ask for no GPUs: give one of them a limit such as nvidia.com/gpu: 1",
-        ),
+        (2, (no_gpu,), [],
+         "its containers ask for no GPUs: give one of them a limit such as nvidia.com/gpu: 1"),
         (2, (config, job()), [], "is a ConfigMap of v1, and trials are runs of one Job"),
         (2, (job(),), ["--budget", "2"], "too few for a single trial: gpus=1 for 3m takes 3"),
         (125, (job(),), ["--priority-class", user.namespace], "lets its pods preempt others"),
         (125, (job(),), ["--priority-class", "none"], "the cluster has none of this name"),
-    ]
+    ]  # fmt: skip
     for status, things, flags, message in cases:
         found, _, said = user.tries(user.file(*things), *flags)
         assert (found, message in said, said.count("\n")) == (status, True, 1), said

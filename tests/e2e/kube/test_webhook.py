@@ -9,15 +9,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from dutycycle.contract.codec import encode
 from dutycycle.contract.records.hours import HOUR_MS, GpuHour, UsageHour
-from dutycycle.contract.settings.groups import PREFIX, Settings
-from dutycycle.contract.settings.load import load
-from dutycycle.contract.topics import full_name
-from dutycycle.kafka.producer import Producer
+from dutycycle.contract.settings.groups import Settings
 from dutycycle.kafka.topics import ensure_topics
 from sinks.scheduling.webhook.classes import OURS
 from tests.support.deploy.manifests import of_kind, render
+from tests.support.kafka import Sent, send, settings_of
 from tests.support.kube.shipped import account
 from tests.support.kube.webhook import gpu_job, opted_in, said_why, wait_until_asked
 from tests.support.processes.commands import DEADLINE_S, environ, running, wait_until
@@ -41,29 +38,24 @@ async def publish(settings: Settings, namespace: str) -> None:
     topics = ["pods", "insights", "cycles", "pod-peaks", "usage", "nvml-samples", "cgroup-samples"]
     await ensure_topics(settings, topics)
     now_ms = round(time.time() * 1000)
-    records: list[tuple[str, str, bytes]] = []
+    records: list[Sent] = []
     for image, took_s in DURATIONS_S.items():
         old = pod(
             image, namespace=namespace, images=(image,), program=None, template=None,
             started_ms=now_ms - took_s * 1000, finished_ms=now_ms, phase="Succeeded",
         )  # fmt: skip
-        records.append(("pod-peaks", image, encode(replace(peaks(old, 1), last_ms=now_ms))))
+        records.append(("pod-peaks", image, replace(peaks(old, 1), last_ms=now_ms)))
     for team in USED_GPU_S:
         runs = pod(team, namespace=namespace, labels={"team": team})
-        records.append(("pods", team, encode(runs)))
+        records.append(("pods", team, runs))
     rows = (
         GpuHour(pod_uid=team, gpu=team, gpu_s=used, known_s=used, busy_s=0.0)
         for team, used in USED_GPU_S.items()
     )
     hour_ms = now_ms - now_ms % HOUR_MS
     hour = UsageHour(node="n", source="nvml", hour_ms=hour_ms, ts_ms=now_ms, gpus=tuple(rows))
-    records.append(("usage", "n", encode(hour)))
-    producer = Producer(settings, "test")
-    await producer.start()
-    for topic, key, payload in records:
-        name = full_name(settings.topic_prefix, topic)
-        await producer.settle([await producer.send(name, key, payload, now_ms)])
-    await producer.stop()
+    records.append(("usage", "n", hour))
+    await send(settings, records, now_ms)
 
 
 @pytest.fixture
@@ -88,7 +80,7 @@ async def test_pods_start_in_the_order_of_the_policy_and_are_admitted_without_it
         webhook_cert=str(tmp_path / "server.crt"), webhook_key=str(tmp_path / "server.key"),
         webhook_policy=str(policy),
     )  # fmt: skip
-    await publish(load({key: one for key, one in env.items() if key.startswith(PREFIX)}), namespace)
+    await publish(settings_of(env), namespace)
     env |= {"KUBECONFIG": str(account(kube, namespace, "webhook", rules).kubeconfig)}
     env.pop("KUBERNETES_SERVICE_HOST", None)
     log = tmp_path / "webhook.log"

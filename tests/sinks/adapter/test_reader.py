@@ -2,22 +2,21 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
-from dutycycle.contract.codec import encode
 from dutycycle.contract.records.derived import WindowAggregate, WindowMetric, pod_subject
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load
-from dutycycle.contract.topics import full_name
-from dutycycle.kafka.producer import Producer
 from dutycycle.kafka.topics import ensure_topics
 from dutycycle.telemetry.events import ADAPTER, Telemetry
 from sinks.adapter.figures import Figures
 from sinks.adapter.reader import Reader
 from sinks.events import DERIVED, RECORD_UNREADABLE
+from tests.support.kafka import send
 from tests.support.servers.kafka.broker import RunningBroker
+from tests.support.waiting import until
 
 DEADLINE_S = 90.0
 
@@ -29,14 +28,7 @@ class Reading:
         self.figures = Figures(0)
         self.telemetry = Telemetry(ADAPTER)
         self.reader = Reader(settings, self.figures, self.telemetry)
-        self._settings = settings
-
-    async def publish(self, topic: str, key: str, payload: bytes) -> None:
-        producer = Producer(self._settings, "test")
-        await producer.start()
-        name = full_name(self._settings.topic_prefix, topic)
-        await producer.settle([await producer.send(name, key, payload, _now_ms())])
-        await producer.stop()
+        self.settings = settings
 
     async def window(self, mean: float) -> None:
         """Of the pod ``a``, in the second that ends now."""
@@ -45,7 +37,7 @@ class Reading:
             subject=pod_subject("n", "a"), source="nvml", size_ms=1000, start_ms=end_ms - 1000, end_ms=end_ms,
             metrics={"gpu_util_pct": WindowMetric(count=1, mean=mean)},
         )  # fmt: skip
-        await self.publish("window-aggregates", "pod/a", encode(one))
+        await send(self.settings, [("window-aggregates", "pod/a", one)])
 
     def value(self) -> float | None:
         found = self.figures.values(["a"], "gpu_util_pct", _now_ms())
@@ -54,13 +46,6 @@ class Reading:
 
 def _now_ms() -> int:
     return round(time.time() * 1000)
-
-
-async def until(is_so: Callable[[], bool], what: Callable[[], object]) -> None:
-    end = time.monotonic() + DEADLINE_S
-    while not is_so():
-        assert time.monotonic() < end, what()
-        await asyncio.sleep(0.1)
 
 
 @pytest_asyncio.fixture
@@ -76,18 +61,18 @@ async def test_what_was_there_is_read_before_it_is_ready_and_a_broker_that_resta
     reading: Reading, kafka: RunningBroker
 ) -> None:
     await reading.window(10)
-    await reading.publish("cycles", "pod/a/nvml", b"poison")
+    await send(reading.settings, [("cycles", "pod/a/nvml", b"poison")])
     error = reading.reader.readiness_error()
     assert error is not None
     assert "window-aggregates" in error
     assert "pods" in error
     running = asyncio.create_task(reading.reader.run())
-    await until(lambda: reading.reader.readiness_error() is None, reading.reader.readiness_error)
+    await until(lambda: reading.reader.readiness_error() is None, what=reading.reader.readiness_error)
     assert reading.value() == 10
     assert reading.telemetry.counts[RECORD_UNREADABLE.name, ("cycles",)] == 1
     await asyncio.to_thread(kafka.stop)
     await asyncio.to_thread(kafka.ensure_running)
     await reading.window(20)
-    await until(lambda: reading.value() == 20, reading.value)
+    await until(lambda: reading.value() == 20, what=reading.value)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)

@@ -13,7 +13,8 @@ from tests.support.fakes.api_server import NODE, POD, FakeApi, Trouble, written
 from tests.support.sinks import made
 from tests.support.sinks.annotating import annotating
 from tests.support.sinks.made import K80, sample
-from tests.support.sinks.rig import Rig, until
+from tests.support.sinks.rig import Rig
+from tests.support.waiting import until
 
 OFTEN = Policy(interval_s=0.01)
 
@@ -47,25 +48,25 @@ async def test_a_permission_that_comes_back_is_noticed_within_a_minute(
     rig, clock = Rig(), Clock()
     api.always = lacking(verb, "pods")
     with caplog.at_level(logging.INFO):
-        async with annotating(api, rig, policy=OFTEN, clock=clock) as (dispatcher, sink):
-            await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks("uid-0", final=True)))
+        async with annotating(api, rig, policy=OFTEN, clock=clock) as work:
+            await work.take(made.pod_peaks("uid-0", final=True))
             await until(lambda: rig.telemetry.conditions)
             asked = len(api.seen)
             for i in range(1, 5):
-                await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(f"uid-{i}", final=True)))
-            await until(lambda: sink.pending_offsets().empty)
+                await work.take(made.pod_peaks(f"uid-{i}", final=True))
+            await work.written()
             assert rig.telemetry.conditions.keys() == {("permission_missing", f"{verb} pods")}
             assert len(api.seen) == asked, "one of them was enough to know"
-            assert sink.pending == 5
+            assert work.sink.pending == 5
             assert len(rig.port.dead_letters) == 1
             api.always = None
             clock.ahead_s += RETRY_S
-            sink._wake.set()
+            work.sink._wake.set()
             await until(lambda: any(written(api, path) for path in paths))
             clock.ahead_s += RETRY_S
-            sink._wake.set()
+            work.sink._wake.set()
             await until(lambda: all(written(api, path) for path in paths))
-            await until(lambda: sink.pending == 0)  # the last answers may still be on their way
+            await until(lambda: work.sink.pending == 0)  # the last answers may still be on their way
             assert clock.ahead_s < 60
     assert rig.telemetry.conditions == {}
     assert [line for line in caplog.messages if line.startswith("permission_missing")] == [
@@ -79,13 +80,13 @@ async def test_a_worker_without_a_permission_is_ready_and_says_what_lacks(api: F
     api.add(NODE, "n")
     api.always = lacking("patch", "nodes")
     rig = Rig()
-    async with annotating(api, rig) as (dispatcher, _):
-        serve_metrics(rig.telemetry, dispatcher)
+    async with annotating(api, rig) as work:
+        serve_metrics(rig.telemetry, work.dispatcher)
         status = rig.telemetry.status
         status.waiting = None
         assert status.remark is not None
         assert status.remark() == ""
-        await dispatcher.handle(rig.origin("nvml-samples", sample(K80), key="gpu-a"))
+        await work.take(sample(K80))
         await until(lambda: rig.telemetry.conditions)
         assert status.readiness_error() is None
         assert status.remark() == "no permission to patch nodes"
@@ -98,13 +99,12 @@ async def test_an_object_that_is_gone_is_not_asked_for_with_each_record(
     api: FakeApi, topic: str, path: str, again_s: float
 ) -> None:
     rig, clock = Rig(), Clock()
-    async with annotating(api, rig, policy=OFTEN, clock=clock) as (dispatcher, sink):
+    async with annotating(api, rig, policy=OFTEN, clock=clock) as work:
 
         async def record(ts_ms: int) -> None:
             of_node = topic == "nvml-samples"
             one = sample(K80, ts_ms=ts_ms) if of_node else made.pod_peaks(last_ms=ts_ms)
-            await dispatcher.handle(rig.origin(topic, one, key="gpu-a"))
-            await until(lambda: sink.pending_offsets().empty)
+            await work.write(one)
 
         for i in range(20):
             await record(i * 20_000)
@@ -120,10 +120,10 @@ async def test_an_object_that_is_gone_is_not_asked_for_with_each_record(
 async def test_nothing_waits_once_all_that_is_due_is_written(api: FakeApi) -> None:
     api.add(NODE, "n")
     rig = Rig()
-    async with annotating(api, rig, policy=Policy(interval_s=3600)) as (dispatcher, sink):
+    async with annotating(api, rig, policy=Policy(interval_s=3600)) as work:
         for i in range(3):
-            await dispatcher.handle(rig.origin("nvml-samples", sample(K80, ts_ms=i * 2_000_000), key="gpu-a"))
-            await until(lambda: sink.pending == 0)
-        assert not sink.pending_offsets().empty, "what changed since waits for the interval"
+            await work.take(sample(K80, ts_ms=i * 2_000_000))
+            await until(lambda: work.sink.pending == 0)
+        assert not work.sink.pending_offsets().empty, "what changed since waits for the interval"
     assert api.count("PATCH") == 1
     assert b'dutycycle_writes_total{sink="annotations"} 1.0' in rig.telemetry.metrics.page()

@@ -13,7 +13,8 @@ from tests.support.fakes.api_server import MPIJOB, NODE, POD, FakeApi, Trouble, 
 from tests.support.sinks import made
 from tests.support.sinks.annotating import annotating
 from tests.support.sinks.made import K80, sample
-from tests.support.sinks.rig import Rig, until
+from tests.support.sinks.rig import Rig
+from tests.support.waiting import until
 
 PLACE = ("pod-peaks", 0)
 
@@ -23,12 +24,9 @@ async def test_all_three_kinds_are_annotated(api: FakeApi) -> None:
         api.add(path, uid)
     rig = Rig()
     ref = JobRef(api_version="kubeflow.org/v2beta1", kind="MPIJob", name="bert", uid="job-1")
-    async with annotating(api, rig) as (dispatcher, sink):
-        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(final=True)))
-        await dispatcher.handle(rig.origin("nvml-samples", sample(K80), key="gpu-a"))
-        await dispatcher.handle(rig.origin("job-peaks", made.job_peaks(job=ref, final=True)))
-        await until(lambda: sink.pending_offsets().empty)
-        dispatcher.acknowledge()
+    async with annotating(api, rig) as work:
+        await work.write(made.pod_peaks(final=True), sample(K80), made.job_peaks(job=ref, final=True))
+        work.dispatcher.acknowledge()
     assert written(api, POD)["gpu_util"] == {"gpu_0_4711": 95}
     assert written(api, NODE)["gpu-1"]["mem_used"] == "11.2GB"
     assert written(api, MPIJOB) == {"bert-worker-0": {"cpu_util": 151.8}}
@@ -37,16 +35,15 @@ async def test_all_three_kinds_are_annotated(api: FakeApi) -> None:
 
 async def test_many_changes_are_few_writes_and_the_last_is_exact(api: FakeApi) -> None:
     api.add(POD, "uid-1")
-    rig = Rig()
-    async with annotating(api, rig, policy=Policy(interval_s=3600)) as (dispatcher, sink):
+    async with annotating(api, policy=Policy(interval_s=3600)) as work:
         for n in range(200):
             metrics = {"gpu_util_pct": made.peak(n / 2)}
             record = made.pod_peaks(samples=n, metrics=metrics, final=n == 199)
-            await dispatcher.handle(rig.origin("pod-peaks", record))
+            await work.take(record)
             await asyncio.sleep(0)
             if n == 0:
-                await until(lambda: sink.pending_offsets().empty)
-        await until(lambda: sink.pending_offsets().empty)
+                await work.written()
+        await work.written()
         assert api.count("PATCH") <= 2
         assert api.count("GET") == 1
 
@@ -54,10 +51,8 @@ async def test_many_changes_are_few_writes_and_the_last_is_exact(api: FakeApi) -
 async def test_an_old_process_s_work_is_not_repeated(api: FakeApi) -> None:
     api.add(POD, "uid-1")
     for _ in range(2):
-        rig = Rig()
-        async with annotating(api, rig) as (dispatcher, sink):
-            await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks()))
-            await until(lambda sink=sink: sink.pending_offsets().empty)  # type: ignore[misc]  # bound for the loop
+        async with annotating(api) as work:
+            await work.write(made.pod_peaks())
     assert api.count("PATCH") == 1
 
 
@@ -68,13 +63,10 @@ async def test_plain_values_cause_no_writes_but_go_with_those_of_others(api: Fak
     cpu = {"cpu_util_pct": made.peak(151.8)}
     steps = [(40, None, 1), (50, None, 1), (55, 8.0, 2), (60, 9.0, 2), (70, 12.0, 2)]
     for mean, period_s, patches in steps:
-        rig = Rig()
-        async with annotating(api, rig) as (dispatcher, sink):
+        async with annotating(api) as work:
             state = WorkloadState(seen_ms=1, period_s=period_s)
             peaks = made.pod_peaks(metrics=cpu | {"gpu_util_pct": made.peak(97, mean)})
-            await dispatcher.handle(rig.origin("pod-insights", replace(found, state=state)))
-            await dispatcher.handle(rig.origin("pod-peaks", peaks))
-            await until(lambda sink=sink: sink.pending_offsets().empty)  # type: ignore[misc]  # bound for the loop
+            await work.write(replace(found, state=state), peaks)
         assert api.count("PATCH") == patches
     assert (written(api, POD)["gpu_util_mean"], written(api, POD)["cycle_period_s"]) == (55, 8)
 
@@ -86,11 +78,9 @@ async def test_after_a_restart_an_older_record_does_not_go_back(api: FakeApi) ->
         for last_ms, cpu in ((10_000, 100), (20_000, 200))
     )
     for records in ([new], [old, new]):
-        rig = Rig()
-        async with annotating(api, rig) as (dispatcher, sink):
+        async with annotating(api) as work:
             for record in records:
-                await dispatcher.handle(rig.origin("pod-peaks", record))
-                await until(lambda sink=sink: sink.pending_offsets().empty)  # type: ignore[misc]  # bound for the loop
+                await work.write(record)
                 assert written(api, POD)["max_cpu_util"] == 200
     assert api.count("PATCH") == 1
 
@@ -98,10 +88,8 @@ async def test_after_a_restart_an_older_record_does_not_go_back(api: FakeApi) ->
 async def test_after_a_restart_what_was_known_of_a_gpu_stays(api: FakeApi) -> None:
     value = {"mem_used": "3GB", "cyclic": True, "period_s": 13.2, "max_gpu_util": 88, "trend_pct_per_h": 2}
     api.add(NODE, "n")["annotations"] = {"dutycycle.io/gpu-1": json.dumps(value), "dutycycle.io/gpu-5": "{}"}
-    rig = Rig()
-    async with annotating(api, rig) as (dispatcher, sink):
-        await dispatcher.handle(rig.origin("nvml-samples", sample(K80), key="gpu-a"))
-        await until(lambda: sink.pending_offsets().empty)
+    async with annotating(api) as work:
+        await work.write(sample(K80))
     found = written(api, NODE)
     assert found.keys() == {"gpu-static", "gpu-1", "gpu_count", "gpu_util_max"}
     assert found["gpu-1"] == value | {
@@ -112,12 +100,12 @@ async def test_after_a_restart_what_was_known_of_a_gpu_stays(api: FakeApi) -> No
 async def test_between_two_looks_samples_are_not_decoded(api: FakeApi) -> None:
     api.add(NODE, "n")
     rig = Rig()
-    async with annotating(api, rig, policy=Policy(interval_s=30)) as (dispatcher, _):
+    async with annotating(api, rig, policy=Policy(interval_s=30)) as work:
         first = sample(K80).ts_ms
         for ts_ms, looked_at in ((first, True), (first + 9_000, False), (first + 10_000, True), (5, True)):
             origin = rig.origin("nvml-samples", sample(K80, ts_ms=ts_ms), key="gpu-a")
-            assert dispatcher.sinks[0].wants(origin) is looked_at
-            await dispatcher.handle(origin)
+            assert work.dispatcher.sinks[0].wants(origin) is looked_at
+            await work.dispatcher.handle(origin)
 
 
 PASSING = {
@@ -140,15 +128,13 @@ async def test_passing_trouble_is_outlasted_and_the_newest_is_written(
     api.add(POD, "uid-1")
     api.trouble.extend(trouble)
     rig = Rig()
-    async with annotating(api, rig, timeout_s=0.4) as (dispatcher, sink):
-        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(samples=1)))
+    async with annotating(api, rig, timeout_s=0.4) as work:
+        await work.take(made.pod_peaks(samples=1))
         await until(lambda: rig.count("write_retried") >= 1)
-        dispatcher.acknowledge()
-        assert rig.port.acknowledged == {}
+        assert work.acknowledged() == {}
         newest = made.pod_peaks(samples=2, metrics={"cpu_util_pct": made.peak(777)}, final=True)
-        await dispatcher.handle(rig.origin("pod-peaks", newest))
-        await until(lambda: sink.pending_offsets().empty)
-        dispatcher.acknowledge()
+        await work.write(newest)
+        work.dispatcher.acknowledge()
     assert written(api, POD)["max_cpu_util"] == 777
     assert rig.port.acknowledged == {PLACE: 1}
     assert rig.port.dead_letters == []
@@ -160,13 +146,12 @@ async def test_retry_after_is_honoured_by_everything(api: FakeApi) -> None:
     api.add(NODE, "n")
     api.trouble.append(Trouble(429, {"Retry-After": "2"}))
     rig = Rig()
-    async with annotating(api, rig) as (dispatcher, sink):
+    async with annotating(api, rig) as work:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(final=True)))
+        await work.take(made.pod_peaks(final=True))
         await until(lambda: rig.count("write_retried") == 1)
-        await dispatcher.handle(rig.origin("nvml-samples", sample(K80), key="gpu-a"))
-        await until(lambda: sink.pending_offsets().empty)
+        await work.write(sample(K80))
         assert loop.time() - began >= 2
     assert api.count("PATCH") == 3
 
@@ -179,12 +164,10 @@ async def test_what_is_refused_is_counted_and_told_once_and_the_rest_goes_on(
     api.add(NODE, "n")
     api.trouble.append(Trouble(status, body='{"message":"you may not, not even once"}'))
     rig = Rig()
-    async with annotating(api, rig) as (dispatcher, sink):
-        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks()))
-        await until(lambda: sink.pending_offsets().empty)
-        await dispatcher.handle(rig.origin("nvml-samples", sample(K80), key="gpu-a"))
-        await until(lambda: sink.pending_offsets().empty)
-        dispatcher.acknowledge()
+    async with annotating(api, rig) as work:
+        await work.write(made.pod_peaks())
+        await work.write(sample(K80))
+        work.dispatcher.acknowledge()
     (letter,) = rig.port.dead_letters
     assert letter["reason"] == "rejected"
     assert letter["error"] == f"annotating Pod default/pod-of-uid-1: {status}: you may not, not even once"
@@ -201,10 +184,9 @@ async def test_an_object_that_is_gone_is_dropped_and_never_made_again(api: FakeA
     if uid is not None:
         api.add(POD, uid)
     rig = Rig()
-    async with annotating(api, rig) as (dispatcher, sink):
-        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(final=True)))
-        await until(lambda: sink.pending_offsets().empty)
-        dispatcher.acknowledge()
+    async with annotating(api, rig) as work:
+        await work.write(made.pod_peaks(final=True))
+        work.dispatcher.acknowledge()
     assert api.count("PATCH") == 0
     assert POD not in api.objects or written(api, POD) == {}
     assert rig.port.acknowledged == {PLACE: 0}
@@ -215,13 +197,11 @@ async def test_an_object_that_is_gone_is_dropped_and_never_made_again(api: FakeA
 async def test_an_object_that_is_replaced_between_two_writes_is_not_touched(api: FakeApi) -> None:
     api.add(POD, "uid-1")
     rig = Rig()
-    async with annotating(api, rig) as (dispatcher, sink):
-        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks()))
-        await until(lambda: sink.pending_offsets().empty)
+    async with annotating(api, rig) as work:
+        await work.write(made.pod_peaks())
         api.add(POD, "uid-of-another")
         newer = made.pod_peaks(final=True, metrics={"cpu_util_pct": made.peak(9999)})
-        await dispatcher.handle(rig.origin("pod-peaks", newer))
-        await until(lambda: sink.pending_offsets().empty)
+        await work.write(newer)
     assert written(api, POD) == {}
     assert rig.telemetry.counts["object_gone", ("pod",)] == 1
 
@@ -229,14 +209,13 @@ async def test_an_object_that_is_replaced_between_two_writes_is_not_touched(api:
 async def test_a_server_that_goes_away_is_outlasted(api: FakeApi) -> None:
     api.add(POD, "uid-1")
     rig = Rig()
-    async with annotating(api, rig) as (dispatcher, sink):
+    async with annotating(api, rig) as work:
         await api.stop()
-        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks()))
+        await work.take(made.pod_peaks())
         await until(lambda: rig.telemetry.conditions)
-        dispatcher.acknowledge()
-        assert rig.port.acknowledged == {}
+        assert work.acknowledged() == {}
         await api.start()
-        await until(lambda: sink.pending_offsets().empty)
+        await work.written()
         assert rig.telemetry.conditions == {}
     assert written(api, POD)["max_cpu_util"] == 151.8
 
@@ -246,19 +225,18 @@ async def test_trouble_with_one_object_does_not_hold_the_others(api: FakeApi) ->
     api.add(NODE, "n")
     api.trouble.extend([Trouble(500)])
     rig = Rig()
-    async with annotating(api, rig) as (dispatcher, _):
-        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks()))
+    async with annotating(api, rig) as work:
+        await work.take(made.pod_peaks())
         await until(lambda: rig.count("write_retried") == 1)
-        await dispatcher.handle(rig.origin("nvml-samples", sample(K80), key="gpu-a"))
+        await work.take(sample(K80))
         await until(lambda: written(api, NODE))
 
 
 async def test_many_objects_keep_to_few_connections(api: FakeApi) -> None:
     for i in range(40):
         api.add(f"/api/v1/namespaces/default/pods/pod-of-uid-{i}", f"uid-{i}")
-    rig = Rig()
-    async with annotating(api, rig) as (dispatcher, sink):
+    async with annotating(api) as work:
         for i in range(40):
-            await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(f"uid-{i}", final=True)))
-        await until(lambda: sink.pending_offsets().empty)
+            await work.take(made.pod_peaks(f"uid-{i}", final=True))
+        await work.written()
     assert api.count("PATCH") == 40

@@ -90,11 +90,8 @@ def test_what_is_enough_for_a_write(changes: dict[str, Any], worth: bool) -> Non
 PLAIN: dict[str, tuple[dict[str, str], dict[str, str], bool]] = {
     "the time alone": ({f"{P}/updated": "b"}, {f"{P}/updated": "a"}, False),
     "a plain value beside JSON": ({f"{P}/gpu_util_max": "97"}, {f"{P}/gpu_util_max": "10"}, False),
-    "a p95 within a value": (
-        {f"{P}/w-0": '{"cpu_util":9,"cpu_util_p95":1}'},
-        {f"{P}/w-0": '{"cpu_util":9,"cpu_util_p95":8}'},
-        False,
-    ),
+    "a p95 within a value": ({f"{P}/w-0": '{"cpu_util":9,"cpu_util_p95":1}'},
+        {f"{P}/w-0": '{"cpu_util":9,"cpu_util_p95":8}'}, False),
     "a plain value that is new": ({f"{P}/gpu_util_mean": "97"}, {}, False),
     "another period": ({f"{P}/cycle_period_s": "97"}, {f"{P}/cycle_period_s": "3"}, False),
     "a cycle was found": ({f"{P}/cycle_period_s": "97"}, {}, True),
@@ -104,13 +101,10 @@ PLAIN: dict[str, tuple[dict[str, str], dict[str, str], bool]] = {
     "a little": ({f"{P}/max_cpu_util": "100.9"}, {f"{P}/max_cpu_util": "100"}, False),
     "much": ({f"{P}/max_cpu_util": "200"}, {f"{P}/max_cpu_util": "100"}, True),
     "no JSON was there": ({f"{P}/max_cpu_util": "200"}, {f"{P}/max_cpu_util": "{'a': 1}"}, True),
-    "less than half a gigabyte": (
-        {f"{P}/gpu-0": '{"mem_used":"0.4GB"}'},
-        {f"{P}/gpu-0": '{"mem_used":"0.1GB"}'},
-        False,
-    ),
+    "less than half a gigabyte": ({f"{P}/gpu-0": '{"mem_used":"0.4GB"}'},
+        {f"{P}/gpu-0": '{"mem_used":"0.1GB"}'}, False),
     "a small value": ({f"{P}/gpu_util": '{"gpu_0_7":1}'}, {f"{P}/gpu_util": '{"gpu_0_7":0}'}, False),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("wanted", "present", "worth"), PLAIN.values(), ids=PLAIN.keys())

@@ -9,7 +9,8 @@ from sinks.annotations.heartbeats import Heartbeats
 from tests.support.fakes.api_server import NODE, FakeApi, Trouble, written
 from tests.support.sinks.annotating import annotating
 from tests.support.sinks.made import K80, sample
-from tests.support.sinks.rig import Rig, until
+from tests.support.sinks.rig import Rig
+from tests.support.waiting import until
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 FIRST_MS = 1_700_000_000_000
@@ -152,10 +153,10 @@ async def test_the_sink_renews_it_beside_its_annotations(api: FakeApi) -> None:
     api.add(NODE, "uid-n")
     rig = Rig()
     policy = Policy(interval_s=3600, heartbeat_s=0.1)
-    async with annotating(api, rig, policy=policy) as (dispatcher, _):
+    async with annotating(api, rig, policy=policy) as work:
         for second in range(3):
             tick = sample(K80, ts_ms=FIRST_MS + second * 1000)
-            await dispatcher.handle(rig.origin("nvml-samples", tick, key="gpu-a"))
+            await work.take(tick)
             await until(lambda: sampled_ms(api) == tick.ts_ms)  # noqa: B023 - awaited within the loop
     assert written(api, NODE)
     patched = [path for method, path in api.seen if method == "PATCH"]
@@ -168,13 +169,12 @@ async def test_what_is_refused_to_the_lease_costs_the_annotations_nothing(api: F
     api.always = lacking("patch", "leases", "PATCH")
     rig = Rig()
     policy = Policy(interval_s=0.01, heartbeat_s=0.1)
-    async with annotating(api, rig, policy=policy) as (dispatcher, sink):
-        await dispatcher.handle(rig.origin("nvml-samples", sample(K80), key="gpu-a"))
+    async with annotating(api, rig, policy=policy) as work:
+        await work.take(sample(K80))
         await until(lambda: rig.telemetry.conditions and api.count("PATCH") == 2)
         more = sample(replace(K80, mem_used_bytes=1e9), ts_ms=FIRST_MS + 1000)
-        await dispatcher.handle(rig.origin("nvml-samples", more, key="gpu-a"))
-        await until(lambda: sink.pending_offsets().empty)
-        dispatcher.acknowledge()
+        await work.write(more)
+        work.dispatcher.acknowledge()
     assert api.count("PATCH") == 3
     assert written(api, NODE)["gpu-1"]["mem_used"] == gigabytes(1e9)
     assert rig.port.acknowledged == {("nvml-samples", 0): 1}

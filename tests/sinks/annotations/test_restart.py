@@ -10,7 +10,6 @@ from tests.support.fakes.api_server import NODE, POD, FakeApi, written
 from tests.support.sinks import made
 from tests.support.sinks.annotating import annotating
 from tests.support.sinks.made import K80, node_part, sample
-from tests.support.sinks.rig import Rig, until
 
 SPANS_OF_A_MINUTE = 6
 MAXIMA = {"gpu_util_pct": 90.0}
@@ -34,16 +33,13 @@ async def test_after_a_removal_a_new_sink_writes_all_of_it_again(api: FakeApi) -
     who = made.pod("uid-1", name="name-uid-1")
     path = POD.replace("pod-of-uid-1", "name-uid-1")
     api.add(path, "uid-1")
-    rig = Rig()
-    async with annotating(api, rig, policy=Policy(interval_s=0.01)) as (dispatcher, sink):
+    async with annotating(api, policy=Policy(interval_s=0.01)) as work:
         tick = sample(K80)
         part = node_part(cyclic=True, period_s=13.2, maxima=MAXIMA)
-        await dispatcher.handle(rig.origin("nvml-samples", tick, key="gpu-a"))
-        await dispatcher.handle(rig.origin("node-parts", part, key="gpu-a"))
-        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks("uid-1", {"name": who.name})))
+        await work.take(tick, part, made.pod_peaks("uid-1", {"name": who.name}))
         for insight in insights_of_a_minute(who):
-            await dispatcher.handle(rig.origin("pod-insights", insight))
-        await until(lambda: sink.pending_offsets().empty)
+            await work.take(insight)
+        await work.written()
     of_node, of_pod = written(api, NODE)["gpu-1"], written(api, path)
     assert (of_node["cyclic"], of_node["period_s"], of_node["max_gpu_util"]) == (True, 13.2, 90)
     assert {"kind", "bottleneck", "gpu_util", "updated"} <= of_pod.keys()

@@ -14,7 +14,8 @@ from tests.support.fakes.api_server import GROUPS, MPIJOB, NODE, POD, FakeApi, T
 from tests.support.sinks import made
 from tests.support.sinks.annotating import annotating
 from tests.support.sinks.made import K80, sample
-from tests.support.sinks.rig import Rig, until
+from tests.support.sinks.rig import Rig
+from tests.support.waiting import until
 
 
 def path_of(i: int) -> str:
@@ -25,73 +26,71 @@ async def test_a_hand_over_waits_for_what_is_under_way_and_begins_nothing(api: F
     for i in range(20):
         api.add(path_of(i), f"uid-{i}")
     rig, gate = Rig(), asyncio.Event()
-    async with annotating(api, rig) as (dispatcher, sink):
+    async with annotating(api, rig) as work:
         api.always = Trouble(gate=gate)
         for i in range(20):
-            await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(f"uid-{i}", final=True)))
+            await work.take(made.pod_peaks(f"uid-{i}", final=True))
         await until(lambda: api.count("PATCH") > 0)
-        handing_over = asyncio.create_task(dispatcher.drain())
+        handing_over = asyncio.create_task(work.dispatcher.drain())
         await asyncio.sleep(0)
         gate.set()
         await handing_over
         asked, taken = api.count("PATCH"), len(api.patches)
         assert asked == taken <= WRITERS
-        dispatcher.acknowledge()
+        work.dispatcher.acknowledge()
         assert max(rig.port.acknowledged.values(), default=-1) < 19
         await asyncio.sleep(0.5)
         assert api.count("PATCH") == asked, "somebody else writes these objects now"
-        dispatcher.forget()
+        work.dispatcher.forget()
         api.always = None
         again = rig.origin("pod-peaks", made.pod_peaks("uid-1", final=True), offset=1)
-        await dispatcher.handle(again)
-        await until(lambda: sink.pending_offsets().empty)
+        await work.dispatcher.handle(again)
+        await work.written()
         assert written(api, path_of(1))
 
 
 async def test_what_ends_after_the_hand_over_counts_for_nothing(api: FakeApi) -> None:
     api.add(POD, "uid-1")
     rig, first, second = Rig(), asyncio.Event(), asyncio.Event()
-    async with annotating(api, rig) as (dispatcher, sink):
+    async with annotating(api, rig) as work:
         api.always = Trouble(gate=first)
-        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks()))
+        await work.take(made.pod_peaks())
         await until(lambda: api.count("PATCH") == 1)
-        dispatcher.forget()
+        work.dispatcher.forget()
         newer = made.pod_peaks(last_ms=99_000, metrics={"cpu_util_pct": made.peak(999)}, final=True)
-        await dispatcher.handle(rig.origin("pod-peaks", newer))
-        assert not sink.pending_offsets().empty
+        await work.take(newer)
+        assert not work.sink.pending_offsets().empty
         api.always = Trouble(gate=second)
         first.set()
         await until(lambda: api.count("PATCH") == 2)
-        assert not sink.pending_offsets().empty, "the write before was of another record"
+        assert not work.sink.pending_offsets().empty, "the write before was of another record"
         second.set()
-        await until(lambda: sink.pending_offsets().empty)
+        await work.written()
     assert written(api, POD)["max_cpu_util"] == 999
 
 
 async def test_a_worker_that_others_have_replaced_writes_nothing(api: FakeApi) -> None:
     api.add(POD, "uid-1")
     rig, mine = Rig(), [False]
-    async with annotating(api, rig, may_write=lambda: mine[0]) as (dispatcher, sink):
-        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(final=True)))
+    async with annotating(api, rig, may_write=lambda: mine[0]) as work:
+        await work.take(made.pod_peaks(final=True))
         await asyncio.sleep(0.3)
         assert api.seen == []
         mine[0] = True
-        await until(lambda: sink.pending_offsets().empty)
+        await work.written()
 
 
 async def test_an_insight_after_the_last_peaks_takes_nothing_from_them(api: FakeApi) -> None:
     api.add(POD, "uid-1")
     rig, mine, policy = Rig(), [True], Policy(interval_s=1000)
     insight = made.insight("training", "input", None)
-    async with annotating(api, rig, policy=policy, may_write=lambda: mine[0]) as (dispatcher, sink):
-        await dispatcher.handle(rig.origin("pod-insights", insight))
-        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks()))
+    async with annotating(api, rig, policy=policy, may_write=lambda: mine[0]) as work:
+        await work.take(insight, made.pod_peaks())
         await until(lambda: "updated" in written(api, POD))
         mine[0] = False
-        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(last_ms=99_000, final=True)))
-        await dispatcher.handle(rig.origin("pod-insights", insight))
+        await work.take(made.pod_peaks(last_ms=99_000, final=True), insight)
         mine[0] = True
-        await until(lambda: sink.pending_offsets().empty)
+        await work.written()
     assert written(api, POD)["updated"] == rfc3339(99_000)
 
 
@@ -100,13 +99,12 @@ async def test_a_server_that_hangs_is_asked_once_by_each_writer_and_then_left_al
         api.add(path_of(i), f"uid-{i}")
     api.always = Trouble(delay_s=3600, method="*")
     rig = Rig()
-    async with annotating(api, rig, timeout_s=0.2) as (dispatcher, _):
+    async with annotating(api, rig, timeout_s=0.2) as work:
         for i in range(40):
-            await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(f"uid-{i}", final=True)))
+            await work.take(made.pod_peaks(f"uid-{i}", final=True))
         await until(lambda: rig.telemetry.conditions)
         assert len(api.seen) <= 2 * WRITERS
-        dispatcher.acknowledge()
-        assert rig.port.acknowledged == {}
+        assert work.acknowledged() == {}
 
 
 async def test_a_write_with_nothing_to_send_is_no_sign_that_the_server_is_back(
@@ -116,14 +114,13 @@ async def test_a_write_with_nothing_to_send_is_no_sign_that_the_server_is_back(
         api.add(path_of(number), f"uid-{number}")
     rig, same = Rig(), made.pod_peaks("uid-0")
     caplog.set_level(logging.INFO)
-    async with annotating(api, rig, policy=Policy(interval_s=0.05)) as (dispatcher, sink):
-        await dispatcher.handle(rig.origin("pod-peaks", same))
-        await until(lambda: sink.pending_offsets().empty)
+    async with annotating(api, rig, policy=Policy(interval_s=0.05)) as work:
+        await work.write(same)
         await api.stop()
-        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks("uid-1"), partition=1))
+        await work.dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks("uid-1"), partition=1))
         await until(lambda: rig.telemetry.conditions)
-        await dispatcher.handle(rig.origin("pod-peaks", same))
-        await until(lambda: sink.pending_offsets().lowest(TopicPartition("pod-peaks", 0)) is None)
+        await work.take(same)
+        await until(lambda: work.sink.pending_offsets().lowest(TopicPartition("pod-peaks", 0)) is None)
         assert rig.telemetry.conditions
         assert " answers" not in caplog.text
         await api.start()
@@ -135,12 +132,12 @@ async def test_past_the_bound_finals_are_written_and_what_is_lost_is_counted(api
     for i in range(30):
         api.add(path_of(i), f"uid-{i}")
     rig = Rig()
-    async with annotating(api, rig, policy=Policy(interval_s=1, most=10)) as (dispatcher, sink):
+    async with annotating(api, rig, policy=Policy(interval_s=1, most=10)) as work:
         await api.stop()
         for i in range(30):
-            await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(f"uid-{i}", final=i < 10)))
+            await work.take(made.pod_peaks(f"uid-{i}", final=i < 10))
         await api.start()
-        await until(lambda: sink.pending_offsets().empty)
+        await work.written()
     assert all(written(api, path_of(i)) for i in range(10))
     assert rig.telemetry.counts["annotation_shed", ("false",)] == 20
     assert rig.telemetry.counts["annotation_shed", ("true",)] == 0
@@ -148,16 +145,13 @@ async def test_past_the_bound_finals_are_written_and_what_is_lost_is_counted(api
 
 async def test_what_is_found_before_the_first_sample_waits_for_it(api: FakeApi) -> None:
     api.add(NODE, "n")["annotations"] = {"dutycycle.io/gpu-1": '{"mem_used":"3GB"}'}
-    rig = Rig()
-    async with annotating(api, rig) as (dispatcher, sink):
+    async with annotating(api) as work:
         part = made.node_part(cyclic=True, period_s=7.0)
-        await dispatcher.handle(rig.origin("node-parts", part, key="gpu-a"))
+        await work.take(part)
         await asyncio.sleep(0.2)
-        dispatcher.acknowledge()
-        assert rig.port.acknowledged == {}
+        assert work.acknowledged() == {}
         assert api.seen == []
-        await dispatcher.handle(rig.origin("nvml-samples", sample(K80), key="gpu-a"))
-        await until(lambda: sink.pending_offsets().empty)
+        await work.write(sample(K80))
     assert written(api, NODE)["gpu-1"]["period_s"] == 7
     assert written(api, NODE)["gpu-1"]["mem_used"] == "11.2GB"
 
@@ -167,16 +161,14 @@ async def test_a_kind_that_is_installed_later_and_a_version_that_is_gone(api: Fa
     api.add(MPIJOB, "job-1")
     ref = JobRef(api_version="kubeflow.org/v2beta1", kind="MPIJob", name="bert", uid="job-1")
     rig = Rig()
-    async with annotating(api, rig) as (dispatcher, sink):
+    async with annotating(api, rig) as work:
         for _ in range(5):
-            await dispatcher.handle(rig.origin("job-peaks", made.job_peaks(job=ref)))
-            await until(lambda: sink.pending_offsets().empty)
+            await work.write(made.job_peaks(job=ref))
         assert rig.count("no_kind") == 5
         assert len(api.seen) == 2, "the kind, its group, and then it is remembered"
         api.groups["/apis/kubeflow.org/v2beta1"] = GROUPS["/apis/kubeflow.org/v2beta1"]
         older = JobRef(api_version="kubeflow.org/v1alpha2", kind="MPIJob", name="bert", uid="job-1")
-        await dispatcher.handle(rig.origin("job-peaks", made.job_peaks(job=older)))
-        await until(lambda: sink.pending_offsets().empty)
+        await work.write(made.job_peaks(job=older))
     assert written(api, MPIJOB)["bert-worker-0"] == {"cpu_util": 151.8}
 
 
@@ -186,14 +178,12 @@ async def test_a_job_that_may_not_be_read_is_asked_for_once_and_a_pod_is_an_erro
     api.always = Trouble(403, method="GET", path="/default/")
     ref = JobRef(api_version="kubeflow.org/v2beta1", kind="MPIJob", name="bert", uid="job-1")
     rig = Rig()
-    async with annotating(api, rig) as (dispatcher, sink):
+    async with annotating(api, rig) as work:
         for _ in range(5):
-            await dispatcher.handle(rig.origin("job-peaks", made.job_peaks(job=ref)))
-            await until(lambda: sink.pending_offsets().empty)
+            await work.write(made.job_peaks(job=ref))
         assert rig.port.dead_letters == []
         assert api.seen.count(("GET", MPIJOB)) == 1
-        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(final=True)))
-        await until(lambda: sink.pending_offsets().empty)
+        await work.write(made.pod_peaks(final=True))
     assert len(rig.port.dead_letters) == 1
     assert rig.count("kind_forbidden") == rig.count("write_rejected") == 1
     assert [name for name, _ in rig.telemetry.conditions] == ["kind_forbidden"]

@@ -200,10 +200,7 @@ def test_what_holds_now_stands_there_as_plain_values(
 
 POD_CASES = {
     "nothing was measured": ({"metrics": {}, "gpus": {}, "processes": None}, {}),
-    "idle": (
-        {"metrics": {"cpu_util_pct": made.peak(0)}, "gpus": {}, "processes": None},
-        {"max_cpu_util": 0},
-    ),
+    "idle": ({"metrics": {"cpu_util_pct": made.peak(0)}, "gpus": {}, "processes": None}, {"max_cpu_util": 0}),
     "processes unknown: the GPU itself": (
         {"metrics": {}, "gpus": {"n/1": {"gpu_util_pct": made.peak(97)}}, "processes": None},
         {"gpu_util": {"gpu_1": 97}},

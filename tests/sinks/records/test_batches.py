@@ -19,6 +19,7 @@ from sinks.records.store import RecordsStore, json_arrays
 from sinks.records.tables.columns import Document
 from sinks.records.tables.schema import TABLES
 from tests.support.sinks import made
+from tests.support.sinks.recording import open_store
 
 Insert = tuple[Any, int]
 """The parameters of an INSERT, and of which transaction it is."""
@@ -107,8 +108,7 @@ def test_every_value_is_stored_exactly(records_url: str, again: bool) -> None:
         "uid-1", names, metrics=figures, last_ms=4_102_444_799_999, samples=2**53 + 1, final=True
     )
     job = made.job_peaks("job-1", namespace=NAMES, metrics=figures)
-    store = RecordsStore(records_url)
-    store.open()
+    store = open_store(records_url)
     if again:
         store.put(
             [
@@ -126,8 +126,7 @@ def test_every_value_is_stored_exactly(records_url: str, again: bool) -> None:
 def test_a_number_that_a_column_cannot_hold_is_told_and_its_neighbours_are_kept(postgres_url: str) -> None:
     jobs = [made.job_peaks(f"job-{i}", pods_omitted=2**40 if i == 3 else None) for i in range(7)]
     pods: list[PodPeaks] = [made.pod_peaks(f"uid-{i}") for i in range(3)]
-    store = RecordsStore(postgres_url)
-    store.open()
+    store = open_store(postgres_url)
     [refused] = store.put([*(job_row(one) for one in jobs), *(pod_row(one) for one in pods)])
     store.close()
     assert (refused.table, refused.key) == ("job_peaks", "job-3")

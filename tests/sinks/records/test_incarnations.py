@@ -3,17 +3,15 @@
 import os
 import re
 from pathlib import Path
-from typing import Any
 
-from sqlalchemy import create_engine, inspect, text
+from sqlalchemy import create_engine, inspect
 
 from dutycycle.contract.records.derived import Peak, PodPeaks
 from sinks.records.query import Which, pod_peaks
 from sinks.records.rows import pod_row
-from sinks.records.store import RecordsStore
 from tests.support.processes.commands import dutycycle, environ
 from tests.support.sinks import made
-from tests.support.sinks.recording import unix_ms
+from tests.support.sinks.recording import open_store, read_rows, unix_ms
 
 STARTS_MS = (1_700_000_000_000, 1_700_003_600_000)
 
@@ -38,18 +36,9 @@ OTHER = made.pod_peaks("uid-5", {"name": "db-0", "created_ms": 7})
 
 
 def write(url: str, *records: PodPeaks) -> None:
-    store = RecordsStore(url)
-    store.open()
+    store = open_store(url)
     assert store.put([pod_row(one) for one in records]) == []
     store.close()
-
-
-def select(url: str, query: str) -> list[tuple[Any, ...]]:
-    engine = create_engine(url)
-    with engine.connect() as connection:
-        rows = [tuple(row) for row in connection.execute(text(query))]
-    engine.dispose()
-    return rows
 
 
 def test_each_incarnation_of_a_name_is_a_record(records_url: str) -> None:
@@ -57,7 +46,7 @@ def test_each_incarnation_of_a_name_is_a_record(records_url: str) -> None:
     assert pod_peaks(records_url, Which(name="web-0")) == INCARNATIONS
     assert pod_peaks(records_url, Which(namespace="default", name="db-0")) == [OTHER]
     query = "SELECT namespace, name, node, started_at FROM pod_peaks ORDER BY started_at"
-    assert [(*names, unix_ms(at)) for *names, at in select(records_url, query)] == [
+    assert [(*names, unix_ms(at)) for *names, at in read_rows(records_url, query)] == [
         ("default", "db-0", "gpu-a", 7), *(("default", "web-0", "gpu-a", ms) for ms in STARTS_MS)
     ]  # fmt: skip
 

@@ -19,11 +19,12 @@ from dutycycle.contract.records.derived import JobPeaks, Peak, PodPeaks
 from sinks.records.merge import covers, merge
 from sinks.records.query import job_peaks, pod_peaks
 from sinks.records.rows import COUNTS, MAXIMA, POD_TABLE, Row, job_row, pod_row
-from sinks.records.store import RecordsStore, covering
+from sinks.records.store import covering
 from sinks.records.tables.schema import TABLES
 from tests.support.examples import examples
 from tests.support.sinks import made
 from tests.support.sinks.made import EARLY, LATE
+from tests.support.sinks.recording import open_store
 
 METRICS = ("gpu_util_pct", "cpu_util_pct", "power_w")
 small = st.integers(0, 6)
@@ -169,8 +170,7 @@ BOTH = made.pod_peaks(
 def put(url: str, *batches: Sequence[PodPeaks | JobPeaks]) -> None:
     """Write batch after batch, each in a store of its own, as a worker that was started again would."""
     for batch in batches:
-        store = RecordsStore(url)
-        store.open()
+        store = open_store(url)
         rows = [pod_row(one) if isinstance(one, PodPeaks) else job_row(one) for one in batch]
         assert store.put(rows) == []
         store.close()

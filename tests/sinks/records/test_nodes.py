@@ -6,7 +6,6 @@ from typing import Any
 import orjson
 import pytest
 from msgspec.structs import replace
-from sqlalchemy import create_engine, text
 
 from dutycycle.cli.main import main
 from dutycycle.contract.codec import encode
@@ -17,6 +16,7 @@ from sinks.records.rollup import Retention
 from sinks.records.store import RecordsStore
 from sinks.records.writer import RecordsWriter
 from tests.support.sinks import made
+from tests.support.sinks.recording import read_rows, write_records
 
 DAY_MS = 86_400_000
 DAY = 19_676 * DAY_MS  # 2023-11-15
@@ -40,17 +40,8 @@ USED = UsageHour(
 
 def written(url: str, *records: NodePeaks | UsageHour) -> str:
     for one in records:  # each in a transaction of its own
-        with RecordsWriter(url) as writer:
-            writer.write("usage" if isinstance(one, UsageHour) else "node-peaks", encode(one))
+        write_records(url, one)
     return url
-
-
-def rows(url: str, query: str) -> list[tuple[Any, ...]]:
-    engine = create_engine(url)
-    with engine.connect() as connection:
-        found = [tuple(row) for row in connection.execute(text(query))]
-    engine.dispose()
-    return found
 
 
 def test_a_node_and_day_are_one_row_with_what_was_used(records_url: str) -> None:
@@ -59,12 +50,12 @@ def test_a_node_and_day_are_one_row_with_what_was_used(records_url: str) -> None
         "SELECT node, gpus, max_gpu_util_pct, p95_gpu_util_pct, max_gpu_power_w, p95_cpu_util_pct, gpu_s, "
         "gpu_busy_s FROM node_days ORDER BY node, day"
     )
-    assert rows(records_url, days) == [
+    assert read_rows(records_url, days) == [
         ("a", 1, 97, 90, 500.5, 256, 100, 40), ("a", 1, 30, 20, None, None, None, None),
         ("b", 0, None, None, None, 256, None, None),
     ]  # fmt: skip
     nodes = "SELECT node, gpu_s, max_gpu_util_pct, max_cpu_util_pct FROM nodes"
-    assert rows(records_url, nodes) == [("a", 100, 97, 310.5)]
+    assert read_rows(records_url, nodes) == [("a", 100, 97, 310.5)]
     assert node_peaks(records_url) == [HOST, GPUS, NEXT, OTHER]
     assert node_peaks(records_url, Which(node="b")) == [OTHER]
 
@@ -104,7 +95,7 @@ def test_old_days_of_nodes_are_forgotten_with_those_of_usage(records_url: str) -
     store = RecordsStore(records_url, retention=Retention(hours_s=86_400, days_s=3 * 86_400))
     assert store.roll_up() == 3
     store.close()
-    assert rows(records_url, "SELECT node, source FROM node_peaks") == [("a", "nvml")]
+    assert read_rows(records_url, "SELECT node, source FROM node_peaks") == [("a", "nvml")]
 
 
 def test_who_has_gpus_and_no_pods_is_told_where_they_are(
@@ -116,7 +107,6 @@ def test_who_has_gpus_and_no_pods_is_told_where_they_are(
     assert said in capsys.readouterr().err
     assert main(["peaks", "--records", records_url, "--nodes"]) == 0
     assert said not in capsys.readouterr().err
-    with RecordsWriter(records_url) as writer:
-        writer.write("pod-peaks", encode(made.pod_peaks(gpus={"a/0": {"gpu_util_pct": made.peak(97)}})))
+    write_records(records_url, made.pod_peaks(gpus={"a/0": {"gpu_util_pct": made.peak(97)}}))
     assert main(["peaks", "--records", records_url]) == 0
     assert said not in capsys.readouterr().err

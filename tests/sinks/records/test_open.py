@@ -25,6 +25,7 @@ from sinks.records.url import parse_records_url, redacted, require_folder
 from sinks.records.writer import RecordsWriter
 from tests.support.servers.postgres import Postgres
 from tests.support.sinks import made
+from tests.support.sinks.recording import open_store
 
 BAD_URLS = {
     "no-url": "no SQLAlchemy URL",
@@ -140,8 +141,7 @@ def test_many_may_start_at_once(records_url: str) -> None:
 
 def test_a_database_that_went_away_takes_the_same_batch_when_it_is_back(postgres: Postgres) -> None:
     url = postgres.new_database()
-    store = RecordsStore(url)
-    store.open()
+    store = open_store(url)
     rows = [pod_row(made.pod_peaks(f"uid-{i}")) for i in range(3)]
     store.put(rows[:1])
     postgres.stop()
@@ -159,8 +159,7 @@ def test_a_database_that_went_away_takes_the_same_batch_when_it_is_back(postgres
 
 
 def test_a_locked_file_is_away_and_not_refused(tmp_path: Path) -> None:
-    store = RecordsStore(f"sqlite:///{tmp_path}/records.db")
-    store.open()
+    store = open_store(f"sqlite:///{tmp_path}/records.db")
     other = sqlite3.connect(tmp_path / "records.db", isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     with pytest.raises(RecordsAwayError, match="locked"):

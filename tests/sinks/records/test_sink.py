@@ -14,31 +14,28 @@ from sinks.records.store import RecordsStore
 from sinks.thread import in_thread
 from tests.support.servers.postgres import Postgres
 from tests.support.sinks import made
-from tests.support.sinks.recording import running
-from tests.support.sinks.rig import Rig, handle, until
+from tests.support.sinks.recording import open_store, running
+from tests.support.sinks.rig import Rig
+from tests.support.waiting import until
 
 PLACE = ("pod-peaks", 0)
 
 
 async def test_records_arrive_and_only_then_are_acknowledged(records_url: str) -> None:
-    rig = Rig()
-    async with running(rig, records_url) as (dispatcher, sink):
+    async with running(records_url) as work:
         pods = [made.pod_peaks(f"uid-{i:04}") for i in range(1200)]
-        await handle(dispatcher, [rig.origin("pod-peaks", record) for record in pods])
-        await dispatcher.handle(rig.origin("job-peaks", made.job_peaks()))
-        await until(lambda: sink.pending_offsets().empty)
-        dispatcher.acknowledge()
-        assert rig.port.acknowledged == {PLACE: 1199, ("job-peaks", 0): 0}
+        await work.write(*pods, made.job_peaks())
+        assert work.acknowledged() == {PLACE: 1199, ("job-peaks", 0): 0}
         assert pod_peaks(records_url) == pods
         assert job_peaks(records_url) == [made.job_peaks()]
 
 
 async def test_a_pod_that_changes_often_is_written_with_its_newest(records_url: str) -> None:
     rig = Rig()
-    async with running(rig, records_url) as (dispatcher, _):
+    async with running(records_url, rig) as work:
         records = [made.pod_peaks(samples=n, last_ms=10_000 + n) for n in (1, 3, 2, 50, 49)]
-        await handle(dispatcher, [rig.origin("pod-peaks", record) for record in records])
-        await dispatcher.drain()
+        await work.take(*records)
+        await work.dispatcher.drain()
         assert rig.port.acknowledged == {PLACE: 4}
         assert pod_peaks(records_url) == [records[3]]
 
@@ -46,21 +43,18 @@ async def test_a_pod_that_changes_often_is_written_with_its_newest(records_url: 
 async def test_nothing_is_lost_while_postgresql_is_away(postgres: Postgres) -> None:
     url = postgres.new_database()
     rig = Rig()
-    async with running(rig, url) as (dispatcher, sink):
-        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks("uid-0")))
-        await until(lambda: sink.pending_offsets().empty)
+    async with running(url, rig) as work:
+        await work.write(made.pod_peaks("uid-0"))
         await asyncio.to_thread(postgres.stop)
         for i in range(1, 30):
-            await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(f"uid-{i:02}")))
+            await work.take(made.pod_peaks(f"uid-{i:02}"))
         await until(lambda: rig.count("write_retried") >= 2)
-        dispatcher.acknowledge()
-        assert rig.port.acknowledged == {PLACE: 0}
+        assert work.acknowledged() == {PLACE: 0}
         assert ("sink_away", "records") in rig.telemetry.conditions
-        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks("uid-30")))
+        await work.take(made.pod_peaks("uid-30"))
         await asyncio.to_thread(postgres.start)
-        await until(lambda: sink.pending_offsets().empty)
-        dispatcher.acknowledge()
-        assert rig.port.acknowledged == {PLACE: 30}
+        await work.written()
+        assert work.acknowledged() == {PLACE: 30}
         assert rig.telemetry.conditions == {}
         assert len(pod_peaks(url)) == 31
 
@@ -68,26 +62,23 @@ async def test_nothing_is_lost_while_postgresql_is_away(postgres: Postgres) -> N
 async def test_a_locked_file_is_waited_for(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/records.db"
     rig = Rig()
-    async with running(rig, url) as (dispatcher, sink):
+    async with running(url, rig) as work:
         other = sqlite3.connect(tmp_path / "records.db", isolation_level=None)
         other.execute("BEGIN EXCLUSIVE")
-        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks()))
+        await work.take(made.pod_peaks())
         await until(lambda: rig.count("write_retried") >= 1)
-        dispatcher.acknowledge()
-        assert rig.port.acknowledged == {}
+        assert work.acknowledged() == {}
         other.close()
-        await until(lambda: sink.pending_offsets().empty)
+        await work.written()
         assert pod_peaks(url) == [made.pod_peaks()]
 
 
 async def test_what_no_database_can_hold_goes_to_the_dead_letters(records_url: str) -> None:
     rig = Rig()
-    async with running(rig, records_url) as (dispatcher, _):
-        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks("uid-1")))
-        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks("uid-2", {"images": ("\0",)})))
-        await dispatcher.handle(rig.origin("job-peaks", made.job_peaks(pods_omitted=2**63 - 1)))
-        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks("uid-3")))
-        await dispatcher.drain()
+    async with running(records_url, rig) as work:
+        await work.take(made.pod_peaks("uid-1"), made.pod_peaks("uid-2", {"images": ("\0",)}))
+        await work.take(made.job_peaks(pods_omitted=2**63 - 1), made.pod_peaks("uid-3"))
+        await work.dispatcher.drain()
         assert rig.port.acknowledged == {PLACE: 2, ("job-peaks", 0): 0}
         assert [record.pod.uid for record in pod_peaks(records_url)] == ["uid-1", "uid-3"]
         assert [letter["reason"] for letter in rig.port.dead_letters] == ["schema", "rejected"]
@@ -95,15 +86,15 @@ async def test_what_no_database_can_hold_goes_to_the_dead_letters(records_url: s
 
 async def test_a_row_that_the_database_refuses_is_told_and_the_rest_is_written(postgres_url: str) -> None:
     rig = Rig()
-    async with running(rig, postgres_url) as (dispatcher, _):
+    async with running(postgres_url, rig) as work:
         store = RecordsStore(postgres_url)
         with store._engine.begin() as connection:
             connection.exec_driver_sql("ALTER TABLE pod_peaks ADD CHECK (node <> 'cursed')")
         store.close()
         for i in range(20):
             fields = {"node": "cursed"} if i == 13 else {}
-            await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(f"uid-{i:02}", fields)))
-        await dispatcher.drain()
+            await work.take(made.pod_peaks(f"uid-{i:02}", fields))
+        await work.dispatcher.drain()
         assert rig.port.acknowledged == {PLACE: 19}
         assert len(pod_peaks(postgres_url)) == 19
         (letter,) = rig.port.dead_letters
@@ -114,14 +105,13 @@ async def test_a_row_that_the_database_refuses_is_told_and_the_rest_is_written(p
 async def test_a_refused_row_whose_dead_letter_fails_is_not_acknowledged(postgres_url: str) -> None:
     rig = Rig()
     rig.port.dead_letters_fail = True
-    async with running(rig, postgres_url) as (dispatcher, _):
+    async with running(postgres_url, rig) as work:
         store = RecordsStore(postgres_url)
         with store._engine.begin() as connection:
             connection.exec_driver_sql("ALTER TABLE pod_peaks ADD CHECK (node <> 'cursed')")
         store.close()
-        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks("uid-1")))
-        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks("uid-2", {"node": "cursed"})))
-        await dispatcher.drain()
+        await work.take(made.pod_peaks("uid-1"), made.pod_peaks("uid-2", {"node": "cursed"}))
+        await work.dispatcher.drain()
         assert rig.port.acknowledged == {}
         assert rig.port.failures
 
@@ -130,8 +120,7 @@ async def test_reading_waits_when_very_much_is_held(tmp_path: Path) -> None:
     most = 300
     url = f"sqlite:///{tmp_path}/records.db"
     rig = Rig()
-    store = RecordsStore(url)
-    store.open()
+    store = open_store(url)
     sink = RecordsSink(store, rig.letters, rig.telemetry, most_rows=most)
     dispatcher = rig.dispatcher(sink)
     for i in range(most - 1):
@@ -147,14 +136,13 @@ async def test_reading_waits_when_very_much_is_held(tmp_path: Path) -> None:
 
 async def test_what_is_forgotten_while_it_is_written_is_not_acknowledged(records_url: str) -> None:
     rig = Rig()
-    async with running(rig, records_url) as (dispatcher, sink):
-        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks()))
-        await until(lambda: not sink._rows)
-        dispatcher.forget()
-        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks("uid-2"), offset=0))
-        await until(lambda: sink.pending_offsets().empty)
-        dispatcher.acknowledge()
-        assert rig.port.acknowledged == {PLACE: 0}
+    async with running(records_url, rig) as work:
+        await work.take(made.pod_peaks())
+        await until(lambda: not work.sink._rows)
+        work.dispatcher.forget()
+        await work.dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks("uid-2"), offset=0))
+        await work.written()
+        assert work.acknowledged() == {PLACE: 0}
 
 
 def _boom() -> None:

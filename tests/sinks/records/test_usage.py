@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine
 
 from dutycycle.cli.commands.usage import add_arguments, run
 from dutycycle.contract.log import ProducerRecord
@@ -20,7 +20,7 @@ from sinks.records.rows import moment, rows_of
 from sinks.records.store import RecordsStore
 from sinks.records.usage import NOBODY, NONE, UsageQuery, usage
 from tests.support.data.two_teams import HOUR_MS, two_teams
-from tests.support.sinks.recording import derived, write_all
+from tests.support.sinks.recording import derived, open_store, read_rows, write_all
 
 START_MS = 1_790_000_000_000 // (24 * HOUR_MS) * 24 * HOUR_MS
 DAY_MS = 24 * HOUR_MS
@@ -55,10 +55,10 @@ def test_unknown_is_not_idle_in_any_view(records_url: str, capsys: pytest.Captur
         UsageHour(node="a", source="nvml", hour_ms=HOUR_MS, ts_ms=HOUR_MS + 1, gpus=(unknown, half, idle)),
     )
     query = "SELECT gpu, gpu_busy_s, gpu_idle_s, gpu_unknown_s FROM usage ORDER BY gpu"
-    assert select(records_url, query) == [
+    assert read_rows(records_url, query) == [
         ("G", None, None, 3600), ("H", 900, 900, 1800), ("I", 0, 3600, 0),
     ]  # fmt: skip
-    assert select(records_url, "SELECT gpu_busy_s, gpu_idle_s FROM nodes") == [(900, 4500)]
+    assert read_rows(records_url, "SELECT gpu_busy_s, gpu_idle_s FROM nodes") == [(900, 4500)]
     args = ArgumentParser()
     add_arguments(args)
     arguments = ["--by", "gpu", "--since", "1970-01-01T00:00:00Z", "--records", records_url]
@@ -73,20 +73,11 @@ def test_unknown_is_not_idle_in_any_view(records_url: str, capsys: pytest.Captur
 
 
 def put(url: str, *records: UsageHour, **options: Any) -> RecordsStore:
-    store = RecordsStore(url, **options)
-    store.open()
+    store = open_store(url, **options)
     for one in records:
         assert store.put(rows_of(one)) == []
     store.close()
     return store
-
-
-def select(url: str, query: str) -> list[tuple[Any, ...]]:
-    engine = create_engine(url)
-    with engine.connect() as connection:
-        found = [tuple(row) for row in connection.execute(text(query))]
-    engine.dispose()
-    return found
 
 
 def test_a_team_has_what_its_pods_used_and_what_is_nobodys_is_there_too(records_url: str) -> None:
@@ -117,15 +108,13 @@ def test_everything_it_can_be_asked_by_has_the_same_sum(records_url: str, by: st
 
 def test_pods_jobs_and_nodes_have_their_sums(records_url: str) -> None:
     write_all(of_two_teams(), records_url, SETTINGS)
-    of_pod = select(
-        records_url, "SELECT gpu_s, energy_j, cpu_s, cost, gpus FROM pods WHERE pod = 'name-of-pod-a'"
-    )
-    of_job = select(
-        records_url, "SELECT gpu_s, energy_j, cpu_s, cost, gpus FROM jobs WHERE job = 'job-of-pod-a'"
-    )
+    query = "SELECT gpu_s, energy_j, cpu_s, cost, gpus FROM {}"
+    of_pod = read_rows(records_url, query.format("pods WHERE pod = 'name-of-pod-a'"))
+    of_job = read_rows(records_url, query.format("jobs WHERE job = 'job-of-pod-a'"))
     assert of_pod == of_job
     assert of_pod[0][:3] == pytest.approx((5400, 300 * 5390, 2.5 * 5400))
-    of_node = select(records_url, "SELECT gpus, gpu_model, gpu_s, gpu_busy_s, gpu_free_s, cpu_s FROM nodes")
+    query = "SELECT gpus, gpu_model, gpu_s, gpu_busy_s, gpu_free_s, cpu_s FROM nodes"
+    of_node = read_rows(records_url, query)
     assert of_node[0][:2] == (3, "NVIDIA H200")
     assert of_node[0][2:] == pytest.approx((3 * 5400, 0.8 * 5400 + 180 + 1800, 1800, 6 * 5400))
 
@@ -141,7 +130,7 @@ def test_what_is_not_there_is_named(records_url: str) -> None:
 
 def test_of_two_statements_of_an_hour_the_one_with_more_time_counts(records_url: str) -> None:
     put(records_url, hour(0, 60), hour(0, 30, ts_ms=START_MS + 99), hour(0, 60, 5, ts_ms=START_MS + 5))
-    assert select(records_url, "SELECT gpu_s, gpu_busy_s FROM usage_hours") == [(60, 5)]
+    assert read_rows(records_url, "SELECT gpu_s, gpu_busy_s FROM usage_hours") == [(60, 5)]
 
 
 def test_a_price_holds_from_its_hour_on_and_the_first_one_always(records_url: str) -> None:
@@ -153,8 +142,8 @@ def test_a_price_holds_from_its_hour_on_and_the_first_one_always(records_url: st
         set_prices(connection, later, at)
         set_prices(connection, later, at)  # the same again is no change
     engine.dispose()
-    assert select(records_url, "SELECT gpu_cost FROM usage ORDER BY hour") == [(2.0,), (6.0,)]
-    assert select(records_url, "SELECT count(DISTINCT since) FROM prices") == [(2,)]
+    assert read_rows(records_url, "SELECT gpu_cost FROM usage ORDER BY hour") == [(2.0,), (6.0,)]
+    assert read_rows(records_url, "SELECT count(DISTINCT since) FROM prices") == [(2,)]
 
 
 def test_old_hours_become_days_and_a_repeat_of_one_adds_nothing(records_url: str) -> None:
@@ -162,18 +151,19 @@ def test_old_hours_become_days_and_a_repeat_of_one_adds_nothing(records_url: str
     store = put(
         records_url, *hours, prices=PriceList(gpu_hour=1.0), retention=Retention(hours_s=86_400, days_s=1e9)
     )
-    before = select(records_url, "SELECT sum(gpu_s), sum(gpu_busy_s), sum(cost), sum(energy_j) FROM usage")
+    before = read_rows(records_url, "SELECT sum(gpu_s), sum(gpu_busy_s), sum(cost), sum(energy_j) FROM usage")
     assert store.roll_up() == 2 * 24
     assert store.put(rows_of(hours[0])) == []
     assert store.roll_up() == 0
     store.close()
-    assert select(records_url, "SELECT count(*) FROM usage_hours") == [(2 * 24,)]
+    assert read_rows(records_url, "SELECT count(*) FROM usage_hours") == [(2 * 24,)]
     assert (
-        select(records_url, "SELECT sum(gpu_s), sum(gpu_busy_s), sum(cost), sum(energy_j) FROM usage")
+        read_rows(records_url, "SELECT sum(gpu_s), sum(gpu_busy_s), sum(cost), sum(energy_j) FROM usage")
         == before
     )
     assert (
-        select(records_url, "SELECT gpu_s, gpu_cost FROM usage_by_day ORDER BY day") == [(86_400.0, 24.0)] * 4
+        read_rows(records_url, "SELECT gpu_s, gpu_cost FROM usage_by_day ORDER BY day")
+        == [(86_400.0, 24.0)] * 4
     )
 
 
@@ -182,5 +172,5 @@ def test_old_days_are_forgotten(records_url: str) -> None:
     store = put(records_url, *hours, retention=Retention(hours_s=86_400, days_s=3 * 86_400))
     store.roll_up()
     store.close()
-    days = {str(day)[:10] for (day,) in select(records_url, "SELECT day FROM usage_days")}
+    days = {str(day)[:10] for (day,) in read_rows(records_url, "SELECT day FROM usage_days")}
     assert days == {moment(START_MS + day * DAY_MS)[:10] for day in (1, 2)}

@@ -13,6 +13,7 @@ from sinks.events import SINK_AWAY
 from sinks.records.store import RecordsRefusedError
 from sinks.records.url import parse_records_url
 from tests.support.servers.postgres import Postgres
+from tests.support.waiting import until
 
 AWAY = (SINK_AWAY.name, "records")
 
@@ -23,21 +24,13 @@ def started(url: str, telemetry: Telemetry, stop: asyncio.Event) -> "asyncio.Tas
     return asyncio.create_task(service.run(load({}, given), telemetry, stop))
 
 
-async def until(condition: Callable[[], bool], working: "asyncio.Task[None]") -> None:
-    """Wait for the condition; a sink that ends before is a failure."""
-    async with asyncio.timeout(240):
-        while not condition():
-            assert not working.done(), working.exception()
-            await asyncio.sleep(0.02)
-
-
 async def test_it_waits_says_so_and_goes_on(postgres: Postgres) -> None:
     url, telemetry, stop = postgres.new_database(), Telemetry("sink"), asyncio.Event()
     await asyncio.to_thread(postgres.stop)
     working = started(url, telemetry, stop)
-    await until(lambda: AWAY in telemetry.conditions, working)
+    await until(lambda: AWAY in telemetry.conditions, working=working)
     await asyncio.to_thread(postgres.start)
-    await until(lambda: "the broker" in (telemetry.status.waiting or ""), working)
+    await until(lambda: "the broker" in (telemetry.status.waiting or ""), working=working)
     assert AWAY not in telemetry.conditions
     stop.set()
     await working
@@ -46,7 +39,7 @@ async def test_it_waits_says_so_and_goes_on(postgres: Postgres) -> None:
 async def test_it_can_be_stopped_meanwhile() -> None:
     telemetry, stop = Telemetry("sink"), asyncio.Event()
     working = started("postgresql+psycopg://u:p@127.0.0.1:9/d", telemetry, stop)
-    await until(lambda: AWAY in telemetry.conditions, working)
+    await until(lambda: AWAY in telemetry.conditions, working=working)
     stop.set()
     await asyncio.wait_for(working, 120)
 

@@ -7,33 +7,18 @@ from msgspec.structs import replace
 from sqlalchemy import create_engine, text
 
 from dutycycle.contract.codec import DecodeError, encode
-from dutycycle.contract.records.derived import JobPeaks, PodPeaks
 from dutycycle.contract.records.parts import WorkloadState
 from sinks.records.query import Which, job_peaks, pod_peaks
 from sinks.records.writer import RecordsLostError, RecordsWriter
 from tests.support.sinks import made
-from tests.support.sinks.recording import unix_ms
-
-
-def _write(url: str, *records: PodPeaks | JobPeaks, batch: int = 500) -> None:
-    with RecordsWriter(url, batch=batch) as writer:
-        for record in records:
-            writer.write("pod-peaks" if isinstance(record, PodPeaks) else "job-peaks", encode(record))
-
-
-def _rows(url: str, query: str) -> list[tuple[Any, ...]]:
-    engine = create_engine(url)
-    with engine.connect() as connection:
-        rows = [tuple(row) for row in connection.execute(text(query))]
-    engine.dispose()
-    return rows
+from tests.support.sinks.recording import read_rows, unix_ms, write_records
 
 
 def test_records_are_read_back_as_they_were(records_url: str) -> None:
     names = {"name": "Grüße 世界 \\u0000 '; DROP TABLE pod_peaks; --", "images": ("a:1", "b@sha256:0")}
     pods = [made.pod_peaks("uid-1", names), made.pod_peaks("uid-2", {"job": None, "namespace": None})]
     jobs = [made.job_peaks("job-1"), made.job_peaks("job-2", final=True)]
-    _write(records_url, *pods, *jobs)
+    write_records(records_url, *pods, *jobs)
     assert pod_peaks(records_url) == [pods[1], pods[0]]
     assert job_peaks(records_url) == jobs
 
@@ -57,7 +42,7 @@ def test_only_the_newer_wins(
     records_url: str, first: dict[str, Any], second: dict[str, Any], wins: bool, one_batch: bool
 ) -> None:
     records = made.pod_peaks(**first), made.pod_peaks(**(OLD | second))
-    _write(records_url, *records, batch=500 if one_batch else 1)
+    write_records(records_url, *records, batch=500 if one_batch else 1)
     assert pod_peaks(records_url) == [records[wins]]
 
 
@@ -73,21 +58,21 @@ JOB_ORDER = {
 @pytest.mark.parametrize(("second", "wins"), JOB_ORDER.values(), ids=JOB_ORDER.keys())
 def test_only_the_newer_job_wins(records_url: str, second: dict[str, Any], wins: bool) -> None:
     records = made.job_peaks(final=True), made.job_peaks(**({"final": True} | second))
-    _write(records_url, *records, batch=1)
+    write_records(records_url, *records, batch=1)
     assert job_peaks(records_url) == [records[wins]]
 
 
 def test_repeats_change_nothing(records_url: str) -> None:
     records = [made.pod_peaks(f"uid-{i}", last_ms=10_000 + i) for i in range(50)]
-    _write(records_url, *records, batch=7)
-    before = _rows(records_url, "SELECT * FROM pod_peaks ORDER BY pod_uid")
-    _write(records_url, *reversed(records), *records, batch=11)
-    assert _rows(records_url, "SELECT * FROM pod_peaks ORDER BY pod_uid") == before
+    write_records(records_url, *records, batch=7)
+    before = read_rows(records_url, "SELECT * FROM pod_peaks ORDER BY pod_uid")
+    write_records(records_url, *reversed(records), *records, batch=11)
+    assert read_rows(records_url, "SELECT * FROM pod_peaks ORDER BY pod_uid") == before
     assert len(before) == 50
 
 
 def test_a_tombstone_and_other_topics_take_nothing_away(records_url: str) -> None:
-    _write(records_url, made.pod_peaks())
+    write_records(records_url, made.pod_peaks())
     with RecordsWriter(records_url) as writer:
         writer.write("pod-peaks", None)
         writer.write("trends", b"no record at all")
@@ -104,12 +89,12 @@ def test_bytes_that_are_no_record_are_told(records_url: str) -> None:
 
 def test_absent_is_null_and_idle_is_zero(records_url: str) -> None:
     metrics = {"gpu_util_pct": made.peak(0, p95=0), "temp_c": made.peak(61, 50)}
-    _write(records_url, made.pod_peaks(metrics=metrics))
+    write_records(records_url, made.pod_peaks(metrics=metrics))
     query = (
         "SELECT p.max_gpu_util_pct, p.mean_gpu_util_pct, pods.p95_gpu_util_pct, p.max_cpu_util_pct, "
         "p.p95_cpu_util_pct, gpus, job_name FROM pod_peaks AS p JOIN pods USING (pod_uid, gpus)"
     )
-    assert _rows(records_url, query) == [(0.0, 0.0, 0.0, None, None, 1, "bert")]
+    assert read_rows(records_url, query) == [(0.0, 0.0, 0.0, None, None, 1, "bert")]
 
 
 VIEW = "SELECT * FROM {} ORDER BY 2, 3"
@@ -131,9 +116,10 @@ VIEWS = {
 
 def test_views_have_a_row_for_each_metric(records_url: str) -> None:
     bare = made.pod_peaks("uid-0", metrics={}, gpus={}, processes=None)
-    _write(records_url, bare, made.pod_peaks(), made.job_peaks())
+    write_records(records_url, bare, made.pod_peaks(), made.job_peaks())
     found = {
-        name: [(*row, unix_ms(at)) for *row, at in _rows(records_url, VIEW.format(name))] for name in VIEWS
+        name: [(*row, unix_ms(at)) for *row, at in read_rows(records_url, VIEW.format(name))]
+        for name in VIEWS
     }
     assert found == VIEWS
 
@@ -143,25 +129,25 @@ def test_a_record_that_no_database_can_hold_is_told_and_the_others_are_kept(reco
     too_many = made.job_peaks("uid-b", pods_omitted=2**63 - 1)
     words = "1 peak records could not be kept: job_peaks uid-b: pods: 9223.* is past"
     with pytest.raises(RecordsLostError, match=words):
-        _write(records_url, *good[:5], too_many, *good[5:])
+        write_records(records_url, *good[:5], too_many, *good[5:])
     assert pod_peaks(records_url) == good
 
 
 def test_a_row_that_the_database_refuses_is_told_and_the_others_are_kept(postgres_url: str) -> None:
-    _write(postgres_url)
+    write_records(postgres_url)
     engine = create_engine(postgres_url)
     with engine.begin() as connection:
         connection.execute(text("ALTER TABLE job_peaks ADD CHECK (name <> 'name-of-job-3')"))
     engine.dispose()
     with pytest.raises(RecordsLostError, match=r"1 peak records .*: job_peaks job-3: .*check constraint"):
-        _write(postgres_url, *(made.job_peaks(f"job-{i}") for i in range(7)))
+        write_records(postgres_url, *(made.job_peaks(f"job-{i}") for i in range(7)))
     assert [job.job.uid for job in job_peaks(postgres_url)] == [f"job-{i}" for i in (0, 1, 2, 4, 5, 6)]
 
 
 def test_selection_and_order(records_url: str) -> None:
     other = {"namespace": "team-b", "job": None}
     records = [made.pod_peaks("uid-2"), made.pod_peaks("uid-3", other), made.pod_peaks("uid-1")]
-    _write(records_url, *records, made.job_peaks("job-9"), made.job_peaks("job-1", namespace="team-b"))
+    write_records(records_url, *records, made.job_peaks("job-9"), made.job_peaks("job-1", namespace="team-b"))
 
     def uids(**narrowed: Any) -> list[str]:
         return [record.pod.uid for record in pod_peaks(records_url, Which(**narrowed))]
@@ -183,7 +169,7 @@ def test_reading_while_a_sink_writes(records_url: str) -> None:
 
 
 def test_what_a_pod_and_a_job_do_stands_beside_what_they_needed(records_url: str) -> None:
-    _write(records_url, made.pod_peaks("uid-1"), made.job_peaks("job-1"))
+    write_records(records_url, made.pod_peaks("uid-1"), made.job_peaks("job-1"))
     pod = WorkloadState(
         seen_ms=5_000, period_s=12.5, confidence=0.97, mem_full_ms=90_000, gpu_mem_full_ms=60_000
     )
@@ -192,7 +178,7 @@ def test_what_a_pod_and_a_job_do_stands_beside_what_they_needed(records_url: str
         writer.write("pod-insights", encode(replace(made.insight("training", "input", None), state=pod)))
         writer.write("job-insights", encode(replace(made.job_insight("training", "gpu", None), state=job)))
     query = "SELECT does, bottleneck, period_s, period_confidence, gpu_mem_full_at, mem_full_at FROM {}"
-    ((*found, gpu_full, full),) = _rows(records_url, query.format("pods"))
+    ((*found, gpu_full, full),) = read_rows(records_url, query.format("pods"))
     assert (found, unix_ms(gpu_full), unix_ms(full)) == (["training", "input", 12.5, 0.97], 60_000, 90_000)
-    ((*found, gpu_full, full),) = _rows(records_url, query.format("jobs"))
+    ((*found, gpu_full, full),) = read_rows(records_url, query.format("jobs"))
     assert (found, unix_ms(gpu_full), full) == (["training", "gpu", 13.0, 0.9], 61_000, None)

@@ -20,8 +20,9 @@ from sinks.records.store import RecordsAwayError, RecordsStore
 from tests.support.servers.postgres import Postgres
 from tests.support.sinks import made
 from tests.support.sinks.made import EARLY, LATE
-from tests.support.sinks.recording import running
-from tests.support.sinks.rig import Rig, until
+from tests.support.sinks.recording import open_store, running
+from tests.support.sinks.rig import Rig
+from tests.support.waiting import until
 
 WRITERS = 6
 KEYS = 12
@@ -55,8 +56,7 @@ def test_writers_side_by_side_end_with_the_same(records_url: str, seed: int) -> 
         chance = random.Random(seed * WRITERS + number)  # noqa: S311 - not a secret
         mine = [one for of_key in every.values() for one in of_key]
         chance.shuffle(mine)
-        store = RecordsStore(records_url)
-        store.open()
+        store = open_store(records_url)
         together.wait(120)
         for start in range(0, len(mine), 9):
             put_until_it_is_written(store, mine[start : start + 9])
@@ -77,8 +77,7 @@ def dsn(url: str) -> str:
 
 
 def test_a_deadlock_with_somebody_else_is_tried_again(postgres_url: str) -> None:
-    store = RecordsStore(postgres_url)
-    store.open()
+    store = open_store(postgres_url)
     first, second = made.pod_peaks("uid-1"), made.pod_peaks("uid-2")
     store.put([pod_row(first), pod_row(second)])
     newer = [made.pod_peaks(uid, last_ms=20_000) for uid in ("uid-1", "uid-2")]
@@ -116,8 +115,7 @@ def test_a_serialization_failure_is_tried_again(postgres_url: str) -> None:
     with psycopg.connect(dsn(postgres_url), autocommit=True) as other:
         name = postgres_url.rsplit("/", 1)[1]
         other.execute(f"ALTER DATABASE {name} SET default_transaction_isolation = 'repeatable read'")
-    store = RecordsStore(postgres_url)
-    store.open()
+    store = open_store(postgres_url)
     store.put([pod_row(made.pod_peaks())])
     newer = made.pod_peaks(last_ms=20_000)
     with psycopg.connect(dsn(postgres_url)) as other, ThreadPoolExecutor(1) as pool:
@@ -155,17 +153,16 @@ async def test_no_connection_left_is_waited_for(postgres: Postgres) -> None:
         owner.execute(f"CREATE ROLE limited LOGIN PASSWORD '{password}' CONNECTION LIMIT 1")
         owner.execute(f"ALTER DATABASE {admin.rsplit('/', 1)[1]} OWNER TO limited")
         rig = Rig()
-        async with running(rig, limited) as (dispatcher, sink):
-            await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks("uid-0")))
-            await until(lambda: sink.pending_offsets().empty)
+        async with running(limited, rig) as work:
+            await work.write(made.pod_peaks("uid-0"))
             with psycopg.connect(dsn(admin), autocommit=True) as thief:
-                sink._store.close()
+                work.sink._store.close()
                 await until(lambda: _taken(thief, limited))
                 with _slot(limited):
-                    await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks("uid-1")))
+                    await work.take(made.pod_peaks("uid-1"))
                     await until(lambda: rig.count("write_retried") >= 2)
                     assert ("sink_away", "records") in rig.telemetry.conditions
-            await until(lambda: sink.pending_offsets().empty)
+            await work.written()
             assert rig.telemetry.conditions == {}
         assert [one.pod.uid for one in pod_peaks(admin)] == ["uid-0", "uid-1"]
         owner.execute("REASSIGN OWNED BY limited TO dutycycle")
@@ -187,16 +184,15 @@ async def test_one_row_that_is_refused_becomes_a_dead_letter_and_those_beside_it
     postgres_url: str,
 ) -> None:
     rig = Rig()
-    async with running(rig, postgres_url) as (dispatcher, sink):
+    async with running(postgres_url, rig) as work:
         with psycopg.connect(dsn(postgres_url), autocommit=True) as owner:
             owner.execute("ALTER TABLE pod_peaks ADD CONSTRAINT short CHECK (length(name) < 20)")
         records = [made.pod_peaks(f"uid-{i}") for i in range(40)]
         records[17] = made.pod_peaks("uid-17", {"name": "a-name-that-is-too-long-for-this-database"})
         for one in records:
-            await dispatcher.handle(rig.origin("pod-peaks", one))
-        await until(lambda: sink.pending_offsets().empty)
-        dispatcher.acknowledge()
-        assert rig.port.acknowledged == {("pod-peaks", 0): 39}
+            await work.take(one)
+        await work.written()
+        assert work.acknowledged() == {("pod-peaks", 0): 39}
     assert [(one["offset"], one["reason"]) for one in rig.port.dead_letters] == [(17, "rejected")]
     assert "short" in rig.port.dead_letters[0]["error"]
     assert {one.pod.uid for one in pod_peaks(postgres_url)} == {f"uid-{i}" for i in range(40)} - {"uid-17"}
@@ -205,15 +201,14 @@ async def test_one_row_that_is_refused_becomes_a_dead_letter_and_those_beside_it
 async def test_a_database_that_accepts_and_says_nothing_is_given_up_and_tried_anew(postgres_url: str) -> None:
     """A session holds the table; ours gets no answer. The one that was given up may still write later."""
     rig = Rig()
-    async with running(rig, postgres_url, timeout_s=1.0) as (dispatcher, sink):
+    async with running(postgres_url, rig, timeout_s=1.0) as work:
         with psycopg.connect(dsn(postgres_url)) as other:
             other.execute("LOCK TABLE pod_peaks IN ACCESS EXCLUSIVE MODE")
-            await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks()))
+            await work.take(made.pod_peaks())
             await until(lambda: rig.count("write_retried") >= 2, 60)
-            dispatcher.acknowledge()
-            assert rig.port.acknowledged == {}
-            await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(last_ms=20_000)))
-        await until(lambda: sink.pending_offsets().empty, 60)
+            assert work.acknowledged() == {}
+            await work.take(made.pod_peaks(last_ms=20_000))
+        await work.written()
         assert rig.telemetry.conditions == {}
     assert pod_peaks(postgres_url) == [made.pod_peaks(last_ms=20_000)]
     assert await asyncio.to_thread(_settled, postgres_url)

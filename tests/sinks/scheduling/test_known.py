@@ -164,21 +164,15 @@ def owned(kind: str, name: str, labels: dict[str, str] | None = None, uid: str =
         pytest.param(("CronJob", "nightly"), owned("Job", "nightly-29384720"), id="a CronJob"),
         pytest.param(("Job", "nightly-29384000"), owned("Job", "nightly-29384720"), id="its owner not read"),
         pytest.param(("PyTorchJob", "bert-6"), owned("PyTorchJob", "bert-7"), id="numbered runs"),
-        pytest.param(
-            ("TrainJob", "gpt"),
-            owned("Job", "gpt-node-0", {"jobset.sigs.k8s.io/jobset-name": "gpt"}),
-            id="a TrainJob",
-        ),
-        pytest.param(
-            ("RayJob", "tune"),
-            owned("RayCluster", "tune-x7k2p", {"ray.io/originated-from-cr-name": "tune"}),
-            id="a RayJob",
-        ),
+        pytest.param(("TrainJob", "gpt"),
+            owned("Job", "gpt-node-0", {"jobset.sigs.k8s.io/jobset-name": "gpt"}), id="a TrainJob"),
+        pytest.param(("RayJob", "tune"),
+            owned("RayCluster", "tune-x7k2p", {"ray.io/originated-from-cr-name": "tune"}), id="a RayJob"),
         pytest.param(
             ("Deployment", "web"), owned("ReplicaSet", "web-7d9f", {"pod-template-hash": "7d9f"}), id="web"
         ),
     ],
-)
+)  # fmt: skip
 def test_pods_of_one_job_are_kin_though_their_image_is_newer(
     top: tuple[str, str], new: dict[str, Any]
 ) -> None:

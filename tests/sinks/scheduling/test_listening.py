@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from sinks.events import CERTIFICATE_UNUSABLE, WEBHOOK_SERVES
 from sinks.scheduling.listening import Endpoint
 from tests.support.servers.kafka.certificates import make_certificate, make_certificates
 from tests.support.servers.ports import free_port
+from tests.support.waiting import until
 
 _DEADLINE_S = 120.0
 
@@ -37,12 +38,6 @@ async def serving(folder: Path, telemetry: Telemetry, client_ca: str | None = No
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
-
-
-async def until(is_so: Callable[[], object]) -> None:
-    async with asyncio.timeout(_DEADLINE_S):
-        while not is_so():  # noqa: ASYNC110 - nobody sets an event for it
-            await asyncio.sleep(0.02)
 
 
 async def answer(url: str, authority: Path, client: Path | None = None) -> str:

@@ -43,8 +43,7 @@ def at(step: str, number: int) -> Moment:
 async def undisturbed() -> Broker:
     broker = Broker()
     worker = Worker(broker)
-    await worker.take(*LOG)
-    await worker.coordinator.commit()
+    await worker.commit(*LOG)
     assert worker.port.failures == []
     return broker
 
@@ -58,8 +57,8 @@ async def one_life(broker: Broker, commit_every: int, dies: Moment | None) -> bo
             if worker.port.failures:
                 return False
             if one.offset % commit_every == 0:
-                await worker.coordinator.commit()
-        await worker.coordinator.commit()
+                await worker.commit()
+        await worker.commit()
     except Died:
         return False
     return not worker.port.failures
@@ -67,8 +66,7 @@ async def one_life(broker: Broker, commit_every: int, dies: Moment | None) -> bo
 
 async def test_a_commit_does_one_thing_after_the_other() -> None:
     worker = Worker(Broker())
-    await worker.take(record(0, 1), record(1, 2))
-    await worker.coordinator.commit()
+    await worker.commit(record(0, 1), record(1, 2))
     assert worker.port.steps == [
         f"post {RESULT}", "arrived-output", "save-head", "arrived-head", "mirror", "acknowledge 1",
     ]  # fmt: skip
@@ -76,8 +74,7 @@ async def test_a_commit_does_one_thing_after_the_other() -> None:
 
 async def test_pieces_arrive_before_their_head_is_sent() -> None:
     worker = Worker(Broker())
-    await worker.take(record(0, b'{"n":1,"pad":1000000}'))
-    await worker.coordinator.commit()
+    await worker.commit(record(0, b'{"n":1,"pad":1000000}'))
     kinds = [step.split(" ")[0] for step in worker.port.steps]
     assert kinds.count("save-piece") > 1
     assert kinds.index("save-head") > max(i for i, kind in enumerate(kinds) if kind == "arrived-piece")
@@ -86,10 +83,9 @@ async def test_pieces_arrive_before_their_head_is_sent() -> None:
 
 async def test_nothing_new_costs_nothing() -> None:
     worker = Worker(Broker())
-    await worker.take(record(0, 1))
-    await worker.coordinator.commit()
+    await worker.commit(record(0, 1))
     before = len(worker.port.steps)
-    await worker.coordinator.commit()
+    await worker.commit()
     assert len(worker.port.steps) == before
 
 
@@ -120,10 +116,10 @@ async def test_while_no_state_arrives_no_more_is_taken_than_memory_should_hold(
     assert (taking.done(), committing.done(), worker.coordinator._uncommitted) == (False, False, 6)
     arrives.set()
     while not taking.done():
-        await worker.coordinator.commit()
+        await worker.commit()
         await asyncio.sleep(0)
     await committing
-    await worker.coordinator.commit()
+    await worker.commit()
     assert worker.port.broker.committed == {place(): 30}
     assert worker.port.failures == []
 
@@ -162,8 +158,7 @@ async def test_death_at_any_step_changes_nothing(step: str, commit_every: int) -
 async def test_what_did_not_arrive_is_not_acknowledged_and_ends_the_worker() -> None:
     for step in ("arrived-output", "save-head", "arrived-head"):
         worker = Worker(Broker(), dies=at(step, 0), errs=True)
-        await worker.take(record(0, 1))
-        await worker.coordinator.commit()
+        await worker.commit(record(0, 1))
         assert worker.port.failures
         assert worker.port.broker.committed == {}
         with pytest.raises(TimeoutError):  # a failed worker takes no more
@@ -184,7 +179,7 @@ async def test_outputs_keep_their_order_while_a_commit_is_under_way() -> None:
     worker.port.post = slow  # type: ignore[method-assign,assignment] # a line that is full
     await worker.take(*(record(n, 1) for n in range(9)))
     await asyncio.gather(worker.coordinator.commit(), worker.take(*(record(n, 1) for n in range(9, 200))))
-    await worker.coordinator.commit()
+    await worker.commit()
     counts = [orjson.loads(value)[0] for value in posts]
     assert counts == sorted(counts)
     assert counts[-1] == 200
@@ -198,11 +193,11 @@ async def test_what_came_during_a_commit_belongs_to_the_next() -> None:
     await worker.take(record(1, 1))
     await commit
     assert worker.port.broker.committed == {place(): 1}
-    await worker.coordinator.commit()
+    await worker.commit()
     assert worker.port.broker.committed == {place(): 2}
     again = Worker(worker.port.broker)
     await again.take(record(1, 1), record(2, 1))  # 1 is read again: its state has it
-    await again.coordinator.commit()
+    await again.commit()
     assert newest(again.port.broker.outputs, RESULT) == {"a": [3, 3]}
 
 
@@ -210,7 +205,7 @@ async def test_a_worker_that_is_no_member_writes_nothing() -> None:
     worker = Worker(Broker())
     await worker.take(record(0, 1))
     worker.port.member = False
-    await worker.coordinator.commit()
+    await worker.commit()
     assert worker.port.steps == []
 
 
@@ -223,23 +218,19 @@ async def test_membership_lost_during_a_commit_leaves_the_cut_to_the_next_owner(
         return False
 
     worker = Worker(Broker(), dies=lose)
-    await worker.take(record(0, 1))
-    await worker.coordinator.commit()
+    await worker.commit(record(0, 1))
     worker.port.member = True
-    await worker.take(record(1, 1))
-    await worker.coordinator.commit()
+    await worker.commit(record(1, 1))
     assert (worker.port.broker.committed, worker.port.broker.changelog) == ({}, {})
     worker.coordinator.forget()
-    await worker.take(record(0, 1), record(1, 1))
-    await worker.coordinator.commit()
+    await worker.commit(record(0, 1), record(1, 1))
     assert newest(worker.port.broker.outputs, RESULT) == {"a": [2, 2]}
     assert worker.port.broker.committed == {place(): 2}
 
 
 async def test_a_record_delivered_twice_counts_once() -> None:
     worker = Worker(Broker())
-    await worker.take(record(0, 1), record(1, 2), record(1, 2), record(0, 1), record(2, 4))
-    await worker.coordinator.commit()
+    await worker.commit(record(0, 1), record(1, 2), record(1, 2), record(0, 1), record(2, 4))
     assert newest(worker.port.broker.outputs, RESULT) == {"a": [3, 7]}
     assert worker.port.broker.committed == {place(): 3}
 
@@ -270,7 +261,7 @@ async def test_a_hole_is_loss_only_if_the_broker_has_the_records(
     worker = Worker(broker)
     work = asyncio.gather(*[worker.take(record(offset, 1)) for offset in offsets], return_exceptions=True)
     await asyncio.wait([work], timeout=0.1)
-    await worker.coordinator.commit()
+    await worker.commit()
     assert bool(worker.port.failures) is fails
     assert worker.telemetry.count(SOURCE_GAP) == gaps
     assert (broker.committed.get(place()) == offsets[-1] + 1) is not fails
@@ -291,7 +282,7 @@ async def test_a_hand_over_while_a_hole_is_looked_into_drops_the_record() -> Non
     worker.coordinator.forget()
     gate.set()
     await taking
-    await worker.coordinator.commit()
+    await worker.commit()
     assert worker.port.broker.committed == {}
     assert worker.port.failures == []
 
@@ -351,10 +342,10 @@ async def test_a_worker_that_waits_for_the_broker_is_held_up_and_not_stuck(
     assert worker.coordinator.held_up(), "nothing is taken of the line, and memory is full"
     arrives.set()
     while not taking.done():
-        await worker.coordinator.commit()
+        await worker.commit()
         await asyncio.sleep(0)
     await committing
-    await worker.coordinator.commit()
+    await worker.commit()
     assert not worker.coordinator.held_up()
 
 
@@ -409,7 +400,7 @@ async def test_a_stage_in_which_many_keys_change_sends_their_coalesced_outputs_l
         await worker.take(*(record(500 * number + n, 1, f"key-{n}") for n in range(500)))
         await worker.coordinator.flush()
         assert worker.port.steps.count(f"post {RESULT}") == sent
-    await worker.coordinator.commit()
+    await worker.commit()
     assert worker.port.steps.count(f"post {RESULT}") == 1000, "a checkpoint has them all"
 
 
@@ -438,7 +429,7 @@ async def test_a_commit_is_spread_and_hurries_once_the_next_is_due() -> None:
     await worker.take(record(4, 1, "4"))  # the fourth since it began
     await asyncio.wait_for(gradual, 120)
     assert worker.port.broker.committed == {place(partition): 1 for partition in range(3)}
-    await worker.coordinator.commit()
+    await worker.commit()
     assert worker.port.broker.committed[place(0)] == 5
 
 
@@ -448,7 +439,7 @@ async def test_a_worker_that_has_to_hand_over_does_not_wait_for_all_checkpoints_
         await worker.take(record(0, 1, partition=partition))
     steady = asyncio.create_task(worker.coordinator.commit_gradually(1, 600.0))
     await asyncio.sleep(0)
-    await worker.coordinator.commit()
+    await worker.commit()
     steady.cancel()
     kinds = [step.split(" ")[0] for step in worker.port.steps]
     assert "".join(
@@ -482,7 +473,7 @@ async def test_a_flush_that_does_not_arrive_ends_the_worker() -> None:
     await worker.take(record(0, 1))
     await worker.coordinator.flush()
     assert len(worker.port.failures) == 1
-    await worker.coordinator.commit()
+    await worker.commit()
     assert worker.port.broker.committed == {}
 
 
@@ -493,11 +484,9 @@ async def recovered_before_the_last_commit(stage: Stage) -> tuple[Worker, Broker
     """A worker that recovered the states, but reads from where another one has committed since."""
     broker = Broker()
     first = Worker(broker, stage=stage)
-    await first.take(*(record(n, 1) for n in range(5)))
-    await first.coordinator.commit()
+    await first.commit(*(record(n, 1) for n in range(5)))
     late, owner = Worker(broker, stage=stage), Worker(broker, stage=stage)
-    await owner.take(*(record(n, 1) for n in range(5, 15)))
-    await owner.coordinator.commit()
+    await owner.commit(*(record(n, 1) for n in range(5, 15)))
     late.port.begins = dict(broker.committed)
     return late, broker
 
@@ -532,12 +521,10 @@ async def test_a_broker_that_does_not_say_who_wrote_counts_as_if_others_had(
 async def test_a_commit_that_somebody_moved_ahead_by_hand_stops_nobody() -> None:
     broker = Broker()
     first = Worker(broker, stage=CLOCKED)
-    await first.take(record(0, 1))
-    await first.coordinator.commit()
+    await first.commit(record(0, 1))
     broker.committed[place()] = 10
     skipping = Worker(broker, stage=CLOCKED)
-    await skipping.take(record(10, 1))
-    await skipping.coordinator.commit()
+    await skipping.commit(record(10, 1))
     assert skipping.port.failures == []
     assert newest(broker.outputs, RESULT) == {"a": [2, 2]}
 

@@ -37,8 +37,8 @@ async def worked(log: list[ConsumerRecord], *, every: int = 1, broker: Broker | 
     for one in log:
         await worker.take(one)
         if one.offset % every == 0:
-            await worker.coordinator.commit()
-    await worker.coordinator.commit()
+            await worker.commit()
+    await worker.commit()
     assert worker.port.failures == []
     return worker
 
@@ -60,8 +60,7 @@ async def test_what_is_not_idle_for_long_enough_stays() -> None:
 
 async def test_a_stage_without_a_limit_keeps_everything_and_no_clock() -> None:
     worker = Worker(Broker(), stage=STAGE)
-    await worker.take(*log_of(("gone", 0), *ticking("here", 0, 2 * FULL)))
-    await worker.coordinator.commit()
+    await worker.commit(*log_of(("gone", 0), *ticking("here", 0, 2 * FULL)))
     assert set(worker.port.broker.changelog) == {state_key(0, "gone"), state_key(0, "here")}
 
 
@@ -86,11 +85,10 @@ async def test_what_is_not_committed_stays_until_it_is() -> None:
     committed = worker.port.committed
     worker.port.committed = lambda source: 0  # type: ignore[method-assign] # Kafka answers later
     for one in log_of(("gone", 0), *ticking("here", 0, FULL)):
-        await worker.take(one)
-        await worker.coordinator.commit()
+        await worker.commit(one)
     assert keys_of(worker.port.broker) == {"gone", "here"}
     worker.port.committed = committed  # type: ignore[method-assign]
-    await worker.coordinator.commit()
+    await worker.commit()
     assert keys_of(worker.port.broker) == {"here"}
 
 
@@ -133,11 +131,9 @@ async def test_a_refused_record_ends_no_silence() -> None:
     bad = ConsumerRecord(log[0].topic, 0, len(log), "back", b"rubbish", FULL)
     boom = at(len(log) + 1, FULL, "back", boom=1)
     worker = Worker(Broker(), stage=SPANS)
-    await worker.take(*log, bad, boom)
-    await worker.coordinator.commit()
+    await worker.commit(*log, bad, boom)
     assert spans(worker.port.broker.outputs) == set(), "still there, as it was"
-    await worker.take(at(len(log) + 2, FULL + STRIDE_MS, "here"))
-    await worker.coordinator.commit()
+    await worker.commit(at(len(log) + 2, FULL + STRIDE_MS, "here"))
     assert keys_of(worker.port.broker) == {"here"}
     assert spans(worker.port.broker.outputs) == {("back", 0, 1)}
 
@@ -146,8 +142,7 @@ async def test_an_operator_that_fails_after_it_began_anew_gets_back_the_new_stat
     times = [("back", 0), *ticking("here", 0, FULL), ("back", FULL)]
     log = log_of(*times)
     worker = Worker(Broker(), stage=SPANS)
-    await worker.take(*log, at(len(log), FULL, "back", boom=1), at(len(log) + 1, FULL, "back"))
-    await worker.coordinator.commit()
+    await worker.commit(*log, at(len(log), FULL, "back", boom=1), at(len(log) + 1, FULL, "back"))
     assert ("back", log[-1].offset, 2) in spans(worker.port.broker.outputs, AT_ONCE)
 
 
@@ -156,8 +151,7 @@ async def test_a_record_that_comes_while_its_key_leaves() -> None:
     worker = Worker(Broker(), stage=SPANS)
     log = log_of(("back", 0), *ticking("here", 0, FULL), ("back", FULL), ("back", FULL))
     for one in log[:-3]:
-        await worker.take(one)
-        await worker.coordinator.commit()
+        await worker.commit(one)
     await worker.take(log[-3])
     commit = asyncio.create_task(worker.coordinator.commit())
     while f"post {CLOSED}" not in worker.port.steps:  # noqa: ASYNC110 - a step of the port is no event
@@ -166,7 +160,7 @@ async def test_a_record_that_comes_while_its_key_leaves() -> None:
     await commit
     assert "mirror" in worker.port.steps
     assert keys_of(worker.port.broker) == {"here"}
-    await worker.coordinator.commit()
+    await worker.commit()
     again = await worked(log[-1:], broker=worker.port.broker)
     assert ("back", log[-2].offset, 2) in spans(again.port.broker.outputs, AT_ONCE)
 
@@ -199,9 +193,9 @@ async def one_life(broker: Broker, log: list[ConsumerRecord], every: int, dies: 
         for one in log[broker.committed.get(place(), 0) :]:
             await worker.take(one)
             if one.offset % every == 0:
-                await worker.coordinator.commit()
-        await worker.coordinator.commit()
-        await worker.coordinator.commit()
+                await worker.commit()
+        await worker.commit()
+        await worker.commit()
     except Died:
         return False
     assert worker.port.failures == []
@@ -267,7 +261,7 @@ async def test_state_stays_bounded() -> None:
             for number in range(alive):
                 await worker.take(at(offset, now_ms, f"{generation}-{number}"))
                 offset += 1
-        await worker.coordinator.commit()
+        await worker.commit()
         most = max(most, len(broker.changelog), len(worker.task._operators))
     at_most = alive * (EVICT_MS // (2 * STRIDE_MS) + 4)  # a tick counts as one stride, though it is three
     assert most <= at_most < 500
@@ -308,8 +302,7 @@ async def test_partitions_have_clocks_of_their_own() -> None:
     quick = [ConsumerRecord(one.topic, 1, *one_of(one)) for one in log_of(*ticking("here", 0, 3 * FULL))]
     worker = Worker(Broker(), stage=SPANS)
     for one in [at(0, 0, "slow"), *quick, at(1, STRIDE_MS, "slow")]:
-        await worker.take(one)
-        await worker.coordinator.commit()
+        await worker.commit(one)
     assert ("slow", 0, 2) in spans(worker.port.broker.outputs, AT_ONCE)
 
 
@@ -324,8 +317,7 @@ async def test_a_damaged_clock_makes_nothing_leave_too_early() -> None:
     header = header_of(broker.changelog[state_key(0, "here")])
     assert header is not None
     again = Worker(broker, stage=SPANS)
-    await again.take(at(broker.committed[place()], EVICT_MS, "here"))
-    await again.coordinator.commit()
+    await again.commit(at(broker.committed[place()], EVICT_MS, "here"))
     assert keys_of(broker) == {"quiet", "here"}
     after = header_of(broker.changelog[state_key(0, "here")])
     assert after is not None

@@ -90,8 +90,7 @@ async def test_a_stateless_stage_keeps_nothing() -> None:
     ]
     bad = ConsumerRecord("pods", 0, 5, "p5", b"rubbish", 5)
     worker = Worker(Broker(), stage=FORWARD)
-    await worker.take(*pods, bad)
-    await worker.coordinator.commit()
+    await worker.commit(*pods, bad)
     broker = worker.port.broker
     assert broker.changelog == {}
     assert worker.task._operators == {}
@@ -101,6 +100,5 @@ async def test_a_stateless_stage_keeps_nothing() -> None:
     first = list(broker.outputs)
     broker.committed.clear()
     again = Worker(broker, stage=FORWARD)
-    await again.take(*pods, bad)
-    await again.coordinator.commit()
+    await again.commit(*pods, bad)
     assert broker.outputs[len(first) :] == first

@@ -45,14 +45,12 @@ async def test_what_was_taken_and_what_counts(records: list[ConsumerRecord], tak
     for commits in range(2):
         assert metric_value(worker.telemetry, RECORDS_TAKEN, topic=SOURCE) == taken * commits
         assert metric_value(worker.telemetry, RECORDS_USED, topic=SOURCE) == used * commits
-        await worker.take(*records)
-        await worker.coordinator.commit()
+        await worker.commit(*records)
 
 
 async def test_what_was_read_before_an_assignment_stays_counted() -> None:
     worker = Worker(Broker())
-    await worker.take(record(0, 1))
-    await worker.coordinator.commit()
+    await worker.commit(record(0, 1))
     worker.coordinator.forget()
     assert metric_value(worker.telemetry, RECORDS_USED, topic=SOURCE) == 1
 
@@ -75,9 +73,8 @@ def test_how_long_a_commit_is_rested_from(
 
 async def test_the_bytes_of_states_are_summed_up() -> None:
     worker = Worker(Broker())
-    await worker.take(record(0, 1))
-    await worker.coordinator.commit()
+    await worker.commit(record(0, 1))
     first = worker.coordinator.metrics.state_bytes
     assert first == sum(len(key) + len(value) for key, value in worker.port.broker.changelog.items())
-    await worker.coordinator.commit()
+    await worker.commit()
     assert worker.coordinator.metrics.state_bytes == first, "nothing came, and nothing is written"

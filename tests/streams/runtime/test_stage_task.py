@@ -44,21 +44,18 @@ def dead_letters(worker: Worker) -> list[tuple[str, int, str]]:
 async def test_a_bad_record_is_a_dead_letter_and_nothing_else(bad: ConsumerRecord, reason: str) -> None:
     """The good ones beside it count, before and after a restart, as if it had never come."""
     worker = Worker(Broker())
-    await worker.take(record(0, 1), bad, record(2, 2))
-    await worker.coordinator.commit()
+    await worker.commit(record(0, 1), bad, record(2, 2))
     assert newest(worker) == {"a": [2, 3]}
     assert dead_letters(worker) == [(bad.key or "", 1, reason)]
     assert worker.telemetry.counts[DEAD_LETTER.name, (SOURCE, reason)] == 1
     again = Worker(worker.port.broker)
-    await again.take(record(3, 3))
-    await again.coordinator.commit()
+    await again.commit(record(3, 3))
     assert newest(again) == {"a": [3, 6]}
 
 
 async def test_a_dead_letter_says_where_and_holds_the_payload() -> None:
     worker = Worker(Broker())
-    await worker.take(record(0, BIG, partition=3))
-    await worker.coordinator.commit()
+    await worker.commit(record(0, BIG, partition=3))
     (out,) = worker.port.broker.outputs
     letter = orjson.loads(out.value or b"")
     assert (letter["topic"], letter["partition"], letter["offset"]) == ("t." + SOURCE, 3, 0)
@@ -68,12 +65,11 @@ async def test_a_dead_letter_says_where_and_holds_the_payload() -> None:
 
 async def test_an_operator_that_fails_gets_back_what_was_not_stored_yet() -> None:
     worker = Worker(Broker())
-    await worker.take(record(0, 1))
-    await worker.coordinator.commit()
+    await worker.commit(record(0, 1))
     await worker.take(
         record(1, 2), record(2, b'{"n":9,"boom":1}'), record(3, 4), record(4, b'{"m":1}'), record(5, 8)
     )
-    await worker.coordinator.commit()
+    await worker.commit()
     assert newest(worker) == {"a": [4, 15]}
 
 
@@ -82,7 +78,7 @@ async def test_outputs_before_a_failure_are_sent_once() -> None:
     await worker.take(
         *(record(n, 1) for n in range(15)), record(15, b'{"boom":1}'), *(record(n, 1) for n in (16, 17))
     )
-    await worker.coordinator.commit()
+    await worker.commit()
     trail = [out for out in worker.port.broker.outputs if out.topic == TRAIL]
     assert len(trail) == 1
 
@@ -100,8 +96,7 @@ async def test_a_state_of_no_use_is_begun_anew_and_told(stored: bytes) -> None:
     broker.replace("toy", state_key(0, "a"), stored)
     broker.committed[place()] = 6
     worker = Worker(broker)
-    await worker.take(record(6, 5), record(7, 6))
-    await worker.coordinator.commit()
+    await worker.commit(record(6, 5), record(7, 6))
     assert newest(worker) == {"a": [2, 11]}
     assert worker.telemetry.counts["state_reset", ("toy",)] == 1
 
@@ -128,10 +123,8 @@ class Unwell(Counter):
 
 async def test_a_broken_operator_begins_anew_and_the_others_go_on() -> None:
     worker = Worker(Broker(), stage=Stage(name="toy", source=SOURCE, build=Unwell))
-    await worker.take(record(0, 100, "a"), record(1, 100, "b"), record(2, 100, "c"))
-    await worker.coordinator.commit()
-    await worker.take(record(3, 1, "a"), record(4, 1, "b"), record(5, 1, "c"))
-    await worker.coordinator.commit()
+    await worker.commit(record(0, 100, "a"), record(1, 100, "b"), record(2, 100, "c"))
+    await worker.commit(record(3, 1, "a"), record(4, 1, "b"), record(5, 1, "c"))
     assert newest(worker) == {"a": [1, 1], "b": [1, 1], "c": [2, 101]}
     assert worker.port.failures == []
     assert worker.port.broker.committed == {place(): 6}
@@ -144,16 +137,14 @@ async def test_an_operator_that_cannot_begin() -> None:
         return Counter(key, snapshot)
 
     worker = Worker(Broker(), stage=Stage(name="toy", source=SOURCE, build=build))
-    await worker.take(record(0, 1), record(1, 1, "b"))
-    await worker.coordinator.commit()
+    await worker.commit(record(0, 1), record(1, 1, "b"))
     assert dead_letters(worker) == [("a", 0, "operator")]
     assert newest(worker) == {"b": [1, 1]}
 
 
 async def test_the_same_key_in_two_partitions_is_two_states() -> None:
     worker = Worker(Broker())
-    await worker.take(record(0, 1), record(0, 7, partition=1), record(1, 2))
-    await worker.coordinator.commit()
+    await worker.commit(record(0, 1), record(0, 7, partition=1), record(1, 2))
     assert len(worker.port.broker.changelog) == 2
     assert worker.port.broker.committed == {place(): 2, place(1): 1}
 
@@ -161,11 +152,9 @@ async def test_the_same_key_in_two_partitions_is_two_states() -> None:
 async def test_idle_operators_leave_memory_and_come_back() -> None:
     worker = Worker(Broker(), max_resident=100)
     many = 120
-    await worker.take(*(record(n, n, f"k{n}") for n in range(many)))
-    await worker.coordinator.commit()
+    await worker.commit(*(record(n, n, f"k{n}") for n in range(many)))
     assert len(worker.task._operators) == 100
-    await worker.take(record(many, 3, "k0"))
-    await worker.coordinator.commit()
+    await worker.commit(record(many, 3, "k0"))
     assert newest(worker)["k0"] == [2, 3]
 
 
@@ -175,8 +164,7 @@ async def test_an_output_that_is_too_large_is_left_out_and_told() -> None:
             return [ProducerRecord(RESULT, self._key, BIG, 0)]
 
     worker = Worker(Broker(), stage=Stage(name="toy", source=SOURCE, build=Large))
-    await worker.take(record(0, 1))
-    await worker.coordinator.commit()
+    await worker.commit(record(0, 1))
     assert worker.port.broker.outputs == []
     assert worker.telemetry.counts["record_too_large", (RESULT,)] == 1
     assert worker.port.broker.committed == {place(): 1}

@@ -23,9 +23,8 @@ async def test_time_that_is_read_again_does_not_count_twice() -> None:
     first = Worker(broker, dies=at("save-clock", 0), stage=STAGE)
     await first.take(*map(second, range(60)))
     with pytest.raises(Died):
-        await first.coordinator.commit()
+        await first.commit()
     assert (len(broker.changelog), broker.committed) == (1, {})
     again = Worker(broker, stage=STAGE)
-    await again.take(*map(second, range(61)))
-    await again.coordinator.commit()
+    await again.commit(*map(second, range(61)))
     assert newest(broker.outputs, RESULT) == {"a": [61, 61]}

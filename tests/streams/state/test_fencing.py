@@ -45,8 +45,7 @@ def test_where_nothing_is_written_the_end_tells() -> None:
 async def begun() -> Worker:
     """A worker that goes on from the state of another."""
     first = Worker(Broker())
-    await first.take(record(0, 1))
-    await first.coordinator.commit()
+    await first.commit(record(0, 1))
     worker = Worker(first.port.broker)
     worker.coordinator.begin()
     return worker
@@ -62,7 +61,7 @@ async def test_a_worker_that_is_not_the_sole_writer_ends_and_acknowledges_nothin
     worker = await begun()
     await worker.take(record(1, 1))
     written_late(worker)
-    await worker.coordinator.commit()
+    await worker.commit()
     assert "somebody else" in worker.port.failures[0]
     assert worker.port.broker.committed == {place(): 1}
 
@@ -81,8 +80,7 @@ async def test_a_worker_that_writes_nothing_asks_the_broker() -> None:
 async def test_what_is_outdated_is_written_anew_with_the_first_commit() -> None:
     broker, gone = Broker(), state_key(0, "b")
     first = Worker(broker)
-    await first.take(record(0, 1), record(1, 2))
-    await first.coordinator.commit()
+    await first.commit(record(0, 1), record(1, 2))
     newest, changelog = broker.changelog[KEY], broker.changelogs[CHANGELOG]
     changelog.append(Stored(gone, None, tombstone_headers(5)))
     late = to_value(Kind.PLAIN, 0, 0, b"{}")  # older than both
@@ -90,11 +88,11 @@ async def test_what_is_outdated_is_written_anew_with_the_first_commit() -> None:
         changelog.append(Stored(key, late, []))
     again = Worker(broker)
     again.coordinator.begin()
-    await again.coordinator.commit()
+    await again.commit()
     changelog.compact(changelog.closed(float("inf")), purge_until_s=-1.0)
     assert broker.changelog == {KEY: newest}
     assert offset_of(newest) == 1
     assert again.telemetry.count(STATE_REWRITTEN) == 2
     steps = len(again.port.steps)
-    await again.coordinator.commit()
+    await again.commit()
     assert again.port.steps[steps:] == [], "once"

@@ -33,10 +33,8 @@ def without_clock(keys: str = "ab") -> Broker:
 
 async def test_without_a_clock_a_key_goes_on_and_nothing_leaves_at_once() -> None:
     worker = Worker(without_clock(), stage=SPANS)
-    await worker.take(at(2, 10**12, "a"))
-    await worker.coordinator.commit()
-    await worker.take(at(3, 10**12 + EVICT_MS, "a"))
-    await worker.coordinator.commit()
+    await worker.commit(at(2, 10**12, "a"))
+    await worker.commit(at(3, 10**12 + EVICT_MS, "a"))
     assert spans(worker.port.broker.outputs, AT_ONCE) == {("a", 7, 4), ("a", 7, 5)}
     assert keys_of(worker.port.broker) == {"a", "b"}
 
@@ -45,9 +43,8 @@ async def test_what_never_comes_again_leaves_later_even_with_restarts_in_between
     broker, offset = without_clock(), 2
     for step in range(EVICT_MS // STRIDE_MS + 2):
         worker = Worker(broker, stage=SPANS)  # a new worker for each record
-        await worker.take(at(offset + step, step * STRIDE_MS, "a"))
-        await worker.coordinator.commit()
-        await worker.coordinator.commit()
+        await worker.commit(at(offset + step, step * STRIDE_MS, "a"))
+        await worker.commit()
     assert keys_of(broker) == {"a"}
     assert worker.telemetry.count(STATE_EVICTED) == 1
 
@@ -77,13 +74,11 @@ async def test_snapshots_of_any_version(stored: bytes, goes_on: bool) -> None:
     broker.committed[place()] = 1
     stage = replace(SPANS, build=checked_span)
     worker = Worker(broker, stage=stage)
-    await worker.take(at(1, 0))
-    await worker.coordinator.commit()
+    await worker.commit(at(1, 0))
     first = ("a", 7, 42) if goes_on else ("a", 1, 1)
     assert spans(broker.outputs, AT_ONCE) == {first}
     assert worker.telemetry.counts["state_reset", ("spans",)] == (not goes_on)
     again = Worker(broker, stage=stage)
-    await again.take(at(2, 0))
-    await again.coordinator.commit()
+    await again.commit(at(2, 0))
     assert ("a", first[1], first[2] + 1) in spans(broker.outputs, AT_ONCE)
     assert again.telemetry.counts["state_reset", ("spans",)] == 0

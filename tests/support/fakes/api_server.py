@@ -25,6 +25,7 @@ from dutycycle.kube.config import Access
 from dutycycle.kube.objects import ApiServer
 from dutycycle.kubectl.annotations import ours
 from tests.support.fakes.watched_pods import WatchedPods
+from tests.support.servers.kafka.certificates import Certificates
 
 POD = "/api/v1/namespaces/default/pods/pod-of-uid-1"
 NODE = "/api/v1/nodes/gpu-a"
@@ -350,3 +351,10 @@ def kubeconfig(folder: Path, address: str) -> Path:
     }
     file.write_text(json.dumps(content), encoding="utf-8")
     return file
+
+
+def tls_of(certificates: Certificates) -> ssl.SSLContext:
+    """What the fake is started with to answer by HTTPS."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates.server)
+    return context

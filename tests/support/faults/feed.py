@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from types import TracebackType
 from typing import Self
 
 from dutycycle.contract.settings.groups import Settings
@@ -71,9 +70,7 @@ class Feed:
         assert self._sending
         await self._sending
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         assert self._sending
         self._sending.cancel()
         await asyncio.wait([self._sending])

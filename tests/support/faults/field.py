@@ -5,17 +5,16 @@ import random
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-from dutycycle.contract.settings.groups import PREFIX, Settings
-from dutycycle.contract.settings.load import load
+from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.trace import TraceRecord
 from streams.app import app_id
 from tests.support.faults.feed import Feed
 from tests.support.faults.oracle import Results, counted, difference, results
 from tests.support.faults.supervised import Supervised
 from tests.support.faults.tap import DEADLINE_S, Tap, until
+from tests.support.kafka import settings_of
 from tests.support.processes.commands import environ
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kafka.groups import workers_of
@@ -33,7 +32,7 @@ class Field:
             broker=kafka.url, topic_prefix=prefix, session_timeout=kafka.session_timeout,
             partitions=PARTITIONS, snapshot_interval="500ms", **settings,
         )  # fmt: skip
-        self.settings: Settings = load({k: v for k, v in self.env.items() if k.startswith(PREFIX)})
+        self.settings: Settings = settings_of(self.env)
         self.folder = folder
         self.chance = random.Random(seed)  # noqa: S311 - moments, no secrets
         self.tap = Tap(self.settings)
@@ -49,10 +48,8 @@ class Field:
         await self._stack.enter_async_context(self.tap)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._stack.__aexit__(kind, error, trace)
+    async def __aexit__(self, *error: Any) -> None:
+        await self._stack.__aexit__(*error)
 
     async def worker(self) -> Supervised:
         """One more stream worker."""

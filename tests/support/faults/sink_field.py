@@ -5,14 +5,12 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from confluent_kafka import ConsumerGroupTopicPartitions
 from sqlalchemy import Engine, create_engine, exc, text
 
-from dutycycle.contract.settings.groups import PREFIX, Settings
-from dutycycle.contract.settings.load import load
+from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import SAMPLE_TOPICS, TOPICS, full_name
 from dutycycle.kafka.producer import Delivery, Producer
 from dutycycle.kafka.topics import ensure_topics
@@ -20,6 +18,7 @@ from sinks.app import app_id
 from tests.support.faults.feed import BEAT_S, dues
 from tests.support.faults.sink_lives import Rows, Sent, difference, newest, stored
 from tests.support.faults.supervised import Supervised
+from tests.support.kafka import settings_of
 from tests.support.processes.commands import environ
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kafka.groups import workers_of
@@ -37,7 +36,7 @@ class SinkField:
             broker=kafka.url, records=url, topic_prefix=prefix, partitions=PARTITIONS, annotations="off",
             session_timeout=kafka.session_timeout,
         )  # fmt: skip
-        self.settings: Settings = load({k: v for k, v in self.env.items() if k.startswith(PREFIX)})
+        self.settings: Settings = settings_of(self.env)
         self.chance = random.Random(seed)  # noqa: S311 - moments, no secrets
         self.workers: list[Supervised] = []
         self.sent: list[Sent] = []
@@ -55,14 +54,12 @@ class SinkField:
         await self._producer.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: Any) -> None:
         if self._feeding:
             self._feeding.cancel()
             await asyncio.wait([self._feeding])
         await self._producer.abort()
-        await self._stack.__aexit__(kind, error, trace)
+        await self._stack.__aexit__(*error)
         self.engine.dispose()
 
     async def worker(self) -> Supervised:

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 STOP_S = 60.0
@@ -92,11 +91,9 @@ class Supervised:
         while not _catches_sigterm(self.process.pid):  # noqa: ASYNC110 - no event crosses from there
             await asyncio.sleep(0.05)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         try:
-            if kind is None and not self._over:
+            if error[0] is None and not self._over:
                 await self.end()
         finally:
             self._over = True

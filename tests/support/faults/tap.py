@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Self
 
 from dutycycle.contract.settings.groups import Settings
@@ -47,9 +46,7 @@ class Tap:
         self._reading = asyncio.create_task(self._read())
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         assert self._reading
         self._reading.cancel()
         await asyncio.wait([self._reading])

@@ -12,15 +12,12 @@ from typing import Any, Protocol
 
 import yaml
 
-from dutycycle.contract.codec import encode
 from dutycycle.contract.records.derived import WindowAggregate, WindowMetric, pod_subject
-from dutycycle.contract.settings.groups import PREFIX, Settings
-from dutycycle.contract.settings.load import load
-from dutycycle.contract.topics import full_name
-from dutycycle.kafka.producer import Producer
+from dutycycle.contract.settings.groups import Settings
 from dutycycle.kafka.topics import ensure_topics
 from sinks.events import DERIVED
 from tests.support.deploy.manifests import NAMESPACE, ROOT, of_kind, render
+from tests.support.kafka import send, settings_of
 from tests.support.kube.cluster import Cluster
 from tests.support.processes.commands import environ, running, wait_until
 from tests.support.servers.kafka.broker import RunningBroker
@@ -57,7 +54,7 @@ class Adapter:
             adapter_listen=f"127.0.0.1:{self.port}",
             adapter_cert=str(folder / "tls.crt"), adapter_key=str(folder / "tls.key"),
         )  # fmt: skip
-        self.settings: Settings = load({key: one for key, one in self._env.items() if key.startswith(PREFIX)})
+        self.settings: Settings = settings_of(self._env)
         asyncio.run(ensure_topics(self.settings, DERIVED))
 
     @contextmanager
@@ -89,7 +86,7 @@ class Adapter:
 
     def publish(self, topic: str, records: dict[str, Any]) -> None:
         """Records by key."""
-        asyncio.run(_publish(self.settings, topic, records))
+        asyncio.run(send(self.settings, [(topic, key, record) for key, record in records.items()]))
 
     def _here(self, thing: Object) -> Object:
         """Without nodes and a network of services: the Service leads to this machine."""
@@ -99,18 +96,6 @@ class Adapter:
             spec = thing["spec"]
             return thing | {"spec": spec | {"service": spec["service"] | {"port": self.port}}}
         return thing
-
-
-async def _publish(settings: Settings, topic: str, records: dict[str, Any]) -> None:
-    producer = Producer(settings, "test")
-    await producer.start()
-    try:
-        name = full_name(settings.topic_prefix, topic)
-        now_ms = round(time.time() * 1000)
-        sent = [await producer.send(name, key, encode(one), now_ms) for key, one in records.items()]
-        await producer.settle(sent)
-    finally:
-        await producer.stop()
 
 
 def window(uid: str, end_ms: int, **means: float) -> WindowAggregate:

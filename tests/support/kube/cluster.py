@@ -7,6 +7,7 @@ from typing import Any
 from tests.support.servers.kube.client import Object
 from tests.support.servers.kube.server import Kube
 
+GPU = "nvidia.com/gpu"
 _IMAGE = "registry.example.com/train:1"
 
 
@@ -42,7 +43,7 @@ class Cluster:
     ) -> Object:
         """A pod that waits for a node."""
         resources: Object = {"requests": {"cpu": "100m"}}
-        resources |= {"limits": {"nvidia.com/gpu": str(gpus)}} if gpus else {}
+        resources |= {"limits": {GPU: str(gpus)}} if gpus else {}
         spec = {
             "containers": [{"name": "main", "image": _IMAGE, "resources": resources}],
             "restartPolicy": "OnFailure",
@@ -58,14 +59,12 @@ class Cluster:
 
     def running(self, pod: Object, container_id: str, *, restarts: int = 0) -> None:
         """Its container runs, the kubelet says."""
-        state = {"running": {"startedAt": _now()}}
+        state = {"running": {"startedAt": now()}}
         self._status(pod, "Running", state, container_id, restarts)
 
     def ended(self, pod: Object, container_id: str, *, phase: str = "Succeeded", restarts: int = 0) -> None:
         """Its container has ended for good, the kubelet says."""
-        state = {
-            "terminated": {"exitCode": int(phase == "Failed"), "startedAt": _now(), "finishedAt": _now()}
-        }
+        state = {"terminated": {"exitCode": int(phase == "Failed"), "startedAt": now(), "finishedAt": now()}}
         self._status(pod, phase, state, container_id, restarts)
 
     def delete(self, thing: Object) -> None:
@@ -78,17 +77,32 @@ class Cluster:
         return {key.removeprefix(prefix): value for key, value in found.items() if key.startswith(prefix)}
 
     def _status(self, pod: Object, phase: str, state: Object, container_id: str, restarts: int) -> None:
-        container = {
-            "name": "main", "image": _IMAGE, "imageID": "", "containerID": f"containerd://{container_id}",
-            "ready": phase == "Running", "restartCount": restarts, "state": state,
-        }  # fmt: skip
+        status = pod_status(phase, pod["spec"]["containers"][0], state, container_id, restarts)
         started = pod["metadata"]["creationTimestamp"]
-        self._admin.patch(
-            pod,
-            {"status": {"phase": phase, "startTime": started, "containerStatuses": [container]}},
-            "status",
-        )
+        self._admin.patch(pod, {"status": status | {"startTime": started}}, "status")
 
 
-def _now() -> str:
+def pod_status(
+    phase: str, container: Object, state: Object, container_id: str = "", restarts: int = 0
+) -> dict[str, Any]:
+    """What a kubelet says of a pod with one container."""
+    one = {
+        "name": container["name"], "image": container["image"], "imageID": "", "restartCount": restarts,
+        "ready": "running" in state, "state": state,
+        "containerID": f"containerd://{container_id}" if container_id else "",
+    }  # fmt: skip
+    ready = "True" if "running" in state else "False"
+    conditions = [{"type": "PodScheduled", "status": "True"}, {"type": "Initialized", "status": "True"}]
+    conditions += [{"type": name, "status": ready} for name in ("ContainersReady", "Ready")]
+    return {"phase": phase, "conditions": conditions, "containerStatuses": [one]}
+
+
+def gpus_of(pod: Object) -> int:
+    """How many GPUs its containers ask for."""
+    limits = [one.get("resources", {}).get("limits", {}) for one in pod["spec"]["containers"]]
+    return sum(int(one.get(GPU, 0)) for one in limits)
+
+
+def now() -> str:
+    """The time as Kubernetes writes it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

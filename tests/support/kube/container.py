@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from pathlib import Path
-from types import TracebackType
 
 import pytest
 
@@ -73,9 +72,7 @@ class Container:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.end()
 
     def end(self) -> None:

@@ -7,22 +7,19 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import pytest
 
 from tests.support.data.real_cgroup import RealCgroup
 from tests.support.fakes.nvml import library
 from tests.support.fakes.nvml.scenario import Scenario
-from tests.support.kube.cluster import Cluster
+from tests.support.kube.cluster import GPU, Cluster, gpus_of, now, pod_status
 from tests.support.kube.kubelet_logs import serving_logs
 from tests.support.servers.kube.client import Object, Refused
 from tests.support.servers.kube.server import Kube
 
-GPU = "nvidia.com/gpu"
 NO_SUCH_IMAGE = "registry.example.com/no-such-image:1"
 _GPUS = 2
 _POLL_S = 0.1
@@ -81,9 +78,7 @@ class ProcessKubelet:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._stop.set()
         self._thread.join()
         self._logs.__exit__(None, None, None)
@@ -128,7 +123,7 @@ class ProcessKubelet:
             self._start(pod)
 
     def _schedule(self, pod: Object) -> None:
-        if _gpus_of(pod) <= _GPUS:
+        if gpus_of(pod) <= _GPUS:
             self._cluster.bind(pod)
             return
         why = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": _NO_GPU}
@@ -138,7 +133,7 @@ class ProcessKubelet:
         container = pod["spec"]["containers"][0]
         if container["image"] == NO_SUCH_IMAGE:
             waiting = {"reason": "ErrImagePull", "message": _NOT_PULLED}
-            self._say(pod, _status("Pending", container, {"waiting": waiting}))
+            self._say(pod, pod_status("Pending", container, {"waiting": waiting}))
             return
         uid = pod["metadata"]["uid"]
         slice_ = f"kubepods-besteffort-pod{uid.replace('-', '_')}.slice"
@@ -146,12 +141,12 @@ class ProcessKubelet:
             "kubepods.slice", "kubepods-besteffort.slice", slice_, name="cri-containerd-{}.scope"
         )
         cgroup.make()
-        has_gpu = _gpus_of(pod) > 0
+        has_gpu = gpus_of(pod) > 0
         process = self._process(container, uid, cgroup, has_gpu=has_gpu)
-        run = _Run(pod["metadata"]["name"], process, cgroup, has_gpu, _now(), restarts=restarts)
+        run = _Run(pod["metadata"]["name"], process, cgroup, has_gpu, now(), restarts=restarts)
         self._runs[uid] = self._all[uid] = run
         state = {"running": {"startedAt": run.started}}
-        self._say(pod, _status("Running", container, state, cgroup.container_id, restarts))
+        self._say(pod, pod_status("Running", container, state, cgroup.container_id, restarts))
 
     def _process(
         self, container: Object, uid: str, cgroup: RealCgroup, *, has_gpu: bool
@@ -189,7 +184,7 @@ class ProcessKubelet:
         if not run.restart_at:
             run.restart_at = now + _RESTART_S
             waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off restarting"}}
-            status = _status("Running", container, waiting, run.cgroup.container_id, run.restarts + 1)
+            status = pod_status("Running", container, waiting, run.cgroup.container_id, run.restarts + 1)
             status["containerStatuses"][0]["lastState"] = _terminated(run, code)
             self._say(pod, status)
         elif now > run.restart_at:
@@ -215,12 +210,12 @@ class ProcessKubelet:
     def _say_ended(self, pod: Object, run: _Run, code: int) -> None:
         phase, container = "Failed" if code else "Succeeded", pod["spec"]["containers"][0]
         state = _terminated(run, code)
-        self._say(pod, _status(phase, container, state, run.cgroup.container_id, run.restarts))
+        self._say(pod, pod_status(phase, container, state, run.cgroup.container_id, run.restarts))
 
     def _say(self, pod: Object, status: Object) -> None:
         uid = pod["metadata"]["uid"]
         if self._said.get(uid) != status:
-            self._admin.patch(pod, {"status": status | {"startTime": _now()}}, "status")
+            self._admin.patch(pod, {"status": status | {"startTime": now()}}, "status")
             self._said[uid] = status
 
     def _kill(self, run: _Run, number: signal.Signals) -> None:
@@ -237,35 +232,10 @@ class ProcessKubelet:
             self._gpus(None).write(self.scenario)
 
 
-def _gpus_of(pod: Object) -> int:
-    limits = [one.get("resources", {}).get("limits", {}) for one in pod["spec"]["containers"]]
-    return sum(int(one.get(GPU, 0)) for one in limits)
-
-
 def _terminated(run: _Run, code: int) -> Object:
     reason = "Error" if code else "Completed"
-    return {
-        "terminated": {"exitCode": code, "reason": reason, "startedAt": run.started, "finishedAt": _now()}
-    }
-
-
-def _status(
-    phase: str, container: Object, state: Object, container_id: str = "", restarts: int = 0
-) -> dict[str, Any]:
-    one = {
-        "name": container["name"], "image": container["image"], "imageID": "", "restartCount": restarts,
-        "ready": "running" in state, "state": state,
-        "containerID": f"containerd://{container_id}" if container_id else "",
-    }  # fmt: skip
-    ready = "True" if "running" in state else "False"
-    conditions = [{"type": "PodScheduled", "status": "True"}, {"type": "Initialized", "status": "True"}]
-    conditions += [{"type": name, "status": ready} for name in ("ContainersReady", "Ready")]
-    return {"phase": phase, "conditions": conditions, "containerStatuses": [one]}
+    return {"terminated": {"exitCode": code, "reason": reason, "startedAt": run.started, "finishedAt": now()}}
 
 
 def _path(pod: Object) -> str:
     return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
-
-
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

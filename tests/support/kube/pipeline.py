@@ -9,11 +9,11 @@ from pathlib import Path
 
 import orjson
 
-from dutycycle.contract.settings.groups import PREFIX, Settings
-from dutycycle.contract.settings.load import load
+from dutycycle.contract.settings.groups import Settings
 from dutycycle.kafka.errors import MissingTopicError
 from tests.support.fakes.nvml import library
 from tests.support.fakes.nvml.scenario import FakeGpu, Scenario
+from tests.support.kafka import settings_of
 from tests.support.kube.cluster import Cluster
 from tests.support.kube.shipped import COMPONENTS, shipped_account
 from tests.support.processes.commands import environ, read_now, running, wait_until
@@ -36,7 +36,7 @@ class Pipeline:
             records=f"sqlite:///{folder}/records.db", spool=str(folder / "spool"),
         )  # fmt: skip
         self._env.pop("KUBERNETES_SERVICE_HOST", None)
-        self.settings: Settings = load({key: one for key, one in self._env.items() if key.startswith(PREFIX)})
+        self.settings: Settings = settings_of(self._env)
 
     def gpus(self, *gpus: FakeGpu) -> None:
         """What the driver says from now on."""

@@ -10,16 +10,15 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
 from typing import Any, Self
 
-from dutycycle.contract.codec import encode
 from dutycycle.contract.records.pods import TRIAL_OF, JobRef, Pod
 from dutycycle.contract.records.samples import Gpu, GpuProcess, NvmlSample
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.contract.topics import SAMPLE_TOPICS, full_name
-from dutycycle.kafka.producer import Producer
+from dutycycle.contract.topics import SAMPLE_TOPICS
 from dutycycle.kafka.topics import ensure_topics
+from tests.support.kafka import send
+from tests.support.kube.cluster import gpus_of, now, pod_status
 from tests.support.servers.kube.client import Object, Refused
 from tests.support.servers.kube.server import Kube
 
@@ -30,7 +29,6 @@ nodes of which it has not heard. Of a real pod it would miss the first moments o
 one moment. A sample that comes again is dropped by its number."""
 SECONDS = 150
 LOADING_S = 15
-_GPU = "nvidia.com/gpu"
 StepS = Callable[[Sequence[Object]], float]
 """What a step takes, by the pods that work together."""
 
@@ -59,9 +57,7 @@ class SimulatedPods:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._stop.set()
         self._thread.join()
 
@@ -91,34 +87,19 @@ class SimulatedPods:
     def _run(self, pods: list[Object]) -> None:
         for one in pods:
             self.seen[one["metadata"]["name"]] = one
-            self._say(one, "Running", {"running": {"startedAt": _now()}})
+            self._say(one, "Running", {"running": {"startedAt": now()}})
         records = list(samples_of(pods, self._step_s(pods)))
         for _ in range(_TIMES if TRIAL_OF in pods[0]["metadata"]["labels"] else 1):
             self._stop.wait(_HEARD_S)
-            asyncio.run(self._publish(records))
+            asyncio.run(send(self._settings, records))
         for one in () if self.endless else pods:
-            ended = {"exitCode": 0, "reason": "Completed", "startedAt": _now(), "finishedAt": _now()}
+            ended = {"exitCode": 0, "reason": "Completed", "startedAt": now(), "finishedAt": now()}
             self._say(one, "Succeeded", {"terminated": ended})
 
     def _say(self, pod: Object, phase: str, state: Object) -> None:
         container = pod["spec"]["containers"][0]
-        one = {
-            "name": container["name"], "image": container["image"], "imageID": "", "restartCount": 0,
-            "ready": phase == "Running", "state": state, "containerID": f"containerd://{container['name']}",
-        }  # fmt: skip
-        ready = {"type": "Ready", "status": "True" if phase == "Running" else "False"}
-        status = {"phase": phase, "startTime": _now(), "conditions": [ready], "containerStatuses": [one]}
+        status = pod_status(phase, container, state, container["name"]) | {"startTime": now()}
         self._admin.patch(pod, {"status": status}, "status")
-
-    async def _publish(self, records: Sequence[tuple[str, str, Any, int]]) -> None:
-        producer = Producer(self._settings, "test")
-        await producer.start()
-        sent = [
-            await producer.send(full_name(self._settings.topic_prefix, topic), key, encode(one), ts_ms)
-            for topic, key, one, ts_ms in records
-        ]
-        await producer.settle(sent)
-        await producer.stop()
 
 
 def samples_of(pods: Sequence[Object], step_s: float) -> Iterator[tuple[str, str, Any, int]]:
@@ -126,7 +107,7 @@ def samples_of(pods: Sequence[Object], step_s: float) -> Iterator[tuple[str, str
     start_ms, chance = time.time_ns() // 1_000_000, random.Random(3)  # noqa: S311 - a simulation
     nodes: dict[str, list[str]] = {}
     for one in pods:
-        nodes.setdefault(one["spec"]["nodeName"], []).extend([one["metadata"]["uid"]] * _gpus_of(one))
+        nodes.setdefault(one["spec"]["nodeName"], []).extend([one["metadata"]["uid"]] * gpus_of(one))
         yield "pods", one["metadata"]["uid"], _record(one, start_ms, None), start_ms
     for second in range(SECONDS):
         ts_ms = start_ms + 1000 * second
@@ -157,19 +138,11 @@ def _record(pod: Object, start_ms: int, end_ms: int | None) -> Pod:
     return Pod(
         uid=meta["uid"], namespace=meta["namespace"], name=meta["name"], node=pod["spec"]["nodeName"],
         phase="Running" if end_ms is None else "Succeeded", created_ms=start_ms, started_ms=start_ms,
-        finished_ms=end_ms, gpu_request=float(_gpus_of(pod)),
+        finished_ms=end_ms, gpu_request=float(gpus_of(pod)),
         job=JobRef(api_version="batch/v1", kind="Job", name=owner["name"], uid=owner["uid"]),
     )  # fmt: skip
-
-
-def _gpus_of(pod: Object) -> int:
-    return int(pod["spec"]["containers"][0]["resources"]["limits"][_GPU])
 
 
 def _pods_of(pod: Object) -> int:
     env = {one["name"]: one.get("value") for one in pod["spec"]["containers"][0].get("env", ())}
     return int(env.get("TRIAL_PODS") or 1)
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
@@ -54,6 +54,10 @@ class Watching:
         for record in self._collector.collect(tick):
             if record.payload is not None:
                 self._records[record.key] = decode(Pod, record.payload, "pods")
+
+
+Watch = Callable[..., AbstractContextManager[Watching]]
+"""``watching`` as the fixture ``watch`` gives it: of the test's own cluster."""
 
 
 @contextmanager

@@ -12,8 +12,9 @@ from msgspec.structs import replace
 from dutycycle.contract.records.derived import PodPeaks
 from sinks.records.query import pod_peaks
 from sinks.records.store import RecordsRefusedError
-from tests.e2e.test_sink import Published, _publish, settings_of
+from tests.e2e.test_sink import Published
 from tests.support.fakes.api_server import FakeApi, written
+from tests.support.kafka import send, settings_of
 from tests.support.processes.commands import STOP_S, environ
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.sinks import made
@@ -95,7 +96,7 @@ async def sinking(one: Worker) -> AsyncIterator[asyncio.subprocess.Process]:
 
 async def publish(one: Worker, records: Iterable[Published]) -> None:
     """Put records on their topics."""
-    await _publish(settings_of(one.env), records)
+    await send(settings_of(one.env), records, 1_700_000_000_000)
 
 
 def pods(count: int, cpu: float, *, final: bool = False, last_ms: int = 10_000) -> list[Published]:

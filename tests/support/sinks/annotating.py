@@ -6,9 +6,8 @@ from contextlib import asynccontextmanager
 
 from sinks.annotations.core.schedule import Policy
 from sinks.annotations.sink import AnnotationSink
-from sinks.dispatcher import Dispatcher
 from tests.support.fakes.api_server import FakeApi
-from tests.support.sinks.rig import Rig, at_work
+from tests.support.sinks.rig import AtWork, Rig, at_work
 
 POLICY = Policy(interval_s=1)
 
@@ -16,16 +15,17 @@ POLICY = Policy(interval_s=1)
 @asynccontextmanager
 async def annotating(
     api: FakeApi,
-    rig: Rig,
+    rig: Rig | None = None,
     *,
     policy: Policy = POLICY,
     timeout_s: float = 5.0,
     may_write: Callable[[], bool] = lambda: True,
     clock: Callable[[], float] = time.monotonic,
-) -> AsyncIterator[tuple[Dispatcher, AnnotationSink]]:
+) -> AsyncIterator[AtWork[AnnotationSink]]:
     """A sink that writes to the fake, behind a dispatcher."""
+    rig = rig or Rig()
     sink = AnnotationSink(
         api.client(timeout_s), policy, rig.letters, rig.telemetry, may_write=may_write, clock=clock
     )
-    async with at_work(rig, sink) as dispatcher:
-        yield dispatcher, sink
+    async with at_work(rig, sink) as work:
+        yield work

@@ -5,28 +5,53 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
 
+from sqlalchemy import create_engine, text
+
+from dutycycle.contract.codec import encode
 from dutycycle.contract.log import ConsumerRecord, ProducerRecord
 from dutycycle.contract.settings.groups import Settings
-from sinks.dispatcher import Dispatcher
 from sinks.records.prices import given_prices
 from sinks.records.sink import RecordsSink
 from sinks.records.store import RecordsStore
 from sinks.records.writer import RecordsWriter
 from streams.local import LocalPipeline
 from streams.topology import stages
-from tests.support.sinks.rig import Rig, at_work
+from tests.support.sinks.rig import TOPIC_OF, AtWork, Rig, at_work
 
 DEFAULTS = Settings()
 
 
-@asynccontextmanager
-async def running(rig: Rig, url: str, **limits: Any) -> AsyncIterator[tuple[Dispatcher, RecordsSink]]:
-    """A sink that writes, behind a dispatcher."""
-    store = RecordsStore(url)
+def open_store(url: str, **options: Any) -> RecordsStore:
+    """Open a store, with its tables."""
+    store = RecordsStore(url, **options)
     store.open()
+    return store
+
+
+def write_records(url: str, *records: Any, batch: int = 500) -> None:
+    """Write derived records, as a replay does."""
+    with RecordsWriter(url, batch=batch) as writer:
+        for record in records:
+            writer.write(TOPIC_OF[type(record)], encode(record))
+
+
+def read_rows(url: str, query: str) -> list[tuple[Any, ...]]:
+    """Read what a query answers."""
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        rows = [tuple(row) for row in connection.execute(text(query))]
+    engine.dispose()
+    return rows
+
+
+@asynccontextmanager
+async def running(url: str, rig: Rig | None = None, **limits: Any) -> AsyncIterator[AtWork[RecordsSink]]:
+    """A sink that writes, behind a dispatcher."""
+    rig = rig or Rig()
+    store = open_store(url)
     sink = RecordsSink(store, rig.letters, rig.telemetry, **limits)
-    async with at_work(rig, sink) as dispatcher:
-        yield dispatcher, sink
+    async with at_work(rig, sink) as work:
+        yield work
 
 
 def unix_ms(at: str | datetime) -> int:

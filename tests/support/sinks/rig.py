@@ -1,15 +1,15 @@
 """A dispatcher with a Kafka of the tests' own, which only remembers."""
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import orjson
 
 from dutycycle.contract.codec import encode
 from dutycycle.contract.log import ConsumerRecord, ProducerRecord, TopicPartition
+from dutycycle.contract.topics import TOPICS
 from dutycycle.kube.references import Patch
 from dutycycle.telemetry.events import Telemetry
 from sinks.annotations.sink import AnnotationSink
@@ -17,6 +17,10 @@ from sinks.base import Sink
 from sinks.deadletters import DeadLetters
 from sinks.dispatcher import Dispatcher
 from sinks.records.sink import RecordsSink
+from tests.support.waiting import until
+
+S = TypeVar("S", AnnotationSink, RecordsSink)
+TOPIC_OF = {topic.record: name for name, topic in TOPICS.items()}
 
 
 class MemoryPort:
@@ -86,23 +90,43 @@ class Rig:
         return sum(number for (event, _), number in self.telemetry.counts.items() if event == name)
 
 
+class AtWork(Generic[S]):
+    """A sink that writes, behind a dispatcher: what it is given, and what may be acknowledged of it."""
+
+    def __init__(self, rig: Rig, sink: S) -> None:
+        self.rig, self.dispatcher = rig, rig.dispatcher(sink)
+        self.sink: S = sink
+
+    async def take(self, *records: Any) -> None:
+        """Give it records, in order, each from the topic of its kind."""
+        for record in records:
+            key = getattr(record, "node", "k")
+            await self.dispatcher.handle(self.rig.origin(TOPIC_OF[type(record)], record, key=key))
+
+    async def written(self) -> None:
+        """Wait until it holds nothing back."""
+        await until(lambda: self.sink.pending_offsets().empty)
+
+    async def write(self, *records: Any) -> None:
+        """Give it records and wait until they are written."""
+        await self.take(*records)
+        await self.written()
+
+    def acknowledged(self) -> dict[TopicPartition, int]:
+        """Acknowledge what is done; the highest offset of each partition so far."""
+        self.dispatcher.acknowledge()
+        return self.rig.port.acknowledged
+
+
 @asynccontextmanager
-async def at_work(rig: Rig, sink: AnnotationSink | RecordsSink) -> AsyncIterator[Dispatcher]:
-    """The dispatcher of a sink that writes until this is left, which closes it."""
+async def at_work(rig: Rig, sink: S) -> AsyncIterator[AtWork[S]]:
+    """A sink that writes until this is left, which closes it."""
     task = asyncio.create_task(sink.run())
     try:
-        yield rig.dispatcher(sink)
+        yield AtWork(rig, sink)
     finally:
         task.cancel()
         await sink.close()
-
-
-async def until(condition: Callable[[], object], deadline_s: float = 120.0) -> None:
-    """Return as soon as ``condition()`` holds; fail past the deadline."""
-    end = time.monotonic() + deadline_s
-    while not condition():
-        assert time.monotonic() < end, "it did not come true"
-        await asyncio.sleep(0.01)
 
 
 async def handle(dispatcher: Dispatcher, origins: Sequence[ConsumerRecord]) -> None:

@@ -180,6 +180,11 @@ class Worker:
     async def take(self, *records: ConsumerRecord) -> None:
         await self.coordinator.process(self.task, records)
 
+    async def commit(self, *records: ConsumerRecord) -> None:
+        """Take records, and commit."""
+        await self.take(*records)
+        await self.coordinator.commit()
+
 
 def record(
     offset: int, value: int | bytes | None, key: str | None = "a", partition: int = 0

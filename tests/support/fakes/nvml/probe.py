@@ -6,7 +6,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from dutycycle.contract.codec import decode
@@ -72,9 +71,7 @@ class Probe:
         )
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         assert self._process.stdin
         assert self._process.stdout
         self._process.stdin.close()
@@ -84,7 +81,7 @@ class Probe:
             self._process.kill()
             self._process.wait()
             self._process.stdout.close()
-        assert kind or code == 0, f"the collector's process ended with {code}"
+        assert error[0] or code == 0, f"the collector's process ended with {code}"
 
     def world(self, scenario: Scenario) -> None:
         """Change the world."""

@@ -90,7 +90,10 @@ def main(text: str = "") -> int:
         copy_tree(folder)
         for fault in chosen:
             began_s = time.monotonic()
-            failed, output = run_with(folder, fault)
+            try:
+                failed, output = run_with(folder, fault)
+            except ValueError as error:
+                failed, output = None, str(error)
             if failed is not None:
                 caught[fault] = failed
             outcome = f"caught by {failed}" if failed else f"MISSED: {output[-300:].strip()}"

@@ -133,12 +133,19 @@ def starving(_gpu: int, second: float) -> GpuLoad:
     return GpuLoad(busy=1.0, effort=0.7, memory_traffic=0.4) if second % 3.4 < 1.1 else GpuLoad()
 
 
+def chance(number: int) -> float:
+    """Give a number from 0 to 1 that has nothing to do with those of other numbers: a 32-bit hash."""
+    mixed = (number * 0x9E3779B1 + 0x7F4A7C15) & 0xFFFFFFFF
+    for _ in range(2):
+        mixed = ((mixed ^ mixed >> 16) * 0x45D9F3B) & 0xFFFFFFFF
+    return (mixed ^ mixed >> 16) / 0xFFFFFFFF
+
+
 def serving(_gpu: int, second: float) -> GpuLoad:
-    """Requests in waves of twenty minutes, with bursts that have no rhythm."""
+    """Requests in waves of twenty minutes; within a wave they come by chance, some of them many at once."""
     wave = 0.42 + 0.28 * math.sin(2 * math.pi * second / 1200)
-    # Three incommensurable rhythms, none of which repeats within hours: a load without a period.
-    bursts = sum(math.sin(second * rate + rate) for rate in (0.7310, 1.1927, 2.6139)) / 3
-    busy = min(max(wave + 0.3 * bursts, 0.02), 0.98)
+    crowd, request = chance(int(second / 7)), chance(1_000_003 + int(3 * second))
+    busy = min(max(wave + 0.35 * (crowd - 0.5) + 0.5 * (request - 0.5), 0.02), 0.98)
     return GpuLoad(busy=busy, effort=0.6 * busy, memory_traffic=0.35 * busy)
 
 

@@ -74,6 +74,17 @@ def test_steps_are_seen_as_a_cycle(derived: list[dict[str, object]]) -> None:
     assert metrics["gpu_util_pct"]["period_s"] == pytest.approx(2.4, rel=0.03)
 
 
+def test_requests_that_come_by_chance_have_no_rhythm(derived: list[dict[str, object]]) -> None:
+    periods = [
+        metric["period_s"]
+        for record in derived
+        if record["topic"] == "cycles" and "GPU-simulated-5" in str(record["subject"])
+        for metric in dict(record["metrics"]).values()  # type: ignore[call-overload]
+        if metric["cyclic"]
+    ]
+    assert [period for period in periods if period < 300] == [], "only the wave of twenty minutes is one"
+
+
 def test_standard_output_gets_the_same_records_compressed(tmp_path: Path) -> None:
     command = ["demo", "--duration", "20s", "--start", START]
     done = subprocess.run(

@@ -171,14 +171,14 @@ class LocalStage:
         return emissions
 
     def flush(self, key: str) -> list[Emission]:
-        """What a key's operator sends coalesced."""
+        """Send what a key's operator sends coalesced, and what a worker writes when it stores the state."""
         operator = self._operators[key]
         try:
-            return operator.flush()
+            return operator.flush() + operator.unwritten()
         except Exception:  # noqa: BLE001 - this key's operator is broken: the other keys go on
             self._reset()
             operator.begin_anew()
-            return operator.flush()
+            return operator.flush() + operator.unwritten()
 
     def close(self, key: str) -> list[Emission]:
         """The input has ended."""

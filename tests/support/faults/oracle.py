@@ -1,8 +1,9 @@
 """The oracle of every fault: an undisturbed replay of the same samples, and the comparison with it."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -11,13 +12,16 @@ from dutycycle.contract.trace import TraceRecord, TraceWriter
 from tests.support.data.traces import read_trace
 from tests.support.processes.commands import Derived, dutycycle, environ
 
-IN_ORDER = ("window-aggregates", "trends", "cycles", "usage", "node-peaks")
+IN_ORDER = ("window-aggregates", "trends", "cycles")
 """Of these every record counts, and their order within a series."""
+SO_FAR = ("usage", "node-peaks")
+"""Of these the last row of each hour or day counts: a worker writes them once a minute, and whenever it
+stores its state."""
 MERGED = ("pod-peaks", "job-peaks", "insights")
 """Of these the last one of a key counts: several partitions meet in them, and those have no order."""
 OF_A_JOB = "job/"
 """The key of a job's cycle and trends: the same is true of these."""
-DERIVED = (*IN_ORDER, *MERGED)
+DERIVED = (*IN_ORDER, *SO_FAR, *MERGED)
 
 Series = tuple[str, str, str]
 """Topic without prefix, key, and the source: each has an order of its own. Empty where a topic has none."""
@@ -28,13 +32,29 @@ Results = dict[Series, list[bytes]]
 def results(found: Derived) -> Results:
     """What counts of ``found``. A repeat that differs in one bit is no repeat, and stays."""
     by_series: Results = defaultdict(list)
+    so_far: dict[Series, dict[str, bytes]] = defaultdict(dict)
     for (topic, key), payloads in found.items():
-        if topic in DERIVED:
+        if topic in SO_FAR:
+            for payload in payloads:
+                plain = orjson.loads(payload)
+                rows = so_far[topic, key, plain["source"]]
+                rows.update(_rows_so_far(plain))
+        elif topic in DERIVED:
             merged = topic in MERGED or key.startswith(OF_A_JOB)
             for payload in payloads[-1:] if merged else dict.fromkeys(payloads):
                 plain = orjson.loads(payload)
                 by_series[topic, key, plain.get("source", "")].append(payload)
-    return dict(by_series)
+    return dict(by_series) | {name: [rows[row] for row in sorted(rows)] for name, rows in so_far.items()}
+
+
+def _rows_so_far(plain: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
+    """The rows of an hour or a day so far, each with what names it. The moment of writing is none of them."""
+    if "day_ms" in plain:
+        yield str(plain["day_ms"]), orjson.dumps(plain)
+    for part in ("gpus", "pods") if "hour_ms" in plain else ():
+        for row in plain.get(part, ()):
+            name = f"{plain['hour_ms']} {part} {row.get('gpu', '')} {row.get('pod_uid', '')}"
+            yield name, orjson.dumps(row)
 
 
 def write_trace(path: Path, records: Iterable[TraceRecord]) -> Path:

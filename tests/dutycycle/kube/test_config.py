@@ -184,6 +184,6 @@ def test_a_kubeconfig_without_the_package_that_reads_it_is_told(
     monkeypatch.setitem(sys.modules, "kubernetes.client", None)
     source = ConfigSource("KUBECONFIG=config", str(tmp_path / "config"))
     with pytest.raises(
-        UnusableConfigError, match=r"the package kubernetes: pip install 'dutycycle\[kubectl\]'"
+        UnusableConfigError, match=r"the package kubernetes is not installed: pip install 'dutycycle'"
     ):
         source.read()

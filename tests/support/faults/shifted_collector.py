@@ -7,12 +7,12 @@ import sys
 import time
 from pathlib import Path
 
-from collectors.runner import Clock
-from dutycycle.cli.main import main
+from dutycycle.process import end_on_signals
 
 
 def shift_clock(file: Path) -> None:
     """Let the collector's wall clock be off by what ``file`` says."""
+    from collectors.runner import Clock  # here, not above: a signal may come meanwhile, as in ``dutycycle``
 
     def wall_ms(self: Clock) -> int:
         return time.time_ns() // 1_000_000 + int(file.read_text() or 0)
@@ -21,5 +21,8 @@ def shift_clock(file: Path) -> None:
 
 
 if __name__ == "__main__":
+    end_on_signals(["collect"])
     shift_clock(Path(sys.argv[1]))
+    from dutycycle.cli.main import main
+
     sys.exit(main(["collect"]))

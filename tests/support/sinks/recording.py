@@ -65,7 +65,7 @@ def record_all(
 ) -> None:
     """Write what streams make of the records into the database, as ``dutycycle replay --records`` does.
 
-    ``ended``: no more will come, and what is open is closed.
+    ``ended``: no more will come, and what is open is closed; else it is as a worker has left it that stopped.
     """
     write_all(derived(records, settings, ended=ended), url, settings)
 
@@ -77,8 +77,7 @@ def derived(
     pipeline = LocalPipeline(stages(settings))
     for record in records:
         yield from pipeline.feed(record)
-    if ended:
-        yield from pipeline.close()
+    yield from pipeline.close() if ended else pipeline.flush()
 
 
 def write_all(records: Iterable[ProducerRecord], url: str, settings: Settings = DEFAULTS) -> None:

@@ -183,10 +183,11 @@ def _wrong(name: str, panel: Panel, found: list[Rows]) -> str:
     except ValueError:
         return "other labels"
     for query, rows in zip(panel.queries, found, strict=True):
-        labels = set(re.findall(r"\{\{(\w+)\}\}", query.legend))
+        # Exporters of other versions spell a label otherwise: a legend has both, and one of them is there.
+        labels = {name.lower() for name in re.findall(r"\{\{(\w+)\}\}", query.legend)}
         if panel.link is not None:
             labels |= {variable.rpartition(":")[2] for variable in panel.link[1]}
-        if not all(labels <= row["metric"].keys() for row in rows):
+        if not all(labels <= {name.lower() for name in row["metric"]} for row in rows):
             return f"without the labels {labels}"
     return ""
 

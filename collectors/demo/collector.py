@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 
 from collectors.base import Outgoing, Tick
-from collectors.demo.machine import Machine
+from collectors.demo.machine import DemoMachine
 
 
 class DemoCollector:
-    """Publishes what ``Machine`` would measure at each tick. The only collector where it is used."""
+    """Publishes what ``DemoMachine`` would measure at each tick. The only collector where it is used."""
 
     name = "demo"
 
     def __init__(self) -> None:
-        self._machine = Machine()
+        self._machine = DemoMachine()
 
     def collect(self, tick: Tick) -> Sequence[Outgoing]:
         """Give the records of this tick; never fails."""

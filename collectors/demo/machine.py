@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from collectors.base import Outgoing, Tick
-from collectors.demo.workloads import SLOWED_AFTER_S, STRAGGLER, WORKLOADS, GpuLoad, Workload
+from collectors.demo.workloads import SLOWED_AFTER_S, STRAGGLER, WORKLOADS, DemoWorkload, GpuLoad
 from dutycycle.contract.codec import encode
 from dutycycle.contract.records.base import VersionedRecord
 from dutycycle.contract.records.pods import JobRef, Pod
@@ -42,7 +42,7 @@ _OWNERS = [
 """The workload of each GPU by index, and the number of the pod in it."""
 
 
-class Machine:
+class DemoMachine:
     """Measures the workloads of ``workloads`` at each tick; the first tick is their start.
 
     The records depend on the ticks and the seed alone. Ticks come in order.
@@ -97,7 +97,7 @@ class Machine:
                 yield _outgoing("pods", started.uid, started, tick.ts_ms)
 
     def _gpu(
-        self, node: str, index: int, workload: Workload, rank: int, second: float, elapsed_s: float
+        self, node: str, index: int, workload: DemoWorkload, rank: int, second: float, elapsed_s: float
     ) -> Gpu:
         number = min(max(round(elapsed_s * BURSTS_PER_S), 1), _MOST_BURSTS)
         utils, watts, traffic, clock = [], [], 0.0, 1.0
@@ -213,15 +213,15 @@ def _pid(index: int) -> int:
     return 4000 + index
 
 
-def _uid(workload: Workload, rank: int, life: int) -> str:
+def _uid(workload: DemoWorkload, rank: int, life: int) -> str:
     return f"simulated-{_pod_name(workload, rank, life)}"
 
 
-def _pod_name(workload: Workload, rank: int, life: int) -> str:
+def _pod_name(workload: DemoWorkload, rank: int, life: int) -> str:
     return f"{workload.name}-{rank if workload.life_s is None else life}"
 
 
-def _pod(tick: Tick, workload: Workload, rank: int, life: int, phase: str) -> Pod:
+def _pod(tick: Tick, workload: DemoWorkload, rank: int, life: int, phase: str) -> Pod:
     return Pod(
         uid=_uid(workload, rank, life), namespace=workload.namespace, name=_pod_name(workload, rank, life),
         node=tick.node, phase=phase, created_ms=tick.ts_ms, started_ms=tick.ts_ms,

@@ -14,7 +14,7 @@ GIB = 1024**3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuLoad:
-    """What one GPU does at one moment: the share of time with a kernel (0-1), the share of its dynamic power
+    """Say what a GPU does at a moment: the share of time with a kernel (0-1), the share of its dynamic power
     that this takes (0-1), the share of time with memory traffic (0-1), and the clock as a share of the
     highest."""
 
@@ -26,7 +26,7 @@ class GpuLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostLoad:
-    """What a pod takes of its node at one moment: cores, bytes of memory, and bytes a second."""
+    """Say what a pod takes of its node at a moment: cores, bytes of memory, and bytes a second."""
 
     cores: float = 0.05
     mem_bytes: float = 2 * GIB
@@ -37,7 +37,7 @@ class HostLoad:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
+class DemoWorkload:
     """One pod, or several alike, of one owner. ``gpus``: the indices of each pod's GPUs.
 
     ``load`` and ``host`` take seconds since the start; ``load`` takes the GPU's index first, ``gpu_memory``
@@ -91,13 +91,13 @@ def data_parallel(gpu: int, second: float) -> GpuLoad:
     utilization stays full, and their power falls."""
     if in_checkpoint(second):
         return GpuLoad(busy=0.02, effort=0.02)
-    place = finished_steps(second) % 1.0
+    progress = finished_steps(second) % 1.0
     slowed = trained_s(second) >= SLOWED_AFTER_S
     computes = STEP_BUSY if gpu == STRAGGLER or not slowed else STEP_BUSY / SLOWED_BY
     clock = 1 / SLOWED_BY if slowed and gpu == STRAGGLER else 1.0
-    if place < computes:
+    if progress < computes:
         return GpuLoad(busy=1.0, effort=0.92 * clock**2, memory_traffic=0.5 * clock, clock=clock)
-    if place < STEP_BUSY:
+    if progress < STEP_BUSY:
         return GpuLoad(busy=1.0, effort=0.2, memory_traffic=0.03)
     return GpuLoad(busy=0.15, effort=0.1, memory_traffic=0.05)
 
@@ -156,30 +156,30 @@ def serving_host(second: float) -> HostLoad:
 
 
 WORKLOADS = (
-    Workload(
+    DemoWorkload(
         namespace="ml", name="llama-sft-worker", owner_kind="PyTorchJob", owner="llama-sft",
         gpus=((0, 1), (2, 3)), load=data_parallel, gpu_memory=lambda gpu, _: (66 + 0.4 * gpu) * GIB,
         host=data_parallel_host, team="nlp", image="registry.example/llama-sft:3", cpu_request=16,
         steps=finished_steps,
     ),
-    Workload(
+    DemoWorkload(
         namespace="ml", name="bert-leak", owner_kind="Job", owner="bert-leak", gpus=((4,),), load=leaking,
         gpu_memory=leaking_memory,
         host=lambda _: HostLoad(cores=5, mem_bytes=22 * GIB, read_bytes_per_s=6e7), team="nlp",
         image="registry.example/bert:7", cpu_request=8, life_s=LEAK_LIFE_S,
     ),
-    Workload(
+    DemoWorkload(
         namespace="ml", name="resnet-starved", owner_kind="Job", owner="resnet-starved", gpus=((7,),),
         load=starving, gpu_memory=lambda *_: 18 * GIB,
         host=lambda _: HostLoad(cores=2, mem_bytes=9 * GIB, throttled_pct=61, read_bytes_per_s=4.5e7),
         team="vision", image="registry.example/resnet:12", cpu_request=2,
     ),
-    Workload(
+    DemoWorkload(
         namespace="web", name="chat-api", owner_kind="Deployment", owner="chat-api", gpus=((5,),),
         load=serving, gpu_memory=lambda *_: 61 * GIB, host=serving_host, team="product",
         image="registry.example/chat:41", cpu_request=4,
     ),
-    Workload(
+    DemoWorkload(
         namespace="research", name="notebook", owner_kind="StatefulSet", owner="notebook", gpus=((6,),),
         load=lambda *_: GpuLoad(), gpu_memory=lambda *_: 22 * GIB, host=lambda _: HostLoad(), team="research",
         image="registry.example/jupyter:2", cpu_request=4,

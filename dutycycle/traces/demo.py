@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import zstandard
 
 from collectors.base import Tick
-from collectors.demo.machine import Machine
+from collectors.demo.machine import DemoMachine
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import full_name
 from dutycycle.contract.trace import TraceRecord, TraceWriter, encode_line
@@ -38,7 +38,7 @@ def write_demo(
 def _records(
     settings: Settings, ticks: int, start_ms: int, seed: int, progress: Progress
 ) -> Iterator[TraceRecord]:
-    machine = Machine(seed)
+    machine = DemoMachine(seed)
     interval_ms = round(1000 * settings.interval)
     for seq in range(ticks):
         tick = Tick(

@@ -17,7 +17,7 @@ _FORGOTTEN_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class ProcessFacts:
     """One process. ``started_s``: Unix seconds; ``cpu_pct``: of one core since the look before, None at the
     first; ``command``: its whole command line; ``parent``: name and id. None is unknown."""
 
@@ -43,10 +43,10 @@ class LocalProcesses:
     clock: Callable[[], float] = time.monotonic
     _handles: dict[int, psutil.Process] = field(default_factory=dict)
     """Kept, as CPU time is told since the look before, and as a process id may be given to another."""
-    _facts: dict[int, tuple[float, Facts | None]] = field(default_factory=dict)
+    _facts: dict[int, tuple[float, ProcessFacts | None]] = field(default_factory=dict)
     _is_frozen: bool = False
 
-    def facts(self, pid: int) -> Facts | None:
+    def facts(self, pid: int) -> ProcessFacts | None:
         """Look at a process; what was seen a moment ago holds. None for one that has ended."""
         known = self._facts.get(pid)
         now_s = self.clock()
@@ -82,7 +82,7 @@ class LocalProcesses:
             self.node, self.may_signal, self.clock, dict(self._handles), dict(self._facts), _is_frozen=True
         )
 
-    def _look(self, pid: int) -> Facts | None:
+    def _look(self, pid: int) -> ProcessFacts | None:
         handle = self._handles.get(pid)
         try:
             is_new = handle is None or not handle.is_running()
@@ -92,7 +92,7 @@ class LocalProcesses:
                 cpu_pct = _allowed(handle.cpu_percent)
                 parent = _allowed(handle.parent)
                 memory = _allowed(handle.memory_info)
-                return Facts(
+                return ProcessFacts(
                     pid=pid, user=_allowed(handle.username), command=_words(_allowed(handle.cmdline) or ()),
                     cpu_pct=None if is_new else cpu_pct, mem_bytes=None if memory is None else memory.rss,
                     started_s=handle.create_time(), threads=_allowed(handle.num_threads),

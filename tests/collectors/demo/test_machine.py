@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from collectors.base import Outgoing, Tick
-from collectors.demo.machine import GPUS, IDLE_W, LIMIT_W, Machine
+from collectors.demo.machine import GPUS, IDLE_W, LIMIT_W, DemoMachine
 from collectors.demo.workloads import LEAK_LIFE_S, STEP_S, finished_steps, in_checkpoint
 from dutycycle.contract.codec import decode
 from dutycycle.contract.records.pods import Pod
@@ -22,7 +22,7 @@ TYPES: dict[str, type[NvmlSample | CgroupSample | Pod | ProcessSample]] = {
 
 
 def measure(ticks: int, interval_ms: int = 1000, seed: int = 0) -> Iterator[Outgoing]:
-    machine = Machine(seed)
+    machine = DemoMachine(seed)
     for seq in range(ticks):
         yield from machine.measure(
             Tick(

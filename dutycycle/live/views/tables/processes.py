@@ -1,10 +1,10 @@
 """The table of processes on GPUs, by job: with what this machine knows of its own ones."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dutycycle.contract.records.samples import GpuProcess
-from dutycycle.live.model.processes import Facts
+from dutycycle.live.model.processes import ProcessFacts
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import GpuSeen, PodSeen
 from dutycycle.live.views.spans import Line
@@ -23,7 +23,7 @@ class OnGpu:
     process: GpuProcess
     job: str
     pod: str
-    facts: Facts | None
+    facts: ProcessFacts | None
     is_first: bool = True
 
     @property
@@ -54,17 +54,9 @@ def on_gpus(state: LiveState) -> list[OnGpu]:
             title = "" if pod is None else pod.title
             rows.append(OnGpu(gpu, process, _job(pod) if isinstance(pod, PodSeen) else "", title, facts))
     rows.sort(key=lambda row: (not row.group, row.group, row.pod, row.gpu.order, row.process.pid))
-    groups = [row.group for row in rows]
     return [
-        OnGpu(
-            row.gpu,
-            row.process,
-            row.job,
-            row.pod,
-            row.facts,
-            is_first=number == 0 or groups[number - 1] != row.group,
-        )
-        for number, row in enumerate(rows)
+        replace(row, is_first=before is None or before.group != row.group)
+        for before, row in zip([None, *rows], rows, strict=False)
     ]
 
 
@@ -74,7 +66,7 @@ def _job(pod: PodSeen) -> str:
     return f"{pod.namespace}/{pod.identity.job.name}" if pod.namespace else pod.identity.job.name
 
 
-def age_s(state: LiveState, facts: Facts | None) -> float | None:
+def age_s(state: LiveState, facts: ProcessFacts | None) -> float | None:
     """For how long a process has run; None for unknown."""
     if facts is None or facts.started_s is None:
         return None

@@ -16,10 +16,12 @@ from dutycycle.kafka.faust.agent import add_agent
 from dutycycle.kafka.faust.app import ExactApp, create_app
 from dutycycle.kafka.faust.offsets import describe_truncation
 from dutycycle.telemetry.events import Telemetry
-from streams.names import changelog_name
+from streams.names import changelog_name, changelog_stage
 from streams.operators.base import Stage
 from streams.runtime.checkpoint import CheckpointCoordinator
+from streams.runtime.events import STATE_RESET
 from streams.runtime.faust_port import FaustStreamsPort, StateTable, add_table
+from streams.runtime.port import StreamsPort
 from streams.runtime.stage_task import StageTask
 from streams.state.recovery import read_to
 
@@ -81,6 +83,8 @@ class StreamsApp:
     coordinator: CheckpointCoordinator
     changelogs: dict[str, str]
     """Full names of the changelogs: full name of the source."""
+    port: StreamsPort
+    settings: Settings
     tables: dict[str, StateTable] = field(default_factory=dict)
     """By the full names of their changelogs."""
 
@@ -156,6 +160,35 @@ class StreamsApp:
             if known[place] > end:
                 self.refuse(place, describe_truncation(*place, known[place], end))
 
+    async def begins_anew(self, place: TopicPartition, committed: int) -> bool:
+        """Whether a source is read from its first record, as the state of what is committed of it is gone.
+
+        Where no record of the source is gone, all is made again. Else the worker ends, unless
+        ``DUTYCYCLE_LOST_STATE=begin-anew``: what the state knew is not in the records that are left. A state
+        that others have written since it was recovered is not lost: then the worker ends, too.
+        """
+        for changelog, source in self.changelogs.items():
+            table = self.tables.get(changelog)
+            if source != place.topic or table is None or table.read_to(place.partition) >= committed:
+                continue
+            stage = changelog_stage(self.settings, changelog)
+            if await self.port.is_sole_writer(stage) is False:
+                self.coordinator.fail(f"states of {changelog}-{place.partition} are older than the commit")
+                return False
+            lost = (
+                f"state lost: {committed} records of {source}-{place.partition} are committed, and "
+                f"{changelog}-{place.partition} has the state of {table.read_to(place.partition)}"
+            )
+            short = place.topic.removeprefix(self.settings.topic_prefix)
+            first = await self.port.first_offset(TopicPartition(short, place.partition), 0)
+            if first != 0 and self.settings.lost_state == "refuse":
+                how = how_to_begin_anew(source, (), self.app.conf.id)
+                self.coordinator.fail(f"{lost}; DUTYCYCLE_LOST_STATE=begin-anew, or: {how}")
+                return False
+            self.app.telemetry.emit(STATE_RESET, lost, stage=stage)
+            return True
+        return False
+
     def refuse(self, place: TopicPartition, what: str) -> None:
         """End with words on how to go on: a log is shorter than what was read of it.
 
@@ -204,8 +237,9 @@ def create_streams_app(
         changelog: full_name(settings.topic_prefix, source)
         for changelog, source in changelog_topics(settings, stages).items()
     }
-    streams = StreamsApp(app, coordinator, sources, {names[stage]: table for stage, table in tables.items()})
-    app.on_log_truncated = streams.refuse
+    by_changelog = {names[stage]: table for stage, table in tables.items()}
+    streams = StreamsApp(app, coordinator, sources, port, settings, by_changelog)
+    app.on_log_truncated, app.begins_anew = streams.refuse, streams.begins_anew
     for table in tables.values():
         table.on_recover(streams.begin_again)
     for table in list(tables.values())[:1]:  # all are recovered before the first of them is called

@@ -25,6 +25,11 @@ def changelog_name(settings: Settings, stage: str) -> str:
     return f"{settings.topic_prefix}state-{stage}"
 
 
+def changelog_stage(settings: Settings, changelog: str) -> str:
+    """The stage whose state a topic holds, by the topic's full name."""
+    return changelog.removeprefix(changelog_name(settings, ""))
+
+
 def changelogs(settings: Settings) -> dict[str, str]:
     """Full names of all changelogs: name of the source that must have the same number of partitions."""
     return {

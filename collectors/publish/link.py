@@ -7,9 +7,10 @@ from typing import Protocol, Self
 from collectors.base import Outgoing
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import SAMPLE_TOPICS, TOPICS, full_name
-from dutycycle.kafka.clients import probe
+from dutycycle.kafka.clients import BATCH_BYTES, probe
 from dutycycle.kafka.errors import BrokerError, RecordRefusedError
 from dutycycle.kafka.producer import Producer
+from dutycycle.kafka.topic_settings import read_batch_bytes
 from dutycycle.kafka.topics import ensure_topics
 
 
@@ -47,9 +48,11 @@ class KafkaLink:
     async def open(cls, settings: Settings) -> Self:
         """Connect, and create the topics if they are missing. Raises ``BrokerError``, ``DutycycleError``."""
         await probe(settings)  # for the clients a wrong password and an absent broker are the same error
-        await ensure_topics(settings, SAMPLE_TOPICS)
+        # A collector keeps no state: that partitions differ concerns the workers, which say so.
+        topics = await ensure_topics(settings, SAMPLE_TOPICS, alike=False)
+        batch_bytes = await read_batch_bytes(settings, topics, BATCH_BYTES)
         # No linger: a batch is handed over at once, and awaited before the next.
-        producer = Producer(settings, "collector", linger_ms=0)
+        producer = Producer(settings, "collector", linger_ms=0, batch_bytes=batch_bytes)
         await producer.start()
         return cls(producer, settings.topic_prefix)
 

@@ -16,9 +16,11 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition, errors
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.conn import create_conn
 
 from dutycycle.contract.backoff import Backoff
+from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.kafka.errors import BrokerError, BrokerRefusedError, BrokerUnreachableError, RecordRefusedError
 from dutycycle.kafka.security import bootstrap_servers, security_kwargs
@@ -28,7 +30,8 @@ REQUEST_MS = 10_000
 _PROBE_MS = 5_000
 _METADATA_FIRST_S = 0.05
 _METADATA_LONGEST_S = 1.0
-_BATCH_BYTES = 256 * 1024
+BATCH_BYTES = 256 * 1024
+"""Of a batch that a producer sends, where the topics take so much."""
 _LONGEST_REQUEST = 8 * 1024 * 1024
 
 
@@ -52,12 +55,17 @@ _RULES = (
         BrokerRefusedError, "authentication", "does not offer this DUTYCYCLE_SASL_MECHANISM",
     ),
     _Rule(
-        (
-            errors.TopicAuthorizationFailedError,
-            errors.GroupAuthorizationFailedError,
-            errors.ClusterAuthorizationFailedError,
-        ),
-        BrokerRefusedError, "rights", "the user may not do this (Kafka's ACLs)",
+        (errors.TopicAuthorizationFailedError, errors.ClusterAuthorizationFailedError),
+        BrokerRefusedError, "rights",
+        "the user may not do this (Kafka's ACLs; dutycycle topics --acls USER prints what is needed)",
+    ),
+    _Rule(
+        (errors.GroupAuthorizationFailedError,), BrokerRefusedError, "rights",
+        "the user may not read by this consumer group (Kafka's ACLs; see dutycycle topics --acls USER)",
+    ),
+    _Rule(
+        (errors.InconsistentGroupProtocolError,), BrokerRefusedError, "group",
+        "another program uses this consumer group: stop it, or take another DUTYCYCLE_TOPIC_PREFIX",
     ),
     _Rule(
         (errors.UnsupportedVersionError, errors.IncompatibleBrokerVersion),
@@ -80,7 +88,17 @@ _RULES = (
         RecordRefusedError, "too_large", "the record is larger than the topic's max.message.bytes",
     ),
     _Rule(
-        (errors.InvalidTimestampError, errors.CorruptRecordException, errors.InvalidTopicError),
+        (errors.InvalidTopicError,), BrokerRefusedError, "topic_settings",
+        "it takes no such name, or one that differs from it by '.' and '_' alone is there: give another "
+        "DUTYCYCLE_TOPIC_PREFIX",
+    ),
+    _Rule(
+        (errors.InvalidTimestampError,), RecordRefusedError, "invalid",
+        "its time is further from the broker's clock than the topic's message.timestamp.after.max.ms or "
+        "message.timestamp.before.max.ms allow",
+    ),
+    _Rule(
+        (errors.CorruptRecordException,),
         RecordRefusedError, "invalid", "the record is invalid for its topic",
     ),
     _Rule(
@@ -109,6 +127,31 @@ def translate(error: BaseException, where: str = "Kafka") -> BrokerError:
     translated = rule.becomes(rule.reason, f"{where}: {rule.says}{_detail(error)}")
     translated.__cause__ = error
     return translated
+
+
+def describe_failure(error: BaseException, where: str = "Kafka") -> str:
+    """What happened, in words for the log of a process that ends by it; the class too, where it is no error
+    of Kafka or of ours."""
+    if isinstance(error, DutycycleError):
+        return str(error)
+    if isinstance(error, errors.KafkaError | OSError | EOFError):
+        return str(translate(error, where))
+    return f"{where}: {error!r}"
+
+
+def name_topics_in_failures(producer: Any) -> None:
+    """Let each record that a producer of the driver cannot deliver fail with a ``BrokerError`` that names its
+    topic: the driver says only what the broker answered."""
+    accumulator = producer._message_accumulator
+    append: Callable[[Any, Any], Any] = accumulator._append_batch
+
+    def append_named(builder: Any, place: Any) -> Any:
+        batch = append(builder, place)
+        fail: Callable[[BaseException], None] = batch.failure
+        batch.failure = lambda exception: fail(translate(exception, f"topic {place.topic}"))
+        return batch
+
+    accumulator._append_batch = append_named
 
 
 def _detail(error: BaseException) -> str:
@@ -152,7 +195,7 @@ def client_kwargs(settings: Settings, name: str) -> dict[str, Any]:
     }
 
 
-def new_producer(settings: Settings, name: str, *, linger_ms: int, compression: str) -> Any:
+def new_producer(settings: Settings, name: str, *, linger_ms: int, compression: str, batch_bytes: int) -> Any:
     """A producer that is not started: idempotent, acknowledged by all replicas in sync."""
     driver = AIOKafkaProducer(
         **client_kwargs(settings, name),
@@ -160,13 +203,14 @@ def new_producer(settings: Settings, name: str, *, linger_ms: int, compression: 
         enable_idempotence=True,
         linger_ms=linger_ms,
         compression_type=compression,
-        max_batch_size=_BATCH_BYTES,
+        max_batch_size=batch_bytes,
         max_request_size=_LONGEST_REQUEST,
     )
     # The driver tries an idempotent batch again without end, but not while its partition has no leader: it
     # would fail it after the request timeout, and with a number missing in the sequence all that follow.
     driver._message_accumulator._batch_ttl = math.inf
     pace_metadata(driver.client)
+    name_topics_in_failures(driver)
     return driver
 
 
@@ -219,6 +263,11 @@ def pace_metadata(
 def new_topic(name: str, partitions: int, replication: int, config: dict[str, str]) -> Any:
     """A topic as the admin client takes it."""
     return NewTopic(name, partitions, replication, topic_configs=config)
+
+
+def topic_resource(name: str, settings: dict[str, str] | None = None) -> Any:
+    """A topic as requests name it that read its settings, or replace them by ``settings``."""
+    return ConfigResource(ConfigResourceType.TOPIC, name, settings)
 
 
 def partition(topic: str, number: int) -> Any:

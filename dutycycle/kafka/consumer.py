@@ -124,7 +124,8 @@ class Consumer:
             raise MissingTopicError(
                 "no_topic",
                 f"no topic {', '.join(missing)} on {self._settings.broker}: "
-                "is DUTYCYCLE_TOPIC_PREFIX right, and has a collector or worker been started?",
+                "is DUTYCYCLE_TOPIC_PREFIX right, has a collector or worker been started, and may the user "
+                "see it (Kafka's ACLs, Describe)?",
             )
 
     async def _seek(self) -> None:

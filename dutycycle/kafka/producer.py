@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.kafka.clients import new_producer, translate, translated
+from dutycycle.kafka.clients import BATCH_BYTES, new_producer, translate, translated
 from dutycycle.kafka.errors import BrokerError, BrokerUnreachableError
 
 Delivery = asyncio.Future[Any]
@@ -21,9 +21,18 @@ class Producer:
     """
 
     def __init__(
-        self, settings: Settings, name: str, *, linger_ms: int = 20, compression: str = "zstd"
+        self,
+        settings: Settings,
+        name: str,
+        *,
+        linger_ms: int = 20,
+        compression: str = "zstd",
+        batch_bytes: int = BATCH_BYTES,
     ) -> None:
-        self._driver = new_producer(settings, name, linger_ms=linger_ms, compression=compression)
+        """``batch_bytes``: the largest batch of several records; see ``topic_settings.read_batch_bytes``."""
+        self._driver = new_producer(
+            settings, name, linger_ms=linger_ms, compression=compression, batch_bytes=batch_bytes
+        )
         self._pending: set[Delivery] = set()
 
     async def start(self) -> None:
@@ -58,7 +67,14 @@ class Producer:
     async def failures(self, deliveries: Iterable[Delivery]) -> list[BrokerError | None]:
         """Wait until all have ended; what each failed with, None for an acknowledged one."""
         results = await asyncio.gather(*deliveries, return_exceptions=True)
-        return [translate(one) if isinstance(one, BaseException) else None for one in results]
+        return [
+            None
+            if not isinstance(result, BaseException)
+            else result
+            if isinstance(result, BrokerError)
+            else translate(result)
+            for result in results
+        ]
 
     async def stop(self, most_s: float = 10.0) -> None:
         """Send what is queued and disconnect; ``BrokerUnreachableError`` if it took over ``most_s``."""

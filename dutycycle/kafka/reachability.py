@@ -77,15 +77,17 @@ async def wait_for_topics(
     *,
     outputs: Iterable[str] = (),
     changelogs: Mapping[str, str] | None = None,
+    verify: bool = True,
 ) -> dict[str, int]:
     """``ensure_topics``; what passes (no broker, no controller yet) is said and waited for.
 
-    Raises what waiting does not mend: ``PartitionsDifferError``, ``BrokerRefusedError``.
+    Raises what waiting does not mend: ``PartitionsDifferError``, ``TopicSettingsError``,
+    ``BrokerRefusedError``.
     """
 
     async def ensure() -> dict[str, int]:
         await probe(settings)  # it says why a broker cannot be reached, which the admin client does not
-        return await ensure_topics(settings, names, outputs=outputs, changelogs=changelogs)
+        return await ensure_topics(settings, names, outputs=outputs, changelogs=changelogs, verify=verify)
 
     return await retry_until_reachable(ensure, Reachability(settings, telemetry))
 

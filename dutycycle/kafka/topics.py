@@ -13,6 +13,8 @@ from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import TOPICS, full_name
 from dutycycle.kafka.clients import check_code, is_code, new_admin, new_topic, translated
 from dutycycle.kafka.errors import BrokerRefusedError, BrokerUnreachableError
+from dutycycle.kafka.security import bootstrap_servers
+from dutycycle.kafka.topic_settings import Use, verify_settings
 
 _SEEN_S = 20.0
 CHANGELOG_CONFIG = {
@@ -38,6 +40,8 @@ async def ensure_topics(
     *,
     outputs: Iterable[str] = (),
     changelogs: Mapping[str, str] | None = None,
+    alike: bool = True,
+    verify: bool = True,
 ) -> dict[str, int]:
     """Create what is missing, verify what exists; answers with the partitions of each topic, by full name.
 
@@ -45,15 +49,28 @@ async def ensure_topics(
     same number of partitions; ``outputs`` (without prefix) are only written, and may have any. A topic that
     is created takes the number of those that exist, else ``DUTYCYCLE_PARTITIONS``.
 
-    Raises ``PartitionsDifferError``, or a ``BrokerError``.
+    Whoever keeps no state need not care that numbers differ: ``alike`` false.
+    Whoever keeps state (``changelogs``) does not start on topics whose settings would lose records or falsify
+    figures, unless ``verify`` is false.
+
+    Raises ``PartitionsDifferError``, ``TopicSettingsError``, or a ``BrokerError``.
     """
-    alike_configs = _configs(settings, names) | dict.fromkeys(changelogs or {}, CHANGELOG_CONFIG)
+    source_configs = _configs(settings, names)
+    alike_configs = source_configs | dict.fromkeys(changelogs or {}, CHANGELOG_CONFIG)
     wanted = alike_configs | _configs(settings, outputs)
     admin = new_admin(settings, "admin")
     try:
         with translated():
             await admin.start()
-            return await _ensure(admin, settings, wanted, list(alike_configs))
+            partitions = await _ensure(admin, settings, wanted, list(alike_configs), alike=alike)
+        if changelogs and verify:
+            uses = dict.fromkeys(changelogs, Use.CHANGELOG) | dict.fromkeys(source_configs, Use.SOURCE)
+            await verify_settings(
+                admin,
+                ",".join(bootstrap_servers(settings)),
+                {name: (uses.get(name, Use.OUTPUT), config) for name, config in wanted.items()},
+            )
+        return partitions
     finally:
         await admin.close()
 
@@ -100,15 +117,21 @@ def _configs(settings: Settings, names: Iterable[str]) -> dict[str, dict[str, st
 
 
 async def _ensure(
-    admin: Any, settings: Settings, wanted: Mapping[str, dict[str, str]], alike: list[str]
+    admin: Any, settings: Settings, wanted: Mapping[str, dict[str, str]], names: list[str], *, alike: bool
 ) -> dict[str, int]:
     there = await partitions_of(admin)
-    partitions = common_partitions(there, alike, settings.partitions)
+    try:
+        partitions = common_partitions(there, names, settings.partitions)
+    except PartitionsDifferError:
+        if alike:
+            raise
+        partitions = settings.partitions
     missing = [name for name in wanted if name not in there]
     if missing:
         await _create(admin, settings, {name: wanted[name] for name in missing}, partitions)
         there = await _seen(admin, missing)
-        common_partitions(there, alike, partitions)  # another process may have created some meanwhile
+        if alike:
+            common_partitions(there, names, partitions)  # another process may have created some meanwhile
     return {name: there[name] for name in wanted}
 
 
@@ -140,8 +163,13 @@ async def _seen(admin: Any, names: list[str]) -> dict[str, int]:
         async with asyncio.timeout(_SEEN_S):
             while True:
                 there = await partitions_of(admin)
-                if all(there.get(name) for name in names):
+                unseen = [name for name in names if not there.get(name)]
+                if not unseen:
                     return there
+                # They are there now, so that asking for them by name creates nothing.
+                for topic in await admin.describe_topics(unseen):
+                    if is_code(topic["error_code"], "TopicAuthorizationFailedError"):
+                        check_code(topic["error_code"], f"seeing topic {topic['topic']} (Describe)")
                 await asyncio.sleep(0.05)
     except TimeoutError as error:
         raise BrokerUnreachableError("topic", f"{', '.join(names)}: created, but not seen") from error

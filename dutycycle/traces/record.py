@@ -10,6 +10,7 @@ from dutycycle.contract.topics import full_name
 from dutycycle.contract.trace import TraceRecord, TraceWriter
 from dutycycle.kafka.consumer import Consumer, Message, Start
 from dutycycle.kafka.reachability import StoppedError, answered_within, unless, wait_for_broker
+from dutycycle.kafka.topics import topics_there
 from dutycycle.process import stop_on_signals
 from dutycycle.progress import Progress
 from dutycycle.tables.writer import TableWriter, writer
@@ -30,6 +31,8 @@ class Wanted:
     start_ms: int | None
     end_ms: int | None
     duration_s: float | None
+    those_there: bool = False
+    """Whether a topic that does not exist is left out, and is no error."""
 
     @property
     def begin(self) -> Start:
@@ -70,6 +73,8 @@ async def _record(
     except StoppedError:
         return Counter()
     names = [full_name(settings.topic_prefix, topic) for topic in wanted.topics]
+    if wanted.those_there:
+        names = await topics_there(settings, names) or names  # with none at all, the reader names them
     consumer = Consumer(settings, "dutycycle-record", names, wanted.begin)
     await consumer.start()
     try:

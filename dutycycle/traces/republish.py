@@ -9,8 +9,10 @@ from collections.abc import Iterable, Sequence
 from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import SAMPLE_TOPICS, TOPICS, full_name
+from dutycycle.kafka.clients import BATCH_BYTES
 from dutycycle.kafka.producer import Delivery, Producer
 from dutycycle.kafka.reachability import StoppedError, unless, wait_for_broker
+from dutycycle.kafka.topic_settings import read_batch_bytes
 from dutycycle.kafka.topics import ensure_topics
 from dutycycle.process import stop_on_signals, stopped_within
 from dutycycle.progress import Progress
@@ -65,8 +67,9 @@ async def _publish(
         await unless(stop, wait_for_broker(settings, telemetry))
     except StoppedError:
         return Counter()
-    await ensure_topics(settings, SAMPLE_TOPICS)
-    producer = Producer(settings, "dutycycle-replay", linger_ms=50)
+    topics = await ensure_topics(settings, SAMPLE_TOPICS)
+    batch_bytes = await read_batch_bytes(settings, topics, BATCH_BYTES)
+    producer = Producer(settings, "dutycycle-replay", linger_ms=50, batch_bytes=batch_bytes)
     await producer.start()
     try:
         sent = await _send_all(producer, progress.track(read), settings, pace, stop)

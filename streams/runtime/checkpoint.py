@@ -23,6 +23,7 @@ from contextlib import suppress
 
 from dutycycle.contract.log import ConsumerRecord, ProducerRecord
 from dutycycle.contract.topics import TOPICS
+from dutycycle.kafka.clients import describe_failure
 from dutycycle.kafka.faust.sequence import SourceSequence
 from dutycycle.telemetry.events import RECORD_TOO_LARGE, Telemetry
 from streams.runtime.eviction import Removal
@@ -136,7 +137,7 @@ class CheckpointCoordinator:
                 try:
                     self._under_way.add(await self._port.post(out))
                 except Exception as error:  # noqa: BLE001 - whatever it was, the output did not leave
-                    self.fail(f"sending to {out.topic}: {error!r}")
+                    self.fail(describe_failure(error, f"sending to {out.topic}"))
                     return
 
     async def flush(self) -> None:
@@ -161,7 +162,7 @@ class CheckpointCoordinator:
                         await asyncio.sleep(0)
                 await self._outputs_arrived()
             except Exception as error:  # noqa: BLE001 - whatever it was, something did not arrive
-                self.fail(f"flush: {error!r}")
+                self.fail(f"flush: {describe_failure(error)}")
 
     @property
     def has_unsent(self) -> bool:
@@ -273,7 +274,7 @@ class CheckpointCoordinator:
             await self._saved((name, *clock) for name, stage in stages for clock in stage.clocks)
             await self._removed((name, gone) for name, stage in stages for gone in stage.gone)
         except Exception as error:  # noqa: BLE001 - whatever it was, something did not arrive
-            self.fail(f"commit: {error!r}")
+            self.fail(f"commit: {describe_failure(error)}")
             return False
         return True
 

@@ -12,7 +12,7 @@ from dutycycle.kafka.faust.app import ExactApp, raw_topic
 from dutycycle.kafka.faust.offsets import ends
 from dutycycle.kafka.faust.port import FaustPort
 from streams.state.fencing import ChangelogFence
-from streams.state.record import tombstone_headers
+from streams.state.record import clock_key, offset_of, partition_of, tombstone_headers
 from streams.state.recovery import ChangelogReducer, Rewrite
 
 
@@ -50,6 +50,14 @@ class StateTable(faust.Table[bytes, bytes]):
         else:
             store.data[key] = value
             store._key_partition[key] = partition
+
+    def read_to(self, partition: int) -> int:
+        """The offset after the last record of the source that a partition's states have seen; 0 for none."""
+        read = offset_of(self.stored(clock_key(partition))) + 1
+        if read == 0:  # no clock, or a damaged one
+            states = (offset_of(value) for key, value in self.everything() if partition_of(key) == partition)
+            read = max(states, default=-1) + 1
+        return read
 
     def everything(self) -> Iterable[tuple[bytes, bytes]]:
         """All keys and values that the changelog is known to hold."""

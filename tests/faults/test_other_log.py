@@ -52,7 +52,7 @@ def about(found: Results, node: str) -> Results:
     return {name: of for name, of in found.items() if f"/{node}" in name[1]}
 
 
-async def create_again(kafka: RunningBroker, topic: str) -> None:
+async def create_again(kafka: RunningBroker, topic: str, **config: str) -> None:
     """Delete a topic, wait until it is gone, and create it."""
 
     def work() -> None:
@@ -62,7 +62,7 @@ async def create_again(kafka: RunningBroker, topic: str) -> None:
         while topic in admin.list_topics(timeout=10).topics:
             assert time.monotonic() < deadline, f"{topic} does not go"
             time.sleep(0.1)
-        kafka.create_topics({topic: int(PARTITIONS)})
+        kafka.create_topics({topic: int(PARTITIONS)}, **config)
 
     await asyncio.to_thread(work)
 
@@ -107,7 +107,7 @@ async def test_a_source_that_was_created_again_is_refused_until_its_state_is_del
             for word in (source, "deleted and created again", state, app_id(field.settings)):
                 assert word in said, said
         assert about(results(field.tap.found), "new-") == {}
-        await create_again(kafka, state)
+        await create_again(kafka, state, cleanup_policy="compact")
         with running("stream", env=field.env, log=tmp_path / "after.log"):
             await until(lambda: about(results(field.tap.found), "new-") == expected, field.logs)
     tell(f"1 topic created again, 2 starts refused; then {counted(expected)}: all equal")

@@ -1,10 +1,11 @@
-"""``dutycycle topics``: creates and verifies every topic of a deployment; ``--dry-run`` lists them."""
+"""``dutycycle topics``: creates a deployment's topics, and says what of those that are there does not fit."""
 
 import argparse
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dutycycle.cli import arguments
 from dutycycle.contract.errors import DutycycleError, SettingError
@@ -13,9 +14,22 @@ from dutycycle.contract.topics import ALIKE_TOPICS, TOPICS, full_name
 from dutycycle.telemetry.events import Telemetry
 from streams.names import SOURCES, changelogs
 
+if TYPE_CHECKING:
+    from dutycycle.kafka.topic_settings import Difference, TopicDescription, Use
+
 EXAMPLE = """dutycycle topics --broker kafka://kafka:9092
-dutycycle topics --dry-run"""
+dutycycle topics --dry-run
+dutycycle topics --acls alice"""
 SETTINGS = (*arguments.OF_BROKER, *arguments.OF_TOPICS)
+ROLES: dict[str, tuple[str, ...]] = {
+    "collector": ("Write", "Describe", "DescribeConfigs", "Create"),
+    "stream": ("Read", "Write", "Describe", "DescribeConfigs", "Create"),
+    "sink": ("Read", "Write", "Describe", "Create"),
+    "reader": ("Read", "Describe"),
+}
+"""The rights to all topics with the prefix that each part needs. ``reader``: top, record, run, metrics."""
+_GROUPS = {"stream": "streams", "sink": "sinks"}
+"""The consumer group of a part, without the prefix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,53 +38,128 @@ class Planned:
 
     name: str
     config: Mapping[str, str]
+    use: "Use"
     alike: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the broker has. ``descriptions`` is empty where it does not say settings; ``unknown`` says why."""
+
+    partitions: Mapping[str, int]
+    descriptions: Mapping[str, "TopicDescription"]
+    differences: Sequence["Difference"] = ()
+    unknown: str | None = None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Whether to do it."""
     parser.add_argument("--dry-run", action="store_true", help="only say which topics there should be")
+    parser.add_argument(
+        "--apply",
+        action="store_true",
+        help="give the topics that are there the settings that they should have",
+    )
+    parser.add_argument(
+        "--acls", metavar="USER", help="only print the commands that give a user the rights of each part"
+    )
     arguments.add_timeout(parser)
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Print each topic with its partitions and how it is cleaned up."""
+    """Print each topic with its partitions and how it is cleaned up, then what does not fit.
+
+    Returns 1 if workers would not start on these topics.
+    """
+    if args.acls is not None:
+        sys.stdout.write(format_acls(settings, args.acls))
+        return 0
+    topics = planned(settings)
     if args.dry_run:
-        found = {one.name: settings.partitions for one in planned(settings)}
-    elif settings.broker is None:
+        for topic in topics:
+            sys.stdout.write(format_topic(topic.name, settings.partitions, topic.config))
+        return 0
+    if settings.broker is None:
         raise SettingError("no broker: give --broker kafka://host:9092 or DUTYCYCLE_BROKER, or try --dry-run")
-    else:
-        found = asyncio.run(make_topics(settings, Telemetry("topics"), args.timeout))
-    for one in planned(settings):
-        sys.stdout.write(_line(one, found[one.name]))
-    others = {found[one.name] for one in planned(settings) if one.alike} - {settings.partitions}
+    found = asyncio.run(make_topics(settings, Telemetry("topics"), args.timeout, apply=args.apply))
+    return _show(found, topics, settings, args)
+
+
+def _show(found: Found, topics: Sequence[Planned], settings: Settings, args: argparse.Namespace) -> int:
+    from dutycycle.kafka.security import bootstrap_servers
+
+    for topic in topics:
+        description = found.descriptions.get(topic.name)
+        config = None if description is None else description.settings
+        sys.stdout.write(format_topic(topic.name, found.partitions[topic.name], config))
+    bootstrap = ",".join(bootstrap_servers(settings))
+    for difference in found.differences:
+        severity = "error" if difference.forbids_start else "warning"
+        print(f"dutycycle: {severity}: {difference.describe(bootstrap)}", file=sys.stderr)  # noqa: T201
+    if found.unknown is not None:
+        print(f"dutycycle: how topics are cleaned up is unknown: {found.unknown}", file=sys.stderr)  # noqa: T201
+    others = {found.partitions[topic.name] for topic in topics if topic.alike} - {settings.partitions}
     if args.setting_partitions is not None and others:
         raise DutycycleError(
             f"--partitions {settings.partitions}: the topics are there already, with {min(others)}. "
             "It is for topics that are created: delete them first, or take another --topic-prefix"
         )
-    return 0
+    return int(any(difference.forbids_start for difference in found.differences))
 
 
-def _line(topic: Planned, partitions: int) -> str:
-    kept_ms = topic.config.get("retention.ms")
-    kept = f"{int(kept_ms) // 3_600_000} h" if kept_ms else "newest of each key"
-    return f"{topic.name}\tpartitions={partitions}\t{topic.config['cleanup.policy']}\t{kept}\n"
+def format_topic(name: str, partitions: int, config: Mapping[str, str] | None) -> str:
+    """One line: name, partitions, policy, how long records are kept; ``?`` for what is unknown."""
+    if config is None:
+        return f"{name}\tpartitions={partitions}\t?\t?\n"
+    policy, kept_ms = config["cleanup.policy"], int(config.get("retention.ms", "-1"))
+    deletes = "delete" in policy.split(",")
+    kept = (
+        "newest of each key" if not deletes else "for ever" if kept_ms < 0 else f"{kept_ms / 3_600_000:g} h"
+    )
+    return f"{name}\tpartitions={partitions}\t{policy}\t{kept}\n"
+
+
+def format_acls(settings: Settings, user: str) -> str:
+    """The commands of Apache Kafka that give ``User:user`` the rights of each part, and no other."""
+    from dutycycle.kafka.security import bootstrap_servers
+
+    bootstrap = ",".join(bootstrap_servers(settings)) if settings.broker is not None else "kafka:9092"
+    lines = []
+    for role, operations in ROLES.items():
+        rights = " ".join(f"--operation {operation}" for operation in operations)
+        group = _GROUPS.get(role)
+        command = f"kafka-acls.sh --bootstrap-server {bootstrap} --add --allow-principal 'User:{user}' "
+        lines.append(f"# {role}")
+        lines.append(f"{command}{rights} --topic '{settings.topic_prefix}' --resource-pattern-type prefixed")
+        if group is not None:
+            lines.append(f"{command}--operation Read --group '{settings.topic_prefix}{group}'")
+    return "\n".join(lines) + "\n"
 
 
 def planned(settings: Settings) -> list[Planned]:
     """All topics by their full names; those of the contract first."""
+    from dutycycle.kafka.topic_settings import Use
     from dutycycle.kafka.topics import CHANGELOG_CONFIG
 
+    sources = set(SOURCES.values())
     ours = [
-        Planned(full_name(settings.topic_prefix, name), topic.config(), name in _ALIKE)
+        Planned(
+            full_name(settings.topic_prefix, name),
+            topic.config(),
+            Use.SOURCE if name in sources else Use.OUTPUT,
+            alike=name in _ALIKE,
+        )
         for name, topic in TOPICS.items()
     ]
-    return ours + [Planned(name, CHANGELOG_CONFIG, alike=True) for name in changelogs(settings)]
+    return ours + [
+        Planned(name, CHANGELOG_CONFIG, Use.CHANGELOG, alike=True) for name in changelogs(settings)
+    ]
 
 
-async def make_topics(settings: Settings, telemetry: Telemetry, timeout_s: float) -> dict[str, int]:
-    """Create what is missing and verify what is there; the partitions of each, by full name.
+async def make_topics(
+    settings: Settings, telemetry: Telemetry, timeout_s: float, *, apply: bool = False
+) -> Found:
+    """Create what is missing, and read what is there; ``apply``: mend the settings of what is there first.
 
     A broker that is unreachable is waited for, ``timeout_s`` at most, and that is said. Raises
     ``PartitionsDifferError``, or a ``BrokerError``.
@@ -78,8 +167,45 @@ async def make_topics(settings: Settings, telemetry: Telemetry, timeout_s: float
     from dutycycle.kafka.reachability import answered_within, wait_for_topics
 
     outputs = [name for name in TOPICS if name not in _ALIKE]
-    waiting = wait_for_topics(settings, telemetry, _ALIKE, outputs=outputs, changelogs=changelogs(settings))
-    return await answered_within(timeout_s, settings, waiting)
+    waiting = wait_for_topics(
+        settings, telemetry, _ALIKE, outputs=outputs, changelogs=changelogs(settings), verify=False
+    )
+    partitions = await answered_within(timeout_s, settings, waiting)
+    return await _read_settings(settings, partitions, apply=apply)
+
+
+async def _read_settings(settings: Settings, partitions: Mapping[str, int], *, apply: bool) -> Found:
+    from dutycycle.kafka.clients import new_admin, translated
+    from dutycycle.kafka.errors import BrokerRefusedError
+    from dutycycle.kafka.topic_settings import apply_settings, compare_settings, describe_topics
+
+    topics = planned(settings)
+    names = [topic.name for topic in topics]
+
+    def compare(descriptions: Mapping[str, "TopicDescription"]) -> list["Difference"]:
+        return [
+            difference
+            for topic in topics
+            for difference in compare_settings(
+                topic.name, topic.use, topic.config, descriptions[topic.name], settings.replication
+            )
+        ]
+
+    admin = new_admin(settings, "topics")
+    try:
+        with translated():
+            await admin.start()
+        descriptions = await describe_topics(admin, names)
+        if apply:
+            await apply_settings(admin, descriptions, compare(descriptions))
+            descriptions = await describe_topics(admin, names)
+        return Found(partitions, descriptions, compare(descriptions))
+    except BrokerRefusedError as error:
+        if apply:
+            raise
+        return Found(partitions, {}, unknown=str(error))
+    finally:
+        await admin.close()
 
 
 _ALIKE = tuple(dict.fromkeys((*ALIKE_TOPICS, *SOURCES.values())))

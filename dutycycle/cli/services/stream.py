@@ -14,6 +14,7 @@ SETTINGS = (
     *arguments.OF_TOPICS,
     *arguments.OF_OPERATORS,
     "snapshot_interval",
+    "lost_state",
     *arguments.OF_WORKER,
     *arguments.OF_SERVICE,
 )

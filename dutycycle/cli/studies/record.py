@@ -76,6 +76,7 @@ def _from_kafka(args: argparse.Namespace, settings: Settings) -> int:
         start_ms=_moment("--from", args.start, now_ms),
         end_ms=_moment("--to", args.end, now_ms),
         duration_s=args.duration,
+        those_there="all" in (args.topic or ()),
     )
     if wanted.start_ms is not None and wanted.end_ms is not None and wanted.start_ms >= wanted.end_ms:
         raise SettingError(f"--from {args.start} --to {args.end}: the end is not after the beginning")

@@ -140,6 +140,12 @@ class StreamSettings:
         parsers.seconds(0.1, 300),
         "between two commits of state and offsets; results come sooner",
     )
+    lost_state: str = _setting(
+        "refuse",
+        parsers.choice("refuse", "begin-anew"),
+        "what a worker does where the state of committed records is gone: end, or read the source from the "
+        "first record that is there",
+    )
     session_timeout: float = _setting(
         10.0,
         parsers.seconds(2, 300),

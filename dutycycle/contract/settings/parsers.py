@@ -23,7 +23,8 @@ _SERIES_LABEL = re.compile(r"([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*(.+)")
 _CLUSTER = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*(?:=[^\"\\\x00-\x1f]+)?")
 _NAME_PAIR = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)\s*=\s*([a-zA-Z_:][a-zA-Z0-9_:]*)")
 _METRIC = re.compile(r"[a-z][a-z0-9_]{0,60}")
-_TOPIC = re.compile(r"[A-Za-z0-9._-]{0,200}")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]*")
+_LONGEST_PREFIX = 200
 _HOST_PORT = re.compile(r"(?:\[[0-9A-Fa-f:]+\]|[A-Za-z0-9._-]+):\d{1,5}")
 KAFKA_SCHEMES = ("kafka", "kafka+ssl")
 
@@ -235,6 +236,8 @@ def series_labels(value: str) -> tuple[tuple[str, str], ...]:
 
 def topic_prefix(value: str) -> str:
     """What a topic name may begin with."""
+    if len(value) > _LONGEST_PREFIX:
+        raise ValueError(f"expected at most {_LONGEST_PREFIX} characters: names of topics have 249 at most")
     if not _TOPIC.fullmatch(value):
         raise ValueError("expected letters, digits, '.', '_' and '-', such as dutycycle.")
     return value

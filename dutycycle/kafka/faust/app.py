@@ -5,7 +5,7 @@ environment variables, and commits only what the application says is done.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar
 
 import faust
@@ -29,6 +29,11 @@ REBALANCE_S = 30.0
 """How long the group waits for a worker to hand in its partitions."""
 
 
+BeginsAnew = Callable[[TopicPartition, int], Awaitable[bool]]
+"""Whether a partition (full name of its topic) is read from its first record, although it is committed up to
+the offset that is given. Called once the tables are recovered."""
+
+
 NextOffset = Callable[[str, int], int | None]
 """The offset to be taken next of a topic (without prefix) and partition; None where that is not known."""
 
@@ -39,6 +44,10 @@ OnLogTruncated = Callable[[TopicPartition, str], None]
 
 def _position(_topic: str, _partition: int) -> int | None:
     return None
+
+
+async def _goes_on(_place: TopicPartition, _committed: int) -> bool:
+    return False
 
 
 def _never() -> bool:
@@ -95,6 +104,7 @@ class ExactApp(faust.App):
         """How far the application has come, where it knows better than the consumer."""
         self.on_log_truncated: OnLogTruncated = lambda _, what: self.fail(what)
         """Called at the start of reading, for a partition whose log ends before what was committed of it."""
+        self.begins_anew: BeginsAnew = _goes_on
         self.held_up: Callable[[], bool] = _never
         """Whether the application reads no further on purpose, and says so itself."""
 

@@ -21,7 +21,8 @@ from faust.types import TP
 from faust.types.tuples import ConsumerMessage, Message
 from mode.services import Service
 
-from dutycycle.kafka.clients import pace_metadata
+from dutycycle.contract.log import TopicPartition
+from dutycycle.kafka.clients import describe_failure, pace_metadata
 from dutycycle.kafka.faust.offsets import describe_truncation
 
 _NO_GENERATION = -1
@@ -193,7 +194,7 @@ class ExactConsumer(driver.Consumer):
             return None
         waiting = getattr(client._coordinator, "_pending_exception", None)
         if waiting is not None:
-            return f"the group coordinator waits since {waiting!r}"
+            return describe_failure(waiting, f"consumer group {client._coordinator.group_id}")
         tasks = {
             "group": getattr(client._coordinator, "_coordination_task", None),
             "fetch": getattr(client._fetcher, "_fetch_task", None),
@@ -273,6 +274,10 @@ class ExactConsumer(driver.Consumer):
         ends = await self.ends(sources)  # before the seek: what is fetched right after it must not wait
         await super().perform_seek()
         await self._forget_beyond(ends)
+        for tp in sources:
+            committed, app = self._committed_offset.get(tp), cast("Any", self.app)
+            if committed and await app.begins_anew(TopicPartition(*tp), committed):
+                self._committed_offset[tp] = self._read_offset[tp] = None
         fresh = [tp for tp in sources if not self._committed_offset.get(tp)]
         if fresh:
             await self._thread.seek_to_beginning(*map(driver.ensure_aiokafka_TP, fresh))

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from dutycycle.contract.errors import DutycycleError
+from dutycycle.kafka.clients import describe_failure
 from dutycycle.kafka.faust.app import ExactApp
 from dutycycle.kafka.faust.vitals import Vitals
 
@@ -71,7 +72,7 @@ async def _start(app: ExactApp) -> None:
     try:
         await app.start()
     except Exception as error:  # noqa: BLE001 - Faust starts everything in here; whatever it was, it ends us
-        app.fail(f"cannot start: {error!r}")
+        app.fail(f"cannot start: {describe_failure(error)}")
 
 
 async def _first(*waits: Awaitable[Any]) -> None:

@@ -3,6 +3,8 @@
 import asyncio
 import subprocess
 
+from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]  # it is there
+
 from dutycycle.cli.commands.topics import planned
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load
@@ -86,3 +88,40 @@ def test_more_replicas_than_brokers_are_refused_at_once_by_the_settings_name(
     )
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "there are fewer brokers than DUTYCYCLE_REPLICATION" in done.stderr
+
+
+def topics(env: dict[str, str], *arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [*command(), "topics", *arguments], env=env, capture_output=True, text=True, check=False,
+        timeout=DEADLINE_S,
+    )  # fmt: skip
+
+
+def test_it_says_what_is_there_and_mends_it(kafka: RunningBroker, topic_prefix: str) -> None:
+    name, state = f"{topic_prefix}nvml-samples", f"{topic_prefix}state-nvml"
+    kafka.create_topics({name: 2}, cleanup_policy="compact", segment_ms="600000")
+    kafka.create_topics({state: 2}, cleanup_policy="delete", retention_ms="1000")
+    env = environ(broker=kafka.url, topic_prefix=topic_prefix)
+    first = topics(env)
+    assert first.returncode == 1
+    assert f"{name}\tpartitions=2\tcompact\t" in first.stdout
+    assert f"{state}\tpartitions=2\tdelete\t" in first.stdout
+    assert f"error: {name} has cleanup.policy=compact and should have delete" in first.stderr
+    assert f"error: {state} has cleanup.policy=delete and should have compact" in first.stderr
+    mended = topics(env, "--apply")
+    assert (mended.returncode, mended.stderr) == (0, "")
+    assert f"{name}\tpartitions=2\tdelete\t168 h" in mended.stdout
+    assert topics(env).stdout == mended.stdout
+    resource = ConfigResource(ConfigResource.Type.TOPIC, name)
+    admin = kafka.admin()  # named, because it must outlive its futures
+    settings = admin.describe_configs([resource])[resource].result(timeout=60)
+    assert settings["segment.ms"].value == "600000", "what else was given the topic has to stay"
+
+
+def test_acls_need_no_broker_and_name_topics_and_groups() -> None:
+    done = topics(environ(topic_prefix="team."), "--acls", "alice")
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert all("--allow-principal 'User:alice'" in line for line in lines if not line.startswith("#"))
+    assert any("--group 'team.streams'" in line for line in lines)
+    assert any("--topic 'team.' --resource-pattern-type prefixed" in line for line in lines)

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, Protocol
 
 from dutycycle.contract.log import ConsumerRecord, TopicPartition
+from dutycycle.contract.settings.load import load
 from dutycycle.contract.topics import DEFAULT_PREFIX
 from dutycycle.telemetry.events import Telemetry
 from streams.app import StreamsApp
@@ -71,7 +72,7 @@ class Worker:
         self._news = {task.stage.source: asyncio.Event() for task in self.tasks}
         self._recovering: asyncio.Task[None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self.streams = StreamsApp(self._app(), self.coordinator, {})
+        self.streams = StreamsApp(self._app(), self.coordinator, {}, self.port, load({}))
         broker.listeners.append(self._hears)
 
     def _app(self) -> Any:

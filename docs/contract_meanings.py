@@ -1,5 +1,7 @@
 """What each field means, for the tables of the contract: by record and field, or by field for all records."""
 
+from dutycycle.contract.metrics import CATALOGUE
+
 COMMON = {
     "v": "the record's version: 1",
     "node": "the node's name",
@@ -15,21 +17,15 @@ COMMON = {
     "samples": "the number of ticks that count",
     "final": "`true` when it will not change any more, because the pod or job has ended",
     "namespace": "the Kubernetes namespace; outside Kubernetes, the runtime (docker, systemd, …)",
-    "mem_used_bytes": "memory in use",
-    "mem_total_bytes": "memory in total",
-    "gpu_util_pct": "share of the time in which a kernel ran",
     "gpu_util_max_pct": "the largest in the time of which `gpu_util_pct` is the mean, where both are known",
-    "mem_copy_util_pct": "share of the time in which the memory controller was busy; not memory in use",
-    "net_rx_bytes_per_s": "received from the network",
-    "net_tx_bytes_per_s": "sent to the network",
     "net_speed_bytes_per_s": "what its links carry in each direction; absent if not known of each",
-    "cpu_util_pct": "CPU time; 100 is one core",
     "max": "the largest value",
     "mean": "the mean over all samples; of a pod's or job's GPU utilization, of all its GPUs",
     "at_ms": "when the maximum was measured",
     "totals": "what was used in all: `gpu_s` (time on GPUs), `gpu_busy_s`, `energy_j`, `cpu_s`",
     "confidence": "the probability that it is right, 0 to 1",
     "period_s": "the length of one cycle",
+    **{row.field: row.meaning for row in reversed(CATALOGUE) if row.meaning},
 }
 """For a field of this name in any record that has no text of its own below."""
 
@@ -38,17 +34,6 @@ OWN = {
     "Gpu": {
         "index": "the driver's index of the GPU on this node",
         "model": "the product's name",
-        "power_w": "power draw now",
-        "power_limit_w": "the enforced power limit; read every ten ticks",
-        "energy_j": "energy since the driver was loaded; it never decreases",
-        "temp_c": "temperature of the chip",
-        "temp_margin_c": "degrees from there to where the driver lowers the clocks; read every ten ticks",
-        "sm_clock_mhz": "clock of the multiprocessors",
-        "mem_clock_mhz": "clock of the memory",
-        "pcie_rx_bytes_per_s": "received over PCIe",
-        "pcie_tx_bytes_per_s": "sent over PCIe",
-        "pcie_gen": "generation of the link; read every ten ticks",
-        "pcie_width": "lanes of the link; read every ten ticks",
         "throttle": "the reasons why the clocks are reduced, by name; empty if there are none",
         "util_burst": "the driver's own samples since the last tick: `[milliseconds from ts_ms, %]`; their "
         "mean is the tick's utilization wherever it is counted",

@@ -13,26 +13,30 @@ from typing import Any
 from msgspec import inspect
 
 from docs.contract_meanings import meaning
+from dutycycle.contract.metrics import CATALOGUE, NODE_PEAK_COLUMNS, PEAK_COLUMNS, UNITS
 from dutycycle.contract.records import deadletter, derived, hours, insights, models, pods, processes, samples
 from dutycycle.contract.records.base import RecordBase
 from dutycycle.contract.records.deadletter import Reason
-from dutycycle.contract.records.derived import P95_METRICS
 from dutycycle.contract.settings import parsers
 from dutycycle.contract.settings.groups import PREFIX, SETTING_GROUPS
 from dutycycle.contract.topics import TOPICS, Topic
 from dutycycle.contract.units import END_OF_TIME_MS, MAX_AMOUNT, MAX_INTEGER, NAME_PATTERN
-from sinks.records.rows import COLUMN_METRICS, NODE_METRICS
 
 HERE = Path(__file__).parent
 PAGE = HERE / "contract.md"
 TEMPLATE = HERE / "contract.template.md"
 _PLACE = re.compile(r"\{\{(\w+)(?: (\w+))?\}\}")
 _DAY_MS = 86_400_000
+_LISTS = {
+    "columns": PEAK_COLUMNS,
+    "p95": tuple(row.field for row in CATALOGUE if row.p95 and "pod" in row.subjects),
+    "nodes": NODE_PEAK_COLUMNS,
+}
+"""Places of the template that have names of metrics."""
 _UNITS = {
-    "_bytes_per_s": "bytes/s", "_bytes": "bytes", "_pct": "%", "_w": "W", "_j": "J", "_c": "°C",
-    "_mhz": "MHz", "_ms": "ms", "slope_per_s": "the metric's, per s", "_s": "s",
-    "cpu_request": "cores", "cpu_limit": "cores", "gpu_request": "GPUs", "cpu_count": "CPUs",
-    "pcie_width": "lanes",
+    "slope_per_s": "the metric's, per s", **{unit.suffix: unit.text for unit in UNITS},
+    "_ms": "ms", "_s": "s", "cpu_request": "cores", "cpu_limit": "cores", "gpu_request": "GPUs",
+    "cpu_count": "CPUs", "pcie_width": "lanes",
     **dict.fromkeys(
         ("mean", "std", "min", "max", "p05", "p50", "p95", "p99", "increase", "level", "value"),
         "the metric's",
@@ -55,23 +59,12 @@ def records() -> dict[str, type]:
 def _filled(what: str, name: str | None) -> str:
     if what == "record":
         return table(("field", "type", "unit", "", "meaning"), _fields(records()[str(name)]))
+    if what in _LISTS:
+        return _names(_LISTS[what])
     tables = {
         "topics": _topics, "internal": _internal, "reasons": _reasons, "settings": _settings,
-        "columns": _columns, "p95": _p95, "nodes": _nodes,
     }  # fmt: skip
     return tables[what]()
-
-
-def _columns() -> str:
-    return _names(COLUMN_METRICS)
-
-
-def _p95() -> str:
-    return _names(P95_METRICS)
-
-
-def _nodes() -> str:
-    return _names(NODE_METRICS)
 
 
 def _names(metrics: Iterable[str]) -> str:

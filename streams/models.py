@@ -18,10 +18,10 @@ from pkgutil import iter_modules
 from typing import Any
 
 from dutycycle.contract.errors import SettingError
+from dutycycle.contract.metrics import METRICS
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.models import ModelSetting
 from streams.construction import TooLargeError, check_construction
-from streams.operators.columns.series import METRICS
 from streams.operators.models.bank import Model, ModelsConfig
 from streams.operators.models.codec import StateCodec
 from streams.operators.models.probe import probe

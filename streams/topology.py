@@ -5,13 +5,13 @@ from collections.abc import Callable
 from typing import Protocol
 
 from dutycycle.contract.errors import SettingError
+from dutycycle.contract.metrics import METRICS
 from dutycycle.contract.settings.groups import Settings
 from streams.names import SOURCES, STATELESS, check_settings
 from streams.operators.base import Operator, Snapshot, Stage, nothing_unwritten
 from streams.operators.columns.cgroup import CgroupReader
 from streams.operators.columns.cuda import CudaReader
 from streams.operators.columns.nvml import NvmlReader
-from streams.operators.columns.series import METRICS
 from streams.operators.cycles.bank import CycleConfig
 from streams.operators.forward import PodForwarder, StepForwarder
 from streams.operators.models.bank import NO_MODELS, ModelsConfig

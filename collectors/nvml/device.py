@@ -15,8 +15,8 @@ from collectors.nvml.pcie import PcieReader
 from collectors.nvml.processes import ProcessIdentities, ProcessUtilizationReader, read_processes
 from collectors.nvml.query import DeviceQuery
 from collectors.nvml.types import Handle, PcieField, SampleBuffer
-from collectors.ranges import GPU_RANGES, PCT, WATTS
 from collectors.throttle import throttle_names
+from dutycycle.contract.metrics import LIMITS
 from dutycycle.contract.records.samples import Gpu
 from dutycycle.telemetry.events import Telemetry
 
@@ -44,8 +44,8 @@ class Device:
 
     def __init__(self, ref: DeviceRef, telemetry: Telemetry) -> None:
         self._query = DeviceQuery(ref.handle, ref.label, telemetry)
-        self._util_burst = BurstReader(SampleBuffer.GPU_UTIL, "util_burst", float, PCT)
-        self._power_burst = BurstReader(SampleBuffer.POWER_MW, "power_burst", _watts, WATTS)
+        self._util_burst = BurstReader(SampleBuffer.GPU_UTIL, "util_burst", float, LIMITS["gpu_util_pct"])
+        self._power_burst = BurstReader(SampleBuffer.POWER_MW, "power_burst", _watts, LIMITS["power_w"])
         self._utilizations = ProcessUtilizationReader()
         self._pcie = PcieReader()
         self._mig = MigReader()
@@ -116,11 +116,11 @@ class Device:
         """The GPU without values that none has."""
         odd = {
             field: None
-            for field, (low, high) in GPU_RANGES.items()
+            for field, (low, high) in LIMITS.items()
             if (value := getattr(gpu, field)) is not None and not low <= value <= high
         }
         for field in odd:
-            self._query.possible(field, getattr(gpu, field), GPU_RANGES[field])
+            self._query.possible(field, getattr(gpu, field), LIMITS[field])
         return replace(gpu, **odd) if odd else gpu
 
     def _note_mig_mode(self) -> None:

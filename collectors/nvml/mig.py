@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from collectors.nvml import gate
 from collectors.nvml.query import DeviceQuery
 from collectors.nvml.types import Handle, MigSize, NoDataError, NvmlError, TransientError
-from collectors.ranges import PCT
+from dutycycle.contract.metrics import PCT
 from dutycycle.contract.records.samples import MigDevice
 
 _PROFILE = re.compile(r"\bMIG ([0-9.a-z+]+)$")

@@ -8,37 +8,14 @@ https://github.com/NVIDIA/DCGM (4.6). Those of nvidia-smi have times with ``-o D
 
 import re
 
+from dutycycle.contract.metrics import GPU_ROWS
 from dutycycle.imports.moments import Clock, Ticks
 from dutycycle.imports.quantities import Column, Notes, Row
 
-_DCGM_FIELDS = {
-    "GPUTL": ("gpu_util_pct", "%"),
-    "MCUTL": ("mem_copy_util_pct", "%"),
-    "FBUSD": ("mem_used_bytes", "MiB"),
-    "FBTTL": ("mem_total_bytes", "MiB"),
-    "POWER": ("power_w", "W"),
-    "PMLMT": ("power_limit_w", "W"),
-    "TOTEC": ("energy_j", "mJ"),
-    "TMPTR": ("temp_c", "C"),
-    "SMCLK": ("sm_clock_mhz", "MHz"),
-    "MMCLK": ("mem_clock_mhz", "MHz"),
-    "PCIRX": ("pcie_rx_bytes_per_s", "B/s"),
-    "PCITX": ("pcie_tx_bytes_per_s", "B/s"),
-    "PCILG": ("pcie_gen", None),
-    "PCILW": ("pcie_width", None),
-    "DVCCTR": ("throttle", None),
+_DCGM_FIELDS = {name: (row.field, unit) for row in GPU_ROWS for name, unit in row.dcgmi.items()} | {
+    "DVCCTR": ("throttle", None)
 }
-_SMI_FIELDS = {
-    "pwr": ("power_w", "W"),
-    "gtemp": ("temp_c", "C"),
-    "sm": ("gpu_util_pct", "%"),
-    "mem": ("mem_copy_util_pct", "%"),
-    "mclk": ("mem_clock_mhz", "MHz"),
-    "pclk": ("sm_clock_mhz", "MHz"),
-    "fb": ("mem_used_bytes", "MiB"),
-    "rxpci": ("pcie_rx_bytes_per_s", "MB/s"),
-    "txpci": ("pcie_tx_bytes_per_s", "MB/s"),
-}
+_SMI_FIELDS = {name: (row.field, unit) for row in GPU_ROWS for name, unit in row.smi_dmon.items()}
 _SMI_UNITS = ("idx", "yyyymmdd", "hh:mm:ss")
 _STOPPED = "dmon was stopped"
 _entity = re.compile(r"(?P<kind>[A-Za-z][A-Za-z-]*) (?P<number>\S+)(?P<values>.*)").fullmatch

@@ -7,6 +7,7 @@ from math import isfinite
 from typing import Any, NamedTuple, Protocol
 
 from collectors.throttle import throttle_names
+from dutycycle.contract.metrics import LIMITS, PCT, Range, unit_of
 
 _KIB, _MIB, _GIB = 1024, 1024**2, 1024**3
 _INDEX = re.compile(r"(?:cuda|gpu|nvidia)[ :#_-]*(\d+)", re.IGNORECASE).fullmatch
@@ -103,45 +104,35 @@ _BYTES = {
     "b": 1, "byte": 1, "bytes": 1,
 }  # fmt: skip
 """MB and GB are what programs around nvidia-smi call its MiB."""
-_PERCENT = Quantity(
-    {"%": 1, "pct": 1, "percent": 1, "percentage": 1, "ratio": 100, "fraction": 100}, "%", 0, 100
-)
-_MEMORY = Quantity(_BYTES, "mib", 0, 2**44, whole=True)
-_POWER = Quantity({"w": 1, "watt": 1, "watts": 1, "mw": 0.001, "kw": 1000}, "w", 0, 100_000)
-_ENERGY = Quantity(
-    {"j": 1, "joule": 1, "joules": 1, "mj": 0.001, "kj": 1000, "wh": 3600, "kwh": 3_600_000}, "j", 0, 1e15
-)
-_CELSIUS = Quantity({"c": 1, "°c": 1, "celsius": 1, "degc": 1}, "c", -60, 250)
-_CLOCK = Quantity({"mhz": 1, "ghz": 1000, "khz": 0.001, "hz": 1e-6}, "mhz", 0, 20_000)
-_RATE = Quantity({"b/s": 1, "bytes/s": 1, "kb/s": 1e3, "mb/s": 1e6, "gb/s": 1e9}, "b/s", 0, 1e13)
-_COUNT = Quantity({"": 1}, "", 0, 2**31, whole=True)
-_SMALL = Quantity({"": 1}, "", 0, 1024, whole=True)
-_SECONDS = Quantity(
-    {"s": 1, "sec": 1, "secs": 1, "second": 1, "seconds": 1, "ms": 0.001, "us": 1e-6, "ns": 1e-9}, "", 0, 1e20
-)
+_FACTORS: Mapping[str, Mapping[str, float]] = {
+    "_pct": {"%": 1, "pct": 1, "percent": 1, "percentage": 1, "ratio": 100, "fraction": 100},
+    "_bytes": _BYTES,
+    "_w": {"w": 1, "watt": 1, "watts": 1, "mw": 0.001, "kw": 1000},
+    "_j": {"j": 1, "joule": 1, "joules": 1, "mj": 0.001, "kj": 1000, "wh": 3600, "kwh": 3_600_000},
+    "_c": {"c": 1, "°c": 1, "celsius": 1, "degc": 1},
+    "_mhz": {"mhz": 1, "ghz": 1000, "khz": 0.001, "hz": 1e-6},
+    "_bytes_per_s": {"b/s": 1, "bytes/s": 1, "kb/s": 1e3, "mb/s": 1e6, "gb/s": 1e9},
+}
+"""By the unit at the end of a field: how logs spell it, with the factor to ours. The first is that of a bare
+number."""
 
+
+def _quantity(name: str, limits: Range) -> Quantity:
+    """What a field of a GPU holds: in the unit of its name, or a count where that has none."""
+    suffix = unit_of(name).suffix
+    factors = _FACTORS.get(suffix, {"": 1})
+    return Quantity(factors, next(iter(factors)), *limits, whole=suffix in ("", "_bytes"))
+
+
+_SECONDS = {"s": 1, "sec": 1, "secs": 1, "second": 1, "seconds": 1, "ms": 0.001, "us": 1e-6, "ns": 1e-9}
 QUANTITIES: Mapping[str, Quantity] = {
-    "time": _SECONDS,
-    "index": _SMALL,
-    "gpu_util_pct": _PERCENT,
-    "mem_copy_util_pct": _PERCENT,
-    "mem_used_bytes": _MEMORY,
-    "mem_total_bytes": _MEMORY,
-    "mem_free_bytes": _MEMORY,
-    "mem_reserved_bytes": _MEMORY,
-    "mem_used_pct": _PERCENT,
-    "power_w": _POWER,
-    "power_limit_w": _POWER,
-    "energy_j": _ENERGY,
-    "temp_c": _CELSIUS,
-    "temp_margin_c": _CELSIUS,
-    "sm_clock_mhz": _CLOCK,
-    "mem_clock_mhz": _CLOCK,
-    "pcie_rx_bytes_per_s": _RATE,
-    "pcie_tx_bytes_per_s": _RATE,
-    "pcie_gen": _SMALL,
-    "pcie_width": _SMALL,
-    "pid": _COUNT,
+    **{name: _quantity(name, limits) for name, limits in LIMITS.items()},
+    "mem_free_bytes": _quantity("mem_free_bytes", LIMITS["mem_total_bytes"]),
+    "mem_reserved_bytes": _quantity("mem_reserved_bytes", LIMITS["mem_total_bytes"]),
+    "mem_used_pct": _quantity("mem_used_pct", PCT),
+    "time": Quantity(_SECONDS, "", 0, 1e20),
+    "index": Quantity({"": 1}, "", 0, 1024, whole=True),
+    "pid": Quantity({"": 1}, "", 0, 2**31, whole=True),
 }
 """Of each field that is a number: those of ``Gpu``, and those of which they are made (``complete``)."""
 

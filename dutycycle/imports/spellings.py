@@ -8,6 +8,7 @@ A spelling is a set of words: ``memory.used [MiB]``, ``gpu_memory_used_mib``, ``
 import re
 from dataclasses import dataclass
 
+from dutycycle.contract.metrics import GPU_ROWS, unit_of
 from dutycycle.imports.quantities import QUANTITIES, TEXTS
 
 _BRACKETS = re.compile(r"(?P<name>.*?)\s*[\[(](?P<unit>[^\])]*)[\])]\s*").fullmatch
@@ -48,27 +49,12 @@ _SPELLINGS = {
     "uuid": "uuid|pcie bus id|bus id",
     "index": "index",
     "model": "name|product name|model|product|model name",
-    "gpu_util_pct": "util|sm util|core util|compute util|load|core load|usage|busy|util rate|volatile util",
-    "mem_copy_util_pct": "mem util|mem controller util|mem copy util|mem copy|mem controller",
-    "mem_used_bytes": "mem used|used|mem usage|mem|mem use",
-    "mem_total_bytes": "mem total|total|mem size|mem capacity",
     "mem_free_bytes": "mem free|free|mem available",
     "mem_reserved_bytes": "mem reserved",
-    "power_w": "power draw|power|power usage|draw|power draw instant|power instant|power draw average"
-    "|power average|board power|watts|watt",
-    "power_limit_w": "enforced power limit|power limit",
-    "energy_j": "energy|total energy usage|total energy|energy usage",
-    "temp_c": "temp|core temp|temp core",
-    "temp_margin_c": "temp tlimit|temp margin",
-    "sm_clock_mhz": "clock sm|clock|core clock|gr clock",
-    "mem_clock_mhz": "clock mem",
-    "pcie_rx_bytes_per_s": "pcie rx|pcie rx rate",
-    "pcie_tx_bytes_per_s": "pcie tx|pcie tx rate",
-    "pcie_gen": "pcie link gen|pcie gen",
-    "pcie_width": "pcie link width|pcie width",
     "throttle": "clock event reasons active|clock throttle reasons active|throttle reasons|throttle",
     "pid": "pid|process id",
     "process_name": "process name|process",
+    **{row.field: row.smi for row in GPU_ROWS},
 }  # fmt: skip
 """The words of each spelling, in any order; of several in one log the first counts."""
 _FIELDS: dict[frozenset[str], tuple[str, int]] = {
@@ -80,10 +66,9 @@ _PERCENTAGES = {"mem_used_bytes": "mem_used_pct", "index": "gpu_util_pct"}
 """What a spelling means where its unit is a percentage: ``mem_pct``, ``gpu [%]``."""
 KEYS = {
     "time": "time", "date": "date", "index": "index", "uuid": "uuid", "model": "model", "node": "node",
-    "util": "gpu_util_pct", "mem_util": "mem_copy_util_pct", "mem_used": "mem_used_bytes",
-    "mem_free": "mem_free_bytes", "mem_total": "mem_total_bytes", "power": "power_w",
-    "power_limit": "power_limit_w", "energy": "energy_j", "temp": "temp_c", "sm_clock": "sm_clock_mhz",
-    "mem_clock": "mem_clock_mhz", "throttle": "throttle", "pid": "pid", "process_name": "process_name",
+    "util": "gpu_util_pct", "mem_util": "mem_copy_util_pct", "mem_free": "mem_free_bytes",
+    "throttle": "throttle", "pid": "pid", "process_name": "process_name",
+    **{row.field.removesuffix(unit_of(row.field).suffix): row.field for row in GPU_ROWS},
 }  # fmt: skip
 """What ``--columns KEY=NAME`` may name, and the field of each."""
 

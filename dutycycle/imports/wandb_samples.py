@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from dutycycle.contract.codec import encode
+from dutycycle.contract.metrics import GPU_ROWS
 from dutycycle.contract.records.base import VersionedRecord
 from dutycycle.contract.records.pods import JobRef, Pod
 from dutycycle.contract.records.processes import Loop, Process, ProcessSample
@@ -27,20 +28,8 @@ from dutycycle.imports.dealing import APART_MS
 from dutycycle.imports.quantities import Column, Notes, Row, complete
 from dutycycle.imports.wandb_run import Moment, Step, read_moments, read_number, read_run
 
-_GPU_FIELDS = {
-    "gpu": ("gpu_util_pct", "%"),
-    "memory": ("mem_copy_util_pct", "%"),
-    "memoryAllocatedBytes": ("mem_used_bytes", "B"),
-    "memoryAllocated": ("mem_used_pct", "%"),
-    "powerWatts": ("power_w", "W"),
-    "enforcedPowerLimitWatts": ("power_limit_w", "W"),
-    "temp": ("temp_c", "C"),
-    "smClock": ("sm_clock_mhz", "MHz"),
-    "graphicsClock": ("sm_clock_mhz", "MHz"),
-    "memoryClock": ("mem_clock_mhz", "MHz"),
-    "energyJoules": ("energy_j", "J"),
-    "pcieLinkGen": ("pcie_gen", None),
-    "pcieLinkWidth": ("pcie_width", None),
+_GPU_FIELDS = {name: (row.field, unit) for row in GPU_ROWS for name, unit in row.wandb.items()} | {
+    "memoryAllocated": ("mem_used_pct", "%")
 }
 _GPU = re.compile(r"gpu\.(?P<index>\d+)\.(?P<name>\w+)").fullmatch
 _OWN_GPU = re.compile(r"gpu\.process\.(?P<index>\d+)\.\w+").fullmatch

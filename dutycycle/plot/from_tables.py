@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 
+from dutycycle.contract.metrics import GPU_METRICS, HOST_METRICS
 from dutycycle.contract.records.derived import gpu_subject, node_subject
 from dutycycle.contract.records.pods import JobRef, Pod
 from dutycycle.experiments.scores.forecasts import BUILT_IN
 from dutycycle.plot.seen import Seen
 from dutycycle.tables.columns import Row, table
 from dutycycle.tables.reader import batches
-from streams.operators.columns.series import GPU_METRICS, HOST_METRICS
 
 _WINDOW = ("subject", "metric", "size_ms", "start_ts", "mean", "min", "max", "increase")
 _FORECAST = ("subject", "metric", "ts", "forecast")

@@ -12,7 +12,8 @@ from typing import Any
 import orjson
 
 from dutycycle.contract.codec import encode
-from dutycycle.contract.records.derived import NODE_P95_METRICS, JobPeaks, NodePeaks, Peaks, PodPeaks
+from dutycycle.contract.metrics import NODE_PEAK_COLUMNS, P95_METRICS, PEAK_COLUMNS
+from dutycycle.contract.records.derived import JobPeaks, NodePeaks, Peaks, PodPeaks
 from dutycycle.contract.records.hours import UsageHour
 from dutycycle.contract.records.parts import JobInsight, PodInsight
 
@@ -31,32 +32,7 @@ KEYS = {
 """The primary key of each table."""
 COUNTS = {POD_TABLE: "samples", JOB_TABLE: "pods"}
 """The column that says how much a record is made of."""
-COLUMN_METRICS = (
-    "gpu_util_pct",
-    "mem_copy_util_pct",
-    "gpu_mem_used_bytes",
-    "cpu_util_pct",
-    "cpu_throttled_pct",
-    "mem_used_bytes",
-    "io_read_bytes_per_s",
-    "io_write_bytes_per_s",
-    "net_rx_bytes_per_s",
-    "net_tx_bytes_per_s",
-)
-"""The metrics that have columns of their own; every other one is in the JSON and in the views."""
-MAXIMA = tuple(f"max_{metric}" for metric in COLUMN_METRICS)
-NODE_METRICS = (
-    "gpu_util_pct",
-    "gpu_mem_used_bytes",
-    "gpu_power_w",
-    "cpu_util_pct",
-    "mem_used_bytes",
-    "disk_read_bytes_per_s",
-    "disk_write_bytes_per_s",
-    "net_rx_bytes_per_s",
-    "net_tx_bytes_per_s",
-)
-"""The same of nodes."""
+MAXIMA = tuple(f"max_{metric}" for metric in PEAK_COLUMNS)
 Figures = tuple[tuple[str, str], ...]
 
 
@@ -64,11 +40,11 @@ def _figures(metrics: tuple[str, ...]) -> Figures:
     return tuple(
         (figure, metric)
         for metric in metrics
-        for figure in ("max", "mean", *(["p95"] if metric in NODE_P95_METRICS else []))
+        for figure in ("max", "mean", *(["p95"] if metric in P95_METRICS else []))
     )
 
 
-FIGURES, NODE_FIGURES = _figures(COLUMN_METRICS), _figures(NODE_METRICS)
+FIGURES, NODE_FIGURES = _figures(PEAK_COLUMNS), _figures(NODE_PEAK_COLUMNS)
 """The columns of metrics, ``<figure>_<metric>``; those of nodes."""
 UNNAMED = "Unknown"
 """The phase of a pod whose name is not known."""

@@ -13,16 +13,15 @@ from typing import NamedTuple
 
 from collectors.prometheus.identity.labels import target_of
 from collectors.prometheus.series import ScrapedSeries, SeriesLabels
-from collectors.ranges import GPU_RANGES, PCT
 from dutycycle.contract.errors import SettingError
+from dutycycle.contract.metrics import GPU_ROWS, LIMITS, MIB, PCT
 
-MIB = 1024 * 1024
 _BLANKS = frozenset({*range(0x7FFFFFF0, 0x7FFFFFF4), *(2.0**47 + n for n in range(4)), float(2**63 - 16)})
 """What DCGM writes for a value that it does not have, as 32-bit integer, as double, as 64-bit integer."""
 
 _RANGES: Mapping[str, tuple[float, float]] = {
-    **GPU_RANGES, "engine_pct": PCT, "mem_free_bytes": GPU_RANGES["mem_total_bytes"],
-    "mem_reserved_bytes": GPU_RANGES["mem_total_bytes"], "throttle": (0, 2**63),
+    **LIMITS, "engine_pct": PCT, "mem_free_bytes": LIMITS["mem_total_bytes"],
+    "mem_reserved_bytes": LIMITS["mem_total_bytes"], "throttle": (0, 2**63),
 }  # fmt: skip
 """By field, in its unit: what a GPU can have."""
 SHARES = frozenset({"gpu_util_pct", "mem_copy_util_pct"})
@@ -43,58 +42,20 @@ class Field(NamedTuple):
     factor: float = 1.0
 
 
-_D, _P = "DCGM_FI_DEV_", "DCGM_FI_PROF_"
+_DEV, _PROF = "DCGM_FI_DEV_", "DCGM_FI_PROF_"
 _FIELDS: Mapping[str, Field] = {
-    "dcgm_gpu_utilization": Field("gpu_util_pct"),
-    "dcgm_mem_copy_utilization": Field("mem_copy_util_pct"),
-    "dcgm_power_usage": Field("power_w"),
-    "dcgm_total_energy_consumption": Field("energy_j", 1e-3),
-    "dcgm_gpu_temp": Field("temp_c"),
-    "dcgm_sm_clock": Field("sm_clock_mhz"),
-    "dcgm_memory_clock": Field("mem_clock_mhz"),
-    "dcgm_mem_clock": Field("mem_clock_mhz"),
-    "dcgm_fb_used": Field("mem_used_bytes", MIB),
+    **{name: Field(row.field, factor) for row in GPU_ROWS for name, factor in row.dcgm.items()},
+    f"{_PROF}GR_ENGINE_ACTIVE": Field("engine_pct", 100),
+    f"{_PROF}GR_ENGINE_UTIL_RATIO": Field("engine_pct", 100),
     "dcgm_fb_free": Field("mem_free_bytes", MIB),
-    f"{_D}GPU_UTIL": Field("gpu_util_pct"),
-    f"{_D}MEM_COPY_UTIL": Field("mem_copy_util_pct"),
-    f"{_P}GR_ENGINE_ACTIVE": Field("engine_pct", 100),
-    f"{_D}POWER_USAGE": Field("power_w"),
-    f"{_D}POWER_MGMT_LIMIT": Field("power_limit_w"),
-    f"{_D}BOARD_POWER_LIMIT_REQUESTED_WATTS": Field("power_limit_w"),
-    f"{_D}ENFORCED_POWER_LIMIT": Field("power_limit_w"),
-    f"{_D}TOTAL_ENERGY_CONSUMPTION": Field("energy_j", 1e-3),
-    f"{_D}GPU_TEMP": Field("temp_c"),
-    f"{_D}GPU_TEMP_LIMIT": Field("temp_margin_c"),
-    f"{_D}SM_CLOCK": Field("sm_clock_mhz"),
-    f"{_D}MEM_CLOCK": Field("mem_clock_mhz"),
-    f"{_D}FB_USED": Field("mem_used_bytes", MIB),
-    f"{_D}FB_FREE": Field("mem_free_bytes", MIB),
-    f"{_D}FB_RESERVED": Field("mem_reserved_bytes", MIB),
-    f"{_D}FB_TOTAL": Field("mem_total_bytes", MIB),
-    f"{_D}PCIE_LINK_GEN": Field("pcie_gen"),
-    f"{_D}PCIE_LINK_WIDTH": Field("pcie_width"),
-    f"{_P}PCIE_RX_BYTES": Field("pcie_rx_bytes_per_s"),
-    f"{_P}PCIE_TX_BYTES": Field("pcie_tx_bytes_per_s"),
-    f"{_D}CLOCK_THROTTLE_REASONS": Field("throttle"),
-    f"{_D}CLOCKS_EVENT_REASONS": Field("throttle"),
-    f"{_D}GPU_UTIL_RATIO": Field("gpu_util_pct", 100),
-    f"{_D}MEM_COPY_UTIL_RATIO": Field("mem_copy_util_pct", 100),
-    f"{_D}MEMORY_UTIL_RATIO": Field("mem_copy_util_pct", 100),
-    f"{_P}GR_ENGINE_UTIL_RATIO": Field("engine_pct", 100),
-    f"{_D}BOARD_POWER_WATTS": Field("power_w"),
-    f"{_D}BOARD_POWER_LIMIT_ENFORCED_WATTS": Field("power_limit_w"),
-    f"{_D}GPU_ENERGY_JOULES_TOTAL": Field("energy_j"),
-    f"{_D}GPU_TEMP_CELSIUS": Field("temp_c"),
-    f"{_D}GPU_TEMP_MARGIN_CELSIUS": Field("temp_margin_c"),
-    f"{_D}SM_CLOCK_HERTZ": Field("sm_clock_mhz", 1e-6),
-    f"{_D}MEMORY_CLOCK_HERTZ": Field("mem_clock_mhz", 1e-6),
-    f"{_D}MEM_CLOCK_HERTZ": Field("mem_clock_mhz", 1e-6),
-    f"{_D}FB_USED_BYTES": Field("mem_used_bytes"),
-    f"{_D}FB_FREE_BYTES": Field("mem_free_bytes"),
-    f"{_D}FB_RESERVED_BYTES": Field("mem_reserved_bytes"),
-    f"{_D}FB_CAPACITY_BYTES": Field("mem_total_bytes"),
+    f"{_DEV}FB_FREE": Field("mem_free_bytes", MIB),
+    f"{_DEV}FB_FREE_BYTES": Field("mem_free_bytes"),
+    f"{_DEV}FB_RESERVED": Field("mem_reserved_bytes", MIB),
+    f"{_DEV}FB_RESERVED_BYTES": Field("mem_reserved_bytes"),
+    f"{_DEV}CLOCK_THROTTLE_REASONS": Field("throttle"),
+    f"{_DEV}CLOCKS_EVENT_REASONS": Field("throttle"),
 }
-"""By an exporter's name, the oldest first: where a GPU has several of one field, the last counts."""
+"""By an exporter's name, of each field the oldest first: where a GPU has several of one, the last counts."""
 _RANKS = {name: rank for rank, name in enumerate(_FIELDS)}
 _TARGETS = frozenset({*_FIELDS, *_RANGES, *LABELS})
 """What the setting ``prometheus_names`` may map a name to."""

@@ -142,16 +142,12 @@ class Cycle(VersionedRecord, frozen=True, kw_only=True):
     metrics: Mapping[str, CycleMetric]
 
 
-P95_METRICS = ("gpu_util_pct", "gpu_mem_used_bytes", "cpu_util_pct", "mem_used_bytes")
-"""The metrics of pods and jobs that have a ``p95``: what they ask for, and what they should."""
-
-
 class Peak(RecordBase, frozen=True, kw_only=True):
     """The most a metric ever was, when, and its mean over all samples, in the metric's unit.
 
     Of a pod's or job's ``gpu_util_pct`` and ``mem_copy_util_pct``: the most of any GPU, the mean over all.
-    ``p95``, of ``P95_METRICS``: 95 % of the samples were no higher; off by at most 0.5 or 1/64 of itself,
-    whichever is more.
+    ``p95``, of ``metrics.P95_METRICS``: 95 % of the samples were no higher; off by at most 0.5 or 1/64 of
+    itself, whichever is more.
     """
 
     max: Number
@@ -162,10 +158,6 @@ class Peak(RecordBase, frozen=True, kw_only=True):
 
 Peaks = Mapping[str, Peak]
 """Peaks by metric."""
-
-
-NODE_P95_METRICS = (*P95_METRICS, "gpu_power_w")
-"""The metrics of nodes that have a ``p95``."""
 
 
 Totals = Mapping[str, Amount]

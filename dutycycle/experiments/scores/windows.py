@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from dutycycle.contract.log import ProducerRecord
+from dutycycle.contract.metrics import CAPACITIES
 from dutycycle.contract.records.derived import WindowAggregate, WindowMetric
 from dutycycle.experiments.scores.samples import subject_key
-from streams.operators.columns.series import CAPACITIES
 from streams.operators.columns.tick import Layout, Tick
 
 _TOLERANCE = 1e-9

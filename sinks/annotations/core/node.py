@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from dutycycle.contract.metrics import NODE_ANNOTATIONS
 from dutycycle.contract.records.parts import GpuAnalysis, NodePart
 from dutycycle.contract.records.samples import Gpu, GpuProcess, NvmlSample
 from sinks.annotations.core import keys
@@ -17,9 +18,7 @@ from sinks.annotations.core.values import (
     significant,
 )
 
-MAXIMA = {"gpu_util_pct": "max_gpu_util", "mem_copy_util_pct": "max_mem_util"}
-"""The maxima in the value, by the metric whose windows give them."""
-_ANALYSIS = ("cyclic", "period_s", *MAXIMA.values(), "trend_pct_per_h")
+_ANALYSIS = ("cyclic", "period_s", *NODE_ANNOTATIONS.values(), "trend_pct_per_h")
 _SECONDS_PER_HOUR = 3600
 
 
@@ -78,7 +77,9 @@ class NodeView:
 
 def _values(analysis: GpuAnalysis) -> dict[str, Any]:
     value = {
-        name: number(analysis.maxima[metric]) for metric, name in MAXIMA.items() if metric in analysis.maxima
+        name: number(analysis.maxima[metric])
+        for metric, name in NODE_ANNOTATIONS.items()
+        if metric in analysis.maxima
     }
     if analysis.cyclic is not None:
         value["cyclic"] = analysis.cyclic

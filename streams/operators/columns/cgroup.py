@@ -4,10 +4,11 @@ from operator import attrgetter
 
 import numpy as np
 
+from dutycycle.contract.metrics import CAPACITIES, HOST_METRICS, POD_CGROUP_METRICS
 from dutycycle.contract.records.samples import CgroupSample, PodCgroup
 from streams.compiled import entry
 from streams.operators.columns.arrays import Floats, Ints
-from streams.operators.columns.series import CAPACITIES, HOST_METRICS, POD_CGROUP_METRICS, Series, TallySeries
+from streams.operators.columns.series import Series, TallySeries
 from streams.operators.columns.template import Cells, Templates
 from streams.operators.columns.tick import Tick, make_layout
 

@@ -4,9 +4,10 @@ from operator import attrgetter
 
 import numpy as np
 
+from dutycycle.contract.metrics import POD_CUDA_METRICS
 from dutycycle.contract.records.samples import CudaPod, CudaSample
 from streams.operators.columns.arrays import Floats
-from streams.operators.columns.series import POD_CUDA_METRICS, Series, TallySeries
+from streams.operators.columns.series import Series, TallySeries
 from streams.operators.columns.template import Cells, Templates
 from streams.operators.columns.tick import Tick, make_layout
 

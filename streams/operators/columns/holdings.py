@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from dutycycle.contract.attribution import ALLOCATED, MEASURED, UNKNOWN, holders
+from dutycycle.contract.metrics import GPU_METRICS, MIG_METRICS
 from dutycycle.contract.records.samples import Gpu, MigDevice
 from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.columns.ownership import USE_METRICS, UsePlan
-from streams.operators.columns.series import GPU_METRICS, MIG_METRICS
 
 NOBODY = ""
 _UTIL, _POWER, _ENERGY = (GPU_METRICS.index(name) for name in ("gpu_util_pct", "power_w", "energy_j"))

@@ -10,6 +10,7 @@ import numpy as np
 from msgspec.structs import astuple
 
 from dutycycle.contract.metering import mean_of_samples
+from dutycycle.contract.metrics import GPU_METRICS, MIG_METRICS, POD_GPU_METRICS
 from dutycycle.contract.records.samples import Gpu, GpuProcess, MigDevice, NvmlSample
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Bools, Floats, Ints
@@ -21,7 +22,7 @@ from streams.operators.columns.ownership import (
     use_plan,
     uses_of,
 )
-from streams.operators.columns.series import GPU_METRICS, MIG_METRICS, POD_GPU_METRICS, Series, TallySeries
+from streams.operators.columns.series import Series, TallySeries
 from streams.operators.columns.template import Cells, Found, Pairs, Templates
 from streams.operators.columns.tick import Tick, make_layout
 

@@ -10,65 +10,14 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from dutycycle.contract.metrics import COUNTERS
 from dutycycle.contract.records.derived import Subject, gpu_subject, node_subject, pod_subject
 from streams.operators.columns.arrays import Bools, Floats, Ints
 
 K = TypeVar("K", bound=tuple[str, ...])
 
-GPU_METRICS = (
-    "gpu_util_pct",
-    "mem_copy_util_pct",
-    "mem_used_bytes",
-    "power_w",
-    "energy_j",
-    "temp_c",
-    "sm_clock_mhz",
-    "mem_clock_mhz",
-    "pcie_rx_bytes_per_s",
-    "pcie_tx_bytes_per_s",
-    "mem_total_bytes",
-)
-MIG_METRICS = ("gpu_util_pct", "mem_used_bytes", "mem_total_bytes")
-HOST_METRICS = (
-    "cpu_util_pct",
-    "mem_used_bytes",
-    "disk_read_bytes_per_s",
-    "disk_write_bytes_per_s",
-    "net_rx_bytes_per_s",
-    "net_tx_bytes_per_s",
-    "mem_total_bytes",
-)
-POD_GPU_METRICS = ("gpu_util_pct", "mem_copy_util_pct", "gpu_mem_used_bytes", "busiest_gpu_util_pct")
-"""Of a pod at a tick: means over its GPUs, their memory together, and the utilization of the busiest."""
 PCT_OF_GPU = ("gpu_util_pct", "mem_copy_util_pct")
 """The peaks of these are made of those of the pod's GPUs: the largest of any, and the mean over all."""
-POD_CGROUP_METRICS = (
-    "cpu_util_pct",
-    "cpu_throttled_pct",
-    "mem_used_bytes",
-    "mem_limit_bytes",
-    "io_read_bytes_per_s",
-    "io_write_bytes_per_s",
-    "net_rx_bytes_per_s",
-    "net_tx_bytes_per_s",
-)
-POD_CUDA_METRICS = ("kernel_launches_per_s", "kernel_burst_pct", "memcpys_per_s", "cuda_mem_used_bytes")
-METRICS = tuple(
-    sorted(
-        {*GPU_METRICS, *MIG_METRICS, *HOST_METRICS, *POD_GPU_METRICS, *POD_CGROUP_METRICS, *POD_CUDA_METRICS}
-    )
-)
-"""Every metric of any subject."""
-CAPACITIES = {"mem_total_bytes", "mem_limit_bytes"}
-"""How much there is, not how much is used: such series have no window and no peak, and bound a trend."""
-COUNTERS = {"energy_j"}
-"""Cumulative counters: a window has their increase, and no mean or maximum."""
-
-TREND_METRICS = {"gpu_util_pct", "mem_used_bytes", "power_w", "cpu_util_pct", "gpu_mem_used_bytes"}
-CYCLE_METRICS = {
-    "gpu_util_pct", "mem_copy_util_pct", "power_w", "cpu_util_pct", "mem_used_bytes", "gpu_mem_used_bytes",
-    "kernel_launches_per_s", "kernel_burst_pct",
-}  # fmt: skip
 
 
 class Series(NamedTuple):

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from dutycycle.contract.metrics import CYCLE_METRICS, TREND_METRICS
 from streams.operators.columns.arrays import Floats, pack, unpack
 from streams.operators.columns.block import TickBlock
-from streams.operators.columns.series import CYCLE_METRICS, TREND_METRICS, Series, remapped, subjects_of
+from streams.operators.columns.series import Series, remapped, subjects_of
 from streams.operators.cycles.bank import TICKS, CycleConfig
 from streams.operators.cycles.result import CycleResult
 from streams.operators.cycles.scales import CycleScales

@@ -14,6 +14,7 @@ import numpy as np
 
 from dutycycle.contract.codec import encode
 from dutycycle.contract.log import ProducerRecord
+from dutycycle.contract.metrics import NODE_ANNOTATIONS
 from dutycycle.contract.records.parts import GpuAnalysis, NodePart
 from streams.operators.base import Emission
 from streams.operators.columns.arrays import Ints
@@ -24,9 +25,8 @@ from streams.operators.rounding import tidied
 
 METRIC = "gpu_util_pct"
 """The trend is that of the GPU's utilization; the cycle, too, if that has one."""
-MAXIMA = frozenset({"gpu_util_pct", "mem_copy_util_pct"})
 LOOK_BACK_MS = 3_600_000
-"""The maxima are those of the windows of the last hour, in event time."""
+"""The maxima, of ``NODE_ANNOTATIONS``, are those of the windows of the last hour, in event time."""
 
 
 class RecentMaximum:
@@ -76,14 +76,16 @@ class NodeGpus:
         self._ts_ms = 0
         self._places: list[tuple[str, str]] = []
         self._columns: Ints = np.zeros(0, np.int64)
-        """The columns of ``MAXIMA``, and of each the GPU and metric."""
+        """The columns of ``NODE_ANNOTATIONS``, and of each the GPU and metric."""
         self._pending: str | None = None
         """The part to send next, as JSON. It is made when windows close, not when it is sent: so there is one
         part of a moment, whenever the checkpoint comes."""
 
     def resize(self, series: Sequence[Series]) -> None:
         """The node's columns are ``series`` now."""
-        columns = [at for at, one in enumerate(series) if one.kind == "gpu" and one.metric in MAXIMA]
+        columns = [
+            at for at, one in enumerate(series) if one.kind == "gpu" and one.metric in NODE_ANNOTATIONS
+        ]
         self._places = [(series[at].member, series[at].metric) for at in columns]
         self._columns = np.array(columns, np.int64)
 

@@ -12,10 +12,11 @@ import orjson
 
 from dutycycle.contract.codec import encode
 from dutycycle.contract.log import ProducerRecord
+from dutycycle.contract.metrics import CAPACITIES
 from streams.compiled import entry
 from streams.operators.base import Emission
 from streams.operators.columns.arrays import Bytes, Ints, bytes_of
-from streams.operators.columns.series import CAPACITIES, Series, subject_of
+from streams.operators.columns.series import Series, subject_of
 from streams.operators.node.figures import FIGURES
 from streams.operators.node.window import ClosedWindow
 

@@ -9,16 +9,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from dutycycle.contract.codec import encode
 from dutycycle.contract.log import ProducerRecord
-from dutycycle.contract.records.derived import NODE_P95_METRICS, NodePeaks, Peaks
+from dutycycle.contract.metrics import CAPACITIES, GPU_METRICS, HOST_METRICS, NODE_GPU_ROWS, P95_METRICS
+from dutycycle.contract.records.derived import NodePeaks, Peaks
 from dutycycle.contract.records.parts import Tally
 from streams.compiled import entry
 from streams.operators.base import Emission
 from streams.operators.columns.arrays import Floats, Ints, pack, unpack
 from streams.operators.columns.block import TickBlock
-from streams.operators.columns.series import CAPACITIES, GPU_METRICS, HOST_METRICS, ColumnIndex
+from streams.operators.columns.series import ColumnIndex
 from streams.operators.columns.tick import Layout
 from streams.operators.peaks.histogram import Histograms
 from streams.operators.peaks.merge import merge_tally, to_peaks
@@ -26,13 +28,16 @@ from streams.operators.peaks.tally import add_ticks, rows_of, widened
 from streams.operators.rounding import tidy
 
 DAY_MS = 86_400_000
-_OF_GPU = ("gpu_util_pct", "mem_used_bytes", "power_w")
+_OF_GPU = tuple(row.sum_of or row.field for row in NODE_GPU_ROWS)
 _CELLS = len(GPU_METRICS)
 _CELLS_OF_GPU = tuple(GPU_METRICS.index(metric) for metric in _OF_GPU)
-_SUMS = ("gpu_mem_used_bytes", "gpu_power_w")
-"""Of all GPUs together, of all but the first of ``_OF_GPU``."""
+_SUMS = tuple(row.field for row in NODE_GPU_ROWS if row.sum_of)
+_PLACES_OF_SUMS = tuple(_SUMS.index(row.field) if row.sum_of else -1 for row in NODE_GPU_ROWS)
+"""Of each of ``_OF_GPU`` the place of its sum over the GPUs."""
+_OVER_GPUS = tuple(row.field for row in NODE_GPU_ROWS if not row.sum_of)
+"""What has no sum: of the node it is the most of any GPU, and the mean over all."""
+_WIDTH = len(_OF_GPU)
 _HOST = tuple(metric for metric in HOST_METRICS if metric not in CAPACITIES)
-_UTIL = "gpu_util_pct"
 Scoped = tuple[str, str]
 """A GPU as ``<node>/<index>`` (empty: the node) and a metric."""
 
@@ -121,16 +126,11 @@ class NodePeakBank:
                     max=tidy(high), at_ms=int(at_ms), sum=tidy(total), count=int(count),
                     histogram=histograms.get((scope, metric)),
                 )  # fmt: skip
-        self._add_util(tallies, histograms.get(("", _UTIL)))
+        for metric in _OVER_GPUS:
+            if of_gpus := [of[metric] for of in tallies.values() if metric in of]:
+                over_gpus = replace(merge_tally(of_gpus), histogram=histograms.get(("", metric)))
+                tallies.setdefault("", {})[metric] = over_gpus
         return {scope: to_peaks(dict(sorted(tallies[scope].items()))) for scope in sorted(tallies)}
-
-    def _add_util(self, tallies: dict[str, dict[str, Tally]], histogram: bytes | None) -> None:
-        """Of the node: the utilization of any GPU at most, the mean and the p95 over all."""
-        if of_gpus := [of[_UTIL] for of in tallies.values() if _UTIL in of]:
-            every = merge_tally(of_gpus)
-            tallies.setdefault("", {})[_UTIL] = Tally(
-                max=every.max, at_ms=every.at_ms, sum=every.sum, count=every.count, histogram=histogram
-            )
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
@@ -159,22 +159,23 @@ def _series(layout: Layout) -> tuple[Scoped, ...]:
 
 
 def _counted_as(scope: str, metric: str) -> Scoped | None:
-    """Where values are counted: the utilization of all GPUs together."""
-    return ("", metric) if metric in NODE_P95_METRICS and (not scope or metric == _UTIL) else None
+    """Where values are counted: what has no sum, of all GPUs together."""
+    return ("", metric) if metric in P95_METRICS and (not scope or metric in _OVER_GPUS) else None
 
 
 @entry("float64[:, ::1](float64[:, ::1], int64)")
 def _of_gpus(values: Floats, gpus: int) -> Floats:
-    """Shape (ticks, 3 * GPUs + 2): of each GPU, and the sums over those of which anything is known."""
-    found = np.full((len(values), 3 * gpus + 2), np.nan)
+    """Shape (ticks, ``_OF_GPU`` of each GPU and ``_SUMS``), over the GPUs of which anything is known."""
+    found = np.full((len(values), _WIDTH * gpus + len(_SUMS)), np.nan)
     for tick in range(len(values)):
         for gpu in range(gpus):
-            for at in range(3):
+            for at in range(_WIDTH):
                 value = values[tick, gpu * _CELLS + _CELLS_OF_GPU[at]]
-                found[tick, 3 * gpu + at] = value
-                if at > 0 and not np.isnan(value):
-                    known = found[tick, 3 * gpus + at - 1]
-                    found[tick, 3 * gpus + at - 1] = value if np.isnan(known) else known + value
+                found[tick, _WIDTH * gpu + at] = value
+                if _PLACES_OF_SUMS[at] >= 0 and not np.isnan(value):
+                    place = _WIDTH * gpus + _PLACES_OF_SUMS[at]
+                    known = found[tick, place]
+                    found[tick, place] = value if np.isnan(known) else known + value
     return found
 
 

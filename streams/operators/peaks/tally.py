@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from dutycycle.contract.attribution import less_sure
 from dutycycle.contract.codec import encode
-from dutycycle.contract.records.derived import P95_METRICS, Totals
+from dutycycle.contract.metrics import P95_METRICS
+from dutycycle.contract.records.derived import Totals
 from dutycycle.contract.records.parts import PodPart, Tallies, Tally
 from streams.compiled import entry
 from streams.operators.columns.arrays import Floats, Ints, pack, unpack

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from dutycycle.contract.attribution import UNKNOWN
+from dutycycle.contract.metrics import POD_CGROUP_METRICS, POD_GPU_METRICS
 from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.columns.block import TickBlock
-from streams.operators.columns.series import POD_CGROUP_METRICS, POD_GPU_METRICS, Series, remapped
+from streams.operators.columns.series import Series, remapped
 from streams.operators.columns.tick import Layout
 from streams.operators.rounding import tidy
 from streams.operators.workload.channels import CGROUP_CHANNELS, NVML_CHANNELS

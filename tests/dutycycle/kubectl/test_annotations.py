@@ -7,7 +7,8 @@ import orjson
 import pytest
 
 from dutycycle.contract.errors import SettingError
-from dutycycle.contract.records.derived import P95_METRICS, JobPeaks, Peak, PodOfJob, PodPeaks
+from dutycycle.contract.metrics import P95_METRICS
+from dutycycle.contract.records.derived import JobPeaks, Peak, PodOfJob, PodPeaks
 from dutycycle.contract.records.pods import JobRef, Pod
 from dutycycle.kube.discovery import POD, Kind
 from dutycycle.kubectl import output

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Text, cast, create_engine, event, select
 
+from dutycycle.contract.metrics import PEAK_COLUMNS
 from dutycycle.contract.records.derived import PodPeaks
 from sinks.records.query import job_peaks, pod_peaks
-from sinks.records.rows import COLUMN_METRICS, Row, job_row, pod_row
+from sinks.records.rows import Row, job_row, pod_row
 from sinks.records.store import RecordsStore, json_arrays
 from sinks.records.tables.columns import Document
 from sinks.records.tables.schema import TABLES
@@ -102,7 +103,7 @@ NAMES = "Grüße 世界 😀 \\u0000 \\ \" ' \n\t\x1f \x7f { [ , %s :name $1"
 
 @pytest.mark.parametrize("again", [False, True], ids=["new", "changed"])
 def test_every_value_is_stored_exactly(records_url: str, again: bool) -> None:
-    figures = {name: made.peak(most, most / 2) for name, most in zip(COLUMN_METRICS, FIGURES, strict=False)}
+    figures = {name: made.peak(most, most / 2) for name, most in zip(PEAK_COLUMNS, FIGURES, strict=False)}
     names = {"namespace": None, "name": NAMES, "phase": NAMES, "images": (NAMES,)}
     pod = made.pod_peaks(
         "uid-1", names, metrics=figures, last_ms=4_102_444_799_999, samples=2**53 + 1, final=True

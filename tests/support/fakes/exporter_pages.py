@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from collectors.prometheus.dcgm.fields import MIB
+from dutycycle.contract.metrics import MIB
 
 UID = "11111111-2222-3333-4444-555555555555"
 CID = "c" * 64

@@ -1,0 +1,356 @@
+"""The catalogue of metrics: one row each, and the lists that the rest of the program makes of them.
+
+A metric is measured by one source, of one or several kinds of subject. Whoever reads a log, keeps a window, a
+peak or a column, serves a series, writes an annotation or draws a chart asks here which metrics there are and
+what each is called. So a new metric is a field of a record and a row here.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+MIB = 1024 * 1024
+Range = tuple[float, float]
+Subject = Literal["gpu", "slice", "node", "container", "pod", "job"]
+PCT: Range = (0, 100)
+_WATTS: Range = (0, 20_000)
+_BYTES: Range = (0, 1e14)
+_DEGREES: Range = (-100, 250)
+
+
+class Unit(NamedTuple):
+    """How a unit ends a field's name, and what people read."""
+
+    suffix: str
+    text: str
+
+
+UNITS = (
+    Unit("_bytes_per_s", "bytes/s"),
+    Unit("_per_s", "1/s"),
+    Unit("_bytes", "bytes"),
+    Unit("_pct", "%"),
+    Unit("_w", "W"),
+    Unit("_j", "J"),
+    Unit("_c", "°C"),
+    Unit("_mhz", "MHz"),
+)
+"""The first that ends a name is its unit."""
+
+
+def unit_of(name: str) -> Unit:
+    """Give the unit of a field by its name; an empty one for a field without a unit."""
+    return next((unit for unit in UNITS if name.endswith(unit.suffix)), Unit("", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSeries:
+    """A gauge of a GPU for Prometheus: its name without our prefix, and the factor to its base unit."""
+
+    name: str
+    factor: float = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """How the maximum is written on Kubernetes objects.
+
+    ``key``: in what a job says of each of its pods. ``max_<key>``: in what a Node says of a GPU, on a pod,
+    and in the summary of a job, as far as ``on`` names them. Of several metrics with one key the largest
+    counts.
+    """
+
+    key: str
+    on: frozenset[Subject]
+    factor: float = 1
+    digits: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricRow:
+    """A metric.
+
+    ``field``: its name in records, with its unit at the end. ``source``: nvml, cgroup or cuda. ``subjects``:
+    what it is of; a job's are those of its pods. ``kind``: a *gauge* has windows and peaks; a *counter* is
+    cumulative, and has the increase in a window; a *capacity* says how much there is, and bounds a trend; a
+    *setting* is read and shown, and has none of these.
+
+    ``trend``, ``cycle``: it has one. ``peak``: its peaks have columns in SQL and on a node; ``p95``: with a
+    95th percentile. ``sum_of``: of a node or pod the sum over its GPUs of this metric; a node's other metrics
+    of GPUs are the largest of any, and the mean over all.
+
+    ``title``, ``word``: on a chart, and in few letters on the screen. ``meaning``: in the contract's tables.
+    ``limits``: what a device can have. A value outside was not measured, as drivers and DCGM write garbage at
+    times (NVIDIA/DCGM#199, NVIDIA/dcgm-exporter#418): it is absent and counted, and not cut to what can be.
+
+    ``nvml``: the call, or the id of the field (``nvmlDeviceGetFieldValues``). ``dcgm``: names of
+    dcgm-exporter with the factor to our unit, the oldest first. ``smi``: spellings of nvidia-smi and of
+    people, as sets of words (``dutycycle.imports.spellings``). ``dcgmi``, ``smi_dmon``, ``wandb``: names in
+    logs with their unit.
+    """
+
+    field: str
+    source: str = "nvml"
+    subjects: tuple[Subject, ...] = ("gpu",)
+    kind: Literal["gauge", "counter", "capacity", "setting"] = "gauge"
+    trend: bool = False
+    cycle: bool = False
+    peak: bool = False
+    p95: bool = False
+    sum_of: str = ""
+    title: str = ""
+    word: str = ""
+    meaning: str = ""
+    limits: Range = (0, float("inf"))
+    nvml: str | int = ""
+    dcgm: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    smi: str = ""
+    dcgmi: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
+    smi_dmon: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
+    wandb: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
+    series: GpuSeries | None = None
+    annotation: Annotation | None = None
+
+
+_MEGA, _MEGABIT = 1e-6, 8e-6
+_DEV, _PROF = "DCGM_FI_DEV_", "DCGM_FI_PROF_"
+_ON_GPU: frozenset[Subject] = frozenset({"gpu"})
+_ON_GPU_AND_JOB: frozenset[Subject] = frozenset({"gpu", "job"})
+_ON_POD_AND_JOB: frozenset[Subject] = frozenset({"pod", "job"})
+_OF_PODS: tuple[Subject, ...] = ("container", "pod", "job")
+_NETWORK = Annotation("network_mbps", _ON_POD_AND_JOB, _MEGABIT, 1)
+_DISK = Annotation("disk_io", _ON_POD_AND_JOB, _MEGA, 1)
+
+CATALOGUE = (
+    MetricRow(
+        field="gpu_util_pct", subjects=("gpu", "slice", "node", "pod", "job"), trend=True, cycle=True,
+        peak=True, p95=True, title="GPU utilization", word="GPU use",
+        meaning="share of the time in which a kernel ran", limits=PCT, nvml="nvmlDeviceGetUtilizationRates",
+        dcgm={"dcgm_gpu_utilization": 1, f"{_DEV}GPU_UTIL": 1, f"{_DEV}GPU_UTIL_RATIO": 100},
+        smi="util|sm util|core util|compute util|load|core load|usage|busy|util rate|volatile util",
+        dcgmi={"GPUTL": "%"}, smi_dmon={"sm": "%"}, wandb={"gpu": "%"},
+        series=GpuSeries("gpu_utilization_ratio", 0.01), annotation=Annotation("gpu_util", _ON_GPU_AND_JOB),
+    ),
+    MetricRow(
+        field="mem_copy_util_pct", subjects=("gpu", "pod", "job"), cycle=True, peak=True,
+        title="Memory-copy utilization", word="memory copy",
+        meaning="share of the time in which the memory controller was busy; not memory in use", limits=PCT,
+        nvml="nvmlDeviceGetUtilizationRates",
+        dcgm={
+            "dcgm_mem_copy_utilization": 1, f"{_DEV}MEM_COPY_UTIL": 1, f"{_DEV}MEM_COPY_UTIL_RATIO": 100,
+            f"{_DEV}MEMORY_UTIL_RATIO": 100,
+        },
+        smi="mem util|mem controller util|mem copy util|mem copy|mem controller",
+        dcgmi={"MCUTL": "%"}, smi_dmon={"mem": "%"}, wandb={"memory": "%"},
+        series=GpuSeries("gpu_memory_copy_utilization_ratio", 0.01),
+        annotation=Annotation("mem_util", _ON_GPU),
+    ),
+    MetricRow(
+        field="gpu_mem_used_bytes", subjects=("node", "pod", "job"), trend=True, cycle=True, peak=True,
+        p95=True, sum_of="mem_used_bytes", title="GPU memory", word="GPU memory",
+        annotation=Annotation("gpu_mem_mb", frozenset({"job"}), _MEGA),
+    ),
+    MetricRow(field="busiest_gpu_util_pct", subjects=("pod", "job"), title="Busiest GPU", word="busiest GPU"),
+    MetricRow(
+        field="mem_used_bytes", subjects=("gpu", "slice"), trend=True, cycle=True, title="GPU memory",
+        word="memory", meaning="memory in use", limits=_BYTES, nvml="nvmlDeviceGetMemoryInfo",
+        dcgm={"dcgm_fb_used": MIB, f"{_DEV}FB_USED": MIB, f"{_DEV}FB_USED_BYTES": 1},
+        smi="mem used|used|mem usage|mem|mem use", dcgmi={"FBUSD": "MiB"}, smi_dmon={"fb": "MiB"},
+        wandb={"memoryAllocatedBytes": "B"}, series=GpuSeries("gpu_memory_used_bytes"),
+    ),
+    MetricRow(
+        field="power_w", trend=True, cycle=True, title="GPU power", word="power", meaning="power draw now",
+        limits=_WATTS, nvml="nvmlDeviceGetPowerUsage",
+        dcgm={"dcgm_power_usage": 1, f"{_DEV}POWER_USAGE": 1, f"{_DEV}BOARD_POWER_WATTS": 1},
+        smi="power draw|power|power usage|draw|power draw instant|power instant|power draw average"
+        "|power average|board power|watts|watt",
+        dcgmi={"POWER": "W"}, smi_dmon={"pwr": "W"}, wandb={"powerWatts": "W"},
+        series=GpuSeries("gpu_power_watts"),
+    ),
+    MetricRow(
+        field="gpu_power_w", subjects=("node",), peak=True, p95=True, sum_of="power_w",
+        title="Power of all GPUs", word="GPU power",
+    ),
+    MetricRow(
+        field="power_limit_w", kind="setting", title="Power limit",
+        meaning="the enforced power limit; read every ten ticks", limits=_WATTS,
+        nvml="nvmlDeviceGetEnforcedPowerLimit",
+        dcgm={
+            f"{_DEV}POWER_MGMT_LIMIT": 1, f"{_DEV}BOARD_POWER_LIMIT_REQUESTED_WATTS": 1,
+            f"{_DEV}ENFORCED_POWER_LIMIT": 1, f"{_DEV}BOARD_POWER_LIMIT_ENFORCED_WATTS": 1,
+        },
+        smi="enforced power limit|power limit", dcgmi={"PMLMT": "W"}, wandb={"enforcedPowerLimitWatts": "W"},
+        series=GpuSeries("gpu_power_limit_watts"),
+    ),
+    MetricRow(
+        field="energy_j", kind="counter", title="GPU energy",
+        meaning="energy since the driver was loaded; it never decreases", limits=(0, 1e15),
+        nvml="nvmlDeviceGetTotalEnergyConsumption",
+        dcgm={
+            "dcgm_total_energy_consumption": 1e-3, f"{_DEV}TOTAL_ENERGY_CONSUMPTION": 1e-3,
+            f"{_DEV}GPU_ENERGY_JOULES_TOTAL": 1,
+        },
+        smi="energy|total energy usage|total energy|energy usage", dcgmi={"TOTEC": "mJ"},
+        wandb={"energyJoules": "J"},
+    ),
+    MetricRow(
+        field="temp_c", title="GPU temperature", word="heat", meaning="temperature of the chip",
+        limits=_DEGREES, nvml="nvmlDeviceGetTemperatureV",
+        dcgm={"dcgm_gpu_temp": 1, f"{_DEV}GPU_TEMP": 1, f"{_DEV}GPU_TEMP_CELSIUS": 1},
+        smi="temp|core temp|temp core", dcgmi={"TMPTR": "C"}, smi_dmon={"gtemp": "C"}, wandb={"temp": "C"},
+        series=GpuSeries("gpu_temperature_celsius"),
+    ),
+    MetricRow(
+        field="temp_margin_c", kind="setting", title="Temperature margin",
+        meaning="degrees from there to where the driver lowers the clocks; read every ten ticks",
+        limits=(-250, 250), nvml="nvmlDeviceGetMarginTemperature",
+        dcgm={f"{_DEV}GPU_TEMP_LIMIT": 1, f"{_DEV}GPU_TEMP_MARGIN_CELSIUS": 1}, smi="temp tlimit|temp margin",
+    ),
+    MetricRow(
+        field="sm_clock_mhz", title="SM clock", word="clock", meaning="clock of the multiprocessors",
+        limits=(0, 20_000), nvml="nvmlDeviceGetClockInfo",
+        dcgm={"dcgm_sm_clock": 1, f"{_DEV}SM_CLOCK": 1, f"{_DEV}SM_CLOCK_HERTZ": 1e-6},
+        smi="clock sm|clock|core clock|gr clock", dcgmi={"SMCLK": "MHz"}, smi_dmon={"pclk": "MHz"},
+        wandb={"smClock": "MHz", "graphicsClock": "MHz"}, series=GpuSeries("gpu_sm_clock_hertz", 1e6),
+    ),
+    MetricRow(
+        field="mem_clock_mhz", title="Memory clock", meaning="clock of the memory", limits=(0, 50_000),
+        nvml="nvmlDeviceGetClockInfo",
+        dcgm={
+            "dcgm_memory_clock": 1, "dcgm_mem_clock": 1, f"{_DEV}MEM_CLOCK": 1,
+            f"{_DEV}MEMORY_CLOCK_HERTZ": 1e-6, f"{_DEV}MEM_CLOCK_HERTZ": 1e-6,
+        },
+        smi="clock mem", dcgmi={"MMCLK": "MHz"}, smi_dmon={"mclk": "MHz"}, wandb={"memoryClock": "MHz"},
+        series=GpuSeries("gpu_memory_clock_hertz", 1e6),
+    ),
+    MetricRow(
+        field="pcie_rx_bytes_per_s", title="PCIe received", meaning="received over PCIe", limits=(0, 1e13),
+        nvml=198, dcgm={f"{_PROF}PCIE_RX_BYTES": 1}, smi="pcie rx|pcie rx rate", dcgmi={"PCIRX": "B/s"},
+        smi_dmon={"rxpci": "MB/s"}, series=GpuSeries("gpu_pcie_receive_bytes_per_second"),
+    ),
+    MetricRow(
+        field="pcie_tx_bytes_per_s", title="PCIe sent", meaning="sent over PCIe", limits=(0, 1e13),
+        nvml=197, dcgm={f"{_PROF}PCIE_TX_BYTES": 1}, smi="pcie tx|pcie tx rate", dcgmi={"PCITX": "B/s"},
+        smi_dmon={"txpci": "MB/s"}, series=GpuSeries("gpu_pcie_transmit_bytes_per_second"),
+    ),
+    MetricRow(
+        field="pcie_gen", kind="setting", title="PCIe generation",
+        meaning="generation of the link; read every ten ticks", limits=(1, 32),
+        nvml="nvmlDeviceGetCurrPcieLinkGeneration", dcgm={f"{_DEV}PCIE_LINK_GEN": 1},
+        smi="pcie link gen|pcie gen", dcgmi={"PCILG": None}, wandb={"pcieLinkGen": None},
+    ),
+    MetricRow(
+        field="pcie_width", kind="setting", title="PCIe lanes",
+        meaning="lanes of the link; read every ten ticks",
+        limits=(1, 64), nvml="nvmlDeviceGetCurrPcieLinkWidth", dcgm={f"{_DEV}PCIE_LINK_WIDTH": 1},
+        smi="pcie link width|pcie width", dcgmi={"PCILW": None}, wandb={"pcieLinkWidth": None},
+    ),
+    MetricRow(
+        field="mem_total_bytes", subjects=("gpu", "slice"), kind="capacity", title="GPU memory in total",
+        meaning="memory in total", limits=_BYTES, nvml="nvmlDeviceGetMemoryInfo",
+        dcgm={f"{_DEV}FB_TOTAL": MIB, f"{_DEV}FB_CAPACITY_BYTES": 1},
+        smi="mem total|total|mem size|mem capacity", dcgmi={"FBTTL": "MiB"},
+        series=GpuSeries("gpu_memory_size_bytes"),
+    ),
+    MetricRow(
+        field="cpu_util_pct", source="cgroup", subjects=("node", *_OF_PODS), trend=True, cycle=True,
+        peak=True, p95=True, title="CPU", word="CPU", meaning="CPU time; 100 is one core",
+        annotation=Annotation("cpu_util", _ON_POD_AND_JOB, digits=2),
+    ),
+    MetricRow(
+        field="cpu_throttled_pct", source="cgroup", subjects=_OF_PODS, peak=True, title="CPU throttled",
+        word="CPU throttled",
+    ),
+    MetricRow(
+        field="mem_used_bytes", source="cgroup", subjects=("node", *_OF_PODS), trend=True, cycle=True,
+        peak=True, p95=True, title="Host memory", word="memory",
+        annotation=Annotation("cpu_mem_mb", _ON_POD_AND_JOB, _MEGA, 1),
+    ),
+    MetricRow(
+        field="mem_limit_bytes", source="cgroup", subjects=_OF_PODS, kind="capacity", title="Memory limit"
+    ),
+    MetricRow(
+        field="disk_read_bytes_per_s", source="cgroup", subjects=("node",), peak=True, title="Disk read"
+    ),
+    MetricRow(
+        field="disk_write_bytes_per_s", source="cgroup", subjects=("node",), peak=True, title="Disk written"
+    ),
+    MetricRow(
+        field="io_read_bytes_per_s", source="cgroup", subjects=_OF_PODS, peak=True, title="Disk read",
+        annotation=_DISK,
+    ),
+    MetricRow(
+        field="io_write_bytes_per_s", source="cgroup", subjects=_OF_PODS, peak=True, title="Disk written",
+        annotation=_DISK,
+    ),
+    MetricRow(
+        field="net_rx_bytes_per_s", source="cgroup", subjects=("node", "pod", "job"), peak=True,
+        title="Network received", meaning="received from the network", annotation=_NETWORK,
+    ),
+    MetricRow(
+        field="net_tx_bytes_per_s", source="cgroup", subjects=("node", "pod", "job"), peak=True,
+        title="Network sent", meaning="sent to the network", annotation=_NETWORK,
+    ),
+    MetricRow(
+        field="mem_total_bytes", source="cgroup", subjects=("node",), kind="capacity",
+        title="Host memory in total",
+    ),
+    MetricRow(
+        field="kernel_launches_per_s", source="cuda", subjects=("pod",), cycle=True, title="Kernel launches"
+    ),
+    MetricRow(
+        field="kernel_burst_pct", source="cuda", subjects=("pod",), cycle=True, title="Kernels in bursts"
+    ),
+    MetricRow(field="memcpys_per_s", source="cuda", subjects=("pod",), title="Memory copies"),
+    MetricRow(field="cuda_mem_used_bytes", source="cuda", subjects=("pod",), title="CUDA memory"),
+)  # fmt: skip
+"""Every metric. Columns, tables, charts and pages have them in this order."""
+
+
+def names(rows: Iterable[MetricRow]) -> tuple[str, ...]:
+    """Give the fields of ``rows``, each once, in their order."""
+    return tuple(dict.fromkeys(row.field for row in rows))
+
+
+def rows_of(source: str, subject: Subject) -> tuple[MetricRow, ...]:
+    """Give what ``source`` tells of a ``subject``, in the order of the catalogue."""
+    return tuple(row for row in CATALOGUE if row.source == source and subject in row.subjects)
+
+
+GPU_ROWS = rows_of("nvml", "gpu")
+"""What a ``Gpu`` of ``nvml-samples`` has."""
+LIMITS = {row.field: row.limits for row in GPU_ROWS}
+"""What a GPU can have, by field and in its unit."""
+GPU_METRICS = names(row for row in GPU_ROWS if row.kind != "setting")
+MIG_METRICS = names(rows_of("nvml", "slice"))
+POD_GPU_METRICS = names(rows_of("nvml", "pod"))
+"""Of a pod at a tick: means over its GPUs, their memory together, and the utilization of the busiest."""
+HOST_METRICS = names(rows_of("cgroup", "node"))
+CONTAINER_METRICS = names(rows_of("cgroup", "container"))
+POD_CGROUP_METRICS = names(rows_of("cgroup", "pod"))
+POD_CUDA_METRICS = names(rows_of("cuda", "pod"))
+METRICS = tuple(
+    sorted({*GPU_METRICS, *POD_GPU_METRICS, *HOST_METRICS, *POD_CGROUP_METRICS, *POD_CUDA_METRICS})
+)
+"""Every metric of any subject that samples have: what trends, cycles and models may be of."""
+CAPACITIES = frozenset(row.field for row in CATALOGUE if row.kind == "capacity")
+"""How much there is, not how much is used: such series have no window and no peak, and bound a trend."""
+COUNTERS = frozenset(row.field for row in CATALOGUE if row.kind == "counter")
+"""Cumulative counters: a window has their increase, and no mean or maximum."""
+TREND_METRICS = frozenset(row.field for row in CATALOGUE if row.trend)
+CYCLE_METRICS = frozenset(row.field for row in CATALOGUE if row.cycle)
+P95_METRICS = names(row for row in CATALOGUE if row.p95)
+"""The metrics whose peaks have a ``p95``: what pods ask for, and what they should; and the power of nodes."""
+NODE_GPU_ROWS = rows_of("nvml", "node")
+"""What the peaks of a node have of its GPUs."""
+PEAK_COLUMNS = names(row for row in CATALOGUE if row.peak and "pod" in row.subjects)
+"""The metrics whose peaks have columns of their own, of pods and jobs; every other one is in the JSON."""
+NODE_PEAK_COLUMNS = names(row for row in CATALOGUE if row.peak and "node" in row.subjects)
+"""The same of nodes."""
+NODE_ANNOTATIONS = {
+    row.field: f"max_{row.annotation.key}"
+    for row in GPU_ROWS
+    if row.annotation is not None and "gpu" in row.annotation.on
+}
+"""What a Node says of the last hour of each of its GPUs, by metric."""

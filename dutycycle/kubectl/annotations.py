@@ -19,7 +19,7 @@ INSIGHTS = ("kind", "bottleneck", "advice")
 _GPU_OF_POD = re.compile(r"gpu_(\d+)(?:_(\d+))?")
 _GPU_OF_JOB = re.compile(r"(.+)-gpu-(\d+)_(util|mem_mb)")
 _FIELDS = ("cpu_pct", "cpu_p95_pct", "mem_mb", "net_mbps", "disk")
-_OF_POD = (keys.MAX_CPU_UTIL, keys.CPU_UTIL_P95, keys.MAX_CPU_MEM, keys.MAX_NETWORK, keys.MAX_DISK_IO)
+_OF_POD = ("max_cpu_util", keys.CPU_UTIL_P95, "max_cpu_mem_mb", "max_network_mbps", "max_disk_io")
 _OF_POD_OF_JOB = ("cpu_util", keys.CPU_UTIL_P95, "cpu_mem_mb", "network_mbps", "disk_io")
 _PLAIN = frozenset({"gpu_util", "gpu_mem_mb", *_OF_POD_OF_JOB})
 """Of a pod in a job's annotation; the first two where its GPUs are not listed one by one."""

@@ -1,5 +1,6 @@
 """The series of GPUs, pods and jobs: names, labels and meanings. ``docs/metrics.md`` lists them."""
 
+from dutycycle.contract.metrics import GPU_ROWS
 from dutycycle.telemetry.metrics import Metric
 
 OF_GPU = ("node", "gpu", "uuid")
@@ -15,25 +16,20 @@ _UTIL = "Share of the time in which a kernel ran, 0 to 1"
 _WINDOW = "over the window DUTYCYCLE_METRICS_WINDOW"
 _FORECAST_HELP = "Expected {} after the time of the label horizon; bound is expected, p05 or p95"
 
+GPU_GAUGES = {
+    row.field: Metric(
+        row.series.name,
+        f"{row.title}: {row.meaning}{', 0 to 1' if row.series.name.endswith('_ratio') else ''}",
+        OF_GPU,
+    )
+    for row in GPU_ROWS
+    if row.series is not None
+}
+"""The figures of the newest sample, by field."""
 GPU_INFO = Metric("gpu_info", "Always 1; the GPU's model", (*OF_GPU, "model"))
-GPU_UTIL = Metric("gpu_utilization_ratio", f"{_UTIL}, at the last sample", OF_GPU)
 GPU_UTIL_MEAN = Metric("gpu_utilization_mean_ratio", f"{_UTIL}: mean {_WINDOW}", OF_GPU)
 GPU_UTIL_MAX = Metric("gpu_utilization_max_ratio", f"{_UTIL}: maximum {_WINDOW}", OF_GPU)
 GPU_UTIL_P95 = Metric("gpu_utilization_p95_ratio", f"{_UTIL}: 95th percentile {_WINDOW}", OF_GPU)
-GPU_COPY = Metric(
-    "gpu_memory_copy_utilization_ratio",
-    "Share of the time in which the memory controller was busy, 0 to 1",
-    OF_GPU,
-)
-GPU_MEMORY = Metric("gpu_memory_used_bytes", "GPU memory in use", OF_GPU)
-GPU_MEMORY_SIZE = Metric("gpu_memory_size_bytes", "GPU memory in total", OF_GPU)
-GPU_POWER = Metric("gpu_power_watts", "Power draw", OF_GPU)
-GPU_POWER_LIMIT = Metric("gpu_power_limit_watts", "Enforced power limit", OF_GPU)
-GPU_TEMPERATURE = Metric("gpu_temperature_celsius", "Temperature of the chip", OF_GPU)
-GPU_SM_CLOCK = Metric("gpu_sm_clock_hertz", "Clock of the multiprocessors", OF_GPU)
-GPU_MEMORY_CLOCK = Metric("gpu_memory_clock_hertz", "Clock of the memory", OF_GPU)
-GPU_PCIE_RX = Metric("gpu_pcie_receive_bytes_per_second", "Received over PCIe", OF_GPU)
-GPU_PCIE_TX = Metric("gpu_pcie_transmit_bytes_per_second", "Sent over PCIe", OF_GPU)
 GPU_THROTTLED = Metric(
     "gpu_throttled",
     "1 while the clocks are reduced for this reason: power, heat or other; 0 while they are not",
@@ -180,5 +176,5 @@ JOB_ANOMALY = Metric(
     "job_anomaly", "The same of the job: of its pods, and what shows only between them", (*OF_JOB, "anomaly")
 )
 
-SERIES = tuple(one for one in list(globals().values()) if isinstance(one, Metric))
+SERIES = (*GPU_GAUGES.values(), *(value for value in list(globals().values()) if isinstance(value, Metric)))
 """All of the above, in the order of the page."""

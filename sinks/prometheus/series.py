@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from dutycycle.contract.metrics import GPU_ROWS
 from dutycycle.contract.records.insights import Insight
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import Gpu
@@ -19,7 +20,6 @@ from sinks.prometheus.counters import Key, NodeCounters, PodCount
 from sinks.prometheus.usage import Use
 from sinks.prometheus.view import View
 
-_MHZ = 1e6
 _POWER = frozenset({"sw_power_cap", "hw_power_brake_slowdown"})
 _HEAT = frozenset({"sw_thermal_slowdown", "hw_thermal_slowdown"})
 _NOT_HELD = frozenset({"applications_clocks_setting", "display_clock_setting", "sync_boost"})
@@ -236,20 +236,10 @@ def _with(metric: Metric, names: Labels) -> Metric:
 
 def _gpu_gauges(rows: Rows, labels: Labels, gpu: Gpu) -> None:
     put(rows, m.GPU_INFO, (*labels, gpu.model or ""), 1.0)
-    for metric, value, factor in (
-        (m.GPU_UTIL, gpu.gpu_util_pct, 0.01),
-        (m.GPU_COPY, gpu.mem_copy_util_pct, 0.01),
-        (m.GPU_MEMORY, gpu.mem_used_bytes, 1),
-        (m.GPU_MEMORY_SIZE, gpu.mem_total_bytes, 1),
-        (m.GPU_POWER, gpu.power_w, 1),
-        (m.GPU_POWER_LIMIT, gpu.power_limit_w, 1),
-        (m.GPU_TEMPERATURE, gpu.temp_c, 1),
-        (m.GPU_SM_CLOCK, gpu.sm_clock_mhz, _MHZ),
-        (m.GPU_MEMORY_CLOCK, gpu.mem_clock_mhz, _MHZ),
-        (m.GPU_PCIE_RX, gpu.pcie_rx_bytes_per_s, 1),
-        (m.GPU_PCIE_TX, gpu.pcie_tx_bytes_per_s, 1),
-    ):
-        put(rows, metric, labels, None if value is None else value * factor)
+    for row in GPU_ROWS:
+        value = getattr(gpu, row.field)
+        if row.series is not None and value is not None:
+            put(rows, m.GPU_GAUGES[row.field], labels, value * row.series.factor)
     if gpu.throttle is not None:
         reasons = set(gpu.throttle) - _NOT_HELD
         for name, now in (

@@ -16,12 +16,10 @@ from sinks.annotations.core import keys
 from sinks.annotations.core.diff import Present, stays
 from sinks.annotations.core.targets import is_name
 from sinks.annotations.core.values import (
-    BITS,
-    DISK,
     MEGA,
-    NETWORK,
-    largest,
+    maxima,
     measured,
+    number,
     p95,
     plain_figures,
     text,
@@ -96,17 +94,7 @@ def job_values(record: JobPeaks) -> dict[str, dict[str, Any]]:
 
 def job_summary(record: JobPeaks) -> dict[str, Any]:
     """What the pods of a job needed at most, whichever of them it was."""
-    metrics = record.metrics
-    value = {
-        "pods": len(record.pods) + (record.pods_omitted or 0),
-        "max_gpu_util": largest(metrics, ("gpu_util_pct",), 1, 0),
-        "max_gpu_mem_mb": largest(metrics, ("gpu_mem_used_bytes",), 1 / MEGA, 0),
-        keys.MAX_CPU_UTIL: largest(metrics, ("cpu_util_pct",), 1, 2),
-        keys.MAX_CPU_MEM: largest(metrics, ("mem_used_bytes",), 1 / MEGA, 1),
-        keys.MAX_NETWORK: largest(metrics, NETWORK, BITS / MEGA, 1),
-        keys.MAX_DISK_IO: largest(metrics, DISK, 1 / MEGA, 1),
-    }
-    return measured(value)
+    return {"pods": len(record.pods) + (record.pods_omitted or 0)} | maxima(record.metrics, "job")
 
 
 def job_ranks(record: JobPeaks) -> dict[str, tuple[float, ...]]:
@@ -125,19 +113,13 @@ def _of_job(pod: PodOfJob) -> dict[str, Any]:
     for scope in sorted(pod.gpus, key=_gpu_order):
         node, _, index = scope.rpartition("/")
         peaks = pod.gpus[scope]
-        value[f"{node}-gpu-{index}_util"] = largest(peaks, ("gpu_util_pct",), 1, 0)
-        value[f"{node}-gpu-{index}_mem_mb"] = largest(peaks, ("mem_used_bytes",), 1 / MEGA, 0)
-    if not pod.gpus:  # of a large job they are left out of the record; the pod's own figures are not
-        value["gpu_util"] = largest(pod.metrics, ("gpu_util_pct",), 1, 0)
-        value["gpu_mem_mb"] = largest(pod.metrics, ("gpu_mem_used_bytes",), 1 / MEGA, 0)
-    value |= {
-        "cpu_util": largest(pod.metrics, ("cpu_util_pct",), 1, 2),
-        keys.CPU_UTIL_P95: p95(pod.metrics, "cpu_util_pct"),
-        "cpu_mem_mb": largest(pod.metrics, ("mem_used_bytes",), 1 / MEGA, 1),
-        "network_mbps": largest(pod.metrics, NETWORK, BITS / MEGA, 1),
-        "disk_io": largest(pod.metrics, DISK, 1 / MEGA, 1),
-    }
-    return measured(value)
+        if "gpu_util_pct" in peaks:
+            value[f"{node}-gpu-{index}_util"] = number(peaks["gpu_util_pct"].max)
+        if "mem_used_bytes" in peaks:
+            value[f"{node}-gpu-{index}_mem_mb"] = number(peaks["mem_used_bytes"].max / MEGA)
+    # The GPUs of a large job are left out of the record; the pod's own figures are not.
+    value |= maxima(pod.metrics, "pod" if pod.gpus else "job", prefix="")
+    return value | measured({keys.CPU_UTIL_P95: p95(pod.metrics, "cpu_util_pct")})
 
 
 def _gpu_order(scope: str) -> tuple[str, int]:

@@ -8,14 +8,12 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 
+from dutycycle.contract.metrics import POD_ANNOTATIONS
+
 GPU_STATIC = "gpu-static"
 GPU_UTIL = "gpu_util"
 GPU_MEM_UTIL = "gpu_mem_util"
 GPU_ATTRIBUTION = "gpu_attribution"
-MAX_CPU_UTIL = "max_cpu_util"
-MAX_CPU_MEM = "max_cpu_mem_mb"
-MAX_NETWORK = "max_network_mbps"
-MAX_DISK_IO = "max_disk_io"
 KIND = "kind"
 BOTTLENECK = "bottleneck"
 ADVICE = "advice"
@@ -61,7 +59,7 @@ PASSENGERS = STATE_NAMES | _PLAIN | {GPU_COUNT}
 """Plain values for ``kubectl get``. They are written with the others, and are no reason for a write, except a
 cycle that is found or lost, and memory that begins or ceases to run out."""
 POD_NAMES = _PLAIN | frozenset({
-    GPU_UTIL, GPU_MEM_UTIL, GPU_ATTRIBUTION, MAX_CPU_UTIL, MAX_CPU_MEM, MAX_NETWORK, MAX_DISK_IO, UPDATED,
+    GPU_UTIL, GPU_MEM_UTIL, GPU_ATTRIBUTION, *POD_ANNOTATIONS, UPDATED,
 })  # fmt: skip
 LONGEST_NAME = 63
 TOTAL_BYTES = 262_144

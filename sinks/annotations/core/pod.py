@@ -6,13 +6,9 @@ from typing import Any
 from dutycycle.contract.records.derived import Peaks, PodPeaks
 from sinks.annotations.core import keys
 from sinks.annotations.core.values import (
-    BITS,
-    DISK,
-    MEGA,
     MOST_PROCESSES,
-    NETWORK,
     UNKNOWN_PID,
-    largest,
+    maxima,
     measured,
     number,
     plain_figures,
@@ -27,12 +23,8 @@ def pod_values(record: PodPeaks) -> dict[str, Any]:
         keys.GPU_UTIL: _per_process(record, "gpu_util_pct"),
         keys.GPU_MEM_UTIL: _per_process(record, "mem_copy_util_pct"),
         keys.GPU_ATTRIBUTION: _attribution(record),
-        keys.MAX_CPU_UTIL: largest(metrics, ("cpu_util_pct",), 1, 2),
-        keys.MAX_CPU_MEM: largest(metrics, ("mem_used_bytes",), 1 / MEGA, 1),
-        keys.MAX_NETWORK: largest(metrics, NETWORK, BITS / MEGA, 1),
-        keys.MAX_DISK_IO: largest(metrics, DISK, 1 / MEGA, 1),
     }
-    found = measured(value) | plain_figures(metrics)
+    found = measured(value) | maxima(metrics, "pod") | plain_figures(metrics)
     return found | {keys.UPDATED: rfc3339(record.last_ms)} if found else {}
 
 

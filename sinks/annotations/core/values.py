@@ -12,19 +12,17 @@ from typing import Any
 
 import orjson
 
+from dutycycle.contract.metrics import CATALOGUE, Subject
 from dutycycle.contract.records.derived import Peaks
 from dutycycle.contract.records.parts import PodTrend
 from sinks.annotations.core import keys
 
 MEGA = 1e6
 GIGA = 1e9
-BITS = 8
 UNKNOWN_PID = 0
 """No process has this PID: whoever gives it does not know the processes."""
 MOST_PROCESSES = 64
 """In one value: those with the most; a value is meant to be short."""
-NETWORK = ("net_rx_bytes_per_s", "net_tx_bytes_per_s")
-DISK = ("io_read_bytes_per_s", "io_write_bytes_per_s")
 
 
 def text(value: Any) -> str:
@@ -53,9 +51,16 @@ def rfc3339(ms: int) -> str:
     return datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def largest(peaks: Peaks, metrics: tuple[str, ...], factor: float, digits: int) -> int | float | None:
-    known = [peaks[metric].max for metric in metrics if metric in peaks]
-    return number(max(known) * factor, digits) if known else None
+def maxima(peaks: Peaks, subject: Subject, prefix: str = "max_") -> dict[str, int | float]:
+    """Give the maxima of a pod or job that the catalogue wants on a ``subject``, by ``prefix`` and key."""
+    largest: dict[str, int | float] = {}
+    for row in CATALOGUE:
+        found = row.annotation
+        if found is None or subject not in found.on or row.field not in peaks:
+            continue
+        value = number(peaks[row.field].max * found.factor, found.digits)
+        largest[prefix + found.key] = max(value, largest.get(prefix + found.key, value))
+    return largest
 
 
 def p95(peaks: Peaks, metric: str) -> int | float | None:
@@ -65,13 +70,13 @@ def p95(peaks: Peaks, metric: str) -> int | float | None:
 
 def plain_figures(peaks: Peaks) -> dict[str, Any]:
     """The plain values of a pod or job, by name."""
-    util = peaks.get("gpu_util_pct")
+    util, memory = peaks.get("gpu_util_pct"), peaks.get("gpu_mem_used_bytes")
     value = {
         keys.GPU_UTIL_MAX: None if util is None else number(util.max),
         keys.GPU_UTIL_MEAN: None if util is None else number(util.mean),
         keys.GPU_UTIL_P95: p95(peaks, "gpu_util_pct"),
         keys.CPU_UTIL_P95: p95(peaks, "cpu_util_pct"),
-        keys.GPU_MEM_MAX: largest(peaks, ("gpu_mem_used_bytes",), 1 / MEGA, 0),
+        keys.GPU_MEM_MAX: None if memory is None else number(memory.max / MEGA),
     }
     return measured(value)
 

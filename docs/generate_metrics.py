@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from docs.generate_contract import table
+from dutycycle.contract.metrics import GPU_ROWS
 from dutycycle.telemetry.metrics import PREFIX, Metric
 from sinks.prometheus import metrics as m
 
@@ -24,7 +25,24 @@ def page() -> str:
     text = TEMPLATE.read_text(encoding="utf-8")
     for place, labels in _PLACES:
         text = text.replace("{{" + place + "}}", _table(place, labels))
-    return text.replace("{{alerts}}", _alerts()).replace("{{records}}", _records())
+    return (
+        text.replace("{{alerts}}", _alerts())
+        .replace("{{records}}", _records())
+        .replace("{{sources}}", _sources())
+    )
+
+
+def _sources() -> str:
+    rows = (
+        (
+            f"`{row.field}`",
+            f"field {row.nvml}" if isinstance(row.nvml, int) else f"`{row.nvml}`",
+            ", ".join(f"`{name}`" for name in row.dcgm),
+            f"`{PREFIX}{row.series.name}`" if row.series else "",
+        )
+        for row in GPU_ROWS
+    )
+    return table(("field of a GPU", "NVML", "dcgm-exporter", "series"), rows)
 
 
 def _rules(kind: str) -> list[dict[str, Any]]:

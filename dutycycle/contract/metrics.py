@@ -354,11 +354,7 @@ NODE_ANNOTATIONS = {
     if row.annotation is not None and "gpu" in row.annotation.on
 }
 """What a Node says of the last hour of each of its GPUs, by metric."""
-POD_ANNOTATIONS = tuple(
-    dict.fromkeys(
-        f"max_{row.annotation.key}"
-        for row in CATALOGUE
-        if row.annotation is not None and "pod" in row.annotation.on
-    )
+POD_ANNOTATIONS = frozenset(
+    f"max_{row.annotation.key}" for row in CATALOGUE if row.annotation and "pod" in row.annotation.on
 )
 """What the maxima of a pod are called on it."""

@@ -19,7 +19,7 @@ _FORECAST_HELP = "Expected {} after the time of the label horizon; bound is expe
 GPU_GAUGES = {
     row.field: Metric(
         row.series.name,
-        f"{row.title}: {row.meaning}{', 0 to 1' if row.series.name.endswith('_ratio') else ''}",
+        f"{row.title}{', 0 to 1' if row.series.name.endswith('_ratio') else ''}: {row.meaning}",
         OF_GPU,
     )
     for row in GPU_ROWS

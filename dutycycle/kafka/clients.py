@@ -18,6 +18,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition, errors
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.conn import create_conn
+from aiokafka.protocol.metadata import MetadataRequest
 
 from dutycycle.contract.backoff import Backoff
 from dutycycle.contract.errors import DutycycleError
@@ -291,17 +292,51 @@ async def probe(settings: Settings) -> None:
     _hush()
     kwargs = {"client_id": "dutycycle-probe", "request_timeout_ms": _PROBE_MS, **security_kwargs(settings)}
     found: list[BrokerError] = []
-    for where in bootstrap_servers(settings):
-        host, _, port = where.rpartition(":")
+    bootstrap = bootstrap_servers(settings)
+    for where in bootstrap:
         try:
             with translated(where):
-                connection = await create_conn(host.strip("[]"), int(port), **kwargs)
+                connection = await create_conn(*_host_port(where), **kwargs)
         except BrokerError as error:
             found.append(error)
+            continue
+        try:
+            with translated(where):
+                metadata = await connection.send(MetadataRequest([]))
+        finally:
+            await connection.close()
+        advertised = [f"{broker[1]}:{broker[2]}" for broker in metadata.brokers]
+        if advertised and not set(advertised) & set(bootstrap):
+            await _reach_any(advertised, where, kwargs)
+        return
+    raise next((error for error in found if isinstance(error, BrokerRefusedError)), found[0])
+
+
+async def _reach_any(advertised: list[str], where: str, kwargs: dict[str, Any]) -> None:
+    """Connect to one of the addresses that a broker gives its clients, which may be others than its own.
+
+    Raises ``BrokerUnreachableError`` if none answers: every request but the first would go there.
+    """
+    failures = []
+    for address in advertised:
+        try:
+            with translated(address):
+                connection = await create_conn(*_host_port(address), **kwargs)
+        except BrokerError as error:
+            failures.append(str(error))
         else:
             await connection.close()
             return
-    raise next((error for error in found if isinstance(error, BrokerRefusedError)), found[0])
+    raise BrokerUnreachableError(
+        "advertised",
+        f"{where} answers, and sends its clients to {', '.join(advertised)} (its advertised.listeners), "
+        f"where nobody can be reached: {'; '.join(failures)}",
+    )
+
+
+def _host_port(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
 
 
 def _hush() -> None:

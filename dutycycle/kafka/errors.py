@@ -10,6 +10,10 @@ class BrokerError(DutycycleError):
         super().__init__(message)
         self.reason = reason
 
+    def __reduce__(self) -> tuple[type["BrokerError"], tuple[str, str]]:
+        """Be copied with both arguments: the driver gives each record of a batch a copy of its failure."""
+        return type(self), (self.reason, str(self))
+
 
 class BrokerUnreachableError(BrokerError):
     """Kafka cannot be reached or is not ready now: trying again later is right."""

@@ -64,6 +64,11 @@ CONDITIONS = Metric("conditions", "Lasting events now, by their name", ("event",
 LAG = Metric("consumer_lag_records", "Records not yet read, over all partitions assigned here", ("topic",))
 LAG_MAX = Metric("consumer_lag_max_records", "The same for the partition with the largest lag", ("topic",))
 ASSIGNED = Metric("assigned_partitions", "Partitions that this worker reads", ("topic",))
+UNASSIGNED = Metric(
+    "unassigned_partitions",
+    "Partitions that no worker of the group reads, as its leader dealt them out",
+    ("topic",),
+)
 REBALANCES = Metric("rebalances_total", "Rebalances of the consumer group")
 RECOVERY = Metric("recovery_seconds", "How long the last recovery of state took")
 RECORDS_TAKEN = Metric("records_taken_total", "Records read, used or not", ("topic",))
@@ -134,7 +139,8 @@ RESTARTS = Metric("restarts", "How often `dutycycle up` has restarted this proce
 GROUPS: dict[str, tuple[Metric, ...]] = {
     "every process": (BUILD_INFO, HEALTHY, READY, CONDITIONS, RESTARTS),
     "stream and sink": (
-        LAG, LAG_MAX, ASSIGNED, REBALANCES, RECOVERY, RECORDS_TAKEN, RECORDS_USED, WATERMARK_DELAY,
+        LAG, LAG_MAX, ASSIGNED, UNASSIGNED, REBALANCES, RECOVERY, RECORDS_TAKEN, RECORDS_USED,
+        WATERMARK_DELAY,
     ),
     "stream": (COMMITS, COMMIT_SECONDS, SNAPSHOT_AGE, SNAPSHOTS, SNAPSHOT_BYTES, LIVE_KEYS),
     "sink, and sink --metrics with remote write": (WRITES, PENDING, SINK_UP, LAST_WRITE),

@@ -5,7 +5,8 @@ environment variables, and commits only what the application says is done.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import faust
@@ -94,6 +95,8 @@ class ExactApp(faust.App):
     failure: str | None = None
     """Why it cannot go on, once it cannot."""
     topic_prefix: str = ""
+    unread_partitions: Mapping[str, int] = MappingProxyType({})
+    """Of each topic how many partitions no member of the group has, where this worker deals them out."""
     reachability: Reachability
     """Says when the broker goes silent, and when it answers again."""
 

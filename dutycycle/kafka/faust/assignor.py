@@ -1,5 +1,6 @@
 """Which worker reads which partitions: by ranges, and none before all topics are known."""
 
+from collections import Counter
 from typing import Any
 
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
@@ -20,12 +21,24 @@ class ExactAssignor(PartitionAssignor):
 
     def assign(self, cluster: Any, member_metadata: Any) -> Any:
         """What each member gets; called in the consumer's thread and loop."""
-        wanted = {topic for one in member_metadata.values() for topic in one.subscription}
-        if all(cluster.partitions_for_topic(topic) for topic in wanted):
-            return super().assign(cluster, member_metadata)
-        consumer: Any = self.app.consumer
-        consumer._thread._consumer._client.force_metadata_update()  # once it has come, the group joins anew
-        return super().assign(_NO_TOPICS, member_metadata)
+        app: Any = self.app
+        topics = {topic for member in member_metadata.values() for topic in member.subscription}
+        partitions = {topic: cluster.partitions_for_topic(topic) or () for topic in topics}
+        if all(partitions.values()):
+            assignments = super().assign(cluster, member_metadata)
+        else:
+            app.consumer._thread._consumer._client.force_metadata_update()  # then the group joins anew
+            assignments = super().assign(_NO_TOPICS, member_metadata)
+        assigned = Counter(
+            topic
+            for assignment in assignments.values()
+            for topic, numbers in assignment.assignment
+            for _ in numbers
+        )
+        app.unread_partitions = {
+            topic: len(numbers) - assigned[topic] for topic, numbers in partitions.items()
+        }
+        return assignments
 
 
 class _NoTopics:

@@ -202,6 +202,15 @@ class ExactConsumer(driver.Consumer):
         ended = [name for name, task in tasks.items() if task is not None and task.done()]
         return f"the consumer's {ended[0]} task has ended" if ended else None
 
+    def missing_topics(self) -> list[str]:
+        """Those of the topics to be read that do not exist, as far as is known. For any thread."""
+        client: Any = self._thread._consumer
+        subscription = None if client is None else client._subscription.subscription
+        if subscription is None:
+            return []
+        cluster = client._client.cluster
+        return sorted(topic for topic in subscription.topics if not cluster.partitions_for_topic(topic))
+
     def behind(self) -> str | None:
         """How far reading has come, if there is more to read; None if not. For any thread."""
         client: Any = self._thread._consumer
@@ -304,6 +313,12 @@ class ExactConsumer(driver.Consumer):
 
     async def commit_and_end_transactions(self) -> None:
         """Nothing: at the end all was committed before, and a broker that is away would hold it up."""
+
+    async def on_partitions_revoked(self, revoked: set[TP]) -> None:
+        """The group deals its partitions out anew, and this worker may do so no more."""
+        app: Any = self.app
+        app.unread_partitions = {}
+        await super().on_partitions_revoked(revoked)
 
     async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
         """A new generation: what was done in an older one may lie behind what others have committed."""

@@ -10,10 +10,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any
 
+from dutycycle.contract.topics import TOPICS
 from dutycycle.kafka.errors import BrokerUnreachableError
 from dutycycle.kafka.faust.app import ExactApp
 from dutycycle.kafka.faust.offsets import describe_truncation
-from dutycycle.telemetry.metrics import ASSIGNED, LAG, LAG_MAX, REBALANCES, RECOVERY, Labels
+from dutycycle.telemetry.metrics import ASSIGNED, LAG, LAG_MAX, REBALANCES, RECOVERY, UNASSIGNED, Labels
 from dutycycle.telemetry.watchdog import Progress
 
 _TRUNCATED_OBSERVATIONS = 3
@@ -27,6 +28,7 @@ class Vitals:
         self._clock = clock
         self._silence_s = float(app.conf.broker_session_timeout)
         self._waiting, self._recovering, self._reading = Progress(clock), Progress(clock), Progress(clock)
+        self._unread = Progress(clock)
         self._waiting.observe("to be ready")
         self._ever_ready = False
         self._heard: float | None = None
@@ -43,6 +45,7 @@ class Vitals:
         metrics.read(LAG, lambda: {one: float(sum(lags)) for one, lags in self.lags().items()})
         metrics.read(LAG_MAX, lambda: {one: float(max(lags)) for one, lags in self.lags().items()})
         metrics.read(ASSIGNED, self.assigned)
+        metrics.read(UNASSIGNED, self.unassigned)
         metrics.read(REBALANCES, lambda: float(self._app.rebalancing_count))
         metrics.read(RECOVERY, self.recovery_s)
         telemetry.status.waiting = None
@@ -50,6 +53,7 @@ class Vitals:
     def observe(self) -> None:
         """Note since when it is not ready, how far it has read, and hear its heartbeats."""
         ready = self._app.ready
+        self._unread.observe(self._nobody_reads())
         self._reading.observe(self._behind() if ready else None)
         self._recovering.observe(None if ready else self._recovered())
         self._waiting.observe(None if ready else "to be ready")
@@ -60,6 +64,32 @@ class Vitals:
         self._note_silence()
         self._truncated = self._truncated_log()
         self._truncated_for = 0 if self._truncated is None else self._truncated_for + 1
+
+    def _nobody_reads(self) -> str | None:
+        """What of the topics no worker of the group reads, as far as this one knows, and why."""
+        if self._consumer is None:
+            return None
+        missing = self._consumer.missing_topics()
+        if missing:
+            return (
+                f"topic {', '.join(missing)} is gone, and nothing is read without it: it was deleted, or the "
+                "user may not see it any more (Kafka's ACLs)"
+            )
+        unassigned = [f"{topic} ({count})" for topic, count in self.unassigned_topics() if count]
+        return f"nobody reads partitions of {', '.join(unassigned)}" if unassigned else None
+
+    def unassigned_topics(self) -> list[tuple[str, int]]:
+        """Topics by name without prefix, changelogs left out, and how many of their partitions nobody has."""
+        prefix = self._app.topic_prefix
+        return [
+            (topic.removeprefix(prefix), count)
+            for topic, count in sorted(self._app.unread_partitions.items())
+            if topic.removeprefix(prefix) in TOPICS
+        ]
+
+    def unassigned(self) -> dict[Labels, float]:
+        """The same as a series."""
+        return {(topic,): float(count) for topic, count in self.unassigned_topics()}
 
     def _behind(self) -> str | None:
         """How far it has read, where it could read on."""
@@ -118,7 +148,8 @@ class Vitals:
             return "the process stalled for too long"
         most_s = self._app.telemetry.stall_detector.limits.ended_s
         still = next((one for one in (self._recovering, self._reading) if one.stalled_s > most_s), None)
-        stuck = self.stuck() or self.truncated()
+        unread = str(self._unread.seen) if self._unread.stalled_s > most_s else None
+        stuck = self.stuck() or self.truncated() or unread
         return stuck if still is None else stuck or f"no progress in {most_s:g} s: {still.seen}"
 
     def stuck(self) -> str | None:
@@ -146,6 +177,8 @@ class Vitals:
         """Why it does not read now."""
         waited, still = self._waiting.stalled_s, self._reading.stalled_s
         said_s = self._app.telemetry.stall_detector.limits.said_s
+        if self._unread.stalled_s > said_s:
+            return f"{self._unread.seen}, for {self._unread.stalled_s:.0f} s"
         if not self._ever_ready or waited > said_s:
             return f"{self._phase()} for {waited:.0f} s"
         silent = self._silent_s() if self._waiting.seen is None else 0.0

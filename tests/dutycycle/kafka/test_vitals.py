@@ -10,7 +10,7 @@ from dutycycle.contract.settings.load import load
 from dutycycle.kafka.faust.vitals import Vitals
 from dutycycle.kafka.reachability import Reachability
 from dutycycle.telemetry.events import BROKER_UNREACHABLE, Telemetry
-from dutycycle.telemetry.metrics import REBALANCES
+from dutycycle.telemetry.metrics import REBALANCES, UNASSIGNED
 from dutycycle.telemetry.watchdog import StallDetector, StallLimits
 from tests.support.metrics import metric_value
 
@@ -42,6 +42,7 @@ class World:
         self.member = True
         self.stuck: str | None = None
         self.behind: str | None = None
+        self.missing: list[str] = []
         self.coordinator = Coordinator()
         self.state: dict[tuple[str, int], tuple[int | None, int | None]] = {}
         subscription = SimpleNamespace(assignment=SimpleNamespace(tps=[], state_value=self._place))
@@ -53,6 +54,7 @@ class World:
             is_member=lambda: self.member,
             trouble=lambda: self.stuck,
             behind=lambda: self.behind,
+            missing_topics=lambda: self.missing,
             _is_changelog_tp=lambda tp: tp.topic.startswith("t.state-"),
         )
         recovery = SimpleNamespace(
@@ -61,6 +63,7 @@ class World:
         telemetry = Telemetry("stream")
         self.app = made(
             conf=SimpleNamespace(broker_session_timeout=SESSION_S), failure=None, crashed=False, ready=False,
+            unread_partitions={},
             should_stop=False, rebalancing=False, rebalancing_count=1, topic_prefix="t.",
             next_offset=lambda *_: None, held_up=lambda: False, _consumer=self.consumer,
             tables=SimpleNamespace(recovery=recovery),
@@ -159,6 +162,34 @@ def test_a_broker_that_does_not_answer_is_told(world: World) -> None:
     ready(world)
     assert telemetry.conditions == {}
     assert telemetry.count(BROKER_UNREACHABLE) == 1
+
+
+def test_a_topic_that_is_gone_makes_unready_and_ends_the_worker(world: World) -> None:
+    ready(world)
+    world.missing = ["t.state-nvml"]
+    world.passes(SAID_S)
+    assert world.vitals.readiness_error() is None, "a view of the cluster may be old for a moment"
+    world.passes(2)
+    error = world.vitals.readiness_error()
+    assert error is not None
+    assert error.startswith("topic t.state-nvml is gone, and nothing is read without it")
+    assert world.vitals.stalled() is None
+    world.passes(ENDED_S)
+    assert "topic t.state-nvml is gone" in str(world.vitals.stalled())
+    world.missing = []
+    ready(world)
+    assert world.vitals.stalled() is None
+
+
+def test_the_member_that_deals_out_says_what_nobody_reads(world: World) -> None:
+    world.vitals.register()
+    ready(world)
+    world.app.unread_partitions = {"t.nvml-samples": 4, "t.pods": 0, "t.state-nvml": 4}
+    assert metric_value(world.app.telemetry, UNASSIGNED, topic="nvml-samples") == 4
+    world.passes(SAID_S + 2)
+    assert str(world.vitals.readiness_error()).startswith("nobody reads partitions of nvml-samples (4), for")
+    world.app.unread_partitions = {"t.nvml-samples": 0}
+    ready(world)
 
 
 def test_reading_that_does_not_move_is_told(world: World) -> None:

@@ -75,6 +75,9 @@ def _security(certificates: Certificates) -> Mapping[str, object]:
     login = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
     return {
         "sasl.enabled.mechanisms": MECHANISM,
+        # The broker itself comes by the plain listener of the loopback, and has no name there.
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": f"User:{USERNAME};User:ANONYMOUS",
         f"listener.name.clients.{MECHANISM.lower()}.sasl.jaas.config": login,
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": certificates.server,

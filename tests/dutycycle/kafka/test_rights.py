@@ -1,0 +1,172 @@
+"""A Kafka with ACLs: what ``dutycycle topics --acls`` prints suffices, and what is missing is named."""
+
+import asyncio
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # they are there
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from dutycycle.cli.commands.topics import ROLES
+from dutycycle.contract.topics import full_name
+from tests.support.data.training_job import training_job
+from tests.support.faults.oracle import write_trace
+from tests.support.kafka import settings_of
+from tests.support.processes.commands import DEADLINE_S, derived, environ, running, wait_until
+from tests.support.servers.kafka.broker import RunningBroker
+
+PASSWORD = "only-for-tests-too"
+OPERATIONS = {
+    "Read": AclOperation.READ,
+    "Write": AclOperation.WRITE,
+    "Describe": AclOperation.DESCRIBE,
+    "DescribeConfigs": AclOperation.DESCRIBE_CONFIGS,
+    "Create": AclOperation.CREATE,
+}
+
+
+class User:
+    """A user of a broker with ACLs, who may do nothing yet."""
+
+    def __init__(self, kafka: RunningBroker) -> None:
+        self.name = f"user-{uuid.uuid4().hex[:8]}"
+        self.prefix = kafka.new_prefix()
+        self._admin = kafka.admin()
+        credentials = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+        upsertion = UserScramCredentialUpsertion(self.name, credentials, PASSWORD.encode())
+        for answer in self._admin.alter_user_scram_credentials([upsertion]).values():
+            answer.result(60)
+        self.env = environ(topic_prefix=self.prefix, partitions="2", session_timeout="6s") | kafka.settings()
+        self.env |= {"DUTYCYCLE_SASL_USERNAME": self.name, "DUTYCYCLE_SASL_PASSWORD": PASSWORD}
+
+    def may(self, operations: Iterable[str], *, allow: bool = True, topic: str = "") -> None:
+        """Allow, or deny, operations on all topics with the prefix, or on one of them."""
+        pattern = ResourcePatternType.LITERAL if topic else ResourcePatternType.PREFIXED
+        name = self.prefix + topic
+        self._change(ResourceType.TOPIC, name, pattern, operations, allow=allow)
+
+    def may_read_by(self, group: str) -> None:
+        """Allow to be a member of a consumer group, by its name without the prefix."""
+        self._change(
+            ResourceType.GROUP, self.prefix + group, ResourcePatternType.LITERAL, ["Read"], allow=True
+        )
+
+    def _change(
+        self,
+        kind: ResourceType,
+        name: str,
+        pattern: ResourcePatternType,
+        operations: Iterable[str],
+        *,
+        allow: bool,
+    ) -> None:
+        permission = AclPermissionType.ALLOW if allow else AclPermissionType.DENY
+        bindings = [
+            AclBinding(kind, name, pattern, f"User:{self.name}", "*", OPERATIONS[operation], permission)
+            for operation in operations
+        ]
+        for answer in self._admin.create_acls(bindings).values():
+            answer.result(60)
+
+    def runs(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """A command of this user, to its end."""
+        return subprocess.run(
+            [sys.executable, "-m", "dutycycle", *arguments], env=self.env, capture_output=True, text=True,
+            check=False, timeout=DEADLINE_S,
+        )  # fmt: skip
+
+
+@pytest.fixture
+def user(secure_kafka: RunningBroker) -> User:
+    return User(secure_kafka)
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    return write_trace(tmp_path / "trace.jsonl", training_job(40))
+
+
+def test_the_printed_rights_suffice_for_a_collector_and_a_worker(
+    user: User, secure_kafka: RunningBroker, trace: Path, tmp_path: Path
+) -> None:
+    user.may(ROLES["stream"])
+    user.may_read_by("streams")
+    made = user.runs("topics")
+    assert (made.returncode, made.stderr) == (0, "")
+    collector = User(secure_kafka)
+    collector.prefix = user.prefix
+    collector.env["DUTYCYCLE_TOPIC_PREFIX"] = user.prefix
+    collector.may(ROLES["collector"])
+    sent = collector.runs("replay", str(trace), "--broker", secure_kafka.url)
+    assert sent.returncode == 0, sent.stderr
+    log = tmp_path / "stream.log"
+    settings = settings_of(user.env)
+    with running("stream", env=user.env, log=log):
+        wait_until(lambda: bool(asyncio.run(derived(settings, ["window-aggregates"]))), log.read_text)
+
+
+def test_no_right_is_said(user: User) -> None:
+    done = user.runs("topics")
+    assert done.returncode == 1
+    assert "creating topic" in done.stderr
+    assert "dutycycle topics --acls" in done.stderr
+
+
+def test_topics_that_cannot_be_seen_are_no_endless_wait(user: User) -> None:
+    user.may(["Create"])
+    done = user.runs("topics")
+    assert done.returncode == 1
+    assert f"seeing topic {user.prefix}" in done.stderr
+    assert "(Describe)" in done.stderr
+
+
+def test_settings_that_cannot_be_read_are_unknown(user: User) -> None:
+    user.may(["Create", "Describe"])
+    done = user.runs("topics")
+    assert done.returncode == 0
+    assert f"{user.prefix}nvml-samples\tpartitions=2\t?\t?\n" in done.stdout
+    assert "DescribeConfigs" in done.stderr
+
+
+def test_a_worker_without_its_group_says_which(user: User) -> None:
+    user.may(ROLES["stream"])
+    done = user.runs("stream")
+    assert done.returncode == 1
+    assert f"consumer group {user.prefix}streams: the user may not read by this consumer group" in done.stderr
+    assert "Error(" not in done.stderr
+
+
+def test_a_worker_that_may_not_write_names_the_topic(
+    user: User, secure_kafka: RunningBroker, trace: Path
+) -> None:
+    user.may(ROLES["stream"])
+    user.may_read_by("streams")
+    assert user.runs("topics").returncode == 0
+    assert user.runs("replay", str(trace), "--broker", secure_kafka.url).returncode == 0
+    user.may(["Write"], allow=False, topic="window-aggregates")
+    done = user.runs("stream")
+    assert done.returncode == 1
+    assert f"{full_name(user.prefix, 'window-aggregates')}: the user may not do this" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_readers_are_told_that_it_may_be_rights(
+    user: User, secure_kafka: RunningBroker, tmp_path: Path
+) -> None:
+    done = user.runs(
+        "record", "--broker", secure_kafka.url, "--from", "-1h", "--out", str(tmp_path / "x.jsonl")
+    )
+    assert done.returncode == 1
+    assert "may the user see it (Kafka's ACLs, Describe)?" in done.stderr

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -10,11 +11,11 @@ from collectors.base import Tick
 from collectors.nvml import gate
 from collectors.nvml.bursts import BurstReader
 from collectors.nvml.clock import Now
+from collectors.nvml.fields import FieldReader
 from collectors.nvml.mig import MigReader
-from collectors.nvml.pcie import PcieReader
 from collectors.nvml.processes import ProcessIdentities, ProcessUtilizationReader, read_processes
 from collectors.nvml.query import DeviceQuery
-from collectors.nvml.types import Handle, PcieField, SampleBuffer
+from collectors.nvml.types import Handle, SampleBuffer
 from collectors.throttle import throttle_names
 from dutycycle.contract.metrics import LIMITS
 from dutycycle.contract.records.samples import Gpu
@@ -47,7 +48,7 @@ class Device:
         self._util_burst = BurstReader(SampleBuffer.GPU_UTIL, "util_burst", float, LIMITS["gpu_util_pct"])
         self._power_burst = BurstReader(SampleBuffer.POWER_MW, "power_burst", _watts, LIMITS["power_w"])
         self._utilizations = ProcessUtilizationReader()
-        self._pcie = PcieReader()
+        self._fields = FieldReader()
         self._mig = MigReader()
         self._divided = False
         self._model: str | None = None
@@ -82,7 +83,7 @@ class Device:
         if (tick.seq + self.ref.index) % _STATIC_TICKS == 0:  # not all GPUs in the same tick
             self._static.clear()
         power_limit_mw = self._ask_static("power_limit", gate.power_limit_mw)
-        rates = self._pcie.read(self._query)
+        fields: Mapping[str, Any] = self._fields.read(self._query)
         reasons = ask("throttle", gate.event_reasons, gate.throttle_reasons)
         utilizations = self._utilizations.read(self._query, now, tick.interval_ms)
         gpu = Gpu(
@@ -100,8 +101,6 @@ class Device:
             temp_margin_c=self._ask_static("temp_margin", gate.temp_margin_c, gate.temp_margin_by_threshold),
             sm_clock_mhz=ask("sm_clock", gate.sm_clock_mhz),
             mem_clock_mhz=ask("mem_clock", gate.mem_clock_mhz),
-            pcie_rx_bytes_per_s=rates.get(PcieField.PCIE_RX),
-            pcie_tx_bytes_per_s=rates.get(PcieField.PCIE_TX),
             pcie_gen=self._ask_static("pcie_gen", gate.pcie_generation),
             pcie_width=self._ask_static("pcie_width", gate.pcie_width),
             throttle=None if reasons is None else throttle_names(reasons),
@@ -109,6 +108,7 @@ class Device:
             power_burst=self._power_burst.read(self._query, now, tick.ts_ms, tick.interval_ms),
             mig=self._mig.read(self._query, total) if self._divided else None,
             processes=read_processes(self._query, utilizations, identities),
+            **fields,
         )
         return self._possible(gpu)
 

@@ -13,14 +13,13 @@ import pynvml
 
 from collectors.nvml.types import (
     BufferedSample,
-    CounterValue,
     DeviceLostError,
     DriverUnavailableError,
+    FieldValue,
     Handle,
     MigSize,
     NoDataError,
     NvmlError,
-    PcieField,
     ProcessUtilization,
     RunningProcess,
     SampleBuffer,
@@ -311,15 +310,15 @@ def _function(name: str) -> Any:
     return pynvml._nvmlGetFunctionPointer(name)
 
 
-def counters(handle: Handle, fields: Sequence[PcieField]) -> list[CounterValue | NvmlError]:
-    """Several counters in one call; each has its own answer or error."""
-    found = call(pynvml.nvmlDeviceGetFieldValues, handle, [int(field) for field in fields])
-    return [_counter(one) if one.nvmlReturn == 0 else nvml_error(one.nvmlReturn) for one in found]
+def field_values(handle: Handle, ids: Sequence[int]) -> list[FieldValue | NvmlError]:
+    """Several fields in one call, in the order of ``ids``; each has its own answer or error."""
+    found = call(pynvml.nvmlDeviceGetFieldValues, handle, list(ids))
+    return [_field_value(one) if one.nvmlReturn == 0 else nvml_error(one.nvmlReturn) for one in found]
 
 
-def _counter(one: Any) -> CounterValue:
+def _field_value(one: Any) -> FieldValue:
     where, bits = _VALUE_OF_TYPE[one.valueType]
-    return CounterValue(int(getattr(one.value, where)), bits)
+    return FieldValue(int(getattr(one.value, where)), bits)
 
 
 def mig_enabled(handle: Handle) -> bool:

@@ -14,13 +14,6 @@ class SampleBuffer(IntEnum):
     GPU_UTIL = 1
 
 
-class PcieField(IntEnum):
-    """Byte counters by NVML's field id, since the driver was loaded, seen from the GPU."""
-
-    PCIE_TX = 197
-    PCIE_RX = 198
-
-
 class BufferedSample(NamedTuple):
     """One sample of a ring buffer. NVML does not say which clock ``stamp_us`` is of: see ``nvml.clock``."""
 
@@ -52,8 +45,8 @@ class RunningProcess(NamedTuple):
     instance: tuple[int, int]
 
 
-class CounterValue(NamedTuple):
-    """A counter's value and its width in bits."""
+class FieldValue(NamedTuple):
+    """The value of a field by its id, and the bits it counts with."""
 
     value: int
     bits: int

@@ -14,6 +14,7 @@ from collectors.nvml.types import (
     TransientError,
     UnsupportedError,
 )
+from dutycycle.contract.metrics import GPU_ROWS
 from tests.support.fakes.nvml.probe import Answer, Probe
 from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario
 
@@ -23,7 +24,7 @@ FIELDS_OF = {
     "nvmlDeviceGetPowerUsage": ("power", ["power_w"]),
     "nvmlDeviceGetEnforcedPowerLimit": ("power_limit", ["power_limit_w"]),
     "nvmlDeviceGetTotalEnergyConsumption": ("energy", ["energy_j"]),
-    "nvmlDeviceGetFieldValues": ("pcie_bytes", ["pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s"]),
+    "nvmlDeviceGetFieldValues": ("fields", ["pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s"]),
     "nvmlDeviceGetCurrPcieLinkGeneration": ("pcie_gen", ["pcie_gen"]),
     "nvmlDeviceGetCurrPcieLinkWidth": ("pcie_width", ["pcie_width"]),
     "nvmlDeviceGetClockInfo": ("sm_clock", ["sm_clock_mhz", "mem_clock_mhz"]),
@@ -147,7 +148,8 @@ def test_each_counter_of_one_call_has_its_own_answer(
 def test_a_counter_that_the_driver_does_not_know_is_not_asked_again(
     tmp_path: Path, code: str, calls: int
 ) -> None:
-    with Probe(tmp_path, world(**{"field:197": code, "field:198": code})) as probe:
+    fields = {f"field:{row.nvml}": code for row in GPU_ROWS if isinstance(row.nvml, int)}
+    with Probe(tmp_path, world(**fields)) as probe:
         answers = [probe.tick(calls=["nvmlDeviceGetFieldValues"]) for _ in range(3)]
     assert answers[-1].calls["nvmlDeviceGetFieldValues"] == calls
     assert answers[-1].counts["not_measured", ("pcie_rx_bytes", reason_of(code))] == calls

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.throttle import throttle_names
+from dutycycle.contract.metrics import GPU_ROWS
 from tests.support.fakes.nvml.probe import Probe
 from tests.support.fakes.nvml.scenario import FakeGpu, Scenario, Signal, ramp
 
@@ -133,7 +134,9 @@ def test_a_full_gpu_is_full(tmp_path: Path) -> None:
 
 
 def test_a_counter_of_32_bits_gives_no_rate(tmp_path: Path) -> None:
-    with Probe(tmp_path, world(pcie_bits=32)) as probe:
+    others = {f"field:{row.nvml}": "NOT_SUPPORTED" for row in GPU_ROWS if row.nvml not in (197, 198)}
+    narrow = FakeGpu(uuid="GPU-a", values={**VALUES, "pcie_bits": 32}, errors=others)
+    with Probe(tmp_path, Scenario(gpus=[narrow])) as probe:
         answers = [probe.tick(calls=["nvmlDeviceGetFieldValues"]) for _ in range(3)]
     assert [a.gpu.pcie_rx_bytes_per_s for a in answers] == [None, None, None]
     assert answers[-1].calls["nvmlDeviceGetFieldValues"] == 1

@@ -5,7 +5,7 @@
 #include "fake.h"
 
 enum { MEMORY_V2 = 0x02000028, TEMPERATURE_V1 = 0x100000C, MARGIN_V1 = 0x1000008, SLOWDOWN = 1, CLOCK_SM = 1, CLOCK_MEMORY = 2, PCIE_TX = 0, PCIE_RX = 1 };
-enum { FIELD_ENERGY = 83, FIELD_POWER_AVERAGE = 185, FIELD_POWER_INSTANT = 186, FIELD_PCIE_TX = 197, FIELD_PCIE_RX = 198 };
+enum { FIELD_MEMORY_TEMP = 82, FIELD_ENERGY = 83, FIELD_POWER_AVERAGE = 185, FIELD_POWER_INSTANT = 186, FIELD_PCIE_TX = 197, FIELD_PCIE_RX = 198 };
 
 static double energy_mj(const Gpu *gpu, double t) {
     double joules = gpu->energy_given.a > 0 ? signal_at(&gpu->energy_j, t) : 1000 + signal_integral(&gpu->power_w, t);
@@ -156,6 +156,9 @@ static void read_field(const Gpu *gpu, double t, FieldValue *field) {
     else if (field->id == FIELD_POWER_INSTANT || field->id == FIELD_POWER_AVERAGE) {
         field->value_type = VALUE_UINT;
         field->value.ui = whole(1000 * signal_at(&gpu->power_w, t));
+    } else if (field->id == FIELD_MEMORY_TEMP) {
+        field->value_type = VALUE_UINT;
+        field->value.ui = whole(signal_at(&gpu->mem_temp_c, t));
     } else field->result = NOT_SUPPORTED;
     if (field->value_type == VALUE_ULONG_LONG && gpu->pcie_bits.a < 64 && field->id >= FIELD_PCIE_TX) {
         field->value_type = VALUE_UINT;

@@ -18,14 +18,14 @@ static const struct { const char *name; size_t offset; } GPU_KEYS[] = {
     KEY(util), KEY(mem_util), KEY(mem_used), KEY(mem_total), KEY(mem_reserved), KEY(power_w), KEY(power_limit_w),
     KEY(energy_j), KEY(temp_c), KEY(slowdown_c), KEY(sm_mhz), KEY(mem_mhz), KEY(pcie_rx), KEY(pcie_tx), KEY(pcie_gen), KEY(pcie_width),
     KEY(throttle), KEY(mig_mode), KEY(gpm), KEY(util_hz), KEY(power_hz), KEY(process_hz), KEY(ring), KEY(pcie_bits),
-    KEY(idle_dry),
+    KEY(idle_dry), KEY(mem_temp_c),
 };
 
 static const Gpu TYPICAL = {
     .name = "NVIDIA H200", .mem_total = {.a = 150754820096}, .mem_reserved = {.a = 600000000}, .power_w = {.a = 80},
     .power_limit_w = {.a = 700}, .temp_c = {.a = 40}, .slowdown_c = {.a = 87}, .sm_mhz = {.a = 1980}, .mem_mhz = {.a = 3201}, .pcie_gen = {.a = 5},
     .pcie_width = {.a = 16}, .gpm = {.a = 1}, .util_hz = {.a = 6}, .power_hz = {.a = 10}, .process_hz = {.a = 6},
-    .ring = {.a = 100}, .pcie_bits = {.a = 64}, .idle_dry = {.a = 1},
+    .ring = {.a = 100}, .pcie_bits = {.a = 64}, .idle_dry = {.a = 1}, .mem_temp_c = {.a = 45},
 };
 
 static const char *g_path;

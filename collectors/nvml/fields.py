@@ -1,0 +1,75 @@
+"""What the driver tells by the ids of fields: all in one call, each with its own answer or error.
+
+The catalogue has the ids. A counter of bytes is read as a rate. ``nvmlDeviceGetPcieThroughput`` is not used
+where these counters are missing: it blocks for 20 ms a direction, and those 20 ms say little about a second.
+There, the rates are absent.
+"""
+
+import time
+
+from collectors.nvml import gate
+from collectors.nvml.query import DeviceQuery
+from collectors.nvml.types import (
+    DeviceLostError,
+    DriverUnavailableError,
+    FieldValue,
+    NvmlError,
+    UnsupportedError,
+)
+from dutycycle.contract.metrics import GPU_ROWS
+
+_LEAST_BITS = 63
+"""A 32-bit counter of bytes wraps many times a second on a fast link: it has no rate."""
+
+
+class FieldReader:
+    """Fields of one GPU; rates are over the time that really passed between two reads."""
+
+    def __init__(self) -> None:
+        self._names = {row.nvml: row.field for row in GPU_ROWS if isinstance(row.nvml, int)}
+        """The fields of ``Gpu`` that are still asked for, by id."""
+        self._last: dict[str, tuple[float, int]] = {}
+
+    def read(self, query: DeviceQuery) -> dict[str, float]:
+        """Give the values by fields of ``Gpu``. What the GPU does not tell is left out; a rate also at first
+        and after a reset of its counter."""
+        if not self._names:
+            return {}
+        at_s, asked = time.monotonic(), dict(self._names)
+        answers = query.ask("fields", lambda handle: gate.field_values(handle, [*asked])) or []
+        values: dict[str, float] = {}
+        for (number, name), answer in zip(asked.items(), answers, strict=False):
+            found = self._value(number, name, answer, query)
+            value = self._rate(name, at_s, found) if found is not None and _is_rate(name) else found
+            if value is not None:
+                values[name] = value
+        return values
+
+    def _value(
+        self, number: int, name: str, answer: FieldValue | NvmlError, query: DeviceQuery
+    ) -> int | None:
+        if isinstance(answer, FieldValue) and _is_rate(name) and answer.bits < _LEAST_BITS:
+            answer = UnsupportedError("counter_too_narrow")
+        if isinstance(answer, FieldValue):
+            return answer.value
+        if isinstance(answer, DeviceLostError | DriverUnavailableError):
+            raise answer
+        what = name.removesuffix("_per_s")
+        if isinstance(answer, UnsupportedError) or answer.reason == "invalid_argument":
+            # To a driver that does not know a field, its number is an invalid argument.
+            del self._names[number]
+            query.count_once(what, answer)
+        else:
+            query.count(what, answer)
+        return None
+
+    def _rate(self, name: str, at_s: float, value: int) -> float | None:
+        last = self._last.get(name)
+        self._last[name] = at_s, value
+        if last is None or at_s <= last[0] or value < last[1]:
+            return None
+        return round((value - last[1]) / (at_s - last[0]))
+
+
+def _is_rate(name: str) -> bool:
+    return name.endswith("_per_s")

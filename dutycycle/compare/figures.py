@@ -9,6 +9,7 @@ import numpy as np
 
 from dutycycle.compare.noise import blocks_of, error_of_max, error_of_mean
 from dutycycle.compare.steps import WORK, Measure, step_measures
+from dutycycle.contract.metrics import GPU_ROWS, unit_of
 from dutycycle.report.facts import joules_text, seconds_text
 from dutycycle.report.page import Report
 from dutycycle.report.phases import seconds_by_name
@@ -46,6 +47,7 @@ def _seconds(value: float) -> str:
 
 
 _PHASES = ("loading", *WORK, "checkpoint", "idle")
+COMPARED = tuple(row for row in GPU_ROWS if row.compared)
 FIGURES = (
     Figure("duration_s", "Duration", _seconds, "less"),
     Figure("gpu_s", "GPU time", seconds_text, "less"),
@@ -58,12 +60,8 @@ FIGURES = (
     Figure("energy_j_per_step", "GPU energy a step", _unit("J"), "less"),
     Figure("cycle_s", "Cycle", _unit("s")),
     Figure("cycles", "Cycles, about", lambda value: f"{value:.0f}"),
-    Figure("gpu_util_pct", "GPU utilization, mean", _unit("%")),
-    Figure("mem_copy_util_pct", "Mem-copy utilization, mean", _unit("%")),
+    *(Figure(row.field, f"{row.title}, {row.compared}", _unit(unit_of(row.field).text)) for row in COMPARED),
     Figure("gpu_mem_bytes", "GPU memory, max of one", bytes_text),
-    Figure("power_w", "GPU power, mean of one", _unit("W")),
-    Figure("temp_c", "GPU temperature, max", _unit("°C")),
-    Figure("sm_clock_mhz", "SM clock, mean", _unit("MHz")),
     Figure("cpu_cores", "CPU, mean", _unit("cores", 3)),
     Figure("mem_bytes", "Host memory, max of one", bytes_text),
     Figure("read_bytes", "Disk read", decimal_bytes),
@@ -119,13 +117,14 @@ class _Run:
 
     def _of_gpus(self) -> Iterator[tuple[str, Measure]]:
         gpus = self._view.gpus
-        for name in ("gpu_util_pct", "mem_copy_util_pct", "power_w", "sm_clock_mhz"):
-            if (found := self._mean(gpus, name)) is not None:
-                yield name, found
+        for row in COMPARED:
+            found = (self._mean if row.compared == "mean" else self._max)(gpus, row.field)
+            if found is not None and found.error is not None and row.field.endswith("_c"):
+                found = replace(found, error=hypot(found.error, _DEGREE))
+            if found is not None:
+                yield row.field, found
         if (memory := self._max(gpus, "mem_used_bytes")) is not None:
             yield "gpu_mem_bytes", memory
-        if (heat := self._max(gpus, "temp_c")) is not None:
-            yield "temp_c", replace(heat, error=None if heat.error is None else hypot(heat.error, _DEGREE))
 
     def _of_machines(self) -> Iterator[tuple[str, Measure]]:
         view, of = self._view, self._view.machines

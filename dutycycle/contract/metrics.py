@@ -81,6 +81,8 @@ class MetricRow:
     of GPUs are the largest of any, and the mean over all.
 
     ``title``, ``word``: on a chart, and in few letters on the screen. ``meaning``: in the contract's tables.
+    ``chart``: the id of its chart in a report; ``bound``: the field whose value is drawn as a line there.
+    ``compared``: what two runs are compared by.
     ``limits``: what a device can have. A value outside was not measured, as drivers and DCGM write garbage at
     times (NVIDIA/DCGM#199, NVIDIA/dcgm-exporter#418): it is absent and counted, and not cut to what can be.
 
@@ -102,6 +104,9 @@ class MetricRow:
     title: str = ""
     word: str = ""
     meaning: str = ""
+    chart: str = ""
+    bound: str = ""
+    compared: Literal["", "mean", "max"] = ""
     limits: Range = (0, float("inf"))
     nvml: str | int = ""
     dcgm: Mapping[str, float] = dataclasses.field(default_factory=dict)
@@ -111,6 +116,11 @@ class MetricRow:
     wandb: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
     series: GpuSeries | None = None
     annotation: Annotation | None = None
+
+    @property
+    def sentence(self) -> str:
+        """The meaning as a sentence, for below a chart."""
+        return f"{self.meaning[:1].upper()}{self.meaning[1:]}."
 
 
 _MEGA, _MEGABIT = 1e-6, 8e-6
@@ -125,7 +135,7 @@ _DISK = Annotation("disk_io", _ON_POD_AND_JOB, _MEGA, 1)
 CATALOGUE = (
     MetricRow(
         field="gpu_util_pct", subjects=("gpu", "slice", "node", "pod", "job"), trend=True, cycle=True,
-        peak=True, p95=True, title="GPU utilization", word="GPU use",
+        peak=True, p95=True, chart="gpu-util", compared="mean", title="GPU utilization", word="GPU use",
         meaning="share of the time in which a kernel ran", limits=PCT, nvml="nvmlDeviceGetUtilizationRates",
         dcgm={"dcgm_gpu_utilization": 1, f"{_DEV}GPU_UTIL": 1, f"{_DEV}GPU_UTIL_RATIO": 100},
         smi="util|sm util|core util|compute util|load|core load|usage|busy|util rate|volatile util",
@@ -134,7 +144,7 @@ CATALOGUE = (
     ),
     MetricRow(
         field="mem_copy_util_pct", subjects=("gpu", "pod", "job"), cycle=True, peak=True,
-        title="Memory-copy utilization", word="memory copy",
+        chart="gpu-mem-copy", compared="mean", title="Memory-copy utilization", word="memory copy",
         meaning="share of the time in which the memory controller was busy; not memory in use", limits=PCT,
         nvml="nvmlDeviceGetUtilizationRates",
         dcgm={
@@ -153,14 +163,16 @@ CATALOGUE = (
     ),
     MetricRow(field="busiest_gpu_util_pct", subjects=("pod", "job"), title="Busiest GPU", word="busiest GPU"),
     MetricRow(
-        field="mem_used_bytes", subjects=("gpu", "slice"), trend=True, cycle=True, title="GPU memory",
+        field="mem_used_bytes", subjects=("gpu", "slice"), trend=True, cycle=True,
+        chart="gpu-memory", bound="mem_total_bytes", title="GPU memory",
         word="memory", meaning="memory in use", limits=_BYTES, nvml="nvmlDeviceGetMemoryInfo",
         dcgm={"dcgm_fb_used": MIB, f"{_DEV}FB_USED": MIB, f"{_DEV}FB_USED_BYTES": 1},
         smi="mem used|used|mem usage|mem|mem use", dcgmi={"FBUSD": "MiB"}, smi_dmon={"fb": "MiB"},
         wandb={"memoryAllocatedBytes": "B"}, series=GpuSeries("gpu_memory_used_bytes"),
     ),
     MetricRow(
-        field="power_w", trend=True, cycle=True, title="GPU power", word="power", meaning="power draw now",
+        field="power_w", trend=True, cycle=True, chart="gpu-power", bound="power_limit_w", compared="mean",
+        title="GPU power", word="power", meaning="power draw",
         limits=_WATTS, nvml="nvmlDeviceGetPowerUsage",
         dcgm={"dcgm_power_usage": 1, f"{_DEV}POWER_USAGE": 1, f"{_DEV}BOARD_POWER_WATTS": 1},
         smi="power draw|power|power usage|draw|power draw instant|power instant|power draw average"
@@ -195,7 +207,8 @@ CATALOGUE = (
         wandb={"energyJoules": "J"},
     ),
     MetricRow(
-        field="temp_c", title="GPU temperature", word="heat", meaning="temperature of the chip",
+        field="temp_c", chart="gpu-temperature", compared="max", title="GPU temperature", word="heat",
+        meaning="temperature of the chip",
         limits=_DEGREES, nvml="nvmlDeviceGetTemperatureV",
         dcgm={"dcgm_gpu_temp": 1, f"{_DEV}GPU_TEMP": 1, f"{_DEV}GPU_TEMP_CELSIUS": 1},
         smi="temp|core temp|temp core", dcgmi={"TMPTR": "C"}, smi_dmon={"gtemp": "C"}, wandb={"temp": "C"},
@@ -208,7 +221,8 @@ CATALOGUE = (
         dcgm={f"{_DEV}GPU_TEMP_LIMIT": 1, f"{_DEV}GPU_TEMP_MARGIN_CELSIUS": 1}, smi="temp tlimit|temp margin",
     ),
     MetricRow(
-        field="sm_clock_mhz", title="SM clock", word="clock", meaning="clock of the multiprocessors",
+        field="sm_clock_mhz", chart="clock", compared="mean", title="SM clock", word="clock",
+        meaning="clock of the multiprocessors",
         limits=(0, 20_000), nvml="nvmlDeviceGetClockInfo",
         dcgm={"dcgm_sm_clock": 1, f"{_DEV}SM_CLOCK": 1, f"{_DEV}SM_CLOCK_HERTZ": 1e-6},
         smi="clock sm|clock|core clock|gr clock", dcgmi={"SMCLK": "MHz"}, smi_dmon={"pclk": "MHz"},

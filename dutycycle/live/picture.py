@@ -5,16 +5,15 @@ from typing import Any
 
 import orjson
 
+from dutycycle.contract.metrics import GPU_ROWS, HOST_METRICS, names
 from dutycycle.live.lines import plain_lines
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import GpuSeen, JobSeen, NodeSeen, PodSeen, Row
 from dutycycle.live.views.findings import activity, full_in_s, period_s, says
 from dutycycle.live.views.warnings import warnings
 
-_GPU = ("gpu_util_pct", "mem_copy_util_pct", "mem_used_bytes", "mem_total_bytes", "power_w", "power_limit_w",
-        "temp_c", "sm_clock_mhz", "mem_clock_mhz", "throttle")  # fmt: skip
-_HOST = ("cpu_util_pct", "cpu_count", "mem_used_bytes", "mem_total_bytes", "disk_read_bytes_per_s",
-         "disk_write_bytes_per_s", "net_rx_bytes_per_s", "net_tx_bytes_per_s")  # fmt: skip
+_GPU = (*names(GPU_ROWS), "throttle")
+_HOST = (*HOST_METRICS, "cpu_count")
 
 
 def written(state: LiveState, degraded: Sequence[str], form: str) -> str:

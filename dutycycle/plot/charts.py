@@ -5,16 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from dutycycle.contract.metrics import unit_of as unit_of_name
 from dutycycle.plot.seen import BOUNDED, Seen
 from dutycycle.report.charts.chart import POINTS, Chart, Dots, Line, scaled, unit_of
 from dutycycle.report.charts.cycles import Cycle, periods_of
 from dutycycle.traces.frames import Buckets, Frame, Moments, buckets
 
-_UNITS = {
-    "_pct": "%", "_bytes_per_s": "bytes/s", "_per_s": "1/s", "_bytes": "bytes", "_w": "W", "_c": "°C",
-    "_mhz": "MHz", "_j": "J",
-}  # fmt: skip
-"""Of a metric by how its name ends; the first that fits."""
 _Span = tuple[int, int]
 """The time of a picture, both ends included, in Unix milliseconds."""
 
@@ -41,8 +37,7 @@ def _chart(seen: Seen, metric: str, subjects: Sequence[str], span: _Span) -> Cha
         lines += _lines(seen, (one, metric), span, len(subjects) > 1)
         dots += _forecasts(seen, (one, metric), span, len(subjects) > 1)
     highs = [*(one.points.high for one in lines), *(one.points.high for one in dots)]
-    unit = next((unit for ending, unit in _UNITS.items() if metric.endswith(ending)), "")
-    unit, scale = unit_of(unit, [float(np.nanmax(high)) for high in highs])
+    unit, scale = unit_of(unit_of_name(metric).text, [float(np.nanmax(high)) for high in highs])
     cycles = [
         Cycle(seen.label(subject), periods)
         for subject in subjects

@@ -10,6 +10,14 @@ import orjson
 from dutycycle.contract.codec import DecodeError, decode
 from dutycycle.contract.log import ConsumerRecord, ProducerRecord
 from dutycycle.contract.metering import highest_power_w, highest_util_pct, with_means
+from dutycycle.contract.metrics import (
+    CAPACITIES,
+    CONTAINER_METRICS,
+    GPU_ROWS,
+    HOST_METRICS,
+    POD_CGROUP_METRICS,
+    names,
+)
 from dutycycle.contract.records.insights import ProfileVerdict
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.processes import ProcessSample
@@ -18,37 +26,16 @@ from dutycycle.traces.frames import Frame
 from dutycycle.traces.processes import ProcessSeen
 
 GPU_COLUMNS = (
-    "gpu_util_pct",
+    *names(row for row in GPU_ROWS if row.chart or row.kind == "counter"),
     "gpu_util_high_pct",
-    "mem_copy_util_pct",
-    "mem_used_bytes",
-    "power_w",
     "power_high_w",
-    "energy_j",
-    "temp_c",
-    "sm_clock_mhz",
     "throttle",
 )
 """``gpu_util_high_pct`` and ``power_high_w``: the most within the tick, of which the others have the mean
 (``contract.metering``); ``throttle``: a place in ``Gathered.throttles``."""
-HOST_COLUMNS = (
-    "cpu_util_pct",
-    "mem_used_bytes",
-    "disk_read_bytes_per_s",
-    "disk_write_bytes_per_s",
-    "net_rx_bytes_per_s",
-    "net_tx_bytes_per_s",
-)
-POD_COLUMNS = (
-    "cpu_util_pct",
-    "cpu_throttled_pct",
-    "mem_used_bytes",
-    "io_read_bytes_per_s",
-    "io_write_bytes_per_s",
-    "net_rx_bytes_per_s",
-    "net_tx_bytes_per_s",
-)
-_SUMMED = POD_COLUMNS[:1] + POD_COLUMNS[2:5]
+HOST_COLUMNS = tuple(name for name in HOST_METRICS if name not in CAPACITIES)
+POD_COLUMNS = tuple(name for name in POD_CGROUP_METRICS if name not in CAPACITIES)
+_SUMMED = tuple(name for name in POD_COLUMNS if name in CONTAINER_METRICS and name != "cpu_throttled_pct")
 _TRENDS_KEPT = 48
 Plain = dict[str, Any]
 

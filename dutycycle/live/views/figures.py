@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from math import isnan
 
+from dutycycle.contract.metrics import CATALOGUE, GPU_ROWS, unit_of
 from dutycycle.contract.records.derived import WindowMetric
 from dutycycle.live.model.subjects import GpuSeen, JobSeen, NodeSeen, PodSeen, Row, Value
 from dutycycle.live.views.findings import throttle_words
@@ -13,12 +14,7 @@ from dutycycle.words import UNKNOWN, bytes_text, decimal_bytes, of_bytes, percen
 
 Pairs = Iterator[tuple[str, str]]
 _KINDS = {GpuSeen: "GPU ", NodeSeen: "node ", PodSeen: "pod ", JobSeen: "job "}
-_SHOWN = (
-    ("gpu_util_pct", "GPU use"), ("busiest_gpu_util_pct", "busiest GPU"),
-    ("gpu_mem_used_bytes", "GPU memory"), ("mem_copy_util_pct", "memory copy"),
-    ("cpu_util_pct", "CPU"), ("cpu_throttled_pct", "CPU throttled"),
-    ("mem_used_bytes", "memory"), ("power_w", "power"), ("temp_c", "heat"), ("sm_clock_mhz", "clock"),
-)  # fmt: skip
+_SHOWN = {row.field: row.word for row in CATALOGUE if row.word}
 
 
 def kind(row: Row) -> str:
@@ -56,7 +52,9 @@ def _of_gpu(row: GpuSeen) -> Pairs:
     yield "power", f"{text_of('power_w', gpu.power_w)} of {text_of('power_w', gpu.power_limit_w)}"
     yield "memory copy", percent_text(gpu.mem_copy_util_pct)
     yield "memory max", bytes_text(row.mem_max)
-    yield "heat", text_of("temp_c", gpu.temp_c)
+    for metric in GPU_ROWS:
+        if metric.field.endswith("_c") and metric.kind == "gauge":
+            yield metric.word, text_of(metric.field, getattr(gpu, metric.field))
     yield (
         "clocks",
         f"{text_of('sm_clock_mhz', gpu.sm_clock_mhz)}, {text_of('mem_clock_mhz', gpu.mem_clock_mhz)}",
@@ -102,14 +100,11 @@ def text_of(metric: str, value: Value) -> str:
     """A value with the unit at the end of its metric's name."""
     if value is None:
         return UNKNOWN
-    if metric.endswith("_pct"):
-        return percent_text(value)
-    if metric.endswith("_bytes"):
-        return bytes_text(value)
-    units = {"_w": "W", "_c": "°C", "_mhz": "MHz"}
-    return next(
-        (f"{value:.0f} {unit}" for end, unit in units.items() if metric.endswith(end)), f"{value:.4g}"
-    )
+    unit = unit_of(metric).text
+    texts = {"%": percent_text, "bytes": bytes_text, "bytes/s": _rate}
+    if unit in texts:
+        return texts[unit](value)
+    return f"{value:.0f} {unit}" if unit in ("W", "°C", "MHz") else f"{value:.4g}"
 
 
 def _rate(value: Value) -> str:
@@ -124,7 +119,7 @@ def windows(row: Row) -> Iterator[Line]:
         names = "".join(f"{name:>12}" for name in ("mean", "median", "95 %", "max"))
         yield [("Windows".ljust(22), "bold"), (names, "dim")]
     for size_ms, window in found:
-        for metric, words in _SHOWN:
+        for metric, words in _SHOWN.items():
             values = window.metrics.get(metric)
             if values is not None and values.mean is not None:
                 title = f"  {short_duration(size_ms / 1000)} {words}"
@@ -142,7 +137,7 @@ def peaks(row: Row) -> Iterator[Line]:
         return
     age = short_duration((record.last_ms - record.first_ms) / 1000)
     yield [(f"At most, in {age}".ljust(22), "bold"), (f"{'max':>12}{'p95':>12}{'mean':>12}", "dim")]
-    for metric, words in _SHOWN:
+    for metric, words in _SHOWN.items():
         peak = record.metrics.get(metric)
         if peak is not None:
             values = "".join(f"{text_of(metric, one):>12}" for one in (peak.max, peak.p95, peak.mean))

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dutycycle.contract.metrics import CAPACITIES, GPU_ROWS
+from dutycycle.contract.metrics import unit_of as unit_of_name
 from dutycycle.report.charts.chart import POINTS, Chart, Line, Marks, points_of, scaled, unit_of
 from dutycycle.report.charts.cycles import cycles_of
 from dutycycle.report.charts.forecasts import forecasts_of
@@ -22,7 +24,7 @@ class _Spec:
     """A chart of the same columns of several subjects.
 
     ``columns``: what to call the line of each; empty where the subject's name is enough. ``unit``: "bytes"
-    and "bytes/s" get the prefix that fits. ``limit``: what to call it, and which field of a GPU has it.
+    and "bytes/s" get the prefix that fits. ``limit``: which field of a GPU has it.
     """
 
     id: str
@@ -30,30 +32,23 @@ class _Spec:
     unit: str
     columns: Mapping[str, str]
     most: float | None = None
-    limit: tuple[str, str] | None = None
+    limit: str | None = None
     note: str = ""
 
 
-_OF_GPUS = (
-    _Spec(id="gpu-util", title="GPU utilization", unit="%", columns={"gpu_util_pct": ""}, most=100),
+_OF_GPUS = tuple(
     _Spec(
-        id="gpu-memory", title="GPU memory", unit="bytes", columns={"mem_used_bytes": ""},
-        limit=("total", "mem_total_bytes"),
-    ),
-    _Spec(
-        id="gpu-power", title="GPU power", unit="W", columns={"power_w": ""},
-        limit=("limit", "power_limit_w"),
-    ),
-    _Spec(id="gpu-temperature", title="GPU temperature", unit="°C", columns={"temp_c": ""}),
-    _Spec(
-        id="gpu-mem-copy", title="Memory-copy utilization", unit="%", columns={"mem_copy_util_pct": ""},
-        most=100, note="The share of time in which the memory controller was busy; not memory in use.",
-    ),
-    _Spec(
-        id="clock", title="SM clock", unit="MHz", columns={"sm_clock_mhz": ""},
-        note="Marks are moments at which the driver reduced the clock, with its reason.",
-    ),
-)  # fmt: skip
+        id=row.chart,
+        title=row.title,
+        unit=unit_of_name(row.field).text,
+        columns={row.field: ""},
+        most=row.limits[1] if row.field.endswith("_pct") else None,
+        limit=row.bound or None,
+        note=row.sentence,
+    )
+    for row in GPU_ROWS
+    if row.chart
+)
 _CPU = _Spec(id="cpu", title="CPU", unit="%", columns={"cpu_util_pct": ""}, note="100 % is one core.")
 _MEMORY = _Spec(id="memory", title="Host memory", unit="bytes", columns={"mem_used_bytes": ""})
 _NETWORK = _Spec(
@@ -85,22 +80,24 @@ def _made(gathered: Gathered, view: View, spec: _Spec, of: Sequence[GpuView | Ho
     ]
     if not lines:
         return None
+    marks = _throttle_marks(gathered, view) if spec.id == "clock" else []
+    told = "Marks are moments at which the driver reduced the clock, with its reason." if marks else ""
     of_hosts = any(isinstance(one, HostView) and not one.of_pod for one in of)
     return Chart(
         spec.id, spec.title, unit, lines,
-        note=" ".join(filter(None, (spec.note, "Of the whole machine." if of_hosts else ""))),
+        note=" ".join(filter(None, (spec.note, told, "Of the whole machine." if of_hosts else ""))),
         most=spec.most,
         limits=_limits(spec, of, scale),
         cycle=_cycle_mark(gathered, view, next(iter(spec.columns))),
-        marks=_throttle_marks(gathered, view) if spec.id == "clock" else [],
+        marks=marks,
     )  # fmt: skip
 
 
 def _limits(spec: _Spec, of: Sequence[GpuView | HostView], scale: float) -> list[tuple[str, float]]:
     if spec.limit is None:
         return []
-    label, field_name = spec.limit
-    known = {getattr(one.seen, field_name) for one in of if isinstance(one, GpuView)}
+    label = "total" if spec.limit in CAPACITIES else "limit"
+    known = {getattr(one.seen, spec.limit) for one in of if isinstance(one, GpuView)}
     return [(label, value / scale) for value in sorted(known - {None})]
 
 

@@ -63,7 +63,7 @@ def test_every_chart_is_a_figure_that_plotly_accepts(report: Report) -> None:
 def test_everything_that_was_asked_for_has_a_chart(report: Report) -> None:
     ids = [one.id for one in report.charts]
     assert ids[:11] == [
-        "gpu-util", "gpu-memory", "gpu-power", "gpu-temperature", "gpu-mem-copy", "clock",
+        "gpu-util", "gpu-mem-copy", "gpu-memory", "gpu-power", "gpu-temperature", "clock",
         "cpu", "memory", "network", "disk", "ranks",
     ]  # fmt: skip
     assert {one.partition("-")[0] for one in ids[11:]} == {"cycle", "forecast"}

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dutycycle.contract.metrics import GPU_ROWS
 from tests.support.deploy import ledger_dashboard
 from tests.support.deploy.manifests import ROOT
 from tests.support.deploy.source_variable import source_variable
@@ -72,6 +73,29 @@ _TO_NODE = ("dutycycle-node", ["node"])
 _TO_JOB = ("dutycycle-job", ["namespace", "job:job_name"])
 _TO_POD = ("dutycycle-pod", ["namespace", "pod"])
 
+_UNITS = {
+    "_ratio": "percentunit", "_bytes": "bytes", "_bytes_per_second": "Bps", "_watts": "watt",
+    "_celsius": "celsius", "_hertz": "hertz",
+}  # fmt: skip
+"""What Grafana calls the unit at the end of a series' name."""
+
+
+def _of_gpus() -> list[Panel]:
+    """What the newest sample of a node has of each GPU, by the catalogue."""
+    return [
+        line(
+            row.title,
+            row.sentence,
+            f"dutycycle_{row.series.name}{{{_NODE}}}",
+            _GPU_LINE,
+            next(unit for end, unit in _UNITS.items() if row.series.name.endswith(end)),
+            most=1 if row.series.name.endswith("_ratio") else None,
+        )
+        for row in GPU_ROWS
+        if row.series is not None
+    ]
+
+
 FLEET = Dashboard(
     "dutycycle-fleet",
     "Dutycycle: fleet",
@@ -119,28 +143,16 @@ NODE = Dashboard(
     "dutycycle-node",
     "Dutycycle: node",
     [
-        line("Utilization", "Share of the time in which a kernel ran.",
-             f"dutycycle_gpu_utilization_ratio{{{_NODE}}}", _GPU_LINE, "percentunit", most=1),
+        *_of_gpus(),
         line("Busy", "The same from busy seconds, which no scrape interval can miss.",
              f"gpu:dutycycle_gpu_busy:rate5m{{{_NODE}}}", _GPU_LINE, "percentunit", most=1),
         line("Utilization in 5 minutes", "The forecast, shown now.",
              f'dutycycle_gpu_utilization_forecast_ratio{{{_NODE},horizon="300s",bound="expected"}}',
              _GPU_LINE, "percentunit", most=1),
-        line("Memory", "In use.", f"dutycycle_gpu_memory_used_bytes{{{_NODE}}}", _GPU_LINE, "bytes"),
-        line("Memory copy", "Share of the time in which the memory controller was busy.",
-             f"dutycycle_gpu_memory_copy_utilization_ratio{{{_NODE}}}", _GPU_LINE, "percentunit", most=1),
         line("Memory is full in", "Only while it is running out.",
              f"dutycycle_gpu_memory_exhausted_seconds{{{_NODE}}}", _GPU_LINE, "s"),
-        line("Power", "", f"dutycycle_gpu_power_watts{{{_NODE}}}", _GPU_LINE, "watt"),
-        line("Temperature", "", f"dutycycle_gpu_temperature_celsius{{{_NODE}}}", _GPU_LINE, "celsius"),
         line("Throttled", "1 while the clocks are reduced.", f"dutycycle_gpu_throttled{{{_NODE}}}",
              "{{node}} GPU {{gpu}}: {{reason}}"),
-        line("SM clock", "", f"dutycycle_gpu_sm_clock_hertz{{{_NODE}}}", _GPU_LINE, "hertz"),
-        line("Memory clock", "", f"dutycycle_gpu_memory_clock_hertz{{{_NODE}}}", _GPU_LINE, "hertz"),
-        Panel("PCIe", "Received and sent.", "timeseries", [
-            Query(f"dutycycle_gpu_pcie_receive_bytes_per_second{{{_NODE}}}", "{{node}} GPU {{gpu}} received"),
-            Query(f"dutycycle_gpu_pcie_transmit_bytes_per_second{{{_NODE}}}", "{{node}} GPU {{gpu}} sent"),
-        ], "Bps"),
         line("Tensor cores", "By dcgm-exporter; empty without it.",
              f'{{{_TENSOR},Hostname=~"$node"}} or {{{_TENSOR},hostname=~"$node"}}',
              "{{Hostname}}{{hostname}} GPU {{gpu}}", "percentunit", most=1),

@@ -187,6 +187,7 @@ def prepare(connection: Connection) -> None:
             f"its schema has version {found}, this Dutycycle knows {VERSION}: "
             "use the Dutycycle that wrote it, or give another database"
         )
+    _add_metric_columns(connection)
     for table in TABLES.values():  # touches no row, but the database checks our rights
         nothing, column = literal(1) == 0, next(iter(table.c))
         connection.execute(insert(table).from_select(list(table.c), select(table).where(nothing)))
@@ -195,6 +196,34 @@ def prepare(connection: Connection) -> None:
 
 def _create(connection: Connection) -> None:
     metadata.create_all(connection)
+    _create_views(connection)
+    connection.execute(insert(version_table).values(version=VERSION))
+
+
+def _create_views(connection: Connection) -> None:
     for name in VIEWS:
         connection.execute(text(create_view(name, connection.dialect.name)))
-    connection.execute(insert(version_table).values(version=VERSION))
+
+
+def _add_metric_columns(connection: Connection) -> None:
+    """Add the columns of metrics that are younger than the database, and make the views anew that name them.
+
+    The columns are NULL in rows that were written before. An older sink that still writes does not name them.
+    """
+    present = {
+        table: {column["name"] for column in inspect(connection).get_columns(table.name)}
+        for table in (pod_peaks, job_peaks, node_peaks)
+    }
+    missing = [
+        f"{table.name} ADD COLUMN {figure}_{metric} DOUBLE PRECISION"
+        for table, names in present.items()
+        for figure, metric in (NODE_FIGURES if table is node_peaks else FIGURES)
+        if f"{figure}_{metric}" not in names
+    ]
+    if not missing:
+        return
+    for name in reversed(VIEWS):
+        connection.execute(text(f"DROP VIEW IF EXISTS {name}"))
+    for column in missing:
+        connection.execute(text(f"ALTER TABLE {column}"))
+    _create_views(connection)

@@ -1,12 +1,14 @@
 """The tables and views are those that the contract names, on both databases."""
 
-from sqlalchemy import create_engine, inspect
+from sqlalchemy import create_engine, inspect, text
 
 from docs.generate_contract import page
+from dutycycle.contract.codec import encode
 from sinks.records.rows import FIGURES, NODE_FIGURES
 from sinks.records.tables.schema import OTHER_TABLES, TABLES
 from sinks.records.tables.views import VIEWS
 from sinks.records.writer import RecordsWriter
+from tests.support.sinks import made
 
 COLUMNS = {f"{figure}_{metric}" for figure, metric in (*FIGURES, *NODE_FIGURES)}
 METRICS = {"metric", "max", "mean", "p95", *COLUMNS}
@@ -27,3 +29,20 @@ def test_the_contract_names_all_that_is_there(records_url: str) -> None:
     rows = {line.split("`")[1]: line for line in page().splitlines() if line.startswith("| `")}
     for name, of in columns.items():
         assert {one for one in of - METRICS if f"`{one}`" not in rows[name]} == set()
+
+
+def test_a_database_that_is_older_than_a_metric_gets_its_columns(records_url: str) -> None:
+    with RecordsWriter(records_url):
+        pass
+    engine = create_engine(records_url)
+    with engine.begin() as connection:
+        for name in reversed(VIEWS):
+            connection.execute(text(f"DROP VIEW {name}"))
+        for table, column in (("node_peaks", "max_gpu_power_w"), ("pod_peaks", "p95_cpu_util_pct")):
+            connection.execute(text(f"ALTER TABLE {table} DROP COLUMN {column}"))
+    with RecordsWriter(records_url) as writer:
+        writer.write("pod-peaks", encode(made.pod_peaks(metrics={"cpu_util_pct": made.peak(90, p95=80)})))
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT p95_cpu_util_pct FROM pods")).scalars().all() == [80]
+        assert connection.execute(text("SELECT max_gpu_power_w FROM node_days")).all() == []
+    engine.dispose()

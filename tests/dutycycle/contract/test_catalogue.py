@@ -3,12 +3,46 @@
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
+import orjson
 import pytest
+from sqlalchemy import create_engine, text
 
 import collectors.nvml.gate as gate
-from dutycycle.contract.metrics import CATALOGUE, GPU_METRICS, GPU_ROWS, MetricRow, unit_of
-from dutycycle.contract.records.samples import Container, CudaPod, Gpu, Host, MigDevice, PodCgroup
+from collectors.prometheus.dcgm.fields import Vocabulary
+from dutycycle.contract.codec import from_plain
+from dutycycle.contract.log import ProducerRecord
+from dutycycle.contract.metrics import (
+    CATALOGUE,
+    GPU_METRICS,
+    GPU_ROWS,
+    NODE_ANNOTATIONS,
+    NODE_GPU_ROWS,
+    MetricRow,
+    unit_of,
+)
+from dutycycle.contract.records.parts import NodePart
+from dutycycle.contract.records.samples import (
+    Container,
+    CudaPod,
+    Gpu,
+    Host,
+    MigDevice,
+    NvmlSample,
+    PodCgroup,
+)
+from dutycycle.imports.spellings import read_meaning
+from dutycycle.report.charts.choice import charts_of
+from dutycycle.report.gather import Gathered
+from dutycycle.report.view import view_of
+from sinks.annotations.core.node import NodeView
+from sinks.prometheus.series import Series
+from sinks.prometheus.view import View
+from sinks.records.writer import RecordsWriter
+from streams.operators.columns.nvml import NvmlReader
+from streams.operators.node.operator import NodeConfig, NodeOperator
+from tests.support.data.samples import gpu, nvml, record
 
 RECORDS = (
     ("nvml", "gpu", {Gpu}),
@@ -68,3 +102,88 @@ def test_the_driver_is_asked_as_the_catalogue_says() -> None:
     text = Path(gate.__file__).read_text(encoding="utf-8")
     assert [row.nvml for row in GPU_ROWS if isinstance(row.nvml, str) and row.nvml not in text] == []
     assert [row.field for row in GPU_ROWS if not row.nvml] == []
+
+
+VALUES = {row.field: round((row.limits[0] + min(row.limits[1], 1e13)) / 2) for row in GPU_ROWS}
+WINDOWED = [row for row in GPU_ROWS if row.kind in ("gauge", "counter")]
+
+
+@pytest.fixture(scope="module")
+def derived() -> dict[str, list[dict[str, Any]]]:
+    """What the streams make by topic of two minutes of a GPU with all figures."""
+    operator = NodeOperator(NodeConfig(topic="nvml-samples", source="nvml"), "a", NvmlReader("a"))
+    ticks = (record("nvml-samples", "a", nvml(seq, [gpu(0, **VALUES)])) for seq in range(120))
+    outs = [out for tick in ticks for out in operator.update(tick)] + list(operator.close())
+    found: dict[str, list[dict[str, Any]]] = {}
+    for out in outs:
+        if isinstance(out, ProducerRecord):
+            found.setdefault(out.topic, []).append(orjson.loads(out.value or b""))
+    return found
+
+
+@pytest.mark.parametrize("row", WINDOWED, ids=lambda row: row.field)
+def test_a_metric_of_gpus_has_windows(row: MetricRow, derived: dict[str, list[dict[str, Any]]]) -> None:
+    window = derived["window-aggregates"][0]["metrics"][row.field]
+    assert window["increase"] == 0 if row.kind == "counter" else window["mean"] == VALUES[row.field]
+
+
+@pytest.mark.parametrize("row", NODE_GPU_ROWS, ids=lambda row: row.field)
+def test_a_metric_of_nodes_has_peaks_there_and_in_the_database(
+    row: MetricRow, derived: dict[str, list[dict[str, Any]]], tmp_path: Path
+) -> None:
+    peaks = derived["node-peaks"][-1]
+    value = VALUES[row.sum_of or row.field]
+    assert peaks["metrics"][row.field]["max"] == value
+    assert peaks["gpus"]["a/0"][row.sum_of or row.field]["max"] == value
+    url = f"sqlite:///{tmp_path}/records.db"
+    with RecordsWriter(url) as writer:
+        writer.write("node-peaks", orjson.dumps(peaks))
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        columns = connection.execute(text(f"SELECT max_{row.field}, mean_{row.field} FROM node_days"))  # noqa: S608
+        assert columns.one() == (value, value)
+    engine.dispose()
+
+
+@pytest.mark.parametrize("metric", NODE_ANNOTATIONS)
+def test_the_maxima_of_an_hour_are_on_the_node(metric: str, derived: dict[str, list[dict[str, Any]]]) -> None:
+    view = NodeView()
+    view.sampled(from_plain(NvmlSample, nvml(1, [gpu(0)]), "nvml-samples"))
+    view.analysed(from_plain(NodePart, derived["node-parts"][-1], "node-parts"))
+    assert view.values()["gpu-0"][NODE_ANNOTATIONS[metric]] == VALUES[metric]
+
+
+@pytest.mark.parametrize("row", [row for row in GPU_ROWS if row.series], ids=lambda row: row.field)
+def test_a_gauge_of_gpus_is_served_in_its_base_unit(row: MetricRow) -> None:
+    sample = nvml(1, [gpu(0, **VALUES)])
+    view = View(60_000)
+    view.sample(from_plain(NvmlSample, sample, "nvml-samples"), 0, 1)
+    rows = {metric.name: values for metric, values in Series(view, (), 60, 10).rows(sample["ts_ms"])}
+    assert row.series is not None
+    assert [*rows[row.series.name].values()] == [VALUES[row.field] * row.series.factor]
+
+
+@pytest.mark.parametrize("row", GPU_ROWS, ids=lambda row: row.field)
+def test_each_name_of_dcgm_exporter_is_read_in_our_unit(row: MetricRow) -> None:
+    vocabulary = Vocabulary()
+    for name, factor in row.dcgm.items():
+        reading = vocabulary.read({"__name__": name}, VALUES[row.field] / factor)
+        assert reading is not None
+        assert reading.field == row.field
+        assert reading.value == pytest.approx(VALUES[row.field])
+
+
+@pytest.mark.parametrize("row", [row for row in GPU_ROWS if row.smi], ids=lambda row: row.field)
+def test_each_spelling_of_a_log_is_understood(row: MetricRow) -> None:
+    meanings = [read_meaning(spelling.replace(" ", ".")) for spelling in row.smi.split("|")]
+    assert {meaning.field for meaning in meanings if meaning} == {row.field}
+    assert None not in meanings
+
+
+def test_a_chart_of_a_report_shows_each_metric_that_has_one() -> None:
+    gathered = Gathered()
+    for seq in range(5):
+        gathered.sample(record("nvml-samples", "a", nvml(seq, [gpu(0, **VALUES)])))
+    charts = {chart.id: chart for chart in charts_of(gathered, view_of(gathered))}
+    wanted = {row.chart: row.title for row in GPU_ROWS if row.chart}
+    assert {name: charts[name].title for name in wanted} == wanted

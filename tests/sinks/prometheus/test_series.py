@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dutycycle.contract.codec import from_plain
+from dutycycle.contract.metrics import GPU_ROWS
 from dutycycle.contract.records.derived import Cycle, Trend, WindowAggregate
 from dutycycle.contract.records.insights import Insight
 from dutycycle.contract.records.pods import Pod
@@ -40,7 +41,8 @@ CYCLE = {"v": 1, "subject": OF_POD, "source": "nvml", "ts_ms": NOW_MS, "metrics"
 WINDOW = {"v": 1, "subject": OF_POD, "source": "nvml", "size_ms": 60_000, "start_ms": NOW_MS - 80_000,
           "end_ms": NOW_MS - 20_000,
           "metrics": {"gpu_util_pct": {"count": 60, "mean": 50, "max": 90, "p95": 85}}}  # fmt: skip
-FULL = {"model": "H200", "gpu_util_pct": 60, "mem_copy_util_pct": 10,
+FULL = {**{row.field: 1 for row in GPU_ROWS if row.series}, "model": "H200", "gpu_util_pct": 60,
+        "mem_copy_util_pct": 10,
         "mem_used_bytes": 8, "mem_total_bytes": 10, "power_w": 300, "power_limit_w": 700, "energy_j": 9,
         "temp_c": 50, "sm_clock_mhz": 1980, "mem_clock_mhz": 1,
         "pcie_rx_bytes_per_s": 1, "pcie_tx_bytes_per_s": 2, "throttle": ["sw_power_cap"],

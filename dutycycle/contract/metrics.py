@@ -221,6 +221,14 @@ CATALOGUE = (
         dcgm={f"{_DEV}GPU_TEMP_LIMIT": 1, f"{_DEV}GPU_TEMP_MARGIN_CELSIUS": 1}, smi="temp tlimit|temp margin",
     ),
     MetricRow(
+        field="mem_temp_c", subjects=("gpu", "node"), peak=True, chart="gpu-memory-temperature",
+        compared="max", title="Memory temperature", word="memory heat",
+        meaning="temperature of the memory (HBM)", limits=_DEGREES, nvml=82,
+        dcgm={"dcgm_memory_temp": 1, f"{_DEV}MEMORY_TEMP": 1, f"{_DEV}MEMORY_TEMP_CELSIUS": 1},
+        smi="temp mem", smi_dmon={"mtemp": "C"}, series=GpuSeries("gpu_memory_temperature_celsius"),
+        annotation=Annotation("mem_temp_c", _ON_GPU),
+    ),
+    MetricRow(
         field="sm_clock_mhz", chart="clock", compared="mean", title="SM clock", word="clock",
         meaning="clock of the multiprocessors",
         limits=(0, 20_000), nvml="nvmlDeviceGetClockInfo",

@@ -68,6 +68,7 @@ class Gpu(RecordBase, frozen=True, kw_only=True):
     energy_j: Amount | None = None
     temp_c: Celsius | None = None
     temp_margin_c: Celsius | None = None
+    mem_temp_c: Celsius | None = None
     sm_clock_mhz: Amount | None = None
     mem_clock_mhz: Amount | None = None
     pcie_rx_bytes_per_s: Amount | None = None

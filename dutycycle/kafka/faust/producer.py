@@ -7,12 +7,12 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from aiokafka.errors import KafkaTimeoutError
+from aiokafka.errors import KafkaError, KafkaTimeoutError
 from aiokafka.partitioner import murmur2
 from aiokafka.structs import TopicPartition
 from faust.transport.drivers import aiokafka as driver
 
-from dutycycle.kafka.clients import name_topics_in_failures, pace_metadata
+from dutycycle.kafka.clients import name_topics_in_failures, pace_metadata, translate
 
 _LAST_REQUESTS_S = 1.0
 _LOOK_S = 0.1
@@ -132,4 +132,6 @@ class ExactProducer(driver.Producer):
                 )
             except KafkaTimeoutError:
                 continue  # the broker is away and the line is full: the record was not taken, ask again
+            except KafkaError as error:
+                raise translate(error, f"topic {topic}") from error
             return sent

@@ -65,7 +65,12 @@ class SourceSequence:
             self._fail(f"{gap} were not delivered, but are on the broker from {first} on")
             await asyncio.Event().wait()
         if not is_compacted and self._port.begins_at(source) is not None:
-            self._telemetry.emit(SOURCE_GAP, f"{gap} are gone from the broker", topic=source.topic)
+            self._telemetry.emit(
+                SOURCE_GAP,
+                f"{gap} are gone from the broker",
+                count=record.offset - expected,
+                topic=source.topic,
+            )
         return True
 
     def forget(self) -> None:

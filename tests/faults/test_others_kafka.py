@@ -1,0 +1,173 @@
+"""A Kafka that somebody else administers: topics are deleted, small, of other numbers; groups are taken."""
+
+import asyncio
+import re
+import struct
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer as OtherConsumer
+
+from dutycycle.contract.topics import full_name
+from dutycycle.contract.trace import TraceRecord
+from dutycycle.kafka.clients import probe
+from dutycycle.kafka.errors import BrokerUnreachableError
+from tests.faults.test_other_log import PER_S, STREAM, of_nvml, state_of
+from tests.support.faults.field import PARTITIONS, Field
+from tests.support.faults.oracle import write_trace
+from tests.support.faults.tap import until
+from tests.support.kafka import settings_of
+from tests.support.processes.commands import DEADLINE_S, derived, environ, running, wait_until
+from tests.support.servers.kafka.broker import RunningBroker
+from tests.support.servers.ports import free_port
+
+NODES, SECONDS = 4, 60
+_VERSIONS = 18
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> list[TraceRecord]:
+    return of_nvml(NODES, SECONDS)
+
+
+def run(env: dict[str, str], *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """A command, to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "dutycycle", *arguments], env=env, capture_output=True, text=True, check=False,
+        timeout=DEADLINE_S,
+    )  # fmt: skip
+
+
+def readiness(log: Path) -> str:
+    """What the worker that writes ``log`` says of itself: ``ready``, or why it is not."""
+    address = re.search(r"serves (http://[0-9.:]+)", log.read_text())
+    if address is None:
+        return "starting"
+    try:
+        with urllib.request.urlopen(f"{address[1]}/readyz", timeout=10) as page:  # noqa: S310 - of this machine
+            text: bytes = page.read()
+    except urllib.error.HTTPError as error:
+        text = error.read()
+    except OSError as error:
+        return str(error)
+    return text.decode()
+
+
+async def test_a_worker_whose_changelog_is_deleted_is_unready_and_names_it(
+    kafka: RunningBroker, topic_prefix: str, tmp_path: Path, trace: list[TraceRecord]
+) -> None:
+    async with Field(kafka, topic_prefix, tmp_path, seed=6) as field:
+        log = tmp_path / "stream.log"
+        feed = await field.feed(trace, PER_S)
+        await feed.finish()
+        with log.open("wb") as out:
+            worker = await asyncio.create_subprocess_exec(*STREAM, env=field.env, stdout=out, stderr=out)
+        try:
+            await field.tap.more(log.read_text)
+            state = state_of(field, "nvml-samples")
+            admin = kafka.admin()  # named, because it must outlive its futures
+            await asyncio.to_thread(admin.delete_topics([state])[state].result, 60)
+            # What has something to commit ends at once; what has nothing reads nothing any more.
+            gone, refused = f"topic {state} is gone", f"topic {state}: the topic does not exist"
+            await until(lambda: gone in readiness(log) or refused in log.read_text(), log.read_text)
+        finally:
+            if worker.returncode is None:
+                worker.kill()
+            await worker.wait()
+
+
+def test_a_batch_is_no_larger_than_a_topic_takes(
+    kafka: RunningBroker, topic_prefix: str, tmp_path: Path, trace: list[TraceRecord]
+) -> None:
+    small = {f"{topic_prefix}nvml-samples": int(PARTITIONS)}
+    kafka.create_topics(small, max_message_bytes="20000")
+    env = environ(broker=kafka.url, topic_prefix=topic_prefix)
+    path = write_trace(tmp_path / "trace.jsonl", trace)
+    done = run(env, "replay", str(path), "--broker", kafka.url)
+    assert (done.returncode, f"published: {len(trace)} nvml-samples" in done.stderr) == (0, True), done.stderr
+
+
+def test_a_collector_keeps_no_state_and_starts_though_partitions_differ(
+    kafka: RunningBroker, topic_prefix: str, tmp_path: Path
+) -> None:
+    kafka.create_topics({f"{topic_prefix}nvml-samples": 8, f"{topic_prefix}cgroup-samples": 4})
+    env = environ(broker=kafka.url, topic_prefix=topic_prefix, partitions=PARTITIONS)
+    log, settings = tmp_path / "collect.log", settings_of(env)
+    with running("collect", env=env, log=log):
+        wait_until(lambda: bool(asyncio.run(derived(settings, ["cgroup-samples"]))), log.read_text)
+    assert "must be equal" in run(env, "stream").stderr
+
+
+def test_a_prefix_that_collides_is_refused_at_once(kafka: RunningBroker, topic_prefix: str) -> None:
+    first = topic_prefix.replace("-", "_")
+    other = topic_prefix.replace("-", "_").replace("_", ".", 1)
+    assert run(environ(broker=kafka.url, topic_prefix=first), "topics").returncode == 0
+    done = run(environ(broker=kafka.url, topic_prefix=other), "stream")
+    assert done.returncode == 1
+    assert "give another DUTYCYCLE_TOPIC_PREFIX" in done.stderr
+
+
+def test_a_group_of_another_program_is_named(kafka: RunningBroker, topic_prefix: str) -> None:
+    env = environ(broker=kafka.url, topic_prefix=topic_prefix, session_timeout=kafka.session_timeout)
+    assert run(env, "topics").returncode == 0
+    other = OtherConsumer(
+        {
+            "bootstrap.servers": kafka.bootstrap,
+            "group.id": f"{topic_prefix}streams",
+            "partition.assignment.strategy": "cooperative-sticky",
+        }
+    )
+    try:
+        other.subscribe([full_name(topic_prefix, "trends")])
+        while not other.assignment():
+            other.poll(0.2)
+        done = run(env, "stream")
+    finally:
+        other.close()
+    assert done.returncode == 1
+    assert f"consumer group {topic_prefix}streams: another program uses this consumer group" in done.stderr
+
+
+def test_all_topics_are_those_that_are_there(
+    kafka: RunningBroker, topic_prefix: str, tmp_path: Path, trace: list[TraceRecord]
+) -> None:
+    env = environ(broker=kafka.url, topic_prefix=topic_prefix)
+    path = write_trace(tmp_path / "trace.jsonl", trace)
+    assert run(env, "replay", str(path), "--broker", kafka.url).returncode == 0
+    out = tmp_path / "out.jsonl"
+    done = run(env, "record", "--topic", "all", "--from", "2020-01-01T00:00:00Z", "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    assert f"{len(trace)} " in done.stderr
+
+
+async def test_an_advertised_address_where_nobody_is_is_named() -> None:
+    """A broker that answers, and sends its clients to a port where nobody listens."""
+    nobody = free_port()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while size := await reader.read(4):
+            request = await reader.readexactly(int.from_bytes(size, "big"))
+            writer.write(_answer(request, nobody))
+            await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server:
+        with pytest.raises(BrokerUnreachableError, match=rf":{nobody} \(its advertised\.listeners\)"):
+            await probe(settings_of(environ(broker=f"kafka://127.0.0.1:{port}")))
+
+
+def _answer(request: bytes, port: int) -> bytes:
+    """The answer, with its length, to a request for the versions, or else for the cluster: one broker."""
+    key, correlation = int.from_bytes(request[:2], "big"), request[4:8]
+    if key == _VERSIONS:
+        body = struct.pack(">hi", 0, 2) + struct.pack(">hhh", 3, 0, 0) + struct.pack(">hhh", _VERSIONS, 0, 0)
+    else:
+        host = b"127.0.0.1"
+        body = struct.pack(">iih", 1, 1, len(host)) + host + struct.pack(">ii", port, 0)
+    return struct.pack(">i", len(correlation + body)) + correlation + body

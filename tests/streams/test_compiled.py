@@ -110,3 +110,15 @@ def test_whoever_has_to_wait_for_the_compiler_is_told(tmp_path: Path) -> None:
     assert "compiling the loops of the streams, once" in said()
     (package / "__pycache__" / "one.nbi").touch()
     assert said() == ""
+
+
+def test_python_calls_entries_and_is_refused_by_kernels(folder: Path) -> None:
+    """Compiled by the call itself, or before it as a part of an entry."""
+    for first in ("import other", "import module, other"):
+        script = f"{first}\nother.twice(3.0)"
+        environ = {**os.environ, "PYTHONPATH": f"{Path(__file__).parents[2]}{os.pathsep}{folder}"}
+        done = subprocess.run(
+            [sys.executable, "-c", script], env=environ, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 1
+        assert "TypeError" in done.stderr

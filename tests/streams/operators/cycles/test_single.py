@@ -3,13 +3,13 @@
 import numpy as np
 import numpy.typing as npt
 
-from streams.compiled import kernel
+from streams.compiled import entry
 from streams.operators.cycles.detect.single import LARGEST, exp, log
 
 Singles = npt.NDArray[np.float32]
 
 
-@kernel
+@entry("void(float32[::1], float32[::1], float32[::1])")
 def _each(values: Singles, logs: Singles, exps: Singles) -> None:
     for place in range(values.size):
         logs[place], exps[place] = log(values[place]), exp(values[place])

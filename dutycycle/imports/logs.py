@@ -133,7 +133,7 @@ class _Import:
             self._progress.say(f"{file}: {column}: {values}: left absent")
         if notes.unused:
             self._progress.say(f"{file}: not used: {', '.join(notes.unused)}")
-        for remark in notes.remarks:
+        for remark in (*notes.remarks, *notes.shares()):
             self._progress.say(f"{file}: {remark}")
 
     def _say_wrong(self, reason: str) -> None:

@@ -13,6 +13,8 @@ _DAY_OF_WEEK = re.compile(
 ).fullmatch
 _TIME_OF_DAY = re.compile(r"\d{1,2}:\d\d(:\d\d([.,]\d+)?)?").fullmatch
 _YEAR_FIRST = re.compile(r"(\d{4})[/.](\d\d)[/.](\d\d)(.*)", re.DOTALL).fullmatch
+_DAY_FIRST = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})(.*)", re.DOTALL).fullmatch
+"""With dots the day comes first, wherever dates are written so. With slashes that is not known."""
 _SECONDS = {"s": 1, "sec": 1, "secs": 1, "second": 1, "seconds": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _LEAST_EPOCH_S = 1e8
 """1973: a smaller number is seconds since the log began."""
@@ -79,6 +81,10 @@ class Clock:
         year_first = _YEAR_FIRST(text)
         if year_first:
             text = "{}-{}-{}{}".format(*year_first.groups())
+        day_first = _DAY_FIRST(text)
+        if day_first:
+            day, month, year, rest = day_first.groups()
+            text = f"{year}-{month:>02}-{day:>02}{rest}"
         without_space = re.sub(r" (?=[-+]\d\d:?\d\d$)|(?<=\d) ?(?:UTC|GMT)$", "", text)
         try:
             moment = datetime.fromisoformat(without_space)

@@ -38,6 +38,7 @@ class Notes:
     field. ``remarks``: sentences, each once.
     ``unfinished``: what a file that ends here has begun.
     ``out_of_range``: of each column how many values were left absent, and the first of them.
+    ``percentages``: by field and column without a unit the largest value, and whether any was a fraction.
     """
 
     columns: tuple[str, ...] = ()
@@ -46,11 +47,27 @@ class Notes:
     remarks: dict[str, None] = field(default_factory=dict)
     unfinished: str = ""
     out_of_range: dict[str, tuple[int, str]] = field(default_factory=dict)
+    percentages: dict[tuple[str, str], tuple[float, bool]] = field(default_factory=dict)
 
     def count_out_of_range(self, column: str, text: str) -> None:
         """Count a value that no GPU has."""
         count, first = self.out_of_range.get(column, (0, text))
         self.out_of_range[column] = (count + 1, first)
+
+    def note_percentage(self, name: str, column: str, value: float) -> None:
+        """Take a value of the field ``name`` that nothing but its column's name calls a percentage."""
+        most, broken = self.percentages.get((name, column), (0.0, False))
+        self.percentages[name, column] = max(most, value), broken or not value.is_integer()
+
+    def shares(self) -> list[str]:
+        """Say which columns look like shares of 1, and were taken for percentages: a GPU at 1 % at most,
+        whose percentages are not whole, is rare."""
+        return [
+            f"{column} is from 0 to {most:g} and was taken for percent: if it is a share of 1, give "
+            f"--columns {name}={column}[ratio]"
+            for (name, column), (most, broken) in self.percentages.items()
+            if broken and most <= 1
+        ]
 
 
 class Reader(Protocol):
@@ -201,6 +218,8 @@ class Column:
         if not quantity.least <= value <= quantity.most:
             self._notes.count_out_of_range(self.name, cell)
             return None
+        if quantity.usual == "%" and self.unit is None and not unit:
+            self._notes.note_percentage(self.field, self.name, value)
         if quantity.whole:
             return round(value)
         return int(value) if value.is_integer() else value

@@ -13,13 +13,17 @@ from dutycycle.imports.quantities import QUANTITIES, TEXTS
 
 _BRACKETS = re.compile(r"(?P<name>.*?)\s*[\[(](?P<unit>[^\])]*)[\])]\s*").fullmatch
 _UNIT_BEHIND = re.compile(r"(?P<name>.*[a-z_])(?P<unit>KiB|MiB|GiB|KB|MB|GB|MHz|GHz|mW|kW|kWh|mJ)").fullmatch
-_PARTS = re.compile(r"[A-Za-z]+|\d+").findall
+_PARTS = re.compile(r"[^\W\d_]+|\d+").findall
 _HUMPS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+").findall
 _SAME = {
     "utilization": "util", "utilisation": "util", "memory": "mem", "vram": "mem", "fb": "mem",
     "framebuffer": "mem", "temperature": "temp", "clocks": "clock", "clk": "clock", "pci": "pcie",
     "graphics": "gr", "idx": "index", "throughput": "rate", "timestamp": "time", "ts": "time",
     "datetime": "time", "epoch": "time", "consumption": "usage", "cap": "limit",
+    "zeit": "time", "zeitstempel": "time", "uhrzeit": "time", "datum": "date", "auslastung": "util",
+    "speicher": "mem", "belegt": "used", "leistung": "power", "leistungsaufnahme": "power",
+    "temperatur": "temp", "horodatage": "time", "heure": "time", "mémoire": "mem", "memoire": "mem",
+    "utilisée": "used", "utilisee": "used", "puissance": "power", "température": "temp",
 }  # fmt: skip
 _SILENT = frozenset(
     {

@@ -246,6 +246,25 @@ def test_values_out_of_range_are_counted(tmp_path: Path, capsys: pytest.CaptureF
     )
 
 
+SHARES = [
+    ("shares of 1", "gpu_util", ["0", "0.5", "1"], True),
+    ("of an idle GPU", "gpu_util", ["0", "1", "0"], False),
+    ("percentages that are not whole", "gpu_util", ["0.5", "97.5", "1"], False),
+    ("the heading says it", "gpu_util [%]", ["0.1", "0.5", "0.2"], False),
+    ("the cells say it", "gpu_util", ["0.1 %", "0.5 %", "0.2 %"], False),
+    ("the heading says that they are", "gpu_util_ratio", ["0.1", "0.5", "0.2"], False),
+]
+
+
+@pytest.mark.parametrize(("goal", "name", "cells", "is_said"), SHARES, ids=[row[0] for row in SHARES])
+def test_what_looks_like_shares_of_one_is_said(
+    goal: str, name: str, cells: list[str], is_said: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [f"2026-11-20 10:00:0{at},0,{cell}\n" for at, cell in enumerate(cells)]
+    imported(tmp_path, "".join([f"time,index,{name}\n", *lines]))
+    assert ("--columns gpu_util_pct=gpu_util[ratio]" in capsys.readouterr().err) is is_said, goal
+
+
 def test_a_counter_that_stands_still_under_load_is_absent(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

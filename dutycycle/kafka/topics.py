@@ -16,7 +16,7 @@ from dutycycle.kafka.errors import BrokerRefusedError, BrokerUnreachableError
 from dutycycle.kafka.security import bootstrap_servers
 from dutycycle.kafka.topic_settings import Use, verify_settings
 
-_SEEN_S = 20.0
+_SEEN_S = 60.0
 CHANGELOG_CONFIG = {
     "cleanup.policy": "compact",
     "max.message.bytes": "1048588",

@@ -40,6 +40,8 @@ class Child:
         """Why, if that was a failure, and what to do."""
         self._last_words = ""
         self._log_failed = False
+        self.begun = asyncio.Event()
+        """Set from when the process first answers, or has failed to: its imports and compiling are over."""
         self._stopping = asyncio.Event()
         self._process: asyncio.subprocess.Process | None = None
 
@@ -48,6 +50,7 @@ class Child:
         while not self._stopping.is_set():
             started = time.monotonic()
             ended = await self._attempt()
+            self.begun.set()
             if self._stopping.is_set():
                 return
             if time.monotonic() - started > _LONGEST_PAUSE_S:
@@ -97,6 +100,7 @@ class Child:
             self._keep(line)
             text = line.decode(errors="replace").rstrip()
             if SERVING in text:
+                self.begun.set()
                 _LOG.info("%s", text.partition("dutycycle.health ")[2])
             if text.startswith(_LAST_WORDS):
                 self._last_words = text.removeprefix(_LAST_WORDS)

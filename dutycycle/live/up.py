@@ -36,7 +36,8 @@ _DEMO_NODE = "demo"
 async def up(
     settings: Settings, given: Mapping[str, str], duration_s: float | None, once: str | None = None
 ) -> int:
-    """Run until a signal, or for ``duration_s``, or until there is one picture, which is printed as ``once``.
+    """Run until a signal, or for ``duration_s`` from when the streams are ready, or until there is one
+    picture, which is printed as ``once``.
 
     0 when all ended in good order, and nothing is away.
     """
@@ -138,6 +139,8 @@ async def _run(
         if once is not None and await settled(follower, source.stop, duration_s or _ONCE_S):
             say(written(source.state, source.degraded(), once))
             source.stop.set()
+        if once is None and duration_s is not None:
+            await _begun_or_stopped(stream, source.stop)
         asked = once is None and await stopped_within(source.stop, duration_s)
         await collect.stop()
         if not asked and once is None:
@@ -150,6 +153,17 @@ async def _run(
         ended.set()
         await drawing
     return asked
+
+
+async def _begun_or_stopped(stream: Child, stop: asyncio.Event) -> None:
+    """Wait while the streams import and compile their loops: a time that counts this has no peaks.
+
+    The first start of an installation compiles for a minute; a duration of 20 s would end before.
+    """
+    beginnings = [asyncio.create_task(event.wait()) for event in (stream.begun, stop)]
+    await asyncio.wait(beginnings, return_when=asyncio.FIRST_COMPLETED)
+    for beginning in beginnings:
+        beginning.cancel()
 
 
 _NOTHING_CAME = (

@@ -20,7 +20,10 @@ SETTINGS = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """How long, and where the records go."""
     parser.add_argument(
-        "--duration", type=duration_s, metavar="TIME", help="stop after this time, such as 20s"
+        "--duration",
+        type=duration_s,
+        metavar="TIME",
+        help="stop after this time, such as 20s, counted from when the streams are ready",
     )
     parser.add_argument(
         "--demo", dest="setting_demo", action="store_const", const="on",

@@ -26,6 +26,7 @@ async def test_where_it_answers_and_how_often_it_was_restarted(
             first = await asyncio.to_thread(lambda: Process(wait_for(log, 1)))
             assert first.figures()["restarts"] == 0
             assert f"collect {SERVING}{first.address}" in caplog.text
+            assert child.begun.is_set()
             assert not [line for line in child.warnings if SERVING in line], "the screen is kept tidy"
             assert child._process is not None
             child._process.kill()
@@ -52,6 +53,7 @@ async def test_a_full_disk_costs_the_log_alone() -> None:
 async def test_whatever_fails_it_is_started_again(name: str, env: dict[str, str], tmp_path: Path) -> None:
     child = Child(name, env, tmp_path / "log")
     await ended(child)
+    assert child.begun.is_set(), "who waits for it waits no longer"
     assert all(" could not be run (" in line for line in child.warnings)
     assert child.status == 1
 

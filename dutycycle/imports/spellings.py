@@ -25,23 +25,10 @@ _SAME = {
     "temperatur": "temp", "horodatage": "time", "heure": "time", "mémoire": "mem", "memoire": "mem",
     "utilisée": "used", "utilisee": "used", "puissance": "power", "température": "temp",
 }  # fmt: skip
-_SILENT = frozenset(
-    {
-        "gpu",
-        "gpus",
-        "nvidia",
-        "device",
-        "cuda",
-        "current",
-        "gpucurrent",
-        "cur",
-        "value",
-        "of",
-        "in",
-        "avg",
-        "mean",
-    }
-)
+_SILENT = frozenset({
+    "gpu", "gpus", "nvidia", "device", "cuda", "current", "gpucurrent", "cur", "value", "of", "in", "avg",
+    "mean",
+})  # fmt: skip
 _UNITS = frozenset(unit for quantity in QUANTITIES.values() for unit in quantity.units if unit)
 _GPUS = ("gpu", "device", "cuda")
 

@@ -2,13 +2,14 @@
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
 from importlib.util import find_spec
 from pathlib import Path
 
 import orjson
 
 from dutycycle.report.charts.chart import Chart
-from dutycycle.report.facts import Facts
+from dutycycle.report.facts import Facts, GpuUse
 from dutycycle.report.page import Report
 
 _Row = Sequence[object]
@@ -61,23 +62,7 @@ def _write(path: Path, head: Sequence[str], rows: Sequence[_Row]) -> None:
     parquet.write_table(table, path.with_suffix(".parquet"))
 
 
-_GPU_FIGURES = (
-    "name",
-    "node",
-    "model",
-    "seconds",
-    "busy_s",
-    "idle_s",
-    "energy_j",
-    "util_mean",
-    "util_max",
-    "mem_copy_max",
-    "mem_max",
-    "mem_total",
-    "power_mean",
-    "power_max",
-    "temp_max",
-)
+_GPU_FIGURES = tuple(field.name for field in fields(GpuUse) if field.name != "throttled")
 
 
 def _gpus(facts: Facts) -> Iterator[_Row]:

@@ -24,6 +24,7 @@ from sqlalchemy import (
     text,
     update,
 )
+from sqlalchemy.exc import DBAPIError
 
 from dutycycle.contract.errors import DutycycleError
 from sinks.records.rows import (
@@ -223,7 +224,13 @@ def _add_metric_columns(connection: Connection) -> None:
     if not missing:
         return
     for name in reversed(VIEWS):
-        connection.execute(text(f"DROP VIEW IF EXISTS {name}"))
+        try:
+            connection.execute(text(f"DROP VIEW IF EXISTS {name}"))
+        except DBAPIError as error:  # in PostgreSQL, where a view of the user's reads it
+            raise DutycycleError(
+                f"the view {name} has to be made anew, for a metric that is younger than it, and cannot be: "
+                f"{str(error.orig).splitlines()[0]}; drop the views that read it, start, and make them anew"
+            ) from error
     for column in missing:
         connection.execute(text(f"ALTER TABLE {column}"))
     _create_views(connection)

@@ -1,9 +1,11 @@
 """The tables and views are those that the contract names, on both databases."""
 
+import pytest
 from sqlalchemy import create_engine, inspect, text
 
 from docs.generate_contract import page
 from dutycycle.contract.codec import encode
+from dutycycle.contract.errors import DutycycleError
 from sinks.records.rows import FIGURES, NODE_FIGURES
 from sinks.records.tables.schema import OTHER_TABLES, TABLES
 from sinks.records.tables.views import VIEWS
@@ -44,5 +46,23 @@ def test_a_database_that_is_older_than_a_metric_gets_its_columns(records_url: st
         writer.write("pod-peaks", encode(made.pod_peaks(metrics={"cpu_util_pct": made.peak(90, p95=80)})))
     with engine.connect() as connection:
         assert connection.execute(text("SELECT p95_cpu_util_pct FROM pods")).scalars().all() == [80]
+        assert connection.execute(text("SELECT max_gpu_power_w FROM node_days")).all() == []
+    engine.dispose()
+
+
+def test_a_view_that_reads_one_that_is_made_anew_is_named(postgres_url: str) -> None:
+    with RecordsWriter(postgres_url):
+        pass
+    engine = create_engine(postgres_url)
+    with engine.begin() as connection:
+        connection.execute(text("CREATE VIEW mine AS SELECT namespace FROM pods"))
+        connection.execute(text("DROP VIEW nodes, node_days"))
+        connection.execute(text("ALTER TABLE node_peaks DROP COLUMN max_gpu_power_w"))
+    with pytest.raises(DutycycleError, match=r"the view pods has to be made anew.*; drop the views"):
+        RecordsWriter(postgres_url)
+    with engine.begin() as connection:
+        assert connection.execute(text("SELECT namespace FROM mine")).all() == []
+        connection.execute(text("DROP VIEW mine"))
+    with RecordsWriter(postgres_url), engine.connect() as connection:
         assert connection.execute(text("SELECT max_gpu_power_w FROM node_days")).all() == []
     engine.dispose()

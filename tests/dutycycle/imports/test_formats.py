@@ -83,10 +83,10 @@ def test_supercloud() -> None:
     assert rows(reader, f"{heading}\n1605188891.412,1,87.0,31,32000,510,40,38,96.7,16\n") == [
         Row(AT_MS, {
             "index": 1, "gpu_util_pct": 87, "mem_copy_util_pct": 31, "mem_used_bytes": 510 * MIB,
-            "mem_total_bytes": 32510 * MIB, "temp_c": 40, "power_w": 96.7, "pcie_width": 16,
+            "mem_total_bytes": 32510 * MIB, "temp_c": 40, "mem_temp_c": 38, "power_w": 96.7, "pcie_width": 16,
         })
     ]  # fmt: skip
-    assert reader.notes.unused == ("temperature_memory",)
+    assert reader.notes.unused == ()
 
 
 def test_dmon_has_a_tick_when_a_gpu_comes_again() -> None:
@@ -192,7 +192,7 @@ def test_usual_spellings_are_known(name: str, cell: str, fields: dict[str, objec
 @pytest.mark.parametrize(
     "name",
     [
-        "cpu_util", "cpu_memory_used", "ram_used", "temperature.memory", "clocks.max.sm [MHz]",
+        "cpu_util", "cpu_memory_used", "ram_used", "temperature.gpu.max", "clocks.max.sm [MHz]",
         "fan.speed [%]",
         "power.max_limit [W]", "utilization.encoder [%]", "loss", "train_time", "pcie.link.gen.max", "count",
     ],
@@ -337,7 +337,7 @@ SMI_DMON = """# gpu    pwr  gtemp  mtemp     sm    mem    enc    dec   mclk   pc
     1     22     30      -      0      0      0      0    405      -      1      0
 # gpu    pwr  gtemp  mtemp     sm    mem    enc    dec   mclk   pclk     fb  rxpci
 # Idx      W      C      C      %      %      %      %    MHz    MHz     MB   MB/s
-    0     44     36      -     98     13      0      0   9501   1410   1024      3
+    0     44     36     71     98     13      0      0   9501   1410   1024      3
 """
 FIRST = {"index": 0, "power_w": 43, "temp_c": 35, "gpu_util_pct": 97, "mem_copy_util_pct": 12,
          "mem_clock_mhz": 9501, "sm_clock_mhz": 1410, "mem_used_bytes": 1024 * MIB,
@@ -350,7 +350,8 @@ def test_dmon_of_nvidia_smi() -> None:
     assert [(row.ts_ms - AT_MS, row.fields["index"]) for row in found] == [(0, 0), (0, 1), (1000, 0)]
     assert found[0].fields == FIRST
     assert "sm_clock_mhz" not in found[1].fields
-    assert reader.notes.unused == ("mtemp", "enc", "dec")
+    assert [row.fields.get("mem_temp_c") for row in found] == [None, None, 71]
+    assert reader.notes.unused == ("enc", "dec")
     with pytest.raises(ValueError, match="3 values for 12 columns"):
         reader.read_rows("    0     44     36")
     with pytest.raises(ValueError, match="has no times: give --start"):

@@ -76,6 +76,7 @@ def _gpu(node: str, index: int, number: int, duty: float, **more: Any) -> dict[s
         "uuid": f"GPU-{node}{index}", "index": index, "model": "NVIDIA H200", "gpu_util_pct": util,
         "mem_copy_util_pct": util // 2, "mem_total_bytes": 141 * GIB, "mem_used_bytes": 40 * GIB,
         "power_w": POWER_W[busy], "power_limit_w": 700, "energy_j": energy_j(number, duty), "temp_c": 60,
+        "mem_temp_c": 74,
         "sm_clock_mhz": 1980, "mem_clock_mhz": 3201, "pcie_rx_bytes_per_s": 10**8,
         "pcie_tx_bytes_per_s": 10**7, "throttle": [], **more,
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Fits ``streams/operators/workload/classifier_weights.py`` to the tuned shapes, seeds 0-159 of
+"""Fits ``streams/operators/workload/kinds/classifier_weights.py`` to the tuned shapes, seeds 0-159 of
 ``bench/generators_jobs.py``.
 
 python -m bench.fit_kind
@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.generators_jobs import KINDS, TUNED, Floats, Pod, pod
-from streams.operators.workload import classifier_weights
 from streams.operators.workload.channels import CGROUP_CHANNELS, NVML_CHANNELS, dequantize, quantize
-from streams.operators.workload.features import NAMES, features
+from streams.operators.workload.kinds import classifier_weights
+from streams.operators.workload.kinds.features import NAMES, features
 
 Ints = npt.NDArray[np.int64]
 SEEDS, CALIBRATION = range(120), range(120, 160)
@@ -65,12 +65,15 @@ def basis(features: Floats, knots: tuple[tuple[float, ...], ...] = classifier_we
     return np.stack(columns, axis=-1)
 
 
-def fit(terms: Floats, truth: Ints) -> Floats:
-    """Multinomial logistic regression, kinds balanced, by accelerated gradient steps (Y. Nesterov 1983)."""
+def fit(terms: Floats, truth: Ints, counts: Floats | None = None) -> Floats:
+    """Multinomial logistic regression by accelerated gradient steps (Y. Nesterov 1983). ``counts``: how much
+    each example counts, 1 in all; None: kinds are balanced."""
     size = np.maximum(terms.std(axis=0), 1e-6)
     size[0] = 1.0
     scaled, wanted = terms / size, np.eye(len(KINDS))[truth]
-    balance = (1 / np.bincount(truth, minlength=len(KINDS)))[truth][:, np.newaxis] / len(KINDS)
+    if counts is None:
+        counts = (1 / np.bincount(truth, minlength=len(KINDS)))[truth] / len(KINDS)
+    balance = counts[:, np.newaxis]
     step = 1 / (0.5 * float(np.linalg.norm(scaled * np.sqrt(balance), 2)) ** 2 + RIDGE)
     weights = ahead = np.zeros((terms.shape[1], len(KINDS)))
     for turn in range(4000):
@@ -83,13 +86,13 @@ def fit(terms: Floats, truth: Ints) -> Floats:
     return np.asarray(weights / size[:, np.newaxis])
 
 
-def temperature(scores: Floats, truth: Ints) -> float:
-    """What to divide scores by so that the truth is as likely as can be."""
+def temperature(scores: Floats, truth: Ints, counts: Floats | None = None) -> float:
+    """What to divide scores by so that the truth is as likely as can be; ``counts`` as in ``fit``."""
 
     def surprise(by: float) -> float:
         scaled = scores / by
         total = np.log(np.exp(scaled - scaled.max(axis=1, keepdims=True)).sum(axis=1)) + scaled.max(axis=1)
-        return float(np.mean(total - scaled[np.arange(truth.size), truth]))
+        return float(np.average(total - scaled[np.arange(truth.size), truth], weights=counts))
 
     tried: list[float] = np.linspace(0.2, 3.0, 281).tolist()
     return min(tried, key=surprise)

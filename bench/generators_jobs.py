@@ -48,7 +48,7 @@ class Draft:
         self.rng = rng
         self.n = seconds
         self.gpus = int(rng.choice((1, 1, 1, 2, 4, 8)))
-        self.idle_w = rng.uniform(30, 110)
+        self.idle_w: float | Floats = rng.uniform(30, 110)
         self.limit_w = float(rng.choice((300, 400, 700)))
         self.util = np.zeros(seconds)
         self.copy_share = np.full(seconds, rng.uniform(0.15, 0.6))

@@ -144,14 +144,15 @@ class InsightPart(VersionedRecord, frozen=True, kw_only=True):
     reported at the tick ``start_ms`` (``source`` is ``processes``).
 
     ``codes`` are bytes as base64, a row of ten for each channel of the source, one a second: see
-    ``streams.operators.workload.channels``. ``gpus`` counts those that the pod holds, ``gpu_mem_total_bytes``
-    is that of those it holds alone, ``mem_limit_bytes`` its limit of host memory. ``mem_full_ms``: when
-    that is reached, or from ``nvml`` the memory of one of its GPUs is full. ``period_s`` is the cycle of its
-    utilization, where there is one; ``cycle_ms``: when that changed last. ``trend`` comes every half minute.
-    ``epoch_ms`` names the node's time since its clock was last set back; absent if it never was. In the last
-    ten seconds of each minute ``gpu_means`` has, by ``<node>/<index>`` of each GPU that it holds
-    alone, means: utilization and power (of its limit) in percent, degrees, and MHz of the SMs at work.
-    """
+    ``streams.operators.workload.channels``. ``tick_ms``: from tick to tick, absent for about a second or
+    less; of ticks that are further apart than ten seconds not each span has a part. ``gpus`` counts those
+    that the pod holds, ``gpu_mem_total_bytes`` is that of those it holds alone, ``mem_limit_bytes`` its limit
+    of host memory. ``mem_full_ms``: when that is reached, or from ``nvml`` the memory of one of its GPUs is
+    full. ``period_s`` is the cycle of its utilization, where there is one; ``cycle_ms``: when that changed
+    last. ``trend`` comes every half minute. ``epoch_ms`` names the node's time since its clock was last set
+    back; absent if it never was. In the last ten seconds of each minute ``gpu_means`` has, by
+    ``<node>/<index>`` of each GPU that it holds alone, means: utilization and power (of its limit) in
+    percent, degrees, and MHz of the SMs at work."""
 
     uid: Uid
     source: Label
@@ -159,6 +160,7 @@ class InsightPart(VersionedRecord, frozen=True, kw_only=True):
     start_ms: Millis = written(int)
     epoch_ms: Millis | None = None
     codes: Annotated[str, Meta(min_length=1, max_length=4096)] | None = None
+    tick_ms: Millis | None = None
     gpus: Count | None = None
     gpu_mem_total_bytes: Amount | None = None
     mem_limit_bytes: Amount | None = None

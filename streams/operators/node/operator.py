@@ -36,7 +36,7 @@ from streams.operators.usage.bank import UsageBank
 from streams.operators.workload.channels import SPAN_MS
 from streams.operators.workload.spans import SpanBank
 
-SNAPSHOT_VERSION = 20
+SNAPSHOT_VERSION = 21
 
 
 class Reader(Protocol):

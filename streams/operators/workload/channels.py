@@ -115,6 +115,11 @@ def dequantize_one(channel: str, code: int) -> float:
     return float(_VALUES[256 * CHANNEL_ROW[channel] + code])
 
 
+def dequantize_row(channel: str, codes: Codes) -> Floats:
+    """Values of codes of one channel; NaN is absent."""
+    return np.asarray(_VALUES[codes + np.int64(256 * CHANNEL_ROW[channel])])
+
+
 def codes_to_text(codes: Codes) -> str:
     """Codes as base64."""
     return b2a_base64(np.ascontiguousarray(codes).tobytes(), newline=False).decode("ascii")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
-from streams.operators.workload.classifier import MIN_CONFIDENCE, UNKNOWN_KIND
+from streams.operators.workload.kinds.classifier import MIN_CONFIDENCE, UNKNOWN_KIND
 from streams.operators.workload.rules.bottleneck import IDLE, Judgement
 from streams.operators.workload.rules.finding import UNKNOWN_BOTTLENECK
 

@@ -25,7 +25,7 @@ from streams.operators.workload.rules.rightsizing import Size, with_sizes
 from streams.operators.workload.rules.state import STATE_MS
 from streams.operators.workload.track import Prices, Track
 
-SNAPSHOT_VERSION = 12
+SNAPSHOT_VERSION = 13
 REPEAT_MS = STATE_MS
 """So often the insight is sent to the sinks and to the job even if it is the same: a sink that has just
 started knows nothing, and what is missing on an object has to come back. ``insights`` has changes alone."""
@@ -33,7 +33,7 @@ _COMMON = (
     "since_ms", "kind", "confidence", "bottleneck", "bottleneck_confidence", "evidence", "advice",
     "anomalies",
 )  # fmt: skip
-_GPU_ONLY_SPANS = 6
+_GPU_ONLY_SPANS = 3
 """Spans after which a pod is judged by its GPU alone, as long as ``cgroup`` never sent any."""
 
 

@@ -38,17 +38,20 @@ TRENDS: Mapping[str, tuple[str, ...]] = {
 """Whose trends a pod and its job have, by source."""
 _TOPIC = "insight-parts"
 _SECOND_MS = 1000
+_COARSE_MS = 1500
+"""Of ticks that are further apart, parts say how far: no second has a value of its own."""
 _CHANNELS: Mapping[str, type[TickChannels]] = {"nvml": NvmlTickChannels, "cgroup": CgroupTickChannels}
 
 
 @dataclass(slots=True)
 class _Run:
     """Ticks of one plan within the open span: of each the first and last second that it covers, and their
-    rows, some in one array."""
+    rows, some in one array. ``tick_ms``: the time that the newest measures."""
 
     plan: RowPlan
     seconds: list[list[int]] = field(default_factory=list)
     rows: list[Floats] = field(default_factory=list)
+    tick_ms: int = 0
 
     def all_rows(self) -> Floats:
         """Shape (ticks, numbers)."""
@@ -103,6 +106,7 @@ class SpanBank:
         if run is None or (run.plan is not plan and run.plan != plan):
             run = _Run(plan)
             runs.append(run)
+        run.tick_ms = block.interval_ms
         # A tick measures the interval before it, which may be longer than a second.
         before = max(block.interval_ms // _SECOND_MS, 1) - 1
         for ts_ms in block.times.tolist():
@@ -163,6 +167,8 @@ class SpanBank:
         for pod, (uid, of, fills) in enumerate(zip(uids, fields, run.plan.fills, strict=True)):
             if uid not in done:
                 plain = self._head(uid, start_ms, fills) | {"codes": codes_to_text(codes[pod])} | of
+                if run.tick_ms > _COARSE_MS:
+                    plain["tick_ms"] = run.tick_ms
                 if means and means[pod]:
                     plain["gpu_means"] = means[pod]
                 outs.append(ProducerRecord(_TOPIC, uid, orjson.dumps(plain), end_ms))
@@ -199,6 +205,7 @@ def _span_to_plain(span: _Span) -> dict[str, Any]:
     runs = [
         {
             "plan": to_plain(run.plan),
+            "tick_ms": run.tick_ms,
             "seconds": [list(of) for of in run.seconds],
             "rows": pack(run.all_rows()),
         }
@@ -212,7 +219,7 @@ def _span_from_plain(plain: dict[str, Any]) -> _Span:
     for one in plain["runs"]:
         rows = unpack(one["rows"], "f8", (-1,)).reshape(len(one["seconds"]), -1)
         plan = from_plain(RowPlan, one["plan"], _TOPIC)
-        span.runs.append(_Run(plan, [list(of) for of in one["seconds"]], [rows]))
+        span.runs.append(_Run(plan, [list(of) for of in one["seconds"]], [rows], one["tick_ms"]))
     return span
 
 

@@ -22,20 +22,28 @@ from streams.operators.workload.channels import (
     IDLE_PCT,
     NVML_CHANNELS,
     SPAN_S,
+    Codes,
     codes_from_text,
     codes_to_text,
     dequantize,
 )
-from streams.operators.workload.classifier import (
+from streams.operators.workload.debouncer import InsightDebouncer
+from streams.operators.workload.join import TOPIC, JoinedSpan
+from streams.operators.workload.kinds.classifier import (
+    NOTHING_KNOWN,
     UNKNOWN_KIND,
     KindEstimate,
     checked_kind,
+    checked_loading,
     choose_kind,
+    is_blind,
     kind_probabilities,
 )
-from streams.operators.workload.debouncer import InsightDebouncer
-from streams.operators.workload.features import features
-from streams.operators.workload.join import TOPIC, JoinedSpan
+from streams.operators.workload.kinds.features import features
+from streams.operators.workload.kinds.gpu_classifier import gpu_kind_probabilities
+from streams.operators.workload.kinds.gpu_features import gpu_features
+from streams.operators.workload.kinds.history import GpuHistory
+from streams.operators.workload.kinds.rest import is_at_rest
 from streams.operators.workload.rules.advice import advice
 from streams.operators.workload.rules.bottleneck import IDLE, BottleneckFinder, Judgement
 from streams.operators.workload.rules.finding import UNKNOWN_BOTTLENECK, Finding
@@ -58,8 +66,19 @@ _UTIL = CHANNEL_ROW["busiest_gpu_util_pct"]
 _MEAN_UTIL = CHANNEL_ROW["gpu_util_pct"]
 _POWER = CHANNEL_ROW["power_w"]
 NOTHING: Mapping[str, float] = MappingProxyType({})
+_GPU_CONFIDENCE, _GPU_STAYS = 0.75, 0.65
+"""The least confidence of a kind where the GPU alone is seen, and with which a pod stays of a kind: more
+kinds look alike then."""
+_WORKED_S = 40
+"""A GPU that was busy for less has only started: it shows no kind of work."""
+_WORKS = frozenset({"training", "inference", "interactive"})
+"""A pod of such a kind may rest for minutes and go on: that it has changed is up to the model."""
+_RESTS = 0.95
 _TRAINING, _TOLD = "training", 0.99
 """How sure it is that a pod trains whose training loop says so."""
+_FINE_TICK_S = 1.5
+"""With ticks that are further apart, the CPU's side is not what the model knows: it was fitted to seconds."""
+_MISSED_TICKS = 2
 _MAX_GAP_MS = 20_000
 """After a longer time without any span idleness begins anew: only what was seen is counted and charged."""
 
@@ -79,6 +98,8 @@ class Track:
         self._prices = prices
         self._codes = np.full((len(CHANNELS), _KEPT_S), ABSENT_CODE, np.uint8)
         self._end_ms = 0
+        self._tick_s = 1.0
+        self._history = GpuHistory()
         self._probabilities: Floats | None = None
         self._idle_since_ms: int | None = None
         self._idle_j = 0.0
@@ -115,8 +136,10 @@ class Track:
         return {} if stats is None else stats.evidence() | self.anomalies.drift.figures()
 
     def _append(self, span: JoinedSpan) -> None:
-        """The new span at the end; seconds of which nothing is known are absent."""
-        if span.gpu.start_ms - self._end_ms > _MAX_GAP_MS:
+        """The new span at the end; seconds of which nothing is known are absent. A tick that measures longer
+        than a span is what is known of the seconds before it."""
+        self._tick_s = (span.gpu.tick_ms or 1000) / 1000
+        if span.gpu.start_ms - self._end_ms > max(_MAX_GAP_MS, _MISSED_TICKS * 1000 * self._tick_s):
             self._idle_since_ms, self._idle_j = None, 0.0
         seconds = (span.end_ms - self._end_ms) // 1000
         gap = _KEPT_S if self._end_ms == 0 else min(seconds, _KEPT_S)
@@ -127,6 +150,9 @@ class Track:
             self._codes[:_SPLIT, -SPAN_S:] = codes_from_text(span.gpu.codes, _SPLIT)
         if span.cgroup is not None and span.cgroup.codes is not None:
             self._codes[_SPLIT:, -SPAN_S:] = codes_from_text(span.cgroup.codes, len(CGROUP_CHANNELS))
+        if self._tick_s > SPAN_S:
+            _fill_before(self._codes, int(self._tick_s))
+        self._history.add(self._codes[:, -gap:], seconds // SPAN_S)
 
     def _judge(self, span: JoinedSpan, reported: Mapping[str, float]) -> Judgement | None:
         contradicted = bool(reported) and self.debouncer.kind.word != _TRAINING
@@ -136,7 +162,7 @@ class Track:
             return None
         self._skipped = 0
         values = dequantize(self._codes)
-        kind = self._kind(values, span.gpu.period_confidence or 0.0)
+        kind = self._kind(values, span.gpu.period_confidence or 0.0, span.gpu.gpus or 1)
         if reported:  # who does it says so: no guess from outside stands against that
             kind = KindEstimate(_TRAINING, _TOLD)
         self._follow_idleness(span, values, kind.kind)
@@ -156,16 +182,32 @@ class Track:
         now = int(newest.sum(dtype=np.int64)) / newest.size
         return bool(abs(now - was) < _ODD_PCT) and (now < IDLE_PCT) == (was < IDLE_PCT)
 
-    def _kind(self, values: Floats, period_confidence: float) -> KindEstimate:
+    def _kind(self, values: Floats, period_confidence: float, gpus: int) -> KindEstimate:
         found = features(values, period_confidence)
-        if found is None:
-            self._probabilities = None
-            return KindEstimate(UNKNOWN_KIND, 1.0)
-        now, before = kind_probabilities(found), self._probabilities
-        self._probabilities = now if before is None else _MEMORY * before + (1 - _MEMORY) * now
-        published = self.debouncer.published
-        of_before = None if published is None else published.kind
-        return checked_kind(choose_kind(self._probabilities, of_before), found, values[_UTIL])
+        is_fine = self._tick_s <= _FINE_TICK_S
+        seen = None if found is None or is_blind(found) or not is_fine else found
+        now: Floats | None
+        if found is None and is_fine and bool((self._codes[_SPLIT:] != ABSENT_CODE).any()):
+            now = None  # the CPU is seen, and soon for long enough
+        elif seen is None:
+            of_gpu = gpu_features(self._history.values(), self._tick_s, gpus, found)
+            now = None if of_gpu is None else gpu_kind_probabilities(of_gpu, period_confidence)
+        else:
+            now = kind_probabilities(seen)
+        before = self._probabilities
+        published = None if self.debouncer.published is None else self.debouncer.published.kind
+        self._probabilities = now if before is None or now is None else _MEMORY * before + (1 - _MEMORY) * now
+        worked = self._history.worked_s >= _WORKED_S
+        if seen is None and not (worked and published in _WORKS) and is_at_rest(values, self._tick_s, gpus):
+            return KindEstimate(IDLE, _RESTS)
+        if self._probabilities is None:
+            return KindEstimate(UNKNOWN_KIND, NOTHING_KNOWN)
+        if seen is None:
+            kind = choose_kind(self._probabilities, published, _GPU_CONFIDENCE, _GPU_STAYS)
+            if kind.kind in _WORKS and not worked:
+                return KindEstimate(UNKNOWN_KIND, 1 - kind.confidence)
+            return checked_kind(kind, values[_UTIL])
+        return checked_kind(checked_loading(choose_kind(self._probabilities, published), seen), values[_UTIL])
 
     def _follow_idleness(self, span: JoinedSpan, values: Floats, kind: str) -> None:
         """Since when no GPU is used, and the energy since."""
@@ -218,6 +260,8 @@ class Track:
         return {
             "codes": codes_to_text(self._codes),
             "end_ms": self._end_ms,
+            "tick_s": self._tick_s,
+            "history": self._history.snapshot(),
             "probabilities": None if self._probabilities is None else self._probabilities.tolist(),
             "idle_since_ms": self._idle_since_ms,
             "idle_j": self._idle_j,
@@ -232,7 +276,8 @@ class Track:
     def restore(self, plain: dict[str, Any]) -> None:
         """Take over a snapshot."""
         self._codes = codes_from_text(plain["codes"], len(CHANNELS)).copy()
-        self._end_ms = plain["end_ms"]
+        self._end_ms, self._tick_s = plain["end_ms"], plain["tick_s"]
+        self._history.restore(plain["history"])
         self._probabilities = None if plain["probabilities"] is None else np.array(plain["probabilities"])
         self._idle_since_ms, self._idle_j = plain["idle_since_ms"], plain["idle_j"]
         self._skipped = plain["skipped"]
@@ -241,6 +286,18 @@ class Track:
         self._bottleneck = from_plain(BottleneckFinder, plain["bottleneck"], TOPIC)
         self._states = from_plain(StateTracker, plain["states"], TOPIC)
         self.anomalies = from_plain(AnomalyFinder, plain["anomalies"], TOPIC)
+
+
+def _fill_before(codes: Codes, seconds: int) -> None:
+    """Of each channel, the first known value of the last span also in the absent seconds before it, at most
+    so many."""
+    for row in codes:
+        known = np.flatnonzero(row[-SPAN_S:] != ABSENT_CODE)
+        if known.size:
+            first = len(row) - SPAN_S + int(known[0])
+            before = row[max(first - seconds, 0) : first]
+            there = np.flatnonzero(before != ABSENT_CODE)
+            before[int(there[-1]) + 1 if there.size else 0 :] = row[first]
 
 
 def _with_idleness(found: Finding, kind: str, idle_s: int) -> Finding:

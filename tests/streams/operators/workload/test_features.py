@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from streams.operators.columns.arrays import Floats
 from streams.operators.workload.channels import CHANNEL_ROW, CHANNELS
-from streams.operators.workload.features import NAMES, features
+from streams.operators.workload.kinds.features import NAMES, features
 from tests.support.examples import examples
 
 SECONDS = 120

@@ -13,13 +13,17 @@ import numpy as np
 
 from streams.operators.columns.arrays import Floats
 from streams.operators.workload.channels import IDLE_PCT
-from streams.operators.workload.classifier_weights import KNOTS, TEMPERATURE, WEIGHTS
-from streams.operators.workload.features import NAMES
+from streams.operators.workload.kinds.classifier_weights import KNOTS, TEMPERATURE, WEIGHTS
+from streams.operators.workload.kinds.features import NAMES
 
 WORKLOAD_KINDS = ("training", "inference", "loading", "idle", "interactive", "unknown")
 UNKNOWN_KIND = "unknown"
+_UNLIKELY = 0.2
 MIN_CONFIDENCE = 0.6
 """With a lower probability the answer is ``unknown``."""
+NOTHING_KNOWN = 0.34
+"""How sure ``unknown`` is where nothing is measured: that no other answer would be right, and two pods of
+three with a GPU train."""
 _UNLIKELY = 0.2
 _USED_S = 30
 """A GPU whose mean utilization over so long is at least ``IDLE_PCT`` is used."""
@@ -31,8 +35,6 @@ _COMES = 0.3
 """Some 60 kB/s read, received or written in the last minute, in units of ``read_recent``."""
 _BLIND = 0.5
 """Where a larger share of the CPU's values is absent, the pod is judged by its GPU alone."""
-_LONG = 0.98
-"""Share of the time that features look back, from which on the pod was seen for all of it."""
 _IDLE, _LOADING = "idle", "loading"
 _PLACE = {name: place for place, name in enumerate(NAMES)}
 
@@ -62,40 +64,48 @@ def kind_probabilities(features: Floats) -> Floats:
     return np.asarray(grown / grown.sum())
 
 
-def choose_kind(probabilities: Floats, before: str | None = None) -> KindEstimate:
-    """The likeliest kind, or ``unknown`` where none is likely enough.
+def choose_kind(
+    probabilities: Floats,
+    before: str | None = None,
+    least: float = MIN_CONFIDENCE,
+    stays_at: float = _UNLIKELY,
+) -> KindEstimate:
+    """The likeliest kind, or ``unknown`` where none is as likely as ``least``.
 
-    In doubt a pod stays what it was ``before``, as long as that is not unlikely: doubt is no evidence.
-    """
+    In doubt a pod stays what it was ``before``, as long as that is not less likely than ``stays_at``: doubt
+    is no evidence."""
     place = int(np.argmax(probabilities))
     chance = float(probabilities[place])
     if before is not None and before != UNKNOWN_KIND and (
-        WORKLOAD_KINDS[place] == UNKNOWN_KIND or chance < MIN_CONFIDENCE
+        WORKLOAD_KINDS[place] == UNKNOWN_KIND or chance < least
     ):  # fmt: skip
         stays = float(probabilities[WORKLOAD_KINDS.index(before)])
-        if stays >= _UNLIKELY:
+        if stays >= stays_at:
             return KindEstimate(before, stays)
-    if WORKLOAD_KINDS[place] != UNKNOWN_KIND and chance < MIN_CONFIDENCE:
+    if WORKLOAD_KINDS[place] != UNKNOWN_KIND and chance < least:
         return KindEstimate(UNKNOWN_KIND, 1.0 - chance)
     return KindEstimate(WORKLOAD_KINDS[place], chance)
 
 
-def checked_kind(found: KindEstimate, features: Floats, util: Floats) -> KindEstimate:
-    """``found``, or ``unknown`` where the features rule it out, whatever the model makes of them.
-
-    ``util``: the utilization by second, newest last. A pod is neither idle nor loading whose GPU is used, and
-    it is not loading if no data come and no memory fills: all loading pods that the model was fitted to did
-    some of that. It was fitted to pods whose CPU is seen, and features take absent values for those of a
-    quiet pod. So where most of them are absent, the only answer is ``idle``, for a GPU that has not been
-    touched for as long as features look back, which is longer than most pods take to load.
-    """
+def checked_kind(found: KindEstimate, util: Floats) -> KindEstimate:
+    """``found``, or ``unknown`` where utilization rules it out: a pod is neither idle nor loading whose GPU
+    is used, whatever a model makes of it. ``util``: by second, newest last."""
     if found.kind in (_IDLE, _LOADING) and _used(util):
-        return KindEstimate(UNKNOWN_KIND, 1.0)
-    if found.kind == _LOADING and not _takes_in(features):
-        return KindEstimate(UNKNOWN_KIND, 1.0)
-    if features[_PLACE["no_cgroup"]] > _BLIND and not (found.kind == _IDLE and _untouched(features)):
-        return KindEstimate(UNKNOWN_KIND, 1.0)
+        return KindEstimate(UNKNOWN_KIND, 1.0 - found.confidence)
     return found
+
+
+def checked_loading(found: KindEstimate, features: Floats) -> KindEstimate:
+    """``found``, or ``unknown`` if a pod is called loading while no data come and no memory fills: all
+    loading pods that the model was fitted to did some of that."""
+    if found.kind == _LOADING and not _takes_in(features):
+        return KindEstimate(UNKNOWN_KIND, 1.0 - found.confidence)
+    return found
+
+
+def is_blind(features: Floats) -> bool:
+    """Whether most of the CPU's values are absent: features take these for those of a quiet pod."""
+    return bool(features[_PLACE["no_cgroup"]] > _BLIND)
 
 
 def _used(util: Floats) -> bool:
@@ -109,8 +119,3 @@ def _takes_in(features: Floats) -> bool:
     traffic = (features[_PLACE[f"{name}_recent"]] for name in ("read", "rx", "write"))
     rises = features[_PLACE["mem_rise_all"]] >= _FILLS or features[_PLACE["host_mem_rise"]] >= _GROWS
     return bool(rises or max(traffic) >= _COMES)
-
-
-def _untouched(features: Floats) -> bool:
-    busy, moves, minutes = (features[_PLACE[name]] for name in ("busy_share", "mem_moves", "minutes"))
-    return bool(busy == 0 and moves == 0 and minutes >= _LONG)

@@ -1,0 +1,158 @@
+"""What a pod's GPUs did in its last half hour, as numbers that mean the same at any tick from a tenth of a
+second to a minute. A figure that is not known is NaN, and no figure of another.
+
+Spans of ten seconds are the unit, or ticks where those are longer. What needs seconds (dips, noise from
+second to second) is NaN where ticks are further apart."""
+
+import numpy as np
+
+from streams.operators.columns.arrays import Floats
+from streams.operators.workload.channels import SPAN_S
+from streams.operators.workload.kinds.features import NAMES
+from streams.operators.workload.kinds.history import ROWS
+
+_BUSY_PCT, _IDLE_PCT = 8.0, 5.0
+_FINE_S = 1.5
+"""With longer ticks a second has no value of its own; with ``_SPAN_TICK_S`` a span has too few to have a
+range."""
+_SPAN_TICK_S = 5.0
+_RECENT = 6
+_START_SPANS = 3
+_FEWEST = 6
+"""Samples from which a correlation or a spread is taken."""
+_BY_SECOND = ("busy_noise", "dips_per_min", "run_spread", "periodicity")
+"""Of ``features.NAMES``: those that are taken over where ticks are fine enough."""
+GPU_NAMES = (
+    "level", "level_now", "busy_share", "full_share", "busy_level", "busy_mean", "spread", "busy_spread",
+    "range", "range_spread", "depth", "smooth", "rest_longest", "rest_now", "starts",
+    "mem_level", "mem_moves", "mem_span", "mem_drop",
+    "power_busy", "power_over", "power_now", "power_spread", "power_follows",
+    "copy_ratio", "minutes", "gpus", *_BY_SECOND,
+)  # fmt: skip
+"""In the order of the vector."""
+_ROW = {name: row for row, name in enumerate(ROWS)}
+
+
+def gpu_features(spans: Floats, tick_s: float, gpus: int, by_second: Floats | None) -> Floats | None:
+    """The vector, shape (len(GPU_NAMES),); None if no utilization is known.
+
+    ``spans``: values of ``history.ROWS`` by span of ten seconds, newest last. ``by_second``: the vector of
+    ``features`` of the last four minutes, None if there is none.
+    """
+    step = max(round(tick_s / SPAN_S), 1)
+    thinned = spans[:, ::-1][:, ::step][:, ::-1]
+    known = thinned[:, ~np.isnan(thinned[_ROW["mean"]])]
+    if not known.shape[1]:
+        return None
+    kept = known[:, _begin(known[_ROW["most"]]) :]
+    busy = kept[_ROW["most"]] >= _BUSY_PCT
+    seconds = step * SPAN_S
+    found: dict[str, float] = {
+        "minutes": np.log2(1 + kept.shape[1] * seconds / 60) / 5, "gpus": np.log2(max(gpus, 1)) / 3,
+    }  # fmt: skip
+    found |= _utilization(kept, busy, max(_RECENT * SPAN_S // seconds, 1))
+    found |= _ranges(kept, busy) if tick_s <= _SPAN_TICK_S else {}
+    found |= _rests(kept[_ROW["most"]], seconds)
+    found |= _memory(kept[_ROW["memory"]])
+    found |= _power(kept, busy, max(_RECENT * SPAN_S // seconds, 1), known[_ROW["power_w"]])
+    if tick_s <= _FINE_S and by_second is not None:
+        found |= {name: float(by_second[NAMES.index(name)]) for name in _BY_SECOND}
+    return np.array([found.get(name, np.nan) for name in GPU_NAMES])
+
+
+def _begin(most: Floats) -> int:
+    """Where a pod's work begins: behind its first busy span, in which models and libraries are loaded. 0
+    where it was never busy, or has not been for long enough to leave anything out."""
+    busy = np.flatnonzero(most >= _BUSY_PCT)
+    return int(busy[0]) + 1 if busy.size and most.size - busy[0] > _START_SPANS else 0
+
+
+def _utilization(kept: Floats, busy: np.ndarray, recent: int) -> dict[str, float]:
+    mean, most, copy = kept[_ROW["mean"]], kept[_ROW["most"]], kept[_ROW["copy"]]
+    found = {
+        "level": mean.mean() / 100, "level_now": mean[-recent:].mean() / 100, "busy_share": busy.mean(),
+        "full_share": (mean >= 90).mean(), "spread": min(mean.std() / 50, 1.0) if mean.size > 1 else np.nan,
+        "smooth": _correlation(mean[1:], mean[:-1]),
+    }  # fmt: skip
+    if busy.any():
+        work = mean[busy]
+        found |= {"busy_level": float(np.median(most[busy])) / 100, "busy_mean": float(np.median(work)) / 100}
+        if work.size >= _FEWEST:
+            found["busy_spread"] = min(work.std() / max(work.mean(), 1.0), 2.0)
+        known = busy & ~np.isnan(copy)
+        if known.any():
+            found["copy_ratio"] = min(copy[known].sum() / max(mean[known].sum(), 1.0), 1.0)
+    return found
+
+
+def _ranges(kept: Floats, busy: np.ndarray) -> dict[str, float]:
+    """How far utilization moves within ten seconds, and whether it does so alike in all of them."""
+    if not busy.any():
+        return {}
+    wide = (kept[_ROW["most"]] - kept[_ROW["least"]])[busy]
+    found = {
+        "range": wide.mean() / 100,
+        "depth": float(np.median(kept[_ROW["least"]][busy] / kept[_ROW["most"]][busy])),
+    }
+    return found | (
+        {"range_spread": min(wide.std() / (wide.mean() + 3), 2.0)} if wide.size >= _FEWEST else {}
+    )
+
+
+def _rests(most: Floats, seconds: int) -> dict[str, float]:
+    longest = run = starts = 0
+    for at, value in enumerate(most.tolist()):
+        rests = value < _IDLE_PCT
+        starts += at > 0 and run > 0 and not rests
+        run = run + 1 if rests else 0
+        longest = max(longest, run)
+    hours = most.size * seconds / 3600
+    return {
+        "rest_longest": np.log2(1 + longest * seconds) / 11, "rest_now": np.log2(1 + run * seconds) / 11,
+        "starts": np.log2(1 + starts / max(hours, 0.1)) / 8,
+    }  # fmt: skip
+
+
+def _memory(memory: Floats) -> dict[str, float]:
+    known = memory[~np.isnan(memory)]
+    if not known.size:
+        return {}
+    found = {"mem_level": known[-1] / 100}
+    if known.size > 1:
+        steps = np.diff(known)
+        found |= {
+            "mem_moves": float((abs(steps) >= 1).mean()), "mem_span": np.ptp(known) / 100,
+            "mem_drop": max(-steps.min(), 0.0) / 100,
+        }  # fmt: skip
+    return found
+
+
+def _power(kept: Floats, busy: np.ndarray, recent: int, ever: Floats) -> dict[str, float]:
+    """``ever``: watts of all spans, the start too: the least of them is the nearest to what an idle GPU
+    draws."""
+    watts, share = kept[_ROW["power_w"]], kept[_ROW["power_pct"]]
+    known = ~np.isnan(watts)
+    if not known.any():
+        return {}
+    least = max(float(np.nanmin(ever)), 1.0)
+    found: dict[str, float] = {}
+    if known[-recent:].any():
+        found["power_now"] = np.log2(max(np.nanmean(watts[-recent:]), 1.0) / least) / 3
+    work = watts[known & busy]
+    if work.size:
+        found["power_over"] = np.log2(max(work.mean(), 1.0) / least) / 3
+    if work.size >= _FEWEST:
+        found["power_spread"] = min(work.std() / max(work.mean(), 1.0), 1.0)
+    if (busy & ~np.isnan(share)).any():
+        found["power_busy"] = float(np.nanmean(share[busy])) / 100
+    found["power_follows"] = _correlation(kept[_ROW["mean"]][known], watts[known])
+    return found
+
+
+def _correlation(one: Floats, other: Floats) -> float:
+    """Pearson's; NaN of too few, or of what does not move."""
+    if one.size < _FEWEST:
+        return np.nan
+    a, b = one - one.mean(), other - other.mean()
+    size = float(np.sqrt((a * a).sum() * (b * b).sum()))
+    return float((a * b).sum()) / size if size > 0.5 * one.size else np.nan

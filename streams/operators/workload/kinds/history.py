@@ -1,0 +1,87 @@
+"""A pod's GPUs in its last half hour, ten seconds at a time: what its kind is judged by where nothing else is
+seen, or ticks are far apart."""
+
+import numpy as np
+
+from streams.operators.columns.arrays import Floats
+from streams.operators.workload.channels import (
+    ABSENT_CODE,
+    CHANNEL_ROW,
+    SPAN_S,
+    Codes,
+    codes_from_text,
+    codes_to_text,
+    dequantize_row,
+)
+
+SPANS = 180
+ROWS = ("mean", "least", "most", "copy", "memory", "power_pct", "power_w")
+"""Of each span: mean, least and most of the busiest GPU's utilization, the means of the memory controller's
+activity and of power, and the newest share of GPU memory."""
+_BUSY_CODE = 8
+"""Utilization in percent from which on a GPU is busy; its codes are whole percents."""
+_UTIL, _COPY, _MEMORY, _POWER_PCT, _POWER_W = (
+    CHANNEL_ROW[name]
+    for name in ("busiest_gpu_util_pct", "mem_copy_util_pct", "gpu_mem_pct", "power_pct", "power_w")
+)
+_CHANNELS = ("busiest_gpu_util_pct",) * 3 + ("mem_copy_util_pct", "gpu_mem_pct", "power_pct", "power_w")
+
+
+class GpuHistory:
+    """Codes of ``ROWS`` by span, newest last. A mean of codes is coded as they are: of power, whose codes are
+    logarithms, it is the geometric mean."""
+
+    def __init__(self) -> None:
+        self._codes = np.full((len(ROWS), SPANS), ABSENT_CODE, np.uint8)
+
+    def add(self, codes: Codes, passed: int) -> None:
+        """Take the codes of all channels of the newest spans. ``passed``: how many spans ended since the last
+        that was taken; those that are not in ``codes`` stay absent."""
+        count, passed = min(codes.shape[1] // SPAN_S, SPANS), min(passed, SPANS)
+        self._codes[:, : SPANS - passed] = self._codes[:, passed:].copy()
+        self._codes[:, SPANS - passed :] = ABSENT_CODE
+        for back in range(count):
+            end = codes.shape[1] - back * SPAN_S
+            self._codes[:, SPANS - 1 - back] = _span_codes(codes[:, end - SPAN_S : end])
+
+    def values(self) -> Floats:
+        """The values of ``ROWS``, NaN for absent, from the first span of which the utilization is known."""
+        known = np.flatnonzero(self._codes[0] != ABSENT_CODE)
+        first = int(known[0]) if known.size else SPANS
+        rows = [
+            dequantize_row(channel, row[first:]) for channel, row in zip(_CHANNELS, self._codes, strict=True)
+        ]
+        return np.stack(rows)
+
+    @property
+    def worked_s(self) -> int:
+        """In how many seconds of these spans a GPU was busy at some moment of the span."""
+        most = self._codes[2]
+        return SPAN_S * int(((most >= _BUSY_CODE) & (most != ABSENT_CODE)).sum())
+
+    def snapshot(self) -> str:
+        """Plain data."""
+        return codes_to_text(self._codes)
+
+    def restore(self, plain: str) -> None:
+        """Take over a snapshot."""
+        self._codes = codes_from_text(plain, len(ROWS)).copy()
+
+
+def _span_codes(codes: Codes) -> Codes:
+    util = codes[_UTIL][codes[_UTIL] != ABSENT_CODE]
+    span = np.full(len(ROWS), ABSENT_CODE, np.uint8)
+    if util.size:
+        span[0], span[1], span[2] = _mean(util), util.min(), util.max()
+    for row, channel in ((3, _COPY), (5, _POWER_PCT), (6, _POWER_W)):
+        known = codes[channel][codes[channel] != ABSENT_CODE]
+        if known.size:
+            span[row] = _mean(known)
+    memory = codes[_MEMORY][codes[_MEMORY] != ABSENT_CODE]
+    if memory.size:
+        span[4] = memory[-1]
+    return span
+
+
+def _mean(codes: Codes) -> int:
+    return round(int(codes.sum(dtype=np.int64)) / codes.size)

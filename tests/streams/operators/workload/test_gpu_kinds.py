@@ -1,0 +1,147 @@
+"""Kinds from the GPU alone: figures that mean the same at any tick, rest by power and memory."""
+
+import numpy as np
+import pytest
+
+from dutycycle.contract.records.parts import InsightPart
+from streams.operators.columns.arrays import Floats
+from streams.operators.workload.channels import (
+    CHANNEL_ROW,
+    CHANNELS,
+    NVML_CHANNELS,
+    codes_to_text,
+    quantize,
+)
+from streams.operators.workload.join import JoinedSpan
+from streams.operators.workload.kinds.gpu_classifier import gpu_kind_probabilities, terms
+from streams.operators.workload.kinds.gpu_features import GPU_NAMES, gpu_features
+from streams.operators.workload.kinds.gpu_weights import KNOTS, WEIGHTS
+from streams.operators.workload.kinds.history import ROWS
+from streams.operators.workload.kinds.rest import is_at_rest
+from streams.operators.workload.track import Prices, Track
+
+START_MS = 1_700_000_040_000
+
+
+def channels(seconds: int, **of: float | Floats) -> Floats:
+    values = np.full((len(NVML_CHANNELS), seconds), np.nan)
+    for name, value in of.items():
+        values[list(NVML_CHANNELS).index(name)] = value
+    return values
+
+
+def fed(values: Floats, tick_s: int = 1, track: Track | None = None, begin_s: int = 0) -> Track:
+    """A track that took these seconds as ticks of ``tick_s`` see them, each in the span in which it comes."""
+    track = track or Track(Prices())
+    codes = quantize("nvml", values.T).T
+    for first in range(0, codes.shape[1], 10):
+        span = codes[:, first : first + 10].copy()
+        ticks = [second for second in range(10) if (first + second) % tick_s == 0]
+        if not ticks:
+            continue
+        if tick_s >= 10:
+            span[:, ticks[0] + 1 :] = 255
+        part = InsightPart(
+            uid="p", source="nvml", start_ms=START_MS + 1000 * (begin_s + first), codes=codes_to_text(span),
+            gpus=1, tick_ms=None if tick_s == 1 else 1000 * tick_s,
+        )  # fmt: skip
+        track.add(JoinedSpan(part, None))
+    return track
+
+
+def told(track: Track) -> tuple[str, float]:
+    published = track.debouncer.published
+    assert published is not None
+    return published.kind, published.confidence
+
+
+def training(seconds: int = 2400) -> Floats:
+    rng = np.random.default_rng(5)
+    util = np.clip(90 + rng.normal(size=seconds) * 3, 0, 100)
+    return channels(
+        seconds, busiest_gpu_util_pct=util, gpu_util_pct=util, gpu_mem_pct=80 + 6 * rng.normal(size=seconds),
+        power_w=300 + 2 * (util - 90), power_pct=75 + (util - 90) / 2,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("tick_s", [1, 10, 15, 30, 60])
+def test_a_training_is_one_at_any_tick(tick_s: int) -> None:
+    kind, confidence = told(fed(training(), tick_s))
+    assert kind == "training"
+    assert confidence >= 0.75
+
+
+def loaded(util: float = 0, power: float | Floats = 120.0, memory: float | Floats = 40.0) -> Floats:
+    return channels(150, busiest_gpu_util_pct=util, gpu_util_pct=util, gpu_mem_pct=memory, power_w=power)
+
+
+def test_a_loaded_model_that_nobody_asks_is_idle_after_a_minute() -> None:
+    assert told(fed(loaded()[:, :90]))[0] == "idle"
+
+
+@pytest.mark.parametrize(
+    ("values", "rests"),
+    [
+        (loaded(), True),
+        (loaded(util=6), False),
+        (loaded(power=np.where(np.arange(150) % 6 < 3, 240.0, 120.0)), False),
+        (loaded(power=np.nan), False),
+        (loaded(memory=np.linspace(10, 40, 150)), False),
+        (loaded(memory=np.nan), True),
+        (loaded(util=np.nan, power=3.0), True),
+        (loaded(util=np.nan, power=60.0), False),
+    ],
+)
+def test_what_draws_or_fills_is_not_at_rest(values: Floats, rests: bool) -> None:
+    everything = np.full((len(CHANNELS), values.shape[1]), np.nan)
+    everything[: len(values)] = values
+    assert is_at_rest(everything, 1.0, 1) == rests
+
+
+def test_a_gpu_far_above_what_idle_ones_draw_is_not_at_rest() -> None:
+    everything = np.full((len(CHANNELS), 150), np.nan)
+    everything[: len(NVML_CHANNELS)] = loaded()
+    everything[CHANNEL_ROW["power_pct"]] = 40.0
+    assert not is_at_rest(everything, 1.0, 1)
+
+
+def test_nothing_measured_is_not_known_for_sure() -> None:
+    kind, confidence = told(fed(channels(120, gpu_mem_pct=50.0)))
+    assert kind == "unknown"
+    assert confidence < 0.5
+
+
+def test_a_snapshot_goes_on_as_if_nothing_had_been() -> None:
+    values = training(1200)
+    whole, first, second = fed(values, 30), fed(values[:, :600], 30), Track(Prices())
+    second.restore(first.snapshot())
+    assert fed(values[:, 600:], 30, second, begin_s=600).snapshot() == whole.snapshot()
+
+
+def spans(seed: int, count: int = 60) -> Floats:
+    rng = np.random.default_rng(seed)
+    mean = rng.uniform(40, 90, count)
+    rows = {"mean": mean, "least": mean - 5, "most": mean + 5, "copy": mean / 2, "power_pct": mean * 0.8,
+            "power_w": 3 * mean, "memory": np.full(count, 50.0)}  # fmt: skip
+    return np.stack([rows[name] for name in ROWS])
+
+
+def test_what_is_absent_is_not_zero() -> None:
+    values = spans(1)
+    values[ROWS.index("memory")] = values[ROWS.index("power_w")] = np.nan
+    values[ROWS.index("power_pct")] = np.nan
+    found = gpu_features(values, 1.0, 1, None)
+    assert found is not None
+    absent = {name for name, value in zip(GPU_NAMES, found, strict=True) if np.isnan(value)}
+    assert {"mem_level", "mem_moves", "power_busy", "power_over", "power_follows", "busy_noise"} <= absent
+    row = terms(found)
+    assert row.size == len(WEIGHTS) == 1 + sum(2 + len(bends) for bends in KNOTS)
+    assert np.isfinite(row).all()
+    assert gpu_kind_probabilities(found, 0.0).sum() == pytest.approx(1)
+    assert gpu_features(np.full((len(ROWS), 5), np.nan), 1.0, 1, None) is None
+
+
+def test_a_cycle_is_evidence_of_training() -> None:
+    found = gpu_features(spans(2), 1.0, 1, None)
+    assert found is not None
+    assert gpu_kind_probabilities(found, 1.0)[0] > gpu_kind_probabilities(found, 0.0)[0]

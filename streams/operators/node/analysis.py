@@ -1,7 +1,7 @@
 """The analysis of a node: trends and cycles of those of its series that get them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan
 from typing import Any
 
@@ -24,7 +24,7 @@ FOLLOWS_STEPS = ("gpu_util_pct", "mem_copy_util_pct", "power_w")
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What an evaluation found: trends, as a column of ``forecast`` for each of ``trend_series``, and
+    """What an evaluation found: trends, as a column of ``forecast`` for each of ``trend_series``, or
     ``cycles``. If one of a subject changed, all of that subject are there, as they are now. ``forecast`` is
     None if no trend changed."""
 
@@ -117,11 +117,10 @@ class AnalysisBank:
         self._cycles.extend(block.times, rows.take(self._cycle_columns, axis=1), block.interval_ms, bursts)
         self._trends.extend(block.times, rows.take(self._trend_columns, axis=1))
 
-    def evaluate(self, ts_ms: int) -> Analysis:
-        """Forecast every trend and look for cycles, as of the last tick at ``ts_ms``."""
-        cycles = self._changed_cycles(ts_ms)
+    def forecast(self, ts_ms: int) -> Analysis:
+        """Forecast every trend, as of the last tick at ``ts_ms``, with the cycles that are known."""
         if not self._trend_series:
-            return Analysis(ts_ms, [], None, cycles)
+            return Analysis(ts_ms, [], None, [])
         season = season_of(self._cycles.locked(self._seasonal), self._season_columns)
         capacity = np.where(self._capacity_columns >= 0, self._row[self._capacity_columns], np.nan)
         forecast = self._trends.forecast(
@@ -135,20 +134,25 @@ class AnalysisBank:
             cyclic[season.columns] = True
         changed = self._debouncer.changes(ts_ms, forecast, cyclic, self._trend_subjects)
         if not changed.size:
-            return Analysis(ts_ms, [], None, cycles)
+            return Analysis(ts_ms, [], None, [])
         series = [self._trend_series[column] for column in changed]
-        return Analysis(ts_ms, series, forecast.pick(changed), cycles)
+        return Analysis(ts_ms, series, forecast.pick(changed), [])
 
-    def _changed_cycles(self, ts_ms: int) -> list[tuple[Series, CycleResult]]:
-        """The cycles of each subject of which one was found, changed or lost, as they were published last."""
+    def evaluate(self, ts_ms: int) -> Analysis:
+        """Look for cycles, and then forecast, as of the last tick at ``ts_ms``."""
+        cycles = self.look(ts_ms).cycles
+        return replace(self.forecast(ts_ms), cycles=cycles)
+
+    def look(self, ts_ms: int) -> Analysis:
+        """Look for cycles, as of the last tick at ``ts_ms``. If one of a subject was found, changed or lost,
+        all of that subject are told, as they were published last."""
         changed = [column for column, _ in self._cycles.changes(ts_ms)]
-        if not changed:
-            return []
         subjects = self._cycle_subjects
         concerned = {subjects[column] for column in changed}
         columns = (column for column, subject in enumerate(subjects) if subject in concerned)
-        published = ((column, self._cycles.published(column)) for column in columns)
-        return [(self._cycle_series[column], said) for column, said in published if said is not None]
+        published = ((column, self._cycles.published(column)) for column in columns if concerned)
+        cycles = [(self._cycle_series[column], said) for column, said in published if said is not None]
+        return Analysis(ts_ms, [], None, cycles)
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""

@@ -25,7 +25,7 @@ from streams.operators.columns.tick import Layout, Tick
 from streams.operators.keyed import decode_under_key
 from streams.operators.models.bank import NO_MODELS, ModelBank, ModelsConfig
 from streams.operators.node import records
-from streams.operators.node.analysis import ANALYSIS, AnalysisBank, AnalysisConfig
+from streams.operators.node.analysis import ANALYSIS, Analysis, AnalysisBank, AnalysisConfig
 from streams.operators.node.gpus import NodeGpus
 from streams.operators.node.watermark import Held, Timeline
 from streams.operators.node.window import ClosedWindow, WindowBank
@@ -58,10 +58,12 @@ class NodeConfig:
     lengths of the windows. ``lateness_ms``: how long a window waits for late ticks. A series is forgotten
     after ``retire_ms`` without a tick of it, the whole node after ``evict_ms``.
 
-    ``evaluate_ms``: how often, in event time, trends and cycles are evaluated, by ``analysis``. Each node has
-    its own moment within that time, at which the span that has ended is sent, too, and within a minute, at
-    which the ledger and the day's peaks are. Windows of all nodes close together, at full tens of seconds:
-    their records would wait for all that. ``models``: what a user brings beside.
+    ``evaluate_ms``: how often, in event time, trends are forecast and cycles are looked for, by ``analysis``.
+    Each node has its own moment within that time for its trends, at which the span that has ended is sent,
+    too, and within a minute, at which the ledger and the day's peaks are. When cycles are looked for follows
+    from the first tick, so that what is found depends on the samples and not on the node's name. Windows of
+    all nodes close together, at full tens of seconds: their records would wait for all that. ``models``: what
+    a user brings beside.
     """
 
     topic: str
@@ -83,8 +85,9 @@ class NodeOperator:
         self._node = node
         self._reader = reader
         self._timeline = Timeline()
-        self._evaluation_offset_ms = _own_moment(node, config.evaluate_ms)
-        self._minute_offset_ms = _own_moment(node, MINUTE_MS)
+        name = crc32(node.encode())
+        self._evaluation_offset_ms = _moment_of(name, config.evaluate_ms)
+        self._minute_offset_ms = _moment_of(name, MINUTE_MS)
         self._empty()
 
     def _empty(self) -> None:
@@ -106,6 +109,7 @@ class NodeOperator:
         self._gpus = NodeGpus(self._node)
         self._models = ModelBank(self._node, self._config.source, self._config.models)
         self._last_ms = self._closed_ms = -1
+        self._look_offset_ms = 0
         self._to_analyse, self._to_sum, self._to_count = TickQueue(), TickQueue(), TickQueue()
         """The ticks that the analysis does not have yet, those that windows and spans do not have, and those
         that peaks and ledger do not have. What is asked of each is asked at other moments."""
@@ -139,6 +143,9 @@ class NodeOperator:
     def _apply(self, tick: Tick) -> list[Emission]:
         if tick.ts_ms <= self._last_ms:
             return self._apply_late(tick)
+        if self._last_ms < 0:
+            every_ms = self._config.evaluate_ms
+            self._look_offset_ms = _moment_of(tick.ts_ms + every_ms // 2, every_ms)
         emissions: list[Emission] = []
         if self._room == 0 or tick.ts_ms >= self._due_ms or not tick.follows(self._newest):
             emissions = self._ask_before(tick)
@@ -165,13 +172,18 @@ class NodeOperator:
         return emissions
 
     def _evaluate_before(self, ts_ms: int) -> list[Emission]:
-        """The tick at ``ts_ms`` cannot wait with those before it: the span that has ended and an evaluation,
+        """The tick at ``ts_ms`` cannot wait with those before it: the span that has ended, trends and cycles,
         if they are due. That is as of the last tick, and before columns are retired or added."""
         self._analyse()
-        every_ms, offset_ms = self._config.evaluate_ms, self._evaluation_offset_ms
-        due_ms = _after(self._last_ms, every_ms, offset_ms)
-        self._to_analyse.due_ms = _after(ts_ms, every_ms, offset_ms)
-        return self._spans.ended() + self._evaluate() if self._last_ms >= 0 and ts_ms >= due_ms else []
+        last_ms, every_ms = self._last_ms, self._config.evaluate_ms
+        own_ms, look_ms = self._evaluation_offset_ms, self._look_offset_ms
+        self._to_analyse.due_ms = min(_after(ts_ms, every_ms, own_ms), _after(ts_ms, every_ms, look_ms))
+        emissions: list[Emission] = []
+        if last_ms >= 0 and ts_ms >= _after(last_ms, every_ms, look_ms):
+            emissions += self._evaluated(self._analysis.look(last_ms))
+        if last_ms >= 0 and ts_ms >= _after(last_ms, every_ms, own_ms):
+            emissions += self._spans.ended() + self._tell(self._analysis.forecast(last_ms))
+        return emissions
 
     def _close_before(self, ts_ms: int) -> list[Emission]:
         """The same of the spans and windows that end at ``ts_ms``. Nothing of the tick itself is in them."""
@@ -264,8 +276,14 @@ class NodeOperator:
         self._last_seen = np.where(keep >= 0, np.append(self._last_seen, 0)[keep], 0)
         self._analysis.resize(self._index.ids)
 
-    def _evaluate(self) -> list[Emission]:
-        found = self._analysis.evaluate(self._last_ms)
+    def _tell(self, found: Analysis) -> list[Emission]:
+        """Tell what was found at the node's own moment, and what models say, and forget what is gone."""
+        emissions = self._evaluated(found) + self._models.evaluate(self._last_ms)
+        self._retire(self._last_ms - self._config.retire_ms)
+        return emissions
+
+    def _evaluated(self, found: Analysis) -> list[Emission]:
+        """Tell what was found, and give it to the spans and GPUs that it is about."""
         for one, cycle in found.cycles_of_subjects():
             if one.kind == "pod":
                 self._spans.set_cycle(one.member, found.ts_ms, cycle)
@@ -276,10 +294,7 @@ class NodeOperator:
         for (kind, member), metrics in trends.items():
             if kind == "pod":
                 self._spans.set_trend(member, found.ts_ms, metrics)
-        emissions = records.analysis_records(self._node, self._config.source, found, trends)
-        emissions += self._models.evaluate(self._last_ms)
-        self._retire(self._last_ms - self._config.retire_ms)
-        return emissions
+        return records.analysis_records(self._node, self._config.source, found, trends)
 
     def _retire(self, before_ms: int) -> None:
         if not self._peaks.is_stale(before_ms) and (self._last_seen >= before_ms).all():
@@ -320,7 +335,7 @@ class NodeOperator:
         emissions = self._closed(self._windows.close())
         if self._last_ms > self._closed_ms:
             self._closed_ms = self._last_ms
-            emissions += self._evaluate()
+            emissions += self._tell(self._analysis.evaluate(self._last_ms))
             self._gpus.close()
         return emissions + self._spans.close() + self._usage.flush() + self._days.flush() + self.flush()
 
@@ -332,6 +347,7 @@ class NodeOperator:
             "series": [list(one) for one in self._index.ids],
             "last_seen": self._last_seen.tolist(),
             "last_ms": self._last_ms,
+            "look_offset_ms": self._look_offset_ms,
             "timeline": self._timeline.snapshot(),
             "windows": self._windows.snapshot(),
             "analysis": self._analysis.snapshot(),
@@ -348,7 +364,7 @@ class NodeOperator:
         check_version(plain, SNAPSHOT_VERSION, "a node")
         self._index = ColumnIndex([Series(*one) for one in plain["series"]])
         self._last_seen = np.array(plain["last_seen"], np.int64)
-        self._last_ms = plain["last_ms"]
+        self._last_ms, self._look_offset_ms = plain["last_ms"], plain["look_offset_ms"]
         held: list[bytes] = plain["timeline"]["held"]
         self._timeline.restore(plain["timeline"], [Held(self._decoded(data), data) for data in held])
         self._windows.restore(plain["windows"], are_counters(self._index.ids))
@@ -363,9 +379,9 @@ class NodeOperator:
         self._days.restore(plain["days"])
 
 
-def _own_moment(node: str, within_ms: int) -> int:
+def _moment_of(number: int, within_ms: int) -> int:
     """Milliseconds after the beginning of each ``within_ms``, never in the first two of each ten seconds."""
-    tens, rest_ms = divmod(crc32(node.encode()) % within_ms, 10_000)
+    tens, rest_ms = divmod(number % within_ms, 10_000)
     return tens * 10_000 + 2_000 + rest_ms * 4 // 5
 
 

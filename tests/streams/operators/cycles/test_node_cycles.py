@@ -25,16 +25,17 @@ def sample(second: int) -> dict[str, Any]:
     return nvml(second, [one])
 
 
-def cycles(seconds: int, restart_at: int = -1) -> list[dict[str, Any]]:
+def cycles(seconds: int, restart_at: int = -1, name: str = "a") -> list[dict[str, Any]]:
     """The records of a node; with a restart from its snapshot."""
     config = NodeConfig(topic="nvml-samples", source="nvml")
-    node, found = NodeOperator(config, "a", NvmlReader("a")), []
+    node, found = NodeOperator(config, name, NvmlReader(name)), []
     for second in range(seconds):
         if second == restart_at:
             plain = from_bytes(to_bytes(node.snapshot()))
-            node = NodeOperator(config, "a", NvmlReader("a"))
+            node = NodeOperator(config, name, NvmlReader(name))
             node.restore(plain)
-        emissions = node.update(record("nvml-samples", "a", sample(second), second))
+        plain = sample(second) | {"node": name}
+        emissions = node.update(record("nvml-samples", name, plain, second))
         found += [one for one in emissions if isinstance(one, ProducerRecord) and one.topic == "cycles"]
     return [orjson.loads(one.value or b"") for one in found]
 
@@ -51,3 +52,9 @@ def test_steps_and_memory_of_a_gpu_and_the_steps_of_its_pod() -> None:
 @pytest.mark.parametrize("restart_at", [7, 33, 95])
 def test_a_restart_leaves_no_trace(restart_at: int) -> None:
     assert cycles(130, restart_at) == cycles(130)
+
+
+@pytest.mark.parametrize("name", ["a", "b", "node-3", "gpu-worker-17", "x" * 60, "9", "N_7", "z.example"])
+def test_what_is_found_does_not_depend_on_the_name_of_the_node(name: str) -> None:
+    expected = [(one["ts_ms"], one["metrics"]) for one in cycles(130)]
+    assert [(one["ts_ms"], one["metrics"]) for one in cycles(130, name=name)] == expected

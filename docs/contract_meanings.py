@@ -302,6 +302,9 @@ OWN = {
         "value": "the expected value",
         "p05": "the lower end of the interval: 5 % are expected below",
         "p95": "the upper end of the interval: 5 % are expected above",
+        "method": "how it was made: `persistence` (it stays as it is), `blend` (of forecasters, where that "
+        "was better on the series so far), `exhaustion` (on the way to a full memory), `cycle` (a job's last "
+        "cycles)",
     },
     "Cycle": {
         "ts_ms": "when a cycle of one of its metrics was found, changed or lost",

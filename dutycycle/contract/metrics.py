@@ -6,6 +6,7 @@ what each is called. So a new metric is a field of a record and a row here.
 """
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -76,9 +77,11 @@ class MetricRow:
     cumulative, and has the increase in a window; a *capacity* says how much there is, and bounds a trend; a
     *setting* is read and shown, and has none of these.
 
-    ``trend``, ``cycle``: it has one. ``peak``: its peaks have columns in SQL and on a node; ``p95``: with a
-    95th percentile. ``sum_of``: of a node or pod the sum over its GPUs of this metric; a node's other metrics
-    of GPUs are the largest of any, and the mean over all.
+    ``trend``, ``cycle``: it has one. ``resolution``: of a metric with a trend, the least difference that is
+    worth telling, in its unit; the interval of a forecast reaches as far to both sides. ``peak``: its peaks
+    have columns in SQL and on a node; ``p95``: with a 95th percentile. ``sum_of``: of a node or pod the sum
+    over its GPUs of this metric; a node's other metrics of GPUs are the largest of any, and the mean over
+    all.
 
     ``title``, ``word``: on a chart, and in few letters on the screen. ``meaning``: in the contract's tables.
     ``chart``: the id of its chart in a report; ``bound``: the field whose value is drawn as a line there.
@@ -97,6 +100,7 @@ class MetricRow:
     subjects: tuple[Subject, ...] = ("gpu",)
     kind: Literal["gauge", "counter", "capacity", "setting"] = "gauge"
     trend: bool = False
+    resolution: float = math.nan
     cycle: bool = False
     peak: bool = False
     p95: bool = False
@@ -134,8 +138,9 @@ _DISK = Annotation("disk_io", _ON_POD_AND_JOB, _MEGA, 1)
 
 CATALOGUE = (
     MetricRow(
-        field="gpu_util_pct", subjects=("gpu", "slice", "node", "pod", "job"), trend=True, cycle=True,
-        peak=True, p95=True, chart="gpu-util", compared="mean", title="GPU utilization", word="GPU use",
+        field="gpu_util_pct", subjects=("gpu", "slice", "node", "pod", "job"), trend=True, resolution=1,
+        cycle=True, peak=True, p95=True, chart="gpu-util", compared="mean", title="GPU utilization",
+        word="GPU use",
         meaning="share of the time in which a kernel ran", limits=PCT, nvml="nvmlDeviceGetUtilizationRates",
         dcgm={"dcgm_gpu_utilization": 1, f"{_DEV}GPU_UTIL": 1, f"{_DEV}GPU_UTIL_RATIO": 100},
         smi="util|sm util|core util|compute util|load|core load|usage|busy|util rate|volatile util",
@@ -157,13 +162,13 @@ CATALOGUE = (
         annotation=Annotation("mem_util", _ON_GPU),
     ),
     MetricRow(
-        field="gpu_mem_used_bytes", subjects=("node", "pod", "job"), trend=True, cycle=True, peak=True,
-        p95=True, sum_of="mem_used_bytes", title="GPU memory", word="GPU memory",
+        field="gpu_mem_used_bytes", subjects=("node", "pod", "job"), trend=True, resolution=MIB,
+        cycle=True, peak=True, p95=True, sum_of="mem_used_bytes", title="GPU memory", word="GPU memory",
         annotation=Annotation("gpu_mem_mb", frozenset({"job"}), _MEGA),
     ),
     MetricRow(field="busiest_gpu_util_pct", subjects=("pod", "job"), title="Busiest GPU", word="busiest GPU"),
     MetricRow(
-        field="mem_used_bytes", subjects=("gpu", "slice"), trend=True, cycle=True,
+        field="mem_used_bytes", subjects=("gpu", "slice"), trend=True, resolution=MIB, cycle=True,
         chart="gpu-memory", bound="mem_total_bytes", title="GPU memory",
         word="memory", meaning="memory in use", limits=_BYTES, nvml="nvmlDeviceGetMemoryInfo",
         dcgm={"dcgm_fb_used": MIB, f"{_DEV}FB_USED": MIB, f"{_DEV}FB_USED_BYTES": 1},
@@ -171,8 +176,8 @@ CATALOGUE = (
         wandb={"memoryAllocatedBytes": "B"}, series=GpuSeries("gpu_memory_used_bytes"),
     ),
     MetricRow(
-        field="power_w", trend=True, cycle=True, chart="gpu-power", bound="power_limit_w", compared="mean",
-        title="GPU power", word="power", meaning="power draw",
+        field="power_w", trend=True, resolution=0.1, cycle=True, chart="gpu-power",
+        bound="power_limit_w", compared="mean", title="GPU power", word="power", meaning="power draw",
         limits=_WATTS, nvml="nvmlDeviceGetPowerUsage",
         dcgm={"dcgm_power_usage": 1, f"{_DEV}POWER_USAGE": 1, f"{_DEV}BOARD_POWER_WATTS": 1},
         smi="power draw|power|power usage|draw|power draw instant|power instant|power draw average"
@@ -276,8 +281,8 @@ CATALOGUE = (
         series=GpuSeries("gpu_memory_size_bytes"),
     ),
     MetricRow(
-        field="cpu_util_pct", source="cgroup", subjects=("node", *_OF_PODS), trend=True, cycle=True,
-        peak=True, p95=True, title="CPU", word="CPU", meaning="CPU time; 100 is one core",
+        field="cpu_util_pct", source="cgroup", subjects=("node", *_OF_PODS), trend=True, resolution=0.1,
+        cycle=True, peak=True, p95=True, title="CPU", word="CPU", meaning="CPU time; 100 is one core",
         annotation=Annotation("cpu_util", _ON_POD_AND_JOB, digits=2),
     ),
     MetricRow(
@@ -285,8 +290,8 @@ CATALOGUE = (
         word="CPU throttled",
     ),
     MetricRow(
-        field="mem_used_bytes", source="cgroup", subjects=("node", *_OF_PODS), trend=True, cycle=True,
-        peak=True, p95=True, title="Host memory", word="memory",
+        field="mem_used_bytes", source="cgroup", subjects=("node", *_OF_PODS), trend=True, resolution=MIB,
+        cycle=True, peak=True, p95=True, title="Host memory", word="memory",
         annotation=Annotation("cpu_mem_mb", _ON_POD_AND_JOB, _MEGA, 1),
     ),
     MetricRow(
@@ -361,6 +366,9 @@ CAPACITIES = frozenset(row.field for row in CATALOGUE if row.kind == "capacity")
 COUNTERS = frozenset(row.field for row in CATALOGUE if row.kind == "counter")
 """Cumulative counters: a window has their increase, and no mean or maximum."""
 TREND_METRICS = frozenset(row.field for row in CATALOGUE if row.trend)
+RESOLUTIONS = {row.field: row.resolution for row in CATALOGUE if row.trend}
+"""The least difference that a forecast tells, by metric and in its unit: whole percents of NVML, MiB of
+``nvidia-smi``, tenths of what is measured more finely."""
 CYCLE_METRICS = frozenset(row.field for row in CATALOGUE if row.cycle)
 P95_METRICS = names(row for row in CATALOGUE if row.p95)
 """The metrics whose peaks have a ``p95``: what pods ask for, and what they should; and the power of nodes."""

@@ -87,12 +87,17 @@ class WindowAggregate(VersionedRecord, frozen=True, kw_only=True):
 
 
 class Forecast(RecordBase, frozen=True, kw_only=True):
-    """The value expected ``horizon_s`` after ``ts_ms`` and the 5-95 % interval, in the metric's unit."""
+    """The value expected ``horizon_s`` after ``ts_ms`` and the 5-95 % interval, in the metric's unit.
+
+    ``method``, how it was made: ``persistence`` (it stays as it is), ``blend``, ``exhaustion`` or ``cycle``;
+    absent where it is not known.
+    """
 
     horizon_s: Amount
     value: Number
     p05: Number
     p95: Number
+    method: Label | None = None
 
 
 class TrendMetric(RecordBase, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dutycycle.contract.metrics import CYCLE_METRICS, TREND_METRICS
+from dutycycle.contract.metrics import CYCLE_METRICS, RESOLUTIONS, TREND_METRICS
 from streams.operators.columns.arrays import Floats, pack, unpack
 from streams.operators.columns.block import TickBlock
 from streams.operators.columns.series import Series, remapped, subjects_of
@@ -94,6 +94,7 @@ class AnalysisBank:
         self._capacity_columns = remapped(series, [_capacity_of(one) for one in self._trend_series])
         self._season_columns = remapped(self._trend_series, self._cycle_series)
         self._seasonal = self._season_columns >= 0
+        self._resolutions = np.array([RESOLUTIONS[one.metric] for one in self._trend_series])
         self._shares = np.array([one.metric == "gpu_util_pct" for one in self._trend_series], np.bool_)
 
     def resize(self, series: list[Series]) -> None:
@@ -128,6 +129,7 @@ class AnalysisBank:
             lower=np.zeros(capacity.size),
             upper=np.where(self._shares, 100.0, capacity),
             capacity=capacity,
+            resolution=self._resolutions,
         )
         cyclic = np.zeros(capacity.size, np.bool_)
         if season is not None:

@@ -18,6 +18,7 @@ from streams.operators.base import Emission
 from streams.operators.columns.series import subject_of
 from streams.operators.node.analysis import Analysis
 from streams.operators.rounding import tidy
+from streams.operators.trends.horizon import METHODS
 
 
 @cache
@@ -64,7 +65,7 @@ def trends_of(found: Analysis) -> Trends:
     levels, slopes, exhausts = (
         column.tolist() for column in (forecast.level, forecast.slope_per_s, forecast.exhausts_in_s)
     )
-    steps = (part.T.tolist() for part in (forecast.value, forecast.p05, forecast.p95))
+    steps = (part.T.tolist() for part in (forecast.value, forecast.p05, forecast.p95, forecast.method))
     of: Trends = {}
     for one, known, level, slope, exhausts_in_s, *points in zip(
         found.trend_series, forecast.known.T.tolist(), levels, slopes, exhausts, *steps, strict=True
@@ -72,8 +73,11 @@ def trends_of(found: Analysis) -> Trends:
         metric: dict[str, Any] = {
             "level": tidy(level), "slope_per_s": slope,
             "forecast": [
-                {"horizon_s": horizon, "value": tidy(value), "p05": tidy(low), "p95": tidy(high)}
-                for horizon, is_known, value, low, high in zip(horizons, known, *points, strict=True)
+                {
+                    "horizon_s": horizon, "value": tidy(value), "p05": tidy(low), "p95": tidy(high),
+                    "method": METHODS[method],
+                }
+                for horizon, is_known, value, low, high, method in zip(horizons, known, *points, strict=True)
                 if is_known
             ],
         }  # fmt: skip

@@ -19,7 +19,7 @@ from streams.operators.trends.recent import BLOCK_MS as MEAN_MS
 from streams.operators.trends.recent import RecentMeans, close_means
 from streams.operators.trends.season import Season
 
-SNAPSHOT_VERSION = 2
+SNAPSHOT_VERSION = 3
 HORIZONS_S = (10.0, 30.0, 300.0)
 """How far ahead forecasts reach, ascending."""
 
@@ -58,8 +58,9 @@ class TrendForecast:
     """The trends of k series at one moment. NaN is absent.
 
     ``level`` (unit of the metric), ``slope_per_s`` (that per second) and ``exhausts_in_s`` have shape (k,);
-    ``value`` and the 5 % and 95 % points ``p05`` and ``p95`` have shape (horizons, k), in the order of
-    ``horizons_s``. ``exhausts_in_s`` is NaN for a series that is not running into its capacity.
+    ``value``, the 5 % and 95 % points ``p05`` and ``p95``, and ``method``, a place in ``METHODS``, have shape
+    (horizons, k), in the order of ``horizons_s``. ``exhausts_in_s`` is NaN for a series that is not running
+    into its capacity.
     """
 
     horizons_s: tuple[float, ...]
@@ -68,6 +69,7 @@ class TrendForecast:
     value: Floats
     p05: Floats
     p95: Floats
+    method: Ints
     exhausts_in_s: Floats
 
     @property
@@ -84,6 +86,7 @@ class TrendForecast:
             value=self.value[:, rows],
             p05=self.p05[:, rows],
             p95=self.p95[:, rows],
+            method=self.method[:, rows],
             exhausts_in_s=self.exhausts_in_s[rows],
         )
 
@@ -139,7 +142,7 @@ class TrendBank:
         rows, recent, levels, begin = np.ascontiguousarray(rows), self._recent, self._exhaustion, 0
         while begin < times.size:
             # A forecast that was made for a tick is checked by what was expected before that tick.
-            end = begin + self._horizons.check(times[begin:], rows[begin:])
+            end = begin + self._horizons.check(times[begin:], rows[begin:], self._holt)
             _take(
                 times[begin:end], self._last_ms, rows[begin:end], self._holt.state, recent.means,
                 recent.opened, levels.low, levels.now, levels.high, levels.began,
@@ -154,23 +157,26 @@ class TrendBank:
         lower: Floats | None = None,
         upper: Floats | None = None,
         capacity: Floats | None = None,
+        resolution: Floats | None = None,
     ) -> TrendForecast:
         """The trends of all columns as of the last tick, with the cycles of ``season``, which include it. To
         be asked every ten seconds or so: the forecasts are kept until their moments come, and
         what is said to run out counts as announced.
 
-        ``lower``, ``upper`` and ``capacity`` have shape (n,) and the metric's unit; NaN is no bound. Level
-        and forecasts are clipped to the bounds; without ``capacity`` nothing is said to run out. A series
-        that was seen fewer than two times, or not for two minutes, has NaN everywhere.
+        ``lower``, ``upper``, ``capacity`` and ``resolution`` have shape (n,) and the metric's unit; NaN is no
+        bound. Level and forecasts are clipped to the bounds; without ``capacity`` nothing is said to run out.
+        An interval reaches at least by the ``resolution``, the least difference that is measured, to both
+        sides. A series that was seen fewer than two times, or not for two minutes, has NaN everywhere.
         """
         now_ms, holt = self._last_ms, self._holt
-        bounds = self._bounds(lower, upper, capacity)
+        bounds = self._bounds(lower, upper, capacity, None, resolution)
         bounds[3] = self._exhaustion.exhausts_in_s(bounds[2], now_ms, self._recent.means)
         recent = self._recent.read(now_ms, holt.state[VARIANCE])
         self._horizons.follow(season)
-        said, (level, slope) = self._horizons.forecast(now_ms, holt, recent, bounds, season)
-        value, p05, p95 = said
-        return TrendForecast(self._horizons_s, level, slope, value, p05, p95, bounds[3])
+        (value, p05, p95), method, (level, slope) = self._horizons.forecast(
+            now_ms, holt, recent, bounds, season
+        )
+        return TrendForecast(self._horizons_s, level, slope, value, p05, p95, method, bounds[3])
 
     def path(
         self,
@@ -190,9 +196,9 @@ class TrendBank:
         return self._horizons.path(self._last_ms, ahead_s, self._holt, recent, bounds, season)
 
     def _bounds(self, *known: Floats | None) -> Floats:
-        """Least and largest value, capacity, and seconds until it is reached, shape (4, n); NaN for no
-        bound."""
-        bounds = np.full((4, self.n), np.nan)
+        """Least and largest value, capacity, seconds until it is reached, and resolution, shape (5, n); NaN
+        for none."""
+        bounds = np.full((5, self.n), np.nan)
         for row, bound in enumerate(known):
             if bound is not None:
                 bounds[row] = bound

@@ -1,12 +1,13 @@
 """Forecasts at several horizons: simple forecasters, weighed by their recent errors at each horizon.
 
-A forecast is kept until its moment comes and is then compared with what was measured. So the interval is that
-of errors really made at this horizon, and needs no model of how errors grow; before enough were made, there
-is no forecast. Of the errors the mean root counts, which a few large ones move less than a mean square.
-The weights are those of J. M. Bates and C. W. J. Granger 1969 with a higher power. The 5 % and 95 % points
-follow the share of misses (adaptive conformal inference, I. Gibbs and E. Candès 2021). While a series has a
-cycle, forecasters that know it are blended in. They begin with the error that they would have had on the
-newest samples.
+A forecast is kept until its moment comes and is then compared with what was measured: by the tick that came
+nearest. So the interval is that of errors really made at this horizon, and needs no model of how errors grow;
+before enough were made, there is no forecast. The forecasters' blend is told where it was nearer than what is
+simplest, that the value stays as it is (persistence); else that is told, with the interval of its own errors.
+Of the errors the mean root counts, which a few large ones move less than a mean square. The weights are those
+of J. M. Bates and C. W. J. Granger 1969 with a higher power. The 5 % and 95 % points follow the share of
+misses (adaptive conformal inference, I. Gibbs and E. Candès 2021). While a series has a cycle, forecasters
+that know it are blended in. They begin with the error that they would have had on the newest samples.
 """
 
 from typing import Any
@@ -15,11 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.compiled import entry, kernel
-from streams.operators.columns.arrays import Floats, Ints, pack, remap, unpack
+from streams.operators.columns.arrays import Bools, Floats, Ints, pack, remap, unpack
 from streams.operators.trends.holt import (
     FORECASTERS,
     INTERVAL_MS,
     LEVEL,
+    NEWEST,
     SEEN_MS,
     Holt,
     expect,
@@ -34,14 +36,28 @@ LINE = FORECASTERS
 SEASONAL = slice(LINE + 1, LINE + 1 + SEASONS)
 """The forecasters that know the cycle."""
 MODELS = SEASONAL.stop
-ROWS = MODELS + 5
-ROOT, COUNT, BELOW, ABOVE, PERIOD = range(MODELS, ROWS)
-"""Rows after the forecasters' mean absolute errors: the mean root of their blend's, the number of errors
-seen, how many standard errors the 5 % and 95 % points lie away, and the period that is known (s)."""
-POINTS = slice(BELOW, PERIOD)
+ROWS = MODELS + 8
+STILL, ROOT, COUNT, BELOW, ABOVE, GAIN, SQUARE, PERIOD = range(MODELS, ROWS)
+"""Rows after the forecasters' mean absolute errors: the mean roots of persistence's errors and of the
+blend's, the number of errors seen, how many standard errors the 5 % and 95 % points lie away, by how much
+persistence is further off than the blend, mean and mean square, and the period that is known (s)."""
+POINTS = slice(BELOW, GAIN)
 """The rows of the 5 % and 95 % points."""
-KEPT = MODELS + 2
-"""Rows of a kept forecast: each forecaster's, the blend, and its standard error."""
+KEPT = MODELS + 3
+BLEND, LOW, HIGH = range(MODELS, KEPT)
+"""Rows of a kept forecast, all less the value of then: each forecaster's, their blend, and the 5 % and 95 %
+points that were made of the errors."""
+METHODS = ("persistence", "blend", "exhaustion")
+"""How a value is forecast: it stays as it is; the forecasters' blend; on the way to the announced end."""
+PERSISTENCE, BLENDED, EXHAUSTION = range(len(METHODS))
+SURE, MARGIN = 0.15, 0.02
+"""The blend is told where it was better than persistence by so many standard errors of the difference of
+their errors (F. X. Diebold and R. S. Mariano 1995), and by such a share of persistence's error;"""
+COMPARED, BORROWED = 2.0, 10.0
+"""known from so many errors at least, of which those that overlap in time count as one. Those at the next
+shorter horizon count as up to so many more: what comes back to its mean within a minute does so in five."""
+NEAR = 4
+"""A moment was measured if a tick came within a quarter of the horizon."""
 MISS, STEP = 0.05, 0.12
 """Share of values that may lie beyond a point; and how far, in standard errors, a miss moves it."""
 NORMAL_ERROR = 1.2533
@@ -89,8 +105,8 @@ def _blended(forecasts: Floats, errors: Floats) -> float:
 
 
 @kernel
-def _learn_one(value: float, kept: Floats, state: Floats) -> None:
-    """Learn the errors of one series."""
+def _learn_one(moved: float, kept: Floats, state: Floats) -> None:
+    """Learn the errors of one series, which ``moved`` by so much since it was forecast."""
     other = np.isnan(kept[SEASONAL.start]) == (state[PERIOD] > 0)
     # As wrong as the blend would have been with what is known of the forecasters now.
     blended = _blended(kept, state)
@@ -98,26 +114,38 @@ def _learn_one(value: float, kept: Floats, state: Floats) -> None:
     weight = max(2 / (1 + state[COUNT]), FADING)
     for model in range(MODELS):
         if not np.isnan(kept[model]):
-            error = (abs(value - kept[model]) - state[model]) * weight
+            error = (abs(moved - kept[model]) - state[model]) * weight
             if model >= SEASONAL.start:
                 error *= SEASONAL_FADING / weight
             state[model] += error
+    faster = min(FASTER * weight, 1.0)
+    state[STILL] += (np.sqrt(abs(moved)) - state[STILL]) * faster
     # A forecast from before the cycle was found, or its end, says nothing of how wrong they are now.
     if other:
         return
-    state[ROOT] += (np.sqrt(abs(value - blended)) - state[ROOT]) * min(FASTER * weight, 1.0)
-    last, error = value - kept[MODELS], kept[MODELS + 1]
-    below, above = -last > state[BELOW] * error, last > state[ABOVE] * error
-    state[BELOW] = max(state[BELOW] + STEP * (below - MISS), 0.0)
-    state[ABOVE] = max(state[ABOVE] + STEP * (above - MISS), 0.0)
+    state[ROOT] += (np.sqrt(abs(moved - blended)) - state[ROOT]) * faster
+    gain = abs(moved) - abs(moved - blended)
+    state[GAIN] += (gain - state[GAIN]) * weight
+    state[SQUARE] += (gain * gain - state[SQUARE]) * weight
+    state[BELOW] = max(state[BELOW] + STEP * ((moved < kept[LOW]) - MISS), 0.0)
+    state[ABOVE] = max(state[ABOVE] + STEP * ((moved > kept[HIGH]) - MISS), 0.0)
 
 
-@entry("void(float64[::1], float32[:, ::1], float64[:, ::1])")
-def _learn(values: Floats, kept: npt.NDArray[np.float32], state: Floats) -> None:
-    """Learn the errors of what was ``kept``, where it was forecast and is measured."""
+@entry(
+    "void(int64, int64, int64, float64[::1], float64[:, ::1], float64[::1], float32[:, ::1], float64[:, ::1])"
+)
+def _learn(
+    due_ms: int, within_ms: int, ts_ms: int, values: Floats, holt: Floats, then: Floats,
+    kept: npt.NDArray[np.float32], state: Floats,
+) -> None:  # fmt: skip
+    """Learn the errors of what was ``kept`` for ``due_ms`` beside the values of ``then``, where it was
+    forecast and is measured: by the tick at ``ts_ms``, or by that before it, if that came nearer."""
     for column in range(values.size):
-        if is_measured(values[column]) and not np.isnan(kept[MODELS, column]):
-            _learn_one(values[column], kept[:, column].astype(np.float64), state[:, column])
+        value, off_ms = values[column], float(ts_ms - due_ms)
+        if due_ms - holt[SEEN_MS, column] < off_ms or not is_measured(value):
+            value, off_ms = holt[NEWEST, column], due_ms - holt[SEEN_MS, column]
+        if off_ms <= within_ms and not np.isnan(kept[BLEND, column]):
+            _learn_one(value - then[column], kept[:, column].astype(np.float64), state[:, column])
 
 
 @kernel
@@ -155,29 +183,58 @@ def _begin(changed: Ints, before: Floats, state: Floats) -> None:
             # What a cycle foretold to the byte had next to no error: its ratio to the others' says nothing.
             others = of_it[ROOT] * (np.sqrt(after / expected) if expected > 0 else 1.0)
             of_it[ROOT] = normal if of_it[PERIOD] > 0 else min(others, max(of_it[ROOT], normal))
+            gain = of_it[0] - after
+            of_it[GAIN] = gain if of_it[PERIOD] > 0 else min(of_it[GAIN], gain)
+
+
+@entry("boolean[:, ::1](float64[::1], float64[:, :, ::1])")
+def _worth(overlap: Floats, state: Floats) -> Bools:
+    """Where the blend is told and not persistence, shape (horizons, series)."""
+    worth = np.zeros((len(state), state.shape[2]), np.bool_)
+    for column in range(state.shape[2]):
+        before = compared = 0.0
+        for row in range(len(state)):
+            of_it, gain, scatter = state[row, :, column], 0.0, 0.0
+            independent = min(of_it[COUNT], 2 / FADING) / overlap[row]
+            if of_it[0] > 0:
+                gain = of_it[GAIN] / of_it[0]
+                scatter = np.sqrt(max(of_it[SQUARE] / (of_it[0] * of_it[0]) - gain * gain, 0.0))
+            known = independent + BORROWED
+            before = (gain * independent + before * BORROWED) / known
+            compared = independent + min(compared, BORROWED)
+            least = max(SURE * scatter / np.sqrt(known), MARGIN)
+            worth[row, column] = compared >= COMPARED and before > least
+    return worth
 
 
 @kernel
-def _spread(overlap: float, of_it: Floats) -> tuple[float, bool]:
-    """The blend's standard error, and whether it is known from enough errors."""
-    independent = min(of_it[COUNT], 2 / (FASTER * FADING)) / overlap
+def _spread(overlap: float, root: float, count: float) -> tuple[float, bool]:
+    """The standard error of what has this mean ``root`` of errors, and whether it is known from enough of
+    them."""
+    independent = min(count, 2 / (FASTER * FADING)) / overlap
     # Larger, the fewer errors it is known from: times the 95 % point of Student's distribution over that of
     # the normal one, about.
-    few, root = 1 + 1 / (max(independent, 1.0) - 0.7), of_it[ROOT] / NORMAL_ROOT
-    return root * root * few, independent >= ENOUGH
+    few, normal = 1 + 1 / (max(independent, 1.0) - 0.7), root / NORMAL_ROOT
+    return normal * normal * few, independent >= ENOUGH
 
 
 @kernel
-def _points(models: Floats, of_it: Floats, announced: bool) -> tuple[float, float, float]:
-    """Value, 5 % and 95 % point of a forecast."""
-    value, error, end = models[MODELS], models[MODELS + 1], models[LINE]
+def _points(
+    overlap: float, worth: bool, announced: bool, of_it: Floats, models: Floats
+) -> tuple[float, float, float, int, bool]:
+    """Value, 5 % and 95 % point of what is told, less the newest value, its place in ``METHODS``, and whether
+    enough errors are known. The blend and the points are written to ``models``, to be kept."""
+    models[BLEND] = _blended(models, of_it)
+    value, root, method = 0.0, of_it[STILL], PERSISTENCE
+    if announced or worth:
+        value, root, method = models[BLEND], of_it[ROOT], EXHAUSTION if announced else BLENDED
+    error, enough = _spread(overlap, root, of_it[COUNT])
     low, high = value - of_it[BELOW] * error, value + of_it[ABOVE] * error
+    models[LOW], models[HIGH] = low, high
     # No record says two things: the way to the announced end lies within the interval.
-    if announced and end < low:
-        low = end
-    if announced and end > high:
-        high = end
-    return value, low, high
+    if announced:
+        low, high = min(low, models[LINE]), max(high, models[LINE])
+    return value, low, high, method, enough
 
 
 @kernel
@@ -191,26 +248,28 @@ def _within(value: float, lower: float, upper: float) -> float:
 
 
 @entry(
-    "Tuple((float64[:, :, ::1], float64[:, :, ::1], float64[:, ::1]))(int64, float64[::1], float64[::1],"
-    " float64[:, ::1], float64[:, ::1], float64[:, ::1], int64[::1], float64[:, :, ::1], float64[:, :, ::1])"
+    "Tuple((float64[:, :, ::1], float64[:, :, ::1], int64[:, ::1], float64[:, ::1]))(int64, float64[::1],"
+    " float64[::1], float64[:, ::1], float64[:, ::1], float64[:, ::1], int64[::1], float64[:, :, ::1],"
+    " boolean[:, :], float64[:, :, ::1])"
 )
 def _forecast(
     now_ms: int, ahead_s: Floats, overlap: Floats, holt: Floats, recent: Floats, bounds: Floats,
-    cyclic: Ints, seasonal: Floats, state: Floats,
-) -> tuple[Floats, Floats, Floats]:  # fmt: skip
+    cyclic: Ints, seasonal: Floats, worth: Bools, state: Floats,
+) -> tuple[Floats, Floats, Ints, Floats]:  # fmt: skip
     """See ``Horizons.forecast``; before what that returns, what is to be kept."""
     horizons, n = ahead_s.size, holt.shape[1]
-    kept, said = np.full((horizons, KEPT, n), np.nan), np.empty((3, horizons, n))
-    now = np.full((2, n), np.nan)
+    kept, said = np.full((horizons, KEPT, n), np.nan), np.full((3, horizons, n), np.nan)
+    now, methods = np.full((2, n), np.nan), np.zeros((horizons, n), np.int64)
     for place, column in enumerate(cyclic):
         kept[:, SEASONAL, column] = seasonal[:, :, place]
     for column in range(n):
         lower, upper = bounds[0, column], bounds[1, column]
-        capacity, left_s = bounds[2, column], bounds[3, column]
+        capacity, left_s, resolution = bounds[2, column], bounds[3, column], bounds[4, column]
         unseen_s = (now_ms - holt[SEEN_MS, column]) / 1000
         known, announced = is_known(now_ms, holt[:, column]), np.isfinite(left_s) and np.isfinite(capacity)
         level, slope = recent[0, column], recent[1, column]
         trend, age_s = recent[2, column], recent[3, column]
+        newest = holt[NEWEST, column]
         if announced:
             level = holt[LEVEL, column]
             slope = trend = (capacity - level) / left_s
@@ -221,13 +280,21 @@ def _forecast(
             if not announced:
                 expect(ahead_s[row], unseen_s, holt[:, column], models)
             models[LINE] = level + slope * ahead_s[row]
-            if known and ahead_s[row] <= YOUNG * age_s and unseen_s <= ahead_s[row]:
-                models[MODELS] = _blended(models, of_it)
-            models[MODELS + 1], enough = _spread(overlap[row], of_it)
-            points = _points(models, of_it, announced) if enough else (np.nan, np.nan, np.nan)
-            for figure, point in enumerate(points):
-                said[figure, row, column] = _within(point, lower, upper)
-    return kept, said, now
+            models[:MODELS] -= newest
+            if not (known and ahead_s[row] <= YOUNG * age_s and unseen_s <= ahead_s[row]):
+                continue
+            value, low, high, method, enough = _points(
+                overlap[row], worth[row, column], announced, of_it, models
+            )
+            if not enough:
+                continue
+            if resolution > 0:
+                low, high = min(low, value - resolution), max(high, value + resolution)
+            methods[row, column] = method
+            said[0, row, column] = _within(newest + value, lower, upper)
+            said[1, row, column] = _within(newest + low, lower, upper)
+            said[2, row, column] = _within(newest + high, lower, upper)
+    return kept, said, methods, now
 
 
 _NO_COLUMNS: Ints = np.zeros(0, np.int64)
@@ -259,14 +326,16 @@ class Horizons:
         """Work out when the next forecast is to be checked."""
         self._next_ms = min((one.next_ms for one in self._kept), default=NEVER_MS)
 
-    def check(self, times: Ints, rows: Floats) -> int:
-        """Measure the errors of the forecasts that were made for the first of these ticks; ``rows`` has shape
-        (ticks, n), NaN is absent. How many ticks may be taken before the next has to be checked."""
+    def check(self, times: Ints, rows: Floats, holt: Holt) -> int:
+        """Measure the errors of the forecasts that were made for the first of these ticks, or for the time
+        between that and the last in ``holt``; ``rows`` has shape (ticks, n), NaN is absent. How many ticks
+        may be taken before the next has to be checked."""
         if (ts_ms := int(times[0])) + EARLY_MS >= self._next_ms:
-            for state, one in zip(self._state, self._kept, strict=True):
-                kept = one.take(ts_ms) if ts_ms + EARLY_MS >= one.next_ms else None
-                if kept is not None:
-                    _learn(rows[0], kept, state)
+            for state, ahead_s, waiting in zip(self._state, self._ahead_s, self._kept, strict=True):
+                within_ms = max(2 * INTERVAL_MS, int(1000 * ahead_s) // NEAR)
+                while ts_ms + EARLY_MS >= waiting.next_ms:
+                    due_ms, then, kept = waiting.take()
+                    _learn(due_ms, within_ms, ts_ms, rows[0], holt.state, then, kept, state)
             self._plan()
         if times[-1] + EARLY_MS < self._next_ms:
             return times.size
@@ -291,24 +360,35 @@ class Horizons:
 
     def forecast(
         self, ts_ms: int, holt: Holt, recent: Floats, bounds: Floats, season: Season | None
-    ) -> tuple[Floats, Floats]:
+    ) -> tuple[Floats, Ints, Floats]:
         """Value, 5 % and 95 % points of all columns, shape (3, horizons, n), NaN where the age of the series
-        and the errors that were measured do not bear the horizon; and level and slope, shape (2, n).
+        and the errors that were measured do not bear the horizon; how they are forecast, places in
+        ``METHODS``, shape (horizons, n); and level and slope, shape (2, n).
 
-        ``recent`` is what ``RecentMeans.read`` says. ``bounds``, shape (4, n): least and largest value,
-        capacity, and seconds until that is reached, NaN for no bound. The forecasts are kept until their
-        moment comes.
+        ``recent`` is what ``RecentMeans.read`` says. ``bounds``, shape (5, n): least and largest value,
+        capacity, seconds until that is reached, and what the values are multiples of, NaN for none. The
+        forecasts are kept until their moment comes.
         """
         columns = _NO_COLUMNS if season is None else season.columns
         ahead = np.empty((self._ahead_s.size, SEASONS, 0)) if season is None else season.ahead(self._ahead_s)
-        kept, said, now = _forecast(
-            ts_ms, self._ahead_s, self._overlap, holt.state, recent, bounds, columns, ahead, self._state
+        worth = _worth(self._overlap, self._state)
+        kept, said, methods, now = _forecast(
+            ts_ms,
+            self._ahead_s,
+            self._overlap,
+            holt.state,
+            recent,
+            bounds,
+            columns,
+            ahead,
+            worth,
+            self._state,
         )
         for of_it, one in zip(kept, self._kept, strict=True):
             if one.has_room(ts_ms):
-                one.put(ts_ms, of_it)
+                one.put(ts_ms, holt.state[NEWEST], of_it)
         self._plan()
-        return said, now
+        return said, methods, now
 
     def path(
         self, ts_ms: int, ahead_s: Floats, holt: Holt, recent: Floats, bounds: Floats, season: Season | None
@@ -323,9 +403,13 @@ class Horizons:
         earlier = np.where(self._ahead_s[rows] > ahead_s, np.maximum(rows - 1, 0), rows)
         columns = _NO_COLUMNS if season is None else season.columns
         ahead = np.empty((ahead_s.size, SEASONS, 0)) if season is None else season.ahead(ahead_s)
-        state, overlap = self._state[rows], self._overlap[rows]
+        state, overlap, worth = (
+            self._state[rows],
+            self._overlap[rows],
+            _worth(self._overlap, self._state)[rows],
+        )
         state[:, :MODELS] = np.maximum(state[:, :MODELS], self._state[earlier, :MODELS])
-        return _forecast(ts_ms, ahead_s, overlap, holt.state, recent, bounds, columns, ahead, state)[1]
+        return _forecast(ts_ms, ahead_s, overlap, holt.state, recent, bounds, columns, ahead, worth, state)[1]
 
     def snapshot(self) -> list[dict[str, Any]]:
         """Plain data of each horizon."""

@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.operators.columns.arrays import Floats, Ints, pack, remap, unpack
-from streams.operators.trends.holt import INTERVAL_MS
 
 SLOTS = 6
 """Most forecasts of a horizon that wait at once."""
@@ -18,7 +17,7 @@ NEVER_MS = 1 << 62
 
 
 class PendingForecasts:
-    """Forecasts ``horizon_s`` ahead of n series, each of ``rows`` figures.
+    """Forecasts ``horizon_s`` ahead of n series, each of ``rows`` figures beside the value of then.
 
     From ``next_ms`` on one is to be taken out again.
     """
@@ -31,39 +30,38 @@ class PendingForecasts:
         self._due: list[int] = [-1] * self.slots
         self._turn = 0
         self.next_ms, self._issue_ms = NEVER_MS, 0
+        self._then = np.full((self.slots, n), np.nan)
         self._kept = np.full((self.slots, rows, n), np.nan, np.float32)
 
     def resize(self, keep: Ints) -> None:
         """Rearrange the columns; -1 is a new series."""
+        self._then = remap(self._then, keep, np.nan)
         self._kept = remap(self._kept, keep, np.nan)
 
     def has_room(self, ts_ms: int) -> bool:
         """Whether one that is made at ``ts_ms`` would be kept."""
         return ts_ms >= self._issue_ms and self._due[self._turn] < 0
 
-    def put(self, ts_ms: int, figures: Floats) -> None:
-        """Keep what was forecast at ``ts_ms``, shape (rows, n).
+    def put(self, ts_ms: int, then: Floats, figures: Floats) -> None:
+        """Keep what was forecast at ``ts_ms``, shape (rows, n), less the values of ``then``, shape (n,).
 
         If not all can be, the next is after a time that looks random: what is met at the same phase of its
         cycle again and again seems to be easy.
         """
-        self._kept[self._turn] = figures
+        self._then[self._turn], self._kept[self._turn] = then, figures
         self._due[self._turn] = ts_ms + self._ahead_ms
         self._turn = (self._turn + 1) % self.slots
         later_ms = ts_ms // 1000 * HASHED % 2**32 * 2 * self._scattered_ms >> 32
         self._issue_ms = ts_ms + self._every_ms - SOONER_MS - self._scattered_ms + later_ms
         self._plan()
 
-    def take(self, ts_ms: int) -> npt.NDArray[np.float32] | None:
-        """What was forecast for ``ts_ms``, the oldest first; None if its moment is long past."""
-        slot = min(range(self.slots), key=lambda one: (self._due[one] < 0, self._due[one]))
-        due_ms = self._due[slot]
+    def take(self) -> tuple[int, Floats, npt.NDArray[np.float32]]:
+        """The moment (ms) of the oldest that waits, and the values of then and figures beside which it was
+        kept; it waits no longer."""
+        due_ms, slot = min((due_ms, slot) for slot, due_ms in enumerate(self._due) if due_ms >= 0)
         self._due[slot] = -1
         self._plan()
-        if ts_ms - due_ms > max(2 * INTERVAL_MS, self._every_ms // 4):
-            return None
-        kept: npt.NDArray[np.float32] = self._kept[slot]
-        return kept
+        return due_ms, self._then[slot], self._kept[slot]
 
     def _plan(self) -> None:
         """Work out when the next one is to be taken out."""
@@ -72,11 +70,13 @@ class PendingForecasts:
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
         return {
-            "due": list(self._due), "turn": self._turn, "issue_ms": self._issue_ms, "kept": pack(self._kept),
+            "due": list(self._due), "turn": self._turn, "issue_ms": self._issue_ms,
+            "then": pack(self._then), "kept": pack(self._kept),
         }  # fmt: skip
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Go on from a snapshot of the same number of columns."""
         self._due, self._turn, self._issue_ms = list(plain["due"]), plain["turn"], plain["issue_ms"]
+        self._then = unpack(plain["then"], "f8", self._then.shape)
         self._kept = unpack(plain["kept"], "f4", self._kept.shape)
         self._plan()

@@ -19,6 +19,7 @@ from dutycycle.contract.metrics import (
     GPU_ROWS,
     NODE_ANNOTATIONS,
     NODE_GPU_ROWS,
+    RESOLUTIONS,
     MetricRow,
     unit_of,
 )
@@ -54,6 +55,12 @@ RECORDS = (
 )
 NO_METRICS = {"gpu_util_max_pct", "net_speed_bytes_per_s"}
 """The largest of the time of which a metric is the mean; and what links could carry."""
+
+
+def test_what_is_forecast_has_one_resolution_and_nothing_else_has_one() -> None:
+    for row in CATALOGUE:
+        assert (row.resolution > 0) == row.trend, row.field
+        assert not row.trend or row.resolution == RESOLUTIONS[row.field], row.field
 
 
 @pytest.mark.parametrize(("source", "subject", "records"), RECORDS)

@@ -70,7 +70,8 @@ def job_trends(ranks: Sequence[Rank], source: str, ts_ms: int) -> dict[str, Tren
 
 
 def _together(trends: Sequence[TrendMetric], shares: Sequence[float]) -> TrendMetric:
-    """Their weighted sum. The ranks rise and fall together, so the ends of their intervals are added, too."""
+    """Their weighted sum. The ranks rise and fall together, so the ends of their intervals are added, too.
+    The method is that of all ranks, or else ``blend``."""
 
     def total(values: Iterable[float]) -> float:
         return tidy(float(f"{sum(share * one for share, one in zip(shares, values, strict=True)):.6g}"))
@@ -86,8 +87,10 @@ def _together(trends: Sequence[TrendMetric], shares: Sequence[float]) -> TrendMe
                 value=total(one[at].value for one in by_horizon),
                 p05=total(one[at].p05 for one in by_horizon),
                 p95=total(one[at].p95 for one in by_horizon),
+                method=methods.pop() if len(methods) == 1 else "blend",
             )
             for at in horizons
+            if (methods := {one[at].method for one in by_horizon})
         ),
     )
 

@@ -78,7 +78,8 @@ def _over_the_cycle(trend: TrendMetric, util: Codes, period_s: float) -> TrendMe
     ordered = np.sort(known)
     low, high = _percentile(ordered, 0.05), _percentile(ordered, 0.95)
     forecast = tuple(
-        Forecast(horizon_s=one.horizon_s, value=mean, p05=low, p95=high) for one in trend.forecast
+        Forecast(horizon_s=one.horizon_s, value=mean, p05=low, p95=high, method="cycle")
+        for one in trend.forecast
     )
     return TrendMetric(level=mean, slope_per_s=0.0, forecast=forecast)
 

@@ -37,7 +37,8 @@ def forecast() -> TrendForecast:
     value = np.array([[1.0, 2.0, 3.0], [4.0, np.nan, 6.5]])
     return TrendForecast(
         horizons_s=(10.0, 30.0), level=np.array([0.5, 1.5, 2.0]), slope_per_s=np.array([0.0, 0.25, -1.0]),
-        value=value, p05=value - 1, p95=value + 1, exhausts_in_s=np.array([np.nan, np.nan, 99.5]),
+        value=value, p05=value - 1, p95=value + 1,
+        method=np.array([[0, 0, 0], [1, 0, 2]]), exhausts_in_s=np.array([np.nan, np.nan, 99.5]),
     )  # fmt: skip
 
 

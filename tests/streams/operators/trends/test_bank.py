@@ -12,6 +12,7 @@ from river.time_series import HoltWinters
 from streams.operators.columns.arrays import Floats
 from streams.operators.trends.bank import TrendBank, TrendForecast
 from streams.operators.trends.holt import ALPHA, BETA, LEVEL, SLOPE
+from streams.operators.trends.horizon import METHODS
 from streams.state.codec import from_bytes, to_bytes
 from tests.support.examples import examples
 
@@ -159,6 +160,46 @@ def test_intervals_hold_what_they_promise() -> None:
             count += 1
     assert np.all(hits / count > 0.86)
     assert np.all(hits / count < 0.99)
+
+
+def test_the_blend_is_told_where_it_was_better_than_persistence_and_else_persistence() -> None:
+    walks, mean_reverting = noise(1200, 20, 1).cumsum(axis=0), noise(1200, 20, 2)
+    said = fed(np.hstack((walks, mean_reverting))).forecast()
+    persistent = said.method == METHODS.index("persistence")
+    assert said.known.all()
+    assert persistent[:, :20].mean() >= 0.8
+    assert np.all(said.method[:2, 20:] == METHODS.index("blend"))
+    last = np.broadcast_to(walks[-1], (3, 20))[persistent[:, :20]]
+    assert np.array_equal(said.value[:, :20][persistent[:, :20]], last)
+
+
+def test_an_interval_reaches_as_far_as_is_measured() -> None:
+    bank = fed(np.full((600, 2), 60.0))
+    said = bank.forecast(upper=np.array([np.nan, 60.5]), resolution=np.array([1.0, 1.0]))
+    assert said.known.all()
+    assert said.p05.tolist() == [[59.0, 59.0]] * 3
+    assert said.p95.tolist() == [[61.0, 60.5]] * 3
+
+
+@pytest.mark.parametrize("step_s", [7, 16, 31, 45])
+def test_intervals_hold_at_ticks_that_miss_the_moments_forecast(step_s: int) -> None:
+    """A forecast of 30 s is measured by the tick that is nearest, as far as one is near."""
+    rows, bank, inside = noise(900, 20, 4), TrendBank(20), []
+    gaps_ms = np.random.default_rng(5).integers(1000 * step_s - 900, 1000 * step_s + 900, len(rows))
+    times = START_MS + np.cumsum(gaps_ms)
+    for tick, (ts_ms, row) in enumerate(zip(times.tolist(), rows, strict=True)):
+        bank.update(ts_ms, row)
+        said = bank.forecast()
+        for horizon_s, p05, p95 in zip(said.horizons_s, said.p05, said.p95, strict=True):
+            due_ms = ts_ms + 1000 * horizon_s
+            then = int(np.argmin(np.abs(times - due_ms)))
+            if tick >= 300 and tick < then and abs(times[then] - due_ms) <= 250 * horizon_s:
+                known = ~np.isnan(p05)
+                inside.append(
+                    ((p05 <= rows[then]) & (rows[then] <= p95))[known].mean() if known.any() else 0.0
+                )
+    assert len(inside) > 300
+    assert 0.85 <= np.mean(inside) <= 0.97
 
 
 @pytest.mark.parametrize("nonsense", [float("inf"), float("-inf"), 1e300, float("nan")])

@@ -24,7 +24,8 @@ def forecast(
     value = np.full((3, 1), level if ahead is None else ahead)
     return TrendForecast(
         horizons_s=(10.0, 30.0, 300.0), level=np.array([level]), slope_per_s=np.zeros(1), value=value,
-        p05=value - off, p95=value + off, exhausts_in_s=np.array([exhausts_in_s]),
+        p05=value - off, p95=value + off, method=np.zeros((3, 1), np.int64),
+        exhausts_in_s=np.array([exhausts_in_s]),
     )  # fmt: skip
 
 

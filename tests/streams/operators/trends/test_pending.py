@@ -22,9 +22,9 @@ def kept_at(horizon_s: float, moments_s: range) -> tuple[PendingForecasts, list[
     for moment_s in moments_s:
         now_ms = START_MS + 1000 * moment_s
         while waiting.next_ms <= now_ms:
-            waiting.take(now_ms)
+            waiting.take()
         if waiting.has_room(now_ms):
-            waiting.put(now_ms, figures(moment_s))
+            waiting.put(now_ms, np.array([7.0]), figures(moment_s))
             kept.append(moment_s)
     return waiting, kept
 
@@ -42,15 +42,16 @@ def test_far_ahead_some_are_kept_at_moments_that_look_random() -> None:
     assert set(apart.tolist()) >= {40, 50, 60}
 
 
-def test_the_oldest_comes_out_first_and_one_long_past_is_forgotten() -> None:
+def test_the_oldest_comes_out_first_with_its_moment_and_the_value_of_then() -> None:
     waiting = PendingForecasts(30.0, 2, 1)
     for moment_s in (0, 10, 20):
-        waiting.put(START_MS + 1000 * moment_s, figures(moment_s))
+        waiting.put(START_MS + 1000 * moment_s, np.array([80e9 + moment_s]), figures(moment_s))
     assert not waiting.has_room(START_MS + 28_000)
     assert waiting.next_ms == START_MS + 30_000
-    assert np.array_equal(np.asarray(waiting.take(START_MS + 30_000)), figures(0))
-    assert waiting.take(START_MS + 50_000) is None
-    assert np.array_equal(np.asarray(waiting.take(START_MS + 50_000)), figures(20))
+    for moment_s in (0, 10, 20):
+        due_ms, then, kept = waiting.take()
+        assert (due_ms, then[0]) == (START_MS + 30_000 + 1000 * moment_s, 80e9 + moment_s)
+        assert np.array_equal(kept, figures(moment_s))
     assert waiting.next_ms == NEVER_MS
 
 

@@ -98,11 +98,14 @@ def test_the_order_of_ranks_does_not_matter(drawn: list[Any], chance: Any) -> No
         assert sum(near) > sum(gpus for gpus, _ in ranks) / 3
 
 
-def trend(at: int, util: float, memory: float, slope: float = 0.0) -> dict[str, Any]:
+def trend(
+    at: int, util: float, memory: float, slope: float = 0.0, method: str | None = None
+) -> dict[str, Any]:
     metrics = {"gpu_util_pct": (util, 0.0), "gpu_mem_used_bytes": (memory, slope)}
     return {"nvml": {"ts_ms": T + at, "metrics": {
         name: {"level": level, "slope_per_s": by, "forecast": [
             {"horizon_s": h, "value": level + by * h, "p05": level + by * h - 1, "p95": level + by * h + 1}
+            | ({"method": method} if method else {})
             for h in (10, 300)
         ]} for name, (level, by) in metrics.items()
     }}}  # fmt: skip
@@ -127,6 +130,21 @@ def test_a_percentage_is_the_mean_over_the_gpus_and_an_amount_the_sum() -> None:
     assert (util.exhausts_in_s, memory.exhausts_in_s) == (None, 400)
     assert job_trends([*ranks, (1, state(0))], "nvml", T) == {}  # of one rank nothing is known
     assert job_trends(ranks, "cgroup", T) == {}
+
+
+@pytest.mark.parametrize(
+    ("methods", "method"),
+    [
+        (["persistence", "persistence"], "persistence"),
+        (["persistence", "cycle"], "blend"),
+        (["blend", None], "blend"),
+        ([None, None], None),
+    ],
+)
+def test_a_job_is_forecast_as_all_its_ranks_are(methods: list[str | None], method: str | None) -> None:
+    ranks = [(1, state(0, trends=trend(0, 80, 100, method=of))) for of in methods]
+    trends = job_trends(ranks, "nvml", T)
+    assert {one.method for metric in trends.values() for one in metric.forecast} == {method}
 
 
 def part(uid: str, at: int, gone_ms: int | None = None, **more: Any) -> bytes:

@@ -288,12 +288,12 @@ def _forecast(
             )
             if not enough:
                 continue
+            value, low, high = _within(newest + value, lower, upper), newest + low, newest + high
             if resolution > 0:
                 low, high = min(low, value - resolution), max(high, value + resolution)
-            methods[row, column] = method
-            said[0, row, column] = _within(newest + value, lower, upper)
-            said[1, row, column] = _within(newest + low, lower, upper)
-            said[2, row, column] = _within(newest + high, lower, upper)
+            methods[row, column], said[0, row, column] = method, value
+            said[1, row, column] = _within(low, lower, upper)
+            said[2, row, column] = _within(high, lower, upper)
     return kept, said, methods, now
 
 

@@ -181,6 +181,14 @@ def test_an_interval_reaches_as_far_as_is_measured() -> None:
     assert said.p95.tolist() == [[61.0, 60.5]] * 3
 
 
+def test_an_interval_has_a_width_where_a_ramp_comes_to_its_bound() -> None:
+    ramp = np.linspace(0, 90, 900)[:, np.newaxis]
+    said = fed(ramp).forecast(upper=np.array([92.0]), resolution=np.array([1.0]))
+    assert said.known.all()
+    assert said.value[2, 0] == said.p95[2, 0] == 92
+    assert said.p05[2, 0] <= 91
+
+
 @pytest.mark.parametrize("step_s", [7, 16, 31, 45])
 def test_intervals_hold_at_ticks_that_miss_the_moments_forecast(step_s: int) -> None:
     """A forecast of 30 s is measured by the tick that is nearest, as far as one is near."""

@@ -39,7 +39,7 @@ def test_steps_are_a_cycle_of_a_run_that_ends_idle(tmp_path: Path) -> None:
     (cycle, *_) = cycles_of(gathered, view_of(gathered, job="bert"), "gpu_util_pct")
     (steps,) = cycle.periods
     assert steps.period_s == pytest.approx(12, rel=0.01)
-    assert abs(steps.first_ms - START_MS - 1000 * LOADING_S) <= 3000
+    assert abs(steps.first_ms - START_MS - 1000 * LOADING_S) <= 6000  # half a period
     assert steps.last_ms < START_MS + 1000 * (works_s + idle_s)
     assert 1.7 * CHECKPOINT_EVERY_S < steps.seconds < 2 * CHECKPOINT_EVERY_S + 80
 

@@ -5,11 +5,10 @@ from collections.abc import Callable
 from typing import Protocol
 
 from dutycycle.contract.errors import SettingError
-from dutycycle.contract.metering import WINDOW_GRACE_MS
 from dutycycle.contract.metrics import METRICS
 from dutycycle.contract.settings.groups import Settings
 from streams.names import SOURCES, STATELESS, check_settings
-from streams.operators.base import Operator, Snapshot, Stage, nothing_overdue, nothing_unwritten
+from streams.operators.base import Operator, Snapshot, Stage, nothing_unwritten
 from streams.operators.columns.cgroup import CgroupReader
 from streams.operators.columns.cuda import CudaReader
 from streams.operators.columns.nvml import NvmlReader
@@ -47,15 +46,11 @@ def stages(settings: Settings) -> list[Stage]:
         "insights": (_resuming(lambda uid: PodInsightOperator(uid, prices)), evict_pods_ms),
         "job-insights": (_resuming(JobInsightOperator), evict_jobs_ms),
     }
-    open_ms = 2 * max(nvml.sizes_ms) + nvml.lateness_ms + WINDOW_GRACE_MS
-    of_nodes = ("nvml", "cgroup", "cuda")
     return [
         Stage(
             name=name, source=source, build=built[name][0], evict_ms=built[name][1],
             stateless=name in STATELESS,
-            unwritten=NodeOperator.unwritten if name in of_nodes else nothing_unwritten,
-            overdue=NodeOperator.overdue if name in of_nodes else nothing_overdue,
-            open_ms=open_ms if name in of_nodes else 0,
+            unwritten=NodeOperator.unwritten if name in ("nvml", "cgroup", "cuda") else nothing_unwritten,
         )
         for name, source in SOURCES.items()
     ]  # fmt: skip

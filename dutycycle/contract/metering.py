@@ -21,9 +21,6 @@ BUFFER_MS = 10_000
 
 SET_BACK_MS = 300_000
 """A clock that is behind by more than this was set back; by less, a record comes late."""
-WINDOW_GRACE_MS = 30_000
-"""How much later than the end of the next window, and the allowed lateness, a window may come. Then it is
-overdue, and the one before it says nothing of now."""
 
 
 def is_outdated(ts_ms: int, newest_ms: int) -> bool:

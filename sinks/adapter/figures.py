@@ -9,13 +9,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from dutycycle.contract.metering import WINDOW_GRACE_MS, is_outdated
+from dutycycle.contract.metering import is_outdated
 from dutycycle.contract.records.derived import Cycle, CycleMetric, Trend, WindowAggregate
 from dutycycle.contract.records.pods import Pod
 from sinks.adapter.wave import LEAST_PERIOD_S, Wave
 
 SHOWN_HORIZON_S = 300
 """The horizon of the forecasts that discovery lists; others are answered too."""
+_GRACE_MS = 30_000
+"""How much later than its end and the allowed lateness a window may be: the next one's wait, and Kafka."""
 _FORECAST = re.compile(r"(.+)_in_([1-9][0-9]{0,4})s")
 _SOURCES = ("nvml", "cgroup")
 
@@ -32,7 +34,7 @@ class Figures:
     """Of all pods. ``lateness_s`` is that of the streams: so much after its end a window is written."""
 
     def __init__(self, lateness_s: float) -> None:
-        self._wait_ms = round(lateness_s * 1000) + WINDOW_GRACE_MS
+        self._wait_ms = round(lateness_s * 1000) + _GRACE_MS
         self._windows: dict[str, dict[int, WindowAggregate]] = defaultdict(dict)
         self._trends: dict[str, Trend] = {}
         self._cycles: dict[str, Cycle] = {}

@@ -51,11 +51,6 @@ def nothing_unwritten(_operator: Any) -> list[Emission]:
     return []
 
 
-def nothing_overdue(_operator: Any, _after_ms: int, _until_ms: int) -> list[Emission]:
-    """For an operator that keeps nothing open."""
-    return []
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
     """One step of the pipeline: a source topic, and how the operator of one of its keys is built.
@@ -81,12 +76,6 @@ class Stage:
     unwritten: Callable[[Any], list[Emission]] = nothing_unwritten
     """What an operator sends rarely and has not sent yet. It goes out with each of its states that is stored:
     the record after which it would be sent may never come. Asking for it changes nothing."""
-    overdue: Callable[[Any, int, int], list[Emission]] = nothing_overdue
-    """What an operator has open that became overdue after one moment of event time, and up to another. It
-    goes out for a key that is silent while the log goes on. Asking for it changes nothing: a key that comes
-    back closes it as if it had not been sent."""
-    open_ms: int = 0
-    """So long after a key's last record something of it may become overdue; 0: nothing is kept open."""
 
     @property
     def stride_ms(self) -> int:

@@ -87,10 +87,6 @@ class KeyedOperator:
         """What the operator has not sent yet: see ``Stage``."""
         return self._stage.unwritten(self._operator)
 
-    def overdue(self, after_ms: int, until_ms: int) -> list[Emission]:
-        """What the operator has open, and would have closed between the two moments: see ``Stage``."""
-        return self._stage.overdue(self._operator, after_ms, until_ms)
-
     def close(self) -> list[Emission]:
         """Close what is open: nothing comes any more."""
         try:

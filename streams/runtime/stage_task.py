@@ -21,7 +21,6 @@ from streams.runtime.events import STATE_EVICTED, STATE_LARGE, STATE_RESET, STAT
 from streams.runtime.eviction import EvictedKey, Eviction, Removal
 from streams.runtime.keyed_operator import KeyedOperator, OperatorFailedError
 from streams.runtime.port import StreamsPort
-from streams.runtime.silence import Silence
 from streams.state.codec import Packed
 from streams.state.record import Record
 from streams.state.recovery import Rewrite
@@ -84,7 +83,6 @@ class StageTask:
         self._unflushed: dict[_Key, KeyedOperator] = {}
         self._done: dict[int, int] = {}
         self._eviction = Eviction(stage, port)
-        self._silence = Silence(stage, port)
         self._rewrites: list[Rewrite] = []
         self.processed = 0
         """Counts the records, whatever became of them."""
@@ -138,7 +136,6 @@ class StageTask:
                 return []  # read again after a restart: its state has it, and its outputs were sent
             emissions = operator.update(record, now_ms)
             self._changed[key] = self._unflushed[key] = operator
-            self._silence.heard(*key, record.ts_ms)
         if not (emissions and _repeated(emissions)):
             self.used += 1
         return emissions
@@ -177,8 +174,7 @@ class StageTask:
     def pending(self) -> dict[int, int]:
         """The partitions that a checkpoint may find something in, and how many of their keys changed."""
         rewritten = (one.partition for one in self._rewrites)
-        known = {*self._eviction.partitions, *self._silence.partitions, *self._done, *rewritten}
-        counts = dict.fromkeys(sorted(known), 0)
+        counts = dict.fromkeys((*self._eviction.partitions, *self._done, *rewritten), 0)
         for partition, _ in self._changed:
             counts[partition] = counts.get(partition, 0) + 1
         return counts
@@ -191,9 +187,7 @@ class StageTask:
         self._rewrites = []
         for key in [key for key in self._unflushed if key[0] in partitions]:
             checkpoint.outs += self._flushed(self._unflushed.pop(key))
-        changed = [key for key in self._changed if key[0] in partitions]
-        checkpoint.outs += self._overdue(changed, partitions)
-        for key in changed:
+        for key in [key for key in self._changed if key[0] in partitions]:
             operator = self._changed.pop(key)
             checkpoint.outs += self._or_anew(operator, partial(self._unwritten, operator))
             checkpoint.writes.append(self._or_anew(operator, partial(_write, operator)))
@@ -201,16 +195,6 @@ class StageTask:
                 self._operators[key] = operator  # the least recently used ones come first
         self._evict(checkpoint, partitions)
         return checkpoint
-
-    def _overdue(self, changed: Collection[_Key], partitions: Collection[int]) -> list[ProducerRecord]:
-        """What silent keys have open, and will not close in time."""
-        outs: list[ProducerRecord] = []
-        for (partition, name), after_ms, until_ms in self._silence.due(changed, partitions):
-            operator = self._operators.get((partition, name)) or self._operator((partition, name))
-            overdue = partial(operator.overdue, after_ms, until_ms)
-            emissions = self._or_anew(operator, overdue)
-            outs += counted(emissions, self.stage.source, self._telemetry)
-        return outs
 
     def _evict(self, checkpoint: Checkpoint, partitions: Collection[int]) -> None:
         checkpoint.clocks = self._eviction.clocks(checkpoint.done)
@@ -267,14 +251,12 @@ class StageTask:
         self._unflushed.clear()
         self._done.clear()
         self._eviction.forget()
-        self._silence.forget()
         self._rewrites = []
         self.newest_ms = None
 
     def begin(self) -> None:
         """The states are recovered: only they count, and what is outdated in their changelog is put right."""
         self.forget()
-        self._silence.begin()
         self._rewrites = self._port.outdated(self.stage.name)
         if not self._rewrites:
             self._port.rewritten(self.stage.name)

@@ -56,10 +56,6 @@ class PartitionClock:
         body = orjson.dumps({"v": _VERSION, "high_ms": self._high_ms, "behind": self._behind})
         return clock_key(partition), to_value(Kind.PLAIN, self.offset, self.now_ms, body)
 
-    def heard_at(self, seen_ms: int) -> int | None:
-        """The time of the log when the clock was at ``seen_ms``; None before the first record."""
-        return None if self._high_ms is None else self._high_ms - (self.now_ms - seen_ms)
-
     @classmethod
     def restored(cls, stride_ms: int, value: bytes | None, *, confirm: int) -> "PartitionClock | None":
         """The clock that ``stored`` wrote; None if there is none, or none that can be read."""

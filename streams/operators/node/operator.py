@@ -322,13 +322,6 @@ class NodeOperator:
         self._count()
         return self._usage.unwritten() + self._days.unwritten()
 
-    def overdue(self, after_ms: int, until_ms: int) -> list[Emission]:
-        """The open windows that became overdue between the two moments, because the node is silent. They stay
-        open, and the state is as before."""
-        self._sum()
-        overdue = self._windows.overdue(after_ms, until_ms)
-        return [record for window in overdue for record in self._window_records.of(window)]
-
     def close(self) -> list[Emission]:
         """Close the open windows, evaluate a last time, and flush. Held ticks are left out."""
         self._take_all()

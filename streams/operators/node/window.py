@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from dutycycle.contract.metering import WINDOW_GRACE_MS
 from streams.operators.columns.arrays import Bools, Floats, Ints, pack, remap, unpack
 from streams.operators.node.figures import FIGURES, window_figures
 
@@ -108,19 +107,6 @@ class WindowBank:
         self._rows[self._used : used] = rows
         self._highs[self._used : used] = highs
         self._used = used
-
-    def overdue(self, after_ms: int, until_ms: int) -> list[ClosedWindow]:
-        """The open windows that became overdue after the first moment, and until the second, because no tick
-        closed them; by end and then by size. They stay open."""
-        late_ms = self._lateness + WINDOW_GRACE_MS
-        dues = [(s + 2 * size + late_ms, s + size, size, s) for s, size in self._open]
-        if not any(after_ms < due_ms <= until_ms for due_ms, *_ in dues):
-            return []
-        last = self._last.copy()
-        by_end = sorted((end_ms, size, s) for due_ms, end_ms, size, s in dues if due_ms <= until_ms)
-        windows = [self._close(start, size) for _, size, start in by_end]
-        self._last = last
-        return [one for one in windows if one.start_ms + 2 * one.size_ms + late_ms > after_ms]
 
     def advance(self, watermark_ms: float) -> list[ClosedWindow]:
         """Close the windows whose end and lateness the watermark has passed, by end and then by size."""

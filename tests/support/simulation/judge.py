@@ -33,7 +33,6 @@ class Judge:
         self._explained: dict[Slot, set[bytes | None]] = defaultdict(set)
         self._landed: dict[Slot, dict[bytes | None, int]] = defaultdict(dict)
         self._contents: dict[tuple[str, str, Name], bytes | None] = {}
-        self._fullest: dict[Subject, tuple[int, bytes | None]] = {}
         self._last: dict[Subject, ProducerRecord] = {}
         self._newest: dict[Subject, tuple[Name, ProducerRecord]] = {}
         self.checked: Counter[str] = Counter()
@@ -49,7 +48,7 @@ class Judge:
             slot = out.topic, out.key
             self._expected[record.topic_partition, slot].append(out.value)
             self._explained[slot].add(out.value)
-        for out in (*applied.unwritten, *applied.overdue):
+        for out in applied.unwritten:
             self._explained[out.topic, out.key].add(out.value)
 
     def landed(self, out: ProducerRecord) -> None:
@@ -64,11 +63,6 @@ class Judge:
             known = self._contents.setdefault((*slot, name(plain)), out.value)
             assert known == out.value, f"{slot} {name(plain)}: first {known!r:.300}, then {out.value!r:.300}"
             self.checked["content"] += 1
-        if (window := self._profile.windows.get(out.topic)) is not None:
-            name_of_window, ticks = window(plain)
-            place = *slot, name_of_window
-            if ticks >= self._fullest.get(place, (0, None))[0]:
-                self._fullest[place] = ticks, out.value
         self._landed[slot].setdefault(out.value, len(self._landed[slot]))
         if coalesced is not None and subject is not None:
             version = coalesced(plain)
@@ -117,7 +111,6 @@ class Judge:
         """The end of a run: everything is there, nothing else is, and what is stored is bounded."""
         self._all_outputs()
         self._unwritten_outputs()
-        self._fullest_windows()
         self._newest_outputs(zombies=zombies)
         self._states()
         self._telemetry(list(workers))
@@ -143,18 +136,6 @@ class Judge:
                     landed = isinstance(out, ProducerRecord) and out.value in self._landed[out.topic, out.key]
                     assert landed, f"{stage}: {out} is in a state that is stored, and was not sent"
                     self.checked["unwritten"] += 1
-
-    def _fullest_windows(self) -> None:
-        """Whatever was sent of a window while its node was silent: what closed it in the end has more."""
-        closed: dict[Subject, bytes | None] = {}
-        for (_, slot), expected in self._expected.items():
-            if (window := self._profile.windows.get(slot[0])) is not None:
-                closed |= {(*slot, window(orjson.loads(value or b""))[0]): value for value in expected}
-        for place, value in closed.items():
-            assert self._fullest[place][1] == value, (
-                f"{place}: {self._fullest[place]!r:.300}, not {value!r:.300}"
-            )
-            self.checked["content"] += 1
 
     def _newest_outputs(self, *, zombies: bool) -> None:
         """The newest of each subject is exact; so is the last, unless somebody may have written late."""

@@ -27,9 +27,6 @@ class Profile:
     subjects: dict[str, Callable[[Any], Name | None]] = field(default_factory=dict)
     """By such a topic: what a record is about, where several are about one key and supersede only their own;
     None for a record that is sent at once, not coalesced."""
-    windows: dict[str, Callable[[Any], tuple[Name, int]]] = field(default_factory=dict)
-    """By output topic that may say a thing again with more: its name, and of how many samples it is. The one
-    of most is that of the operator."""
     piece_bytes: int
     lasting: Callable[[dict[str, Any]], dict[str, Any]] = lambda snapshot: snapshot
     """The part of a stored state that does not depend on when it was stored."""

@@ -49,6 +49,7 @@ def profile(plan: Plan) -> Profile:
     return Profile(
         stages=list(every), feed=feed, digests=digests, piece_bytes=6_000,
         names={} if plan.has("evict") else {
+            "window-aggregates": lambda of: (of["source"], of["size_ms"], of["start_ms"]),
             "trends": _moment,
             "cycles": _moment,
             "pod-parts": _name_of_part,
@@ -71,16 +72,9 @@ def profile(plan: Plan) -> Profile:
             "cycles": _of_job,
             "insights": _of_job,
         },
-        windows={} if plan.has("evict") else {"window-aggregates": _window},
         lasting=_without_peaks if plan.has("jump") else _without_published,
         account=account, whole=whole,
     )  # fmt: skip
-
-
-def _window(of: Any) -> tuple[Name, int]:
-    """Of a node that was silent and came back a window comes again, with more ticks."""
-    ticks = max(int(one["count"]) for one in of["metrics"].values())
-    return (of["source"], of["size_ms"], of["start_ms"]), ticks
 
 
 def _moment(of: Any) -> Name:

@@ -14,8 +14,6 @@ from streams.state.codec import to_bytes
 from streams.state.partition_clock import PartitionClock
 from tests.support.streams.toy import Counter as Toy
 
-EVER_MS = 1 << 62
-"""When everything is overdue."""
 Digest = Callable[[Operator], Any]
 """A few numbers that tell one state of an operator from another; cheap."""
 
@@ -23,15 +21,13 @@ Digest = Callable[[Operator], Any]
 @dataclass(slots=True)
 class Applied:
     """What one record should do: ``outs`` in order, and to its key's state; ``good`` if it changed that.
-    ``unwritten``: what goes out with the state, if it is stored after this record. ``overdue``: what may go
-    out if no other record of the key comes."""
+    ``unwritten``: what goes out with the state, if it is stored after this record."""
 
     key: str
     outs: list[ProducerRecord]
     good: bool
     digest: Any = None
     unwritten: list[ProducerRecord] = field(default_factory=list)
-    overdue: list[ProducerRecord] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -122,7 +118,6 @@ class Shadow:
         return Applied(
             place[2], outs, good=not stage.stateless, digest=self._digests[stage.name](key.operator),
             unwritten=self._sorted(stage, stage.unwritten(key.operator)),
-            overdue=self._sorted(stage, stage.overdue(key.operator, -1, EVER_MS)),
         )  # fmt: skip
 
     def _refused(self, stage: Stage, record: ConsumerRecord, reason: Reason, error: str) -> Applied:

@@ -3,7 +3,6 @@
 import math
 import statistics
 from collections.abc import Callable
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -184,35 +183,3 @@ def test_restart_equals_no_restart(
     assert [(w.start_ms, w.size_ms, w.figures.tobytes()) for w in got] == [
         (w.start_ms, w.size_ms, w.figures.tobytes()) for w in expected
     ]
-
-
-@pytest.mark.parametrize("made", [bank, counter_bank], ids=["gauge", "counter"])
-@given(
-    seconds=st.lists(st.integers(0, 120), min_size=2, max_size=60),
-    asked=st.lists(st.integers(0, 400), max_size=6),
-)
-def test_what_is_overdue_is_what_will_be_closed_and_each_window_is_so_once(
-    made: Callable[[tuple[int, ...]], WindowBank], seconds: list[int], asked: list[int]
-) -> None:
-    """Asked at any moments, and of no effect on what is closed in the end."""
-    silent, other = made((10_000, 60_000)), made((10_000, 60_000))
-    ticks = [(second, float(second % 5)) for second in sorted(seconds)]
-    run(silent, ticks)
-    run(other, ticks)
-    moments = [-1, *sorted({1000 * second for second in asked}), 400_000]
-    overdue = [one for since, until in pairwise(moments) for one in silent.overdue(since, until)]
-    names = [(one.start_ms + 2 * one.size_ms, one.size_ms) for one in overdue]
-    assert len(set(names)) == len(names)
-    closed = {(one.size_ms, one.start_ms): one.figures.tobytes() for one in other.close()}
-    assert {(one.size_ms, one.start_ms): one.figures.tobytes() for one in overdue} == closed
-    assert {(one.size_ms, one.start_ms): one.figures.tobytes() for one in silent.close()} == closed
-
-
-@pytest.mark.parametrize(("until_s", "starts"), [(79, []), (80, [20]), (89, [20]), (90, [20, 30])])
-def test_a_window_is_overdue_half_a_minute_after_the_next_one_could_have_come(
-    until_s: int, starts: list[int]
-) -> None:
-    """Ends at 30 and 40; the next one ends ten seconds later, and lateness is as long."""
-    made = bank()
-    run(made, [(second, 1.0) for second in range(20, 36)])
-    assert [one.start_ms // 1000 for one in made.overdue(-1, 1000 * until_s)] == starts

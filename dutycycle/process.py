@@ -68,9 +68,10 @@ def end_on_signals(arguments: Iterable[str]) -> None:
     if command_name(arguments) in SERVICES:
         _signals.action = lambda: os._exit(NOT_BEGUN if PARENT_VARIABLE in os.environ else 0)
         _signals.install(_BOTH)
-    elif signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    else:
         _signals.action = _leave_interrupted
-        _signals.install([signal.SIGINT])
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            _signals.install([signal.SIGINT])
 
 
 def interrupt_on_signals(arguments: Iterable[str]) -> None:
@@ -99,7 +100,8 @@ def stop_on_signals() -> "asyncio.Event":
         loop.add_reader(reader, os.read, reader, 512)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         _signals.action = set_stop
-        _signals.install(_BOTH)
+        # A shell lets what it starts in the background ignore SIGINT, which stays so.
+        _signals.install(number for number in _BOTH if signal.getsignal(number) is not signal.SIG_IGN)
     return stop
 
 

@@ -132,6 +132,9 @@ def test_a_database_that_goes_away_is_named(postgres: Postgres, postgres_url: st
 
 
 def test_a_time_too_short_for_any_sample(tmp_path: Path) -> None:
+    """It is counted from when the streams are ready; on a busy machine the collector may be later."""
     with up(tmp_path, "--duration", "1ms") as running:
-        assert running.process.wait(3 * STOP_S) == 1
-    assert "no sample came in this time: give a longer --duration" in running.text().splitlines()[-1]
+        status = running.process.wait(3 * STOP_S)
+    last = running.text().splitlines()[-1]
+    says = {0: "peak records are in", 1: "no sample came in this time: give a longer --duration"}
+    assert says[status] in last

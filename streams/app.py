@@ -169,7 +169,7 @@ class StreamsApp:
         """
         for changelog, source in self.changelogs.items():
             table = self.tables.get(changelog)
-            if source != place.topic or table is None or table.read_to(place.partition) >= committed:
+            if source != place.topic or table is None or table.seen_to(place.partition) >= committed:
                 continue
             stage = changelog_stage(self.settings, changelog)
             if await self.port.is_sole_writer(stage) is False:
@@ -177,7 +177,7 @@ class StreamsApp:
                 return False
             lost = (
                 f"state lost: {committed} records of {source}-{place.partition} are committed, and "
-                f"{changelog}-{place.partition} has the state of {table.read_to(place.partition)}"
+                f"{changelog}-{place.partition} has the state of {table.seen_to(place.partition)}"
             )
             short = place.topic.removeprefix(self.settings.topic_prefix)
             first = await self.port.first_offset(TopicPartition(short, place.partition), 0)

@@ -122,7 +122,10 @@ _RULES = (
 
 
 def translate(error: BaseException, where: str = "Kafka") -> BrokerError:
-    """The ``BrokerError`` for what the driver raised, with its cause; the unlisted is passing trouble."""
+    """The ``BrokerError`` for what the driver raised, with its cause; the unlisted is passing trouble. What
+    is one already stays as it is."""
+    if isinstance(error, BrokerError):
+        return error
     unknown = _Rule((), BrokerUnreachableError, "error", type(error).__name__)
     rule = next((one for one in _RULES if isinstance(error, one.errors)), unknown)
     translated = rule.becomes(rule.reason, f"{where}: {rule.says}{_detail(error)}")

@@ -67,14 +67,7 @@ class Producer:
     async def failures(self, deliveries: Iterable[Delivery]) -> list[BrokerError | None]:
         """Wait until all have ended; what each failed with, None for an acknowledged one."""
         results = await asyncio.gather(*deliveries, return_exceptions=True)
-        return [
-            None
-            if not isinstance(result, BaseException)
-            else result
-            if isinstance(result, BrokerError)
-            else translate(result)
-            for result in results
-        ]
+        return [translate(result) if isinstance(result, BaseException) else None for result in results]
 
     async def stop(self, most_s: float = 10.0) -> None:
         """Send what is queued and disconnect; ``BrokerUnreachableError`` if it took over ``most_s``."""

@@ -51,7 +51,7 @@ class StateTable(faust.Table[bytes, bytes]):
             store.data[key] = value
             store._key_partition[key] = partition
 
-    def read_to(self, partition: int) -> int:
+    def seen_to(self, partition: int) -> int:
         """The offset after the last record of the source that a partition's states have seen; 0 for none."""
         read = offset_of(self.stored(clock_key(partition))) + 1
         if read == 0:  # no clock, or a damaged one

@@ -27,7 +27,8 @@ ROLES: dict[str, tuple[str, ...]] = {
     "sink": ("Read", "Write", "Describe", "Create"),
     "reader": ("Read", "Describe"),
 }
-"""The rights to all topics with the prefix that each part needs. ``reader``: top, record, run, metrics."""
+"""The rights to all topics with the prefix that each part needs. ``sink``: also ``--metrics``, extender,
+profile and trial, which write a topic each. ``reader``: top, record, run."""
 _GROUPS = {"stream": "streams", "sink": "sinks"}
 """The consumer group of a part, without the prefix."""
 

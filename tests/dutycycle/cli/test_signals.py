@@ -65,9 +65,10 @@ async def stopped(name: str, settings: Settings, after_s: float) -> float:
 def check_moments(
     name: str, settings: Settings, moments: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
+    others = set(threading.enumerate())
     for moment in moments:
         took_s = asyncio.run(stopped(name, settings, moment))
-        left = [one for one in threading.enumerate() if not one.daemon and one is not threading.main_thread()]
+        left = [thread for thread in threading.enumerate() if not thread.daemon and thread not in others]
         for thread in left:
             thread.join(SOON_S)
         left = [thread for thread in left if thread.is_alive()]

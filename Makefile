@@ -15,7 +15,8 @@ COMPILE = CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet $(ARGS) 
 	--strip-extras --no-emit-index-url --no-emit-find-links
 EXTRAS = --extra models --extra parquet
 TESTS ?= tests
-JOBS ?= 3
+# One more than there are cores: many tests wait.
+JOBS ?= $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 1 )))
 PYTEST = $(BIN)/pytest --dist loadgroup --no-loadscope-reorder --durations 15 --durations-min 1
 MINUTES ?= 10
 SEEDS ?= 6
@@ -56,7 +57,7 @@ servers: $(VENV)/.ready ## fetch and build the test servers (Go: a quarter of an
 	@$(BIN)/python -m tests.support.servers.prepare
 
 test: $(VENV)/.ready ## the tests that start no server and no other program; a part by TESTS=tests/sinks, more by ARGS="-k name"
-	$(PYTEST) -n logical -m quick --hypothesis-profile quick $(TESTS) $(ARGS)
+	$(PYTEST) -n $(JOBS) -m quick --hypothesis-profile quick $(TESTS) $(ARGS)
 
 # In CI no server may be missing; elsewhere the tests begin at once and leave out what is not there. They mostly wait.
 test-all: $(VENV)/.ready $(if $(filter true,$(CI)),servers) ## all tests, with real servers; what is missing here is left out, and named

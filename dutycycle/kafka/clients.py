@@ -11,10 +11,12 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition, errors
+from aiokafka import client as aiokafka_client
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.conn import create_conn
@@ -214,6 +216,7 @@ def new_producer(settings: Settings, name: str, *, linger_ms: int, compression: 
     # would fail it after the request timeout, and with a number missing in the sequence all that follow.
     driver._message_accumulator._batch_ttl = math.inf
     pace_metadata(driver.client)
+    close_interrupted(driver.client)
     name_topics_in_failures(driver)
     return driver
 
@@ -232,12 +235,50 @@ def new_consumer(settings: Settings, name: str, *topics: str, reset: str, wait_m
         fetch_max_wait_ms=wait_ms,
     )
     pace_metadata(driver._client)
+    close_interrupted(driver._client)
     return driver
 
 
 def new_admin(settings: Settings, name: str) -> Any:
     """An admin client that is not started."""
-    return AIOKafkaAdminClient(**client_kwargs(settings, name))
+    driver = AIOKafkaAdminClient(**client_kwargs(settings, name))
+    close_interrupted(driver._client)
+    return driver
+
+
+_opened: ContextVar[list[Any]] = ContextVar("connections that the client opens while it starts")
+
+
+async def _create_noted(*args: Any, **kwargs: Any) -> Any:
+    connection = await create_conn(*args, **kwargs)
+    _opened.get([]).append(connection)
+    return connection
+
+
+aiokafka_client.create_conn = _create_noted
+
+
+def close_interrupted(client: Any) -> None:
+    """Let a client (``AIOKafkaClient``, not started) close what it opened when its start is cut short.
+
+    The driver forgets the connection on which it waits for the first metadata; when it is collected later,
+    the log has an error of it.
+    """
+    bootstrap: Callable[[], Awaitable[None]] = client.bootstrap
+
+    async def bootstrap_or_close() -> None:
+        opened: list[Any] = []
+        token = _opened.set(opened)
+        try:
+            await bootstrap()
+        except BaseException:
+            for connection in opened:
+                connection.close()
+            raise
+        finally:
+            _opened.reset(token)
+
+    client.bootstrap = bootstrap_or_close
 
 
 def pace_metadata(

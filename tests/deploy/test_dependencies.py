@@ -58,28 +58,35 @@ def packages_of(module: str) -> set[str]:
     return installed().get(module, set())
 
 
-def third_party() -> Iterator[tuple[Path, str, bool]]:
-    for folder in FOLDERS:
-        for path in (ROOT / folder).rglob("*.py"):
-            for module, at_once in imports(path):
-                if module not in {*sys.stdlib_module_names, *FOLDERS, *FRAMEWORKS}:
-                    yield path, module, at_once
+Imports = list[tuple[Path, str, bool]]
 
 
-def test_what_is_imported_is_declared_and_what_is_declared_is_imported() -> None:
+@pytest.fixture(scope="module")
+def third_party() -> Imports:
+    """Each import of a module that is not ours nor Python's: file, module, whether it is at the top."""
+    return [
+        (path, module, at_once)
+        for folder in FOLDERS
+        for path in (ROOT / folder).rglob("*.py")
+        for module, at_once in imports(path)
+        if module not in {*sys.stdlib_module_names, *FOLDERS, *FRAMEWORKS}
+    ]
+
+
+def test_what_is_imported_is_declared_and_what_is_declared_is_imported(third_party: Imports) -> None:
     used: set[str] = set(BY_NAME)
-    for path, module, _ in third_party():
+    for path, module, _ in third_party:
         declared = packages_of(module) & (DEFAULT | EXTRA)
         assert declared, f"{path}: {module} is of no package in pyproject.toml"
         used |= declared
     assert used == DEFAULT | EXTRA
 
 
-def test_what_an_extra_brings_is_imported_only_where_it_is_used() -> None:
+def test_what_an_extra_brings_is_imported_only_where_it_is_used(third_party: Imports) -> None:
     """Else a command would end for want of what it does not use. Estimators are for those who have River."""
     at_once = {
         path.relative_to(ROOT).parent.as_posix()
-        for path, module, is_at_once in third_party()
+        for path, module, is_at_once in third_party
         if is_at_once and packages_of(module) & EXTRA
     }
     assert at_once == {"streams/operators/estimators"}
@@ -109,9 +116,9 @@ def test_each_lock_has_what_it_is_for() -> None:
     }
 
 
-def test_what_a_collector_imports_is_in_its_lock() -> None:
+def test_what_a_collector_imports_is_in_its_lock(third_party: Imports) -> None:
     lock = locked(ROOT / "requirements-collector.lock").keys()
-    missing = {module for path, module, _ in third_party() if path.is_relative_to(ROOT / "collectors")
+    missing = {module for path, module, _ in third_party if path.is_relative_to(ROOT / "collectors")
                and not packages_of(module) & lock}  # fmt: skip
     assert missing == set()
 

@@ -42,10 +42,12 @@ def test_each_question_has_three_answers() -> None:
 
 @pytest.mark.parametrize(("question", "name", "line"), LINES, ids=[f"{one[1]}: {one[0]}" for one in LINES])
 def test_a_line_answers(
-    question: str, name: str, line: str, week: Path, monkeypatch: pytest.MonkeyPatch
+    question: str, name: str, line: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader = pytest.importorskip(name.lower(), reason=f"{name} is not installed: pip install {name.lower()}")
-    monkeypatch.chdir(week)
+    monkeypatch.chdir(
+        request.getfixturevalue("week")
+    )  # which takes seconds, and only where there is a reader
     found = eval(line, {name.lower(): reader})  # noqa: S307 - a line of our own page
     rows = found.items() if name == "pandas" else found.rows() if name == "polars" else found.fetchall()
     answers = [float(value) for _, value in rows]

@@ -1,29 +1,33 @@
 """docs/experiments.ipynb, run from the first cell to the last in a kernel, on the simulated machine."""
 
+import json
 import os
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
 
 from tests.support.processes import warm
 
 NOTEBOOK = Path(__file__).parents[2] / "docs/experiments.ipynb"
 
 
-def outputs(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
-    return [out for cell in notebook.cells if cell.cell_type == "code" for out in cell.outputs]
+def run_in(folder: Path) -> Any:
+    """Run the notebook there. Jupyter's imports take seconds, and only these tests need them."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    notebook = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
+    nbformat.validate(notebook)
+    return NotebookClient(notebook, timeout=240, resources={"metadata": {"path": str(folder)}}).execute()
 
 
 def test_it_is_stored_without_outputs() -> None:
-    notebook = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
-    nbformat.validate(notebook)
-    assert outputs(notebook) == []
-    assert all(cell.execution_count is None for cell in notebook.cells if cell.cell_type == "code")
+    cells = json.loads(NOTEBOOK.read_text())["cells"]
+    code = [(cell["outputs"], cell["execution_count"]) for cell in cells if cell["cell_type"] == "code"]
+    assert code == [([], None)] * len(code)
 
 
 def test_it_runs_from_a_trace_to_a_scored_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,9 +38,8 @@ def test_it_runs_from_a_trace_to_a_scored_model(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}")
     for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR"):
         monkeypatch.setenv(name, str(tmp_path / name))
-    notebook = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
-    NotebookClient(notebook, timeout=240, resources={"metadata": {"path": str(tmp_path)}}).execute()
-    made = outputs(notebook)
+    cells = [cell for cell in run_in(tmp_path).cells if cell.cell_type == "code"]
+    made = [out for cell in cells for out in cell.outputs]
     assert sum("image/png" in out.get("data", {}) for out in made) == 4
     printed = "".join(out.text for out in made if out.output_type == "stream" and out.name == "stdout")
     found = re.search(r"gpu/demo/GPU-simulated-4 +gpu_util_pct +([\d.]+) s, \d+ % sure", printed)
@@ -51,9 +54,10 @@ def test_it_runs_from_a_trace_to_a_scored_model(tmp_path: Path, monkeypatch: pyt
 @pytest.mark.slow  # it starts a kernel of Jupyter
 def test_a_command_that_fails_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cells run commands by ``%%sh``, which raises where a ``!`` would go on."""
+    from nbclient.exceptions import CellExecutionError
+
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-    notebook = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
-    assert not any(line.startswith("!") for cell in notebook.cells for line in cell.source.splitlines())
+    assert '\n    "!' not in NOTEBOOK.read_text()
     (tmp_path / "day.jsonl.zst").write_text("this is no trace")
     with pytest.raises(CellExecutionError, match=r"day\.jsonl\.zst:1: not JSON"):
-        NotebookClient(notebook, timeout=240, resources={"metadata": {"path": str(tmp_path)}}).execute()
+        run_in(tmp_path)

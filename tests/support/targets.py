@@ -73,13 +73,18 @@ def group_of(item: pytest.Item) -> str | None:
     """Tests of a group run one after another in one worker; a test without one runs anywhere.
 
     A file whose tests use a server, or share what is made for the module, is a group: each worker has
-    servers of its own, which start when its first test wants them. The Kubernetes API server is the
-    dearest: its tests of a whole folder, such as tests/deploy, are a group, so that fewer workers have one.
+    servers of its own, which start when its first test wants them. So are those of a folder that share what
+    its conftest makes for the session. The Kubernetes API server is the dearest: its tests of a whole folder,
+    such as tests/deploy, are a group, so that fewer workers have one.
     """
     if item.get_closest_marker("kube"):
         return f"kube of {'/'.join(item.location[0].split('/')[:2])}"
+    fixtures = [fixture[-1] for fixture in _fixtures(item).values()]
+    for fixture in fixtures:
+        if fixture.scope == "session" and fixture.baseid.startswith("tests/"):
+            return fixture.baseid
     served = any(item.get_closest_marker(mark) for mark in SERVER_FIXTURES.values())
-    shares = any(fixture[-1].scope in ("module", "class") for fixture in _fixtures(item).values())
+    shares = any(fixture.scope in ("module", "class") for fixture in fixtures)
     return item.location[0] if served or shares else None
 
 

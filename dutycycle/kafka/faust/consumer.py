@@ -22,7 +22,7 @@ from faust.types.tuples import ConsumerMessage, Message
 from mode.services import Service
 
 from dutycycle.contract.log import TopicPartition
-from dutycycle.kafka.clients import describe_failure, pace_metadata
+from dutycycle.kafka.clients import close_interrupted, describe_failure, pace_metadata
 from dutycycle.kafka.faust.offsets import describe_truncation
 
 _NO_GENERATION = -1
@@ -83,6 +83,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         consumer = super()._create_worker_consumer(transport)
         consumer._fetch_max_wait_ms, consumer._fetch_min_bytes = _FETCH_WAIT_MS, _FETCH_BYTES
         pace_metadata(consumer._client)
+        close_interrupted(consumer._client)
         return consumer
 
     async def stop(self) -> None:

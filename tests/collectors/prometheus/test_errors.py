@@ -107,7 +107,7 @@ def answering(code: int, body: bytes, only: str = "") -> Iterator[str]:
 @contextmanager
 def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = Thread(target=server.serve_forever)
+    thread = Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     try:
         yield f"127.0.0.1:{server.server_address[1]}"

@@ -3,11 +3,17 @@
 import asyncio
 import logging
 import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import pytest
+from aiokafka.conn import AIOKafkaConnection
+from aiokafka.protocol.metadata import MetadataRequest
 
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.settings.groups import Settings
+from dutycycle.kafka.clients import new_admin, new_producer
 from dutycycle.kafka.consumer import Consumer, Message, Start
 from dutycycle.kafka.errors import BrokerUnreachableError, RecordRefusedError
 from dutycycle.kafka.producer import Producer
@@ -88,6 +94,31 @@ async def test_starting_without_a_broker_fails_at_once(
     broker.stop()
     with pytest.raises(BrokerUnreachableError):
         await Producer(settings, "test").start()
+
+
+@pytest.mark.parametrize(
+    "make", [new_admin, partial(new_producer, linger_ms=0, compression="lz4", batch_bytes=1)]
+)
+async def test_a_start_that_is_cut_short_leaves_no_connection(
+    settings: Settings, make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first metadata never comes."""
+    sent, send = asyncio.Event(), AIOKafkaConnection.send
+    connections: list[AIOKafkaConnection] = []
+
+    async def send_and_wait(connection: AIOKafkaConnection, request: Any, **options: Any) -> Any:
+        if not isinstance(request, MetadataRequest):
+            return await send(connection, request, **options)
+        connections.append(connection)
+        sent.set()
+        return await asyncio.Event().wait()
+
+    monkeypatch.setattr(AIOKafkaConnection, "send", send_and_wait)
+    starting = asyncio.create_task(make(settings, "test").start())
+    await sent.wait()
+    starting.cancel()
+    await asyncio.wait({starting})
+    assert [connection.connected() for connection in connections] == [False]
 
 
 async def test_stop_and_abort_are_bounded_while_the_broker_is_away(

@@ -3,7 +3,6 @@
 from argparse import ArgumentParser
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any
 
 import pytest
@@ -28,7 +27,7 @@ SETTINGS = Settings(price_gpu_hour=2.0, price_cpu_hour=0.1, price_kwh=0.5)
 ALL = UsageQuery(by=("team",), start_ms=START_MS, end_ms=START_MS + DAY_MS)
 
 
-@cache
+@pytest.fixture(scope="module")
 def of_two_teams() -> list[ProducerRecord]:
     """What streams make of the two teams; this takes a second or two."""
     return list(derived(two_teams(START_MS)))
@@ -80,9 +79,11 @@ def put(url: str, *records: UsageHour, **options: Any) -> RecordsStore:
     return store
 
 
-def test_a_team_has_what_its_pods_used_and_what_is_nobodys_is_there_too(records_url: str) -> None:
+def test_a_team_has_what_its_pods_used_and_what_is_nobodys_is_there_too(
+    records_url: str, of_two_teams: list[ProducerRecord]
+) -> None:
     for _ in range(2):  # a repeat adds nothing
-        write_all(of_two_teams(), records_url, SETTINGS)
+        write_all(of_two_teams, records_url, SETTINGS)
     rows = {row["team"]: row for row in usage(records_url, ALL)}
     hours = {team: (row["gpu_s"] / 3600, row["gpu_busy_s"] / 3600) for team, row in rows.items()}
     assert hours == {
@@ -99,15 +100,17 @@ def test_a_team_has_what_its_pods_used_and_what_is_nobodys_is_there_too(records_
 @pytest.mark.parametrize(
     "by", ["hour", "day", "namespace", "job", "pod", "node", "gpu", "model", "cost-centre"]
 )
-def test_everything_it_can_be_asked_by_has_the_same_sum(records_url: str, by: str) -> None:
-    write_all(of_two_teams(), records_url)
+def test_everything_it_can_be_asked_by_has_the_same_sum(
+    records_url: str, by: str, of_two_teams: list[ProducerRecord]
+) -> None:
+    write_all(of_two_teams, records_url)
     rows = usage(records_url, replace(ALL, by=(by,)))
     assert sum(row["gpu_s"] or 0 for row in rows) == pytest.approx(3 * 5400)
     assert {row["cost"] for row in rows} == {None}
 
 
-def test_pods_jobs_and_nodes_have_their_sums(records_url: str) -> None:
-    write_all(of_two_teams(), records_url, SETTINGS)
+def test_pods_jobs_and_nodes_have_their_sums(records_url: str, of_two_teams: list[ProducerRecord]) -> None:
+    write_all(of_two_teams, records_url, SETTINGS)
     query = "SELECT gpu_s, energy_j, cpu_s, cost, gpus FROM {}"
     of_pod = read_rows(records_url, query.format("pods WHERE pod = 'name-of-pod-a'"))
     of_job = read_rows(records_url, query.format("jobs WHERE job = 'job-of-pod-a'"))
@@ -119,8 +122,8 @@ def test_pods_jobs_and_nodes_have_their_sums(records_url: str) -> None:
     assert of_node[0][2:] == pytest.approx((3 * 5400, 0.8 * 5400 + 180 + 1800, 1800, 6 * 5400))
 
 
-def test_what_is_not_there_is_named(records_url: str) -> None:
-    write_all(of_two_teams(), records_url)
+def test_what_is_not_there_is_named(records_url: str, of_two_teams: list[ProducerRecord]) -> None:
+    write_all(of_two_teams, records_url)
     with pytest.raises(UnknownNameError, match=r"--namespace mll: .*; there are: cv, default, ml$"):
         usage(records_url, replace(ALL, namespace="mll"))
     with pytest.raises(UnknownNameError, match=r"--by tem: .*cost-centre, day, .*, team$"):

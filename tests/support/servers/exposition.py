@@ -21,7 +21,7 @@ def serve_metrics(text: str) -> Iterator[MetricsPage]:
     page = MetricsPage(text)
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(page))
     page.target = f"127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, name="metrics page")
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), name="metrics page")
     thread.start()
     try:
         yield page

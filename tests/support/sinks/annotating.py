@@ -27,5 +27,8 @@ async def annotating(
     sink = AnnotationSink(
         api.client(timeout_s), policy, rig.letters, rig.telemetry, may_write=may_write, clock=clock
     )
-    async with at_work(rig, sink) as work:
-        yield work
+    try:
+        async with at_work(rig, sink) as work:
+            yield work
+    finally:
+        await sink.close()

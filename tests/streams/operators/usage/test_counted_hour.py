@@ -8,6 +8,7 @@ from sqlalchemy import create_engine, text
 from tests.support.data.counted_hour import GPUS, PODS, CountedHour
 from tests.support.data.traces import consumed
 from tests.support.sinks.recording import record_all
+from tests.support.targets import slow_after
 
 CPU = "SELECT pod_uid, sum(cpu_s) FROM usage_hours WHERE gpu = '' AND hour = :hour GROUP BY pod_uid"
 ENERGY = (
@@ -16,7 +17,7 @@ ENERGY = (
 HOUR = "2026-09-21T15:00:00.000Z"
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", slow_after(1, range(3)))
 def test_totals_are_those_of_the_counters(seed: int, tmp_path: Path) -> None:
     hour = CountedHour(seed)
     url = f"sqlite:///{tmp_path}/records.db"

@@ -41,6 +41,7 @@ def test_kinds_of_other_seeds(title: str) -> None:
     assert len(wrong) < 0.05 * len(said)
 
 
+@pytest.mark.slow  # it makes jobs of an hour
 def test_where_the_cpu_is_not_seen_the_gpu_tells_and_is_seldom_wrong() -> None:
     pods = [blind(pod(shape, seed)) for shape in (*TUNED, *UNSEEN) for seed in (3000, 3001)]
     answers = [answer for each in pods for answer in watched(each)[0]]

@@ -99,7 +99,12 @@ def _own(settings: Settings, telemetry: Telemetry, pods: PodsCollector | None) -
         yield CudaCollector(telemetry, Path(settings.cuda_logs), uid_of)
     given = allocations(settings, telemetry, uid_of)
     nvml = NvmlCollector(
-        telemetry, _attribution(settings, telemetry), allocations=given, host_root=settings.host_root
+        telemetry,
+        _attribution(settings, telemetry),
+        allocations=given,
+        host_root=settings.host_root,
+        health=settings.gpu_health == "on",
+        pod_of=pods.pod_of if pods else lambda _: None,
     )
     yield nvml
     yield ProcessCollector(

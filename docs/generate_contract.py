@@ -13,8 +13,19 @@ from typing import Any
 from msgspec import inspect
 
 from docs.contract_meanings import meaning
+from dutycycle.contract.health.xids import XIDS
 from dutycycle.contract.metrics import CATALOGUE, NODE_PEAK_COLUMNS, PEAK_COLUMNS, UNITS
-from dutycycle.contract.records import deadletter, derived, hours, insights, models, pods, processes, samples
+from dutycycle.contract.records import (
+    deadletter,
+    derived,
+    health,
+    hours,
+    insights,
+    models,
+    pods,
+    processes,
+    samples,
+)
 from dutycycle.contract.records.base import RecordBase
 from dutycycle.contract.records.deadletter import Reason
 from dutycycle.contract.settings import parsers
@@ -51,7 +62,7 @@ def page() -> str:
 
 def records() -> dict[str, type]:
     """Every record that the page has to describe, by its name."""
-    modules = (samples, processes, pods, derived, hours, insights, models, deadletter)
+    modules = (samples, processes, health, pods, derived, hours, insights, models, deadletter)
     every = [value for module in modules for value in vars(module).values() if isinstance(value, type)]
     return {one.__name__: one for one in every if issubclass(one, RecordBase) and one.__struct_fields__}
 
@@ -63,6 +74,7 @@ def _filled(what: str, name: str | None) -> str:
         return _names(_LISTS[what])
     tables = {
         "topics": _topics, "internal": _internal, "reasons": _reasons, "settings": _settings,
+        "xids": _xids,
     }  # fmt: skip
     return tables[what]()
 
@@ -76,6 +88,12 @@ def _topics() -> str:
         (f"`{one.name}`", one.key, one.writer, _kept(one), _link(one.record)) for one in _of(internal=False)
     )
     return table(("topic", "key", "written by", "kept", "record"), rows)
+
+
+def _xids() -> str:
+    return "\n".join(
+        f"| {code} | {xid.name} | {xid.severity} | {xid.level} | {xid.action} |" for code, xid in XIDS.items()
+    )
 
 
 def _internal() -> str:

@@ -16,6 +16,8 @@ _ROWS = {
     "cgroup-samples": "a container and tick, with its pod and the host",
     "cuda-samples": "a pod and tick",
     "processes": "a process and tick",
+    "gpu-events": "an event",
+    "gpu-health": "a GPU of the node, as of the event",
     "window-aggregates": "a subject, window and metric",
     "trends": "a subject and metric",
     "cycles": "a subject and metric",

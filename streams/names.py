@@ -11,6 +11,7 @@ SOURCES = {
     "cuda": "cuda-samples",
     "pods": "pods",
     "processes": "processes",
+    "health": "gpu-events",
     "pod-peaks": "pod-parts",
     "job-peaks": "job-parts",
     "insights": "insight-parts",

@@ -14,6 +14,7 @@ from streams.operators.columns.cuda import CudaReader
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.cycles.bank import CycleConfig
 from streams.operators.forward import PodForwarder, StepForwarder
+from streams.operators.health import HealthOperator
 from streams.operators.models.bank import NO_MODELS, ModelsConfig
 from streams.operators.node.analysis import ANALYSIS, AnalysisConfig
 from streams.operators.node.operator import NodeConfig, NodeOperator
@@ -41,6 +42,7 @@ def stages(settings: Settings) -> list[Stage]:
         "cuda": (_resuming(lambda node: NodeOperator(cuda, node, CudaReader())), evict_ms),
         "pods": (lambda uid, _: PodForwarder(uid), None),
         "processes": (lambda node, _: StepForwarder(node), None),
+        "health": (_resuming(HealthOperator), evict_ms),
         "pod-peaks": (_resuming(PodOperator), evict_pods_ms),
         "job-peaks": (_resuming(JobOperator), evict_jobs_ms),
         "insights": (_resuming(lambda uid: PodInsightOperator(uid, prices)), evict_pods_ms),

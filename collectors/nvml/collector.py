@@ -1,6 +1,6 @@
 """The collector of GPUs: every GPU of the node at each tick, by NVML."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from msgspec.structs import replace
@@ -9,11 +9,13 @@ from collectors.attribution.allocations import Allocations
 from collectors.attribution.processes import Attribution
 from collectors.base import Outgoing, Tick
 from collectors.nvml.device import Device
+from collectors.nvml.health.recorder import HealthRecorder, Reading
 from collectors.nvml.processes import ProcessIdentities
 from collectors.nvml.readers import Readers
 from collectors.nvml.session import Session
 from collectors.nvml.types import DeviceLostError, DriverUnavailableError
 from dutycycle.contract.codec import encode
+from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import Gpu, NvmlSample
 from dutycycle.telemetry.events import Telemetry
 
@@ -24,7 +26,8 @@ class NvmlCollector:
     Without a GPU that can be read there is no record; the reason is logged once, and it is tried again after
     ``retry_s`` and then at growing distances. ``attribution`` knows whose a process is, ``allocations`` whom
     the kubelet gave a GPU to (None: unknown). ``host_root``: where the host's ``/proc`` is, for the names of
-    processes.
+    processes. ``health``: events and counters of faults are read as well; ``pod_of`` knows the pod with a
+    uid.
     """
 
     name = "nvml"
@@ -37,29 +40,42 @@ class NvmlCollector:
         allocations: Allocations | None = None,
         host_root: str = "/",
         retry_s: float = 30.0,
+        health: bool = True,
+        pod_of: Callable[[str], Pod | None] = lambda _: None,
     ) -> None:
-        self._session = Session(telemetry, retry_s)
+        self._health = HealthRecorder(telemetry, host_root, pod_of) if health else None
+        before_close = (lambda: None) if self._health is None else self._health.watch.close
+        self._session = Session(telemetry, retry_s, before_close)
         self._allocations = allocations
         self._identities = ProcessIdentities(attribution, host_root)
-        self._readers: Readers[Gpu] = Readers()
+        self._readers: Readers[tuple[Gpu, Reading]] = Readers()
         self.pids: frozenset[int] = frozenset()
         """The processes that used a GPU at the last tick."""
 
     def collect(self, tick: Tick) -> Sequence[Outgoing]:
-        """One ``nvml-samples`` record with the GPUs that answered, or nothing if none did."""
-        gpus = self._read(tick)
+        """One ``nvml-samples`` record with the GPUs that answered, if any did; and what happened to GPUs."""
+        self._identities.begin_tick()
+        readings = self._read(tick)
+        gpus = [gpu for gpu, _ in readings]
         self.pids = frozenset(one.pid for gpu in gpus for one in gpu.processes or ())
-        if not gpus:
-            return ()
-        sample = NvmlSample(
-            node=tick.node,
-            collector=tick.collector,
-            seq=tick.seq,
-            ts_ms=tick.ts_ms,
-            interval_ms=tick.interval_ms,
-            gpus=tuple(gpus),
-        )
-        return (Outgoing(topic="nvml-samples", key=tick.node, payload=encode(sample), ts_ms=tick.ts_ms),)
+        records = []
+        if gpus:
+            sample = NvmlSample(
+                node=tick.node,
+                collector=tick.collector,
+                seq=tick.seq,
+                ts_ms=tick.ts_ms,
+                interval_ms=tick.interval_ms,
+                gpus=tuple(gpus),
+            )
+            records.append(
+                Outgoing(topic="nvml-samples", key=tick.node, payload=encode(sample), ts_ms=tick.ts_ms)
+            )
+        if self._health is not None:
+            by_uuid = {gpu.uuid: gpu for gpu in gpus}
+            health = {gpu.uuid: reading for gpu, reading in readings}
+            records += self._health.records(tick, self._session, by_uuid, health)
+        return records
 
     def close(self) -> None:
         """Close the library, the files and the connection to the kubelet."""
@@ -69,15 +85,20 @@ class NvmlCollector:
         if self._allocations is not None:
             self._allocations.close()
 
-    def _read(self, tick: Tick) -> list[Gpu]:
-        self._identities.begin_tick()
+    def _read(self, tick: Tick) -> list[tuple[Gpu, Reading]]:
         devices = self._session.devices(tick.monotonic_s)
-        readings = self._readers.run([partial(one.read, tick, self._identities) for one in devices])
-        gpus = []
+        if self._health is not None:
+            try:
+                self._health.begin(devices)
+            except DriverUnavailableError as error:
+                self._session.driver_failed(error, tick.monotonic_s)
+                return []
+        readings = self._readers.run([partial(self._read_device, one, tick) for one in devices])
+        answered = []
         for device, reading in zip(devices, readings, strict=True):
             match reading:
-                case Gpu():
-                    gpus.append(self._with_allocations(device, reading))
+                case (gpu, health):
+                    answered.append((self._with_allocations(device, gpu), health))
                     self._session.mark_answered(device)
                 case DeviceLostError():
                     self._session.mark_lost(device, reading, tick.monotonic_s)
@@ -86,7 +107,11 @@ class NvmlCollector:
                     break
                 case _:
                     raise reading
-        return gpus
+        return answered
+
+    def _read_device(self, device: Device, tick: Tick) -> tuple[Gpu, Reading]:
+        gpu = device.read(tick, self._identities)
+        return gpu, Reading(None, None) if self._health is None else self._health.read(device, tick)
 
     def _with_allocations(self, device: Device, gpu: Gpu) -> Gpu:
         if self._allocations is None:

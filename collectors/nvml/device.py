@@ -41,10 +41,13 @@ class DeviceRef:
 
 
 class Device:
-    """A GPU, and what rates and cursors need from tick to tick. It outlives its handle: see ``renew``."""
+    """A GPU, and what rates and cursors need from tick to tick. It outlives its handle: see ``renew``.
+
+    ``query`` asks it, and knows what it does not support.
+    """
 
     def __init__(self, ref: DeviceRef, telemetry: Telemetry) -> None:
-        self._query = DeviceQuery(ref.handle, ref.label, telemetry)
+        self.query = DeviceQuery(ref.handle, ref.label, telemetry)
         self._util_burst = BurstReader(SampleBuffer.GPU_UTIL, "util_burst", float, LIMITS["gpu_util_pct"])
         self._power_burst = BurstReader(SampleBuffer.POWER_MW, "power_burst", _watts, LIMITS["power_w"])
         self._utilizations = ProcessUtilizationReader()
@@ -60,10 +63,15 @@ class Device:
         """The uuids of its MIG slices by GPU instance; empty where it is not divided."""
         return self._mig.uuids if self._divided else {}
 
+    @property
+    def divided(self) -> bool:
+        """Whether it was in MIG mode when it was read last."""
+        return self._divided
+
     def renew(self, ref: DeviceRef) -> None:
         """Go on with a new handle of the same GPU."""
         self.ref = ref
-        self._query.handle, self._query.label = ref.handle, ref.label
+        self.query.handle, self.query.label = ref.handle, ref.label
         self._static.clear()
 
     def release(self) -> None:
@@ -75,7 +83,7 @@ class Device:
 
         Raises ``DeviceLostError`` and ``DriverUnavailableError``.
         """
-        ask, now = self._query.ask, Now.read()
+        ask, now = self.query.ask, Now.read()
         self._note_mig_mode()
         self._model = self._model or printable(ask("model", gate.name) or "")
         util, mem_copy_util = ask("gpu_util", gate.utilization) or (None, None)
@@ -83,9 +91,9 @@ class Device:
         if (tick.seq + self.ref.index) % _STATIC_TICKS == 0:  # not all GPUs in the same tick
             self._static.clear()
         power_limit_mw = self._ask_static("power_limit", gate.power_limit_mw)
-        fields: Mapping[str, Any] = self._fields.read(self._query)
+        fields: Mapping[str, Any] = self._fields.read(self.query)
         reasons = ask("throttle", gate.event_reasons, gate.throttle_reasons)
-        utilizations = self._utilizations.read(self._query, now, tick.interval_ms)
+        utilizations = self._utilizations.read(self.query, now, tick.interval_ms)
         gpu = Gpu(
             uuid=self.ref.uuid,
             index=self.ref.index,
@@ -104,10 +112,10 @@ class Device:
             pcie_gen=self._ask_static("pcie_gen", gate.pcie_generation),
             pcie_width=self._ask_static("pcie_width", gate.pcie_width),
             throttle=None if reasons is None else throttle_names(reasons),
-            util_burst=self._util_burst.read(self._query, now, tick.ts_ms, tick.interval_ms),
-            power_burst=self._power_burst.read(self._query, now, tick.ts_ms, tick.interval_ms),
-            mig=self._mig.read(self._query, total) if self._divided else None,
-            processes=read_processes(self._query, utilizations, identities),
+            util_burst=self._util_burst.read(self.query, now, tick.ts_ms, tick.interval_ms),
+            power_burst=self._power_burst.read(self.query, now, tick.ts_ms, tick.interval_ms),
+            mig=self._mig.read(self.query, total) if self._divided else None,
+            processes=read_processes(self.query, utilizations, identities),
             **fields,
         )
         return self._possible(gpu)
@@ -120,23 +128,23 @@ class Device:
             if (value := getattr(gpu, field)) is not None and not low <= value <= high
         }
         for field in odd:
-            self._query.possible(field, getattr(gpu, field), LIMITS[field])
+            self.query.possible(field, getattr(gpu, field), LIMITS[field])
         return replace(gpu, **odd) if odd else gpu
 
     def _note_mig_mode(self) -> None:
-        divided = bool(self._query.ask("mig_mode", gate.mig_enabled))
+        divided = bool(self.query.ask("mig_mode", gate.mig_enabled))
         if divided != self._divided:
             # A GPU in MIG mode has no utilization of its own; out of it, it has.
-            self._query.forget()
+            self.query.forget()
         self._divided = divided
 
     def _ask_static(self, what: str, *ways: Callable[[Handle], int]) -> int | None:
-        if what not in self._static and (value := self._query.ask(what, *ways)) is not None:
+        if what not in self._static and (value := self.query.ask(what, *ways)) is not None:
             self._static[what] = value
         return self._static.get(what)
 
     def _milli(self, what: str, way: Callable[[Handle], int]) -> float | None:
-        value = self._query.ask(what, way)
+        value = self.query.ask(what, way)
         return None if value is None else _watts(value)
 
 

@@ -5,7 +5,7 @@ range here, as drivers report them. A docstring names what ``nvidia-smi`` shows 
 """
 
 from collections.abc import Callable, Sequence
-from ctypes import byref, c_uint, c_ulonglong
+from ctypes import byref, c_uint, c_ulonglong, c_void_p, cast
 from math import isfinite
 from typing import Any, TypeVar
 
@@ -15,12 +15,14 @@ from collectors.nvml.types import (
     BufferedSample,
     DeviceLostError,
     DriverUnavailableError,
+    FabricState,
     FieldValue,
     Handle,
     MigSize,
     NoDataError,
     NvmlError,
     ProcessUtilization,
+    RawEvent,
     RunningProcess,
     SampleBuffer,
     TransientError,
@@ -310,8 +312,11 @@ def _function(name: str) -> Any:
     return pynvml._nvmlGetFunctionPointer(name)
 
 
-def field_values(handle: Handle, ids: Sequence[int]) -> list[FieldValue | NvmlError]:
-    """Several fields in one call, in the order of ``ids``; each has its own answer or error."""
+def field_values(handle: Handle, ids: Sequence[int | tuple[int, int]]) -> list[FieldValue | NvmlError]:
+    """Several fields in one call, in the order of ``ids``; each has its own answer or error.
+
+    An id with a second number is of a scope, such as a link.
+    """
     found = call(pynvml.nvmlDeviceGetFieldValues, handle, list(ids))
     return [_field_value(one) if one.nvmlReturn == 0 else nvml_error(one.nvmlReturn) for one in found]
 
@@ -346,6 +351,84 @@ def mig_size(handle: Handle) -> MigSize:
 def gpu_instance(handle: Handle) -> int:
     """The GPU instance that a slice is in (nvidia-smi: GI ID); several compute instances can share one."""
     return int(call(pynvml.nvmlDeviceGetGpuInstanceId, handle))
+
+
+def event_set_new() -> Any:
+    """A set that keeps what happens to the GPUs registered with it; give it back with ``event_set_free``."""
+    return call(pynvml.nvmlEventSetCreate)
+
+
+def event_set_free(events: Any) -> None:
+    """Give a set back; while the library is open only."""
+    call(pynvml.nvmlEventSetFree, events)
+
+
+def supported_events(handle: Handle) -> int:
+    """A bit for each type of event that the GPU tells."""
+    return int(call(pynvml.nvmlDeviceGetSupportedEventTypes, handle))
+
+
+def register_events(handle: Handle, mask: int, events: Any) -> None:
+    """Have the set told what happens to the GPU from now on."""
+    call(pynvml.nvmlDeviceRegisterEvents, handle, mask, events)
+
+
+def next_event(events: Any) -> RawEvent | None:
+    """The next event of a set, without waiting for one; None if nothing has happened."""
+    try:
+        found = call(pynvml.nvmlEventSetWait_v2, events, 0)
+    except TransientError as error:
+        if error.reason == "timeout":
+            return None
+        raise
+    instance = None if found.gpuInstanceId == _UNKNOWN_32 else int(found.gpuInstanceId)
+    return RawEvent(address(found.device), int(found.eventType), int(found.eventData), instance)
+
+
+def address(handle: Handle) -> int:
+    """What tells one handle from another: an event names its GPU by it."""
+    return cast(handle, c_void_p).value or 0
+
+
+def fabric(handle: Handle) -> FabricState:
+    """The state of the NVLink fabric and a summary of its health; R570 or so and later."""
+    info = pynvml.c_nvmlGpuFabricInfo_v3_t()
+    call(pynvml.nvmlDeviceGetGpuFabricInfoV, handle, byref(info))
+    return _fabric(info.state, int(info.healthSummary) or None)
+
+
+def fabric_without_health(handle: Handle) -> FabricState:
+    """The same by the older call."""
+    info = pynvml.c_nvmlGpuFabricInfo_v2_t()
+    call(pynvml.nvmlDeviceGetGpuFabricInfoV, handle, byref(info))
+    return _fabric(info.state, None)
+
+
+def _fabric(state: int, health: int | None) -> FabricState:
+    if state == pynvml.NVML_GPU_FABRIC_STATE_NOT_SUPPORTED:
+        raise UnsupportedError("not_supported")
+    return FabricState(int(state), health)
+
+
+def serial(handle: Handle) -> str:
+    """The number on the board (nvidia-smi: serial)."""
+    return str(call(pynvml.nvmlDeviceGetSerial, handle))
+
+
+def bus_id(handle: Handle) -> str:
+    """Where it is on the PCIe bus, as the kernel's log names it (nvidia-smi: pci.bus_id)."""
+    found = call(pynvml.nvmlDeviceGetPciInfo_v3, handle).busId
+    return found.decode("ascii", "replace") if isinstance(found, bytes) else str(found)
+
+
+def ecc_enabled(handle: Handle) -> bool:
+    """Whether errors of memory are found now (nvidia-smi: ecc.mode.current)."""
+    return bool(call(pynvml.nvmlDeviceGetCurrentEccMode, handle))
+
+
+def persistence_enabled(handle: Handle) -> bool:
+    """Whether the driver stays loaded while nobody uses the GPU (nvidia-smi: persistence_mode)."""
+    return bool(call(pynvml.nvmlDeviceGetPersistenceMode, handle))
 
 
 def gpm_supported(handle: Handle) -> bool:

@@ -1,5 +1,6 @@
 """Which GPUs can be read now. Opens the library, leaves lost GPUs out, tries again, logs each change once."""
 
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from collectors.nvml import gate
@@ -22,22 +23,41 @@ _ADVICE = {
 class Session:
     """The library and its devices. Times are monotonic seconds, given by the caller.
 
+    ``before_close`` gives back what else has to be given back while the library is open.
+
     ``retry_s`` is the first wait after a failure. For the driver it grows to twice that; for a lost GPU to
     twenty times, because looking for it closes and opens the library for all GPUs.
     """
 
-    def __init__(self, telemetry: Telemetry, retry_s: float = 30.0) -> None:
+    def __init__(
+        self, telemetry: Telemetry, retry_s: float = 30.0, before_close: Callable[[], None] = lambda: None
+    ) -> None:
         self._telemetry = telemetry
+        self._before_close = before_close
         self._open = False
         self._driver = ""
         self._count = 0
         self._devices: dict[str, Device] = {}
         self._missing: set[str] = set()
-        self._silent: set[str] = set()
-        """The missing, and those listed again that have not answered yet."""
+        self._silent: dict[str, str] = {}
+        """Why each of the missing is, and of those listed again that have not answered yet."""
         self._unavailable: str | None = None
         self._open_backoff = Backoff(retry_s, 2 * retry_s, spread=0)
         self._rescan_backoff = Backoff(retry_s, 20 * retry_s, spread=0)
+
+    @property
+    def driver(self) -> str:
+        """The driver's version; empty before the library was opened."""
+        return self._driver
+
+    @property
+    def lost(self) -> Mapping[str, str]:
+        """Why GPUs do not answer, by UUID, or by ``GPU <index>`` where that is not known."""
+        return self._silent
+
+    def device(self, uuid: str) -> Device | None:
+        """A GPU that was there since the driver was loaded, whether it answers now or not."""
+        return self._devices.get(uuid)
 
     def devices(self, now_s: float) -> list[Device]:
         """The GPUs that can be read, by index. None raises nothing: it is logged and tried again later."""
@@ -76,6 +96,7 @@ class Session:
         if not self._open:
             return
         self._open = False
+        self._before_close()
         for device in self._devices.values():
             device.release()
         with suppress(NvmlError):  # a driver that is gone cannot shut down
@@ -143,12 +164,12 @@ class Session:
         if not self._silent:
             self._rescan_backoff.wait_from(now_s)
         self._missing.add(key)
-        self._silent.add(key)
+        self._silent.setdefault(key, reason)
         why = "not listed any more" if reason == "not_listed" else reason
         self._telemetry.raise_condition(DEVICE_LOST, key, f"{label} is left out: {why}", reason=reason)
 
     def _mark_back(self, key: str) -> None:
-        self._silent.discard(key)
+        self._silent.pop(key, None)
         self._telemetry.clear_condition(DEVICE_LOST, key, "answers again")
         if not self._silent:
             self._rescan_backoff.reset()

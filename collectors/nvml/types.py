@@ -60,6 +60,23 @@ class MigSize(NamedTuple):
     memory_mib: int
 
 
+class RawEvent(NamedTuple):
+    """What happened to the GPU with this handle: a bit of NVML's types of events, of an Xid its number, and
+    the MIG instance, None for the whole GPU."""
+
+    address: int
+    type: int
+    data: int
+    instance: int | None
+
+
+class FabricState(NamedTuple):
+    """The state of the NVLink fabric, and its health; NVIDIA's numbers."""
+
+    state: int
+    health: int | None
+
+
 class NvmlError(Exception):
     """A call without an answer. ``reason`` is short and one of a few: a label of events."""
 

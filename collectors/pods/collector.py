@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from collectors.base import Outgoing, Tick
+from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.kube.config import of_service
 from dutycycle.telemetry.events import NOT_MEASURED, Telemetry
@@ -42,6 +43,10 @@ class PodsCollector:
     def uid_of(self, namespace: str, name: str) -> str | None:
         """The uid of the pod that has this name on the node now, None for one that is not known."""
         return self._watch.uid_of(namespace, name)
+
+    def pod_of(self, uid: str) -> Pod | None:
+        """The pod with this uid, None for one that is not known."""
+        return self._watch.pod_of(uid)
 
     def collect(self, tick: Tick) -> Sequence[Outgoing]:
         """The records that are new. Raises ``RuntimeError`` if the watch had died; it is begun anew."""

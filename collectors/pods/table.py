@@ -58,6 +58,11 @@ class PodTable:
         named = self._named.get((namespace, name), {})
         return next((uid for uid in reversed(named) if self._rows[uid].gone_s is None), None)
 
+    def pod_of(self, uid: str) -> Pod | None:
+        """The pod with this uid, while it is known."""
+        row = self._rows.get(uid)
+        return None if row is None else row.pod
+
     def snapshot(self) -> list[tuple[Pod, float | None]]:
         """Every pod as it was said last, and since when it is gone; in between two calls of ``drain``."""
         return [(row.pod, row.gone_s) for row in self._rows.values()]

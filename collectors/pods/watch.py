@@ -12,6 +12,7 @@ from collectors.pods.convert import job_ref, records
 from collectors.pods.owners import OwnerCache
 from collectors.pods.table import PodTable
 from dutycycle.contract.backoff import Backoff
+from dutycycle.contract.records.pods import Pod
 from dutycycle.kube.discovery import POD
 from dutycycle.kube.errors import KubeError
 from dutycycle.kube.objects import ApiServer
@@ -78,6 +79,11 @@ class PodWatch:
         """As ``PodTable.uid_of``; from any thread."""
         with self._lock:
             return self._table.uid_of(namespace, name)
+
+    def pod_of(self, uid: str) -> Pod | None:
+        """As ``PodTable.pod_of``; from any thread."""
+        with self._lock:
+            return self._table.pod_of(uid)
 
     def stop(self) -> None:
         """Make ``run`` return soon; from any thread."""

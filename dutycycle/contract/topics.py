@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from dutycycle.contract.records.deadletter import DeadLetter
 from dutycycle.contract.records.derived import Cycle, JobPeaks, NodePeaks, PodPeaks, Trend, WindowAggregate
+from dutycycle.contract.records.health import GpuEvent, NodeHealth
 from dutycycle.contract.records.hours import UsageHour
 from dutycycle.contract.records.insights import Insight, ProfileVerdict, Trials
 from dutycycle.contract.records.models import ModelEvent, ModelForecast, ModelScore
@@ -66,6 +67,7 @@ _ALL = (
     Topic(
         name="processes", key="node", writer="collector", record=ProcessSample, retention_ms=2 * _DAY_MS
     ),
+    Topic(name="gpu-events", key="node", writer="collector", record=GpuEvent, retention_ms=14 * _DAY_MS),
     Topic(name="pods", key="pod uid", writer="collector", record=Pod, cleanup="compact"),
     Topic(name="window-aggregates", key="subject", writer="streams", record=WindowAggregate),
     Topic(name="trends", key="subject/source", writer="streams", record=Trend, cleanup="compact"),
@@ -74,6 +76,7 @@ _ALL = (
     Topic(name="job-peaks", key="job uid", writer="streams", record=JobPeaks, cleanup="compact"),
     Topic(name="node-peaks", key="node", writer="streams", record=NodePeaks, retention_ms=14 * _DAY_MS),
     Topic(name="usage", key="node", writer="streams", record=UsageHour, retention_ms=14 * _DAY_MS),
+    Topic(name="gpu-health", key="node", writer="streams", record=NodeHealth, cleanup="compact"),
     Topic(name="insights", key="subject", writer="streams", record=Insight, cleanup="compact"),
     Topic(
         name="profiles", key="pod or job uid", writer="dutycycle profile", record=ProfileVerdict,
@@ -125,13 +128,13 @@ _ALL = (
 TOPICS: dict[str, Topic] = {topic.name: topic for topic in _ALL}
 """Every topic by its name without the prefix."""
 
-TICK_TOPICS = ("nvml-samples", "cgroup-samples", "cuda-samples", "processes")
+TICK_TOPICS = ("nvml-samples", "cgroup-samples", "cuda-samples", "processes", "gpu-events")
 """What a node's collector measures at each tick, where there is anything of it."""
 
 SAMPLE_TOPICS = (*TICK_TOPICS, "pods")
 """What collectors write: the input of a replay."""
 
-ALIKE_TOPICS = (*SAMPLE_TOPICS, "node-parts")
+ALIKE_TOPICS = (*SAMPLE_TOPICS, "node-parts", "gpu-health")
 """They have equally many partitions. So all that is keyed by one node, or one pod, is read by one worker."""
 
 

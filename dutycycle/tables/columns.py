@@ -56,6 +56,7 @@ _LEVELS: dict[str, tuple[Level, ...]] = {
     "cgroup-samples": (Level("pods", prefix="pod_", below=(Level("containers", prefix="container_"),)),),
     "cuda-samples": (Level("pods", prefix="pod_"),),
     "processes": (Level("processes"),),
+    "gpu-health": (Level("gpus"),),
     "window-aggregates": (_METRICS,),
     "trends": (_METRICS,),
     "cycles": (_METRICS,),

@@ -35,6 +35,7 @@ SAYS = {
     "cuda": {"window-aggregates", "pod-parts"},
     "processes": {"insight-parts"},
     "pods": {"pod-parts", "insight-parts"},
+    "health": {"gpu-health"},
     "pod-peaks": {"pod-peaks", "job-parts"},
     "job-peaks": {"job-peaks"},
     "insights": {"insights", "pod-insights", "job-insight-parts"},

@@ -13,7 +13,7 @@ HOUR_MS = 3_600_000
 def test_how_long_keys_stay() -> None:
     found = {stage.name: stage.evict_ms for stage in stages(load({}))}
     assert found == {"nvml": 24 * HOUR_MS, "cgroup": 24 * HOUR_MS, "cuda": 24 * HOUR_MS, "pods": None,
-                     "processes": None,
+                     "processes": None, "health": 24 * HOUR_MS,
                      "pod-peaks": 72 * HOUR_MS, "job-peaks": 168 * HOUR_MS,
                      "insights": 72 * HOUR_MS, "job-insights": 168 * HOUR_MS}  # fmt: skip
 
@@ -22,7 +22,7 @@ def test_a_stage_without_state_has_no_changelog() -> None:
     settings = load({})
     assert set(changelog_topics(settings, stages(settings))) == {
         f"dutycycle.state-{name}"
-        for name in ("nvml", "cgroup", "cuda", "pod-peaks", "job-peaks", "insights", "job-insights")
+        for name in ("nvml", "cgroup", "cuda", "health", "pod-peaks", "job-peaks", "insights", "job-insights")
     }
 
 

@@ -80,6 +80,9 @@ class CollectorSettings:
     pod_resources: str = _setting(
         "auto", parsers.non_empty, "the kubelet's pod-resources socket; auto: where the host has one; or off"
     )
+    gpu_health: str = _setting(
+        "on", parsers.choice("on", "off"), "read Xids, ECC errors and other faults of GPUs, and tell of them"
+    )
     cuda_logs: str | None = _setting(
         None, parsers.folder, "folder with the logs of CUDA intercept libraries: <folder>/<any>/metrics.log"
     )

@@ -135,7 +135,7 @@ def test_a_function_that_the_driver_lacks(tmp_path: Path, missing: list[str], fi
 def test_each_counter_of_one_call_has_its_own_answer(
     tmp_path: Path, field: int, lost: str, kept: str
 ) -> None:
-    with Probe(tmp_path, world(**{f"field:{field}": "NOT_SUPPORTED"})) as probe:
+    with Probe(tmp_path, world(**{f"field:{field}": "NOT_SUPPORTED"}), health=False) as probe:
         probe.tick()
         answer = probe.tick(calls=["nvmlDeviceGetFieldValues"])
     assert getattr(answer.gpu, f"pcie_{lost}_bytes_per_s") is None
@@ -149,7 +149,7 @@ def test_a_counter_that_the_driver_does_not_know_is_not_asked_again(
     tmp_path: Path, code: str, calls: int
 ) -> None:
     fields = {f"field:{row.nvml}": code for row in GPU_ROWS if isinstance(row.nvml, int)}
-    with Probe(tmp_path, world(**fields)) as probe:
+    with Probe(tmp_path, world(**fields), health=False) as probe:
         answers = [probe.tick(calls=["nvmlDeviceGetFieldValues"]) for _ in range(3)]
     assert answers[-1].calls["nvmlDeviceGetFieldValues"] == calls
     assert answers[-1].counts["not_measured", ("pcie_rx_bytes", reason_of(code))] == calls

@@ -138,7 +138,7 @@ def test_a_full_gpu_is_full(tmp_path: Path) -> None:
 def test_a_counter_of_32_bits_gives_no_rate(tmp_path: Path) -> None:
     others = {f"field:{row.nvml}": "NOT_SUPPORTED" for row in GPU_ROWS if row.nvml not in (197, 198)}
     narrow = FakeGpu(uuid="GPU-a", values={**VALUES, "pcie_bits": 32}, errors=others)
-    with Probe(tmp_path, Scenario(gpus=[narrow])) as probe:
+    with Probe(tmp_path, Scenario(gpus=[narrow]), health=False) as probe:
         answers = [probe.tick(calls=["nvmlDeviceGetFieldValues"]) for _ in range(3)]
     assert [a.gpu.pcie_rx_bytes_per_s for a in answers] == [None, None, None]
     assert answers[-1].calls["nvmlDeviceGetFieldValues"] == 1

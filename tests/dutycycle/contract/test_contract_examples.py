@@ -32,6 +32,8 @@ def test_every_public_topic_has_an_example() -> None:
         ("nvml-samples", "node", "delete"),
         ("cgroup-samples", "node", "delete"),
         ("pods", "pod uid", "compact"),
+        ("gpu-events", "node", "delete"),
+        ("gpu-health", "node", "compact"),
         ("window-aggregates", "subject", "delete"),
         ("trends", "subject/source", "compact"),
         ("cycles", "subject/source", "compact"),

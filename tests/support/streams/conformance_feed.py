@@ -22,6 +22,7 @@ from streams.local import LocalPipeline
 from streams.operators.base import Emission, Operator, Stage
 from streams.state.codec import from_bytes, to_bytes
 from streams.topology import stages
+from tests.support.data.gpu_events import made_event
 
 STAGES = stages(Settings())
 SMALL = Shape(nodes=5, gpus=2, seconds=200)
@@ -104,6 +105,11 @@ def _with_cuda(trace: Iterable[TraceRecord]) -> Iterator[TraceRecord]:
                 ),
             )  # fmt: skip
             yield replace(one, topic="dutycycle.processes", payload=encode(steps))
+            event = made_event(
+                node=sample.node, collector=sample.collector, seq=sample.seq, ts_ms=sample.ts_ms,
+                kind="xid", code=(13, 31, 63, 79)[sample.seq % 4],
+            )  # fmt: skip
+            yield replace(one, topic="dutycycle.gpu-events", payload=encode(event))
 
 
 def keys_of(stage: Stage, shape: Shape = SMALL) -> list[str]:

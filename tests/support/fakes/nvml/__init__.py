@@ -22,6 +22,8 @@ environment of a process that is to see it (the library is found by name, so it 
       error nvmlDeviceGetPowerUsage NOT_SUPPORTED from=3 until=9
       error field:197 NOT_SUPPORTED
       process 4711 mem=1e9 util=95 mem_util=40 kind=both from=0 until=60
+      event 79 at=3.0             # an Xid, told once to each event set that was there before; type=, gi=, ci=
+      field 230 2                 # one of NVML's fields, such as a counter of health; scope=, type=
       mig_mode 1
       mig 0 uuid=MIG-1 gi=1 ci=0 profile=1g.18gb mem_total=18e9 mem_used=1e9 util=40
 
@@ -29,5 +31,7 @@ A number is a signal that never changes. Further keys of a GPU: mem_total, mem_r
 energy_j (else the integral of power_w), temp_c, slowdown_c, sm_mhz, mem_mhz, pcie_rx and pcie_tx (bytes/s),
 pcie_gen, pcie_width, mem_temp_c, throttle (the mask), gpm (0: before Hopper), util_hz, power_hz,
 process_hz, ring (samples kept), pcie_bits (32: a counter that wraps), idle_dry (0: an idle GPU is sampled,
-too). ``*`` as the function of an error means all of them, of a delay all others.
+too), serial, bus_id, ecc and persistence (0, 1), event_types (the mask), fabric_state (0: none, 3:
+completed), fabric_health (the mask), fabric_summary, fabric_version (2: no summary).
+``*`` as the function of an error means all of them, of a delay all others.
 """

@@ -56,7 +56,11 @@ def main() -> None:
     logging.getLogger("dutycycle").setLevel(logging.DEBUG)
     telemetry = Telemetry("nvml")
     collector = NvmlCollector(
-        telemetry, _Table(setup["pods"]), host_root=setup["host_root"], retry_s=setup["retry_s"]
+        telemetry,
+        _Table(setup["pods"]),
+        host_root=setup["host_root"],
+        retry_s=setup["retry_s"],
+        health=setup["health"],
     )
     for line in sys.stdin:
         asked = json.loads(line)

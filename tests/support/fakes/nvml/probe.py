@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dutycycle.contract.codec import decode
+from dutycycle.contract.records.health import GpuEvent
 from dutycycle.contract.records.samples import Gpu, NvmlSample
 from tests.support.fakes.nvml.library import build, env
 from tests.support.fakes.nvml.scenario import Scenario
@@ -18,9 +19,10 @@ _ROOT = Path(__file__).resolve().parents[4]
 
 @dataclass(frozen=True)
 class Answer:
-    """One tick: the sample or None, conditions that hold, counters so far, what was logged, NVML's calls."""
+    """One tick: the sample or None, events, conditions that hold, counters, what was logged, NVML's calls."""
 
     sample: NvmlSample | None
+    events: list[GpuEvent]
     conditions: set[tuple[str, str]]
     counts: dict[tuple[str, tuple[str, ...]], int]
     said: list[str]
@@ -51,10 +53,16 @@ class Probe:
         pods: Mapping[int, tuple[str, str]] | None = None,
         host_root: Path | None = None,
         retry_s: float = 30.0,
+        health: bool = True,
     ) -> None:
         self._path = scenario.write(folder / "world")
         self._library = library or build(without=without)
-        self._setup = {"pods": pods or {}, "host_root": str(host_root or folder), "retry_s": retry_s}
+        self._setup = {
+            "pods": pods or {},
+            "host_root": str(host_root or folder),
+            "retry_s": retry_s,
+            "health": health,
+        }
         self._seq = -1
         self.monotonic_s = 1000.0
 
@@ -101,14 +109,20 @@ class Probe:
         return self._answer(json.loads(line))
 
     def _answer(self, plain: dict[str, Any]) -> Answer:
-        samples = []
+        samples: list[NvmlSample] = []
+        events: list[GpuEvent] = []
         for topic, key, ts_ms, payload in plain["records"]:
+            assert (key, ts_ms) == ("node-a", plain["ts_ms"])
+            if topic == "gpu-events":
+                events.append(decode(GpuEvent, payload.encode(), topic))
+                continue
+            assert topic == "nvml-samples"
             samples.append(decode(NvmlSample, payload.encode(), topic))
-            assert (topic, key, ts_ms) == ("nvml-samples", "node-a", plain["ts_ms"])
             assert (samples[-1].ts_ms, samples[-1].seq) == (ts_ms, self._seq)
         assert len(samples) <= 1
         return Answer(
             sample=samples[0] if samples else None,
+            events=events,
             conditions={(event, name) for event, name in plain["conditions"]},
             counts={(name, tuple(labels)): n for name, labels, n in plain["counts"]},
             said=plain["said"],

@@ -69,8 +69,28 @@ class FakeMig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FakeEvent:
+    """What an event set is told ``at_s``: an Xid, or ``data`` of another type of event."""
+
+    data: int
+    at_s: float
+    type: int = 8
+    gi: int | None = None
+    ci: int | None = None
+
+    def line(self) -> str:
+        """Its line of a scenario."""
+        text = f"  event {self.data} at={self.at_s!r} type={self.type}"
+        return text + (f" gi={self.gi} ci={self.ci}" if self.gi is not None else "")
+
+
+@dataclass(frozen=True, kw_only=True)
 class FakeGpu:
-    """A GPU: ``values`` by the keys of a scenario, ``errors`` from function to code (and ``from=``…)."""
+    """A GPU: ``values`` by the keys of a scenario, ``errors`` from function to code (and ``from=``…).
+
+    ``fields``: values of NVML's fields by id, or by id and scope (``"165 scope=3"``); of the others a GPU in
+    order has what it has.
+    """
 
     uuid: str
     name: str = "NVIDIA H200"
@@ -78,6 +98,8 @@ class FakeGpu:
     processes: Sequence[FakeProcess] = ()
     mig: Sequence[FakeMig] = ()
     errors: Mapping[str, str] = field(default_factory=dict)
+    events: Sequence[FakeEvent] = ()
+    fields: Mapping[int | str, Signal] = field(default_factory=dict)
 
     def lines(self) -> list[str]:
         """Its part of a scenario."""
@@ -88,7 +110,14 @@ class FakeGpu:
             *(f"  error {function} {code}" for function, code in self.errors.items()),
             *(process.line() for process in self.processes),
             *(mig.line() for mig in self.mig),
+            *(event.line() for event in self.events),
+            *(_field_line(key, value) for key, value in self.fields.items()),
         ]
+
+
+def _field_line(key: int | str, value: Signal) -> str:
+    number, _, rest = str(key).partition(" ")
+    return f"  field {number} {value} {rest}".rstrip()
 
 
 @dataclass(frozen=True, kw_only=True)

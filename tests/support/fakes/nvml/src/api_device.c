@@ -5,7 +5,7 @@
 #include "fake.h"
 
 enum { MEMORY_V2 = 0x02000028, TEMPERATURE_V1 = 0x100000C, MARGIN_V1 = 0x1000008, SLOWDOWN = 1, CLOCK_SM = 1, CLOCK_MEMORY = 2, PCIE_TX = 0, PCIE_RX = 1 };
-enum { FIELD_MEMORY_TEMP = 82, FIELD_ENERGY = 83, FIELD_POWER_AVERAGE = 185, FIELD_POWER_INSTANT = 186, FIELD_PCIE_TX = 197, FIELD_PCIE_RX = 198 };
+enum { FIELD_MEMORY_TEMP = 82, FIELD_ENERGY = 83, FIELD_POWER_AVERAGE = 185, FIELD_POWER_INSTANT = 186, FIELD_PCIE_TX = 197, FIELD_PCIE_RX = 198, LAST_FIELD = 500 };
 
 static double energy_mj(const Gpu *gpu, double t) {
     double joules = gpu->energy_given.a > 0 ? signal_at(&gpu->energy_j, t) : 1000 + signal_integral(&gpu->power_w, t);
@@ -149,6 +149,7 @@ static void read_field(const Gpu *gpu, double t, FieldValue *field) {
     field->timestamp_us = (long long)driver_us(t);
     field->result = fault_code(gpu->faults, gpu->fault_count, name, t);
     if (field->result) return;
+    if (health_field(gpu, t, field)) return;
     field->value_type = VALUE_ULONG_LONG;
     if (field->id == FIELD_ENERGY) field->value.ull = (unsigned long long)energy_mj(gpu, t);
     else if (field->id == FIELD_PCIE_TX) field->value.ull = (unsigned long long)signal_integral(&gpu->pcie_tx, t);
@@ -159,7 +160,7 @@ static void read_field(const Gpu *gpu, double t, FieldValue *field) {
     } else if (field->id == FIELD_MEMORY_TEMP) {
         field->value_type = VALUE_UINT;
         field->value.ui = whole(signal_at(&gpu->mem_temp_c, t));
-    } else field->result = NOT_SUPPORTED;
+    } else field->result = field->id < LAST_FIELD ? NOT_SUPPORTED : INVALID_ARGUMENT;
     if (field->value_type == VALUE_ULONG_LONG && gpu->pcie_bits.a < 64 && field->id >= FIELD_PCIE_TX) {
         field->value_type = VALUE_UINT;
         field->value.ull &= 0xffffffffu;

@@ -6,7 +6,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { MAX_GPUS = 32, MAX_PROCESSES = 128, MAX_MIG = 16, MAX_FAULTS = 64, MAX_DELAYS = 16, MAX_TEXT = 96 };
+enum { MAX_GPUS = 32, MAX_PROCESSES = 128, MAX_MIG = 16, MAX_FAULTS = 64, MAX_DELAYS = 16, MAX_EVENTS = 256, MAX_FIELDS = 96, MAX_TEXT = 96 };
 
 typedef enum { CONSTANT, SQUARE, SINE, RAMP } Shape;
 
@@ -32,16 +32,25 @@ typedef struct {
     Signal util, mem_used, mem_total;
 } Mig;
 
+/* What an event set is told when its time has come. */
+typedef struct { double at; unsigned long long type, data; unsigned gpu_instance, compute_instance; } Event;
+
+/* The value of one of NVML's fields; of all scopes (such as links) if `scope` is ANY_SCOPE. */
+typedef struct { unsigned id, scope, value_type; Signal value; } Field;
+enum { ANY_SCOPE = 0xffffffff };
+
 typedef struct {
-    char uuid[MAX_TEXT], name[MAX_TEXT];
+    char uuid[MAX_TEXT], name[MAX_TEXT], serial[MAX_TEXT], bus_id[MAX_TEXT];
     Signal util, mem_util, mem_used, mem_total, mem_reserved, power_w, power_limit_w, energy_j, temp_c, slowdown_c,
         sm_mhz, mem_mhz, pcie_rx, pcie_tx, pcie_gen, pcie_width, throttle, mem_temp_c;
     /* Settings, numbers too so that one table reads them all. */
-    Signal energy_given, mig_mode, gpm, util_hz, power_hz, process_hz, ring, pcie_bits, idle_dry;
+    Signal energy_given, mig_mode, gpm, ecc, persistence, event_types, fabric_state, fabric_health, fabric_summary, fabric_version, util_hz, power_hz, process_hz, ring, pcie_bits, idle_dry;
     Process processes[MAX_PROCESSES];
     Mig mig[MAX_MIG];
     Fault faults[MAX_FAULTS];
-    unsigned process_count, mig_count, fault_count;
+    Event events[MAX_EVENTS];
+    Field fields[MAX_FIELDS];
+    unsigned process_count, mig_count, fault_count, event_count, field_count;
 } Gpu;
 
 typedef struct {
@@ -65,6 +74,10 @@ void scenario_parse(const char *path, World *world);
 unsigned fault_code(const Fault *faults, unsigned count, const char *function, double t);
 double delay_us(const World *world, const char *function);
 
+/* api_health.c */
+int health_field(const Gpu *gpu, double t, FieldValue *field);
+unsigned field_number(const Gpu *gpu, double t, unsigned id);
+
 /* world.c: one call at a time. `enter` takes the lock, reads a changed scenario anew, counts the call. */
 typedef struct { unsigned code; const Gpu *gpu; const Mig *mig; double t; } Call;
 Call enter_system(const char *function);
@@ -79,6 +92,7 @@ unsigned device_count(void);
 unsigned handle_of_gpu(unsigned index, void **handle);
 unsigned handle_of_uuid(const char *uuid, void **handle);
 unsigned handle_of_mig(const Mig *mig, void **handle);
+const Gpu *gpu_of(const char *uuid);
 unsigned index_of_gpu(const Gpu *gpu);
 unsigned shut_down(void);
 

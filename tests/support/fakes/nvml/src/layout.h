@@ -12,12 +12,13 @@ enum {
     NOT_FOUND = 6,
     INSUFFICIENT_SIZE = 7,
     DRIVER_NOT_LOADED = 9,
+    TIMEOUT = 10,
     GPU_IS_LOST = 15,
     ARGUMENT_VERSION_MISMATCH = 25,
     UNKNOWN = 999,
 };
 
-enum { VALUE_UINT = 1, VALUE_ULONG_LONG = 3 };
+enum { VALUE_UINT = 1, VALUE_ULONG = 2, VALUE_ULONG_LONG = 3 };
 
 typedef union {
     double d;
@@ -47,6 +48,18 @@ typedef struct {
     unsigned multiprocessors, copy, decoders, encoders, jpeg, ofa, gpu_slices, compute_slices;
     unsigned long long memory_mb;
 } Attributes;
+typedef struct {
+    void *device;
+    unsigned long long type, data;
+    unsigned gpu_instance, compute_instance;
+} EventData;
+typedef struct {
+    unsigned version;
+    unsigned char cluster[16];
+    unsigned status, clique, state, health_mask;
+    unsigned char health_summary; /* not in version 2 */
+} FabricInfo;
+typedef struct { char legacy[16]; unsigned domain, bus, device, device_id, subsystem_id; char bus_id[32]; } PciInfo;
 typedef struct { unsigned version, supported; } GpmSupport;
 typedef struct { unsigned id, result; double value; const char *names[3]; } GpmMetric;
 typedef struct { unsigned version, count; void *first, *second; GpmMetric metrics[]; } GpmMetrics;

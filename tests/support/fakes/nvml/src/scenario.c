@@ -19,6 +19,7 @@ static const struct { const char *name; size_t offset; } GPU_KEYS[] = {
     KEY(energy_j), KEY(temp_c), KEY(slowdown_c), KEY(sm_mhz), KEY(mem_mhz), KEY(pcie_rx), KEY(pcie_tx), KEY(pcie_gen), KEY(pcie_width),
     KEY(throttle), KEY(mig_mode), KEY(gpm), KEY(util_hz), KEY(power_hz), KEY(process_hz), KEY(ring), KEY(pcie_bits),
     KEY(idle_dry), KEY(mem_temp_c),
+    KEY(ecc), KEY(persistence), KEY(event_types), KEY(fabric_state), KEY(fabric_health), KEY(fabric_summary), KEY(fabric_version),
 };
 
 static const Gpu TYPICAL = {
@@ -26,6 +27,8 @@ static const Gpu TYPICAL = {
     .power_limit_w = {.a = 700}, .temp_c = {.a = 40}, .slowdown_c = {.a = 87}, .sm_mhz = {.a = 1980}, .mem_mhz = {.a = 3201}, .pcie_gen = {.a = 5},
     .pcie_width = {.a = 16}, .gpm = {.a = 1}, .util_hz = {.a = 6}, .power_hz = {.a = 10}, .process_hz = {.a = 6},
     .ring = {.a = 100}, .pcie_bits = {.a = 64}, .idle_dry = {.a = 1}, .mem_temp_c = {.a = 45},
+    .serial = "1653323014211", .bus_id = "00000000:18:00.0", .ecc = {.a = 1}, .persistence = {.a = 1}, .event_types = {.a = 0xff8b},
+    .fabric_state = {.a = 3}, .fabric_summary = {.a = 1}, .fabric_version = {.a = 3},
 };
 
 static const char *g_path;
@@ -133,6 +136,34 @@ static void add_mig(Gpu *gpu, char *rest) {
     }
 }
 
+/* `event 79 at=3.0 [type=8] [gi=1 ci=0]`: the Xid, or the data of another type of event. */
+static void add_event(Gpu *gpu, char *rest) {
+    char *data = strtok_r(NULL, " \t", &rest), *key, *value;
+    if (!data || gpu->event_count == MAX_EVENTS) refuse("event wants its data, such as an Xid", "");
+    Event *event = &gpu->events[gpu->event_count++];
+    *event = (Event){.type = 8, .data = (unsigned long long)number(data), .gpu_instance = -1u, .compute_instance = -1u};
+    while (next_pair(&rest, &key, &value)) {
+        if (strcmp(key, "at") == 0) event->at = number(value);
+        else if (strcmp(key, "type") == 0) event->type = (unsigned long long)number(value);
+        else if (strcmp(key, "gi") == 0) event->gpu_instance = (unsigned)number(value);
+        else if (strcmp(key, "ci") == 0) event->compute_instance = (unsigned)number(value);
+        else refuse("unknown key of event", key);
+    }
+}
+
+/* `field 230 2 [scope=3] [type=1]`: the value of one of NVML's fields; type as NVML numbers it. */
+static void add_field(Gpu *gpu, char *rest) {
+    char *id = strtok_r(NULL, " \t", &rest), *of = strtok_r(NULL, " \t", &rest), *key, *value;
+    if (!id || !of || gpu->field_count == MAX_FIELDS) refuse("field wants an id and a value", "");
+    Field *field = &gpu->fields[gpu->field_count++];
+    *field = (Field){(unsigned)number(id), ANY_SCOPE, VALUE_ULONG_LONG, signal(of)};
+    while (next_pair(&rest, &key, &value)) {
+        if (strcmp(key, "scope") == 0) field->scope = (unsigned)number(value);
+        else if (strcmp(key, "type") == 0) field->value_type = (unsigned)number(value);
+        else refuse("unknown key of field", key);
+    }
+}
+
 static Gpu *add_gpu(World *world, const char *uuid) {
     if (world->gpu_count == MAX_GPUS) refuse("too many GPUs", uuid);
     Gpu *gpu = &world->gpus[world->gpu_count++];
@@ -142,8 +173,9 @@ static Gpu *add_gpu(World *world, const char *uuid) {
 }
 
 static void read_gpu_key(Gpu *gpu, const char *key, char *rest) {
-    if (strcmp(key, "name") == 0) {
-        copy_text(rest, gpu->name, MAX_TEXT);
+    char *text = strcmp(key, "name") == 0 ? gpu->name : strcmp(key, "serial") == 0 ? gpu->serial : strcmp(key, "bus_id") == 0 ? gpu->bus_id : NULL;
+    if (text) {
+        copy_text(rest, text, MAX_TEXT);
         return;
     }
     for (unsigned i = 0; i < sizeof GPU_KEYS / sizeof *GPU_KEYS; i++)
@@ -174,6 +206,8 @@ static void read_line(World *world, Gpu **gpu, char *line) {
     else if (strcmp(key, "delay") == 0) add_delay(world, rest);
     else if (strcmp(key, "process") == 0 && *gpu) add_process(*gpu, rest);
     else if (strcmp(key, "mig") == 0 && *gpu) add_mig(*gpu, rest);
+    else if (strcmp(key, "event") == 0 && *gpu) add_event(*gpu, rest);
+    else if (strcmp(key, "field") == 0 && *gpu) add_field(*gpu, rest);
     else if (*gpu) read_gpu_key(*gpu, key, rest);
     else read_world_key(world, key, rest);
 }

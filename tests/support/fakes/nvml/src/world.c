@@ -211,7 +211,7 @@ static unsigned slot_of(const char *uuid, int is_mig, void **handle) {
     return OK;
 }
 
-static const Gpu *gpu_of(const char *uuid) {
+const Gpu *gpu_of(const char *uuid) {
     for (unsigned i = 0; i < g_world.gpu_count; i++)
         if (strcmp(g_world.gpus[i].uuid, uuid) == 0) return &g_world.gpus[i];
     return NULL;

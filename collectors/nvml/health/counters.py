@@ -1,0 +1,124 @@
+"""What one GPU counts of its faults: all fields in one call, each with its own answer or error."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from collectors.nvml import gate
+from collectors.nvml.query import DeviceQuery
+from collectors.nvml.types import (
+    DeviceLostError,
+    DriverUnavailableError,
+    FieldValue,
+    Handle,
+    NvmlError,
+    UnsupportedError,
+)
+from dutycycle.contract.records.health import HealthCounters
+
+_COUNTS = {
+    3: "ecc_corrected",
+    4: "ecc_uncorrected",
+    94: "pcie_replays",
+    142: "rows_remapped_corrected",
+    143: "rows_remapped_uncorrected",
+    91: "nvlinks",
+    230: "recovery_action",
+}
+_PAGES_PENDING, _REMAP_PENDING, _REMAP_FAILED = 31, 144, 145
+_PAGES = (29, 30)
+_LINK_TOTALS = (38, 45, 52, 59)
+_ENERGY_MJ = 83
+_FIELDS = (*_COUNTS, _PAGES_PENDING, _REMAP_PENDING, _REMAP_FAILED, *_PAGES, *_LINK_TOTALS, _ENERGY_MJ)
+_LINK_STATE, _LINK_ACTIVE, _LINK_ASLEEP = 165, 1, 2
+_LINK_ERRORS = (161, 162, 163, 215)
+"""Of one link; the totals are of generations before Hopper, the first three of those before Blackwell."""
+LINK_READS = 6
+"""Links are looked at in so many readings once: there are eighteen of them."""
+
+Key = int | tuple[int, int]
+
+
+class HealthReader:
+    """Reads one GPU. What it does not support is not asked for again, until ``forget``."""
+
+    def __init__(self) -> None:
+        self._unsupported: set[int] = set()
+        self._links: tuple[int | None, int | None] = None, None
+        self._readings = 0
+
+    def forget(self) -> None:
+        """Ask for everything again: the GPU has another handle, or another MIG mode."""
+        self._unsupported.clear()
+        self._readings = 0
+
+    def read(self, query: DeviceQuery) -> HealthCounters | None:
+        """What the GPU counts now; None if it answers nothing. Raises ``DeviceLostError`` and
+        ``DriverUnavailableError``."""
+        values = self._values(query, _FIELDS)
+        counts = {name: values[number] for number, name in _COUNTS.items() if number in values}
+        pages = [values[number] for number in _PAGES if number in values]
+        totals = [values[number] for number in _LINK_TOTALS if number in values]
+        if self._readings % LINK_READS == 0:
+            self._links = self._read_links(query, counts.get("nvlinks", 0))
+        self._readings += 1
+        active, errors = self._links
+        fabric = query.ask("fabric", gate.fabric, gate.fabric_without_health)
+        counters = HealthCounters(
+            pages_retired=sum(pages) if pages else None,
+            nvlinks_active=active,
+            nvlink_errors=sum(totals) if totals else errors,
+            fabric_state=None if fabric is None else fabric.state,
+            fabric_health=None if fabric is None else fabric.health,
+            energy_j=round(values[_ENERGY_MJ] / 1000) if _ENERGY_MJ in values else None,
+            pages_pending=_flag(values, _PAGES_PENDING),
+            remap_pending=_flag(values, _REMAP_PENDING),
+            remap_failed=_flag(values, _REMAP_FAILED),
+            **counts,
+        )
+        return None if counters == HealthCounters() else counters
+
+    def _read_links(self, query: DeviceQuery, links: int) -> tuple[int | None, int | None]:
+        """How many links are active, and the errors of all; None is unknown."""
+        keys = [(number, link) for link in range(links) for number in (_LINK_STATE, *_LINK_ERRORS)]
+        values = self._values(query, keys)
+        states = [value for (number, _), value in _scoped(values) if number == _LINK_STATE]
+        errors = [value for (number, _), value in _scoped(values) if number != _LINK_STATE]
+        active = sum(state in (_LINK_ACTIVE, _LINK_ASLEEP) for state in states)
+        return active if len(states) == links and links else None, sum(errors) if errors else None
+
+    def _values(self, query: DeviceQuery, keys: Sequence[Key]) -> dict[Key, int]:
+        """The fields that the GPU knows, by what was asked for."""
+        wanted = [key for key in keys if _number(key) not in self._unsupported]
+        if not wanted:
+            return {}
+        answers = query.ask("health", partial(_field_values, keys=wanted)) or []
+        values: dict[Key, int] = {}
+        refused: set[int] = set()
+        for key, answer in zip(wanted, answers, strict=False):
+            if isinstance(answer, FieldValue):
+                values[key] = answer.value
+            elif isinstance(answer, DeviceLostError | DriverUnavailableError):
+                raise answer
+            elif isinstance(answer, UnsupportedError) or answer.reason == "invalid_argument":
+                # To a driver that does not know a field, its number is an invalid argument.
+                refused.add(_number(key))
+            else:
+                query.count("health", answer)
+        self._unsupported |= refused - {_number(key) for key in values}  # one link may be another kind
+        return values
+
+
+def _field_values(handle: Handle, keys: Sequence[Key]) -> list[FieldValue | NvmlError]:
+    return gate.field_values(handle, keys)
+
+
+def _flag(values: Mapping[Key, int], number: int) -> bool | None:
+    return bool(values[number]) if number in values else None
+
+
+def _number(key: Key) -> int:
+    return key if isinstance(key, int) else key[0]
+
+
+def _scoped(values: Mapping[Key, int]) -> list[tuple[tuple[int, int], int]]:
+    return [(key, value) for key, value in values.items() if not isinstance(key, int)]

@@ -1,0 +1,218 @@
+"""Events of the node's GPUs, as records: what the driver told, which counters changed, who was lost."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from collectors.attribution.processes import printable
+from collectors.base import Outgoing, Tick
+from collectors.nvml import gate
+from collectors.nvml.device import Device
+from collectors.nvml.health.counters import HealthReader
+from collectors.nvml.health.watch import XID, DriverEvent, EventWatch
+from collectors.nvml.session import Session
+from dutycycle.contract.codec import encode
+from dutycycle.contract.health.changes import Change, changes, is_judged_alike
+from dutycycle.contract.health.words import meaning_of
+from dutycycle.contract.health.xids import FALLEN_OFF
+from dutycycle.contract.records.health import GpuEvent, GpuFacts, HealthCounters, HitPod
+from dutycycle.contract.records.pods import Pod
+from dutycycle.contract.records.samples import Gpu
+from dutycycle.telemetry.events import Telemetry
+
+_EVERY_TICKS = 10
+"""Counters change slowly: each GPU is asked in so many ticks once, not all in the same one."""
+_STATE_S, _LEAST_STATE_S = 600.0, 60.0
+"""How often a GPU's state is told where nothing happens, and where only its counters move."""
+_IS_LOST = "gpu_is_lost"
+_LOST = {
+    _IS_LOST: "xid", "reset_required": "reset_required", "gpu_not_found": "missing", "not_listed": "missing",
+}  # fmt: skip
+"""The kind of event by the reason why a GPU does not answer; other reasons say nothing of the GPU."""
+_TOPIC = "gpu-events"
+
+
+class Reading(NamedTuple):
+    """What was read of a GPU: None of ``counters`` if it was not due, or answers nothing."""
+
+    counters: HealthCounters | None
+    facts: GpuFacts | None
+
+
+class HealthRecorder:
+    """Makes events of one node's GPUs. ``pod_of``: the pod with a uid, if it is known.
+
+    In each tick ``begin``, then ``read`` for each GPU (from any thread), then ``records``. ``watch`` is to be
+    closed before the library.
+    """
+
+    def __init__(
+        self, telemetry: Telemetry, host_root: str = "/", pod_of: Callable[[str], Pod | None] = lambda _: None
+    ) -> None:
+        self.watch = EventWatch(telemetry)
+        self._pod_of = pod_of
+        self._boot_id = _boot_id(host_root)
+        self._driver_events: Counter[DriverEvent] = Counter()
+        self._readers: dict[str, tuple[int, bool, HealthReader]] = {}
+        """By UUID, with the handle and the MIG mode that it knows."""
+        self._counters: dict[str, HealthCounters] = {}
+        self._facts: dict[str, GpuFacts] = {}
+        self._stated: dict[str, tuple[float, HealthCounters]] = {}
+        """When each GPU's state was told last, and what."""
+        self._lost: set[str] = set()
+        self._fallen: set[str] = set()
+        self._pods: dict[str, tuple[HitPod, ...]] = {}
+        """Who used each GPU at the last tick: what an Xid kills is gone before it is heard of."""
+        self._seq = 0
+
+    def begin(self, devices: Sequence[Device]) -> None:
+        """Take what has happened since the last tick. Raises ``DriverUnavailableError``."""
+        self.watch.register(devices)
+        self._driver_events = self.watch.drain()
+
+    def read(self, device: Device, tick: Tick) -> Reading:
+        """The GPU's counters, if they are due or something happened to it; its facts, if they are new."""
+        uuid, address = device.ref.uuid, gate.address(device.ref.handle)
+        known = self._readers.get(uuid)
+        renewed = known is None or known[:2] != (address, device.divided)
+        reader = HealthReader() if known is None else known[2]
+        if renewed:
+            reader.forget()
+            self._readers[uuid] = address, device.divided, reader
+        due = (tick.seq + device.ref.index) % _EVERY_TICKS == 0
+        if not (due or renewed or any(event.uuid == uuid for event in self._driver_events)):
+            return Reading(None, None)
+        return Reading(reader.read(device.query), self._read_facts(device) if renewed else None)
+
+    def _read_facts(self, device: Device) -> GpuFacts:
+        ask = device.query.ask
+        return GpuFacts(
+            model=printable(ask("model", gate.name) or "") or None,
+            serial=printable(ask("serial", gate.serial) or "") or None,
+            bus_id=printable(ask("bus_id", gate.bus_id) or "") or None,
+            ecc=ask("ecc_mode", gate.ecc_enabled),
+            mig=device.divided,
+            persistence=ask("persistence_mode", gate.persistence_enabled),
+            boot_id=self._boot_id,
+        )
+
+    def records(
+        self, tick: Tick, session: Session, gpus: Mapping[str, Gpu], readings: Mapping[str, Reading]
+    ) -> list[Outgoing]:
+        """What happened in this tick; ``gpus`` that answered by UUID, and what was read of them."""
+        events: list[GpuEvent] = []
+        hit = {uuid: self._hit(gpu) for uuid, gpu in gpus.items()}
+        for uuid, change, instance, inferred in self._happened(session, readings):
+            device = session.device(uuid)
+            # Of a GPU that never answered there is no more than its index.
+            index = device.ref.index if device is not None else int(uuid.rpartition(" ")[2])
+            event = self._event(tick, uuid, index, change, hit.get(uuid))
+            slices = device.slices if device is not None else {}
+            mig = None if instance is None else slices.get(instance)
+            events.append(replace(event, inferred=inferred, mig=mig))
+        changed = {event.gpu for event in events}
+        for uuid, gpu in gpus.items():
+            counters = self._counters.get(uuid)
+            if counters is not None and self._is_state_due(uuid, counters, tick.monotonic_s, uuid in changed):
+                facts = self._facts.get(uuid)
+                facts = None if facts is None else replace(facts, driver=session.driver or None)
+                event = self._event(tick, uuid, gpu.index, Change("state"), hit.get(uuid))
+                events.append(replace(event, facts=facts, pods=None))
+                self._stated[uuid] = tick.monotonic_s, counters
+        self._pods = {uuid: pods for uuid, pods in hit.items() if pods is not None}
+        return [
+            Outgoing(topic=_TOPIC, key=tick.node, payload=encode(event), ts_ms=tick.ts_ms) for event in events
+        ]
+
+    def _happened(self, session: Session, readings: Mapping[str, Reading]) -> Iterator["_Happening"]:
+        """Xids, then the lost and the returned, then what changed."""
+        for event, count in self._driver_events.items():
+            if event.type == XID and session.device(event.uuid) is not None:
+                self._fallen |= {event.uuid} if event.data == FALLEN_OFF else set()
+                yield _Happening(event.uuid, Change("xid", event.data, count), event.instance)
+        yield from self._lost_and_returned(session)
+        for uuid, reading in readings.items():
+            if reading.facts is not None:
+                self._facts[uuid] = reading.facts
+            if reading.counters is not None:
+                before, self._counters[uuid] = self._counters.get(uuid), reading.counters
+                for change in changes(before, reading.counters):
+                    yield _Happening(uuid, change)
+
+    def _lost_and_returned(self, session: Session) -> Iterator["_Happening"]:
+        """Each once. A GPU that is lost has fallen off the bus, whether the driver has said so or not."""
+        for uuid, reason in session.lost.items():
+            if uuid in self._lost or reason not in _LOST:
+                continue
+            self._lost.add(uuid)
+            if reason != _IS_LOST:
+                yield _Happening(uuid, Change(_LOST[reason]))
+            elif uuid not in self._fallen:
+                yield _Happening(uuid, Change(_LOST[reason], FALLEN_OFF), inferred=True)
+        for uuid in sorted(self._lost - session.lost.keys()):
+            self._lost.discard(uuid)
+            self._fallen.discard(uuid)
+            yield _Happening(uuid, Change("returned"))
+
+    def _event(
+        self, tick: Tick, uuid: str, index: int, change: Change, pods: tuple[HitPod, ...] | None
+    ) -> GpuEvent:
+        meaning = meaning_of(change.kind, change.code)
+        self._seq += 1
+        return GpuEvent(
+            node=tick.node, collector=tick.collector, seq=self._seq, ts_ms=tick.ts_ms, gpu=uuid, index=index,
+            kind=change.kind, code=change.code, count=change.count, severity=meaning.severity,
+            name=meaning.name, action=meaning.action, pods=self._both(uuid, pods),
+            counters=self._counters.get(uuid),
+        )  # fmt: skip
+
+    def _is_state_due(self, uuid: str, counters: HealthCounters, now_s: float, changed: bool) -> bool:
+        if uuid not in self._stated:
+            return True
+        at_s, stated = self._stated[uuid]
+        if now_s - at_s >= _STATE_S or not (changed or is_judged_alike(stated, counters)):
+            return True
+        moved = replace(stated, energy_j=None) != replace(counters, energy_j=None)
+        return moved and now_s - at_s >= _LEAST_STATE_S
+
+    def _hit(self, gpu: Gpu) -> tuple[HitPod, ...] | None:
+        """The pods whose processes are on it; where there are none, those that were given it."""
+        if gpu.processes is None and gpu.allocated is None:
+            return None
+        uids = dict.fromkeys(one.pod_uid for one in gpu.processes or () if one.pod_uid is not None)
+        given = {one.pod_uid: one for one in gpu.allocated or () if one.pod_uid is not None}
+        pods = []
+        for uid in uids or given:
+            pod, allocation = self._pod_of(uid), given.get(uid)
+            if pod is not None:
+                pods.append(HitPod(uid=uid, namespace=pod.namespace, name=pod.name, job=pod.job))
+            elif allocation is not None:
+                pods.append(HitPod(uid=uid, namespace=allocation.namespace, name=allocation.pod))
+            else:
+                pods.append(HitPod(uid=uid))
+        return tuple(pods)
+
+    def _both(self, uuid: str, now: tuple[HitPod, ...] | None) -> tuple[HitPod, ...] | None:
+        """Who uses it now, and who did a tick before."""
+        before = self._pods.get(uuid)
+        if before is None or now is None:
+            return before if now is None else now
+        return tuple({pod.uid: pod for pod in (*before, *now)}.values())
+
+
+class _Happening(NamedTuple):
+    uuid: str
+    change: Change
+    instance: int | None = None
+    inferred: bool | None = None
+
+
+def _boot_id(host_root: str) -> str | None:
+    """The kernel's, of this start of the machine; None where it cannot be read."""
+    try:
+        return Path(host_root, "proc/sys/kernel/random/boot_id").read_text("ascii").strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None

@@ -1,0 +1,3 @@
+"""Whether a GPU is broken: NVIDIA's catalogue of Xids, what counts as a change, and the verdict. All of it is
+pure. May import ``contract.records`` alone.
+"""

@@ -1,0 +1,69 @@
+"""What happened between two readings of a GPU's counters: events, none made of what is unknown."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dutycycle.contract.records.health import HealthCounters
+
+_GROWING = {
+    "ecc_uncorrected": "ecc_uncorrected",
+    "rows_remapped_uncorrected": "rows_remapped",
+    "pages_retired": "pages_retired",
+}
+_CODES = {"recovery_action": "recovery_action", "fabric_state": "fabric", "fabric_health": "fabric_health"}
+_FLAGS = ("remap_pending", "remap_failed", "pages_pending")
+_COUNTING = frozenset(
+    {"ecc_corrected", "pcie_replays", "nvlink_errors", "energy_j", "rows_remapped_corrected"}
+)
+"""Counters that move in a healthy GPU, and decide nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An event by its kind, ``code`` and ``count`` as in ``GpuEvent``."""
+
+    kind: str
+    code: int | None = None
+    count: int = 1
+
+
+def changes(before: HealthCounters | None, now: HealthCounters) -> Iterator[Change]:
+    """What happened since ``before``; None: this is the first reading, and no change can be told.
+
+    A counter that fell began anew: what it counts now happened since.
+    """
+    if before is None:
+        return
+    fresh = began_anew(before, now)
+    for field, kind in _GROWING.items():
+        old, new = getattr(before, field), getattr(now, field)
+        old = 0 if old is not None and fresh and field == "ecc_uncorrected" else old
+        if old is not None and new is not None and new > old:
+            yield Change(kind, count=new - old)
+    for flag in _FLAGS:
+        if getattr(now, flag) and getattr(before, flag) is False:
+            yield Change(flag)
+    for field, kind in _CODES.items():
+        old, new = getattr(before, field), getattr(now, field)
+        if old is not None and new is not None and new != old:
+            yield Change(kind, new)
+    if before.nvlinks_active is not None and now.nvlinks_active is not None:
+        lost = before.nvlinks_active - now.nvlinks_active
+        if lost:
+            yield Change("nvlink_down" if lost > 0 else "nvlink_up", count=abs(lost))
+
+
+def began_anew(before: HealthCounters, now: HealthCounters) -> bool:
+    """Whether the GPU was reset, or its driver loaded anew: counters that start then have fallen."""
+    names = ("energy_j", "ecc_corrected", "ecc_uncorrected")
+    pairs = [(getattr(before, name), getattr(now, name)) for name in names]
+    return any(old is not None and new is not None and new < old for old, new in pairs)
+
+
+def is_judged_alike(before: HealthCounters | None, now: HealthCounters) -> bool:
+    """Whether all that a verdict rests on is as before."""
+    return before is not None and all(
+        getattr(before, name) == getattr(now, name)
+        for name in HealthCounters.__struct_fields__
+        if name not in _COUNTING
+    )

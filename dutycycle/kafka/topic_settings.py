@@ -4,6 +4,7 @@ Somebody else may have made a topic, or changed it. A record that compaction tak
 lost, and a state that is deleted after an hour gives wrong figures: workers do not start on such a topic.
 """
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,6 +16,7 @@ from dutycycle.kafka.clients import check_code, new_admin, topic_resource, trans
 from dutycycle.kafka.errors import BrokerRefusedError
 
 _HOUR_MS = 3_600_000
+_APPLIED_S, _LOOK_S = 10.0, 0.1
 _SET_ON_TOPIC = 1
 """Kafka's number for a setting that somebody gave the topic, and that is no default of the broker."""
 
@@ -189,7 +191,9 @@ async def apply_settings(
 ) -> None:
     """Give each topic the settings that it should have, and keep what else was given it.
 
-    Raises ``BrokerError`` naming the topic: the user may not alter it, or the broker refuses a value.
+    Returns when the broker says that they hold, which on a busy one is some time after it took them; after
+    ten seconds at most. Raises ``BrokerError`` naming the topic: the user may not alter it, or the broker
+    refuses a value.
     """
     changes: dict[str, dict[str, str]] = {}
     for difference in differences:
@@ -203,6 +207,16 @@ async def apply_settings(
         for answer in answers:
             for code, detail, *_ in answer.resources:
                 check_code(code, f"changing the settings of {name}{f' ({detail})' if detail else ''}")
+    end_s = asyncio.get_running_loop().time() + _APPLIED_S
+    while changes and asyncio.get_running_loop().time() < end_s:
+        topics = await describe_topics(admin, changes)
+        changes = {
+            name: values
+            for name, values in changes.items()
+            if not values.items() <= topics[name].settings.items()
+        }
+        if changes:
+            await asyncio.sleep(_LOOK_S)
 
 
 async def verify_settings(

@@ -31,6 +31,11 @@ class Occurrence:
     note: str
 
     @property
+    def namespace(self) -> str:
+        """Where its Event lies: what is about an object of the cluster has to be in ``default``."""
+        return self.about.namespace or "default"
+
+    @property
     def name(self) -> str:
         """Of its Event: the same whoever writes it, and however often, as long as it holds."""
         what = f"{self.about.uid}/{self.reason}/{self.since_ms}"
@@ -44,7 +49,7 @@ def new_event(one: Occurrence, at_ms: int) -> Mapping[str, Any]:
     return {
         "apiVersion": EVENT.api_version,
         "kind": EVENT.name,
-        "metadata": {"name": one.name, "namespace": about.namespace},
+        "metadata": {"name": one.name, "namespace": one.namespace},
         "eventTime": micro_time(at_ms),
         "reportingController": CONTROLLER,
         "reportingInstance": CONTROLLER.replace("/", "-"),
@@ -53,8 +58,10 @@ def new_event(one: Occurrence, at_ms: int) -> Mapping[str, Any]:
         "reason": one.reason,
         "note": one.note,
         "regarding": {
-            "apiVersion": about.api_version, "kind": about.kind, "namespace": about.namespace,
-            "name": about.name, "uid": about.uid,
+            "apiVersion": about.api_version, "kind": about.kind, "name": about.name,
+            # The uid of a Node is its name here, as the kubelet writes it and kubectl asks for it.
+            **({"uid": about.name} if about.namespace is None else
+               {"namespace": about.namespace, "uid": about.uid}),
         },
     }  # fmt: skip
 

@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
+from dutycycle.contract.records.health import NodeHealth
 from dutycycle.contract.records.parts import JobInsight, PodInsight
 from dutycycle.kube.errors import BusyError, GoneError, RefusedError
 from dutycycle.kube.events import EVENT, new_event, repetition
@@ -25,7 +26,7 @@ _NEVER = float("-inf")
 
 
 class ObjectEvents:
-    """The Events of pods and jobs. ``sink``: whose metrics count a failure; ``wall``: Unix seconds."""
+    """The Events of pods, jobs and nodes. ``sink``: whose metrics count a failure; ``wall``: Unix seconds."""
 
     def __init__(
         self,
@@ -44,8 +45,8 @@ class ObjectEvents:
         self._held_until = _NEVER
         self._lacking: set[str] = set()
 
-    def take(self, record: PodInsight | JobInsight) -> None:
-        """Note what holds of a pod or job."""
+    def take(self, record: PodInsight | JobInsight | NodeHealth) -> None:
+        """Note what holds of a pod, a job or a node."""
         self.occurrences.take(record)
 
     async def run(self, may_write: Callable[[], bool]) -> None:
@@ -81,7 +82,7 @@ class ObjectEvents:
 
     async def _write(self, due: Due) -> None:
         """The first time it is made, later its series goes on; made too where Kubernetes has forgotten it."""
-        one, namespace = due.occurrence, due.target.namespace or ""
+        one, namespace = due.occurrence, due.occurrence.namespace
         if due.count > 1:
             try:
                 await self._server.merge(EVENT, one.name, namespace, repetition(due.count, due.at_ms))

@@ -10,6 +10,7 @@ from dutycycle.contract.backoff import Backoff
 from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.records.deadletter import Reason
 from dutycycle.contract.records.derived import JobPeaks, PodPeaks
+from dutycycle.contract.records.health import NodeHealth
 from dutycycle.contract.records.parts import JobInsight, PodInsight
 from dutycycle.contract.records.samples import NvmlSample
 from dutycycle.kube.errors import BusyError, GoneError, KubeError, NoKindError
@@ -103,7 +104,7 @@ class AnnotationSink:
     def take(self, origin: ConsumerRecord, record: Any) -> None:
         """Note what the record changes."""
         target = self._annotations.take(record)
-        if self._events is not None and isinstance(record, PodInsight | JobInsight):
+        if self._events is not None and isinstance(record, PodInsight | JobInsight | NodeHealth):
             self._events.take(record)
         if isinstance(record, NvmlSample):
             self._sampled[record.node] = origin.ts_ms

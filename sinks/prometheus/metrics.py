@@ -53,6 +53,34 @@ GPU_EXHAUSTED = Metric(
 )
 GPU_PERIOD = Metric("gpu_cycle_period_seconds", "Length of a cycle", (*OF_GPU, "metric"))
 
+GPU_HEALTH = Metric(
+    "gpu_health",
+    "0 healthy, 1 watch, 2 drain, 3 reset, 4 replace; also of a GPU that does not answer",
+    OF_GPU,
+)
+GPU_FINDING = Metric(
+    "gpu_finding",
+    "Always 1; one for each reason why a GPU is not healthy",
+    (*OF_GPU, "level", "reason", "action"),
+)
+GPU_XIDS = Metric("gpu_xid_errors_total", "Xids that the driver reported, by number", (*OF_GPU, "xid"))
+GPU_ECC = Metric(
+    "gpu_ecc_errors_total",
+    "Errors of memory since the driver was loaded or the GPU was reset; type is corrected or uncorrected",
+    (*OF_GPU, "type"),
+)
+GPU_REMAPPED = Metric(
+    "gpu_remapped_rows", "Rows of memory that were replaced, by the type of error", (*OF_GPU, "type")
+)
+GPU_PCIE_REPLAYS = Metric("gpu_pcie_replays_total", "Packets sent again on the PCIe link", OF_GPU)
+GPU_NVLINKS = Metric("gpu_nvlinks_active", "NVLinks that are active", OF_GPU)
+GPU_NVLINK_ERRORS = Metric(
+    "gpu_nvlink_errors_total", "Replays, recoveries and failed checks on all NVLinks", OF_GPU
+)
+GPU_RECOVERY = Metric(
+    "gpu_recovery_action", "What the driver wants done, by NVIDIA's number; 0 is nothing", OF_GPU
+)
+
 SLICE_UTIL = Metric(
     "mig_utilization_ratio", f"{_UTIL}, of a MIG slice; label gpu is the GPU that has it", OF_SLICE
 )

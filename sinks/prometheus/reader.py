@@ -25,7 +25,7 @@ from sinks.tasks import together
 
 SAMPLES = "nvml-samples"
 STATE = "node-usage"
-COMPACTED = (STATE, "pods", "trends", "cycles", "insights")
+COMPACTED = (STATE, "pods", "trends", "cycles", "insights", "gpu-health")
 FOLLOWED = (SAMPLES, "window-aggregates", "processes")
 
 

@@ -17,6 +17,7 @@ from dutycycle.telemetry.metrics import Labels, Metric
 from sinks.prometheus import metrics as m
 from sinks.prometheus.analysis import Rows, analysis_of_job, exhausted_s, forecasts, put
 from sinks.prometheus.counters import Key, NodeCounters, PodCount
+from sinks.prometheus.health import health_rows
 from sinks.prometheus.usage import Use
 from sinks.prometheus.view import View
 
@@ -74,6 +75,8 @@ class Series:
             if node.newest is not None and self._is_fresh(node, now_ms):
                 self._gpus(rows, name, node, now_ms)
                 self._find_pods(pods, name, node, now_ms)
+        for health in self._view.health.values():
+            health_rows(rows, health, now_ms)
         kept = sorted(pods.values(), key=lambda pod: (-pod.busy_s, pod.uid))
         self.omitted = len(kept[self._most :])
         for pod in kept[: self._most]:

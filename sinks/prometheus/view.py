@@ -5,6 +5,7 @@ from typing import Any
 
 from dutycycle.contract.metering import is_outdated
 from dutycycle.contract.records.derived import Cycle, Subject, Trend, WindowAggregate
+from dutycycle.contract.records.health import NodeHealth
 from dutycycle.contract.records.insights import Insight
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.processes import ProcessSample
@@ -29,6 +30,7 @@ class View:
         self.trends: dict[tuple[str, str], Trend] = {}
         self.cycles: dict[tuple[str, str], Cycle] = {}
         self.insights: dict[str, Insight] = {}
+        self.health: dict[str, NodeHealth] = {}
         self.steps = StepReports()
         self.complete_to: dict[int, int] = {}
         """Of each partition of the samples, where a reader has to begin."""
@@ -40,6 +42,7 @@ class View:
             Insight: self._insight,
             Pod: self._pod,
             ProcessSample: self.steps.add,
+            NodeHealth: self._health,
             NodeUsage: self._usage,
         }
 
@@ -80,6 +83,9 @@ class View:
     def _pod(self, record: Pod) -> None:
         self.pods[record.uid] = record
 
+    def _health(self, record: NodeHealth) -> None:
+        self.health[record.node] = record
+
     def _usage(self, record: NodeUsage) -> None:
         """Of another process, or of this one before: only what is new to us counts."""
         place = record.partition
@@ -99,6 +105,7 @@ class View:
             return one.ts_ms > old or _of(one.subject) in alive
 
         self.steps.forget(old)
+        self.health = {name: one for name, one in self.health.items() if one.ts_ms > old}
         self.windows = {k: one for k, one in self.windows.items() if one.end_ms > old}
         self.trends = {k: one for k, one in self.trends.items() if stays(one)}
         self.cycles = {k: one for k, one in self.cycles.items() if stays(one)}

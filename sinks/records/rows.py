@@ -14,20 +14,23 @@ import orjson
 from dutycycle.contract.codec import encode
 from dutycycle.contract.metrics import NODE_PEAK_COLUMNS, P95_METRICS, PEAK_COLUMNS
 from dutycycle.contract.records.derived import JobPeaks, NodePeaks, Peaks, PodPeaks
+from dutycycle.contract.records.health import GpuEvent, HitPod
 from dutycycle.contract.records.hours import UsageHour
 from dutycycle.contract.records.parts import JobInsight, PodInsight
 
-TOPICS = ("pod-peaks", "job-peaks", "node-peaks", "usage", "pod-insights", "job-insights")
+TOPICS = ("pod-peaks", "job-peaks", "node-peaks", "usage", "pod-insights", "job-insights", "gpu-events")
 """The topics whose records are kept, without prefix."""
-Record = PodPeaks | JobPeaks | NodePeaks | UsageHour | PodInsight | JobInsight
+Record = PodPeaks | JobPeaks | NodePeaks | UsageHour | PodInsight | JobInsight | GpuEvent
 POD_TABLE = "pod_peaks"
 JOB_TABLE = "job_peaks"
 NODE_TABLE = "node_peaks"
 HOUR_TABLE = "usage_hours"
 INSIGHT_TABLE = "insights"
+EVENT_TABLE = "gpu_events"
 KEYS = {
     POD_TABLE: ("pod_uid",), JOB_TABLE: ("job_uid",), HOUR_TABLE: ("hour", "node", "pod_uid", "gpu"),
     NODE_TABLE: ("day", "node", "source"), INSIGHT_TABLE: ("subject",),
+    EVENT_TABLE: ("gpu", "at", "event", "pod_uid"),
 }  # fmt: skip
 """The primary key of each table."""
 COUNTS = {POD_TABLE: "samples", JOB_TABLE: "pods"}
@@ -48,6 +51,7 @@ FIGURES, NODE_FIGURES = _figures(PEAK_COLUMNS), _figures(NODE_PEAK_COLUMNS)
 """The columns of metrics, ``<figure>_<metric>``; those of nodes."""
 UNNAMED = "Unknown"
 """The phase of a pod whose name is not known."""
+_NOBODY = HitPod(uid="")
 _LARGEST = 2**63 - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -100,6 +104,8 @@ def rows_of(record: Record) -> list[Row]:
             return [node_row(record)]
         case UsageHour():
             return list(usage_rows(record))
+        case GpuEvent():
+            return list(event_rows(record))
         case _:
             return [insight_row(record)]
 
@@ -115,6 +121,8 @@ def table_and_key(record: Record) -> tuple[str, str]:
             return NODE_TABLE, record.node
         case UsageHour():
             return HOUR_TABLE, record.node
+        case GpuEvent():
+            return EVENT_TABLE, record.gpu
         case _:
             return INSIGHT_TABLE, record.insight.subject.key
 
@@ -135,6 +143,26 @@ def usage_rows(record: UsageHour) -> Iterator[Row]:
             "pod_uid": pod.pod_uid or "", "gpu": "", "gpu_model": None, "attribution": None, "gpu_s": None,
             "gpu_known_s": None, "gpu_busy_s": None, "energy_j": None, "pod_s": float(pod.seconds),
             "cpu_s": _float(pod.cpu_s), "mem_byte_s": _float(pod.mem_byte_s),
+        })  # fmt: skip
+
+
+def event_rows(record: GpuEvent) -> Iterator[Row]:
+    """A row for each pod that used the GPU; one with an empty ``pod_uid`` if none did, or that is not known.
+
+    What is no incident has none.
+    """
+    if record.kind == "state":
+        return
+    for pod in record.pods or (_NOBODY,):
+        job = pod.job
+        yield Row(EVENT_TABLE, {
+            "gpu": record.gpu, "at": moment(record.ts_ms),
+            "event": "/".join(str(one) for one in (record.kind, record.code, record.mig) if one is not None),
+            "pod_uid": pod.uid, "node": record.node, "gpu_index": record.index, "kind": record.kind,
+            "code": record.code, "count": record.count, "severity": record.severity, "name": record.name,
+            "action": record.action, "inferred": bool(record.inferred), "mig": record.mig,
+            "namespace": pod.namespace, "pod": pod.name, "job_uid": None if job is None else job.uid,
+            "job": None if job is None else job.name, "job_kind": None if job is None else job.kind,
         })  # fmt: skip
 
 

@@ -98,6 +98,16 @@ FIRES = {
          series("DCGM_FI_DEV_XID_ERRORS", "0x5 stale", **DCGM, pod="bert-0")],
         8, "GPU 0 of a reported Xid 79",
     ),
+    "a broken gpu": (
+        "GpuUnhealthy",
+        [gpu("health", "0x5 3x60"), gpu("finding", "1x60", level="reset", reason="Xid 79", action="restart")],
+        10, "GPU 0 of a is not healthy: Xid 79; restart",
+    ),
+    "a gpu to watch": (
+        "GpuToWatch",
+        [gpu("health", "0x5 1x90"), gpu("finding", "_x5 1x90", level="watch", reason="R", action="A")],
+        70, "GPU 0 of a works, and wants a look: R; A",
+    ),
     "ecc": (
         "GpuMemoryErrors", [dcgm("ECC_DBE_VOL_TOTAL", "0x5 1x60")], 8,
         "GPU 0 of a has memory errors that cannot be corrected",
@@ -145,6 +155,10 @@ SILENT = {
          series("DCGM_FI_DEV_XID_ERRORS", "_x91 79x60", **DCGM, pod="next-0")], 100,
     ),
     "a fault of the program": ("GpuXid", [dcgm("XID_ERRORS", "0x5 31x60")], 8),
+    "a gpu in order": ("GpuUnhealthy", [gpu("health", "0x60")], 20),
+    "a gpu to watch is not broken": ("GpuUnhealthy", [gpu("health", "1x60")], 20),
+    "a broken gpu is not only one to watch": ("GpuToWatch", [gpu("health", "3x90")], 80),
+    "a gpu that was reset": ("GpuUnhealthy", [gpu("health", "3x5 0x60")], 20),
     "no error": (
         "GpuMemoryErrors", [dcgm("ECC_DBE_VOL_TOTAL", "3x60"), dcgm("ROW_REMAP_FAILURE", "0x60")], 20,
     ),

@@ -60,7 +60,7 @@ class HealthRecorder:
         """By UUID, with the handle and the MIG mode that it knows."""
         self._counters: dict[str, HealthCounters] = {}
         self._facts: dict[str, GpuFacts] = {}
-        self._stated: dict[str, tuple[float, HealthCounters]] = {}
+        self._stated: dict[str, tuple[float, HealthCounters | None]] = {}
         """When each GPU's state was told last, and what."""
         self._lost: set[str] = set()
         self._fallen: set[str] = set()
@@ -103,25 +103,22 @@ class HealthRecorder:
         self, tick: Tick, session: Session, gpus: Mapping[str, Gpu], readings: Mapping[str, Reading]
     ) -> list[Outgoing]:
         """What happened in this tick; ``gpus`` that answered by UUID, and what was read of them."""
-        events: list[GpuEvent] = []
         hit = {uuid: self._hit(gpu) for uuid, gpu in gpus.items()}
+        events: list[GpuEvent] = []
         for uuid, change, instance, inferred in self._happened(session, readings):
             device = session.device(uuid)
-            # Of a GPU that never answered there is no more than its index.
-            index = device.ref.index if device is not None else int(uuid.rpartition(" ")[2])
-            event = self._event(tick, uuid, index, change, hit.get(uuid))
             slices = device.slices if device is not None else {}
+            event = self._event(tick, session, uuid, change)
             mig = None if instance is None else slices.get(instance)
-            events.append(replace(event, inferred=inferred, mig=mig))
-        changed = {event.gpu for event in events}
-        for uuid, gpu in gpus.items():
-            counters = self._counters.get(uuid)
-            if counters is not None and self._is_state_due(uuid, counters, tick.monotonic_s, uuid in changed):
+            events.append(replace(event, inferred=inferred, mig=mig, pods=self._both(uuid, hit.get(uuid))))
+        told = {event.gpu for event in events}
+        # Of a GPU that is lost nothing is read, and it is there all the same.
+        for uuid in (*gpus, *sorted(self._lost)):
+            if self._is_state_due(uuid, tick.monotonic_s, told=uuid in told):
                 facts = self._facts.get(uuid)
                 facts = None if facts is None else replace(facts, driver=session.driver or None)
-                event = self._event(tick, uuid, gpu.index, Change("state"), hit.get(uuid))
-                events.append(replace(event, facts=facts, pods=None))
-                self._stated[uuid] = tick.monotonic_s, counters
+                events.append(replace(self._event(tick, session, uuid, Change("state")), facts=facts))
+                self._stated[uuid] = tick.monotonic_s, self._counters.get(uuid)
         self._pods = {uuid: pods for uuid, pods in hit.items() if pods is not None}
         return [
             Outgoing(topic=_TOPIC, key=tick.node, payload=encode(event), ts_ms=tick.ts_ms) for event in events
@@ -157,25 +154,31 @@ class HealthRecorder:
             self._fallen.discard(uuid)
             yield _Happening(uuid, Change("returned"))
 
-    def _event(
-        self, tick: Tick, uuid: str, index: int, change: Change, pods: tuple[HitPod, ...] | None
-    ) -> GpuEvent:
+    def _event(self, tick: Tick, session: Session, uuid: str, change: Change) -> GpuEvent:
+        device = session.device(uuid)
         meaning = meaning_of(change.kind, change.code)
         self._seq += 1
         return GpuEvent(
-            node=tick.node, collector=tick.collector, seq=self._seq, ts_ms=tick.ts_ms, gpu=uuid, index=index,
+            node=tick.node, collector=tick.collector, seq=self._seq, ts_ms=tick.ts_ms, gpu=uuid,
+            # Of a GPU that never answered there is no more than its index.
+            index=device.ref.index if device is not None else int(uuid.rpartition(" ")[2]),
             kind=change.kind, code=change.code, count=change.count, severity=meaning.severity,
-            name=meaning.name, action=meaning.action, pods=self._both(uuid, pods),
-            counters=self._counters.get(uuid),
+            name=meaning.name, action=meaning.action, counters=self._counters.get(uuid),
         )  # fmt: skip
 
-    def _is_state_due(self, uuid: str, counters: HealthCounters, now_s: float, changed: bool) -> bool:
+    def _is_state_due(self, uuid: str, now_s: float, *, told: bool) -> bool:
+        """Whether a GPU's state is to be told; ``told``: an event of this tick says it already."""
+        counters = self._counters.get(uuid)
         if uuid not in self._stated:
+            return counters is not None or uuid in self._lost
+        at_s, before = self._stated[uuid]
+        if now_s - at_s >= _STATE_S:
             return True
-        at_s, stated = self._stated[uuid]
-        if now_s - at_s >= _STATE_S or not (changed or is_judged_alike(stated, counters)):
+        if counters is None or told:
+            return False
+        if not is_judged_alike(before, counters):
             return True
-        moved = replace(stated, energy_j=None) != replace(counters, energy_j=None)
+        moved = before is None or replace(before, energy_j=None) != replace(counters, energy_j=None)
         return moved and now_s - at_s >= _LEAST_STATE_S
 
     def _hit(self, gpu: Gpu) -> tuple[HitPod, ...] | None:

@@ -52,7 +52,7 @@ def fold(known: GpuHealth | None, event: GpuEvent) -> GpuHealth:
         *standing,
         *(replace(one, since_ms=since.get((one.kind, one.code), one.since_ms)) for one in measured),
     )
-    worst = max(findings, key=lambda one: (LEVELS.index(_level(one)), one.last_ms), default=None)
+    worst = max(findings, key=lambda one: (rank(one.level), one.last_ms), default=None)
     level = "healthy" if worst is None else worst.level
     return replace(
         before,
@@ -70,9 +70,9 @@ def fold(known: GpuHealth | None, event: GpuEvent) -> GpuHealth:
     )
 
 
-def _level(finding: Finding) -> Level:
-    """A level that is newer than this list is one to watch."""
-    return next((level for level in LEVELS if level == finding.level), "watch")
+def rank(level: str) -> int:
+    """How bad a level is, from 0; one that is newer than the list is one to watch."""
+    return next((at for at, known in enumerate(LEVELS) if known == level), LEVELS.index("watch"))
 
 
 def _is_over(finding: Finding, now_ms: int) -> bool:

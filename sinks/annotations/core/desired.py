@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from dutycycle.contract.records.derived import JobPeaks, PodPeaks
+from dutycycle.contract.records.health import NodeHealth
 from dutycycle.contract.records.insights import Insight, ProfileVerdict
 from dutycycle.contract.records.parts import JobInsight, NodePart, PodInsight, WorkloadState
 from dutycycle.contract.records.placement import Placement
@@ -23,10 +24,20 @@ from sinks.annotations.core.pod import pod_values
 from sinks.annotations.core.targets import Target, job_target, node_target, placed_target, pod_target
 from sinks.annotations.core.values import level_forecast, measured, number, rfc3339, significant, text
 
-Record = NvmlSample | NodePart | PodPeaks | PodInsight | JobPeaks | JobInsight | ProfileVerdict | Placement
+Record = (
+    NvmlSample
+    | NodePart
+    | NodeHealth
+    | PodPeaks
+    | PodInsight
+    | JobPeaks
+    | JobInsight
+    | ProfileVerdict
+    | Placement
+)
 TOPICS = (
     "nvml-samples", "node-parts", "pod-peaks", "pod-insights", "job-peaks", "job-insights", "profiles",
-    "placements",
+    "placements", "gpu-health",
 )  # fmt: skip
 """What annotations are made of, without prefix."""
 _MOST_WAITING = 10_000
@@ -47,6 +58,7 @@ class Annotations:
         self._handlers: dict[type, Callable[[Any], Target | None]] = {
             NvmlSample: self._sample,
             NodePart: self._part,
+            NodeHealth: self._judged,
             PodPeaks: self._pod,
             PodInsight: self._insight_of_pod,
             JobPeaks: self._job,
@@ -77,7 +89,12 @@ class Annotations:
             found = self._texts(self._insights.get(target, {}) | profile)
             return {} if job is None else job.wanted(present, found)
         if target.kind == "node":
-            values = self._nodes[target.name].values() if target.name in self._nodes else {}
+            node = self._nodes.get(target.name)
+            values = {} if node is None else node.values()
+            if node is not None and not node.is_sampled:
+                # Perhaps none of its GPUs answers any more: what was written of them stays.
+                kept = dict(present.ours) | self._texts(values)
+                return keys.that_fit(kept.items(), present.others_bytes)[0]
         else:
             values = self._pods.get(target, {}) | self._insights.get(target, {}) | alone
         pairs = self._texts(values)
@@ -149,6 +166,10 @@ class Annotations:
 
     def _part(self, record: NodePart) -> Target | None:
         self._nodes.setdefault(record.node, NodeView()).analysed(record)
+        return node_target(record.node)
+
+    def _judged(self, record: NodeHealth) -> Target | None:
+        self._nodes.setdefault(record.node, NodeView()).judged(record)
         return node_target(record.node)
 
     def _pod(self, record: PodPeaks) -> Target | None:

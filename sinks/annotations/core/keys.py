@@ -24,6 +24,7 @@ PLACEMENT = "placement"
 """Of a pod: what the extender said of its nodes. It stays."""
 UPDATED = "updated"
 GPU_COUNT = "gpu_count"
+GPU_HEALTH, GPU_HEALTH_REASON = "gpu_health", "gpu_health_reason"
 GPU_UTIL_MAX = "gpu_util_max"
 GPU_UTIL_MEAN = "gpu_util_mean"
 GPU_UTIL_P95 = "gpu_util_p95"
@@ -66,7 +67,7 @@ TOTAL_BYTES = 262_144
 """Of all annotations of one object, those of others included."""
 _SPARE_BYTES = 16_384
 _HASH_CHARS = 8
-_NODE_NAME = re.compile(rf"gpu-(?:static|\d+)|{GPU_COUNT}|{GPU_UTIL_MAX}")
+_NODE_NAME = re.compile(rf"gpu-(?:static|\d+)|{GPU_COUNT}|{GPU_UTIL_MAX}|{GPU_HEALTH}|{GPU_HEALTH_REASON}")
 
 
 def gpu_name(index: int) -> str:

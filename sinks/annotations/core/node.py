@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from dutycycle.contract.health.verdict import rank, sentence
 from dutycycle.contract.metrics import NODE_ANNOTATIONS
+from dutycycle.contract.records.health import NodeHealth
 from dutycycle.contract.records.parts import GpuAnalysis, NodePart
 from dutycycle.contract.records.samples import Gpu, GpuProcess, NvmlSample
 from sinks.annotations.core import keys
@@ -28,13 +30,19 @@ class NodeView:
     def __init__(self) -> None:
         self._sample: NvmlSample | None = None
         self._analyses: Mapping[str, GpuAnalysis] = {}
+        self._health: NodeHealth | None = None
         self._adopted: dict[str, dict[str, Any]] | None = {}
         """None once a part has come, which knows all that is known."""
 
     @property
-    def is_known(self) -> bool:
+    def is_sampled(self) -> bool:
         """Whether a sample has come."""
         return self._sample is not None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is something to write."""
+        return self._sample is not None or bool(self.health())
 
     def sampled(self, record: NvmlSample) -> None:
         """Take a sample; the newest counts."""
@@ -44,6 +52,18 @@ class NodeView:
         """Take a part; the newest counts."""
         self._analyses = part.gpus
         self._adopted = None
+
+    def judged(self, record: NodeHealth) -> None:
+        """Take the health of its GPUs; the newest counts."""
+        self._health = record
+
+    def health(self) -> dict[str, str]:
+        """The annotations of its GPUs' health by name; none before it was heard of."""
+        if self._health is None or not self._health.gpus:
+            return {}
+        gpus = sorted(self._health.gpus, key=lambda gpu: -rank(gpu.level))
+        reasons = "\n".join(sentence(gpu) for gpu in gpus if gpu.reason is not None)
+        return measured({keys.GPU_HEALTH: gpus[0].level, keys.GPU_HEALTH_REASON: reasons or None})
 
     def adopt(self, written: Callable[[str], Mapping[str, Any]]) -> None:
         """Take over what an earlier process wrote, by key name, for the seconds until the first part."""
@@ -58,15 +78,15 @@ class NodeView:
             }
 
     def values(self) -> dict[str, Any]:
-        """The annotations by name; none before the first sample."""
+        """The annotations by name; of its health alone before the first sample."""
         if self._sample is None:
-            return {}
+            return self.health()
         values: dict[str, Any] = {keys.GPU_STATIC: gpu_static(self._sample.gpus)}
         for gpu in sorted(self._sample.gpus, key=lambda one: one.index):
             values[keys.gpu_name(gpu.index)] = gpu_now(gpu) | self._analysis(gpu.uuid)
         maxima = [gpu["max_gpu_util"] for gpu in values.values() if "max_gpu_util" in gpu]
         plain = {keys.GPU_COUNT: len(self._sample.gpus), keys.GPU_UTIL_MAX: max(maxima, default=None)}
-        return values | measured(plain)
+        return values | measured(plain) | self.health()
 
     def _analysis(self, uuid: str) -> dict[str, Any]:
         if self._adopted is not None:

@@ -5,15 +5,17 @@ alone. So a sink that has just started, or another one, writes what is there alr
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from dutycycle.contract.health.verdict import rank, sentence
+from dutycycle.contract.records.health import NodeHealth
 from dutycycle.contract.records.parts import JobInsight, PodInsight, WorkloadState
 from dutycycle.kube.events import Occurrence
-from sinks.annotations.core.targets import Target, job_target, pod_target
+from sinks.annotations.core.targets import Target, job_target, node_target, pod_target
 from sinks.annotations.core.values import rfc3339
 
-GPU_IDLE, CYCLE_LOST = "GpuIdle", "CycleLost"
+GPU_IDLE, CYCLE_LOST, GPU_UNHEALTHY = "GpuIdle", "CycleLost", "GpuUnhealthy"
 ANOMALIES = {
     "slow_steps": "StepsSlower", "hot_gpu": "GpuHotter", "slow_gpu": "GpuSlower", "power": "PowerUnusual",
     "hang": "RankHangs",
@@ -28,6 +30,8 @@ FRESH_MS = 300_000
 """An Event says what holds now: not what a sink that is behind reads of the past."""
 _MISSED_MS = 6 * 3_600_000
 """A cycle that was lost longer ago is not missed any more: so says the alert, too."""
+_LONGEST_NOTE = 1024
+"""Characters that the API server takes."""
 MOST = 10_000
 """Objects at once; beyond, those are given up of which was heard the longest ago."""
 
@@ -56,13 +60,20 @@ class Occurrences:
         self._most = most
         self._entries: OrderedDict[Target, _Entry] = OrderedDict()
 
-    def take(self, record: PodInsight | JobInsight) -> None:
+    def take(self, record: PodInsight | JobInsight | NodeHealth) -> None:
         """Take a record."""
-        target, state = target_of(record), record.state
-        if target is None or state is None:
+        if isinstance(record, NodeHealth):
+            self._note(node_target(record.node), record.ts_ms, lambda target: _sick(record, target))
+        elif (state := record.state) is not None:
+            self._note(target_of(record), state.seen_ms, lambda target: _holding(record, target, state))
+
+    def _note(
+        self, target: Target | None, seen_ms: int, holding: Callable[[Target], Iterator[Occurrence]]
+    ) -> None:
+        if target is None:
             return
         entry = self._entries.setdefault(target, _Entry())
-        entry.seen_ms, entry.holds = state.seen_ms, tuple(_holding(record, target, state))
+        entry.seen_ms, entry.holds = seen_ms, tuple(holding(target))
         self._entries.move_to_end(target)
         if len(self._entries) > self._most:
             self._entries.popitem(last=False)
@@ -112,6 +123,16 @@ def _holding(record: PodInsight | JobInsight, target: Target, state: WorkloadSta
     if lost_ms is not None and not of_a_job and state.seen_ms - lost_ms < _MISSED_MS:
         note = f"It has stopped stepping: its GPUs had a cycle, and have had none since {rfc3339(lost_ms)}"
         yield Occurrence(target.ref, CYCLE_LOST, "Warning", lost_ms, note)
+
+
+def _sick(record: NodeHealth, target: Target) -> Iterator[Occurrence]:
+    """One for all GPUs of a node that should get no more work, the worst first."""
+    sick = [gpu for gpu in record.gpus if rank(gpu.level) >= rank("drain")]
+    if sick:
+        sick.sort(key=lambda gpu: -rank(gpu.level))
+        note = "\n".join(map(sentence, sick))[:_LONGEST_NOTE]
+        since_ms = max(gpu.since_ms for gpu in sick)
+        yield Occurrence(target.ref, GPU_UNHEALTHY, "Warning", since_ms, note)
 
 
 def _odd(record: PodInsight | JobInsight, target: Target) -> Iterator[Occurrence]:

@@ -3,7 +3,8 @@
 ``pod_peaks``, ``job_peaks`` and ``insights`` have a row each for a pod and a job, kept after they are gone. A
 pod's name that is used again is a row of its own, told from the one before by node and ``started_at``.
 ``usage_hours`` has a row for each hour, node, pod and GPU; in time the hours become days in ``usage_days``.
-``node_peaks`` has a row for each day (UTC), node and source.
+``node_peaks`` has a row for each day (UTC), node and source, ``gpu_events`` one for each incident of a GPU
+and each pod that used it.
 """
 
 from sqlalchemy import (
@@ -28,6 +29,7 @@ from sqlalchemy.exc import DBAPIError
 
 from dutycycle.contract.errors import DutycycleError
 from sinks.records.rows import (
+    EVENT_TABLE,
     FIGURES,
     HOUR_TABLE,
     INSIGHT_TABLE,
@@ -146,9 +148,28 @@ insights = Table(
     Column("advice", Text),
     Column("evidence", Document, nullable=False),
 )
+gpu_events = Table(
+    EVENT_TABLE,
+    metadata,
+    Column("gpu", Text, primary_key=True),
+    Column("at", Moment, primary_key=True, index=True),
+    Column("event", Text, primary_key=True),
+    Column("pod_uid", Text, primary_key=True, index=True),
+    Column("node", Text, nullable=False, index=True),
+    Column("gpu_index", Integer, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("code", BigInteger),
+    Column("count", BigInteger, nullable=False),
+    Column("severity", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("action", Text),
+    Column("inferred", Boolean, nullable=False),
+    *(Column(name, Text) for name in ("mig", "namespace", "pod", "job", "job_kind")),
+    Column("job_uid", Text, index=True),
+)
 TABLES = {
     POD_TABLE: pod_peaks, JOB_TABLE: job_peaks, NODE_TABLE: node_peaks, HOUR_TABLE: usage_hours,
-    INSIGHT_TABLE: insights,
+    INSIGHT_TABLE: insights, EVENT_TABLE: gpu_events,
 }  # fmt: skip
 """What records become."""
 usage_days = Table(
@@ -188,6 +209,8 @@ def prepare(connection: Connection) -> None:
             f"its schema has version {found}, this Dutycycle knows {VERSION}: "
             "use the Dutycycle that wrote it, or give another database"
         )
+    if not inspect(connection).has_table(gpu_events.name):  # the database is older than it
+        gpu_events.create(connection)
     _add_metric_columns(connection)
     for table in TABLES.values():  # touches no row, but the database checks our rights
         nothing, column = literal(1) == 0, next(iter(table.c))

@@ -159,6 +159,24 @@ def test_a_lost_gpu_is_told_once_and_again_when_it_is_back(tmp_path: Path, code:
     assert incidents([back]) == [("GPU-b", "returned", None, 1)]
 
 
+def test_a_lost_gpu_is_spoken_of_as_long_as_it_is_there(tmp_path: Path) -> None:
+    broken = [FakeGpu(uuid="GPU-a"), FakeGpu(uuid="GPU-b", errors={"*": "GPU_IS_LOST"})]
+    with Probe(tmp_path, world(FakeGpu(uuid="GPU-a"), FakeGpu(uuid="GPU-b"))) as probe:
+        probe.tick()
+        probe.world(world(*broken))
+        answers = [probe.tick(after_s=60) for _ in range(12)]
+    states = [one.gpu for answer in answers for one in answer.events if one.kind == "state"]
+    assert states == ["GPU-a", "GPU-b"]
+    assert incidents(answers) == [("GPU-b", "xid", 79, 1)]
+
+
+def test_a_gpu_that_is_dead_at_the_start_is_told_by_its_index(tmp_path: Path) -> None:
+    dead = FakeGpu(uuid="GPU-b", errors={"nvmlDeviceGetHandleByIndex_v2": "GPU_IS_LOST"})
+    with Probe(tmp_path, world(FakeGpu(uuid="GPU-a"), dead)) as probe:
+        answers = [probe.tick() for _ in range(3)]
+    assert incidents(answers) == [("GPU 1", "xid", 79, 1)]
+
+
 def test_an_xid_79_of_the_driver_is_not_told_again_where_the_gpu_is_lost(tmp_path: Path) -> None:
     gpu = FakeGpu(uuid="GPU-a", events=[FakeEvent(data=79, at_s=2.0)], errors={"*": "GPU_IS_LOST from=2.0"})
     with Probe(tmp_path, world(gpu, FakeGpu(uuid="GPU-b"))) as probe:

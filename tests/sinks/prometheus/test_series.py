@@ -9,6 +9,7 @@ import pytest
 from dutycycle.contract.codec import from_plain
 from dutycycle.contract.metrics import GPU_ROWS
 from dutycycle.contract.records.derived import Cycle, Trend, WindowAggregate
+from dutycycle.contract.records.health import NodeHealth
 from dutycycle.contract.records.insights import Insight
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.processes import ProcessSample
@@ -51,6 +52,18 @@ FULL = {**{row.field: 1 for row in GPU_ROWS if row.series}, "model": "H200", "gp
 LOOP = {"loop": "pytorch", "steps": 2, "seconds": 0.8, "samples": 8}
 STEPS = {"v": 1, "node": "a", "collector": "c", "seq": 1, "ts_ms": NOW_MS, "interval_ms": 1000,
          "processes": [{"pid": 1, "pod_uid": "p", "loop": LOOP}]}  # fmt: skip
+SICK: dict[str, Any] = {
+    "gpu": "GPU-0", "index": 0, "level": "reset", "since_ms": 1, "seen_ms": NOW_MS,
+    "reason": "R", "action": "A",
+    "findings": [{"kind": "xid", "code": 79, "level": "reset", "reason": "R", "action": "A", "since_ms": 1,
+                  "last_ms": 1, "count": 1}],
+    "xids": {"79": 1, "13": 4},
+    "counters": {
+        "ecc_corrected": 3, "ecc_uncorrected": 0, "rows_remapped_corrected": 1, "pcie_replays": 5,
+        "rows_remapped_uncorrected": 2, "nvlinks_active": 17, "nvlink_errors": 6, "recovery_action": 2,
+    },
+}  # fmt: skip
+HEALTH = {"v": 1, "node": "a", "ts_ms": NOW_MS, "gpus": [SICK]}
 RECORDS: dict[Any, dict[str, Any]] = {
     Pod: POD,
     Insight: IDLE,
@@ -58,6 +71,7 @@ RECORDS: dict[Any, dict[str, Any]] = {
     Cycle: CYCLE,
     WindowAggregate: WINDOW,
     ProcessSample: STEPS,
+    NodeHealth: HEALTH,
 }
 
 
@@ -102,6 +116,13 @@ VALUES = {
     "gpu_sm_clock_hertz": (ON_GPU, 1.98e9),
     "gpu_energy_joules_total": (ON_GPU, 300),
     "gpu_pods": (ON_GPU, 1),
+    "gpu_health": (ON_GPU, 3),
+    "gpu_finding": ((*ON_GPU, "reset", "R", "A"), 1),
+    "gpu_xid_errors_total": ((*ON_GPU, "13"), 4),
+    "gpu_ecc_errors_total": ((*ON_GPU, "uncorrected"), 0),
+    "gpu_remapped_rows": ((*ON_GPU, "uncorrected"), 2),
+    "gpu_nvlinks_active": (ON_GPU, 17),
+    "gpu_recovery_action": (ON_GPU, 2),
     "mig_utilization_ratio": ((*ON_GPU, "M", "1g"), 0.01),
     "pod_gpus": ((*ON_POD, "measured"), 1),
     "pod_gpu_utilization_ratio": (ON_POD, 0.5),
@@ -133,6 +154,17 @@ def test_values(name: str) -> None:
     assert shown(full_view())[name][labels] == pytest.approx(value)
 
 
+def test_a_gpu_that_no_sample_names_has_its_health_and_what_was_not_counted_has_no_series() -> None:
+    view = View(60_000)
+    lost = SICK | {"gpu": "GPU-9", "index": 9, "counters": {"ecc_corrected": 1}}
+    view.take(from_plain(NodeHealth, HEALTH | {"gpus": [lost]}, "gpu-health"))
+    found = shown(view)
+    assert found["gpu_health"] == {("a", "9", "GPU-9"): 3}
+    assert found["gpu_ecc_errors_total"] == {("a", "9", "GPU-9", "corrected"): 1}
+    assert not {"gpu_recovery_action", "gpu_nvlinks_active", "gpu_pcie_replays_total"} & found.keys()
+    assert shown(view, NOW_MS + 31 * 60_000) == {}
+
+
 def test_every_series_is_made_and_nothing_is_declared_in_vain() -> None:
     assert set(shown(full_view())) == {one.name for one in SERIES}
 
@@ -160,6 +192,7 @@ def test_a_lost_cycle_is_0_and_has_no_period() -> None:
 def test_a_node_that_is_silent_has_no_series() -> None:
     view = full_view()
     assert shown(view, NOW_MS + 60_000)
+    view.health.clear()  # it has a time of its own, as a GPU that is lost has no samples
     assert not shown(view, NOW_MS + 60_001)
 
 

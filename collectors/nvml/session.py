@@ -9,7 +9,7 @@ from collectors.nvml.types import DeviceLostError, DriverUnavailableError, NvmlE
 from dutycycle.contract.backoff import Backoff
 from dutycycle.telemetry.events import DEVICE_LOST, GPUS_UNAVAILABLE, Telemetry
 
-_ADVICE = {
+ADVICE = {
     "library_not_found": "libnvidia-ml.so.1 cannot be loaded: no NVIDIA driver here, or it is not mounted",
     "driver_not_loaded": "the NVIDIA kernel module is not loaded",
     "version_mismatch": "driver library and kernel module are of different versions: load the matching "
@@ -18,6 +18,7 @@ _ADVICE = {
     "no_permission": "NVML may not be used: /dev/nvidiactl is closed to this user",
     "no_devices": "the driver runs, and there is no GPU",
 }
+"""Why no GPU can be read, by the reason of the error."""
 
 
 class Session:
@@ -86,7 +87,7 @@ class Session:
         if error.reason != self._unavailable:
             self._clear_unavailable()
             self._unavailable = error.reason
-            advice = _ADVICE.get(error.reason, "NVML does not answer")
+            advice = ADVICE.get(error.reason, "NVML does not answer")
             self._telemetry.raise_condition(
                 GPUS_UNAVAILABLE, error.reason, f"{advice}; tried again from time to time"
             )

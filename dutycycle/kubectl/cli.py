@@ -29,6 +29,8 @@ kubectl dutycycle top nodes --gpus
 kubectl dutycycle top jobs -n research -l team=vision -o yaml""",
     "peaks": """kubectl dutycycle peaks mpijob/bert -n research
 kubectl dutycycle peaks mpijob/bert -n research -o json | jq .annotations""",
+    "health": """kubectl dutycycle health
+kubectl dutycycle health --all -o json | jq '.[].gpus'""",
     "why": """kubectl dutycycle why bert-worker-0 -n research
 kubectl dutycycle why mpijob/bert -n research -o json | jq .not_known
 kubectl dutycycle why bert-worker-0 -n ml --records postgresql+psycopg://dutycycle@db/dutycycle""",
@@ -95,6 +97,8 @@ def build_parser() -> Parser:
     peaks.add_argument(
         "job", metavar="JOB", help="the job's name, or kind/name such as mpijob/bert or deploy/web"
     )
+    health = _command(commands, "health", "list the nodes with broken GPUs: why, and what is to be done")
+    health.add_argument("--all", action="store_true", help="also nodes whose GPUs are all healthy")
     why = _command(commands, "why", "show what a pod or job used at most, what it does, and what limits it")
     why.add_argument("what", metavar="POD", help="a pod's name, or pod/name; of a job kind/name")
     why.add_argument(

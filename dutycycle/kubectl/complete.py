@@ -14,7 +14,7 @@ from dutycycle.contract.errors import DutycycleError
 from dutycycle.kubectl.cli import FORMS, KINDS, SORTS, parsed
 
 _NO_FILES = ":4"
-_COMMANDS = ("top", "peaks", "why")
+_COMMANDS = ("top", "peaks", "why", "health")
 _KINDS = tuple(dict.fromkeys(KINDS.values()))
 _VALUES = {"--sort-by": SORTS, "-o": FORMS, "--output": FORMS}
 _OTHERS = ("-n", "--namespace", "-l", "--selector", "--context", "--kubeconfig", "--prefix", "--records",
@@ -26,6 +26,7 @@ _FLAGS = {
     "top": (*_COMMON, "--all-namespaces", "--selector", "--sort-by", "--gpus"),
     "peaks": _COMMON,
     "why": (*_COMMON, "--records"),
+    "health": (*_COMMON, "--all"),
 }
 
 
@@ -53,6 +54,8 @@ def _possible(before: Sequence[str], current: str) -> Iterable[str]:
         return _FLAGS.get(given[0], ())
     if given == ["top"]:
         return _KINDS
+    if given == ["health"]:
+        return ()
     return _names(before) if len(given) == (2 if given[0] == "top" else 1) else ()
 
 

@@ -10,6 +10,7 @@ from dutycycle.kube.config import Impersonation
 from dutycycle.kube.discovery import NODE, POD
 from dutycycle.kubectl import output, top
 from dutycycle.kubectl.api import Api, scope_of
+from dutycycle.kubectl.health import show_health
 from dutycycle.kubectl.jobs import Jobs, object_name
 from dutycycle.kubectl.output import Answer
 from dutycycle.kubectl.peaks import show_peaks
@@ -29,6 +30,8 @@ def run(args: argparse.Namespace) -> None:
             output.print_answer(answer, args.output, headers=not args.no_headers)
         elif args.command == "peaks":
             show_peaks(api, args)
+        elif args.command == "health":
+            show_health(api, args)
         else:
             args.records = args.records or _setting("records")
             show_why(api, args)

@@ -56,7 +56,7 @@ def meaning_of(kind: str, code: int | None = None) -> Meaning:
             action, level = RECOVERY_ACTIONS.get(code, (f"NVIDIA's number {code}", "watch"))
             if level == "healthy":
                 return Meaning("no recovery action is needed any more", "info")
-            return Meaning(f"recovery action: {action}", "fatal", action)
+            return Meaning(f"the driver asks for recovery action {code}", "fatal", action)
         case "fabric" if code is not None:
             state = FABRIC_STATES.get(code, f"NVIDIA's number {code}")
             if code == FABRIC_READY:

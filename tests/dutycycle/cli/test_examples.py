@@ -34,12 +34,15 @@ EXAMPLES = [example for parser in PARSERS for example in parser.examples]
 PROGRAMS = ("jq",)
 HISTORY_H = 0.2
 _TRIAL = "tests/e2e/kube/test_trial.py"
+_HEALTH = "tests/dutycycle/cli/test_health.py"
 ELSEWHERE = {
+    "dutycycle health": _HEALTH,
+    """dutycycle health --format json | jq '.[] | select(.level != "healthy")'""": _HEALTH,
     "dutycycle run job.yaml -n research --timeout 2h": "tests/e2e/kube/test_run_job.py",
     "dutycycle trial train.yaml --gpus 1,2,4": _TRIAL,
     "dutycycle trial train.yaml --pods 2,4 --placement packed,spread --for 3m --budget 120": _TRIAL,
 }
-"""What needs controllers and a kubelet."""
+"""What needs controllers and a kubelet, or GPUs."""
 
 
 @pytest.mark.parametrize("parser", PARSERS, ids=lambda one: one.prog)

@@ -1,0 +1,80 @@
+"""``dutycycle health``: whether the GPUs of this machine are in order, by the driver alone, now."""
+
+import argparse
+import logging
+import time
+
+from rich.table import Table
+
+from dutycycle.cli.printing import print_json, print_table
+from dutycycle.contract.codec import decode, to_plain
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.health.verdict import fold, rank
+from dutycycle.contract.records.health import GpuEvent, GpuHealth
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.telemetry.events import Telemetry
+
+EXAMPLE = """dutycycle health
+dutycycle health --format json | jq '.[] | select(.level != "healthy")'"""
+SETTINGS: tuple[str, ...] = ()
+_PAST = (
+    "Xids of before are in the kernel's log (dmesg | grep Xid); a running collector counts those that come"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """How to print it."""
+    parser.add_argument(
+        "--format", choices=("table", "json"), default="table", help="how to print (default: table)"
+    )
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """0 if no GPU is worse than one to watch, else 1, as the prolog of a job wants it."""
+    logging.getLogger("dutycycle").setLevel(logging.CRITICAL)  # what it would say is the answer
+    gpus = read_health(settings)
+    if args.format == "json":
+        print_json([to_plain(gpu) for gpu in gpus])
+    else:
+        print_table(_table(gpus), "")
+        print(_PAST)  # noqa: T201
+    return int(any(rank(gpu.level) >= rank("drain") for gpu in gpus))
+
+
+def read_health(settings: Settings) -> list[GpuHealth]:
+    """Each GPU as its driver answers now, by index. Raises ``DutycycleError`` where none can be read."""
+    from collectors.base import Tick  # here, not above: --help need not wait for them
+    from collectors.nvml.collector import NvmlCollector
+    from collectors.nvml.session import ADVICE
+
+    telemetry = Telemetry("health")
+    collector = NvmlCollector(telemetry, host_root=settings.host_root)
+    tick = Tick(
+        node=settings.node, collector="health", seq=0, ts_ms=time.time_ns() // 1_000_000, interval_ms=1000,
+        monotonic_s=time.monotonic(),
+    )  # fmt: skip
+    try:
+        records = collector.collect(tick)
+    finally:
+        collector.close()
+    gpus: dict[str, GpuHealth] = {}
+    for record in records:
+        if record.topic == "gpu-events":
+            event = decode(GpuEvent, record.payload or b"", record.topic)
+            gpus[event.gpu] = fold(gpus.get(event.gpu), event)
+    if not gpus:
+        reasons = [name for condition, name in telemetry.conditions if condition == "gpus_unavailable"]
+        why = "; ".join(ADVICE.get(reason, reason) for reason in reasons)
+        raise DutycycleError(f"no GPU can be read here: {why or 'none of them tells of its health'}")
+    return sorted(gpus.values(), key=lambda gpu: (gpu.index, gpu.gpu))
+
+
+def _table(gpus: list[GpuHealth]) -> Table:
+    table = Table("gpu", "health", "model", "serial", "bus id", "what and why", box=None)
+    for gpu in gpus:
+        facts = gpu.facts
+        cells = (None, None, None) if facts is None else (facts.model, facts.serial, facts.bus_id)
+        worst_first = sorted(gpu.findings, key=lambda finding: -rank(finding.level))
+        reasons = "; ".join(f"{finding.reason} ({finding.action})" for finding in worst_first)
+        table.add_row(str(gpu.index), gpu.level, *(cell or "-" for cell in cells), reasons or "-")
+    return table

@@ -7,11 +7,14 @@ from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import full_name, short_name
 from dutycycle.kafka.consumer import Consumer
 from dutycycle.kafka.errors import BrokerError
+from dutycycle.kafka.topics import topics_there
 from dutycycle.live.model.state import LiveState
 from dutycycle.process import stopped_within
 
-_FROM_BEGINNING = ("pods", "pod-peaks", "job-peaks", "cycles", "trends", "insights")
+_FROM_BEGINNING = ("pods", "pod-peaks", "job-peaks", "cycles", "trends", "insights", "gpu-health")
 """Compacted topics: what holds now may have been said long ago."""
+_YOUNGER = "gpu-health"
+"""Streams of before do not make it: all else is shown without."""
 _FROM_END = ("nvml-samples", "cgroup-samples", "window-aggregates", "dead-letters")
 _WAIT_S = 0.5
 _BROKER_WAIT_MS = 1000
@@ -44,18 +47,23 @@ class Follower:
             [full_name(self._settings.topic_prefix, name) for name in topics]
             for topics in ((*_FROM_BEGINNING, *_FROM_END), _FROM_BEGINNING)
         )
+        younger = full_name(self._settings.topic_prefix, _YOUNGER)
         while not stop.is_set():
-            consumer = Consumer(
-                self._settings, "dutycycle-live", names, "end", whole=whole, wait_ms=_BROKER_WAIT_MS
-            )
+            consumer = None
             try:
+                missing = {younger} - {*await topics_there(self._settings, [younger])}
+                consumer = Consumer(
+                    self._settings, "dutycycle-live", [name for name in names if name not in missing], "end",
+                    whole=[name for name in whole if name not in missing], wait_ms=_BROKER_WAIT_MS,
+                )  # fmt: skip
                 await consumer.start()
                 await self._take(consumer, stop)
             except BrokerError as error:
                 self.away = str(error)
                 await stopped_within(stop, _RETRY_S)
             finally:
-                await consumer.stop()
+                if consumer is not None:
+                    await consumer.stop()
 
     async def wait_until_idle(self) -> None:
         """Wait until no record has come for a moment: the pipeline has worked off what it was given."""

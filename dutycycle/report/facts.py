@@ -18,6 +18,8 @@ from dutycycle.words import bytes_text, decimal_bytes, named_figure, short_durat
 
 _S_PER_HOUR = 3600.0
 _IDLE_PCT = 1.0
+_AFTER_MS = 10_000
+"""What ends a job is heard of when its last tick is over."""
 _CYCLIC = (
     ("gpu_util_pct", "GPU utilization"),
     ("gpu_mem_used_bytes", "GPU memory"),
@@ -73,6 +75,8 @@ class Facts:
     cost: float | None
     idle_cost: float | None
     processes: list[ProcessSeen] = field(default_factory=list)
+    incidents: list[tuple[int, str]] = field(default_factory=list)
+    """What happened to its GPUs: when, and in words."""
 
     def total(self, name: str) -> float | None:
         """The sum of a figure over the GPUs; None where no GPU has it."""
@@ -99,7 +103,22 @@ def facts_of(gathered: Gathered, view: View, settings: Settings) -> Facts:
         cost=cost,
         idle_cost=idle_cost,
         processes=_processes(gathered, view),
+        incidents=list(_incidents(gathered, view)),
     )
+
+
+def _incidents(gathered: Gathered, view: View) -> Iterator[tuple[int, str]]:
+    """Those that hit a pod of the view; where no pod is known of, those on its GPUs meanwhile."""
+    names = {(gpu.seen.node, gpu.seen.uuid): gpu.name for gpu in view.gpus}
+    for event in gathered.gpu_events:
+        hit = [pod for pod in event.pods or () if f"pod/{pod.uid}" in view.subjects]
+        name = names.get((event.node, event.gpu))
+        meanwhile = name is not None and view.first_ms <= event.ts_ms <= view.last_ms + _AFTER_MS
+        if hit or (not event.pods and meanwhile):
+            pods = f", used by {', '.join(pod.name or pod.uid for pod in hit)}" if hit else ""
+            times = f" ({event.count} times)" if event.kind == "xid" and event.count > 1 else ""
+            what = f"{event.name}{times} on {name or f'{event.node} gpu {event.index}'}{pods}"
+            yield event.ts_ms, f"{what}: {event.action}" if event.action else what
 
 
 def _processes(gathered: Gathered, view: View) -> list[ProcessSeen]:

@@ -18,6 +18,7 @@ from dutycycle.contract.metrics import (
     POD_CGROUP_METRICS,
     names,
 )
+from dutycycle.contract.records.health import GpuEvent
 from dutycycle.contract.records.insights import ProfileVerdict
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.processes import ProcessSample
@@ -81,6 +82,8 @@ class Gathered:
     )
     profiles: dict[tuple[str, str], ProfileVerdict] = field(default_factory=dict)
     """By a pod's uid and the profile's source, the newest."""
+    gpu_events: list[GpuEvent] = field(default_factory=list)
+    """Incidents of GPUs, in their order."""
     dead_letters: int = 0
     first_ms: int | None = None
     last_ms: int | None = None
@@ -96,6 +99,10 @@ class Gathered:
                 self._cgroup(decode(CgroupSample, record.value, record.topic))
             elif record.topic == "processes":
                 self._processes(decode(ProcessSample, record.value, record.topic))
+            elif record.topic == "gpu-events":
+                event = decode(GpuEvent, record.value, record.topic)
+                if event.kind != "state":
+                    self.gpu_events.append(event)
             elif record.topic == "pods":
                 pod = decode(Pod, record.value, record.topic)
                 self.identities[pod.uid] = pod

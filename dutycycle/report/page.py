@@ -141,9 +141,11 @@ def _head(report: Report) -> Iterator[str]:
 
 def _verdict(report: Report) -> Iterator[str]:
     line, advice = headline(report.facts)
-    if line or report.profiles:
+    if line or report.profiles or report.facts.incidents:
         yield '<section class="verdict" aria-label="Verdict">'
         yield from _from_outside(report, line, advice)
+        for at_ms, incident in report.facts.incidents:
+            yield f"<p><strong>GPU fault</strong> at {moment(at_ms)} UTC: {escape(incident)}</p>"
         for one in report.profiles:
             yield f"<p><strong>From inside ({escape(one.source)}): {escape(one.headline())}</strong></p>"
             yield f"<p>{escape(one.advice)}</p>" if one.advice else ""

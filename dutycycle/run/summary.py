@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from dutycycle.report.facts import anomalies_of, evidence_of, headline, key_figures
-from dutycycle.report.page import Report
+from dutycycle.report.page import Report, moment
 from dutycycle.run.command import Ended
 from dutycycle.words import short_duration
 
@@ -32,6 +32,8 @@ def figures_of(report: Report) -> Iterator[str]:
     for name, value in key_figures(report.facts, report.view):
         if name != "Duration":
             yield _row(name, value)
+    for at_ms, incident in report.facts.incidents:
+        yield _row("GPU fault", f"{moment(at_ms)} UTC: {incident}")
     for profile in report.profiles:
         yield _row("From inside", profile.headline())
         if profile.evidence:

@@ -23,6 +23,7 @@ from dutycycle.contract.trace import TraceRecord, TraceWriter
 from dutycycle.kafka.consumer import Consumer, Message, Start
 from dutycycle.kafka.errors import BrokerUnreachableError, MissingTopicError
 from dutycycle.kafka.reachability import answered_within, wait_for_broker
+from dutycycle.kafka.topics import topics_there
 from dutycycle.process import temporary_folder
 from dutycycle.progress import Progress
 from dutycycle.telemetry.events import Telemetry
@@ -31,6 +32,7 @@ from dutycycle.traces.sorting import Sorting
 from dutycycle.traces.subject import subject_of
 
 _WAIT_S = 0.2
+_YOUNGER = "gpu-events"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +82,11 @@ async def _read_ticks(
     wanted: Wanted, settings: Settings, sorting: Sorting, nodes: Collection[str] | None, timeout_s: float
 ) -> None:
     done = 0
+    # A collector of before has no events of GPUs; without any other topic it is no cluster of ours.
+    younger = await topics_there(settings, [full_name(settings.topic_prefix, _YOUNGER)])
+    topics = [name for name in TICK_TOPICS if younger or name != _YOUNGER]
     with Progress("records") as progress:
-        async for messages, left in read_batches(settings, TICK_TOPICS, wanted.start_ms, timeout_s):
+        async for messages, left in read_batches(settings, topics, wanted.start_ms, timeout_s):
             for one in messages:
                 if one.ts_ms < wanted.end_ms and (nodes is None or one.key_text in nodes):
                     sorting.add(trace_record(one))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dutycycle.contract.codec import DecodeError, decode
 from dutycycle.contract.metering import highest_util_pct, with_means
 from dutycycle.contract.records.derived import gpu_subject, node_subject, pod_subject
+from dutycycle.contract.records.health import NodeHealth
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import CgroupSample, Gpu, GpuProcess, NvmlSample, PodCgroup
 from dutycycle.contract.topics import TOPICS
@@ -27,7 +28,7 @@ _DERIVED = 100_000
 _R = TypeVar("_R")
 TOPICS_SHOWN = frozenset({
     "nvml-samples", "cgroup-samples", "pods", "pod-peaks", "job-peaks", "cycles", "trends", "insights",
-    "window-aggregates", "dead-letters",
+    "window-aggregates", "dead-letters", "gpu-health",
 })  # fmt: skip
 
 
@@ -40,6 +41,8 @@ class LiveState:
     namespace: str | None = None
     local: "LocalProcesses | None" = None
     rows: dict[str, Row] = field(default_factory=dict)
+    health: dict[str, NodeHealth] = field(default_factory=dict)
+    """By node."""
     dead_letters: int = 0
     unreadable: int = 0
     ticks: int = 0
@@ -56,10 +59,14 @@ class LiveState:
         self.at(now_ms)
         if payload is None:
             self._tombstone(topic, key)
-        elif topic == "nvml-samples" and self._is_shown(key):
-            self._decoded(topic, payload, self._nvml)
-        elif topic == "cgroup-samples" and self._is_shown(key):
-            self._decoded(topic, payload, self._cgroup)
+        elif topic in ("nvml-samples", "cgroup-samples", "gpu-health"):
+            of_node: dict[str, Callable[[Any], None]] = {
+                "nvml-samples": self._nvml,
+                "cgroup-samples": self._cgroup,
+                "gpu-health": self._judged,
+            }
+            if self._is_shown(key):
+                self._decoded(topic, payload, of_node[topic])
         elif topic == "pods":
             self._decoded(topic, payload, self._pod)
         elif topic in ("cycles", "trends"):
@@ -125,6 +132,9 @@ class LiveState:
     def _end(self, key: str) -> None:
         self.rows.pop(key, None)
         self._ended[key] = self.now_ms
+
+    def _judged(self, record: NodeHealth) -> None:
+        self.health[record.node] = record
 
     # -- samples
 
@@ -276,6 +286,7 @@ class LiveState:
         """As it is now, whatever comes later."""
         other = LiveState(self.nodes, self.namespace, now_ms=self.now_ms, ticks=self.ticks)
         other.local = None if self.local is None else self.local.frozen()
+        other.health = dict(self.health)
         other.dead_letters, other.unreadable = self.dead_letters, self.unreadable
         other.rows = {key: row.frozen() for key, row in self.rows.items()}
         other._derived = {job.key: job.derived.copy() for job in self.jobs()}

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from dutycycle.contract.health.verdict import rank
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import GpuSeen, Row
 from dutycycle.live.views.findings import full_in_s, is_hot
@@ -9,11 +10,25 @@ from dutycycle.live.views.spans import Line
 from dutycycle.words import short_duration
 
 _SOON_S = 3600.0
+_HEARD_OF_MS = 30 * 60_000
+"""Three times as long as a collector waits until it says again how a GPU is."""
 
 
 def warnings(state: LiveState, degraded: Sequence[str]) -> list[str]:
     """``degraded``: of the processes that measure and compute."""
-    return [*_of_subjects(state), *degraded, *_of_records(state)]
+    return [*_of_health(state), *_of_subjects(state), *degraded, *_of_records(state)]
+
+
+def _of_health(state: LiveState) -> Iterator[str]:
+    """GPUs that are not healthy, the worst first."""
+    sick = [
+        (rank(gpu.level), health.node, gpu)
+        for health in state.health.values()
+        for gpu in health.gpus
+        if gpu.reason is not None and state.now_ms - gpu.seen_ms <= _HEARD_OF_MS
+    ]
+    for _, node, gpu in sorted(sick, key=lambda one: (-one[0], one[1], one[2].index)):
+        yield f"GPU {node}:{gpu.index}: {gpu.level}: {gpu.reason}; {gpu.action}"
 
 
 def _of_subjects(state: LiveState) -> Iterator[str]:

@@ -180,3 +180,17 @@ def test_lines_say_all_of_it() -> None:
         "pod ml/train-0: gpu 41.0 % cpu 50.5 % (max 41.0 %) memory · (max ·) "
         "does training: GPU waits for input",
     ]
+
+
+def test_broken_gpus_are_the_first_warnings_and_those_in_order_none() -> None:
+    good = {"gpu": "GPU-1", "index": 0, "level": "healthy", "since_ms": 1, "seen_ms": 1000}
+    row = good | {"gpu": "GPU-2", "index": 1, "level": "watch", "reason": "a row waits", "action": "reset it"}
+    gone = good | {"gpu": "GPU-3", "index": 2, "level": "reset", "reason": "Xid 79", "action": "restart"}
+    state = fed(
+        ("nvml-samples", "a", nvml(50)),
+        ("gpu-health", "a", {"node": "a", "ts_ms": 1000, "gpus": [good, row, gone]}),
+    )
+    assert warnings(state, []) == ["GPU a:2: reset: Xid 79; restart", "GPU a:1: watch: a row waits; reset it"]
+    assert warnings(state.frozen(), []) == warnings(state, [])
+    state.at(1000 + 31 * 60_000)  # nobody has said it again
+    assert not any("Xid" in line for line in warnings(state, []))

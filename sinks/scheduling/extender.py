@@ -6,7 +6,7 @@ The protocol is that of ``k8s.io/kube-scheduler/extender/v1``: JSON over HTTP, t
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -47,16 +47,21 @@ class BadRequestError(Exception):
 
 
 class Extender:
-    """Scores nodes from what is ``known``; ``tell`` gets what was said of a pod. ``wall``: Unix seconds."""
+    """Scores nodes from what is ``known``; ``tell`` gets what was said of a pod. ``wall``: Unix seconds.
+
+    ``sick``: what becomes of nodes with a GPU that is not healthy, as the setting ``extender_sick`` has it.
+    """
 
     def __init__(
         self, known: KnownCluster, telemetry: Telemetry,
         tell: Callable[[Placement], None] = lambda said: None, *, wall: Callable[[], float] = time.time,
+        sick: str = "last",
     ) -> None:  # fmt: skip
         self._known = known
         self._tell = tell
         self._telemetry = telemetry
         self._wall = wall
+        self._leaves_out_sick = {"filter": True, "last": False}.get(sick)
         self._attempts: OrderedDict[str, _Attempt] = OrderedDict()
 
     def app(self) -> web.Application:
@@ -83,7 +88,7 @@ class Extender:
         return answer
 
     def filter(self, asked: Any) -> dict[str, Any]:
-        """Leaves out nodes on which the pod would not find the memory that its kin used.
+        """Leaves out nodes on which the pod would not find the memory that its kin used, or a GPU is broken.
 
         A prediction may be wrong, so it never leaves a pod without a node: if all would be left out, none is.
         """
@@ -137,6 +142,7 @@ class Extender:
         prediction = self._known.prediction(pods.template_of_pod(pod))
         ranks = self._known.ranks(pods.job_uid(pod), pods.group(pod))
         need = pods.need(pod, prediction, sum(ranks.values()))
+        need = replace(need, leaves_out_sick=self._leaves_out_sick)
         return prediction, score(self._known.nodes(names, ranks, round(now * 1000)), need)
 
 

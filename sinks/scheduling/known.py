@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dutycycle.contract.records.derived import Cycle, PodPeaks
+from dutycycle.contract.records.health import NodeHealth
 from dutycycle.contract.records.insights import Insight
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import CgroupSample, NvmlSample
@@ -45,6 +46,8 @@ class KnownCluster:
         match record:
             case NvmlSample():
                 self._nodes.take_gpus(record)
+            case NodeHealth():
+                self._nodes.take_health(record)
             case CgroupSample():
                 self._nodes.take_host(record)
             case Pod():

@@ -12,8 +12,9 @@ from dutycycle.telemetry.events import Telemetry
 from sinks.follow import Follower, Offsets
 from sinks.tasks import together
 
-DESCRIBED = ("insights", "cycles")
-"""What a pod did is known before what it used: both are of the kin that it becomes when it has ended."""
+DESCRIBED = ("insights", "cycles", "gpu-health")
+"""What a pod did is known before what it used: both are of the kin that it becomes when it has ended. With
+them comes what else holds now and may have been said long ago."""
 ENDED = ("pods", "pod-peaks")
 SAMPLES = ("nvml-samples", "cgroup-samples")
 AT_ONCE = 50

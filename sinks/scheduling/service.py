@@ -35,7 +35,7 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
     placements = Placements(settings, telemetry)
     try:
         await unless(stop, wait_for_topics(settings, telemetry, ALIKE_TOPICS, outputs=outputs))
-        app = Extender(known, telemetry, placements.tell).app()
+        app = Extender(known, telemetry, placements.tell, sick=settings.extender_sick).app()
         sending = asyncio.shield(placements.start())  # it ends after the last answer, not together with it
         serving = _serve(endpoint, telemetry, app, reader, tls)
         await unless(stop, together(reader.run(), sending, serving))

@@ -7,13 +7,17 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dutycycle.contract.health.verdict import rank
 from dutycycle.contract.metering import with_means
+from dutycycle.contract.records.health import NodeHealth
 from dutycycle.contract.records.samples import CgroupSample, Host, NvmlSample
 from dutycycle.contract.records.samples import Gpu as MeasuredGpu
 from sinks.scheduling.core.node import FIELDS, Floats, Gpu, Nodes, gpu_columns
 
 STALE_MS = 60_000
 """A node of which nothing came for so long is not known: its figures may be anything now."""
+HEALTH_STALE_MS = 30 * 60_000
+"""Three times as long as a collector waits until it says again how a GPU is."""
 _RECENT = 60
 """Of CPU and network so many readings count: five minutes."""
 _HELD_DOWN = frozenset(
@@ -36,6 +40,7 @@ class NodeTable:
         self._gpus: Floats = np.full((len(FIELDS), 1, 1), np.nan)
         self._idle: Floats = np.full((2, 1), np.nan)
         """Cores, and the share of the network."""
+        self._health: dict[str, NodeHealth] = {}
         self._used: dict[str, tuple[deque[float], deque[float]]] = {}
         """By node, of both."""
 
@@ -66,6 +71,17 @@ class NodeTable:
             if of is not None and used:
                 self._idle[what, row] = of - _nearly_most(used)
 
+    def take_health(self, record: NodeHealth) -> None:
+        """Which of its GPUs are not healthy."""
+        self._health[record.node] = record
+
+    def _sick(self, name: str, now_ms: int) -> float:
+        """How many GPUs of a node should get no more work; NaN if nothing was said of them lately."""
+        health = self._health.get(name)
+        if health is None or now_ms - health.ts_ms >= HEALTH_STALE_MS:
+            return np.nan
+        return float(sum(rank(gpu.level) >= rank("drain") for gpu in health.gpus))
+
     def nodes(self, names: Sequence[str], ranks: Mapping[str, int], now_ms: int) -> Nodes:
         """As they are now, in the order of ``names``; ``ranks``: pods of the same job that they have."""
         rows = np.fromiter((self._rows.get(name, _NOBODY) for name in names), np.intp, len(names))
@@ -81,6 +97,7 @@ class NodeTable:
             net_free=idle[1],
             ranks=near,
             near_ranks=near,
+            sick=np.fromiter((self._sick(name, now_ms) for name in names), np.float64, len(names)),
         )
 
     def _row(self, node: str) -> int:

@@ -349,6 +349,11 @@ class ExtenderSettings:
         "certificate (PEM) for the name that is asked; none is needed on 127.0.0.1",
     )
     extender_key: str | None = _setting(None, parsers.readable_file, "private key (PEM) of that certificate")
+    extender_sick: str = _setting(
+        "last",
+        parsers.choice("filter", "last", "off"),
+        "nodes with a GPU that is not healthy: filter leaves them out, last gives them the lowest score",
+    )
     extender_client_ca: str | None = _setting(
         None, parsers.readable_file, "only who has a certificate of this authority (PEM) is answered"
     )

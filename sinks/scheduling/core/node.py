@@ -35,6 +35,7 @@ class Node:
     """One node. ``cpu_free_cores``: all less the p95 of what is used; ``net_free``: likewise a share, 0 to 1.
 
     ``ranks``: pods of the same job that it has; ``near_ranks``: those of its rack or block, it included.
+    ``sick``: how many of its GPUs should get no more work.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Node:
     net_free: float | None = None
     ranks: int = 0
     near_ranks: int = 0
+    sick: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ class Nodes:
     net_free: Floats
     ranks: Floats
     near_ranks: Floats
+    sick: Floats
 
     @classmethod
     def of(cls, nodes: Sequence[Node]) -> "Nodes":
@@ -70,7 +73,7 @@ class Nodes:
             gpus,
             *(
                 np.array([getattr(one, name) for one in nodes], dtype=np.float64)
-                for name in ("cpu_free_cores", "net_free", "ranks", "near_ranks")
+                for name in ("cpu_free_cores", "net_free", "ranks", "near_ranks", "sick")
             ),
         )
 
@@ -91,7 +94,8 @@ class Need:
     """What a pod needs: requested, and predicted from its kin (``Prediction``).
 
     ``gpus``: whole ones. ``shares``: it may run beside others on one GPU. ``ranks``: pods of the whole job.
-    ``gpu_mem_bytes``: of one GPU. ``duty``, ``period_s``: of its own load.
+    ``gpu_mem_bytes``: of one GPU. ``duty``, ``period_s``: of its own load. ``leaves_out_sick``: nodes with a
+    broken GPU are left out, else scored last; None: their health does not matter.
     """
 
     gpus: int
@@ -102,3 +106,4 @@ class Need:
     cpu_cores: float | None = None
     duty: float | None = None
     period_s: float | None = None
+    leaves_out_sick: bool | None = None

@@ -11,13 +11,14 @@ from heapq import nsmallest
 import numpy as np
 
 from sinks.scheduling.core.node import Floats, Need, Nodes
-from sinks.scheduling.core.terms import cycles, free_cpu, free_memory, heat, network, packing, ranks
+from sinks.scheduling.core.terms import cycles, free_cpu, free_memory, health, heat, network, packing, ranks
 from sinks.scheduling.core.terms.term import Term, TermColumn
 
 HIGHEST_EXTENDER_SCORE = 10
 """``MaxExtenderPriority`` of kube-scheduler; it is multiplied by ten and by the extender's weight."""
 TERMS: tuple[Callable[[Nodes, Need], TermColumn | None], ...] = (
     free_memory.term, packing.term, ranks.term, free_cpu.term, network.term, cycles.term, heat.term,
+    health.term,
 )  # fmt: skip
 
 

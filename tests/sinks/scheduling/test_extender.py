@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from msgspec.structs import replace
 
+from dutycycle.contract.records.health import GpuHealth, NodeHealth
 from dutycycle.contract.records.placement import Placement
 from dutycycle.contract.records.samples import GpuProcess
 from dutycycle.kube.templates import template_of
@@ -128,3 +130,44 @@ def test_what_it_said_of_a_pod_is_told_once_until_it_changes() -> None:
     now_s += 1.5
     ours.filter(asked)
     assert len(said) == 2
+
+
+SICK = GpuHealth(gpu="GPU-9", index=1, level="reset", since_ms=1, seen_ms=NOW)
+ASKED = {"Pod": POD, "NodeNames": ["broken", "other"]}
+WHY = "1 of its GPUs should get no more work: see kubectl dutycycle health"
+
+
+def with_broken_gpu(sick: str, *gpus: GpuHealth, at_ms: int = NOW) -> Extender:
+    """Two nodes, of which the one with more room has these GPUs."""
+    found = extender(broken=80.0, other=60.0)
+    found._known.take("broken", NodeHealth(node="broken", ts_ms=at_ms, gpus=gpus))
+    return Extender(found._known, Telemetry(EXTENDER), wall=lambda: NOW / 1000, sick=sick)
+
+
+def scores(found: Extender) -> dict[str, int]:
+    return {one["Host"]: one["Score"] for one in found.prioritize(ASKED)}
+
+
+def test_a_node_with_a_broken_gpu_is_left_out_or_comes_last() -> None:
+    assert with_broken_gpu("filter", SICK).filter(ASKED) == {
+        "FailedNodes": {"broken": WHY},
+        "NodeNames": ["other"],
+    }
+    last = with_broken_gpu("last", SICK)
+    assert last.filter(ASKED)["FailedNodes"] == {}
+    assert scores(last)["broken"] == 0 < scores(last)["other"]
+    off = scores(with_broken_gpu("off", SICK))
+    assert off["broken"] > off["other"]
+
+
+@pytest.mark.parametrize("level", ["healthy", "watch"])
+def test_a_node_whose_gpus_work_is_scored_as_ever(level: str) -> None:
+    found = with_broken_gpu("filter", replace(SICK, level=level))
+    assert scores(found) == scores(extender(broken=80.0, other=60.0))
+    assert found.filter(ASKED)["FailedNodes"] == {}
+
+
+def test_what_was_said_long_ago_and_what_a_pod_without_gpus_does_not_need_do_not_count() -> None:
+    assert with_broken_gpu("filter", SICK, at_ms=NOW - 31 * 60_000).filter(ASKED)["FailedNodes"] == {}
+    alone = with_broken_gpu("filter", SICK).filter(ASKED | {"NodeNames": ["broken"]})
+    assert alone["NodeNames"] == ["broken"]

@@ -172,7 +172,7 @@ CATALOGUE = (
         chart="gpu-memory", bound="mem_total_bytes", title="GPU memory",
         word="memory", meaning="memory in use", limits=_BYTES, nvml="nvmlDeviceGetMemoryInfo",
         dcgm={"dcgm_fb_used": MIB, f"{_DEV}FB_USED": MIB, f"{_DEV}FB_USED_BYTES": 1},
-        smi="mem used|used|mem usage|mem|mem use", dcgmi={"FBUSD": "MiB"}, smi_dmon={"fb": "MiB"},
+        smi="mem used|used|mem usage|mem|mem total used mem", dcgmi={"FBUSD": "MiB"}, smi_dmon={"fb": "MiB"},
         wandb={"memoryAllocatedBytes": "B"}, series=GpuSeries("gpu_memory_used_bytes"),
     ),
     MetricRow(

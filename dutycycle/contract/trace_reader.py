@@ -97,11 +97,11 @@ class TraceReader:
             # Not wrapped in another buffer: filling that one would lose what was read before the damage.
             return gzip.GzipFile(fileobj=raw)
         if begin.startswith(_ZSTD_MAGIC):
-            return io.BufferedReader(_ZstdReader(raw))
+            return io.BufferedReader(ZstdReader(raw))
         return raw
 
 
-class _ZstdReader(io.RawIOBase):
+class ZstdReader(io.RawIOBase):
     """Decompresses ``raw``, frame after frame. Raises ``EOFError`` when it ends inside a frame, which
     zstandard's own reader takes for the end of the file.
     """

@@ -2,6 +2,7 @@
 
 import csv
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,7 +15,8 @@ _LONGEST_NAME = 60
 _OF_NO_GPU = 100
 """Beside ``gpu_usage``, ``usage`` is of something else."""
 _NO_FIGURES = frozenset({"time", "date", "node", "uuid", "index", "model", "pid", "process_name"})
-_DELIMITERS = ",;\t"
+_DELIMITERS = (",", ";", "\t", "|", "、")
+_SPACES = " "
 _BEGINS_LIKE_A_NUMBER = re.compile(r"[-+.]?\d").match
 _NO_TIME = "no column of time: name it (--columns time=NAME,…), or give --start, when the log begins"
 
@@ -50,11 +52,12 @@ def read_column_choice(text: str) -> ColumnChoice:
 
 
 class CsvReader:
-    """Reads lines with commas, semicolons or tabs under a heading, which may come again in a log that was
-    continued.
+    """Reads lines with commas, semicolons, tabs, bars or spaces under a heading, which may come again.
 
-    Columns that no spelling knows are left out and noted. A name with a number, ``gpu0_util``, is of that
-    GPU: one line then has several rows. Without a column of time the times are those of ``ticks``.
+    Full-width digits, signs and commas are as the others.
+    Columns that no spelling knows, or with a unit that their quantity does not have, are left out and noted.
+    A name with a number, ``gpu0_util``, is of that GPU: one line then has several rows. Without a column of
+    time the times are those of ``ticks``.
     """
 
     def __init__(self, clock: Clock, ticks: Ticks, choice: ColumnChoice | None = None) -> None:
@@ -72,6 +75,7 @@ class CsvReader:
         """Give the rows of a line; none for a heading and a blank line. Raises ``ValueError``."""
         if not line.strip():
             return []
+        line = _halved(line)
         heading, delimiter = self._find_heading(line)
         if heading is not None:
             self._read_heading(heading, delimiter)
@@ -92,12 +96,13 @@ class CsvReader:
 
     def is_heading(self, line: str) -> bool:
         """Tell whether lines of values may follow."""
-        return self._find_heading(line)[0] is not None
+        return self._find_heading(_halved(line))[0] is not None
 
     def _find_heading(self, line: str) -> tuple[list[str] | None, str]:
         """Find the cells of a heading: a line without a number that names what is known.
 
-        The first line of names counts in any case: that it names nothing known is said in the end.
+        The first line of names counts in any case: that it names nothing known is said in the end. A single
+        name between rows of several values is a word of another program.
         """
         best: tuple[int, list[str], str] = (0, [], ",")
         if _BEGINS_LIKE_A_NUMBER(line.lstrip(' "')):
@@ -114,7 +119,11 @@ class CsvReader:
             if known > best[0] or (known == best[0] and len(cells) > len(best[1])):
                 best = (known, cells, delimiter)
         known, cells, delimiter = best
-        if known or (not self.notes.columns and len(cells) > 1):
+        if len(cells) == 1 and not self._columns:
+            words = line.split()  # a sentence has words that mean nothing here, a heading has not
+            if len(words) > 1 and all(read_meaning(word) is not None for word in words):
+                return words, _SPACES
+        if (known and (len(cells) > 1 or self._width < 2)) or (not self.notes.columns and len(cells) > 1):
             return cells, delimiter
         return None, delimiter
 
@@ -122,7 +131,8 @@ class CsvReader:
         self._columns = {}  # what follows a heading that is wrong cannot be read
         self._delimiter, self._width = delimiter, len(cells)
         self.notes.columns = tuple(read_words(cell)[:_LONGEST_NAME] for cell in cells if cell)
-        meanings = self._find_meanings(cells)
+        chosen = self._chosen(cells)
+        meanings = self._find_meanings(cells, chosen)
         if not meanings:
             names = ", ".join(self.notes.columns)
             raise ValueError(
@@ -141,7 +151,11 @@ class CsvReader:
             try:
                 column = Column(cells[position], meaning.field, meaning.unit, self.notes)
             except ValueError as error:
-                raise ValueError(f"{cells[position]}: {error}") from error
+                reason = f"{cells[position]}: {error}"
+                if position in chosen:
+                    raise ValueError(reason) from error
+                self.notes.remarks[f"{reason}: the column is left out"] = None
+                continue
             of_gpu[meaning.field] = (rank, position, column)
         if "date" in columns.get(None, {}) and "time" not in columns[None]:
             rank, position, column = columns[None].pop("date")
@@ -159,9 +173,10 @@ class CsvReader:
             for gpu, of_gpu in columns.items()
         }
 
-    def _find_meanings(self, cells: list[str]) -> dict[int, Meaning]:
+    @staticmethod
+    def _find_meanings(cells: list[str], by_position: Mapping[int, Meaning]) -> dict[int, Meaning]:
         """Find what each column means: as it was chosen, else by its name."""
-        meanings = self._chosen(cells)
+        meanings = dict(by_position)
         chosen = {meaning.field for meaning in meanings.values()}
         for position, cell in enumerate(cells):
             meaning = read_meaning(cell)
@@ -236,7 +251,14 @@ class CsvReader:
         return self._ticks.next_ms(shared.get("uuid", shared.get("index")))
 
 
+def _halved(line: str) -> str:
+    """Give a line with the usual forms of full-width characters."""
+    return line if line.isascii() else unicodedata.normalize("NFKC", line)
+
+
 def _split(line: str, delimiter: str) -> list[str]:
+    if delimiter == _SPACES:
+        return line.split()
     if '"' in line:
         return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter, skipinitialspace=True))]
     return [cell.strip() for cell in line.split(delimiter)]

@@ -1,4 +1,4 @@
-"""What ``dcgmi dmon`` and ``nvidia-smi dmon`` write: a heading now and then, a row for each GPU and tick.
+"""What ``dcgmi dmon``, ``nvidia-smi dmon`` and ``pmon`` write: a heading now and then, a row a GPU and tick.
 
 The rows of dcgmi have no time: a tick is the interval of dmon (``-d``, 1000 ms by default) after the one
 before. So a pause cannot be seen, and the times drift by what dmon needs itself. The format is that of
@@ -7,6 +7,7 @@ https://github.com/NVIDIA/DCGM (4.6). Those of nvidia-smi have times with ``-o D
 """
 
 import re
+from typing import Any
 
 from dutycycle.contract.metrics import GPU_ROWS
 from dutycycle.imports.moments import Clock, Ticks
@@ -17,6 +18,7 @@ _DCGM_FIELDS = {name: (row.field, unit) for row in GPU_ROWS for name, unit in ro
 }
 _SMI_FIELDS = {name: (row.field, unit) for row in GPU_ROWS for name, unit in row.smi_dmon.items()}
 _SMI_UNITS = ("idx", "yyyymmdd", "hh:mm:ss")
+_IDENTITY = frozenset({"gpu", "date", "time", "pid", "command", "name"})
 _STOPPED = "dmon was stopped"
 _entity = re.compile(r"(?P<kind>[A-Za-z][A-Za-z-]*) (?P<number>\S+)(?P<values>.*)").fullmatch
 
@@ -47,7 +49,8 @@ class DcgmDmonReader:
             return []
         entity = _entity(text)
         if entity is None or not entity["number"].isdecimal() or entity["kind"] != "GPU":
-            raise ValueError("is not of a whole GPU")
+            before = " and comes before a heading with #Entity: nvidia-smi's dmon is of the format nvidia-smi"
+            raise ValueError("is not of a whole GPU" + before * (self._columns is None))
         ts_ms = self._ticks.next_ms(entity["number"])  # also of a wrong line: what follows it keeps its time
         if self._columns is None:
             raise ValueError("comes before a heading with #Entity")
@@ -63,7 +66,10 @@ class DcgmDmonReader:
 
 
 class SmiDmonReader:
-    """Reads a log of nvidia-smi. Without ``-o DT`` its times are those of ``ticks``."""
+    """Reads a log of nvidia-smi. Without ``-o DT`` its times are those of ``ticks``.
+
+    A row of ``pmon`` is one process of a GPU: what it tells is the process's, not the GPU's.
+    """
 
     def __init__(self, clock: Clock, ticks: Ticks) -> None:
         self.notes = clock.notes
@@ -86,11 +92,13 @@ class SmiDmonReader:
                 self.notes.columns = tuple(names)
                 self.notes.figures = tuple(name for name in names if name in _SMI_FIELDS)
                 self.notes.unused = tuple(
-                    name for name in names if name not in _SMI_FIELDS and name not in ("gpu", "date", "time")
+                    name for name in names if name not in _SMI_FIELDS and name not in _IDENTITY
                 )
             return []
         if not text:
             return []
+        if self._names[-1:] in (["command"], ["name"]):
+            cells = re.split(r"[,\s]+", text, maxsplit=len(self._names) - 1)
         if len(cells) != len(self._names):
             raise ValueError(f"{len(cells)} values for {len(self._names)} columns")
         texts = dict(zip(self._names, cells, strict=True))
@@ -101,14 +109,20 @@ class SmiDmonReader:
             moment = f"{texts.get('date', '')} {texts['time']}".strip()
             ts_ms = self._clock.read_ms(re.sub(r"^(\d{4})(\d\d)(\d\d) ", r"\1-\2-\3 ", moment))
         else:
-            ts_ms = self._ticks.next_ms(index)
+            ts_ms = self._ticks.next_ms((index, texts.get("pid")))
         values = {
             column.field: column.read_value(cell)
             for column, cell in zip(self._columns, cells, strict=True) if column is not None
         }  # fmt: skip
-        return [
-            Row(
-                ts_ms,
-                {"index": index, **{name: value for name, value in values.items() if value is not None}},
+        measured: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
+        if "pid" in texts:
+            pid = texts["pid"]
+            if pid != "-" and not pid.isdecimal():
+                raise ValueError(f"is of no known process: pid {pid!r}")
+            process = (
+                {"pid": int(pid), "name": texts.get("command", texts.get("name")), **measured}
+                if pid != "-"
+                else None
             )
-        ]
+            measured = {"processes": [process] if process else []}
+        return [Row(ts_ms, {"index": index, **measured})]

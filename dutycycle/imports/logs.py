@@ -1,14 +1,13 @@
 """Reads log files line by line and writes the trace. Wrong lines are counted, and the first ones named."""
 
-import codecs
-import io
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.topics import TICK_TOPICS
 from dutycycle.contract.trace import TraceWriter
+from dutycycle.imports.log_file import LONGEST_LINE, LogFile
 from dutycycle.imports.quantities import Notes, Reader, Row
 from dutycycle.imports.samples import Samples
 from dutycycle.imports.wandb_samples import WandbSamples
@@ -16,11 +15,7 @@ from dutycycle.process import temporary_folder
 from dutycycle.progress import Progress
 
 _NAMED = 5
-_LONGEST_LINE = 64 * 1024
 _IDENTITY = frozenset({"uuid", "index", "model"})
-_BYTE_ORDER_MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")
-)  # fmt: skip
 
 
 def import_logs(
@@ -83,7 +78,10 @@ class _Import:
     def read(self, file: str, node: str, reader: Reader) -> None:
         """Take the lines of one file."""
         before, first_reason, measured = self.samples.rows, "", False
-        for number, line in enumerate(self._lines(file), 1):
+        log = LogFile(file)
+        for number, line in log.read_lines():
+            self._read += len(line)
+            self._progress.show(self._read, self.samples.rows, file)
             try:
                 rows = _read_whole(line, reader)
                 for row in rows:
@@ -94,10 +92,13 @@ class _Import:
                 self._say_wrong(reason)
                 first_reason = first_reason or reason
         notes, lines, columns = reader.notes, self.samples.rows - before, ", ".join(reader.notes.columns)
-        if notes.unfinished:
-            self._say_wrong(f"{file}: {notes.unfinished}")
+        for reason in filter(None, (notes.unfinished, log.damage)):
+            self._say_wrong(f"{file}: {reason}")
+        if not lines and not first_reason:
+            what = f"a heading, {columns}, and no line of values" if columns else "no lines: it is empty"
+            raise DutycycleError(f"{file} has {what}")
         if not lines:
-            raise DutycycleError(f"{file} has no line of this format; the first: {first_reason or 'none'}")
+            raise DutycycleError(f"{file} has no line of this format; the first: {first_reason}")
         self._say_notes(file, notes)
         if not measured and notes.figures:
             raise DutycycleError(
@@ -133,7 +134,7 @@ class _Import:
             self._progress.say(f"{file}: {column}: {values}: left absent")
         if notes.unused:
             self._progress.say(f"{file}: not used: {', '.join(notes.unused)}")
-        for remark in (*notes.remarks, *notes.shares()):
+        for remark in (*notes.remarks, *notes.doubtful_units()):
             self._progress.say(f"{file}: {remark}")
 
     def _say_wrong(self, reason: str) -> None:
@@ -157,30 +158,9 @@ class _Import:
                 written[record.topic.removeprefix(self._prefix)] += 1
         return {topic: written[topic] for topic in TICK_TOPICS if topic in written}
 
-    def _lines(self, file: str) -> Iterator[str]:
-        """Give the lines with their ends: the last may have none."""
-        with Path(file).open("rb") as stream:
-            encoding = _encoding_of(stream.peek(4)[:4096] if isinstance(stream, io.BufferedReader) else b"")
-            text = io.TextIOWrapper(stream, encoding, errors="replace", newline=None)
-            while line := text.readline(_LONGEST_LINE):
-                self._read += len(line)
-                self._progress.show(self._read, self.samples.rows, file)
-                yield line
-
 
 def _read_whole(line: str, reader: Reader) -> list[Row]:
     rows = reader.read_rows(line)
-    if rows and not line.endswith("\n") and len(line) < _LONGEST_LINE:
+    if rows and not line.endswith("\n") and len(line) < LONGEST_LINE:
         raise ValueError("has no end of line, so it may be cut off")
     return rows
-
-
-def _encoding_of(head: bytes) -> str:
-    """Tell how a file is encoded: PowerShell writes UTF-16, and editors of Windows a mark before UTF-8."""
-    for mark, encoding in _BYTE_ORDER_MARKS:
-        if head.startswith(mark):
-            return encoding
-    zeros = head[1::2].count(0), head[::2].count(0)
-    if max(zeros) > len(head) / 4:  # digits and Latin letters, of which every second byte is 0
-        return "utf-16-le" if zeros[0] > zeros[1] else "utf-16-be"
-    return "utf-8"

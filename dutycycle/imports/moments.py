@@ -15,6 +15,16 @@ _TIME_OF_DAY = re.compile(r"\d{1,2}:\d\d(:\d\d([.,]\d+)?)?").fullmatch
 _YEAR_FIRST = re.compile(r"(\d{4})[/.](\d\d)[/.](\d\d)(.*)", re.DOTALL).fullmatch
 _DAY_FIRST = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})(.*)", re.DOTALL).fullmatch
 """With dots the day comes first, wherever dates are written so. With slashes that is not known."""
+_SLASHED = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})\b,?(.*)", re.DOTALL).fullmatch
+_ORDERS = {"mdy": (1, 0), "dmy": (0, 1)}
+"""Where the day and the month stand, by the unit of a column of times."""
+_DATE_OF_DIGITS = re.compile(r"((?:19|20)\d\d)([01]\d)([0-3]\d)([0-2]\d)([0-5]\d)([0-5]\d)?").fullmatch
+"""Of fourteen digits, or of twelve without seconds. As seconds since 1970 they would be of before 2001."""
+_HALF_DAY = re.compile(
+    r"(.*?)(\d{1,2})(:\d\d(?::\d\d(?:[.,]\d+)?)?) ?([AaPp])\.? ?[Mm]\b\.?(.*)", re.DOTALL
+).fullmatch
+_MONTH_NAME = re.compile(r"(\d{1,2})[- /]([A-Z][a-z]{2})[a-z]*[- /](\d{4})(.*)", re.DOTALL).fullmatch
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _SECONDS = {"s": 1, "sec": 1, "secs": 1, "second": 1, "seconds": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _LEAST_EPOCH_S = 1e8
 """1973: a smaller number is seconds since the log began."""
@@ -41,9 +51,13 @@ class Clock:
 
     def read_ms(self, text: str, unit: str | None = None) -> int:
         """Give Unix milliseconds. Raises ``ValueError``, which names the fix."""
+        digits = _DATE_OF_DIGITS(text)
+        if digits:
+            year, month, day, hour, minute, second = digits.groups("00")
+            text = f"{year}-{month}-{day} {hour}:{minute}:{second}"
         if _NUMBER(text):
             return self._read_number(float(text), unit)
-        moment, abbreviation = self._read_moment(text)
+        moment, abbreviation = self._read_moment(_in_usual_order(text, unit))
         if moment.tzinfo is None:
             moment = self._in_zone(moment, text, abbreviation)
             if self._last is not None and not self._has_zone:
@@ -122,6 +136,33 @@ class Clock:
             return first
         earliest = self._last.timestamp() - _JITTER_S
         return second if first.timestamp() < earliest <= second.timestamp() else first
+
+
+def _in_usual_order(text: str, unit: str | None) -> str:
+    """Write a date with the year first and a time of 24 hours. Raises ``ValueError`` where it is not known
+    which of two numbers is the day.
+    """
+    half = _HALF_DAY(text)
+    if half:
+        before, hour, minutes, letter, rest = half.groups()
+        if not 1 <= int(hour) <= 12:
+            raise ValueError(f"{text!r} is no time: an hour before AM or PM is from 1 to 12")
+        of_24 = int(hour) % 12 + 12 * (letter in "Pp")
+        text = f"{before}{of_24:02}{minutes}{rest}"
+    slashed, named = _SLASHED(text), _MONTH_NAME(text)
+    if slashed:
+        *numbers, year, rest = slashed.groups()
+        order = _ORDERS.get((unit or "").lower())
+        if order is None:
+            raise ValueError(
+                f"{text!r}: which of {numbers[0]} and {numbers[1]} is the day is not known: give --columns "
+                "time=NAME[mdy], or [dmy], with the name of the column"
+            )
+        day, month = (numbers[at] for at in order)
+        return f"{year}-{month:>02}-{day:>02}{rest}"
+    if named and named[2] in _MONTHS:
+        return f"{named[3]}-{_MONTHS.index(named[2]) + 1:02}-{named[1]:>02}{named[4]}"
+    return text
 
 
 class Ticks:

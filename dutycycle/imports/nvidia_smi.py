@@ -1,4 +1,4 @@
-"""What nvidia-smi writes: ``--query-gpu=… --format=csv`` or a script around it, its table, or ``dmon``.
+"""What nvidia-smi writes: ``--query-gpu=… --format=csv``, also by a script; its table, ``dmon``, ``pmon``.
 
 The names of the columns are those of ``nvidia-smi --help-query-gpu``; the heading has them in full
 (``clocks.current.sm`` for ``clocks.sm``), with the unit in brackets, also with ``nounits``. The timestamp is
@@ -18,7 +18,7 @@ from dutycycle.imports.dmon import SmiDmonReader
 from dutycycle.imports.moments import Clock, Ticks
 from dutycycle.imports.quantities import Column, Row, is_measured, read_words
 
-_DMON = re.compile(r"# *(?:Date[ ,]+)?(?:Time[ ,]+)?gpu[ ,].*\b(?:pwr|sm|mem|mclk|fb|rxpci)\b").match
+_DMON = re.compile(r"# *(?:Date[ ,]+)?(?:Time[ ,]+)?gpu[ ,].*\b(?:pwr|sm|mem|mclk|fb|rxpci|pid)\b").match
 _DATE = re.compile(r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]* +[A-Z][a-z]{2} +\d").match
 _GPU = re.compile(r"(?P<index>\d+) +(?P<model>\S.*?) +(?:On|Off|N/A|WDDM|TCC|MCDM|ERR!|Unknown)").fullmatch
 _BUS = re.compile(r"[0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-9A-F]", re.IGNORECASE).match

@@ -11,6 +11,9 @@ from dutycycle.contract.metrics import LIMITS, PCT, Range, unit_of
 
 _KIB, _MIB, _GIB = 1024, 1024**2, 1024**3
 _INDEX = re.compile(r"(?:cuda|gpu|nvidia)[ :#_-]*(\d+)", re.IGNORECASE).fullmatch
+_WRITTEN = {"mib": "MiB", "w": "W", "mhz": "MHz", "j": "J"}
+_LEAST_MIB = 512
+"""No GPU that is measured has less memory."""
 _NUMBER = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(\S.*)?").fullmatch
 _UNMEASURED = frozenset(
     {"", "-", "--", "n/a", "na", "nan", "none", "null", "err!", "unknown", "unknown error", "not supported"}
@@ -31,6 +34,18 @@ class Row(NamedTuple):
 
 
 @dataclass
+class BareValues:
+    """Counts the numbers of a column without a unit: ``absent`` are those that no GPU has. ``most`` is the
+    largest of the others, and ``broken`` tells whether any of them was no whole number."""
+
+    usual: str
+    count: int = 0
+    absent: int = 0
+    most: float = 0.0
+    broken: bool = False
+
+
+@dataclass
 class Notes:
     """Collects what a user has to know of one file beside its wrong lines.
 
@@ -38,7 +53,7 @@ class Notes:
     field. ``remarks``: sentences, each once.
     ``unfinished``: what a file that ends here has begun.
     ``out_of_range``: of each column how many values were left absent, and the first of them.
-    ``percentages``: by field and column without a unit the largest value, and whether any was a fraction.
+    ``bare``: by field and column the values that had no unit, and whose heading had none.
     """
 
     columns: tuple[str, ...] = ()
@@ -47,27 +62,43 @@ class Notes:
     remarks: dict[str, None] = field(default_factory=dict)
     unfinished: str = ""
     out_of_range: dict[str, tuple[int, str]] = field(default_factory=dict)
-    percentages: dict[tuple[str, str], tuple[float, bool]] = field(default_factory=dict)
+    bare: dict[tuple[str, str], BareValues] = field(default_factory=dict)
 
     def count_out_of_range(self, column: str, text: str) -> None:
         """Count a value that no GPU has."""
         count, first = self.out_of_range.get(column, (0, text))
         self.out_of_range[column] = (count + 1, first)
 
-    def note_percentage(self, name: str, column: str, value: float) -> None:
-        """Take a value of the field ``name`` that nothing but its column's name calls a percentage."""
-        most, broken = self.percentages.get((name, column), (0.0, False))
-        self.percentages[name, column] = max(most, value), broken or not value.is_integer()
+    def note_bare(self, name: str, column: str, usual: str, value: float, *, absent: bool) -> None:
+        """Take a value of the field ``name`` that was taken for the ``usual`` unit, since none is written."""
+        values = self.bare.setdefault((name, column), BareValues(usual))
+        values.count += 1
+        if absent:
+            values.absent += 1
+        else:
+            values.most = max(values.most, value)
+            values.broken = values.broken or not value.is_integer()
 
-    def shares(self) -> list[str]:
-        """Say which columns look like shares of 1, and were taken for percentages: a GPU at 1 % at most,
-        whose percentages are not whole, is rare."""
-        return [
-            f"{column} is from 0 to {most:g} and was taken for percent: if it is a share of 1, give "
-            f"--columns {name}={column}[ratio]"
-            for (name, column), (most, broken) in self.percentages.items()
-            if broken and most <= 1
-        ]
+    def doubtful_units(self) -> list[str]:
+        """Say which columns look like another unit than they were taken for, and what to give then.
+
+        A GPU at 1 % at most, whose percentages are not whole, is rare. So is one with parts of a MiB, or with
+        less than 512 MiB in all. Values that no GPU has are mostly of another unit, not wrong.
+        """
+        remarks = []
+        for (name, column), values in self.bare.items():
+            unit, most, own = "", values.most, _WRITTEN.get(values.usual, values.usual)
+            what = f"is from 0 to {most:g} and was taken for {own}: if that is another"
+            if values.absent * 2 >= values.count:
+                unit = {"MiB": "B", "W": "mW", "MHz": "kHz", "J": "mJ"}.get(own, "")
+                what = f"has no unit, and in {own} most of its values are of no GPU: if it is another"
+            elif own == "%" and values.broken and most <= 1:
+                unit = "ratio"
+            elif own == "MiB" and most < (_LEAST_MIB if name == "mem_total_bytes" else _GIB / _MIB):
+                unit = "GiB" if values.broken or name == "mem_total_bytes" else ""
+            if unit:
+                remarks.append(f"{column} {what}, give it: --columns {name}={column}[{unit}]")
+        return remarks
 
 
 class Reader(Protocol):
@@ -118,7 +149,7 @@ class Quantity:
 
 _BYTES = {
     "mib": _MIB, "mb": _MIB, "m": _MIB, "gib": _GIB, "gb": _GIB, "g": _GIB, "kib": _KIB, "kb": _KIB,
-    "b": 1, "byte": 1, "bytes": 1,
+    "mio": _MIB, "mo": _MIB, "gio": _GIB, "go": _GIB, "kio": _KIB, "ko": _KIB, "b": 1, "byte": 1, "bytes": 1,
 }  # fmt: skip
 """MB and GB are what programs around nvidia-smi call its MiB."""
 _FACTORS: Mapping[str, Mapping[str, float]] = {
@@ -126,7 +157,7 @@ _FACTORS: Mapping[str, Mapping[str, float]] = {
     "_bytes": _BYTES,
     "_w": {"w": 1, "watt": 1, "watts": 1, "mw": 0.001, "kw": 1000},
     "_j": {"j": 1, "joule": 1, "joules": 1, "mj": 0.001, "kj": 1000, "wh": 3600, "kwh": 3_600_000},
-    "_c": {"c": 1, "°c": 1, "celsius": 1, "degc": 1},
+    "_c": {"c": 1, "°c": 1, "celsius": 1, "degc": 1, "℃": 1},
     "_mhz": {"mhz": 1, "ghz": 1000, "khz": 0.001, "hz": 1e-6},
     "_bytes_per_s": {"b/s": 1, "bytes/s": 1, "kb/s": 1e3, "mb/s": 1e6, "gb/s": 1e9},
 }
@@ -215,11 +246,12 @@ class Column:
         elif self._has_units:
             raise ValueError(f"{cell!r} has no unit, and those before it in {self.name} have: it was cut off")
         value = float(text) * factor
-        if not quantity.least <= value <= quantity.most:
+        is_absent = not quantity.least <= value <= quantity.most
+        if self.unit is None and not unit:
+            self._notes.note_bare(self.field, self.name, quantity.usual, float(text), absent=is_absent)
+        if is_absent:
             self._notes.count_out_of_range(self.name, cell)
             return None
-        if quantity.usual == "%" and self.unit is None and not unit:
-            self._notes.note_percentage(self.field, self.name, value)
         if quantity.whole:
             return round(value)
         return int(value) if value.is_integer() else value

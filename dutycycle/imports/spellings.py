@@ -14,20 +14,27 @@ from dutycycle.imports.quantities import QUANTITIES, TEXTS
 _BRACKETS = re.compile(r"(?P<name>.*?)\s*[\[(](?P<unit>[^\])]*)[\])]\s*").fullmatch
 _UNIT_BEHIND = re.compile(r"(?P<name>.*[a-z_])(?P<unit>KiB|MiB|GiB|KB|MB|GB|MHz|GHz|mW|kW|kWh|mJ)").fullmatch
 _PARTS = re.compile(r"[^\W\d_]+|\d+").findall
-_HUMPS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+").findall
+_HUMPS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[^\W\d_A-Za-z]+").findall
 _SAME = {
     "utilization": "util", "utilisation": "util", "memory": "mem", "vram": "mem", "fb": "mem",
     "framebuffer": "mem", "temperature": "temp", "clocks": "clock", "clk": "clock", "pci": "pcie",
     "graphics": "gr", "idx": "index", "throughput": "rate", "timestamp": "time", "ts": "time",
-    "datetime": "time", "epoch": "time", "consumption": "usage", "cap": "limit",
+    "datetime": "time", "epoch": "time", "consumption": "usage", "use": "usage", "cap": "limit",
     "zeit": "time", "zeitstempel": "time", "uhrzeit": "time", "datum": "date", "auslastung": "util",
     "speicher": "mem", "belegt": "used", "leistung": "power", "leistungsaufnahme": "power",
     "temperatur": "temp", "horodatage": "time", "heure": "time", "mémoire": "mem", "memoire": "mem",
-    "utilisée": "used", "utilisee": "used", "puissance": "power", "température": "temp",
+    "utilisée": "used", "utilisee": "used", "puissance": "power", "température": "temp", "totale": "total",
+    "indice": "index", "índice": "index", "fecha": "date", "hora": "time", "uso": "usage",
+    "utilización": "util", "memoria": "mem", "memória": "mem", "usada": "used", "potencia": "power",
+    "potência": "power", "temperatura": "temp", "時刻": "time", "日時": "time", "時間": "time",
+    "时间": "time", "日付": "date", "日期": "date", "番号": "index", "编号": "index", "使用率": "util",
+    "利用率": "util", "温度": "temp", "消費電力": "power", "電力": "power", "功耗": "power", "功率": "power",
+    "メモリ": "mem", "メモリ使用量": "mem", "使用メモリ": "mem", "显存": "mem", "显存使用": "mem",
+    "已用显存": "mem",
 }  # fmt: skip
 _SILENT = frozenset({
     "gpu", "gpus", "nvidia", "device", "cuda", "current", "gpucurrent", "cur", "value", "of", "in", "avg",
-    "mean",
+    "mean", "de", "la", "del", "du",
 })  # fmt: skip
 _UNITS = frozenset(unit for quantity in QUANTITIES.values() for unit in quantity.units if unit)
 _GPUS = ("gpu", "device", "cuda")
@@ -58,6 +65,7 @@ _PERCENTAGES = {"mem_used_bytes": "mem_used_pct", "index": "gpu_util_pct"}
 KEYS = {
     "time": "time", "date": "date", "index": "index", "uuid": "uuid", "model": "model", "node": "node",
     "util": "gpu_util_pct", "mem_util": "mem_copy_util_pct", "mem_free": "mem_free_bytes",
+    "mem_pct": "mem_used_pct",
     "throttle": "throttle", "pid": "pid", "process_name": "process_name",
     **{row.field.removesuffix(unit_of(row.field).suffix): row.field for row in GPU_ROWS},
 }  # fmt: skip

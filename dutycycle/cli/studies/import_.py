@@ -22,6 +22,7 @@ EXAMPLE = """dutycycle import nvidia-smi gpu-a.csv --zone Europe/Berlin --out gp
 dutycycle import dcgm-dmon dmon.txt --start 2026-11-20T10:00:00Z --node gpu-b --out gpu-b.jsonl.zst
 dutycycle import wandb run-ab12cd34.wandb --out run.jsonl.zst"""
 SETTINGS = ("topic_prefix",)
+_PACKED = r"\.(gz|zst|xz|bz2)$"
 _FORMATS = {
     "nvidia-smi": ("zone", "columns", "start", "interval"),
     "dcgm-dmon": ("start", "interval"),
@@ -96,7 +97,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 def _files(args: argparse.Namespace) -> dict[str, str]:
     """The files, each with its node."""
-    nodes = {file: args.node or Path(file).stem for file in args.files}
+    nodes = {file: args.node or Path(re.sub(_PACKED, "", Path(file).name)).stem for file in args.files}
     twice = [node for node, count in Counter(nodes.values()).items() if count > 1]
     if twice and args.node is None:
         raise SettingError(f"several files are named {twice[0]}: give --node if they are of one machine")

@@ -117,7 +117,6 @@ def test_a_wrong_line_of_dmon_takes_its_time() -> None:
         ("timestamp, power.draw [W]", "2020/11/12 13:48:11.412, much", "'much' is no power_w"),
         ("timestamp, power.draw [W]", "yesterday, 3 W", "yesterday"),
         ("", "2020/11/12 13:48:11.412, 3 W", "before a heading with columns such as timestamp"),
-        ("", "timestamp, memory.used [pages]", r"memory.used \[pages\]: expected mib, mb"),
         ("", "step, loss", "no column is known of step, loss: say which is which: --columns"),
         ("", "utilization.gpu [%], step", "no column of time: .* there are utilization.gpu"),
         (
@@ -365,3 +364,115 @@ def test_dmon_with_date_and_time(separator: str) -> None:
     assert rows(smi(), text) == [
         Row(AT_MS - 412, {"index": 1, "power_w": 43, "gpu_util_pct": 97})
     ]  # fmt: skip
+
+
+PMON = """#Date       Time        gpu         pid   type     sm    mem     fb   command
+#YYYYMMDD   HH:MM:SS    Idx           #    C/G      %      %     MB   name
+ 20201112   13:48:11      0        4711     C     50     10   1000   python -m x
+ 20201112   13:48:11      0        4712     C      -      -      -   python
+ 20201112   13:48:11      1           -     -      -      -      -   -
+"""
+
+
+def test_a_row_of_pmon_is_of_a_process() -> None:
+    reader = smi()
+    first = {"pid": 4711, "name": "python -m x", "gpu_util_pct": 50, "mem_copy_util_pct": 10,
+             "mem_used_bytes": 1000 * MIB}  # fmt: skip
+    assert rows(reader, PMON) == [
+        Row(AT_MS - 412, {"index": 0, "processes": [first]}),
+        Row(AT_MS - 412, {"index": 0, "processes": [{"pid": 4712, "name": "python"}]}),
+        Row(AT_MS - 412, {"index": 1, "processes": []}),
+    ]
+    with pytest.raises(ValueError, match="is of no known process: pid 'x'"):
+        reader.read_rows("20201112   13:48:12      0      x   C    50   10   1000   python")
+
+
+def test_processes_of_one_gpu_are_of_one_tick() -> None:
+    text = "# gpu   pid  type  sm  mem  command\n# Idx   #   C/G   %   %   name\n" + 2 * (
+        "  0   1   C   50   10   a\n  0   2   C   40   10   b\n"
+    )
+    assert [row.ts_ms for row in rows(smi(start_ms=0), text)] == [0, 0, 1000, 1000]
+
+
+def test_a_column_with_a_unit_that_its_quantity_has_not_is_left_out() -> None:
+    text = "timestamp, index, memory.used [pages], power.draw [W]\n1605188891.412, 0, 5, 70\n"
+    reader = smi()
+    assert rows(reader, text) == [Row(AT_MS, {"index": 0, "power_w": 70})]
+    (remark,) = reader.notes.remarks
+    assert remark.startswith("memory.used [pages]: expected mib, mb")
+    with pytest.raises(ValueError, match=r"memory.used \[pages\]: expected mib, mb"):
+        rows(smi("mem_used=memory.used"), text)
+
+
+MEASURED = {"index": 0, "gpu_util_pct": 50, "mem_used_bytes": 1000 * MIB, "power_w": 70, "temp_c": 45}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "timestamp|index|util|memory.used|power|temp\n1605188891.412|0|50 %|1000 MiB|70 W|45\n",
+        "timestamp index util memory.used power temp\n1605188891.412 0 50 1000 70 45\n",
+        "Horodatage;Indice;Utilisation GPU (%);Mémoire utilisée (Mio);Puissance (W);Température (°C)\n"
+        "2020-11-12 13:48:11,412;0;50,0;1000;70,0;45\n",
+        "fecha;hora;índice;uso de gpu (%);memoria usada (MiB);potencia;temperatura\n"
+        "2020-11-12;13:48:11,412;0;50;1000;70,0;45\n",
+        "時刻，番号，使用率（％），使用メモリ（ＭｉＢ），消費電力（Ｗ），温度（℃）\n"
+        "２０２０-１１-１２ １３：４８：１１.４１２，０，５０，１０００，７０，４５\n",
+        "时间,GPU编号,GPU利用率(%),GPU显存(MiB),GPU功耗(W),GPU温度(C)\n"
+        "2020-11-12 13:48:11.412,0,50,1000,70,45\n",
+        "timestamp,index,GPU use (%),VRAM Total Used Memory (B),power_mw,temp\n"
+        "20201112134811.412,0,50,1048576000,70000,45\n".replace("34811.412", "34811"),
+    ],
+    ids=["bars", "spaces", "French", "Spanish", "Japanese, full-width", "Chinese", "rocm-smi"],
+)
+def test_a_log_is_read_however_it_is_written(text: str) -> None:
+    (row,) = rows(smi(), text)
+    assert (row.ts_ms // 1000, row.fields) == (AT_MS // 1000, MEASURED)
+
+
+@pytest.mark.parametrize("name", ["GPU噪音", "GPU風扇", "GPUшум"])
+def test_a_word_that_is_not_known_is_not_left_out_of_a_name(name: str) -> None:
+    reader = smi()
+    assert rows(reader, f"timestamp,util,{name}\n1605188891.412,5,45\n") == [Row(AT_MS, {"gpu_util_pct": 5})]
+    assert reader.notes.unused == (name,)
+
+
+def test_a_sentence_between_rows_is_no_heading() -> None:
+    reader = smi()
+    with pytest.raises(ValueError, match="before a heading"):
+        reader.read_rows("GPU memory is used with some optimization\n")
+    assert len(rows(reader, "time, index, util\n1605188891, 0, 5\n")) == 1
+    with pytest.raises(ValueError, match="1 values for 3 columns"):
+        reader.read_rows("GPU power\n")
+    assert len(rows(reader, "1605188892, 0, 5\n")) == 1
+
+
+BARE = [
+    ("bytes", "memory_used", ["1610612736", "1610612737"], "--columns mem_used_bytes=memory_used[B]"),
+    ("milliwatts", "power", ["100500", "101500", "99"], "--columns power_w=power[mW]"),
+    ("a slip of the counter", "power", ["100", "101500", "99"], None),
+    ("GB", "memory_total", ["80", "80"], "--columns mem_total_bytes=memory_total[GiB]"),
+    ("parts of GB", "memory_used", ["1.5", "2"], "--columns mem_used_bytes=memory_used[GiB]"),
+    ("an idle GPU", "memory_used", ["0", "4"], None),
+    ("MiB", "memory_total", ["81920", "81920"], None),
+    ("the heading says it", "memory_total [GB]", ["80", "80"], None),
+    ("shares of the memory", "mem_pct", ["0.5", "0.7"], None),
+    ("shares of memory", "memory usage pct", ["50", "70"], None),
+]
+
+
+@pytest.mark.parametrize(("goal", "name", "cells", "fix"), BARE, ids=[row[0] for row in BARE])
+def test_a_unit_that_is_doubtful_is_said_with_its_mend(
+    goal: str, name: str, cells: list[str], fix: str | None
+) -> None:
+    reader = smi()
+    text = f"timestamp,index,{name}\n" + "".join(
+        f"{1605188891 + at},0,{cell}\n" for at, cell in enumerate(cells)
+    )
+    rows(reader, text)
+    remarks = reader.notes.doubtful_units()
+    assert [remark[-len(fix or "") :] for remark in remarks] == ([fix] if fix else []), goal
+    if fix:
+        again = smi(fix.removeprefix("--columns "))
+        rows(again, text)
+        assert again.notes.doubtful_units() == []

@@ -330,7 +330,7 @@ def test_a_night_in_which_clocks_go_back(tmp_path: Path, capsys: pytest.CaptureF
 LINES = [HEADING, smi_line(0, 0, 5)]
 REFUSED = {
     "no line of the format": (["nvidia-smi", "a"], ["hello"], 1, "a:1: comes before a heading"),
-    "an empty file": (["nvidia-smi", "a"], [], 1, "a has no line of this format; the first: none"),
+    "an empty file": (["nvidia-smi", "a"], [], 1, "a has no lines: it is empty"),
     "a file that is not there": (["nvidia-smi", "b"], LINES, 1, "b: No such file"),
     "no start": (["dcgm-dmon", "a"], LINES, 2, "give --start"),
     "a wrong start": (["dcgm-dmon", "a", "--start", "noon"], LINES, 2, "--start 'noon'"),

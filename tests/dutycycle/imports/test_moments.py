@@ -26,6 +26,11 @@ START_MS = 1_795_165_200_000
         ("2026-11-20 10:00:00.4120001", None),
         ("20.11.2026 10:00:00.412", None),
         ("20.11.2026 10:00:00,412", None),
+        ("20/11/2026 10:00:00.412", "dmy"),
+        ("11/20/2026 10:00:00.412 AM", "mdy"),
+        ("11/20/2026, 10:00:00,412 a.m.", "MDY"),
+        ("2026-11-20 10:00:00.412am", None),
+        ("20-Nov-2026 10:00:00.412", None),
         ("1795165200.412", None),
         ("1795165200412", None),
         ("1795165200412", "ms"),
@@ -48,8 +53,26 @@ def test_a_date_of_the_shell_is_read(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "hour"),
+    [("12:00 AM", 0), ("1:00 AM", 1), ("11:00 AM", 11), ("12:00 PM", 12), ("1:00 PM", 13), ("11:00 PM", 23)],
+)
+def test_an_hour_of_half_a_day(text: str, hour: int) -> None:
+    assert (
+        Clock().read_ms(f"2026-11-20 {text}") == 1000 * datetime(2026, 11, 20, hour, tzinfo=UTC).timestamp()
+    )
+
+
+@pytest.mark.parametrize("text", ["20261120100000", "202611201000"])
+def test_a_date_of_digits_is_no_number_of_seconds(text: str) -> None:
+    assert Clock(BERLIN, 0).read_ms(text) == START_MS
+
+
+@pytest.mark.parametrize(
     ("text", "reason"),
     [
+        ("01/05/2026 10:00:00", r"which of 01 and 05 is the day is not known: .*time=NAME\[mdy\]"),
+        ("2026-11-20 13:00 PM", "an hour before AM or PM is from 1 to 12"),
+        ("2026-11-20 00:30 AM", "an hour before AM or PM is from 1 to 12"),
         ("yesterday", "'yesterday' is no time"),
         ("[N/A]", "is no time"),
         ("12.5", "12.5 is a time since the log began: give --start"),

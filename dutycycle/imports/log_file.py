@@ -1,0 +1,113 @@
+"""Gives the lines of a log, however it is packed and encoded, and tells logs of formats that are not read."""
+
+import bz2
+import codecs
+import gzip
+import io
+import lzma
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import zstandard
+
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.trace_reader import ZstdReader
+
+LONGEST_LINE = 64 * 1024
+_HEAD_BYTES = 4096
+_PACKED: tuple[tuple[bytes, Callable[[Any], Any]], ...] = (
+    (b"\x1f\x8b", gzip.open),
+    (b"\x28\xb5\x2f\xfd", lambda raw: io.BufferedReader(ZstdReader(raw))),
+    (b"\xfd7zXZ\x00", lzma.open),
+    (b"BZh", bz2.open),
+)  # fmt: skip
+"""How a packed file begins, and what unpacks it."""
+_DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, zstandard.ZstdError)
+_BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"),
+)  # fmt: skip
+"""The one of UTF-32 begins with the one of UTF-16."""
+_NULS = re.compile("\0+")
+_SMI = (
+    "of nvidia-smi its CSV (--query-gpu=timestamp,index,… --format=csv -l 1), table, dmon and pmon are read"
+)
+_OTHER_FORMATS = (
+    (re.compile(r"PK\x03\x04").match, "is a zip archive, or a workbook: unpack it, or save it as CSV"),
+    (re.compile(r"<(\?xml|!DOCTYPE|nvidia_smi_log|html)").match, f"is XML, as of nvidia-smi -q -x: {_SMI}"),
+    (re.compile(r"=+ *NVSMI LOG").match, f"is text of nvidia-smi -q: {_SMI}"),
+    (re.compile(r"=+ *ROCm").match,
+     "is text of rocm-smi: give CSV with a heading, and --columns util=NAME,mem_used=NAME[MiB]"),
+    (re.compile(r'[\[{]\s*($|[{"\]}])').match,
+     "is JSON: write its values as CSV with a heading, such as timestamp,index,util,mem_used [MiB]"),
+    (re.compile(r"# (HELP|TYPE) ").match,
+     "is a page of a Prometheus exporter: see dutycycle record --from-prometheus"),
+    (re.compile(r":W&B").match, "is a run of Weights & Biases: dutycycle import wandb FILE"),
+)  # fmt: skip
+"""How a log begins that no reader reads, and what to do with it."""
+
+
+class LogFile:
+    """Reads one log: plain, or packed by gzip, zstd, xz or bzip2, in UTF-8, UTF-16, UTF-32 or cp1252.
+
+    ``damage`` is what ended a packed file before its end; absent for one that is whole.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.damage: str | None = None
+
+    def read_lines(self) -> Iterator[tuple[int, str]]:
+        """Give the lines with their numbers and their ends: the last may have none.
+
+        NULs stand where a crash lost what was written, or where a log was emptied that is written on: what is
+        before them is a line without an end. Raises ``DutycycleError`` for an archive, and for a file that no
+        reader reads, by its first line with text.
+        """
+        with Path(self.path).open("rb") as raw:
+            head = raw.peek(_HEAD_BYTES)
+            unpack = next((unpack for mark, unpack in _PACKED if head.startswith(mark)), None)
+            stream = raw if unpack is None else unpack(raw)
+            try:
+                head = stream.peek(_HEAD_BYTES)[:_HEAD_BYTES]
+                if head[257:262] == b"ustar":
+                    raise DutycycleError(f"{self.path} is a tar archive: unpack it")
+                text = io.TextIOWrapper(stream, encoding_of(head), errors="replace", newline=None)
+                number, begun = 0, False
+                while line := text.readline(LONGEST_LINE):
+                    number += 1
+                    if not begun:
+                        self._check_format(line.strip(" \r\n\t\0"))
+                        begun = not line.isspace()
+                    yield from ((number, part) for part in _NULS.split(line) if part)
+            except _DAMAGE as error:
+                if unpack is None:
+                    raise
+                self.damage = f"cannot be unpacked to its end: {error}; what comes before is read"
+
+    def _check_format(self, line: str) -> None:
+        for matches, sentence in _OTHER_FORMATS:
+            if matches(line):
+                raise DutycycleError(f"{self.path} {sentence}")
+
+
+def encoding_of(head: bytes) -> str:
+    """Tell how a file is encoded from its first bytes.
+
+    PowerShell writes UTF-16, editors of Windows a mark before UTF-8, and older programs cp1252.
+    """
+    for mark, encoding in _BYTE_ORDER_MARKS:
+        if head.startswith(mark):
+            return encoding
+    even, odd = head[::2].count(0), head[1::2].count(0)
+    # Of digits and Latin letters every second byte is 0; in a hole that a crash left each is.
+    if max(even, odd) > len(head) / 4 and min(even, odd) < max(even, odd) / 4:
+        return "utf-16-le" if odd > even else "utf-16-be"
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)  # it may end within a character
+    except UnicodeDecodeError:
+        return "cp1252"
+    return "utf-8"

@@ -1,0 +1,126 @@
+"""What a log is packed and encoded in, what a crash left in it, and files that are no log."""
+
+import bz2
+import gzip
+import lzma
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dutycycle.cli.main import main
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.imports.log_file import LogFile, encoding_of
+from tests.dutycycle.imports.test_import import HEADING, records, smi_line
+
+LINES = [HEADING, *(smi_line(1000 * second, 0, 50) for second in range(3))]
+TEXT = "".join(f"{line}\n" for line in LINES)
+PACKED: dict[str, Callable[[bytes], bytes]] = {
+    "gz": gzip.compress, "xz": lzma.compress, "bz2": bz2.compress, "zst": zstandard.compress, "": bytes,
+}  # fmt: skip
+ENCODINGS = ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "cp1252"]
+
+
+def read(path: Path, content: bytes) -> list[tuple[int, str]]:
+    path.write_bytes(content)
+    return list(LogFile(str(path)).read_lines())
+
+
+@pytest.mark.parametrize("suffix", PACKED)
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_lines_are_the_same_in_each_packing(suffix: str, encoding: str, end: str, tmp_path: Path) -> None:
+    text = TEXT.replace("power.draw", "Leistung für °C").replace("\n", end)
+    lines = read(tmp_path / "a", PACKED[suffix](text.encode(encoding)))
+    assert [line for _, line in lines] == TEXT.replace("power.draw", "Leistung für °C").splitlines(
+        keepends=True
+    )
+    assert [number for number, _ in lines] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("suffix", [suffix for suffix in PACKED if suffix])
+def test_what_stands_before_the_end_of_a_cut_file_is_read(
+    suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, trace = tmp_path / f"a.csv.{suffix}", tmp_path / "t.jsonl"
+    rows = [smi_line(1000 * second, 0, second * 7919 % 101) for second in range(20_000)]
+    whole = PACKED[suffix]("".join(f"{line}\n" for line in [HEADING, *rows]).encode())
+    log.write_bytes(whole[: len(whole) * 9 // 10])
+    if suffix in ("bz2", "xz"):  # one block: nothing of it may come before its end
+        log.write_bytes(PACKED[suffix](TEXT.encode()) + whole[:-100])
+    assert main(["import", "nvidia-smi", str(log), "--out", str(trace)]) == 0
+    samples = records(trace)
+    assert len(samples) >= 3
+    assert {sample["node"] for sample in samples} == {"a"}
+    assert "cannot be unpacked to its end" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("goal", "text", "util", "wrong"),
+    [
+        ("at the end", f"{TEXT}{chr(0) * 5000}", 3, 0),
+        ("at the begin: emptied while it was written", f"{chr(0) * 70_000}{TEXT}", 3, 0),
+        ("between lines", TEXT.replace(LINES[2], chr(0) * 500 + LINES[2]), 3, 0),
+        (
+            "within a line, which goes on",
+            TEXT.replace(LINES[2], LINES[2][:30] + chr(0) * 500 + LINES[2]),
+            3,
+            1,
+        ),
+        ("after a line without its end", TEXT.replace(LINES[2] + "\n", LINES[2] + chr(0) * 9 + "\n"), 2, 1),
+    ],
+)
+def test_nuls_of_a_crash_cost_no_line_that_is_whole(
+    goal: str, text: str, util: int, wrong: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, trace = tmp_path / "a.csv", tmp_path / "t.jsonl"
+    log.write_text(text)
+    assert main(["import", "nvidia-smi", str(log), "--out", str(trace)]) == 0, goal
+    assert [sample["gpus"][0]["gpu_util_pct"] for sample in records(trace)] == [50] * util
+    assert ("1 wrong line" in capsys.readouterr().err) is bool(wrong)
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=50), st.integers(0, 200))
+def test_a_head_of_utf_8_is_known_wherever_it_is_cut(text: str, cut: int) -> None:
+    content = (HEADING + text).encode()
+    assert encoding_of(content[: len(HEADING) + cut]) == "utf-8"
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"PK\x03\x04\x14\0", "is a zip archive, or a workbook: unpack it"),
+        (b"a" * 257 + b"ustar\0", "is a tar archive: unpack it"),
+        (gzip.compress(b"a" * 257 + b"ustar\0"), "is a tar archive: unpack it"),
+        (b'\n<?xml version="1.0" ?>\n', "is XML, as of nvidia-smi -q -x: of nvidia-smi its CSV"),
+        (b"\n==============NVSMI LOG==============\n", "is text of nvidia-smi -q: of nvidia-smi its CSV"),
+        (b"======= ROCm System Management Interface =======\n", "is text of rocm-smi: give CSV"),
+        (b'{"time": 5}\n', "is JSON: write its values as CSV"),
+        (b'[\n  {"time": 5}\n', "is JSON: write its values as CSV"),
+        (b"\0\0# HELP DCGM_FI_DEV_GPU_UTIL GPU\n", "is a page of a Prometheus exporter"),
+        (b":W&B\xe1\xbe\0", "is a run of Weights & Biases: dutycycle import wandb"),
+    ],
+)
+def test_a_file_that_is_no_log_is_named(content: bytes, reason: str, tmp_path: Path) -> None:
+    with pytest.raises(DutycycleError, match=reason):
+        read(tmp_path / "a", content)
+
+
+@pytest.mark.parametrize("first", ["[2026-01-05 10:00:00] begun", "# comment", "<none>", "{'lr': 0.1}"])
+def test_a_word_before_the_heading_is_no_other_format(first: str, tmp_path: Path) -> None:
+    assert len(read(tmp_path / "a", f"{first}\n{TEXT}".encode())) == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"), [("", "has no lines: it is empty"), (f"{HEADING}\n", "and no line of values")]
+)
+def test_a_log_without_values_says_so(
+    text: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "a.csv"
+    log.write_text(text)
+    assert main(["import", "nvidia-smi", str(log), "--out", str(tmp_path / "t.jsonl")]) == 1
+    assert reason in capsys.readouterr().err

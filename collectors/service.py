@@ -79,7 +79,12 @@ def collectors(settings: Settings, telemetry: Telemetry, pods: PodsCollector | N
         source = Prometheus(settings)
         uid_of = None if pods is None else pods.uid_of
         yield PrometheusCollector(
-            source, telemetry, AnswerReader(settings), uid_of=uid_of, retire_s=settings.retire
+            source,
+            telemetry,
+            AnswerReader(settings),
+            uid_of=uid_of,
+            retire_s=settings.retire,
+            health=settings.gpu_health == "on",
         )
     else:
         yield from _own(settings, telemetry, pods)

@@ -12,6 +12,7 @@ from collectors.base import Outgoing, Tick
 from collectors.prometheus.answers import AnswerReader
 from collectors.prometheus.containers import CONTAINER_SELECTOR
 from collectors.prometheus.dcgm.devices import explain as explain_values
+from collectors.prometheus.dcgm.health import DcgmHealth
 from collectors.prometheus.host import HOST_SELECTOR
 from collectors.prometheus.identity.labels import POD_INFO, workload_of
 from collectors.prometheus.identity.nodes import explain as explain_names
@@ -55,13 +56,16 @@ class PrometheusApi(Protocol):
 
 
 class PrometheusCollector:
-    """``uid_of``: the pods of the API server. Without it, records of pods are given out too."""
+    """``uid_of``: the pods of the API server. Without it, records of pods are given out too.
+
+    ``health``: faults of GPUs are told of, as far as the exporters have them.
+    """
 
     name = "prometheus"
 
     def __init__(
         self, prometheus: PrometheusApi, telemetry: Telemetry, reader: AnswerReader, *, uid_of: UidOf | None,
-        retire_s: float,
+        retire_s: float, health: bool = True,
     ) -> None:  # fmt: skip
         self._selectors = {
             "gpus": reader.vocabulary.selector, "containers": CONTAINER_SELECTOR, "hosts": HOST_SELECTOR
@@ -71,6 +75,7 @@ class PrometheusCollector:
         self._telemetry = telemetry
         self._pod_index = PodIndex(uid_of=uid_of)
         self._kube = KubeState()
+        self._health = DcgmHealth(reader.vocabulary) if health else None
         self._names = PodNames(retire_s) if uid_of is None else None
         self._cursors = {what: ScrapeCursor() for what in self._selectors}
         self._new = dict.fromkeys(self._selectors, True)
@@ -151,6 +156,9 @@ class PrometheusCollector:
             yield from self._names.update(seen, self._kube, tick)
         for gpus in samples_of_gpus:
             yield Outgoing(topic="nvml-samples", key=gpus.node, payload=encode(gpus), ts_ms=gpus.ts_ms)
+            if self._health is not None:
+                for event in self._health.events(gpus, nodes["gpus"][gpus.node], tick):
+                    yield Outgoing(topic="gpu-events", key=gpus.node, payload=encode(event), ts_ms=gpus.ts_ms)
         for use in cgroup_samples(nodes["containers"], hosts, self._pod_index, tick):
             yield Outgoing(topic="cgroup-samples", key=use.node, payload=encode(use), ts_ms=use.ts_ms)
 

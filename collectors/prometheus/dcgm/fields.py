@@ -19,9 +19,23 @@ from dutycycle.contract.metrics import GPU_ROWS, LIMITS, MIB, PCT
 _BLANKS = frozenset({*range(0x7FFFFFF0, 0x7FFFFFF4), *(2.0**47 + n for n in range(4)), float(2**63 - 16)})
 """What DCGM writes for a value that it does not have, as 32-bit integer, as double, as 64-bit integer."""
 
+_HEALTH = {
+    "xid": ("XID_ERRORS", "XID_ERROR"),
+    "ecc_corrected": ("ECC_SBE_VOL_TOTAL",),
+    "ecc_uncorrected": ("ECC_DBE_VOL_TOTAL",),
+    "rows_remapped_corrected": ("CORRECTABLE_REMAPPED_ROWS", "ROW_REMAP_CORRECTABLE_TOTAL"),
+    "rows_remapped_uncorrected": ("UNCORRECTABLE_REMAPPED_ROWS", "ROW_REMAP_UNCORRECTABLE_TOTAL"),
+    "remap_pending": ("ROW_REMAP_PENDING",),
+    "remap_failed": ("ROW_REMAP_FAILURE", "ROW_REMAP_FAILED"),
+    "pcie_replays": ("PCIE_REPLAY_COUNTER", "PCIE_REPLAY_TOTAL"),
+    "recovery_action": ("GET_GPU_RECOVERY_ACTION", "GPU_RECOVERY_ACTION"),
+}
+"""What is of a GPU's health, with the names of DCGM that it had until and has since version 4.6."""
+HEALTH_FIELDS = frozenset(_HEALTH)
 _RANGES: Mapping[str, tuple[float, float]] = {
     **LIMITS, "engine_pct": PCT, "mem_free_bytes": LIMITS["mem_total_bytes"],
     "mem_reserved_bytes": LIMITS["mem_total_bytes"], "throttle": (0, 2**63),
+    **dict.fromkeys(_HEALTH, (0, 2**62)),
 }  # fmt: skip
 """By field, in its unit: what a GPU can have."""
 SHARES = frozenset({"gpu_util_pct", "mem_copy_util_pct"})
@@ -54,6 +68,7 @@ _FIELDS: Mapping[str, Field] = {
     f"{_DEV}FB_RESERVED_BYTES": Field("mem_reserved_bytes"),
     f"{_DEV}CLOCK_THROTTLE_REASONS": Field("throttle"),
     f"{_DEV}CLOCKS_EVENT_REASONS": Field("throttle"),
+    **{f"{_DEV}{name}": Field(field) for field, names in _HEALTH.items() for name in names},
 }
 """By an exporter's name, of each field the oldest first: where a GPU has several of one, the last counts."""
 _RANKS = {name: rank for rank, name in enumerate(_FIELDS)}

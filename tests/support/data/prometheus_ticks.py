@@ -11,6 +11,7 @@ from collectors.prometheus.collector import PrometheusCollector
 from collectors.prometheus.identity.pods import UidOf
 from collectors.prometheus.query import Prometheus as PrometheusSource
 from dutycycle.contract.codec import decode
+from dutycycle.contract.records.health import GpuEvent
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import CgroupSample, NvmlSample
 from dutycycle.contract.settings.groups import PrometheusSettings
@@ -40,6 +41,7 @@ class Records:
         self.gpus: list[NvmlSample] = []
         self.use: list[CgroupSample] = []
         self.pods: list[Pod] = []
+        self.events: list[GpuEvent] = []
         self._seq = count()
 
     def tick(self) -> None:
@@ -55,6 +57,9 @@ class Records:
             elif one.topic == "cgroup-samples":
                 self.use.append(decode(CgroupSample, one.payload, one.topic))
                 assert (one.key, one.ts_ms) == (self.use[-1].node, self.use[-1].ts_ms)
+            elif one.topic == "gpu-events":
+                self.events.append(decode(GpuEvent, one.payload, one.topic))
+                assert one.key == self.events[-1].node
             else:
                 self.pods.append(decode(Pod, one.payload, one.topic))
                 assert one.key == self.pods[-1].uid

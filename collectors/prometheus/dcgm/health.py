@@ -1,0 +1,92 @@
+"""What dcgm-exporter tells of faults, as events. Pure.
+
+Its gauge of Xids is sticky: it has the last one, however long ago that was. So a GPU's first value is no
+event, and a later one is where it has changed; the same Xid again cannot be seen. Counters are as NVML's.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from collectors.base import Tick
+from collectors.prometheus.dcgm.fields import HEALTH_FIELDS, Vocabulary
+from collectors.prometheus.series import NewSample
+from dutycycle.contract.health.changes import Change, changes, is_judged_alike
+from dutycycle.contract.health.words import meaning_of
+from dutycycle.contract.records.health import GpuEvent, GpuFacts, HealthCounters, HitPod
+from dutycycle.contract.records.samples import Gpu, NvmlSample
+
+_STATE_S = 600.0
+_FLAGS = frozenset({"remap_pending", "remap_failed"})
+_Key = tuple[str, str]
+
+
+class DcgmHealth:
+    """Keeps what was read of each GPU of each node."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._xids: dict[_Key, int] = {}
+        self._counters: dict[_Key, HealthCounters] = {}
+        self._stated_s: dict[_Key, float] = {}
+        self._seq = 0
+
+    def events(self, record: NvmlSample, samples: Sequence[NewSample], tick: Tick) -> Iterator[GpuEvent]:
+        """What happened to a node's GPUs by its scrape; and how they are, at first and now and then."""
+        for gpu in record.gpus:
+            key = record.node, gpu.uuid
+            values = self._values(gpu.uuid, samples)
+            happened = list(self._happened(key, values))
+            yield from (self._event(record, gpu, change, tick) for change in happened)
+            counters = _counters_of(values)
+            before = self._counters.get(key)
+            if counters is None:
+                continue
+            self._counters[key] = counters
+            changed = list(changes(before, counters))
+            yield from (self._event(record, gpu, change, tick) for change in changed)
+            told = bool(happened or changed) or is_judged_alike(before, counters)
+            if not told or tick.monotonic_s - self._stated_s.get(key, float("-inf")) >= _STATE_S:
+                self._stated_s[key] = tick.monotonic_s
+                yield self._event(record, gpu, Change("state"), tick)
+
+    def _happened(self, key: _Key, values: dict[str, float]) -> Iterator[Change]:
+        if "xid" not in values:
+            return
+        xid, before = round(values["xid"]), self._xids.get(key)
+        self._xids[key] = xid
+        if xid and before is not None and xid != before:
+            yield Change("xid", xid)
+
+    def _values(self, uuid: str, samples: Iterable[NewSample]) -> dict[str, float]:
+        """By field; a row a pod repeats the GPU's own, and the newest counts."""
+        values: dict[str, float] = {}
+        for sample in sorted(samples, key=lambda sample: sample.ts_ms):
+            if sample.labels.get("UUID") == uuid:
+                reading = self._vocabulary.read(sample.labels, sample.value)
+                if reading is not None and reading.field in HEALTH_FIELDS and reading.possible:
+                    values[reading.field] = reading.value
+        return values
+
+    def _event(self, record: NvmlSample, gpu: Gpu, change: Change, tick: Tick) -> GpuEvent:
+        meaning = meaning_of(change.kind, change.code)
+        self._seq += 1
+        is_state = change.kind == "state"
+        given = {one.pod_uid: one for one in gpu.allocated or () if one.pod_uid is not None}
+        pods = tuple(HitPod(uid=uid, namespace=one.namespace, name=one.pod) for uid, one in given.items())
+        return GpuEvent(
+            node=record.node, collector=tick.collector, seq=self._seq, ts_ms=record.ts_ms, gpu=gpu.uuid,
+            index=gpu.index, kind=change.kind, code=change.code, count=change.count,
+            severity=meaning.severity, name=meaning.name, action=meaning.action,
+            pods=None if is_state or gpu.allocated is None else pods,
+            counters=self._counters.get((record.node, gpu.uuid)),
+            facts=GpuFacts(model=gpu.model) if is_state and gpu.model else None,
+        )  # fmt: skip
+
+
+def _counters_of(values: dict[str, float]) -> HealthCounters | None:
+    """None where the exporter has none of them."""
+    known = {
+        name: bool(value) if name in _FLAGS else round(value)
+        for name, value in values.items()
+        if name != "xid"
+    }
+    return HealthCounters(**known) if known else None  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import GpuSeen, NodeSeen, PodSeen
 from dutycycle.live.views.findings import activity, cycle_words, forecast_words, full_words
+from dutycycle.live.views.warnings import health_warnings
 from dutycycle.words import bytes_text, of_bytes, percent_text
 
 _EVERY_S = 5.0
@@ -64,7 +65,7 @@ class Lines:
 
     def show(self) -> None:
         """What is new."""
-        for line in self._degraded():
+        for line in (*health_warnings(self._state), *self._degraded()):
             if line not in self._printed:
                 self._printed.add(line)
                 say(f"! {line}")

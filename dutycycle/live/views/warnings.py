@@ -16,10 +16,10 @@ _HEARD_OF_MS = 30 * 60_000
 
 def warnings(state: LiveState, degraded: Sequence[str]) -> list[str]:
     """``degraded``: of the processes that measure and compute."""
-    return [*_of_health(state), *_of_subjects(state), *degraded, *_of_records(state)]
+    return [*health_warnings(state), *_of_subjects(state), *degraded, *_of_records(state)]
 
 
-def _of_health(state: LiveState) -> Iterator[str]:
+def health_warnings(state: LiveState) -> Iterator[str]:
     """GPUs that are not healthy, the worst first."""
     sick = [
         (rank(gpu.level), health.node, gpu)

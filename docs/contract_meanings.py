@@ -25,6 +25,7 @@ COMMON = {
     "totals": "what was used in all: `gpu_s` (time on GPUs), `gpu_busy_s`, `energy_j`, `cpu_s`",
     "confidence": "the probability that it is right, 0 to 1",
     "period_s": "the length of one cycle",
+    "period_source": "`reported` where the training's own steps contradicted the cycle that was found",
     **{row.field: row.meaning for row in reversed(CATALOGUE) if row.meaning},
 }
 """For a field of this name in any record that has no text of its own below."""
@@ -305,7 +306,7 @@ OWN = {
         "anomalies": "those that hold now; absent for none",
     },
     "Anomaly": {
-        "kind": "slow_steps, hot_gpu, slow_gpu, power, or hang",
+        "kind": "slow_steps, hot_gpu, slow_gpu, power, hang, or stall",
         "since_ms": "when it began, which is some minutes before it was found",
         "pod": "on a job: the name of the pod that it is about",
         "gpu": "the GPU that it is about, as `<node>/<index>`, where it is about one",

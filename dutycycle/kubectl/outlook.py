@@ -63,7 +63,11 @@ def _cycle(found: Json) -> str:
     period_s, sure = found.get(keys.CYCLE_PERIOD), found.get(keys.CYCLE_CONFIDENCE)
     if type(period_s) not in (int, float):
         return ""
-    return f"{period_s:g}s" + (f", {100 * sure:.0f}% sure" if isinstance(sure, int | float) else "")
+    shown = f"{period_s:g}s" + (f", {100 * sure:.0f}% sure" if isinstance(sure, int | float) else "")
+    steps, source = found.get(keys.CYCLE_STEPS), found.get(keys.CYCLE_SOURCE)
+    if source is not None:
+        return f"{shown}, as the training reports"
+    return shown + (f", {steps:g} steps" if isinstance(steps, int | float) and steps != 1 else "")
 
 
 def _forecasts(value: object) -> Iterator[str]:

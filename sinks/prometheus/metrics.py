@@ -158,7 +158,7 @@ POD_IDLE_COST = Metric(
 
 POD_ANOMALY = Metric(
     "pod_anomaly",
-    "1 while it holds: anomaly is slow_steps, hot_gpu, slow_gpu, power or hang; only while it is told",
+    "1 while it holds: anomaly is slow_steps, hot_gpu, slow_gpu, power, hang or stall; only while it is told",
     (*OF_POD, "anomaly"),
 )
 

@@ -129,10 +129,12 @@ class OtherCycle(RecordBase, frozen=True, kw_only=True):
 
 
 class CycleMetric(RecordBase, frozen=True, kw_only=True):
-    """The periodicity of one metric. Without a cycle there is no ``period_s``."""
+    """The periodicity of one metric. Without a cycle there is no ``period_s``. ``period_source``:
+    ``reported`` where a training's own steps contradicted what was found, of a job alone."""
 
     cyclic: bool
     period_s: Amount | None = None
+    period_source: Label | None = None
     confidence: Share | None = None
     since_ms: Millis | None = None
     others: tuple[OtherCycle, ...] | None = None

@@ -108,14 +108,22 @@ class WorkloadState(RecordBase, frozen=True, kw_only=True):
 
     ``period_s`` and ``confidence``: the cycle of its utilization, if there is one, and of a pod since when,
     its further cycles, and ``cycle_ms``, when any of this changed. ``lost_ms``: since when a training that
-    used to have a cycle has none. ``idle_since_ms``: since when a pod uses none of its GPUs. ``mem_full_ms``:
+    used to have a cycle has none. ``period_source`` is ``reported`` where the training's own steps
+    contradicted the cycle that was found: then a step is the period. ``cycle_steps``: steps in a cycle, by
+    count.
+    ``steps_per_s`` and ``samples_per_s``: what it reported in its last two minutes, absent where it did not.
+    ``idle_since_ms``: since when a pod uses none of its GPUs. ``mem_full_ms``:
     when host memory reaches its limit; ``gpu_mem_full_ms``: when the memory of one of its GPUs is full.
     ``trends``: by source.
     """
 
     seen_ms: Millis
     period_s: Amount | None = None
+    period_source: Label | None = None
     confidence: Share | None = None
+    cycle_steps: Count | None = None
+    steps_per_s: Amount | None = None
+    samples_per_s: Amount | None = None
     cycle_since_ms: Millis | None = None
     other_cycles: tuple[OtherCycle, ...] | None = None
     cycle_ms: Millis | None = None

@@ -238,6 +238,10 @@ def _state_values(state: WorkloadState | None) -> dict[str, Any]:
     value = {
         keys.CYCLE_PERIOD: None if state.period_s is None else significant(state.period_s),
         keys.CYCLE_CONFIDENCE: None if state.confidence is None else number(state.confidence, 2),
+        keys.CYCLE_SOURCE: state.period_source,
+        keys.CYCLE_STEPS: state.cycle_steps,
+        keys.STEPS_PER_S: None if state.steps_per_s is None else significant(state.steps_per_s),
+        keys.SAMPLES_PER_S: None if state.samples_per_s is None else significant(state.samples_per_s),
         keys.MEM_FULL: None if state.mem_full_ms is None else rfc3339(state.mem_full_ms),
         keys.GPU_MEM_FULL: None if state.gpu_mem_full_ms is None else rfc3339(state.gpu_mem_full_ms),
         keys.LEVEL_FORECAST: level_forecast(state.trends or {}),

@@ -33,6 +33,9 @@ CPU_UTIL_P95 = "cpu_util_p95"
 """Of a pod and a job, and within what a job says of a pod."""
 CYCLE_PERIOD = "cycle_period_s"
 CYCLE_CONFIDENCE = "cycle_confidence"
+CYCLE_SOURCE, CYCLE_STEPS = "cycle_source", "cycle_steps"
+STEPS_PER_S, SAMPLES_PER_S = "steps_per_s", "samples_per_s"
+"""Of a training that reports its steps."""
 MEM_FULL = "mem_full_at"
 GPU_MEM_FULL = "gpu_mem_full_at"
 LEVEL_FORECAST = "level_forecast"
@@ -53,7 +56,10 @@ INSIGHT_NAMES = frozenset({KIND, BOTTLENECK, ADVICE, ANOMALY})
 them yet, and keeps what is on the object. A pod that has such a name gets another key on its job."""
 PROFILE_NAMES = frozenset({PROFILE_BOTTLENECK, PROFILE_ADVICE})
 """Of a pod and a job that somebody has profiled. They stay."""
-STATE_NAMES = frozenset({CYCLE_PERIOD, CYCLE_CONFIDENCE, MEM_FULL, GPU_MEM_FULL, LEVEL_FORECAST})
+STATE_NAMES = frozenset({
+    CYCLE_PERIOD, CYCLE_CONFIDENCE, CYCLE_SOURCE, CYCLE_STEPS, STEPS_PER_S, SAMPLES_PER_S, MEM_FULL,
+    GPU_MEM_FULL, LEVEL_FORECAST,
+})  # fmt: skip
 """They come and go with the insight. No pod can have such a name, because of the underscore."""
 _PLAIN = frozenset({GPU_UTIL_MAX, GPU_UTIL_MEAN, GPU_UTIL_P95, GPU_MEM_MAX, CPU_UTIL_P95})
 PASSENGERS = STATE_NAMES | _PLAIN | {GPU_COUNT}

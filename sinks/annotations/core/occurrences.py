@@ -18,7 +18,7 @@ from sinks.annotations.core.values import rfc3339
 GPU_IDLE, CYCLE_LOST, GPU_UNHEALTHY = "GpuIdle", "CycleLost", "GpuUnhealthy"
 ANOMALIES = {
     "slow_steps": "StepsSlower", "hot_gpu": "GpuHotter", "slow_gpu": "GpuSlower", "power": "PowerUnusual",
-    "hang": "RankHangs",
+    "hang": "RankHangs", "stall": "TrainingStalls",
 }  # fmt: skip
 """The reason of each kind of anomaly that we know."""
 AFTER_MS = {GPU_IDLE: 1_800_000, CYCLE_LOST: 600_000}

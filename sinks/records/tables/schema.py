@@ -140,6 +140,10 @@ insights = Table(
     Column("bottleneck_confidence", Double, nullable=False),
     Column("period_s", Double),
     Column("period_confidence", Double),
+    Column("period_source", Text),
+    Column("cycle_steps", BigInteger),
+    Column("steps_per_s", Double),
+    Column("samples_per_s", Double),
     Column("mem_full_at", Moment),
     Column("gpu_mem_full_at", Moment),
     Column("idle_since", Moment),
@@ -211,7 +215,7 @@ def prepare(connection: Connection) -> None:
         )
     if not inspect(connection).has_table(gpu_events.name):  # the database is older than it
         gpu_events.create(connection)
-    _add_metric_columns(connection)
+    _add_columns(connection)
     for table in TABLES.values():  # touches no row, but the database checks our rights
         nothing, column = literal(1) == 0, next(iter(table.c))
         connection.execute(insert(table).from_select(list(table.c), select(table).where(nothing)))
@@ -229,20 +233,17 @@ def _create_views(connection: Connection) -> None:
         connection.execute(text(create_view(name, connection.dialect.name)))
 
 
-def _add_metric_columns(connection: Connection) -> None:
-    """Add the columns of metrics that are younger than the database, and make the views anew that name them.
+def _add_columns(connection: Connection) -> None:
+    """Add the columns that are younger than the database, and make the views anew that name them.
 
     The columns are NULL in rows that were written before. An older sink that still writes does not name them.
     """
-    present = {
-        table: {column["name"] for column in inspect(connection).get_columns(table.name)}
-        for table in (pod_peaks, job_peaks, node_peaks)
-    }
     missing = [
-        f"{table.name} ADD COLUMN {figure}_{metric} DOUBLE PRECISION"
-        for table, names in present.items()
-        for figure, metric in (NODE_FIGURES if table is node_peaks else FIGURES)
-        if f"{figure}_{metric}" not in names
+        f"{table.name} ADD COLUMN {column.name} {column.type.compile(connection.dialect)}"
+        for table in TABLES.values()
+        for present in ({column["name"] for column in inspect(connection).get_columns(table.name)},)
+        for column in table.columns
+        if column.name not in present
     ]
     if not missing:
         return
@@ -251,7 +252,7 @@ def _add_metric_columns(connection: Connection) -> None:
             connection.execute(text(f"DROP VIEW IF EXISTS {name}"))
         except DBAPIError as error:  # in PostgreSQL, where a view of the user's reads it
             raise DutycycleError(
-                f"the view {name} has to be made anew, for a metric that is younger than it, and cannot be: "
+                f"the view {name} has to be made anew, for a column that is younger than it, and cannot be: "
                 f"{str(error.orig).splitlines()[0]}; drop the views that read it, start, and make them anew"
             ) from error
     for column in missing:

@@ -68,7 +68,8 @@ _COST = (
 _OF_JOB = "u.pod_uid IN (SELECT q.pod_uid FROM pod_peaks AS q WHERE q.job_uid = p.job_uid)"
 _INSIGHT = (
     "i.kind AS does, i.kind_confidence, i.bottleneck, i.bottleneck_confidence, i.period_s, "
-    "i.period_confidence, i.mem_full_at, i.gpu_mem_full_at, i.idle_since, i.advice"
+    "i.period_confidence, i.period_source, i.cycle_steps, i.steps_per_s, i.samples_per_s, "
+    "i.mem_full_at, i.gpu_mem_full_at, i.idle_since, i.advice"
 )
 _USAGE = f"(SELECT hour AS at, {_KEPT} FROM usage_costs UNION ALL SELECT day, {_KEPT} FROM usage_days)"  # noqa: S608
 

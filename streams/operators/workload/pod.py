@@ -19,13 +19,13 @@ from streams.operators.workload.anomalies.wording import anomaly_of
 from streams.operators.workload.channels import SOURCE_CHANNELS, SPAN_MS, SPAN_S, codes_from_text
 from streams.operators.workload.join import TOPIC, JoinedSpan, SpanJoin
 from streams.operators.workload.ranks import RankSamples
-from streams.operators.workload.reported import ReportedSteps
 from streams.operators.workload.rules.bottleneck import Judgement
+from streams.operators.workload.rules.reported import ReportedSteps
 from streams.operators.workload.rules.rightsizing import Size, with_sizes
 from streams.operators.workload.rules.state import STATE_MS
 from streams.operators.workload.track import Prices, Track
 
-SNAPSHOT_VERSION = 13
+SNAPSHOT_VERSION = 14
 REPEAT_MS = STATE_MS
 """So often the insight is sent to the sinks and to the job even if it is the same: a sink that has just
 started knows nothing, and what is missing on an object has to come back. ``insights`` has changes alone."""
@@ -105,7 +105,7 @@ class PodInsightOperator:
         self._gpu_only = None
         self._node, self._gpus = span.gpu.node or self._node, span.gpu.gpus or 1
         sizes, told = self._track.sizer.sizes, self._track.anomalies.told
-        changed = self._track.add(span, self._steps.figures(span.gpu.start_ms))
+        changed = self._track.add(span, self._steps)
         other = told is not self._track.anomalies.told
         outs = self._republished(sizes, anomalies=other) if changed is None else self._publish(changed)
         changes = changed is not None or other or self._track.sizer.sizes is not sizes
@@ -132,7 +132,7 @@ class PodInsightOperator:
         self._gpu_only = self._gpu_only or Track(self._prices)
         self._gpu_only_spans += 1
         told = self._gpu_only.anomalies.told
-        changed = self._gpu_only.add(JoinedSpan(part, None), self._steps.figures(part.start_ms))
+        changed = self._gpu_only.add(JoinedSpan(part, None), self._steps)
         if told is not self._gpu_only.anomalies.told:
             changed = changed or self._gpu_only.debouncer.published
         self._node = part.node or self._node

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -47,6 +46,7 @@ from streams.operators.workload.kinds.rest import is_at_rest
 from streams.operators.workload.rules.advice import advice
 from streams.operators.workload.rules.bottleneck import IDLE, BottleneckFinder, Judgement
 from streams.operators.workload.rules.finding import UNKNOWN_BOTTLENECK, Finding
+from streams.operators.workload.rules.reported import ReportedSteps
 from streams.operators.workload.rules.rightsizing import Sizer
 from streams.operators.workload.rules.state import StateTracker
 from streams.operators.workload.rules.stats import PodStats, pod_stats, three_digits
@@ -65,7 +65,6 @@ _BEFORE_S = 60
 _UTIL = CHANNEL_ROW["busiest_gpu_util_pct"]
 _MEAN_UTIL = CHANNEL_ROW["gpu_util_pct"]
 _POWER = CHANNEL_ROW["power_w"]
-NOTHING: Mapping[str, float] = MappingProxyType({})
 _GPU_CONFIDENCE, _GPU_STAYS = 0.75, 0.65
 """The least confidence of a kind where the GPU alone is seen, and with which a pod stays of a kind: more
 kinds look alike then."""
@@ -115,18 +114,22 @@ class Track:
         """What holds beside the insight; None before the first span."""
         return self._states.state
 
-    def add(self, span: JoinedSpan, reported: Mapping[str, float] = NOTHING) -> Judgement | None:
-        """Take the next span. ``reported``: figures of the steps that a training in the pod reports; empty
-        where none does. Returns what to publish, or None."""
+    def add(self, span: JoinedSpan, steps: ReportedSteps | None = None) -> Judgement | None:
+        """Take the next span. ``steps``: what a training in the pod reports, None for nothing. Returns what
+        to publish, or None."""
+        steps = steps or ReportedSteps()
+        reported = steps.figures(span.gpu.start_ms)
         self._append(span)
         found = self._judge(span, reported)
         published = self.debouncer.published
         self.sizer.add(span.end_ms, self._codes[:, -SPAN_S:], published)
         kind = None if published is None else published.kind
-        self._states.add(span, kind, self._idle_since_ms, self._codes[_MEAN_UTIL])
+        self._states.add(span, kind, self._idle_since_ms, self._codes[_MEAN_UTIL], steps)
         if span.end_ms % MINUTE_MS == 0:
             values = dequantize(self._codes[:, -MINUTE_MS // 1000 :])
-            self.anomalies.add(minute_of(min(span.end_ms, END_OF_TIME_MS), values, span.gpu))
+            self.anomalies.add(
+                minute_of(min(span.end_ms, END_OF_TIME_MS), values, span.gpu, reported.get("step_s"))
+            )
         return found
 
     def recent(self) -> dict[str, float]:

@@ -9,6 +9,14 @@ from dutycycle.kubectl.outlook import outlook, placement
 NOW_MS = 1_700_000_000_000
 CASES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "nothing": ({}, {}),
+    "a cycle of steps": (
+        {"cycle_period_s": 6, "cycle_confidence": 0.9, "cycle_steps": 20},
+        {"cycle": "6s, 90% sure, 20 steps"},
+    ),
+    "a step that is reported": (
+        {"cycle_period_s": 2, "cycle_confidence": 0.99, "cycle_source": "reported", "cycle_steps": 1},
+        {"cycle": "2s, 99% sure, as the training reports"},
+    ),
     "a cycle": ({"cycle_period_s": 12.5, "cycle_confidence": 0.876}, {"cycle": "12.5s, 88% sure"}),
     "a cycle alone": ({"cycle_period_s": 300}, {"cycle": "300s"}),
     "the farthest level": (

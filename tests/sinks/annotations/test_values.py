@@ -156,6 +156,24 @@ STATES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
         {"period_s": 13.24, "confidence": 0.876},
         {"cycle_period_s": "13.2", "cycle_confidence": "0.88"},
     ),
+    "a training that reports": (
+        {
+            "period_s": 2,
+            "confidence": 0.99,
+            "period_source": "reported",
+            "cycle_steps": 1,
+            "steps_per_s": 0.5,
+            "samples_per_s": 128.04,
+        },
+        {
+            "cycle_period_s": "2",
+            "cycle_confidence": "0.99",
+            "cycle_source": "reported",
+            "cycle_steps": "1",
+            "steps_per_s": "0.5",
+            "samples_per_s": "128",
+        },
+    ),
     "memory runs out": ({"mem_full_ms": 1_700_000_000_000}, {"mem_full_at": "2023-11-14T22:13:20Z"}),
     "a GPU's memory runs out": (
         {"gpu_mem_full_ms": 1_700_000_000_000},
@@ -178,7 +196,10 @@ def test_what_holds_now_stands_there_as_plain_values(
     kind: str, state: dict[str, Any], expected: dict[str, str]
 ) -> None:
     """And goes with the next insight, but not where a worker has just begun and knows none."""
-    names = ("cycle_period_s", "cycle_confidence", "mem_full_at", "gpu_mem_full_at", "level_forecast")
+    names = (
+        "cycle_period_s", "cycle_confidence", "cycle_source", "cycle_steps", "steps_per_s", "samples_per_s",
+        "mem_full_at", "gpu_mem_full_at", "level_forecast",
+    )  # fmt: skip
     old = Present({f"dutycycle.io/{name}": "7" for name in names})
     annotations = Annotations("dutycycle.io")
     target = annotations.take(made.pod_peaks() if kind == "pod" else made.job_peaks(job=made.JOB))

@@ -33,20 +33,23 @@ def test_the_contract_names_all_that_is_there(records_url: str) -> None:
         assert {one for one in of - METRICS if f"`{one}`" not in rows[name]} == set()
 
 
-def test_a_database_that_is_older_than_a_metric_gets_its_columns(records_url: str) -> None:
+def test_a_database_that_is_older_than_a_column_gets_its_columns(records_url: str) -> None:
     with RecordsWriter(records_url):
         pass
     engine = create_engine(records_url)
     with engine.begin() as connection:
         for name in reversed(VIEWS):
             connection.execute(text(f"DROP VIEW {name}"))
-        for table, column in (("node_peaks", "max_gpu_power_w"), ("pod_peaks", "p95_cpu_util_pct")):
+        for table, column in (("node_peaks", "max_gpu_power_w"), ("pod_peaks", "p95_cpu_util_pct"),
+                              ("insights", "steps_per_s"), ("gpu_events", "mig")):  # fmt: skip
             connection.execute(text(f"ALTER TABLE {table} DROP COLUMN {column}"))
     with RecordsWriter(records_url) as writer:
         writer.write("pod-peaks", encode(made.pod_peaks(metrics={"cpu_util_pct": made.peak(90, p95=80)})))
     with engine.connect() as connection:
         assert connection.execute(text("SELECT p95_cpu_util_pct FROM pods")).scalars().all() == [80]
         assert connection.execute(text("SELECT max_gpu_power_w FROM node_days")).all() == []
+        assert connection.execute(text("SELECT steps_per_s FROM pods")).all() == [(None,)]
+        assert connection.execute(text("SELECT mig FROM gpu_events")).all() == []
     engine.dispose()
 
 

@@ -168,6 +168,20 @@ def test_reading_while_a_sink_writes(records_url: str) -> None:
             assert len(pod_peaks(records_url)) == i + 1
 
 
+def test_what_a_training_reports_has_columns_of_its_own(records_url: str) -> None:
+    write_records(records_url, made.pod_peaks("uid-1"), made.job_peaks("job-1"))
+    reported = WorkloadState(
+        seen_ms=5_000, period_s=2, period_source="reported", cycle_steps=1, steps_per_s=0.5, samples_per_s=64
+    )
+    with RecordsWriter(records_url) as writer:
+        writer.write("pod-insights", encode(replace(made.insight("training", "none", None), state=reported)))
+        silent = WorkloadState(seen_ms=5_000, period_s=13)
+        writer.write("job-insights", encode(replace(made.job_insight("training", "gpu", None), state=silent)))
+    query = "SELECT period_source, cycle_steps, steps_per_s, samples_per_s FROM {}"
+    assert read_rows(records_url, query.format("pods")) == [("reported", 1, 0.5, 64.0)]
+    assert read_rows(records_url, query.format("jobs")) == [(None, None, None, None)]
+
+
 def test_what_a_pod_and_a_job_do_stands_beside_what_they_needed(records_url: str) -> None:
     write_records(records_url, made.pod_peaks("uid-1"), made.job_peaks("job-1"))
     pod = WorkloadState(

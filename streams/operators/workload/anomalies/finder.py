@@ -8,6 +8,7 @@ from streams.operators.workload.anomalies.kinds import Found
 from streams.operators.workload.anomalies.minute import Minute
 from streams.operators.workload.anomalies.power import PowerFit
 from streams.operators.workload.anomalies.siblings import Siblings
+from streams.operators.workload.anomalies.stall import Stall
 from streams.operators.workload.anomalies.steps import SlowSteps
 
 
@@ -20,6 +21,8 @@ class AnomalyFinder:
     siblings: Siblings = field(default_factory=Siblings)
     power: PowerFit = field(default_factory=PowerFit)
     hang: Hang = field(default_factory=Hang)
+    reported: SlowSteps = field(default_factory=lambda: SlowSteps(reported=True))
+    stall: Stall = field(default_factory=Stall)
     drift: Drift = field(default_factory=Drift)
     told: tuple[Found, ...] = ()
     changed_ms: int = 0
@@ -27,8 +30,11 @@ class AnomalyFinder:
     def add(self, minute: Minute) -> bool:
         """Take the next minute. Whether something else is told now."""
         self.drift.add(minute)
-        hang = self.hang.add(minute)
-        each = [hang, self.steps.add(minute), *self.siblings.add(minute), self.power.add(minute)]
+        hang, stall = self.hang.add(minute), self.stall.add(minute)
+        slow, reported = self.steps.add(minute, minute.period_s), self.reported.add(minute, minute.step_s)
+        if self.reported.period.count:  # who steps knows how long that takes, whatever cycle was found
+            slow = reported
+        each = [hang, stall, slow, *self.siblings.add(minute), self.power.add(minute)]
         before = {one.name: one for one in self.told}
         now = tuple(before.get(one.name, one) for one in each if one is not None)
         if now == self.told:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from dutycycle.contract.records.insights import Anomaly
 from dutycycle.contract.records.parts import JobInsightPart
 from dutycycle.contract.units import Number
-from streams.operators.workload.anomalies.kinds import HANG, HOT_GPU, SLOW_GPU
+from streams.operators.workload.anomalies.kinds import HANG, HOT_GPU, SLOW_GPU, STALL
 from streams.operators.workload.channels import IDLE_PCT
 from streams.operators.workload.ranks import aligned
 
@@ -22,8 +22,13 @@ WARMER_C, LOWER_PCT = 8.0, 5.0
 
 def job_anomalies(parts: list[JobInsightPart]) -> tuple[Anomaly, ...]:
     """Of the pods that count, in any order; a function of the parts alone."""
-    found = [replace(one, pod=part.pod_name) for part in parts for one in part.anomalies if one.kind != HANG]
-    found += [*_hang(parts), *_apart(parts)]
+    found = [
+        replace(one, pod=part.pod_name)
+        for part in parts
+        for one in part.anomalies
+        if one.kind not in (HANG, STALL)
+    ]
+    found += [*_hang(parts), *_stall(parts), *_apart(parts)]
     found.sort(key=lambda one: (one.since_ms, one.kind, one.pod or "", one.gpu or ""))
     return tuple(found[:MOST])
 
@@ -42,6 +47,15 @@ def _hang(parts: list[JobInsightPart]) -> Iterator[Anomaly]:
     wait = f"{len(waits)} of {len(parts)} pods wait at full utilization"
     text = f"{wait} for {idle[0]}, which does nothing: look at its stack"
     yield Anomaly(kind=HANG, since_ms=first.since_ms, pod=idle[0], evidence=evidence, advice=text)
+
+
+def _stall(parts: list[JobInsightPart]) -> Iterator[Anomaly]:
+    """One for all pods that step no more; it names the pod, if it is one of those that do report steps."""
+    stalled = [(part.pod_name, one) for part in parts for one in part.anomalies if one.kind == STALL]
+    if stalled:
+        name, first = min(stalled, key=lambda pair: (pair[1].since_ms, pair[0]))
+        evidence = dict(first.evidence) | {"stalled_pods": len(stalled)}
+        yield replace(first, evidence=evidence, pod=name if len(stalled) == 1 else None)
 
 
 def _apart(parts: list[JobInsightPart]) -> Iterator[Anomaly]:

@@ -37,7 +37,8 @@ class Minute:
 
     ``util_spread`` and ``power_spread`` are standard deviations between its seconds, ``mem_pct`` is the least
     GPU memory in use and ``copy_pct`` the activity of the memory controller. ``period_s`` is the shortest
-    period of the pod's cycle at its end, None without one.
+    period of the pod's cycle at its end, None without one; ``step_s`` what a step takes by the training's own
+    reports of two minutes, None without any.
     """
 
     end_ms: int
@@ -49,11 +50,12 @@ class Minute:
     copy_pct: float
     period_s: float | None
     gpus: tuple[GpuMinute, ...] = ()
+    step_s: float | None = None
 
 
-def minute_of(end_ms: int, values: Floats, part: InsightPart) -> Minute:
+def minute_of(end_ms: int, values: Floats, part: InsightPart, step_s: float | None) -> Minute:
     """The minute of which ``values``, shape (channels, seconds), are the seconds, and ``part`` the last
-    span."""
+    span. ``step_s``: as reported."""
     util, power = _known(values[_UTIL]), _known(values[_POWER])
     memory, copies = _known(values[_MEMORY]), _known(values[_COPY])
     gpus = [
@@ -63,7 +65,7 @@ def minute_of(end_ms: int, values: Floats, part: InsightPart) -> Minute:
     return Minute(
         end_ms=end_ms, util_pct=_mean(util), util_spread=_spread(util), power_pct=_mean(power),
         power_spread=_spread(power), mem_pct=float(memory.min()) if memory.size else nan,
-        copy_pct=_mean(copies), period_s=_shortest(part), gpus=tuple(gpus),
+        copy_pct=_mean(copies), period_s=_shortest(part), gpus=tuple(gpus), step_s=step_s,
     )  # fmt: skip
 
 

@@ -1,4 +1,5 @@
-"""A job whose steps take longer than they used to: the period of its cycle by its own past."""
+"""A job whose steps take longer than they used to, by its own past: as it reports them, or else the period of
+its cycle."""
 
 from dataclasses import dataclass, field
 from math import isnan
@@ -29,7 +30,8 @@ BEGIN_ANEW = 12
 
 @dataclass(slots=True)
 class SlowSteps:
-    """Follows one pod."""
+    """Follows one pod. ``reported``: by the times that its training reports, which are those of steps for
+    sure: they need no count to be believed, and no other rhythm is taken for them."""
 
     period: Level = field(default_factory=Level)
     memory: Level = field(default_factory=Level)
@@ -37,14 +39,15 @@ class SlowSteps:
     suspicion: Suspicion = field(default_factory=Suspicion)
     others: int = 0
     now_s: float = 0.0
+    reported: bool = False
 
-    def add(self, minute: Minute) -> Found | None:
-        """Take the next minute. What holds now, if it does."""
+    def add(self, minute: Minute, period_s: float | None) -> Found | None:
+        """Take the next minute, at whose end a step took ``period_s``. What holds now, if it does."""
         if (self.memory.count and minute.mem_pct < self.memory.usual / 2) or self.suspicion.is_old:
             self._begin()  # the program has ended
-        if minute.period_s is None or minute.period_s > MOST_S:
+        if period_s is None or period_s > MOST_S:
             return self._found() if self.suspicion.told else None
-        self.now_s = minute.period_s
+        self.now_s = period_s
         slow, another = self._compared(minute)
         self.others = self.others + 1 if another else 0
         if self.others >= BEGIN_ANEW:
@@ -57,7 +60,7 @@ class SlowSteps:
             ):
                 if not isnan(value):
                     level.learn(value)
-        needed = NEEDED if self.period.usual >= FAST_S else NEEDED_FAST
+        needed = NEEDED if self.reported or self.period.usual >= FAST_S else NEEDED_FAST
         told = self.suspicion.add(minute.end_ms - MINUTE_MS, needed, odd=slow)
         return self._found() if told else None
 
@@ -80,7 +83,7 @@ class SlowSteps:
         if self.power.count and ratio > 1:
             share = minute.power_pct / self.power.usual
             moved = moved or share > POWER or share < 1 / (POWER * ratio**2)
-        another = moved or ratio > 1 + ANOTHER or ratio < 2 - least
+        another = moved or (ratio > 1 + ANOTHER and not self.reported) or ratio < 2 - least
         return least < ratio and not another, another
 
     def _found(self) -> Found:

@@ -3,7 +3,15 @@
 from collections.abc import Callable, Mapping
 
 from dutycycle.contract.records.insights import Anomaly
-from streams.operators.workload.anomalies.kinds import HANG, HOT_GPU, POWER, SLOW_GPU, SLOW_STEPS, Found
+from streams.operators.workload.anomalies.kinds import (
+    HANG,
+    HOT_GPU,
+    POWER,
+    SLOW_GPU,
+    SLOW_STEPS,
+    STALL,
+    Found,
+)
 from streams.operators.workload.rules.stats import three_digits
 
 Evidence = Mapping[str, float]
@@ -60,6 +68,14 @@ def _hang(gpu: str, of: Evidence) -> str:
     )
 
 
+def _stall(_gpu: str, of: Evidence) -> str:
+    return (
+        f"no step comes any more, one took {of['usual_step_s']:.3g} s, and the GPUs rest with their memory "
+        "held: look at the training's log, its storage and its stack"
+    )
+
+
 _SAYS: dict[str, Callable[[str, Evidence], str]] = {
     SLOW_STEPS: _slow_steps, HOT_GPU: _hot, SLOW_GPU: _slow_gpu, POWER: _power, HANG: _hang,
+    STALL: _stall,
 }  # fmt: skip

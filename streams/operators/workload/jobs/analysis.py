@@ -4,9 +4,15 @@ A record is a function of the newest parts of all pods, and its time that of the
 ever was: so neither the order of the parts nor a restart changes the last record.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from math import isclose
+from statistics import median_low
+from typing import Any
+
+from msgspec.structs import replace
 
 from dutycycle.contract.codec import encode
 from dutycycle.contract.log import ProducerRecord
@@ -14,7 +20,7 @@ from dutycycle.contract.records.derived import Cycle, Forecast, Subject, Trend, 
 from dutycycle.contract.records.parts import JobInsightPart, PodTrend, WorkloadState
 from streams.operators.base import Emission
 from streams.operators.rounding import tidy
-from streams.operators.workload.jobs.cycle import Rank, job_cycle, lasted_ms
+from streams.operators.workload.jobs.cycle import SAME, Rank, job_cycle, lasted_ms
 
 _UTIL = "gpu_util_pct"
 _DIGITS = 16
@@ -33,6 +39,7 @@ def merged_state(ranks: Sequence[Rank]) -> WorkloadState | None:
     lost = [one.lost_ms for one in states if one.lost_ms is not None]
     return WorkloadState(
         seen_ms=seen_ms, period_s=cycle.period_s, confidence=cycle.confidence,
+        **_steps(ranks, cycle.period_s),
         lost_ms=None if cycle.cyclic else max(lost, default=None),
         mem_full_ms=_first(one.mem_full_ms for one in states),
         gpu_mem_full_ms=_first(one.gpu_mem_full_ms for one in states),
@@ -42,6 +49,28 @@ def merged_state(ranks: Sequence[Rank]) -> WorkloadState | None:
             if (metrics := job_trends(ranks, source, seen_ms))
         } or None,
     )  # fmt: skip
+
+
+def _steps(ranks: Sequence[Rank], period_s: float | None) -> dict[str, Any]:
+    """What the ranks report of their steps, as of one training: the steps of the middle rank, the samples of
+    all.
+
+    Samples are absent where a rank that steps does not count its own. ``period_s`` is that of the job; where
+    it comes from, and of how many steps it is, say most of the GPUs that have it.
+    """
+    rates = [float(state.steps_per_s) for _, state in ranks if state.steps_per_s is not None]
+    samples = [state.samples_per_s for _, state in ranks if state.steps_per_s is not None]
+    counted = [float(value) for value in samples if value is not None]
+    weights: Counter[tuple[str, int]] = Counter()
+    for gpus, state in ranks:
+        if isclose(state.period_s or 0, period_s or -1, rel_tol=SAME):
+            weights[state.period_source or "", state.cycle_steps or 0] += gpus
+    source, steps = max(weights, key=lambda pair: (weights[pair], pair), default=("", 0))
+    return {
+        "steps_per_s": median_low(rates) if rates else None,
+        "samples_per_s": tidy(float(f"{sum(counted):.6g}")) if rates and len(counted) == len(rates) else None,
+        "period_source": source or None, "cycle_steps": steps or None,
+    }  # fmt: skip
 
 
 def _first(moments: Iterable[int | None]) -> int | None:
@@ -127,7 +156,9 @@ class JobSaid:
     def _all(self, subject: Subject, ranks: Sequence[Rank]) -> Iterator[ProducerRecord]:
         if self.cycle_ms:
             ts_ms = max(self.cycle_ms, self.gone_ms)
-            cycle = Cycle(subject=subject, source="nvml", ts_ms=ts_ms, metrics={_UTIL: job_cycle(ranks)})
+            found = job_cycle(ranks)
+            found = replace(found, period_source=_steps(ranks, found.period_s)["period_source"])
+            cycle = Cycle(subject=subject, source="nvml", ts_ms=ts_ms, metrics={_UTIL: found})
             yield ProducerRecord("cycles", source_key(subject, "nvml"), encode(cycle), ts_ms)
         for source in sorted(self.trend_ms):
             ts_ms = max(self.trend_ms[source], self.gone_ms)

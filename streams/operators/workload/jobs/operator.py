@@ -25,7 +25,7 @@ from streams.operators.workload.ranks import LatestChange, largest_gap
 from streams.operators.workload.rules.advice import advice
 from streams.operators.workload.rules.stats import three_digits
 
-SNAPSHOT_VERSION = 8
+SNAPSHOT_VERSION = 9
 _TOPIC = "job-insight-parts"
 STALE_MS = 900_000
 """A pod that was silent for so long, while others were not, is gone; each pod sends a part every three

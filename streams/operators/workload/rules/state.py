@@ -11,6 +11,7 @@ from dutycycle.contract.records.parts import InsightPart, PodTrend, WorkloadStat
 from dutycycle.contract.units import END_OF_TIME_MS
 from streams.operators.workload.channels import ABSENT_CODE, Codes
 from streams.operators.workload.join import JoinedSpan
+from streams.operators.workload.rules.reported import ReportedSteps, with_steps
 from streams.operators.workload.rules.stats import three_digits
 
 STATE_MS = 30_000
@@ -31,9 +32,12 @@ class StateTracker:
     trains: bool = False
     lost_ms: int | None = None
 
-    def add(self, span: JoinedSpan, kind: str | None, idle_since_ms: int | None, util: Codes) -> None:
+    def add(
+        self, span: JoinedSpan, kind: str | None, idle_since_ms: int | None, util: Codes,
+        reported: ReportedSteps | None = None,
+    ) -> None:  # fmt: skip
         """Take the next span. ``kind`` was published last; since ``idle_since_ms`` no GPU was used. ``util``:
-        the utilization by the second, in percent, newest last."""
+        the utilization by the second, in percent, newest last. ``reported``: by a training in the pod."""
         part, end_ms = span.gpu, min(span.end_ms, END_OF_TIME_MS)
         if part.period_s is not None:
             self.cyclic_since_ms = part.start_ms if self.cyclic_since_ms is None else self.cyclic_since_ms
@@ -45,13 +49,14 @@ class StateTracker:
                 self.cyclic_since_ms = None
         if self.state is None or end_ms % STATE_MS == 0:
             cgroup = span.cgroup
-            self.state = WorkloadState(
+            found = WorkloadState(
                 seen_ms=end_ms, period_s=part.period_s, confidence=part.period_confidence,
                 cycle_since_ms=part.period_since_ms, other_cycles=part.other_periods or None,
                 cycle_ms=part.cycle_ms, lost_ms=self.lost_ms, idle_since_ms=idle_since_ms,
                 mem_full_ms=None if cgroup is None else cgroup.mem_full_ms,
                 gpu_mem_full_ms=part.mem_full_ms, trends=_trends(part, cgroup, util),
             )  # fmt: skip
+            self.state = found if reported is None else with_steps(found, reported, part.start_ms)
 
 
 def _trends(nvml: InsightPart, cgroup: InsightPart | None, util: Codes) -> dict[str, PodTrend] | None:

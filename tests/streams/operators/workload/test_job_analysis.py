@@ -16,7 +16,7 @@ from dutycycle.contract.records.parts import InsightPart, PodTrend, WorkloadStat
 from dutycycle.contract.settings.load import load
 from streams.operators.base import Operator
 from streams.operators.workload.channels import ABSENT_CODE, SPAN_MS
-from streams.operators.workload.jobs.analysis import job_trends
+from streams.operators.workload.jobs.analysis import job_trends, merged_state
 from streams.operators.workload.jobs.cycle import Rank, job_cycle
 from streams.operators.workload.join import JoinedSpan
 from streams.operators.workload.rules.state import STATE_MS, StateTracker
@@ -74,6 +74,39 @@ def test_the_cycle_of_a_job(ranks: list[Rank], periods: tuple[float, ...]) -> No
     others = tuple(one.period_s for one in found.others or ())
     assert found.cyclic == bool(periods)
     assert ((found.period_s, *others) if found.cyclic else ()) == periods
+
+
+def reports(steps_per_s: float | None, samples_per_s: float | None, **more: Any) -> Rank:
+    return 1, WorkloadState(seen_ms=SEEN, steps_per_s=steps_per_s, samples_per_s=samples_per_s, **more)
+
+
+REPORTS: dict[str, tuple[list[Rank], tuple[float | None, float | None]]] = {
+    "all ranks": ([reports(2, 64), reports(2.1, 65), reports(1.9, 63)], (2, 192)),
+    "the first rank alone": ([reports(2, 64), reports(None, None)], (2, 64)),
+    "a rank that does not count": ([reports(2, 64), reports(2, None)], (2, None)),
+    "none": ([reports(None, None)] * 2, (None, None)),
+}
+
+
+@pytest.mark.parametrize(("ranks", "rates"), REPORTS.values(), ids=REPORTS.keys())
+def test_the_steps_of_a_job_are_of_one_training(
+    ranks: list[Rank], rates: tuple[float | None, float | None]
+) -> None:
+    for order in permutations(ranks):
+        merged = merged_state(order)
+        assert merged is not None
+        assert (merged.steps_per_s, merged.samples_per_s) == rates
+
+
+def test_where_the_period_of_a_job_is_from_say_most_of_its_gpus() -> None:
+    told = {"confidence": 0.9, "period_s": 2.0}
+    reported = {**told, "period_source": "reported", "cycle_steps": 1}
+    most = merged_state([reports(0.5, 8, **reported), reports(0.5, 8, **reported), reports(0.5, 8, **told)])
+    least = merged_state([reports(0.5, 8, **reported), reports(0.5, 8, **told), reports(0.5, 8, **told)])
+    assert most is not None
+    assert least is not None
+    assert (most.period_s, most.period_source, most.cycle_steps) == (2, "reported", 1)
+    assert (least.period_s, least.period_source, least.cycle_steps) == (2, None, None)
 
 
 def test_since_when_is_that_of_the_middle_rank() -> None:

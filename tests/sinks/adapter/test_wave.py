@@ -24,6 +24,12 @@ def test_what_was_there_a_period_before_comes_again(horizon: int) -> None:
     assert waved(now).forecast(PERIOD_S, at * MINUTE, now * MINUTE) == 100 + at % 10
 
 
+def test_what_comes_from_a_day_before_is_not_taken_for_now() -> None:
+    wave = waved(20, first=SLOTS)
+    wave.add(19 * MINUTE, 20 * MINUTE, 1000)  # the minute whose place the newest has
+    assert wave.forecast(PERIOD_S, (SLOTS + 29) * MINUTE, (SLOTS + 20) * MINUTE) is None
+
+
 def test_minutes_that_are_not_complete_do_not_count() -> None:
     wave = waved(60)
     wave.add(60 * MINUTE, 60 * MINUTE + 10_000, 100)  # ten seconds of a minute

@@ -133,6 +133,12 @@ def test_what_comes_twice_counts_once() -> None:
     assert (again.gpus, again.pods) == (node.gpus, node.pods)
 
 
+def test_a_collector_that_begins_anew_counts_from_its_first_sample() -> None:
+    first = [sample(n, [gpu(gpu_util_pct=100)]) for n in range(5)]
+    anew = [sample(n, [gpu(gpu_util_pct=100)], n + 5, collector="another") for n in range(5)]
+    assert fed(*first, *anew).gpus["GPU-0"].busy_s == pytest.approx(9)
+
+
 def test_a_restart_changes_no_bit() -> None:
     ticks = [
         sample(

@@ -222,6 +222,13 @@ def test_a_window_ends_when_no_other_follows() -> None:
     assert "pod_gpu_utilization_mean_ratio" not in shown(view, NOW_MS + 110_000)
 
 
+def test_a_window_that_comes_late_is_not_shown() -> None:
+    view = full_view()
+    late = {"end_ms": NOW_MS - 30_000, "metrics": {"gpu_util_pct": {"count": 60, "mean": 1, "max": 1}}}
+    view.take(from_plain(WindowAggregate, WINDOW | late, "window-aggregates"))
+    assert shown(view)["pod_gpu_utilization_mean_ratio"][ON_POD] == 0.5
+
+
 def test_a_pod_whose_process_is_gone_is_0_until_it_ends() -> None:
     view = full_view()
     feed(view, 3, [gpu(0, gpu_util_pct=0, energy_j=309)], NOW_MS + 1000)

@@ -68,6 +68,7 @@ def test_a_class_whose_moment_is_past_is_useless() -> None:
     now_s = 1e6
     number = BANDS[""].high - quantum(POLICY, now_s)
     assert usable(POLICY, number, now_s)
+    assert usable(POLICY, BANDS[""].high, POLICY.epoch_s), "the first of all"
     assert not usable(POLICY, number, now_s + 2 * POLICY.quantum_s)
     assert not usable(POLICY, number, now_s - POLICY.longest_s - 2 * POLICY.quantum_s)
     assert not usable(POLICY, 15_000_000, now_s)  # of a policy before

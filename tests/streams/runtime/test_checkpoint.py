@@ -12,10 +12,12 @@ import pytest
 from dutycycle.contract.log import ProducerRecord, TopicPartition
 from dutycycle.contract.settings.load import load
 from dutycycle.telemetry.events import SOURCE_GAP
+from dutycycle.telemetry.metrics import COMMITS
 from streams.app import StreamsApp
 from streams.operators.base import Stage
 from streams.runtime.checkpoint import FLUSH_AT_ONCE
 from tests.support.fakes.broker import Broker
+from tests.support.metrics import metric_value
 from tests.support.streams.port import Died, Moment, Worker, place, record
 from tests.support.streams.toy import RESULT, SOURCE, STAGE, TRAIL
 
@@ -303,6 +305,7 @@ async def test_a_worker_that_was_replaced_ends_if_records_wait_in_the_producer(a
     flushing = asyncio.create_task(worker.coordinator.flush())
     await asyncio.sleep(0)
     assert worker.coordinator.has_unsent
+    assert worker.coordinator.held_up(), "there is room, but what was put in line has not arrived"
     if arrived:
         await flushing
     worker.port.member = False
@@ -436,6 +439,22 @@ async def test_a_commit_is_spread_and_hurries_once_the_next_is_due() -> None:
     assert worker.port.broker.committed == {place(partition): 1 for partition in range(3)}
     await worker.commit()
     assert worker.port.broker.committed[place(0)] == 5
+
+
+async def test_a_commit_of_which_a_part_could_not_be_written_is_not_counted() -> None:
+    worker = Worker(Broker())
+    for partition in range(2):
+        await worker.take(record(0, 1, partition=partition))
+    worker.port.member = False
+    gradual = asyncio.create_task(worker.coordinator.commit_gradually(1, 600.0))
+    await turns()
+    worker.port.member = True
+    worker.coordinator.commit_due.set()  # no more pauses
+    await gradual
+    assert worker.port.broker.committed == {place(1): 1}
+    assert metric_value(worker.telemetry, COMMITS) == 0
+    await worker.commit()
+    assert metric_value(worker.telemetry, COMMITS) == 1
 
 
 async def test_a_worker_that_has_to_hand_over_does_not_wait_for_all_checkpoints_of_a_commit() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import random
+from collections.abc import Iterable
 from dataclasses import replace
 
 import orjson
@@ -77,6 +78,20 @@ async def test_the_order_of_leaving() -> None:
     ]  # fmt: skip
     assert first == sorted(first)
     assert steps.index("drop") > steps.index(f"acknowledge {log[0].offset}"), "first it was committed"
+
+
+async def test_states_are_looked_at_once_a_stride(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker, looks = Worker(Broker(), stage=SPANS), list[str]()
+    states = worker.port.states
+
+    def counted(stage: str) -> Iterable[tuple[bytes, bytes]]:
+        looks.append(stage)
+        return states(stage)
+
+    monkeypatch.setattr(worker.port, "states", counted)
+    for one in log_of(*(("here", tenth * STRIDE_MS // 10) for tenth in range(30))):
+        await worker.commit(one)
+    assert looks == ["spans"] * 3
 
 
 async def test_what_is_not_committed_stays_until_it_is() -> None:

@@ -101,6 +101,11 @@ CASES: list[tuple[str, dict[str, Any], Found]] = [
         gpu(0, mig=SLICES, allocated=[given("p", mig="MIG-9")]),
         {"p": ("unknown", None, None)},
     ),
+    (
+        "a slice of a GPU whose slices cannot be seen",
+        gpu(0, **USED, allocated=[given("p", mig="MIG-1")]),
+        {"p": ("unknown", None, None)},
+    ),
     ("nobody was given it", gpu(0, **USED, allocated=[]), {}),
     ("only a name is known", gpu(0, **USED, allocated=[NAMELESS]), {}),
 ]  # fmt: skip

@@ -138,6 +138,12 @@ def test_a_part_of_a_pod_that_left_counts_no_more() -> None:
     assert stored(operator) == state
 
 
+def test_an_older_part_of_a_pod_counts_no_more() -> None:
+    newest = part(1, samples=60, final=False)
+    older = part(1, samples=50, final=False, metrics=part(2).metrics)
+    assert told(after([newest, older])) == told(after([newest])) != told(after([older]))
+
+
 def test_the_last_that_left_are_remembered() -> None:
     parts = [part(number) for number in range(MAX_JOB_PODS + MAX_REMEMBERED_PODS + 100)]
     operator = resumed(after(parts))

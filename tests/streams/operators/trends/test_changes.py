@@ -84,10 +84,10 @@ def test_what_is_published_is_so_with_all_of_its_subject_that_is_old_enough() ->
     found = []
     for turn in range(9):
         levels = forecast().pick(np.zeros(4, np.int64))
-        levels.level[3] = 50.0 if turn >= 2 else np.nan
+        levels.level[3] = 50.0 if turn >= 5 else np.nan
         levels.exhausts_in_s[0] = 900.0 if turn >= 4 else np.nan
         found.append(debouncer.changes(10_000 * turn, levels, np.zeros(4, np.bool_), subjects).tolist())
-    assert found == [[], [], [], [0, 1, 2], [0, 2], [0, 2, 3], [], [], []]
+    assert found == [[], [], [], [0, 1, 2], [0, 2], [], [], [], [0, 2, 3]]
 
 
 def test_a_minute_is_counted_from_the_last_record_of_the_subject() -> None:

@@ -86,6 +86,10 @@ CASES: dict[str, tuple[dict[str, Any], dict[str | None, tuple[float, ...]]]] = {
         {"processes": [A, process(None, 20, 3)]},
         {"A": (70, 70, 60, 742.5), None: (30, 30, 20, 247.5)},
     ),
+    "processes that do more than their GPU, and one of nobody": (
+        {"gpu_util_pct": 50, "processes": [A, process(None, 20, 3)]},
+        {"A": (75, 75, 50, 990), None: (25, 25, 0, 0)},
+    ),
     "two, and nothing tells what each does": (
         {"allocated": given("A", "B")},
         {"A": (50, 0, 0, 495), "B": (50, 0, 0, 495)},

@@ -129,6 +129,11 @@ def test_advice_has_the_numbers(bottleneck: str, kind: str, of: dict[str, float]
     assert re.search(expected, advice(bottleneck, kind, of) or "")
 
 
+def test_a_limit_of_memory_that_is_used_is_not_mentioned() -> None:
+    said = advice("gpu", "training", {"mem_limit_bytes": 1e11, "mem_limit_used_pct": 25})
+    assert said == advice("gpu", "training", {})
+
+
 def test_nothing_to_say() -> None:
     assert advice("none", "inference", {}) is None
 

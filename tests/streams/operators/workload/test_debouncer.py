@@ -27,6 +27,14 @@ def test_a_kind_in_doubt_is_not_told_again_until_it_is_sure() -> None:
     assert (found.kind, found.confidence, found.bottleneck) == ("training", 0.6, "none")
 
 
+def test_two_that_agree_are_enough_once_there_are_three() -> None:
+    debouncer = InsightDebouncer()
+    assert after(1, debouncer, now=replace(NOW, kind="loading")) == []
+    assert after(1, debouncer, 2) == []
+    (found,) = after(1, debouncer, 3)
+    assert (found.kind, found.since_ms) == ("training", 10_000)
+
+
 def test_since_when_a_pod_is_what_it_is() -> None:
     debouncer = InsightDebouncer()
     assert debouncer.began_ms("training", 0) is None

@@ -199,6 +199,7 @@ def test_a_pod_of_which_only_the_gpu_is_known_is_told_all_the_same() -> None:
     of = parts(pod("asleep", 2000))
     (told,) = insights(run(STAGES["insights"].build("p", None), of["nvml"]))
     assert (told.kind, told.bottleneck, told.ts_ms) == ("idle", "idle", START_MS + 6 * SPAN_MS)
+    assert told.bottleneck_confidence == 0.82, "of a minute, and it grows with the time"
     silent = STAGES["insights"].build("p", None)
     assert run(silent, of["nvml"][:5]) == [], "the other source may come any moment"
     assert insights(run(silent, of["nvml"][5:6])) == [told]

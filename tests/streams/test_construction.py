@@ -32,6 +32,7 @@ def test_all_else_is_left_to_who_builds_it() -> None:
     check_construction(dict)
 
 
+@pytest.mark.slow  # five seconds of CPU; with smaller bounds it is tried above
 def test_a_forest_of_a_hundred_million_trees_is_refused_by_name() -> None:
     spec = "trees=gpu/gpu_util_pct: ensemble.BaggingRegressor(linear_model.LinearRegression(), 1000000000)"
     with pytest.raises(SettingError, match=r"model trees: .*: make it smaller"):

@@ -201,7 +201,7 @@ async def test_a_child_that_was_just_being_started_is_ended_too(tmp_path: Path) 
 
 async def test_the_end_does_not_wait_for_a_back_off(tmp_path: Path) -> None:
     child = Child("nonsense", dict(os.environ), tmp_path / "log")
-    child.restarts = 4
+    child.restarts = 5
     task = asyncio.create_task(child.run())
     while not any("again in 30 s" in line for line in child.warnings):  # noqa: ASYNC110 - it has no event
         await asyncio.sleep(0.05)

@@ -158,7 +158,8 @@ def test_a_database_that_went_away_takes_the_same_batch_when_it_is_back(postgres
     assert len(pod_peaks(url)) == 3
 
 
-def test_a_locked_file_is_away_and_not_refused(tmp_path: Path) -> None:
+def test_a_locked_file_is_away_and_not_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sinks.records.engine._BUSY_S", 0.1)
     store = open_store(f"sqlite:///{tmp_path}/records.db")
     other = sqlite3.connect(tmp_path / "records.db", isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")

@@ -59,7 +59,8 @@ async def test_nothing_is_lost_while_postgresql_is_away(postgres: Postgres) -> N
         assert len(pod_peaks(url)) == 31
 
 
-async def test_a_locked_file_is_waited_for(tmp_path: Path) -> None:
+async def test_a_locked_file_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sinks.records.engine._BUSY_S", 0.1)
     url = f"sqlite:///{tmp_path}/records.db"
     rig = Rig()
     async with running(url, rig) as work:

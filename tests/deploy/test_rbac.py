@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Iterator
-from contextlib import aclosing
 from itertools import product
 
 import pytest
@@ -13,7 +12,6 @@ from dutycycle.kube.discovery import NODE, POD
 from dutycycle.kube.errors import RefusedError
 from dutycycle.kube.events import CONTROLLER, Occurrence, new_event, repetition
 from dutycycle.kube.heartbeat import LABELS, SELECTOR, Heartbeat, heartbeat_of
-from dutycycle.kube.objects import ApiServer
 from dutycycle.kube.references import ObjectRef
 from dutycycle.kubectl.api import Api
 from dutycycle.kubectl.jobs import OWNERS, served
@@ -39,10 +37,6 @@ from tests.support.servers.kube.server import Kube
 _EFFECT_S = 120
 NOT_INSTALLED = ("monitoring.coreos.com/", "kafka.strimzi.io/", "keda.sh/")
 """Kinds of operators that are not on this server."""
-OWN_KINDS = {
-    "apps": ("deployments", "replicasets", "statefulsets", "daemonsets"),
-    "batch": ("jobs", "cronjobs"),
-}
 Permission = tuple[str, str, str]
 EVENTS = [(verb, "events.k8s.io", "events") for verb in ("create", "patch")]
 
@@ -97,11 +91,6 @@ def apply(client: Client, things: list[Object], *flags: str) -> str:
 
 def account(kube: Kube, component: str) -> Client:
     return kube.client(new_token(kube, NAMESPACE, f"dutycycle-{component}"), NAMESPACE)
-
-
-@pytest.fixture
-def collector(installed: Kube) -> Client:
-    return account(installed, "collector")
 
 
 @pytest.fixture
@@ -221,54 +210,6 @@ def pod(namespace: str, node: str, **more: object) -> Object:
     meta = {"namespace": namespace, "name": "a", **more}
     spec = {"nodeName": node, "containers": [{"name": "a", "image": "b"}]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
-
-
-async def test_the_collector_lists_watches_and_reads_owners(
-    installed: Kube, collector: Client, namespace: str
-) -> None:
-    job = installed.admin.create(
-        {
-            "apiVersion": "kubeflow.org/v2beta1",
-            "kind": "MPIJob",
-            "metadata": {"namespace": namespace, "name": "j"},
-        }
-    )
-    installed.admin.create(pod(namespace, namespace))
-    api = await api_server(collector.kubeconfig)
-    found, version = await api.list_all(POD, f"spec.nodeName={namespace}")
-    assert [one["metadata"]["name"] for one in found] == ["a"]
-    installed.admin.patch(pod(namespace, ""), {"metadata": {"labels": {"a": "b"}}})
-    assert (await first_event(api, namespace, version))["type"] == "MODIFIED"
-    uid = job["metadata"]["uid"]
-    meta = await api.metadata(ObjectRef("kubeflow.org/v2beta1", "MPIJob", "j", namespace, uid))
-    assert meta["uid"] == uid
-    await api.close()
-
-
-async def first_event(api: ApiServer, node: str, version: str) -> Object:
-    async with aclosing(api.watch(POD, f"spec.nodeName={node}", version, 20)) as events:
-        return await anext(events)
-
-
-async def list_and_watch(api: ApiServer, node: str) -> None:
-    _, version = await api.list_all(POD, f"spec.nodeName={node}")
-    await first_event(api, node, version)
-
-
-@pytest.mark.parametrize("missing", ["list", "watch", "get"])
-async def test_with_one_verb_less_the_collector_cannot(installed: Kube, namespace: str, missing: str) -> None:
-    less = service_account(installed, namespace, "less")
-    rules = of_kind(render(), "ClusterRole", "collector")["rules"]
-    kept = [rule | {"verbs": [verb for verb in rule["verbs"] if verb != missing]} for rule in rules]
-    grant(installed, less, namespace, "less", [rule for rule in kept if rule["verbs"]])
-    made = installed.admin.create(
-        {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"namespace": namespace, "name": "j"}}
-    )
-    api = await api_server(less.kubeconfig)
-    owner = ObjectRef("ray.io/v1", "RayJob", "j", namespace, made["metadata"]["uid"])
-    with pytest.raises(RefusedError, match=f"cannot {missing} resource"):
-        await (api.metadata(owner) if missing == "get" else list_and_watch(api, namespace))
-    await api.close()
 
 
 async def annotate(client: Client, target: Target, patch: dict[str, str | None]) -> dict[str, str]:

@@ -101,24 +101,6 @@ def test_sigterm_while_the_broker_is_away_keeps_all_for_the_next_start(
     assert_whole(ticks(env), 2, tmp_path)
 
 
-def test_sigkill_while_the_broker_is_away_loses_only_what_was_not_yet_on_disk(
-    broker: InterruptibleBroker, tmp_path: Path
-) -> None:
-    env, log = environment(tmp_path, broker.url), tmp_path / "a.log"
-    broker.set_down()
-    with log.open("wb") as out:
-        process = subprocess.Popen([sys.executable, "-m", "dutycycle", "collect"], env=env, stderr=out)
-        wait_until(lambda: "spooled" in log.read_text(), log.read_text)
-        kept = (tmp_path / "spool" / "spool.db-wal").stat().st_size
-        wait_until(lambda: (tmp_path / "spool" / "spool.db-wal").stat().st_size > kept, log.read_text)
-        process.kill()
-        process.wait()
-    broker.set_up()
-    with running("collect", env=env, log=tmp_path / "b.log"):
-        wait_until(lambda: len({one[0] for one in ticks(env)}) == 2, (tmp_path / "b.log").read_text)
-    assert_whole(ticks(env), 2, tmp_path)
-
-
 def run_to_its_end(env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "dutycycle", "collect"]
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=240, check=False)

@@ -13,42 +13,33 @@ from dutycycle.contract.settings.load import load
 from dutycycle.contract.topics import TOPICS, full_name
 from dutycycle.contract.trace import TraceRecord
 from dutycycle.kafka.embedded import EmbeddedBroker
-from dutycycle.kafka.errors import MissingTopicError
 from streams.app import changelog_topics
 from streams.topology import stages
 from tests.support.data.traces import read_trace
 from tests.support.faults.oracle import DERIVED, Results, difference, replayed, results, write_trace
 from tests.support.processes.commands import Derived, dutycycle, environ, read_now, running, wait_until
-from tests.support.servers.kafka.broker import RunningBroker
 
 SHAPE = Shape(nodes=4, gpus=2, seconds=130)
 
 
-@pytest.fixture(scope="module")
-def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_trace(tmp_path_factory.mktemp("trace") / "small.jsonl.zst", records(SHAPE))
-
-
-def check(url: str, prefix: str, trace: Path, tmp_path: Path) -> None:
+@pytest.mark.quick  # the streams as a process; on the real Kafka tests/faults compares with a replay
+def test_on_the_embedded_broker(tmp_path: Path) -> None:
+    trace = write_trace(tmp_path / "small.jsonl.zst", records(SHAPE))
     expected = replayed(trace, tmp_path)
-    settings = load({}, {"broker": url, "topic_prefix": prefix})
-    env = environ(broker=url, topic_prefix=prefix, snapshot_interval="1s", partitions="4")
+    settings = load({}, {"topic_prefix": "test."})
+    names = [full_name("test.", name) for name in TOPICS]
 
     def got() -> Results:
-        try:
-            return results(read_now(settings, DERIVED))
-        except MissingTopicError:  # the worker has not made them yet
-            return {}
+        return results(read_now(reading, DERIVED))
 
-    with running("stream", env=env, log=tmp_path / "stream.log"):
-        dutycycle("replay", trace, "--broker", url, env=env)
-        wait_until(lambda: got() == expected, lambda: difference(expected, got()))
-    assert got() == expected, "and ending the worker adds nothing"
+    with EmbeddedBroker(dict.fromkeys([*names, *changelog_topics(settings, stages(settings))], 4)) as broker:
+        env = environ(broker=broker.url, topic_prefix="test.", snapshot_interval="1s", partitions="4")
+        reading = load({}, {"broker": broker.url, "topic_prefix": "test."})
+        with running("stream", env=env, log=tmp_path / "stream.log"):
+            dutycycle("replay", trace, "--broker", broker.url, env=env)
+            wait_until(lambda: got() == expected, lambda: difference(expected, got()))
+        assert got() == expected, "and ending the worker adds nothing"
     assert {topic for topic, _, _ in expected} == set(DERIVED)
-
-
-def test_on_the_real_kafka(kafka: RunningBroker, topic_prefix: str, trace: Path, tmp_path: Path) -> None:
-    check(kafka.url, topic_prefix, trace, tmp_path)
 
 
 MODELS = (
@@ -104,11 +95,3 @@ def _until(found: Derived, ts_ms: int | None) -> Derived:
 
 def _has(wanted: Derived, until_ms: int | None, read: Callable[[], Derived]) -> bool:
     return _until(read(), until_ms) == wanted
-
-
-@pytest.mark.quick  # the streams as a process
-def test_on_the_embedded_broker(trace: Path, tmp_path: Path) -> None:
-    settings = load({}, {"topic_prefix": "test."})
-    names = [full_name("test.", name) for name in TOPICS]
-    with EmbeddedBroker(dict.fromkeys([*names, *changelog_topics(settings, stages(settings))], 4)) as broker:
-        check(broker.url, "test.", trace, tmp_path)

@@ -26,8 +26,6 @@ from tests.support.processes.commands import environ, read_now, running, wait_un
 from tests.support.servers.kafka.broker import RunningBroker
 
 TOPIC = "cgroup-samples"
-KILLS = 4
-SOAK_KILLS = 40
 Named = tuple[str, int]
 """A tick: its collector and its number."""
 
@@ -131,15 +129,14 @@ def _judge(found: list[Named], saved: list[Named], folder: Path) -> str:
     )
 
 
+@pytest.mark.parametrize(
+    "kills",
+    [
+        pytest.param(4, id="few"),
+        pytest.param(40, marks=[pytest.mark.soak, pytest.mark.timeout(1800)], id="many"),
+    ],
+)
 def test_kills_lose_nothing_that_was_on_disk(
-    kafka: RunningBroker, topic_prefix: str, tmp_path: Path, tell: Callable[[str], None]
+    kills: int, kafka: RunningBroker, topic_prefix: str, tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
-    tell(check(kafka, topic_prefix, tmp_path, KILLS))
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(1800)
-def test_many_kills_lose_nothing_that_was_on_disk(
-    kafka: RunningBroker, topic_prefix: str, tmp_path: Path, tell: Callable[[str], None]
-) -> None:
-    tell(check(kafka, topic_prefix, tmp_path, SOAK_KILLS))
+    tell(check(kafka, topic_prefix, tmp_path, kills))

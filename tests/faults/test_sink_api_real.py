@@ -1,26 +1,87 @@
 """The sink on the real Kafka and the real API server, with a proxy between that makes trouble."""
 
 import json
+import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import aiohttp
 import pytest_asyncio
+from aiohttp import web
 
 from dutycycle.contract.topics import TOPICS
 from dutycycle.kafka.topics import ensure_topics
 from tests.e2e.test_sink import Published
-from tests.support.faults.api_proxy import ApiProxy
-from tests.support.faults.api_troubles import TROUBLES, played
+from tests.support.fakes.api_server import FakeApi, Trouble
 from tests.support.kafka import settings_of
-from tests.support.processes.sinking import DEADLINE_S, Worker, publish, sinking, worker
+from tests.support.processes.sinking import DEADLINE_S, Worker, kept, publish, sinking, worker
 from tests.support.servers.kafka.broker import RunningBroker
-from tests.support.servers.kube.client import Object
+from tests.support.servers.kube.client import Access, Object
 from tests.support.servers.kube.server import Kube
 from tests.support.sinks import made
 from tests.support.waiting import until
 
 PODS = 24
+PASSED_ON = ("Authorization", "Content-Type", "Accept")
 SPEC = {"containers": [{"name": "main", "image": "example.org/train:1"}], "nodeName": "gpu-a"}
+NOW = "Sun, 06 Nov 1994 08:49:37 GMT"
+SOON = "Sun, 06 Nov 1994 08:49:38 GMT"
+TROUBLES = [
+    Trouble(500, method="GET"),
+    Trouble(429, {"Retry-After": "1"}, method="GET"),
+    Trouble(reset=True, method="GET"),
+    Trouble(200, body="{", method="GET"),
+    Trouble(429, {"Retry-After": "1"}),
+    Trouble(500),
+    Trouble(409),
+    Trouble(410),
+    Trouble(503, {"Retry-After": SOON, "Date": NOW}),
+    Trouble(502, body="<html>bad gateway</html>"),
+    Trouble(504),
+    Trouble(401),
+    Trouble(reset=True),
+    Trouble(cut=True, after=True),
+    Trouble(200, body="\x00\xff garbage"),
+    Trouble(200, body='{"metadata":"none"}'),
+    Trouble(torn=True),
+    Trouble(drip_s=0.02),
+    Trouble(408),
+]
+"""Each is followed by a request that is served: trouble after trouble is waited out ever longer."""
+
+
+def played() -> list[Trouble]:
+    """For ``FakeApi.trouble``."""
+    return [one for bad in TROUBLES for one in (bad, Trouble(method=bad.method))]
+
+
+class ApiProxy(FakeApi):
+    """Passes on to the real server what gets no trouble, and its answers back."""
+
+    def __init__(self, real: Access) -> None:
+        super().__init__()
+        self._real = real
+        self._session: aiohttp.ClientSession | None = None
+
+    async def stop(self) -> None:
+        """Go away; the real server stays."""
+        await super().stop()
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _served(self, body: bytes, request: web.Request) -> web.Response:
+        if self._session is None:
+            tls = ssl.create_default_context(cafile=str(self._real.authority))
+            self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=tls))
+        headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
+        url = f"{self._real.url}{request.path_qs}"
+        # To an empty body aiohttp would add a Content-Type, which the server refuses (415).
+        async with self._session.request(request.method, url, data=body or None, headers=headers) as answer:
+            if request.method == "PATCH" and answer.status == 200:
+                self.writers.append(("", request.path))
+            kind = {"Content-Type": answer.headers["Content-Type"]}
+            return web.Response(status=answer.status, body=await answer.read(), headers=kind)
 
 
 @pytest_asyncio.fixture
@@ -81,6 +142,8 @@ async def test_trouble_an_absence_and_a_kill_end_in_the_right_annotations(
         assert not api.trouble, "some of it was never played"
         kube.stop()
         await publish(one, peaks(things, 1000, final=True))
+        # While the server is away, the records next to it arrive as ever.
+        await until(lambda: all(row.final for row in kept(one)), DEADLINE_S)
         await until(lambda: "sink_away" in one.said, DEADLINE_S)
         kube.start()
         await until(lambda: len(api.writers) >= PODS + 3, DEADLINE_S)

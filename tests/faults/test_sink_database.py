@@ -21,8 +21,6 @@ from tests.support.faults.sink_lives import lives
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.postgres import Postgres
 
-AWAY_S = 10.0
-SOAK_AWAY_S = 60.0
 PER_S = 100.0
 PODS = 60
 MOST_GROWTH_BYTES = 48 * 1024**2
@@ -133,23 +131,19 @@ async def check_locked(
         locker.unlock()
 
 
-FAULTS = {"stopped": check_stopped, "SQLite locked": check_locked}
-LONG_FAULTS = FAULTS | {"hanging": check_hanging}
-"""That a session hangs is said after 45 s: tests/sinks/records/test_writers.py has it in short."""
+FAULTS = [
+    pytest.param(check_stopped, 10.0, id="stopped"),
+    pytest.param(check_locked, 10.0, id="SQLite locked"),
+    pytest.param(check_stopped, 60.0, id="stopped for a minute", marks=pytest.mark.soak),
+    pytest.param(check_locked, 60.0, id="SQLite locked for a minute", marks=pytest.mark.soak),
+    # That a session hangs is said after 45 s: tests/sinks/records/test_writers.py has it in short.
+    pytest.param(check_hanging, 60.0, id="hanging for a minute", marks=pytest.mark.soak),
+]
 
 
-@pytest.mark.parametrize("check", FAULTS.values(), ids=FAULTS.keys())
+@pytest.mark.parametrize(("check", "away_s"), FAULTS)
 async def test_a_database_that_is_away_slows_and_loses_nothing(
-    check: Callable[..., Awaitable[str]], kafka: RunningBroker, topic_prefix: str, postgres: Postgres,
-    tmp_path: Path, tell: Tell,
+    check: Callable[..., Awaitable[str]], away_s: float, kafka: RunningBroker, topic_prefix: str,
+    postgres: Postgres, tmp_path: Path, tell: Tell,
 ) -> None:  # fmt: skip
-    tell(await check(kafka, topic_prefix, postgres, tmp_path, AWAY_S))
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("check", LONG_FAULTS.values(), ids=LONG_FAULTS.keys())
-async def test_a_database_that_is_away_for_a_minute_slows_and_loses_nothing(
-    check: Callable[..., Awaitable[str]], kafka: RunningBroker, topic_prefix: str, postgres: Postgres,
-    tmp_path: Path, tell: Tell,
-) -> None:  # fmt: skip
-    tell(await check(kafka, topic_prefix, postgres, tmp_path, SOAK_AWAY_S))
+    tell(await check(kafka, topic_prefix, postgres, tmp_path, away_s))

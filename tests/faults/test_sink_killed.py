@@ -11,8 +11,6 @@ from tests.support.faults.sink_field import SinkField
 from tests.support.faults.sink_lives import MOST_VERSIONS, lives
 from tests.support.servers.kafka.broker import RunningBroker
 
-KILLS = 3
-SOAK_KILLS = 40
 PODS = 60
 
 
@@ -44,21 +42,17 @@ async def check(field: SinkField, *, workers: int, kills: int) -> str:
     return f"{between} times written and not acknowledged; {report}; {time.monotonic() - began:.0f} s"
 
 
+@pytest.mark.parametrize(
+    "kills",
+    [
+        pytest.param(3, id="few"),
+        pytest.param(40, marks=[pytest.mark.soak, pytest.mark.timeout(1800)], id="many"),
+    ],
+)
 @pytest.mark.parametrize("workers", [1, 2], ids=["alone", "with another"])
 async def test_kills_lose_and_double_nothing(
-    workers: int, kafka: RunningBroker, topic_prefix: str, postgres_url: str, tmp_path: Path,
+    workers: int, kills: int, kafka: RunningBroker, topic_prefix: str, postgres_url: str, tmp_path: Path,
     tell: Callable[[str], None],
 ) -> None:  # fmt: skip
     field = SinkField(kafka, topic_prefix, postgres_url, tmp_path, seed=workers)
-    tell(await check(field, workers=workers, kills=KILLS))
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("workers", [1, 2], ids=["alone", "with another"])
-async def test_many_kills_lose_and_double_nothing(
-    workers: int, kafka: RunningBroker, topic_prefix: str, postgres_url: str, tmp_path: Path,
-    tell: Callable[[str], None],
-) -> None:  # fmt: skip
-    field = SinkField(kafka, topic_prefix, postgres_url, tmp_path, seed=10 + workers)
-    tell(await check(field, workers=workers, kills=SOAK_KILLS))
+    tell(await check(field, workers=workers, kills=kills))

@@ -13,8 +13,6 @@ from tests.support.faults.supervised import Supervised
 from tests.support.faults.tap import until
 from tests.support.servers.kafka.broker import RunningBroker
 
-MOVES = 1
-SOAK_MOVES = 12
 PODS = 60
 PER_S = 150.0
 
@@ -68,15 +66,16 @@ async def check(field: SinkField, *, moves: int, pauses: int) -> str:
     return f"{moves} joins and leaves, {pauses} frozen past the session; {report}; {spent_s:.0f} s"
 
 
+@pytest.mark.parametrize(
+    ("moves", "pauses"),
+    [
+        pytest.param(1, 1, id="few"),
+        pytest.param(12, 4, marks=[pytest.mark.soak, pytest.mark.timeout(1800)], id="many"),
+    ],
+)
 async def test_moves_while_writing_lose_and_double_nothing(
-    kafka: RunningBroker, topic_prefix: str, postgres_url: str, tmp_path: Path, tell: Callable[[str], None]
-) -> None:
-    tell(await check(SinkField(kafka, topic_prefix, postgres_url, tmp_path), moves=MOVES, pauses=1))
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(1800)
-async def test_many_moves_while_writing_lose_and_double_nothing(
-    kafka: RunningBroker, topic_prefix: str, postgres_url: str, tmp_path: Path, tell: Callable[[str], None]
-) -> None:
-    tell(await check(SinkField(kafka, topic_prefix, postgres_url, tmp_path), moves=SOAK_MOVES, pauses=4))
+    moves: int, pauses: int, kafka: RunningBroker, topic_prefix: str, postgres_url: str, tmp_path: Path,
+    tell: Callable[[str], None],
+) -> None:  # fmt: skip
+    field = SinkField(kafka, topic_prefix, postgres_url, tmp_path)
+    tell(await check(field, moves=moves, pauses=pauses))

@@ -4,7 +4,6 @@ import json
 import os
 import socket
 import stat
-import struct
 import subprocess
 import sys
 import time
@@ -20,7 +19,6 @@ from dutycycle.contract.records.processes import Loop, Process
 from dutycycle.telemetry.events import Telemetry
 
 STEPS = {"v": 1, "loop": "pytorch", "steps": 3, "seconds": 1.5}
-CREDENTIALS = struct.Struct("3i")
 
 
 class Pods(Attribution):

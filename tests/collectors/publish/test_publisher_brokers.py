@@ -167,22 +167,6 @@ async def test_embedded_longer_away_than_a_producer_is_kept(
     assert_complete(await read(settings), one.count, duplicates=True)
 
 
-async def test_embedded_a_collector_that_ends_in_an_outage_leaves_all_to_the_next(
-    embedded: InterruptibleBroker, tmp_path: Path
-) -> None:
-    settings = to(embedded.url)
-    embedded.set_down()
-    async with load(settings, tmp_path) as one:
-        await until(lambda: one.count > 50)
-    embedded.set_up()
-    first = one.count
-    async with load(settings, tmp_path) as one:
-        one.count = first  # before its first tick
-        await until(lambda: one.count > first + 20)
-        await one.delivered()
-    assert_complete(await read(settings), one.count)
-
-
 @pytest.mark.parametrize("end", ["stop", "kill"])
 async def test_real_kafka_is_stopped_and_started_under_load(
     kafka: RunningBroker, topic_prefix: str, tmp_path: Path, end: str

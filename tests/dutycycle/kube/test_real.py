@@ -152,23 +152,6 @@ async def test_a_thousand_workers_a_deleted_and_a_replaced_object(
     assert rig.port.dead_letters == []
 
 
-async def test_a_permission_too_few_is_told_and_costs_these_objects_alone(
-    kube: Kube, namespace: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    client, rig = service_account(kube, namespace, "sink"), Rig()
-    both: Object = {"apiGroups": ["*"], "resources": ["pods"], "verbs": GET_AND_PATCH}
-    get: Object = {"apiGroups": ["*"], "resources": ["rayjobs"], "verbs": ["get"]}
-    grant(kube, client, namespace, "sink", [both, get])
-    pod = new(kube, "v1", "Pod", "train", namespace, spec=SPEC)
-    job = new(kube, "ray.io/v1", "RayJob", "ray", namespace, spec={})
-    async with annotating(client, rig, monkeypatch) as work:
-        await work.write(of_job("ray.io/v1", "RayJob", job), of_pod(pod, final=True))
-    assert ours(kube, job) == {}
-    assert ours(kube, pod)["max_cpu_util"] == 151.8
-    (letter,) = rig.port.dead_letters
-    assert 'cannot patch resource "rayjobs" in API group "ray.io"' in letter["error"]
-
-
 async def test_a_kind_that_no_role_names_is_told_once_and_is_no_error(
     kube: Kube, namespace: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

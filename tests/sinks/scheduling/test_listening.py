@@ -18,8 +18,6 @@ from tests.support.servers.kafka.certificates import make_certificate, make_cert
 from tests.support.servers.ports import free_port
 from tests.support.waiting import until
 
-_DEADLINE_S = 120.0
-
 
 async def here(_: web.Request) -> web.Response:
     return web.Response(text="here")

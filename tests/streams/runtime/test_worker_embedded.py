@@ -60,18 +60,6 @@ async def test_sigterm_at_any_moment(broker: InterruptibleBroker, tmp_path: Path
         assert took < PATIENCE_S
 
 
-async def test_sigterm_while_the_broker_is_away(broker: InterruptibleBroker, tmp_path: Path) -> None:
-    broker.set_down()
-    async with Field(broker.url, PREFIX, tmp_path, connected=False) as field:
-        worker = field.start_worker()
-        await worker.hears()
-        await asyncio.sleep(0.5)
-        status, took = await asyncio.to_thread(worker.terminate)
-        assert status == 0, field.logs()
-        assert took < PATIENCE_S
-        assert "broker_unreachable" in field.logs()
-
-
 async def test_sigterm_in_an_outage(broker: InterruptibleBroker, tmp_path: Path) -> None:
     """What could not be handed in is done by the next worker."""
     async with Field(broker.url, PREFIX, tmp_path) as field:

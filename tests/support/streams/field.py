@@ -16,9 +16,7 @@ import orjson
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
-from confluent_kafka.admin import AdminClient
 
-from tests.support.servers.kafka.groups import workers_of
 from tests.support.streams.toy import RESULT, SOURCE, TRAIL
 
 KEYS = 20
@@ -66,9 +64,6 @@ class Worker:
 
         await until(hears)
 
-    def signal(self, number: signal.Signals) -> None:
-        self.process.send_signal(number)
-
     def terminate(self) -> tuple[int, float]:
         """SIGTERM; its exit status and the seconds it took."""
         began = time.monotonic()
@@ -83,8 +78,7 @@ class Worker:
 class Field:
     """A prefix on a broker, with workers, a feed and a judge. Ends every worker when it is left."""
 
-    def __init__(self, broker_url: str, prefix: str, folder: Path, *, connected: bool = True) -> None:
-        """``connected`` False: there is no broker to feed and judge by."""
+    def __init__(self, broker_url: str, prefix: str, folder: Path) -> None:
         self._url = broker_url
         self._prefix = prefix
         self._folder = folder
@@ -92,7 +86,6 @@ class Field:
         self._paths: dict[str, list[list[int]]] = defaultdict(lambda: [[0, 0]])
         self._made = 0
         self.workers: list[Worker] = []
-        self._connected = connected
         self._results = 0
         self._reader = AIOKafkaConsumer(bootstrap_servers=self._bootstrap)
         self._producer = AIOKafkaProducer(
@@ -103,20 +96,17 @@ class Field:
         )
 
     async def __aenter__(self) -> Self:
-        if self._connected:
-            await self._producer.start()
-            await self._reader.start()
+        await self._producer.start()
+        await self._reader.start()
         return self
 
     async def __aexit__(self, *error: object) -> None:
         for worker in self.workers:
             if worker.process.poll() is None:
-                worker.signal(signal.SIGCONT)
                 worker.kill()
             worker.log.close()
-        if self._connected:
-            await self._reader.stop()
-            await self._producer.stop()
+        await self._reader.stop()
+        await self._producer.stop()
 
     def start_worker(self) -> Worker:
         path = self._folder / f"worker-{len(self.workers)}.log"
@@ -127,32 +117,9 @@ class Field:
         """What the workers said and where those that live wait now, to go with a failure."""
         for worker in self.workers:
             if worker.process.poll() is None:
-                worker.signal(signal.SIGUSR1)
+                worker.process.send_signal(signal.SIGUSR1)
         time.sleep(1)
         return "\n".join(path.read_text() for path in sorted(self._folder.glob("worker-*.log")))
-
-    async def _until(self, condition: Callable[[], Awaitable[bool]]) -> None:
-        try:
-            await until(condition)
-        except TimeoutError:
-            pytest.fail(f"{condition.__name__}: not within {DEADLINE_S:g} s\n{self.logs()}")
-
-    async def topics(self) -> None:
-        """Wait until a worker has created the topics."""
-
-        async def there() -> bool:
-            return self._prefix + SOURCE in await self._reader.topics()
-
-        await self._until(there)
-
-    async def shared_by(self, count: int) -> None:
-        """Wait until the partitions are dealt out among so many workers."""
-        admin = AdminClient({"bootstrap.servers": self._bootstrap})
-
-        async def so_many() -> bool:
-            return await asyncio.to_thread(workers_of, admin, f"{self._prefix}streams") == count
-
-        await self._until(so_many)
 
     async def progress(self) -> None:
         """Wait until the workers have begun a commit since the last call: results are sent first."""
@@ -160,7 +127,10 @@ class Field:
         async def more() -> bool:
             return await self._count() > self._results
 
-        await self._until(more)
+        try:
+            await until(more)
+        except TimeoutError:
+            pytest.fail(f"no new results within {DEADLINE_S:g} s\n{self.logs()}")
         self._results = await self._count()
 
     async def _count(self) -> int:
@@ -169,10 +139,6 @@ class Field:
             return sum((await self._reader.end_offsets(places)).values())
         except KafkaError:  # not created yet, or the broker is away
             return 0
-
-    async def ended(self, worker: Worker, deadline_s: float = DEADLINE_S) -> int:
-        """The exit status of a worker that has to end by itself."""
-        return await asyncio.to_thread(worker.process.wait, deadline_s)
 
     async def feed(self, records: int, per_s: float) -> None:
         """Send numbers to the source topic at a pace."""

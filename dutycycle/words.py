@@ -48,6 +48,12 @@ def decimal_bytes(value: float) -> str:
     return f"{value / 1e3:.0f} kB"
 
 
+def digits(value: float, most: int = 3) -> str:
+    """A number of so many significant digits, and never as a power of ten: ``2160`` and not ``2.16e+03``."""
+    text = f"{value:.{most}g}"
+    return f"{float(text):.0f}" if "e+" in text else text
+
+
 def short_duration(seconds: float) -> str:
     """``95`` s as ``1m35s``."""
     whole = round(seconds)
@@ -71,8 +77,8 @@ def named_figure(name: str, value: float) -> tuple[str, str]:
     for ending, unit in endings:
         if name.endswith(ending):
             of = " of limit" if name == "power_pct" else ""
-            return _spaced(name.removesuffix(ending)) + of, f"{value:.4g} {unit}"
-    return _spaced(name), f"{value:.4g}"
+            return _spaced(name.removesuffix(ending)) + of, f"{digits(value, 4)} {unit}"
+    return _spaced(name), digits(value, 4)
 
 
 def _spaced(name: str) -> str:

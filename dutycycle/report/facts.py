@@ -13,7 +13,7 @@ from dutycycle.report.charts.cycles import Cycle, cycles_of
 from dutycycle.report.gather import Gathered, Plain
 from dutycycle.report.view import HostView, View, insights_of
 from dutycycle.traces.frames import Ticks
-from dutycycle.traces.processes import ProcessSeen, figures, named
+from dutycycle.traces.processes import ProcessSeen, figures, most_steps, named
 from dutycycle.words import bytes_text, decimal_bytes, named_figure, short_duration
 
 _S_PER_HOUR = 3600.0
@@ -259,8 +259,9 @@ def key_figures(facts: Facts, view: View) -> Iterator[tuple[str, str]]:
     if facts.cycles:
         _, cycle = facts.cycles[0]
         yield "Cycle", f"{cycle} ({cycle.name})"
-    first = next(iter(facts.cycles), None)
-    yield from figures(facts.processes, None if first is None else (first[0], first[1].periods[0].period_s))
+    steps = most_steps(facts.processes)
+    mine = [(what, one) for what, one in facts.cycles if steps is not None and steps[0].pod_uid in one.pods]
+    yield from figures(facts.processes, (mine[0][0], mine[0][1].periods[0].period_s) if mine else None)
     if facts.cost is not None:
         idle = f", idle {facts.idle_cost:.2f}" if facts.idle_cost else ""
         yield "Cost", f"{facts.cost:.2f}{idle}"

@@ -35,7 +35,7 @@ from dutycycle.traces.processes import (
     software_words,
     start_words,
 )
-from dutycycle.words import bytes_text, short_duration
+from dutycycle.words import bytes_text, digits, short_duration
 
 _HERE = Path(__file__).parent
 _MOST_SPANS = 1500
@@ -353,7 +353,7 @@ def _cycles(facts: Facts) -> Iterator[str]:
         [
             cycle.name,
             what,
-            f"{one.period_s:.3g} s",
+            f"{digits(one.period_s)} s",
             f"{one.confidence:.0%}",
             short_duration(one.seconds),
             moment(one.first_ms),

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from dutycycle.contract.records.processes import Loop, Process, Software
 from dutycycle.traces.frames import Frame, Ticks
+from dutycycle.words import digits
 
 STEP_COLUMNS = ("step_s", "samples_per_s", "steps", "seconds", "samples")
 """Two means over the steps of a tick, and what they are made of."""
@@ -132,11 +133,11 @@ def _of_loop(
     process: ProcessSeen, of: str, loop: Loop, cycle: tuple[str, float] | None
 ) -> Iterator[tuple[str, str]]:
     longest = "" if loop.longest_s is None else f", longest {loop.longest_s:.3g} s"
-    yield "Steps", f"{loop.steps}{of}, {per_minute(loop):.3g} a minute, as the training reports"
-    yield "Time of a step", f"{process.step_s or 0.0:.3g} s in the median{longest}"
+    yield "Steps", f"{loop.steps}{of}, {digits(per_minute(loop))} a minute, as the training reports"
+    yield "Time of a step", f"{digits(process.step_s or 0.0)} s in the median{longest}"
     if cycle is not None and (rate := process.steps_per_s) is not None:
         what, period_s = cycle
-        yield "Steps in a cycle", f"{period_s * rate:.2f} (the cycle of {what}, {period_s:.3g} s)"
+        yield "Steps in a cycle", f"{period_s * rate:.2f} (the cycle of {what}, {digits(period_s)} s)"
 
 
 def per_minute(loop: Loop) -> float:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dutycycle.words import bytes_text, of_bytes, short_duration
+from dutycycle.words import bytes_text, digits, named_figure, of_bytes, short_duration
 
 GIB = 1024**3
 WORDS = [(5, "5s"), (95, "1m35s"), (300, "5m"), (7260, "2h01m"), (200_000, "2d07h")]
@@ -25,3 +25,16 @@ def test_an_amount_of_a_total() -> None:
     assert of_bytes(3 * GIB, 8 * GIB) == "3.0 of 8.0 GiB"
     assert of_bytes(5 * 1024**2, 8 * GIB) == "5 MiB of 8.0 GiB"
     assert (of_bytes(None, 8 * GIB), of_bytes(GIB, None)) == ("· of 8.0 GiB", "1.0 GiB")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(2160, "2160"), (123456, "123000"), (3.4096, "3.41"), (0.25, "0.25"), (0, "0"), (999.6, "1000")],
+)
+def test_digits_are_no_powers_of_ten(value: float, text: str) -> None:
+    assert digits(value) == text
+
+
+def test_a_large_figure_of_evidence_is_readable() -> None:
+    assert named_figure("power_w", 20600) == ("power", "20600 W")
+    assert named_figure("samples_per_s", 51234.0) == ("samples", "51230 a second")

@@ -12,7 +12,7 @@ from dutycycle.live.views import charts, figures
 from dutycycle.live.views.findings import main_value, period_s, says
 from dutycycle.live.views.inside import inside
 from dutycycle.live.views.spans import Line, fit
-from dutycycle.words import named_figure, short_duration
+from dutycycle.words import digits, named_figure, short_duration
 
 _HEIGHT, _FOLD_HEIGHT = 7, 5
 _FOLD_S = 300
@@ -136,15 +136,15 @@ def _cycle(row: Row, width: int) -> Iterator[Line]:
     bins = max(4, min(charts.room_for(width) // 2, round(4 * period / step_s)))
     sure = "" if found.confidence is None else f", {found.confidence:.0%} sure"
     since = "" if found.since_ms is None else f", for {short_duration((row.ts_ms - found.since_ms) / 1000)}"
-    others = ", ".join(f"{one.period_s:.3g} s" for one in found.others or ())
+    others = ", ".join(f"{digits(one.period_s)} s" for one in found.others or ())
     also = f"; also {others}" if others else ""
     span_s = (times[-1] - times[0]) / 1000
-    yield [(f"One cycle of {period:.3g} s{sure}{since}{also}", "bold"),
+    yield [(f"One cycle of {digits(period)} s{sure}{since}{also}", "bold"),
            (f"  folded from the last {short_duration(span_s)}", "dim")]  # fmt: skip
     folded = charts.fold(times, values, period, bins)
     wide = [value for value in _filled(folded) for _ in range(2)]
     yield from charts.columns(wide, charts.Scale(_FOLD_HEIGHT, _top(row, values)), "good")
-    yield [(" " * 7 + "0" + f"{period:.3g} s".rjust(max(2 * bins - 1, 5)), "dim")]
+    yield [(" " * 7 + "0" + f"{digits(period)} s".rjust(max(2 * bins - 1, 5)), "dim")]
 
 
 def _filled(values: Sequence[float]) -> list[float]:

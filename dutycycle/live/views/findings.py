@@ -2,7 +2,7 @@
 
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import GpuSeen, JobSeen, NodeSeen, Row
-from dutycycle.words import does, short_duration
+from dutycycle.words import digits, does, short_duration
 
 _UNSAID_MS = 180_000
 """Memory that runs out is told again every minute or so: what was not for so long has ended."""
@@ -48,7 +48,7 @@ def period_s(row: Row) -> float | None:
 def cycle_words(row: Row) -> str:
     """``cycle 10 s``; empty without a cycle."""
     period = period_s(row)
-    return "" if period is None else f"cycle {period:.3g} s"
+    return "" if period is None else f"cycle {digits(period)} s"
 
 
 def full_in_s(row: Row) -> float | None:

@@ -8,12 +8,13 @@ import numpy as np
 from dutycycle.contract.metrics import CAPACITIES, GPU_ROWS
 from dutycycle.contract.metrics import unit_of as unit_of_name
 from dutycycle.report.charts.chart import POINTS, Chart, Line, Marks, points_of, scaled, unit_of
-from dutycycle.report.charts.cycles import cycles_of
+from dutycycle.report.charts.cycles import Cycle, cycles_of
 from dutycycle.report.charts.forecasts import forecasts_of
 from dutycycle.report.gather import Gathered
 from dutycycle.report.view import GpuView, HostView, View
 from dutycycle.traces.frames import Buckets
 from dutycycle.traces.processes import ProcessSeen
+from dutycycle.words import digits
 
 _FOLD_BINS = 40
 _FOLD_PERIODS = 30
@@ -88,7 +89,11 @@ def _made(gathered: Gathered, view: View, spec: _Spec, of: Sequence[GpuView | Ho
         note=" ".join(filter(None, (spec.note, told, "Of the whole machine." if of_hosts else ""))),
         most=spec.most,
         limits=_limits(spec, of, scale),
-        cycle=_cycle_mark(gathered, view, next(iter(spec.columns))),
+        cycle=_mark([
+            cycle
+            for cycle in cycles_of(gathered, view, next(iter(spec.columns)))
+            if cycle.source == ("nvml" if isinstance(of[0], GpuView) else "cgroup")
+        ]),
         marks=marks,
     )  # fmt: skip
 
@@ -118,9 +123,9 @@ def _throttle_marks(gathered: Gathered, view: View) -> list[Marks]:
     return found
 
 
-def _cycle_mark(gathered: Gathered, view: View, metric: str) -> tuple[str, int, int, float] | None:
-    found = cycles_of(gathered, view, metric)
-    return found[0].mark() if found else None
+def _mark(cycles: Sequence[Cycle]) -> tuple[str, int, int, float] | None:
+    """What a chart marks: the first of the cycles of what it shows."""
+    return cycles[0].mark() if cycles else None
 
 
 def _heat(view: View) -> Chart | None:
@@ -140,7 +145,7 @@ def _heat(view: View) -> Chart | None:
 
 
 def _fold(gathered: Gathered, view: View) -> Chart | None:
-    """The mean utilization of the GPUs over one cycle: the shortest that the ticks can show."""
+    """The mean utilization over one cycle, the shortest that the ticks can show, of the GPUs whose it is."""
     found = cycles_of(gathered, view, "gpu_util_pct")
     if not found or not view.gpus:
         return None
@@ -153,7 +158,7 @@ def _fold(gathered: Gathered, view: View) -> Chart | None:
     from_ms = max(shortest.first_ms, to_ms - _FOLD_PERIODS * period_s * 1000)
     bins = min(_FOLD_BINS, int(period_s / tick_s))
     places, values = [], []
-    for gpu in view.gpus:
+    for gpu in [one for one in view.gpus if not found[0].pods.isdisjoint(one.seen.users)] or view.gpus:
         chosen = (gpu.ticks.times >= from_ms) & (gpu.ticks.times < to_ms)
         chosen &= np.isfinite(gpu.ticks["gpu_util_pct"])
         phase = (gpu.ticks.times[chosen] - from_ms) / 1000 % period_s / period_s
@@ -169,8 +174,8 @@ def _fold(gathered: Gathered, view: View) -> Chart | None:
     mean, low, high = (np.roll(one, -rise) for one in (mean, low, high))
     points = Buckets(0, round(period_s / bins * 1000), mean, low, high, exact=False)
     note = (
-        f"The last cycles of {period_s:.3g} s, up to {_FOLD_PERIODS}, on one another; the band has 80 % of "
-        "the ticks."
+        f"The last cycles of {digits(period_s)} s, up to {_FOLD_PERIODS}, on one another; the band has 80 % "
+        "of the ticks."
     )
     return Chart(
         "cycle", "One cycle", "%", [Line("mean of the GPUs", "", 0, points)], kind="fold", note=note, most=100
@@ -186,7 +191,8 @@ def _steps(gathered: Gathered, view: View, processes: Sequence[ProcessSeen]) -> 
         for place, (one, found) in enumerate(shown)
     ]
     note = "As the training loops report it: the mean over the steps that ended in a tick."
-    cycle = _cycle_mark(gathered, view, "gpu_util_pct")
+    pods = {one.pod_uid for one, _ in shown}
+    cycle = _mark([one for one in cycles_of(gathered, view, "gpu_util_pct") if not pods.isdisjoint(one.pods)])
     return Chart("steps", "Step time", "s", lines, note=note, cycle=cycle) if lines else None
 
 

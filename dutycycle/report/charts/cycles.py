@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from dutycycle.report.charts.chart import LINES_OF_CYCLE
 from dutycycle.report.gather import Gathered, Plain
 from dutycycle.report.view import View
+from dutycycle.words import digits
 
 _SAME = 0.05
 """Periods that differ by less than this share are one."""
@@ -39,13 +40,16 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """The periods of one series, the one that lasted longest first. ``name``: its subject's."""
+    """The periods of one series, the one that lasted longest first. ``name``: its subject's; ``pods``: the
+    uids of those whose load it is, none of a node's. ``source``: ``nvml`` or ``cgroup``."""
 
     name: str
     periods: list[Period]
+    pods: frozenset[str] = frozenset()
+    source: str = "nvml"
 
     def __str__(self) -> str:
-        return ", ".join(f"{one.period_s:.3g} s" for one in self.periods)
+        return ", ".join(f"{digits(one.period_s)} s" for one in self.periods)
 
     def mark(self) -> tuple[str, int, int, float]:
         """What a chart says of it, and from when to when it marks which period: the shortest to be seen."""
@@ -60,15 +64,26 @@ class Cycle:
 
 def cycles_of(gathered: Gathered, view: View, metric: str) -> list[Cycle]:
     """The cycles of a metric, of each subject that had any, the one that lasted longest first."""
-    names = {f"{key}/nvml": name for key, name in view.subjects.items()}
-    names |= {f"{one.key}/cgroup": one.name for one in view.machines}
-    names |= {f"gpu/{one.seen.node}/{one.seen.uuid}/nvml": one.name for one in view.gpus}
+    whose = {f"{key}/nvml": (name, _pods_of(gathered, key)) for key, name in view.subjects.items()}
+    whose |= {f"{one.key}/cgroup": (one.name, _pods_of(gathered, one.key)) for one in view.machines}
+    whose |= {
+        f"gpu/{one.seen.node}/{one.seen.uuid}/nvml": (one.name, frozenset(one.seen.users))
+        for one in view.gpus
+    }
     found = [
-        Cycle(name, periods)
-        for key, name in names.items()
+        Cycle(name, periods, pods, key.rpartition("/")[2])
+        for key, (name, pods) in whose.items()
         if (periods := periods_of(gathered.cycles.get(key, ()), metric, view.first_ms, view.last_ms))
     ]
     return sorted(found, key=lambda one: -one.periods[0].seconds)
+
+
+def _pods_of(gathered: Gathered, key: str) -> frozenset[str]:
+    kind, _, uid = key.partition("/")
+    if kind == "job":
+        pods = gathered.identities.values()
+        return frozenset(pod.uid for pod in pods if pod.job is not None and pod.job.uid == uid)
+    return frozenset({uid} if kind == "pod" else ())
 
 
 def periods_of(records: Iterable[Plain], metric: str, first_ms: int, last_ms: int) -> list[Period]:

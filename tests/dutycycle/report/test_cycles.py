@@ -9,6 +9,7 @@ import pytest
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.trace import TraceWriter
 from dutycycle.report.build import gather
+from dutycycle.report.charts.choice import charts_of
 from dutycycle.report.charts.cycles import cycles_of
 from dutycycle.report.gather import Gathered
 from dutycycle.report.view import view_of
@@ -69,3 +70,15 @@ def test_each_period_counts_for_as_long_as_it_was_there(
         for cycle in found
         for one in cycle.periods
     ] == expected
+
+
+def test_a_chart_marks_cycles_of_what_it_shows(gathered: Gathered) -> None:
+    """Memory of a GPU and of a host have one name of a metric, and are two charts."""
+    uuid = next(iter(gathered.gpus.values())).uuid
+    told_of_gpu = {"ts_ms": START_MS + 100_000, "metrics": {
+        "mem_used_bytes": {"cyclic": True, "period_s": 60.0, "confidence": 0.9},
+    }}  # fmt: skip
+    for key, marked in ((f"gpu/gpu-a/{uuid}/nvml", "gpu-memory"), (f"pod/{UID}/cgroup", "memory")):
+        known = replace(gathered, cycles={key: [told_of_gpu]})
+        charts = {one.id: one for one in charts_of(known, view_of(known, job="bert"))}
+        assert {name for name in ("gpu-memory", "memory") if charts[name].cycle is not None} == {marked}

@@ -1,6 +1,7 @@
 """Goal: what a training reports is on the page beside what was found from outside, and both agree."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -60,6 +61,18 @@ def test_a_step_from_inside_is_the_cycle_from_outside(report: Report) -> None:
     assert 0.9 < float(found["Steps in a cycle"].partition(" ")[0]) < 1.1
     assert "GPU utilization" in found["Steps in a cycle"]
     assert found["Software"] == "torch 2.4.0"
+
+
+def test_steps_are_held_against_no_cycle_of_another_pod(report: Report) -> None:
+    """The page of a node has many: the steps of one training say nothing of the cycle of another."""
+    ((what, cycle), *_) = report.facts.cycles
+    assert cycle.pods == {UID}
+    other = replace(cycle, name="other", pods=frozenset({"other"}))
+    first = dict(key_figures(replace(report.facts, cycles=[(what, other), (what, cycle)]), report.view))
+    assert first["Steps in a cycle"] == dict(key_figures(report.facts, report.view))["Steps in a cycle"]
+    alone = dict(key_figures(replace(report.facts, cycles=[(what, other)]), report.view))
+    assert "Steps" in alone
+    assert "Steps in a cycle" not in alone
 
 
 def test_the_page_has_it_and_the_chart(report: Report) -> None:

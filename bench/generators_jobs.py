@@ -37,8 +37,9 @@ class Pod:
     """Seconds at which a kind began."""
 
     def matrix(self) -> Floats:
-        """All channels, shape (channels, seconds)."""
-        return np.stack([self.values[name] for name in CHANNELS])
+        """All channels, shape (channels, seconds); NaN for those that the shape has not."""
+        absent = np.full(self.kind.shape, np.nan)
+        return np.stack([self.values.get(name, absent) for name in CHANNELS])
 
 
 class Draft:

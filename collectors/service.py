@@ -19,6 +19,7 @@ from collectors.publish.outbox import Outbox
 from collectors.publish.publisher import Publisher
 from collectors.publish.spool_location import open_spool
 from collectors.runner import Runner
+from dutycycle.contract.metrics import ACTIVITY_METRICS
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import SAMPLE_TOPICS
 from dutycycle.kafka.reachability import Reachability
@@ -109,6 +110,7 @@ def _own(settings: Settings, telemetry: Telemetry, pods: PodsCollector | None) -
         allocations=given,
         host_root=settings.host_root,
         health=settings.gpu_health == "on",
+        activity=_activity(settings.gpu_activity),
         pod_of=pods.pod_of if pods else lambda _: None,
     )
     yield nvml
@@ -166,3 +168,8 @@ async def _tick(
     await asyncio.wait({sending, ticking}, return_when=asyncio.FIRST_COMPLETED)
     stop.set()  # a signal came, or the broker refuses us for good
     await ticking
+
+
+def _activity(chosen: str) -> tuple[str, ...]:
+    """The metrics that the setting ``gpu_activity`` stands for."""
+    return {"on": ACTIVITY_METRICS, "off": ()}.get(chosen, tuple(chosen.split(",")))

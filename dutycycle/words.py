@@ -15,7 +15,8 @@ _HELD_BACK = {
     "power": "slowed by its power limit",
     "heat": "slowed by heat",
     "imbalance": "some GPUs wait for others",
-    "launch": "GPU waits for launches",
+    "launch": "kernels too small, or too few",
+    "precision": "computes without tensor cores",
     "synchronization": "GPU waits for the host",
 }
 

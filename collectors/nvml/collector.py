@@ -1,6 +1,6 @@
 """The collector of GPUs: every GPU of the node at each tick, by NVML."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from msgspec.structs import replace
@@ -15,6 +15,7 @@ from collectors.nvml.readers import Readers
 from collectors.nvml.session import Session
 from collectors.nvml.types import DeviceLostError, DriverUnavailableError
 from dutycycle.contract.codec import encode
+from dutycycle.contract.metrics import ACTIVITY_METRICS
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import Gpu, NvmlSample
 from dutycycle.telemetry.events import Telemetry
@@ -26,7 +27,8 @@ class NvmlCollector:
     Without a GPU that can be read there is no record; the reason is logged once, and it is tried again after
     ``retry_s`` and then at growing distances. ``attribution`` knows whose a process is, ``allocations`` whom
     the kubelet gave a GPU to (None: unknown). ``host_root``: where the host's ``/proc`` is, for the names of
-    processes. ``health``: events and counters of faults are read as well; ``pod_of`` knows the pod with a
+    processes. ``health``: events and counters of faults are read as well, ``activity``: the fields of what
+    GPUs really do; ``pod_of`` knows the pod with a
     uid.
     """
 
@@ -41,11 +43,12 @@ class NvmlCollector:
         host_root: str = "/",
         retry_s: float = 30.0,
         health: bool = True,
+        activity: Collection[str] = ACTIVITY_METRICS,
         pod_of: Callable[[str], Pod | None] = lambda _: None,
     ) -> None:
         self._health = HealthRecorder(telemetry, host_root, pod_of) if health else None
         before_close = (lambda: None) if self._health is None else self._health.watch.close
-        self._session = Session(telemetry, retry_s, before_close)
+        self._session = Session(telemetry, retry_s, before_close, activity=activity)
         self._allocations = allocations
         self._identities = ProcessIdentities(attribution, host_root)
         self._readers: Readers[tuple[Gpu, Reading]] = Readers()

@@ -1,6 +1,6 @@
 """One GPU, read once a tick into its record. Each quantity that cannot be had is an absent field."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from collectors.nvml import gate
 from collectors.nvml.bursts import BurstReader
 from collectors.nvml.clock import Now
 from collectors.nvml.fields import FieldReader
+from collectors.nvml.gpm import GpmReader, metrics_of
 from collectors.nvml.mig import MigReader
 from collectors.nvml.processes import ProcessIdentities, ProcessUtilizationReader, read_processes
 from collectors.nvml.query import DeviceQuery
@@ -46,13 +47,15 @@ class Device:
     ``query`` asks it, and knows what it does not support.
     """
 
-    def __init__(self, ref: DeviceRef, telemetry: Telemetry) -> None:
+    def __init__(self, ref: DeviceRef, telemetry: Telemetry, activity: Collection[str]) -> None:
+        """``activity``: the fields that are read of what it really does, where it tells."""
         self.query = DeviceQuery(ref.handle, ref.label, telemetry)
         self._util_burst = BurstReader(SampleBuffer.GPU_UTIL, "util_burst", float, LIMITS["gpu_util_pct"])
         self._power_burst = BurstReader(SampleBuffer.POWER_MW, "power_burst", _watts, LIMITS["power_w"])
         self._utilizations = ProcessUtilizationReader()
         self._fields = FieldReader()
-        self._mig = MigReader()
+        self._gpm = GpmReader(metrics_of("gpu", activity), "gpm")
+        self._mig = MigReader(activity)
         self._divided = False
         self._model: str | None = None
         self._static: dict[str, int] = {}
@@ -73,9 +76,13 @@ class Device:
         self.ref = ref
         self.query.handle, self.query.label = ref.handle, ref.label
         self._static.clear()
+        self.query.forget("gpm", "gpm_sample", "mig_util")
+        self._gpm.forget()
+        self._mig.forget()
 
     def release(self) -> None:
         """Free what the driver holds for us, before the library is closed."""
+        self._gpm.keep(())
         self._mig.release()
 
     def read(self, tick: Tick, identities: ProcessIdentities) -> Gpu:
@@ -91,7 +98,9 @@ class Device:
         if (tick.seq + self.ref.index) % _STATIC_TICKS == 0:  # not all GPUs in the same tick
             self._static.clear()
         power_limit_mw = self._ask_static("power_limit", gate.power_limit_mw)
-        fields: Mapping[str, Any] = self._fields.read(self.query)
+        # In MIG mode the driver does not say whose a GPU's counters are; its slices have their own.
+        activity = {} if self._divided else self._gpm.read(self.query, None, self.ref.uuid)
+        fields: Mapping[str, Any] = self._fields.read(self.query) | activity
         reasons = ask("throttle", gate.event_reasons, gate.throttle_reasons)
         utilizations = self._utilizations.read(self.query, now, tick.interval_ms)
         gpu = Gpu(
@@ -136,6 +145,9 @@ class Device:
         if divided != self._divided:
             # A GPU in MIG mode has no utilization of its own; out of it, it has.
             self.query.forget()
+            self._gpm.forget()
+            self._gpm.keep(())
+            self._mig.forget()
         self._divided = divided
 
     def _ask_static(self, what: str, *ways: Callable[[Handle], int]) -> int | None:

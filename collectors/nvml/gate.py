@@ -438,9 +438,14 @@ def gpm_supported(handle: Handle) -> bool:
     return True
 
 
-def gpm_sample_new() -> Any:
-    """Room for one GPM sample; give it back with ``gpm_sample_free``."""
-    return call(pynvml.nvmlGpmSampleAlloc)
+def gpm_samples_new() -> tuple[Any, Any]:
+    """Room for two GPM samples; give each back with ``gpm_sample_free``."""
+    first = call(pynvml.nvmlGpmSampleAlloc)
+    try:
+        return first, call(pynvml.nvmlGpmSampleAlloc)
+    except NvmlError:
+        gpm_sample_free(first)
+        raise
 
 
 def gpm_sample_free(sample: Any) -> None:
@@ -448,21 +453,36 @@ def gpm_sample_free(sample: Any) -> None:
     call(pynvml.nvmlGpmSampleFree, sample)
 
 
-def gpm_sample(handle: Handle, instance: int, sample: Any) -> None:
-    """Fill ``sample`` with the counters of a GPU instance as they are now."""
-    call(pynvml.nvmlGpmMigSampleGet, handle, instance, sample)
+def gpm_sample(handle: Handle, instance: int | None, sample: Any) -> None:
+    """Fill ``sample`` with the counters of a GPU, or of one of its GPU instances, as they are now."""
+    if instance is None:
+        call(pynvml.nvmlGpmSampleGet, handle, sample)
+    else:
+        call(pynvml.nvmlGpmMigSampleGet, handle, instance, sample)
 
 
-def gpm_busy_pct(first: Any, second: Any) -> float:
-    """Percent of the time between two samples with any engine busy; they must be 100 ms apart or more."""
+def gpm_question(metrics: Sequence[int]) -> Any:
+    """What ``gpm_answers`` asks, by GPM's numbers: a large structure, made once for many ticks."""
     question = pynvml.c_nvmlGpmMetricsGet_t()
     question.version = pynvml.NVML_GPM_METRICS_GET_VERSION
-    question.numMetrics = 1
+    question.numMetrics = len(metrics)
+    for at, number in enumerate(metrics):
+        question.metrics[at].metricId = number
+    return question
+
+
+def gpm_answers(question: Any, first: Any, second: Any) -> list[float | NvmlError]:
+    """Give the values between two samples, which must be 100 ms apart or more, or why there is none.
+
+    Percent, and MiB a second; they may be out of range.
+    """
     question.sample1, question.sample2 = first, second
-    question.metrics[0].metricId = pynvml.NVML_GPM_METRIC_GRAPHICS_UTIL
-    answer = call(pynvml.nvmlGpmMetricsGet, question).metrics[0]
-    if answer.nvmlReturn:
-        raise nvml_error(answer.nvmlReturn)
-    if not isfinite(answer.value):
-        raise NoDataError("no_data")
-    return float(answer.value)
+    call(pynvml.nvmlGpmMetricsGet, question)
+    answers: list[float | NvmlError] = []
+    for at in range(question.numMetrics):
+        metric = question.metrics[at]
+        if metric.nvmlReturn:
+            answers.append(nvml_error(metric.nvmlReturn))
+        else:
+            answers.append(float(metric.value) if isfinite(metric.value) else NoDataError("no_data"))
+    return answers

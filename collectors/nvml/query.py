@@ -63,6 +63,8 @@ class DeviceQuery:
         detail = f"{what} of {self.label} is left out"
         self._telemetry.emit(NOT_MEASURED, detail, what=what, reason=error.reason)
 
-    def forget(self) -> None:
-        """Ask everything again: the GPU's MIG mode changed, and with it what the GPU supports."""
-        self._unsupported.clear()
+    def forget(self, *names: str) -> None:
+        """Ask again for what was refused, for all without ``names``: the GPU's MIG mode changed, and with it
+        what the GPU supports, or the library was opened anew."""
+        for name in names or [*self._unsupported]:
+            self._unsupported.pop(name, None)

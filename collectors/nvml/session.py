@@ -1,12 +1,13 @@
 """Which GPUs can be read now. Opens the library, leaves lost GPUs out, tries again, logs each change once."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 
 from collectors.nvml import gate
 from collectors.nvml.device import Device, DeviceRef
 from collectors.nvml.types import DeviceLostError, DriverUnavailableError, NvmlError, TransientError
 from dutycycle.contract.backoff import Backoff
+from dutycycle.contract.metrics import ACTIVITY_METRICS
 from dutycycle.telemetry.events import DEVICE_LOST, GPUS_UNAVAILABLE, Telemetry
 
 ADVICE = {
@@ -24,16 +25,23 @@ ADVICE = {
 class Session:
     """The library and its devices. Times are monotonic seconds, given by the caller.
 
-    ``before_close`` gives back what else has to be given back while the library is open.
+    ``activity``: the fields that are read of what GPUs really do. ``before_close`` gives back what else has
+    to be given back while the library is open.
 
     ``retry_s`` is the first wait after a failure. For the driver it grows to twice that; for a lost GPU to
     twenty times, because looking for it closes and opens the library for all GPUs.
     """
 
     def __init__(
-        self, telemetry: Telemetry, retry_s: float = 30.0, before_close: Callable[[], None] = lambda: None
+        self,
+        telemetry: Telemetry,
+        retry_s: float = 30.0,
+        before_close: Callable[[], None] = lambda: None,
+        *,
+        activity: Collection[str] = ACTIVITY_METRICS,
     ) -> None:
         self._telemetry = telemetry
+        self._activity = activity
         self._before_close = before_close
         self._open = False
         self._driver = ""
@@ -146,7 +154,7 @@ class Session:
             if (known := self._devices.get(ref.uuid)) is not None:
                 known.renew(ref)
             else:
-                self._devices[ref.uuid] = Device(ref, self._telemetry)
+                self._devices[ref.uuid] = Device(ref, self._telemetry, self._activity)
         self._note_missing(self._devices.keys() - {ref.uuid for ref in refs}, failed, now_s)
 
     def _note_missing(self, gone: set[str], failed: dict[str, str], now_s: float) -> None:

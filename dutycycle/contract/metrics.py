@@ -89,7 +89,8 @@ class MetricRow:
     ``limits``: what a device can have. A value outside was not measured, as drivers and DCGM write garbage at
     times (NVIDIA/DCGM#199, NVIDIA/dcgm-exporter#418): it is absent and counted, and not cut to what can be.
 
-    ``nvml``: the call, or the id of the field (``nvmlDeviceGetFieldValues``). ``dcgm``: names of
+    ``nvml``: the call, or the id of the field (``nvmlDeviceGetFieldValues``); ``gpm``: the number of one of
+    GPM's metrics instead (``nvmlGpmMetricsGet``), in percent or MiB a second. ``dcgm``: names of
     dcgm-exporter with the factor to our unit, the oldest first. ``smi``: spellings of nvidia-smi and of
     people, as sets of words (``dutycycle.imports.spellings``). ``dcgmi``, ``smi_dmon``, ``wandb``: names in
     logs with their unit.
@@ -113,6 +114,7 @@ class MetricRow:
     compared: Literal["", "mean", "max"] = ""
     limits: Range = (0, float("inf"))
     nvml: str | int = ""
+    gpm: int | None = None
     dcgm: Mapping[str, float] = dataclasses.field(default_factory=dict)
     smi: str = ""
     dcgmi: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
@@ -262,6 +264,72 @@ CATALOGUE = (
         smi_dmon={"txpci": "MB/s"}, series=GpuSeries("gpu_pcie_transmit_bytes_per_second"),
     ),
     MetricRow(
+        field="sm_active_pct", subjects=("gpu", "slice", "node"), peak=True, chart="gpu-sm", compared="mean",
+        title="SM activity", word="SM",
+        meaning="share of the multiprocessors' time with a warp on them, also one that waits; from Hopper on",
+        limits=PCT, gpm=2, dcgm={f"{_PROF}SM_ACTIVE": 100, f"{_PROF}SM_UTIL_RATIO": 100},
+        smi="sm active|sm activity|sm act", dcgmi={"SMACT": "ratio"}, wandb={"smActive": None},
+        series=GpuSeries("gpu_sm_active_ratio", 0.01), annotation=Annotation("sm_active", _ON_GPU),
+    ),
+    MetricRow(
+        field="sm_occupancy_pct", subjects=("gpu", "slice"), title="SM occupancy",
+        word="occupancy",
+        meaning="warps on the multiprocessors, of as many as there could be; from Hopper on", limits=PCT,
+        gpm=3, dcgm={f"{_PROF}SM_OCCUPANCY": 100, f"{_PROF}SM_OCCUPANCY_RATIO": 100},
+        smi="sm occupancy|occupancy", dcgmi={"SMOCC": "ratio"}, wandb={"smOccupancy": None},
+        series=GpuSeries("gpu_sm_occupancy_ratio", 0.01),
+    ),
+    MetricRow(
+        field="tensor_active_pct", subjects=("gpu", "slice", "node"), peak=True, chart="gpu-tensor",
+        compared="mean", title="Tensor activity", word="tensor",
+        meaning="share of the time in which the tensor cores worked, of all of theirs; from Hopper on",
+        limits=PCT, gpm=5,
+        dcgm={f"{_PROF}PIPE_TENSOR_ACTIVE": 100, f"{_PROF}TENSOR_UTIL_RATIO": 100},
+        smi="tensor active|tensor activity|tensor util", dcgmi={"TENSO": "ratio"},
+        wandb={"pipeTensorActive": None},
+        series=GpuSeries("gpu_tensor_active_ratio", 0.01), annotation=Annotation("tensor_active", _ON_GPU),
+    ),
+    MetricRow(
+        field="dram_active_pct", subjects=("gpu", "slice", "node"), peak=True, chart="gpu-dram",
+        compared="mean", title="DRAM activity", word="DRAM",
+        meaning="bandwidth of the GPU's memory that was used; about 80 % can be had; from Hopper on",
+        limits=PCT, gpm=10, dcgm={f"{_PROF}DRAM_ACTIVE": 100, f"{_PROF}DRAM_UTIL_RATIO": 100},
+        smi="dram active|dram activity|dram util", dcgmi={"DRAMA": "ratio"}, wandb={"dramActive": None},
+        series=GpuSeries("gpu_dram_active_ratio", 0.01),
+    ),
+    MetricRow(
+        field="fp64_active_pct", title="FP64 activity", word="FP64",
+        meaning="share of the time in which the pipes for 64-bit numbers worked; from Hopper on", limits=PCT,
+        gpm=11, dcgm={f"{_PROF}PIPE_FP64_ACTIVE": 100, f"{_PROF}FP64_UTIL_RATIO": 100},
+        smi="fp 64 active", dcgmi={"FP64A": "ratio"}, wandb={"pipeFp64Active": None},
+        series=GpuSeries("gpu_fp64_active_ratio", 0.01),
+    ),
+    MetricRow(
+        field="fp32_active_pct", title="FP32 activity", word="FP32",
+        meaning="share of the time in which the pipes for 32-bit numbers worked; from Hopper on", limits=PCT,
+        gpm=12, dcgm={f"{_PROF}PIPE_FP32_ACTIVE": 100, f"{_PROF}FP32_UTIL_RATIO": 100},
+        smi="fp 32 active", dcgmi={"FP32A": "ratio"}, wandb={"pipeFp32Active": None},
+        series=GpuSeries("gpu_fp32_active_ratio", 0.01),
+    ),
+    MetricRow(
+        field="fp16_active_pct", title="FP16 activity", word="FP16",
+        meaning="share of the time in which the pipes for 16-bit numbers worked, tensor cores not counted; "
+        "from Hopper on", limits=PCT,
+        gpm=13, dcgm={f"{_PROF}PIPE_FP16_ACTIVE": 100, f"{_PROF}FP16_UTIL_RATIO": 100},
+        smi="fp 16 active", dcgmi={"FP16A": "ratio"}, wandb={"pipeFp16Active": None},
+        series=GpuSeries("gpu_fp16_active_ratio", 0.01),
+    ),
+    MetricRow(
+        field="nvlink_rx_bytes_per_s", title="NVLink received", meaning="received over all NVLinks",
+        limits=(0, 1e13), gpm=60, dcgm={f"{_PROF}NVLINK_RX_BYTES": 1}, dcgmi={"NVLRX": "B/s"},
+        smi="nvlink rx", series=GpuSeries("gpu_nvlink_receive_bytes_per_second"),
+    ),
+    MetricRow(
+        field="nvlink_tx_bytes_per_s", title="NVLink sent", meaning="sent over all NVLinks",
+        limits=(0, 1e13), gpm=61, dcgm={f"{_PROF}NVLINK_TX_BYTES": 1}, dcgmi={"NVLTX": "B/s"},
+        smi="nvlink tx", series=GpuSeries("gpu_nvlink_transmit_bytes_per_second"),
+    ),
+    MetricRow(
         field="pcie_gen", kind="setting", title="PCIe generation",
         meaning="generation of the link; read every ten ticks", limits=(1, 32),
         nvml="nvmlDeviceGetCurrPcieLinkGeneration", dcgm={f"{_DEV}PCIE_LINK_GEN": 1},
@@ -350,6 +418,8 @@ GPU_ROWS = rows_of("nvml", "gpu")
 LIMITS = {row.field: row.limits for row in GPU_ROWS}
 """What a GPU can have, by field and in its unit."""
 GPU_METRICS = names(row for row in GPU_ROWS if row.kind != "setting")
+ACTIVITY_METRICS = names(row for row in GPU_ROWS if row.gpm is not None)
+"""What the driver's performance counters tell of the work of multiprocessors, tensor cores and memory."""
 MIG_METRICS = names(rows_of("nvml", "slice"))
 POD_GPU_METRICS = names(rows_of("nvml", "pod"))
 """Of a pod at a tick: means over its GPUs, their memory together, and the utilization of the busiest."""

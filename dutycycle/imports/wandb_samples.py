@@ -31,6 +31,9 @@ from dutycycle.imports.wandb_run import Moment, Step, read_moments, read_number,
 _GPU_FIELDS = {name: (row.field, unit) for row in GPU_ROWS for name, unit in row.wandb.items()} | {
     "memoryAllocated": ("mem_used_pct", "%")
 }
+_SHARES = frozenset(name for row in GPU_ROWS if row.gpm is not None for name in row.wandb)
+"""What W&B writes in percent where it asks NVML, and as shares of 1 where it asks DCGM, under one name. In a
+run no value of which is above 1 they are shares."""
 _GPU = re.compile(r"gpu\.(?P<index>\d+)\.(?P<name>\w+)").fullmatch
 _OWN_GPU = re.compile(r"gpu\.process\.(?P<index>\d+)\.\w+").fullmatch
 _CORE = re.compile(r"cpu\.\d+\.cpu_percent").fullmatch
@@ -67,13 +70,19 @@ class WandbSamples:
         self._namespace = self.run.project or _NAMESPACE
         self._columns: dict[str, Column] = {}
         self._own_gpus: set[int] = set()
+        self._unit_of_shares = "%"
 
     def read(self) -> Iterator[Row | TraceRecord]:
         """Give the rows of GPUs, and records of everything else."""
         if not self.run.moments_ms:
             return
+        largest = 0.0
         for moment in read_moments(self._path):
             self._own_gpus |= {int(match["index"]) for match in map(_OWN_GPU, moment.stats) if match}
+            for name, text in moment.stats.items():
+                if (match := _GPU(name)) and match["name"] in _SHARES:
+                    largest = max(largest, read_number(text) or 0.0)
+        self._unit_of_shares = "ratio" if largest <= 1 else "%"
         began_ms = self.run.started_ms or min(self.run.moments_ms)
         yield self._pod(began_ms)
         before: Moment | None = None
@@ -113,7 +122,9 @@ class WandbSamples:
             if match is None or match["name"] not in _GPU_FIELDS:
                 continue
             if name not in self._columns:
-                self._columns[name] = Column(name, *_GPU_FIELDS[match["name"]], self.notes)
+                field, unit = _GPU_FIELDS[match["name"]]
+                unit = self._unit_of_shares if match["name"] in _SHARES else unit
+                self._columns[name] = Column(name, field, unit, self.notes)
             value = self._columns[name].read_value(text)
             fields = gpus.setdefault(int(match["index"]), {})
             if value is not None and not (match["name"] == "graphicsClock" and "sm_clock_mhz" in fields):

@@ -14,16 +14,18 @@ from collectors.prometheus.identity.labels import Workload
 from collectors.prometheus.identity.pods import PodIndex
 from collectors.prometheus.series import NewSample, SeriesLabels
 from collectors.throttle import throttle_names
+from dutycycle.contract.metrics import ACTIVITY_METRICS, MIG_METRICS
 from dutycycle.contract.records.samples import Allocation, Gpu, MigDevice
 
 _OF_A_PART = frozenset({"gpu_util_pct", "mem_copy_util_pct", "engine_pct", "mem_used_bytes", "mem_free_bytes",
-                        "mem_reserved_bytes", "mem_total_bytes"})  # fmt: skip
+                        "mem_reserved_bytes", "mem_total_bytes", *ACTIVITY_METRICS})  # fmt: skip
 """Fields that a MIG instance has of its own: no instance speaks for its GPU."""
+_OF_A_SLICE = frozenset(MIG_METRICS) & frozenset(ACTIVITY_METRICS)
 _ADDED = frozenset({"gpu_util_pct", "mem_used_bytes"})
 """Fields of which exporters give each pod on a shared GPU its own part."""
 _WHOLE = frozenset({"pcie_gen", "pcie_width", "throttle", "mem_used_bytes", "mem_free_bytes",
                     "mem_reserved_bytes", "mem_total_bytes", "pcie_rx_bytes_per_s",
-                    "pcie_tx_bytes_per_s"})  # fmt: skip
+                    "pcie_tx_bytes_per_s", "nvlink_rx_bytes_per_s", "nvlink_tx_bytes_per_s"})  # fmt: skip
 """Fields that are whole numbers."""
 Impossible = Counter[tuple[str, float]]
 """Values that no GPU has, by metric, with how many there were."""
@@ -102,6 +104,7 @@ def _slice(uuid: str, instance: str, rows: list[_Row]) -> MigDevice:
     return MigDevice(
         uuid=_slice_name(uuid, instance), profile=rows[0].sample.labels.get("GPU_I_PROFILE") or None,
         gpu_util_pct=values.get("engine_pct"), **_memory(values),
+        **{name: value for name, value in values.items() if name in _OF_A_SLICE},
     )  # fmt: skip
 
 

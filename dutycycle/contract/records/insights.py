@@ -31,9 +31,9 @@ class Insight(VersionedRecord, frozen=True, kw_only=True):
 
     ``kind``: ``training``, ``inference``, ``loading``, ``idle``, ``interactive``, or ``unknown``, which is
     said rather than guessed. ``bottleneck``: ``gpu``, ``memory_bandwidth``, ``input``, ``communication``,
-    ``power``, ``heat``, ``imbalance``, ``idle``, ``over_provisioned``, ``none`` (nothing holds it back but
-    its demand), or ``unknown``. ``evidence``: the figures that this rests on, units at the end of the
-    names. ``anomalies``: those that hold now, absent for none.
+    ``power``, ``heat``, ``imbalance``, ``launch``, ``precision``, ``idle``, ``over_provisioned``, ``none``
+    (nothing holds it back but its demand), or ``unknown``. ``evidence``: the figures that this rests on,
+    units at the end of the names. ``anomalies``: those that hold now, absent for none.
     """
 
     subject: Subject
@@ -52,8 +52,8 @@ class ProfileVerdict(VersionedRecord, frozen=True, kw_only=True):
     """What a profile says of the program in a pod, as ``dutycycle profile --pod`` has read it.
 
     ``subject`` is the pod, or its job, which gets the same record under its own key. ``bottleneck``,
-    ``evidence`` and ``advice`` are as in an insight; two further words are ``launch`` and
-    ``synchronization``, which cannot be seen from outside. No stage reads it, and none writes it.
+    ``evidence`` and ``advice`` are as in an insight; one further word is ``synchronization``, which cannot be
+    seen from outside. No stage reads it, and none writes it.
     """
 
     subject: Subject

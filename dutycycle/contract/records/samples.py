@@ -29,6 +29,10 @@ class MigDevice(RecordBase, frozen=True, kw_only=True):
     mem_used_bytes: Amount | None = None
     mem_total_bytes: Amount | None = None
     gpu_util_pct: Pct | None = None
+    sm_active_pct: Pct | None = None
+    sm_occupancy_pct: Pct | None = None
+    tensor_active_pct: Pct | None = None
+    dram_active_pct: Pct | None = None
 
 
 class Allocation(RecordBase, frozen=True, kw_only=True):
@@ -69,6 +73,15 @@ class Gpu(RecordBase, frozen=True, kw_only=True):
     temp_c: Celsius | None = None
     temp_margin_c: Celsius | None = None
     mem_temp_c: Celsius | None = None
+    sm_active_pct: Pct | None = None
+    sm_occupancy_pct: Pct | None = None
+    tensor_active_pct: Pct | None = None
+    dram_active_pct: Pct | None = None
+    fp64_active_pct: Pct | None = None
+    fp32_active_pct: Pct | None = None
+    fp16_active_pct: Pct | None = None
+    nvlink_rx_bytes_per_s: Amount | None = None
+    nvlink_tx_bytes_per_s: Amount | None = None
     sm_clock_mhz: Amount | None = None
     mem_clock_mhz: Amount | None = None
     pcie_rx_bytes_per_s: Amount | None = None

@@ -83,6 +83,12 @@ class CollectorSettings:
     gpu_health: str = _setting(
         "on", parsers.choice("on", "off"), "read Xids, ECC errors and other faults of GPUs, and tell of them"
     )
+    gpu_activity: str = _setting(
+        "on",
+        parsers.gpu_activity,
+        "read what multiprocessors, tensor cores and memory do, from Hopper on: on, off, or the metrics, "
+        "such as sm_active_pct,tensor_active_pct",
+    )
     cuda_logs: str | None = _setting(
         None, parsers.folder, "folder with the logs of CUDA intercept libraries: <folder>/<any>/metrics.log"
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from dutycycle.contract.metrics import ACTIVITY_METRICS
 from dutycycle.contract.settings.models import ModelSetting, model
 from dutycycle.contract.settings.secret import Secret, header_lines
 
@@ -120,6 +121,17 @@ def share(value: str) -> float:
     if not re.fullmatch(r"[01]|[01]?\.\d+", value.strip()) or not 0 <= float(value) <= 1:
         raise ValueError("expected a number from 0 to 1, such as 0.95")
     return float(value)
+
+
+def gpu_activity(value: str) -> str:
+    """``on`` for all metrics of what GPUs really do, ``off`` for none, or their names."""
+    if value in ("on", "off"):
+        return value
+    chosen = {part.strip() for part in value.split(",")}
+    if others := chosen - set(ACTIVITY_METRICS):
+        names = ",".join(ACTIVITY_METRICS)
+        raise ValueError(f"expected on, off, or some of {names}; {min(others)!r} is none of them")
+    return ",".join(sorted(chosen))
 
 
 def metric_names(value: str) -> tuple[str, ...]:

@@ -8,8 +8,10 @@ from streams.operators.workload.channels import IDLE_PCT, Codes, code_of
 
 # Of a row: the columns of one pod; those of one GPU, its metrics, then the tick's facts about it.
 _POD_METRICS, _POD_UTIL, _POD_COPY, _POD_MEMORY, _POD_BUSIEST = 4, 0, 1, 2, 3
-_UTIL, _POWER, _RX, _TX, _MEMORY, _TEMP, _CLOCK, _POWER_LIMIT, _POWER_CAPPED, _HEAT_CAPPED = range(10)
-_METRICS, _FACTS, _COLUMNS = 7, 3, 10
+_UTIL, _POWER, _RX, _TX, _MEMORY, _TEMP, _CLOCK = range(7)
+_SM, _TENSOR, _DRAM, _FP32, _NVLINK = range(7, 12)
+_POWER_LIMIT, _POWER_CAPPED, _HEAT_CAPPED = range(12, 15)
+_METRICS, _FACTS, _COLUMNS = 12, 3, 15
 _CGROUP = 8
 _KILO, _MEGA = 1e3, 1e6
 NO_GPU = -1
@@ -79,6 +81,9 @@ def nvml_channels(rows: Floats, places: Ints, gpus: int, channels: Floats) -> No
             of[7] = total[_HEAT_CAPPED] / count[_HEAT_CAPPED]
             of[8], of[9] = _idleness(row, metrics, places[pod])
             of[10] = mine[_POD_BUSIEST]
+            of[11], of[12] = total[_SM] / count[_SM], total[_TENSOR] / count[_TENSOR]
+            of[13], of[14] = total[_DRAM] / count[_DRAM], total[_FP32] / count[_FP32]
+            of[15] = total[_NVLINK] / count[_NVLINK] / _KILO
 
 
 @entry("void(float64[:, ::1], int64, float64[:, ::1])")

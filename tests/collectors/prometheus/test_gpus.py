@@ -185,6 +185,15 @@ def test_mig_slices_do_not_speak_for_their_gpu() -> None:
     assert found == gpu(mem_used_bytes=100 * 2**20, mig=(piece,))
 
 
+def test_what_a_mig_slice_does_is_its_own() -> None:
+    """And nothing of it is said of the GPU."""
+    shares = {"PROF_SM_ACTIVE": 0.5, "PROF_PIPE_TENSOR_ACTIVE": 0.25, "PROF_PIPE_FP16_ACTIVE": 0.125}
+    (whole,) = gpus([dcgm(name, share, **MIG) for name, share in shares.items()], PodIndex())
+    (piece,) = whole.mig or ()
+    assert (piece.sm_active_pct, piece.tensor_active_pct) == (50, 25)
+    assert (whole.sm_active_pct, whole.tensor_active_pct, whole.fp16_active_pct) == (None, None, None)
+
+
 def test_what_is_of_the_whole_device_comes_from_the_row_of_any_slice() -> None:
     whole = {
         "DEV_POWER_USAGE": 300, "DEV_TOTAL_ENERGY_CONSUMPTION": 5000, "DEV_GPU_TEMP": 60,

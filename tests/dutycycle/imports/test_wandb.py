@@ -271,6 +271,17 @@ def test_what_was_not_measured_is_absent(tmp_path: Path, capsys: pytest.CaptureF
     assert "gpu.0.temp: 2 values that no GPU has, such as 4294967295" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("written", "percent"), [((0.12, 0.97), (12, 97)), ((0.9, 64.0), (0.9, 64))])
+def test_activity_is_percent_or_a_share_of_1_as_the_whole_run_shows(
+    written: tuple[float, float], percent: tuple[float, float], tmp_path: Path
+) -> None:
+    """W&B has two ways to it, which write one name in two units."""
+    figures = ({"gpu.0.smActive": value, "gpu.0.gpu": 100.0} for value in written)
+    moments = [stats(START_S + 5 * number, values) for number, values in enumerate(figures)]
+    samples = imported(tmp_path, [run(START_S), *moments])["nvml-samples"]
+    assert [sample["gpus"][0]["sm_active_pct"] for sample in samples] == pytest.approx(percent)
+
+
 def test_damage_is_said_and_the_rest_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = [message((13, b"x" * 20_000))] * 12
     whole = a_run()

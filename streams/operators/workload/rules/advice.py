@@ -77,6 +77,15 @@ def _traffic(of: Evidence) -> str:
     return _rate(of, "net_bytes_per_s")
 
 
+def _activity(of: Evidence) -> str:
+    """What the GPU's counters say beside its utilization; of one without them, that there are none."""
+    if "sm_active_pct" not in of:
+        return " as far as its utilization tells"
+    figures = (("SM", "sm_active_pct"), ("tensor cores", "tensor_active_pct"), ("memory", "dram_active_pct"))
+    known = ", ".join(f"{name} {of[key]:.0f} %" for name, key in figures if key in of)
+    return f" (utilization {of.get('gpu_util_pct', 0):.0f} %, {known})"
+
+
 def _span(seconds: float) -> str:
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * size:
@@ -93,7 +102,16 @@ _SAYS: dict[str, Callable[[str, Evidence], str]] = {
     "idle": _idle,
     "input": _input,
     "over_provisioned": _over,
-    "gpu": lambda _kind, _of: "the GPU is the limit: larger batches, lower precision or more GPUs",
+    "gpu": lambda _kind, of: (
+        f"the GPU is the limit{_activity(of)}: larger batches, lower precision or more GPUs"
+    ),
+    "launch": lambda _kind, of: (
+        f"kernels are too small{_activity(of)}: larger batches, CUDA graphs or torch.compile"
+    ),
+    "precision": lambda _kind, of: (
+        f"it computes in 32-bit floats and not on tensor cores{_activity(of)}: autocast to bfloat16, or "
+        "torch.set_float32_matmul_precision('high')"
+    ),
     "memory_bandwidth": lambda _kind, _of: (
         "GPU memory is the limit: fuse kernels, quantize, or larger batches"
     ),

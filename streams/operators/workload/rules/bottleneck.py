@@ -2,8 +2,11 @@
 
 Each rule looks at the statistics of a pod's last minutes and says how sure it is, or None. The order is one
 of causes: a GPU that is held down by power is busy, too, and one that waits for data may also be short of
-memory bandwidth while it has some. Power is a mean over all GPUs of the pod: that little of it is needed says
-something only where all of them work.
+memory bandwidth while it has some. Where the GPU has counters of what it really does (``sm_active_pct`` is
+there), they count; elsewhere utilization and power do. Power is a mean over all GPUs of the pod: that little
+of it is needed says something only where all of them work. The limits of the counters are those of NVIDIA's
+guide to DCGM's profiling metrics: memory can be 80 % busy at most, and less than half of the multiprocessors
+busy is little.
 """
 
 from collections.abc import Callable
@@ -206,9 +209,65 @@ def _imbalance(stats: PodStats, _kind: str, gpus: int) -> Finding | None:
     return Finding("imbalance", confidence(ramp(gap, 15, 35)), {"gpu_util_gap_pct": gap})
 
 
+def _collective(stats: PodStats, kind: str, gpus: int) -> Finding | None:
+    """Kernels that move data between GPUs, or spin until the others come: nothing is computed meanwhile.
+
+    What NVLink carries tells the one. The other is a GPU that is busy, hardly touches its memory, has idle
+    tensor cores and needs little power. How many multiprocessors spin says nothing: it depends on NCCL.
+    """
+    if kind == "inference" or gpus < 2 or not _has_counters(stats):
+        return None
+    tensor, nvlink_kb = stats.mean("tensor_active_pct"), stats.mean("nvlink_kb_per_s")
+    moves = confidence(ramp(nvlink_kb, 100e3 * _MB, 200e3 * _MB), ramp(-tensor, -40, -20))
+    spins = confidence(
+        ramp(stats.mean(_UTIL), 80, 95), ramp(-tensor, -3, -1), ramp(-stats.mean("dram_active_pct"), -5, -2),
+        ramp(-stats.mean("power_pct", 100), -55, -45),
+    )  # fmt: skip
+    return Finding("communication", max(moves, spins), {"nvlink_bytes_per_s": 1e3 * nvlink_kb})
+
+
+def _launch(stats: PodStats, _kind: str, gpus: int) -> Finding | None:
+    """A kernel runs most of the time, and most multiprocessors have nothing to do: kernels are too small, or
+    too few at a time. One that only spins until other GPUs come looks alike, but touches no memory."""
+    if not _has_counters(stats):
+        return None
+    works = max(stats.mean("tensor_active_pct"), stats.mean("dram_active_pct"))
+    sure = confidence(
+        ramp(stats.mean(_UTIL), 40, 60), ramp(-stats.mean("sm_active_pct"), -30, -20),
+        1.0 if gpus < 2 else ramp(works, 1, 3),
+    )  # fmt: skip
+    return Finding("launch", sure)
+
+
+def _precision(stats: PodStats, _kind: str, _gpus: int) -> Finding | None:
+    """It computes in 32-bit floats, for which there is another way."""
+    fp32 = stats.mean("fp32_active_pct")
+    sure = confidence(
+        ramp(fp32, 15, 30), ramp(-stats.mean("tensor_active_pct", 100), -6, -3),
+        ramp(stats.mean("sm_active_pct"), 40, 60), ramp(-stats.mean("dram_active_pct", 100), -50, -40),
+    )  # fmt: skip
+    return Finding("precision", sure, {"fp32_active_pct": fp32})
+
+
+def _has_counters(stats: PodStats) -> bool:
+    """Whether the GPUs tell what they do. After some errors DCGM says 0 of all (NVIDIA/DCGM#303), while power
+    shows that they work."""
+    if "sm_active_pct" not in stats.means:
+        return False
+    activity = stats.mean("sm_active_pct") + stats.mean("dram_active_pct")
+    return activity >= 1 or stats.mean("power_pct") < 50
+
+
 def _memory(stats: PodStats, _kind: str, _gpus: int) -> Finding | None:
-    share = stats.mean("mem_copy_util_pct")
-    return Finding("memory_bandwidth", confidence(ramp(stats.mean(_UTIL), 60, 85), ramp(share, 50, 65)))
+    """The memory's bandwidth is used up; about 80 % can be had. Where it is not measured, the share of time
+    in which the memory controller was busy stands for it."""
+    if _has_counters(stats) and "dram_active_pct" in stats.means:
+        full = ramp(stats.mean("dram_active_pct"), 45, 60)
+        sure = confidence(full, ramp(-stats.mean("tensor_active_pct"), -60, -40))
+    else:
+        full = ramp(stats.mean("mem_copy_util_pct"), 50, 65)
+        sure = confidence(ramp(stats.mean(_UTIL), 60, 85), full)
+    return Finding("memory_bandwidth", sure)
 
 
 def _gpu(stats: PodStats, _kind: str, _gpus: int) -> Finding | None:
@@ -225,6 +284,6 @@ def _too_large(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
 
 
 _RULES: tuple[Callable[[PodStats, str, int], Finding | None], ...] = (
-    _idle, _loading, _heat, _power, _input, _unused, _imbalance, _communication, _one_core, _unseen_network,
-    _memory, _gpu, _too_large,
+    _idle, _loading, _heat, _power, _input, _unused, _imbalance, _communication, _collective, _launch,
+    _one_core, _unseen_network, _precision, _memory, _gpu, _too_large,
 )  # fmt: skip

@@ -19,7 +19,8 @@ _BLOCKS = 12
 _EVIDENCE = {
     "gpu_util_pct": "gpu_util_pct", "mem_copy_util_pct": "mem_copy_util_pct", "gpu_mem_pct": "gpu_mem_pct",
     "power_pct": "power_pct", "power_w": "power_w", "cpu_util_pct": "cpu_pct",
-    "cpu_throttled_pct": "cpu_throttled_pct",
+    "cpu_throttled_pct": "cpu_throttled_pct", "sm_active_pct": "sm_active_pct",
+    "tensor_active_pct": "tensor_active_pct", "dram_active_pct": "dram_active_pct",
 }  # fmt: skip
 """Names in a record's evidence, and the channels that they are means of."""
 _RATES = {

@@ -22,6 +22,17 @@ BUSY = {"gpu_util_pct": 97, "mem_copy_util_pct": 30, "gpu_mem_pct": 80, "power_p
 SPINS = BUSY | {"power_pct": 30, "mem_copy_util_pct": 8}
 WAITS = BUSY | {"gpu_util_pct": (95, 10)}
 """A pair: in turns, six seconds the one, six the other."""
+COUNTERS = {
+    "sm_active_pct": 85, "tensor_active_pct": 55, "dram_active_pct": 30, "fp32_active_pct": 6,
+    "nvlink_kb_per_s": 20e6,
+}  # fmt: skip
+"""Those of a GPU that computes on its tensor cores."""
+COUNTED = BUSY | COUNTERS
+SPINNING = (
+    SPINS
+    | COUNTERS
+    | {"tensor_active_pct": 0, "dram_active_pct": 1, "nvlink_kb_per_s": 10, "fp32_active_pct": 0}
+)
 
 
 def window(of: Mapping[str, float | tuple[float, float]], seconds: int = 180) -> Floats:
@@ -66,6 +77,28 @@ def window(of: Mapping[str, float | tuple[float, float]], seconds: int = 180) ->
         (WAITS | {"cpu_pct": 100, "tx_kb_per_s": (100, 300_000)}, "training", 4, "communication"),
         (BUSY | {"idle_gpus": 3, "least_gpu_util_pct": 0}, "training", 4, "over_provisioned"),
         (BUSY | {"idle_gpus": 0, "least_gpu_util_pct": 50}, "training", 4, "imbalance"),
+        (COUNTED, "training", 1, "gpu"),
+        (COUNTED | {"mem_copy_util_pct": 80, "dram_active_pct": 20}, "training", 1, "gpu"),
+        (COUNTED | {"dram_active_pct": 70, "tensor_active_pct": 12}, "inference", 1, "memory_bandwidth"),
+        (
+            COUNTED | {"sm_active_pct": 12, "tensor_active_pct": 3, "dram_active_pct": 6},
+            "training",
+            8,
+            "launch",
+        ),
+        (
+            COUNTED | {"sm_active_pct": 1, "tensor_active_pct": 0, "dram_active_pct": 0},
+            "training",
+            1,
+            "launch",
+        ),
+        (COUNTED | {"fp32_active_pct": 45, "tensor_active_pct": 0}, "training", 1, "precision"),
+        (COUNTED | {"nvlink_kb_per_s": 250e6, "tensor_active_pct": 15}, "training", 8, "communication"),
+        (SPINNING, "training", 8, "communication"),
+        (SPINNING | {"sm_active_pct": 8}, "training", 8, "communication"),
+        (SPINNING | {"dram_active_pct": 20, "tensor_active_pct": 10}, "training", 8, "unknown"),
+        # Zeros of DCGM after an error, while power says that the GPU works.
+        (BUSY | dict.fromkeys(COUNTERS, 0), "training", 8, "gpu"),
         ({"gpu_util_pct": 12, "gpu_mem_pct": 10}, "inference", 1, "over_provisioned"),
         ({"gpu_util_pct": 12, "gpu_mem_pct": 70}, "inference", 1, "none"),
         ({"gpu_util_pct": 12}, "inference", 1, "none"),
@@ -117,6 +150,14 @@ def test_whole_pods_of_other_seeds(shape: str) -> None:
     [
         ("idle", "idle", {"gpus": 2, "idle_s": 7200, "idle_cost": 12.5}, r"2 GPU\(s\) .* 2 h, 12\.5 of"),
         ("input", "training", {"cpu_throttled_pct": 40}, "throttles 40 %"),
+        ("gpu", "training", {"gpu_util_pct": 97}, "is the limit as far as its utilization tells: larger"),
+        (
+            "launch",
+            "training",
+            {"gpu_util_pct": 100, "sm_active_pct": 12, "dram_active_pct": 6},
+            r"too small \(utilization 100 %, SM 12 %, memory 6 %\): larger batches, CUDA graphs",
+        ),
+        ("precision", "training", {"sm_active_pct": 80}, "on tensor cores .*: autocast"),
         ("input", "loading", {"input_bytes_per_s": 5e8}, "loads at 500 MB/s"),
         ("communication", "training", {"net_bytes_per_s": 9e8}, "one another at 900 MB/s"),
         ("communication", "training", {"pcie_bytes_per_s": 3e9}, "one another at 3 GB/s over PCIe"),

@@ -21,11 +21,13 @@ environment of a process that is to see it (the library is found by name, so it 
       power_w 612.5
       error nvmlDeviceGetPowerUsage NOT_SUPPORTED from=3 until=9
       error field:197 NOT_SUPPORTED
+      error gpm:60 NOT_SUPPORTED
       process 4711 mem=1e9 util=95 mem_util=40 kind=both from=0 until=60
       event 79 at=3.0             # an Xid, told once to each event set that was there before; type=, gi=, ci=
+      counter 2 95                # one of GPM's metrics by its number: percent, or MiB a second
       field 230 2                 # one of NVML's fields, such as a counter of health; scope=, type=
       mig_mode 1
-      mig 0 uuid=MIG-1 gi=1 ci=0 profile=1g.18gb mem_total=18e9 mem_used=1e9 util=40
+      mig 0 uuid=MIG-1 gi=1 ci=0 profile=1g.18gb mem_total=18e9 mem_used=1e9 util=40 counter:2=35
 
 A number is a signal that never changes. Further keys of a GPU: mem_total, mem_reserved, power_limit_w,
 energy_j (else the integral of power_w), temp_c, slowdown_c, sm_mhz, mem_mhz, pcie_rx and pcie_tx (bytes/s),

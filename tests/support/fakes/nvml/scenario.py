@@ -60,11 +60,13 @@ class FakeMig:
     mem_total: Signal = 18e9
     mem_used: Signal = 1e9
     util: Signal = 0
+    counters: Mapping[int, Signal] = field(default_factory=dict)
 
     def line(self) -> str:
         """Its line of a scenario."""
         names = ("uuid", "gi", "ci", "slices", "compute_slices", "mem_total", "mem_used", "util")
         text = " ".join(f"{name}={getattr(self, name)}" for name in names)
+        text += "".join(f" counter:{number}={value}" for number, value in self.counters.items())
         return f"  mig {self.index} {text}" + (f" profile={self.profile}" if self.profile else "")
 
 
@@ -89,7 +91,7 @@ class FakeGpu:
     """A GPU: ``values`` by the keys of a scenario, ``errors`` from function to code (and ``from=``…).
 
     ``fields``: values of NVML's fields by id, or by id and scope (``"165 scope=3"``); of the others a GPU in
-    order has what it has.
+    order has what it has. ``counters``: of GPM's metrics by their numbers, percent or MiB a second.
     """
 
     uuid: str
@@ -100,6 +102,7 @@ class FakeGpu:
     errors: Mapping[str, str] = field(default_factory=dict)
     events: Sequence[FakeEvent] = ()
     fields: Mapping[int | str, Signal] = field(default_factory=dict)
+    counters: Mapping[int, Signal] = field(default_factory=dict)
 
     def lines(self) -> list[str]:
         """Its part of a scenario."""
@@ -112,6 +115,7 @@ class FakeGpu:
             *(mig.line() for mig in self.mig),
             *(event.line() for event in self.events),
             *(_field_line(key, value) for key, value in self.fields.items()),
+            *(f"  counter {number} {value}" for number, value in self.counters.items()),
         ]
 
 

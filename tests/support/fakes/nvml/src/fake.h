@@ -6,7 +6,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { MAX_GPUS = 32, MAX_PROCESSES = 128, MAX_MIG = 16, MAX_FAULTS = 64, MAX_DELAYS = 16, MAX_EVENTS = 256, MAX_FIELDS = 96, MAX_TEXT = 96 };
+enum { MAX_GPUS = 32, MAX_PROCESSES = 128, MAX_MIG = 16, MAX_FAULTS = 64, MAX_DELAYS = 16, MAX_EVENTS = 256, MAX_FIELDS = 96, MAX_COUNTERS = 24, MAX_TEXT = 96 };
 
 typedef enum { CONSTANT, SQUARE, SINE, RAMP } Shape;
 
@@ -26,10 +26,15 @@ typedef struct {
     Signal util, mem_util;
 } Process;
 
+/* One of GPM's metrics: percent, or MiB a second. */
+typedef struct { unsigned id; Signal value; } Counter;
+
 typedef struct {
     unsigned index, gpu_instance, compute_instance, slices, compute_slices;
     char uuid[MAX_TEXT], profile[MAX_TEXT];
     Signal util, mem_used, mem_total;
+    Counter counters[MAX_COUNTERS];
+    unsigned counter_count;
 } Mig;
 
 /* What an event set is told when its time has come. */
@@ -50,6 +55,8 @@ typedef struct {
     Fault faults[MAX_FAULTS];
     Event events[MAX_EVENTS];
     Field fields[MAX_FIELDS];
+    Counter counters[MAX_COUNTERS];
+    unsigned counter_count;
     unsigned process_count, mig_count, fault_count, event_count, field_count;
 } Gpu;
 

@@ -117,6 +117,12 @@ static void add_process(Gpu *gpu, char *rest) {
     }
 }
 
+/* `counter 2 95`: one of GPM's metrics by its number; of a slice `counter:2=95`. */
+static void add_counter(Counter *counters, unsigned *count, const char *id, const char *of) {
+    if (!id || !of || *count == MAX_COUNTERS) refuse("counter wants a number of GPM and a value", "");
+    counters[(*count)++] = (Counter){(unsigned)number(id), signal(of)};
+}
+
 static void add_mig(Gpu *gpu, char *rest) {
     char *index = strtok_r(NULL, " \t", &rest), *key, *value;
     if (!index || gpu->mig_count == MAX_MIG) refuse("mig wants an index", "");
@@ -132,6 +138,7 @@ static void add_mig(Gpu *gpu, char *rest) {
         else if (strcmp(key, "mem_used") == 0) m->mem_used = signal(value);
         else if (strcmp(key, "mem_total") == 0) m->mem_total = signal(value);
         else if (strcmp(key, "util") == 0) m->util = signal(value);
+        else if (strncmp(key, "counter:", 8) == 0) add_counter(m->counters, &m->counter_count, key + 8, value);
         else refuse("unknown key of mig", key);
     }
 }
@@ -206,6 +213,10 @@ static void read_line(World *world, Gpu **gpu, char *line) {
     else if (strcmp(key, "delay") == 0) add_delay(world, rest);
     else if (strcmp(key, "process") == 0 && *gpu) add_process(*gpu, rest);
     else if (strcmp(key, "mig") == 0 && *gpu) add_mig(*gpu, rest);
+    else if (strcmp(key, "counter") == 0 && *gpu) {
+        char *id = strtok_r(NULL, " \t", &rest), *of = strtok_r(NULL, " \t", &rest);
+        add_counter((*gpu)->counters, &(*gpu)->counter_count, id, of);
+    }
     else if (strcmp(key, "event") == 0 && *gpu) add_event(*gpu, rest);
     else if (strcmp(key, "field") == 0 && *gpu) add_field(*gpu, rest);
     else if (*gpu) read_gpu_key(*gpu, key, rest);

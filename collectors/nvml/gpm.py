@@ -1,0 +1,147 @@
+"""What a GPU or a MIG slice does, by GPM: the driver's performance counters of Hopper and later.
+
+A value is of the whole time between two samples, and can be had beside profilers and DCGM. ``gpu_util_pct``
+only says whether any kernel ran. One sample and one question a tick, however many metrics are asked.
+"""
+
+import time
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from threading import Lock
+from typing import Any
+
+from collectors.nvml import gate
+from collectors.nvml.query import DeviceQuery
+from collectors.nvml.types import (
+    DeviceLostError,
+    DriverUnavailableError,
+    Handle,
+    NoDataError,
+    NvmlError,
+    UnsupportedError,
+)
+from dutycycle.contract.metrics import MIB, Subject, rows_of
+
+_LEAST_S = 0.1
+"""GPM wants 100 ms between two samples."""
+_ONE_AT_A_TIME = Lock()
+"""Of the process, as the library is: sampling from two threads at once has crashed it (leptonai/gpud)."""
+_BUSY = 1
+"""The time with any engine busy: what ``gpu_util_pct`` is to a slice."""
+
+
+def metrics_of(subject: Subject, fields: Collection[str]) -> dict[int, str]:
+    """Give the ``fields`` that GPM has of a ``gpu`` or a ``slice``, by GPM's numbers. The utilization of a
+    slice comes from nowhere else: it is always among them."""
+    busy = {_BUSY: "gpu_util_pct"} if subject == "slice" else {}
+    rows = [row for row in rows_of("nvml", subject) if row.field in fields]
+    return busy | {row.gpm: row.field for row in rows if row.gpm is not None}
+
+
+@dataclass(slots=True)
+class _Samples:
+    """Two samples of a GPU or a GPU instance: the last one, and room for the next.
+
+    ``key`` names one instance. Its id does not: a new instance gets the id of a destroyed one.
+    """
+
+    key: str
+    last: Any
+    spare: Any
+    last_s: float | None = None
+
+
+class GpmReader:
+    """Reads ``metrics``, fields by GPM's numbers, of one GPU or of its GPU instances."""
+
+    def __init__(self, metrics: dict[int, str], what: str) -> None:
+        """``what``: what is counted as not measured where the GPU has no GPM."""
+        self._all, self._what = metrics, what
+        self._asked = dict(metrics)
+        """Those that the GPU does not refuse."""
+        self._question: Any = None
+        self._supported = False
+        self._samples: dict[int | None, _Samples] = {}
+
+    def read(self, query: DeviceQuery, instance: int | None, key: str) -> dict[str, float]:
+        """Give the values since the last read of the GPU (``instance`` None) or of a GPU instance, by field.
+
+        Empty at first, and before Hopper. ``key`` is a name that a new instance of the same id does not
+        share. What was not measured is left out.
+        """
+        with _ONE_AT_A_TIME:
+            self._supported = self._supported or bool(query.ask(self._what, gate.gpm_supported))
+            if not self._supported or not self._asked:
+                return {}
+            answers = query.ask("gpm_sample", partial(self._answers, instance=instance, key=key)) or {}
+            return self._values(query, answers)
+
+    def keep(self, instances: Iterable[int | None]) -> None:
+        """Free the samples of all other instances. While the library is open only."""
+        with _ONE_AT_A_TIME:
+            for gone in self._samples.keys() - set(instances):
+                held = self._samples.pop(gone)
+                for sample in (held.last, held.spare):
+                    with suppress(NvmlError):  # a sample that cannot be freed is not worth a tick
+                        gate.gpm_sample_free(sample)
+
+    def forget(self) -> None:
+        """Ask for everything again: the library was opened anew, or the GPU's MIG mode changed."""
+        self._supported, self._asked, self._question = False, dict(self._all), None
+
+    def _answers(self, handle: Handle, instance: int | None, key: str) -> dict[int, float | NvmlError]:
+        samples = self._of(instance, key)
+        at_s = time.monotonic()
+        if samples.last_s is not None and at_s - samples.last_s < _LEAST_S:
+            return {}
+        gate.gpm_sample(handle, instance, samples.spare)
+        first = samples.last_s is None
+        samples.last, samples.spare, samples.last_s = samples.spare, samples.last, at_s
+        if first:
+            return {}
+        if self._question is None:
+            self._question = gate.gpm_question([*self._asked])
+        answers = gate.gpm_answers(self._question, samples.spare, samples.last)
+        return dict(zip(self._asked, answers, strict=True))
+
+    def _values(self, query: DeviceQuery, answers: dict[int, float | NvmlError]) -> dict[str, float]:
+        values: dict[str, float] = {}
+        for number, answer in answers.items():
+            name = self._asked[number]
+            if isinstance(answer, NvmlError) and _is_refused(answer):
+                # Such as NVLink on a card without it; the other metrics are asked for as before.
+                del self._asked[number]
+                self._question = None
+                query.count_once(name, answer)
+            elif isinstance(answer, DeviceLostError | DriverUnavailableError):
+                raise answer
+            elif isinstance(answer, NvmlError):
+                if not isinstance(answer, NoDataError):
+                    query.count(name, answer)
+            elif name.endswith("_bytes_per_s"):
+                values[name] = round(answer * MIB)
+            else:
+                values[name] = _rounded(answer)
+        return values
+
+    def _of(self, instance: int | None, key: str) -> _Samples:
+        samples = self._samples.get(instance)
+        if samples is None:
+            samples = _Samples(key, *gate.gpm_samples_new())
+            self._samples[instance] = samples
+        elif samples.key != key:
+            samples.last_s, samples.key = None, key
+        return samples
+
+
+def _is_refused(answer: NvmlError) -> bool:
+    """Whether the driver never answers: to one that does not know a metric, its number is invalid."""
+    return isinstance(answer, UnsupportedError) or answer.reason == "invalid_argument"
+
+
+def _rounded(pct: float) -> float:
+    """Round to a tenth of a percent. Two counters are not read at one instant: a whole one may be a little
+    more than 100."""
+    return 100.0 if 100 < pct < 100.5 else round(pct, 1)

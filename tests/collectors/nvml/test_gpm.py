@@ -1,0 +1,148 @@
+"""What GPUs and slices really do, by GPM: percent and bytes of the time between two ticks."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from dutycycle.contract.metrics import ACTIVITY_METRICS
+from tests.support.fakes.nvml.probe import Answer, Probe
+from tests.support.fakes.nvml.scenario import FakeGpu, FakeMig, Scenario, Signal, square
+
+COUNTERS: Mapping[int, Signal] = {
+    2: 95, 3: 40.26, 5: 71, 10: 33, 11: 0, 12: 12.5, 13: 3, 60: 200, 61: 100.5,
+}  # fmt: skip
+VALUES = {
+    "sm_active_pct": 95, "sm_occupancy_pct": 40.3, "tensor_active_pct": 71, "dram_active_pct": 33,
+    "fp64_active_pct": 0, "fp32_active_pct": 12.5, "fp16_active_pct": 3,
+    "nvlink_rx_bytes_per_s": 200 * 2**20, "nvlink_tx_bytes_per_s": round(100.5 * 2**20),
+}  # fmt: skip
+NONE = dict.fromkeys(ACTIVITY_METRICS)
+
+
+def world(
+    counters: Mapping[int, Signal] = COUNTERS,
+    errors: Mapping[str, str] | None = None,
+    values: Mapping[str, Signal] | None = None,
+) -> Scenario:
+    gpu = FakeGpu(
+        uuid="GPU-a", counters=counters, errors=errors or {}, values={"util": 100, **(values or {})}
+    )
+    return Scenario(gpus=[gpu])
+
+
+def activity(answer: Answer) -> dict[str, float | None]:
+    return {name: getattr(answer.gpu, name) for name in ACTIVITY_METRICS}
+
+
+def later(probe: Probe, calls: list[str] | None = None) -> Answer:
+    """A tick after the time that GPM needs between two samples."""
+    time.sleep(0.3)
+    return probe.tick(calls=calls or [])
+
+
+def test_the_first_tick_is_unknown_and_the_second_has_all_by_one_question(tmp_path: Path) -> None:
+    calls = ["nvmlGpmSampleGet", "nvmlGpmMetricsGet", "nvmlGpmSampleAlloc"]
+    with Probe(tmp_path, world()) as probe:
+        first, second = probe.tick(), later(probe, calls)
+    assert activity(first) == NONE
+    assert activity(second) == VALUES
+    assert second.calls == {"nvmlGpmSampleGet": 2, "nvmlGpmMetricsGet": 1, "nvmlGpmSampleAlloc": 2}
+
+
+def test_a_value_is_of_all_the_time_between_two_ticks(tmp_path: Path) -> None:
+    """A square wave whose period is shorter than the tick: no moment's value, but the mean."""
+    with Probe(tmp_path, world({5: square(0.02, 0.25, 0, 80)})) as probe:
+        probe.tick()
+        found = later(probe).gpu.tensor_active_pct
+    assert found == pytest.approx(20, abs=3)
+
+
+@pytest.mark.parametrize(
+    ("of", "fields", "counted"),
+    [
+        ({"errors": {"gpm:11": "NOT_SUPPORTED"}}, {"fp64_active_pct"}, ("fp64_active_pct", "not_supported")),
+        ({"counters": {**COUNTERS, 5: "nan"}}, {"tensor_active_pct"}, None),
+        ({"counters": {**COUNTERS, 2: 130}}, {"sm_active_pct"}, ("sm_active_pct", "out_of_range")),
+        (
+            {"errors": {"gpm:13": "INVALID_ARGUMENT"}},
+            {"fp16_active_pct"},
+            ("fp16_active_pct", "invalid_argument"),
+        ),
+        ({"errors": {"gpm:10": "UNKNOWN"}}, {"dram_active_pct"}, ("dram_active_pct", "unknown_error")),
+    ],
+)  # fmt: skip
+def test_a_metric_that_fails_is_absent_and_the_others_are_there(
+    of: dict[str, Mapping[str, str]], fields: set[str], counted: tuple[str, str] | None, tmp_path: Path
+) -> None:
+    with Probe(tmp_path, world(**of)) as probe:  # type: ignore[arg-type]
+        probe.tick()
+        answer = later(probe)
+    assert activity(answer) == VALUES | dict.fromkeys(fields)
+    counts = {labels: n for (name, labels), n in answer.counts.items() if name == "not_measured"}
+    assert counts == ({counted: 1} if counted else {})
+
+
+def test_what_is_not_supported_is_asked_once(tmp_path: Path) -> None:
+    with Probe(tmp_path, world({2: 50})) as probe:
+        probe.tick()
+        later(probe)
+        answer = later(probe)
+    refused = {labels[0]: n for (_, labels), n in answer.counts.items() if labels[1] == "not_supported"}
+    assert refused == dict.fromkeys(set(ACTIVITY_METRICS) - {"sm_active_pct"}, 1)
+    assert answer.gpu.sm_active_pct == 50
+
+
+@pytest.mark.parametrize(
+    ("of", "without", "reason"),
+    [
+        ({"gpm": 0}, [], "not_supported"),
+        ({}, ["nvmlGpmQueryDeviceSupport"], "driver_too_old"),
+    ],
+)
+def test_a_gpu_without_gpm_is_read_as_before(
+    of: dict[str, Signal], without: list[str], reason: str, tmp_path: Path
+) -> None:
+    with Probe(tmp_path, world(values=of), without=without) as probe:
+        probe.tick()
+        answer = later(probe)
+    assert activity(answer) == NONE
+    assert answer.gpu.gpu_util_pct == 100
+    assert answer.counts["not_measured", ("gpm", reason)] == 1
+
+
+def test_no_permission_is_said_once(tmp_path: Path) -> None:
+    with Probe(tmp_path, world(errors={"nvmlGpmSampleGet": "NO_PERMISSION"})) as probe:
+        probe.tick()
+        answer = later(probe, ["nvmlGpmSampleGet"])
+    assert activity(answer) == NONE
+    assert answer.calls == {"nvmlGpmSampleGet": 1}
+    assert answer.counts["not_measured", ("gpm_sample", "no_permission")] == 1
+
+
+def test_what_was_refused_is_asked_again_when_the_library_is_opened_anew(tmp_path: Path) -> None:
+    lost = {"nvmlGpmSampleGet": "NO_PERMISSION"}
+    with Probe(tmp_path, world(errors=lost), retry_s=30) as probe:
+        assert activity(probe.tick()) == NONE
+        probe.world(world(errors={"nvmlDeviceGetMigMode": "DRIVER_NOT_LOADED"}))
+        assert probe.tick().sample is None
+        probe.world(world())
+        probe.monotonic_s += 31
+        probe.tick()
+        assert activity(later(probe)) == VALUES
+
+
+def test_slices_have_their_own_and_the_gpu_none(tmp_path: Path) -> None:
+    slices = [
+        FakeMig(index=0, uuid="MIG-1", gi=7, util=40, counters={2: 30, 5: 12}),
+        FakeMig(index=1, uuid="MIG-2", gi=2, util=70, counters={2: 140}),
+    ]
+    gpu = FakeGpu(uuid="GPU-a", values={"mig_mode": 1}, mig=slices, counters=COUNTERS)
+    with Probe(tmp_path, Scenario(gpus=[gpu])) as probe:
+        probe.tick()
+        answer = later(probe)
+    first, second = answer.gpu.mig or ()
+    assert (first.gpu_util_pct, first.sm_active_pct, first.tensor_active_pct) == (40, 30, 12)
+    assert (second.gpu_util_pct, second.sm_active_pct) == (70, None)
+    assert activity(answer) == NONE

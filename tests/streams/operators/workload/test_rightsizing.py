@@ -129,7 +129,7 @@ MEMORY = "asks for 64 GiB of memory and used at most 5.5: ask for 8"
         (pod(16, 64), {}, "over_provisioned", f"{CPUS}; {MEMORY}"),
         (pod(16, 12), {}, "over_provisioned", CPUS),
         (pod(5.5, 64), {}, "over_provisioned", MEMORY),
-        (pod(16), {"bottleneck": "gpu"}, "gpu", f"the GPU is the limit: .*; {CPUS}"),
+        (pod(16), {"bottleneck": "gpu"}, "gpu", f"the GPU is the limit .*; {CPUS}"),
         (pod(16), {"bottleneck": "over_provisioned", "evidence": {"idle_gpus": 6, "gpus": 8}},
          "over_provisioned", f"6 of 8 GPUs do nothing: ask for fewer; {CPUS}"),
         (pod(None, 64), {"evidence": {"mem_limit_bytes": 7e10, "mem_limit_used_pct": 8}}, "over_provisioned",

@@ -21,7 +21,7 @@ def names(*series: ScrapedSeries, label: str | None = None) -> list[tuple[str, s
     return [(reader.nodes.name_of(one.labels), namespace_of(one.labels)) for one in found]
 
 
-@pytest.mark.parametrize("label", ["cluster", "k8s_cluster_name", "datacenter", "region"])
+@pytest.mark.parametrize("label", ["cluster", "k8s_cluster_name", "datacenter", "region", "__tenant_id__"])
 def test_a_label_with_several_values_tells_clusters_apart(label: str) -> None:
     eu, us = gpu("GPU-eu"), gpu("GPU-us")
     series = (

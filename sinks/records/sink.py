@@ -184,7 +184,7 @@ class RecordsSink:
         generation: int,
     ) -> None:
         self._telemetry.emit(WRITE_RETRIED, str(error), sink=self.name, reason="away")
-        detail = f"cannot keep peak records in {error}; {self._store.remedy}; trying again"
+        detail = f"cannot keep peak records in {error}; {self._store.find_remedy(str(error))}; trying again"
         self._telemetry.raise_condition(SINK_AWAY, self.name, detail)
         if generation != self._generation:
             return

@@ -78,6 +78,10 @@ class RefusedRow:
     reason: str
 
 
+_NO_ROOM = ("is full", "No space left", "Disk quota exceeded", "File too large")
+"""How SQLite, PostgreSQL and the system say that there is no room."""
+
+
 class RecordsStore:
     """A database of records. Used by one thread at a time; ``close`` it.
 
@@ -108,13 +112,15 @@ class RecordsStore:
             reason = reason_of(error, self.url)
             kind = RecordsUnreachableError if is_unreachable(error, reason) else RecordsRefusedError
             raise kind(
-                f"cannot keep peak records in {self.name}: {reason}; {self.remedy}"
+                f"cannot keep peak records in {self.name}: {reason}; {self.find_remedy(reason)}"
             ) from None  # the cause's own text may hold the password
 
-    @property
-    def remedy(self) -> str:
-        """What to do when it cannot be written."""
-        fix = "make it writable" if sqlite_path(self.url) else "check that it runs and lets us write"
+    def find_remedy(self, reason: str) -> str:
+        """Say what to do when it cannot be written for a ``reason``."""
+        if any(words in reason for words in _NO_ROOM):
+            fix = "make room there"
+        else:
+            fix = "make it writable" if sqlite_path(self.url) else "check that it runs and lets us write"
         return f"{fix}, or change DUTYCYCLE_RECORDS"
 
     def put(self, rows: Sequence[Row]) -> list[RefusedRow]:

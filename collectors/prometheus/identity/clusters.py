@@ -25,8 +25,8 @@ _OF_THE_GPU = re.compile(
     r"__(?!tenant_id__)\w+|UUID|gpu|device|modelName|pci_bus_id|DCGM_\w+|GPU_I_\w+|vgpu|instance|job|endpoint|service|\w*pod\w*|"
     r"\w*namespace|\w*container\w*|\w*uid|Hostname|hostname|node"
 )
-"""Labels that differ between GPUs, targets or pods of one cluster. ``__tenant_id__`` is what Mimir's federation
-of tenants adds (https://grafana.com/docs/mimir, "Query federation")."""
+"""Labels that differ between GPUs, targets or pods of one cluster. Mimir's federation of
+tenants adds ``__tenant_id__`` (https://grafana.com/docs/mimir, "Query federation")."""
 _NO_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 Answers = Mapping[str, Sequence[ScrapedSeries]]
 

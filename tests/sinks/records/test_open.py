@@ -92,6 +92,19 @@ def test_a_database_that_cannot_be_used_is_refused_at_start(
     assert "s3cret" not in "".join(traceback.format_exception(caught.value))
 
 
+@pytest.mark.parametrize(
+    ("url", "reason", "remedy"),
+    [
+        ("sqlite:///x.db", "database or disk is full", "make room there"),
+        ("sqlite:///x.db", "attempt to write a readonly database", "make it writable"),
+        ("postgresql://me@db/d", "could not extend file: No space left on device", "make room there"),
+        ("postgresql://me@db/d", "Connection refused", "check that it runs and lets us write"),
+    ],
+)
+def test_the_remedy_is_one_of_its_reason(url: str, reason: str, remedy: str) -> None:
+    assert RecordsStore(url).find_remedy(reason) == f"{remedy}, or change DUTYCYCLE_RECORDS"
+
+
 def test_reading_where_nothing_was_written(tmp_path: Path) -> None:
     path = tmp_path / "records.db"
     with pytest.raises(RecordsRefusedError, match=r"no peak records in .* yet: run `dutycycle up`"):

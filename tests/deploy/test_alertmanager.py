@@ -2,11 +2,10 @@
 
 import json
 import subprocess
-import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import yaml
 
 from tests.support.deploy.compose_file import ROOT, services
 from tests.support.processes.commands import wait_until
+from tests.support.servers.loopback import serve_http
 from tests.support.servers.missing import program
 from tests.support.servers.ports import free_port
 from tests.support.servers.process import ServerProcess
@@ -39,26 +39,16 @@ def test_prometheus_knows_where_it_is() -> None:
 
 
 @pytest.fixture
-def received() -> Iterator[tuple[int, list[Any]]]:
-    """A receiver of webhooks: its port, and what came."""
+def received() -> Iterator[tuple[str, list[Any]]]:
+    """A receiver of webhooks: its address, and what came."""
     came: list[Any] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            came.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(200)
-            self.end_headers()
+    def take(request: BaseHTTPRequestHandler) -> tuple[int, str]:
+        came.append(json.loads(request.rfile.read(int(request.headers["Content-Length"]))))
+        return 200, ""
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-            """Nobody reads it."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server.server_address[1], came
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serve_http(take) as place:
+        yield place, came
 
 
 def post(url: str, alerts: list[dict[str, Any]]) -> None:
@@ -78,11 +68,11 @@ def is_ready(url: str) -> bool:
 
 
 def test_a_warning_arrives_once_for_a_job_and_an_info_does_not(
-    received: tuple[int, list[Any]], tmp_path: Path
+    received: tuple[str, list[Any]], tmp_path: Path
 ) -> None:
-    port, came = received
+    place, came = received
     config = tmp_path / "alertmanager.yml"
-    text = FILE.read_text().replace("http://alerts.example.invalid/", f"http://127.0.0.1:{port}/")
+    text = FILE.read_text().replace("http://alerts.example.invalid/", f"http://{place}/")
     config.write_text(text.replace("group_wait: 30s", "group_wait: 1s"))
     url = f"http://127.0.0.1:{free_port()}"
     process = ServerProcess(

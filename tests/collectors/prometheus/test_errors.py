@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -22,6 +21,7 @@ from dutycycle.telemetry.events import PROMETHEUS_INCOMPLETE, PROMETHEUS_QUERY_F
 from tests.support.data.prometheus_ticks import SCRAPE_S, Records, Start
 from tests.support.fakes.exporter_pages import dcgm
 from tests.support.servers.exposition import serve_metrics
+from tests.support.servers.loopback import serve_http
 from tests.support.servers.prometheus import scrape
 
 
@@ -84,37 +84,15 @@ def test_nothing_listens_there() -> None:
         Records("http://user:hunter2@127.0.0.1:1").tick()
 
 
+NO_SAMPLES = b'"data":{"resultType":"matrix","result":[]}'
+
+
 @contextmanager
 def answering(code: int, body: bytes, only: str = "") -> Iterator[str]:
     """A server that answers queries that contain ``only`` like this, and others with no samples."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            fits = only in self.path
-            self.send_response(code if fits else 200)
-            text = body if fits else b'{"status":"success","data":{"resultType":"matrix","result":[]}}'
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-            """A query is no samples."""
-
-    with serving(Handler) as place:
+    nothing = b'{"status":"success",' + NO_SAMPLES + b"}"
+    with serve_http(lambda request: (code, body) if only in request.path else (200, nothing)) as place:
         yield f"http://user:hunter2@{place}"
-
-
-@contextmanager
-def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
-        yield f"127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @pytest.mark.parametrize(
@@ -157,18 +135,12 @@ def test_one_query_that_fails_is_told_and_the_others_go_on() -> None:
 def test_a_token_is_sent_as_it_is_now_and_never_shown(tmp_path: Path) -> None:
     seen: list[str | None] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            seen.append(self.headers["Authorization"])
-            self.send_response(403)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-            """A query is no samples."""
+    def refuse(request: BaseHTTPRequestHandler) -> tuple[int, str]:
+        seen.append(request.headers["Authorization"])
+        return 403, ""
 
     file = tmp_path / "token"
-    with serving(Handler) as place:
+    with serve_http(refuse) as place:
         file.write_text("t0ken\n")
         settings = load({"DUTYCYCLE_PROMETHEUS_TOKEN_FILE": str(file)})
         records = Records(f"http://{place}", prometheus_token=settings.prometheus_token)
@@ -186,20 +158,14 @@ def test_a_token_is_sent_as_it_is_now_and_never_shown(tmp_path: Path) -> None:
 def test_headers_go_with_each_query_as_they_are_now(tmp_path: Path) -> None:
     seen: list[tuple[str | None, str | None]] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            seen.append((self.headers["X-Scope-OrgID"], self.headers["Authorization"]))
-            self.send_response(403)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-            """A query is no samples."""
+    def refuse(request: BaseHTTPRequestHandler) -> tuple[int, str]:
+        seen.append((request.headers["X-Scope-OrgID"], request.headers["Authorization"]))
+        return 403, ""
 
     file = tmp_path / "headers"
     file.write_text("X-Scope-OrgID: team-a\n")
     settings = load({"DUTYCYCLE_PROMETHEUS_HEADERS_FILE": str(file)})
-    with serving(Handler) as place:
+    with serve_http(refuse) as place:
         records = Records(f"http://user:hunter2@{place}", prometheus_headers=settings.prometheus_headers)
         for text, tenant in (("X-Scope-OrgID: team-a", "team-a"), ("X-Scope-OrgID: b", "b"), ("half", "b")):
             file.write_text(text)
@@ -209,9 +175,6 @@ def test_headers_go_with_each_query_as_they_are_now(tmp_path: Path) -> None:
             assert set(seen) == {(tenant, "Basic dXNlcjpodW50ZXIy")}
         records.collector.close()
     assert "team-a" not in repr(settings)
-
-
-NO_SAMPLES = b'"data":{"resultType":"matrix","result":[]}'
 
 
 @pytest.mark.parametrize(
@@ -238,19 +201,11 @@ def test_an_answer_that_is_not_whole_is_told_until_it_is(more: bytes, says: str 
 def test_one_cluster_alone_is_asked_for() -> None:
     asked: list[str] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.extend(parse_qs(urlsplit(self.path).query).get("query", []))
-            text = b'{"status":"success",' + NO_SAMPLES + b"}"
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
+    def note(request: BaseHTTPRequestHandler) -> tuple[int, bytes]:
+        asked.extend(parse_qs(urlsplit(request.path).query).get("query", []))
+        return 200, b'{"status":"success",' + NO_SAMPLES + b"}"
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-            """A query is no samples."""
-
-    with serving(Handler) as place:
+    with serve_http(note) as place:
         records = Records(f"http://{place}", prometheus_cluster="cluster=eu-1")
         records.tick()
         records.collector.close()

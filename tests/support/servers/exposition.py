@@ -1,9 +1,9 @@
 """A page of metrics for Prometheus to scrape, whose text a test changes as it goes."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from tests.support.servers.loopback import serve_http
 
 
 class MetricsPage:
@@ -19,29 +19,5 @@ class MetricsPage:
 def serve_metrics(text: str) -> Iterator[MetricsPage]:
     """Serve ``text`` at ``/metrics`` on a free loopback port until the block ends."""
     page = MetricsPage(text)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(page))
-    page.target = f"127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), name="metrics page")
-    thread.start()
-    try:
+    with serve_http(lambda _: (503 if page.text is None else 200, page.text or "")) as page.target:
         yield page
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-def _handler(page: MetricsPage) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = (page.text or "").encode()
-            self.send_response(503 if page.text is None else 200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-            """A scrape is no news."""
-
-    return Handler

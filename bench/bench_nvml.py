@@ -28,6 +28,12 @@ GPUS = 8
 PROCESSES = 6
 TICKS = 200
 INSIDE = "BENCH_NVML_INSIDE"
+COUNTERS = {number: sine(3 + number, 5, 95) for number in (2, 3, 5, 10, 11, 12, 13, 60, 61)}
+WITHOUT: dict[str, dict[str, Any]] = {
+    "all": {}, "no counters of activity": {"activity": ()}, "no health": {"health": False},
+    "neither": {"activity": (), "health": False},
+}  # fmt: skip
+"""What a collector is told not to read."""
 
 
 def scenario(pids: Sequence[int] = range(1000, 1000 + GPUS * PROCESSES)) -> Scenario:
@@ -43,6 +49,7 @@ def gpu(number: int, pids: Sequence[int]) -> FakeGpu:
         uuid=f"GPU-{number}",
         values={**values, "pcie_rx": 2e9, "pcie_tx": 1e9, "power_hz": 50, "throttle": 4},
         processes=processes,
+        counters=COUNTERS,
     )
 
 
@@ -65,9 +72,9 @@ class Stopwatch:
         return timed
 
 
-def ticks(count: int, pause_s: float) -> tuple[list[float], int]:
-    """CPU time of each tick in microseconds, and the bytes of the last record."""
-    collector = NvmlCollector(Telemetry("bench"))
+def ticks(count: int, pause_s: float, **options: Any) -> tuple[list[float], int]:
+    """CPU time of each tick in microseconds, and the bytes of the last sample."""
+    collector = NvmlCollector(Telemetry("bench"), **options)
     spent, size = [], 0
     for seq in range(count):
         now = time.monotonic()
@@ -80,7 +87,7 @@ def ticks(count: int, pause_s: float) -> tuple[list[float], int]:
             monotonic_s=now,
         )
         begun = time.process_time_ns()
-        (out,) = collector.collect(tick)
+        out, *_ = collector.collect(tick)
         spent.append((time.process_time_ns() - begun) / 1000)
         size = len(out.payload or b"")
         time.sleep(max(0.0, now + pause_s - time.monotonic()))
@@ -95,6 +102,15 @@ def measure(count: int) -> None:
     print(f"a tick of {GPUS} GPUs at 10 Hz: {median(spent):.0f} µs of CPU (95 %: {worst:.0f}), {size} bytes")
     spent, size = ticks(6, 1.0)
     print(f"a tick of {GPUS} GPUs at  1 Hz: {median(spent):.0f} µs of CPU, {size} bytes")
+    each: dict[str, list[float]] = {name: [] for name in WITHOUT}
+    sizes = dict.fromkeys(WITHOUT, 0)
+    for _ in range(4):  # in turns: the machine is not always as fast
+        for name, options in WITHOUT.items():
+            spent, sizes[name] = ticks(count // 4, 0.12, **options)
+            each[name] += spent
+    print(f"\nwhat is read, µs of CPU a tick of {GPUS} GPUs (mean), bytes of a sample")
+    for name, of in each.items():
+        print(f"{sum(of) / len(of):9.0f}  {sizes[name]:6d}  {name}")
     watch = Stopwatch()
     for name, function in list(vars(gate).items()):
         ours = callable(function) and getattr(function, "__module__", "") == gate.__name__

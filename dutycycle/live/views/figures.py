@@ -48,6 +48,9 @@ def _with_max(now: str, most: str) -> str:
 def _of_gpu(row: GpuSeen) -> Pairs:
     gpu = row.now
     yield "use", _with_max(percent_text(gpu.gpu_util_pct), percent_text(row.util_max))
+    active = [row for row in GPU_ROWS if row.gpm is not None and getattr(gpu, row.field) is not None]
+    for metric in active:
+        yield metric.word or metric.title, text_of(metric.field, getattr(gpu, metric.field))
     yield "memory", of_bytes(gpu.mem_used_bytes, gpu.mem_total_bytes)
     yield "power", f"{text_of('power_w', gpu.power_w)} of {text_of('power_w', gpu.power_limit_w)}"
     yield "memory copy", percent_text(gpu.mem_copy_util_pct)

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -67,6 +68,21 @@ async def test_every_view_fits(size: tuple[int, int], gpus: int) -> None:
             assert lines[-2].startswith("! GPU gpu-a:2: memory full in 14m"), "always visible"
             assert "quit" in lines[-1]
             assert "what it does" in lines[2] or view.title in ("Nodes", "Processes")
+
+
+async def test_activity_has_columns_where_gpus_tell_it() -> None:
+    """A GPU that is 100 % used, and hardly works. Without such figures the columns are not there."""
+    state = LiveState()
+    feed(state, "nvml-samples", "a", nvml(100, sm_active_pct=12, tensor_active_pct=3))
+    async with screen(state).run_test(size=(120, 40)) as pilot:
+        lines = shown(pilot)
+        assert lines[2].split()[:4] == ["GPU", "use", "SM", "tensor"]
+        assert {"12", "3"} <= set(lines[3].replace("%", " ").split())
+        await pilot.press("enter")
+        await seen(pilot, "SM")
+        assert re.search(r"SM +12\.0 %", "\n".join(shown(pilot)))
+    async with screen(fleet(8)).run_test(size=(120, 40)) as pilot:
+        assert "tensor" not in shown(pilot)[2]
 
 
 async def test_gpus_are_in_the_order_of_their_numbers_and_say_what_they_do() -> None:

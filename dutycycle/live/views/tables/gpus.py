@@ -42,6 +42,10 @@ def _heat(row: GpuSeen, _: int) -> Line:
     return [(UNKNOWN if now is None else f"{now:.0f}°C", heat_style(now))]
 
 
+def _percent(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.0f} %"
+
+
 def _megahertz(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.0f}"
 
@@ -57,10 +61,17 @@ def columns(state: LiveState) -> Sequence[Column[GpuSeen]]:
     widest = min(max((len(name(row)) for row in rows), default=3), _NAME)
     model = Column[GpuSeen]("model", 12, lambda row, _: [(_model(row), "dim")], _model, rank=6, grows=20)
     of_models = [model] if len({row.now.model for row in rows}) > 1 else []
+    activity: list[Column[GpuSeen]] = []
+    if any(row.now.sm_active_pct is not None for row in rows):  # from Hopper on
+        activity = [
+            amount("SM", 5, lambda row: row.now.sm_active_pct, _percent, rank=1),
+            amount("tensor", 6, lambda row: row.now.tensor_active_pct, _percent, rank=2),
+        ]
     return [
         Column("GPU", max(widest, 4), lambda row, _: [(name(row), "bold")], lambda row: row.order),
         *of_models,
         use("use", lambda row: row.now.gpu_util_pct),
+        *activity,
         memory(lambda row: row.now.mem_used_bytes, lambda row: row.now.mem_total_bytes),
         Column("heat", 5, _heat, lambda row: row.now.temp_c, rank=2, right=True, descending=True),
         Column(

@@ -1,8 +1,8 @@
 """What the driver tells by the ids of fields: all in one call, each with its own answer or error.
 
-The catalogue has the ids. A counter of bytes is read as a rate. ``nvmlDeviceGetPcieThroughput`` is not used
-where these counters are missing: it blocks for 20 ms a direction, and those 20 ms say little about a second.
-There, the rates are absent.
+The catalogue has the ids. A counter of bytes is read as a rate, one of nanoseconds as a share of the time.
+``nvmlDeviceGetPcieThroughput`` is not used where the counters of bytes are missing: it blocks for 20 ms a
+direction, and those 20 ms say little about a second. There, the rates are absent.
 """
 
 import time
@@ -18,6 +18,7 @@ from collectors.nvml.types import (
 )
 from dutycycle.contract.metrics import GPU_ROWS
 
+_NS_PER_S = 1e9
 _LEAST_BITS = 63
 """A 32-bit counter of bytes wraps many times a second on a fast link: it has no rate."""
 
@@ -68,8 +69,10 @@ class FieldReader:
         self._last[name] = at_s, value
         if last is None or at_s <= last[0] or value < last[1]:
             return None
-        return round((value - last[1]) / (at_s - last[0]))
+        per_s = (value - last[1]) / (at_s - last[0])
+        # Counter and clock are not read at one instant: the whole time may be a little more.
+        return min(round(100 * per_s / _NS_PER_S, 1), 100.0) if name.endswith("_pct") else round(per_s)
 
 
 def _is_rate(name: str) -> bool:
-    return name.endswith("_per_s")
+    return name.endswith(("_per_s", "_pct"))

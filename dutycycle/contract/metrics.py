@@ -236,6 +236,26 @@ CATALOGUE = (
         annotation=Annotation("mem_temp_c", _ON_GPU),
     ),
     MetricRow(
+        field="sw_power_cap_pct", title="Held by power", word="power cap",
+        meaning="share of the time in which the power limit held the clocks down",
+        limits=PCT, nvml=74, series=GpuSeries("gpu_power_capped_ratio", 0.01),
+    ),
+    MetricRow(
+        field="sw_thermal_pct", title="Held by heat, driver", word="sw heat",
+        meaning="share of the time in which the driver held the clocks down because of heat",
+        limits=PCT, nvml=269, series=GpuSeries("gpu_software_thermal_slowdown_ratio", 0.01),
+    ),
+    MetricRow(
+        field="hw_thermal_pct", title="Held by heat, GPU", word="hw heat",
+        meaning="share of the time in which the GPU itself held the clocks down because of heat",
+        limits=PCT, nvml=270, series=GpuSeries("gpu_hardware_thermal_slowdown_ratio", 0.01),
+    ),
+    MetricRow(
+        field="power_brake_pct", title="Power brake", word="brake",
+        meaning="share of the time in which the power supply had the clocks held down",
+        limits=PCT, nvml=271, series=GpuSeries("gpu_power_brake_ratio", 0.01),
+    ),
+    MetricRow(
         field="sm_clock_mhz", chart="clock", compared="mean", title="SM clock", word="clock",
         meaning="clock of the multiprocessors",
         limits=(0, 20_000), nvml="nvmlDeviceGetClockInfo",

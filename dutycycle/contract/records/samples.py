@@ -89,6 +89,10 @@ class Gpu(RecordBase, frozen=True, kw_only=True):
     pcie_gen: Count | None = None
     pcie_width: Count | None = None
     throttle: tuple[str, ...] | None = None
+    sw_power_cap_pct: Pct | None = None
+    sw_thermal_pct: Pct | None = None
+    hw_thermal_pct: Pct | None = None
+    power_brake_pct: Pct | None = None
     util_burst: UtilBurst | None = None
     power_burst: PowerBurst | None = None
     mig: tuple[MigDevice, ...] | None = None

@@ -74,6 +74,23 @@ def test_every_field(tmp_path: Path) -> None:
     assert all(one.gpu.pcie_rx_bytes_per_s and one.gpu.pcie_tx_bytes_per_s for one in later)
 
 
+def test_what_held_the_clocks_down_is_a_share_of_the_time_that_really_passed(tmp_path: Path) -> None:
+    half = FakeGpu(uuid="GPU-a", fields={74: ramp(5e9, 5e8), 269: ramp(0, 1e9), 270: ramp(7e9, 0)},
+                   errors={"field:271": "NOT_SUPPORTED"})  # fmt: skip
+    with Probe(tmp_path, Scenario(gpus=[half])) as probe:
+        first = probe.tick().gpu
+        gpus = []
+        for _ in range(7):
+            time.sleep(0.1)
+            gpus.append(probe.tick().gpu)
+    assert (first.sw_power_cap_pct, first.hw_thermal_pct) == (None, None)
+    assert median(gpu.sw_power_cap_pct or 0 for gpu in gpus) == pytest.approx(50, rel=0.1)
+    assert median(gpu.sw_thermal_pct or 0 for gpu in gpus) == pytest.approx(100, rel=0.1)
+    assert all(0 <= (gpu.sw_thermal_pct or 0) <= 100 for gpu in gpus)
+    assert {gpu.hw_thermal_pct for gpu in gpus} == {0}
+    assert {gpu.power_brake_pct for gpu in gpus} == {None}
+
+
 def test_what_hardly_ever_changes_is_read_every_ten_ticks(tmp_path: Path) -> None:
     calls = ["nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetCurrPcieLinkWidth", "nvmlDeviceGetPowerUsage"]
     with Probe(tmp_path, world()) as probe:

@@ -30,6 +30,7 @@ IDLE_W, LIMIT_W, CLOCK_MHZ = 72.0, 700.0, 1980
 BURSTS_PER_S = 6
 """The driver averages utilization over a sixth of a second, and keeps the averages in a buffer."""
 _MOST_BURSTS = 60
+_NVLINK_BYTES_PER_S = 4e10
 _AROUND_C, _HEATING_S = 30.0, 45.0
 _SOFTWARE_EVERY_S = 60
 _OWNERS = [
@@ -100,7 +101,7 @@ class DemoMachine:
         self, node: str, index: int, workload: DemoWorkload, rank: int, second: float, elapsed_s: float
     ) -> Gpu:
         number = min(max(round(elapsed_s * BURSTS_PER_S), 1), _MOST_BURSTS)
-        utils, watts, traffic, clock = [], [], 0.0, 1.0
+        utils, watts, loads, traffic, clock = [], [], [], 0.0, 1.0
         for sample in range(number):
             offset_s = (sample + 1 - number) * elapsed_s / number
             load = workload.load(index, max(second + offset_s, 0.0))
@@ -108,6 +109,7 @@ class DemoMachine:
             utils.append((offset_ms, self._measured_util(load)))
             watts.append((offset_ms, self._measured_power(load)))
             traffic, clock = load.memory_traffic, load.clock
+            loads.append(load)
         power_w = sum(watt for _, watt in watts) / number
         self._energy_j[index] += power_w * elapsed_s
         hot = index == STRAGGLER and second >= SLOWED_AFTER_S - 300
@@ -124,6 +126,7 @@ class DemoMachine:
             sm_clock_mhz=round(CLOCK_MHZ * clock * self._random.gauss(1, 0.002)) if util > 3 else 345,
             throttle=("hw_thermal_slowdown",) if clock < 1 else (), util_burst=tuple(utils),
             power_burst=tuple(watts),
+            **_activity(loads, several=sum(map(len, workload.gpus)) > 1),
             processes=(
                 GpuProcess(
                     pid=_pid(index), pod_uid=uid, container_id=f"{uid}-main", name="python",
@@ -234,6 +237,25 @@ def _pod(tick: Tick, workload: DemoWorkload, rank: int, life: int, phase: str) -
         ),
         labels={"team": workload.team},
     )  # fmt: skip
+
+
+def _activity(loads: list[GpuLoad], *, several: bool) -> dict[str, Any]:
+    """What the counters of a GPU say of the mean of ``loads``. Power is what tensor cores, memory and the
+    rest need: what memory does not explain is computation. ``several``: its job has other GPUs, too."""
+    busy, effort, traffic = (
+        sum(part) / len(loads)
+        for part in zip(*((load.busy, load.effort, load.memory_traffic) for load in loads), strict=True)
+    )
+    sm = min(0.3 * busy + effort, busy)
+    shares = {
+        "sm_active_pct": sm, "sm_occupancy_pct": 0.4 * sm, "dram_active_pct": 0.75 * traffic,
+        "tensor_active_pct": 0.8 * max(effort - 0.3 * traffic - 0.1 * busy, 0.0), "fp64_active_pct": 0.0,
+        "fp32_active_pct": 0.08 * sm, "fp16_active_pct": 0.02 * sm,
+    }  # fmt: skip
+    nvlink = round(_NVLINK_BYTES_PER_S * busy) if several else 0
+    return {name: round(100 * share, 1) for name, share in shares.items()} | {
+        "nvlink_rx_bytes_per_s": nvlink, "nvlink_tx_bytes_per_s": nvlink,
+    }  # fmt: skip
 
 
 def _outgoing(topic: str, key: str, record: VersionedRecord, ts_ms: int) -> Outgoing:

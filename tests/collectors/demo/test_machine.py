@@ -104,3 +104,18 @@ def test_the_leak_fills_the_gpu_until_its_pod_fails_and_another_one_begins() -> 
     assert [(pod.name, pod.phase) for pod in pods] == [
         ("bert-leak-0", "Running"), ("bert-leak-0", "Failed"), ("bert-leak-1", "Running"),
     ]  # fmt: skip
+
+
+def test_what_a_gpu_does_goes_with_its_utilization_and_power() -> None:
+    """A GPU that works hard has tensor cores that work; a notebook's has nothing to do."""
+    gpus = [gpu for sample in gpu_samples(90)[1:] for gpu in sample.gpus]
+    for gpu in gpus:
+        assert gpu.sm_active_pct is not None
+        assert gpu.tensor_active_pct is not None
+        assert 0 <= gpu.tensor_active_pct <= gpu.sm_active_pct <= 100
+    hard = [gpu for gpu in gpus if gpu.power_w and gpu.power_w > 0.8 * LIMIT_W]
+    assert hard
+    assert all(gpu.tensor_active_pct > 30 for gpu in hard if gpu.tensor_active_pct is not None)
+    idle = [gpu for gpu in gpus if not any(util for _, util in gpu.util_burst or ())]
+    assert idle
+    assert {gpu.sm_active_pct for gpu in idle} == {0}

@@ -13,7 +13,7 @@ n    it failed: the exit code of the first of its containers that failed
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from dutycycle.submit.states import Thing, exits_of, state_of
+from dutycycle.submit.states import Thing, exits_of, one_line, state_of
 
 FAILED, TIMED_OUT, NOT_RUN, OF_A_SIGNAL = 1, 124, 125, 128
 _ENDED_WELL = {
@@ -52,7 +52,7 @@ def outcome_of_lost(pods: Collection[Thing]) -> Outcome:
 def _failure(pods: Collection[Thing], why: str) -> Outcome:
     exits = sorted(((one, pod) for pod in pods for one in exits_of(pod)), key=lambda found: found[0].finished)
     if not exits:
-        return Outcome(FAILED, f"failed: {why}" if why else "failed")
+        return Outcome(FAILED, f"failed: {one_line(why)}" if why else "failed")
     first, pod = exits[0]
     return Outcome(first.code, f"failed: {first} of {first.container} in pod {pod['metadata']['name']}")
 
@@ -61,7 +61,7 @@ def held_back(thing: Thing) -> str | None:
     """Why an object makes no pods: it is suspended, or its pods are refused; None where it does not say."""
     for one in (thing.get("status") or {}).get("conditions") or ():
         if one.get("status") == "True" and one.get("type") in ("Suspended", "ReplicaFailure"):
-            says = " ".join(str(one.get("message") or one.get("reason") or "").split())
+            says = one_line(str(one.get("message") or one.get("reason") or ""))
             what = "suspended" if one["type"] == "Suspended" else "its pods are refused"
             return f"{what}: {says}" if says else what
     return None

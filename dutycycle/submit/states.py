@@ -82,14 +82,14 @@ def _failed(pod: Thing, status: Thing) -> str:
     why = " ".join(f"{status.get('reason') or ''} {status.get('message') or ''}".split())
     exits = exits_of(pod)
     said = [str(exits[0])] if exits else []
-    return "failed: " + (", ".join(said + ([_cut(why)] if why else [])) or "no reason is given")
+    return "failed: " + (", ".join(said + ([one_line(why)] if why else [])) or "no reason is given")
 
 
 def _waiting(pod: Thing) -> PodState | None:
     """What a container waits for that is more than its start."""
     for one in _containers(pod):
         waiting = (one.get("state") or {}).get("waiting") or {}
-        reason, says = waiting.get("reason") or "", _cut(str(waiting.get("message") or ""))
+        reason, says = waiting.get("reason") or "", one_line(str(waiting.get("message") or ""))
         if reason in _STARTING:
             continue
         if reason == "CrashLoopBackOff":
@@ -108,7 +108,7 @@ def _waiting(pod: Thing) -> PodState | None:
 def _unscheduled(status: Thing) -> str:
     for one in status.get("conditions") or ():
         if one.get("type") == "PodScheduled" and one.get("status") == "False":
-            says = _cut(str(one.get("message") or ""))
+            says = one_line(str(one.get("message") or ""))
             if one.get("reason") == "SchedulingGated":
                 return f"held back by its scheduling gates{f': {says}' if says else ''}"
             return f"unschedulable: {says}" if says else "unschedulable"
@@ -119,7 +119,7 @@ def _before_start(events: Iterable[Thing]) -> str:
     newest = next(reversed(list(events)), None)
     if newest is None:
         return "its containers are being made"
-    says = _cut(str(newest.get("message") or ""))
+    says = one_line(str(newest.get("message") or ""))
     if newest.get("reason") == "Pulling":
         return f"pulling: {says}"
     return says if newest.get("type") == "Warning" else f"its containers are being made: {says}"
@@ -138,6 +138,7 @@ def _has_run(pod: Thing) -> bool:
     return any("running" in one or "terminated" in one for one in states)
 
 
-def _cut(text: str) -> str:
+def one_line(text: str) -> str:
+    """Fit what somebody else says on a line: blanks for breaks, and at most 240 characters."""
     line = " ".join(text.split())
     return line if len(line) <= _MOST else line[: _MOST - 2] + " …"

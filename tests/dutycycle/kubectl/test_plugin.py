@@ -84,6 +84,7 @@ def test_a_figure_that_is_the_devices_own_is_told_from_a_measured_one(
     _, *rows = user.lines("top", "pods", "-n", namespace)
     assert [row[:4] for row in rows] == [["some", "3", "97%~", "-"], ["unknown", "2", "-", "-"]]
     some = user.run("why", "some", "-n", namespace)[1]
+    assert "  of which     process 7 on GPU 0 40%, GPU 1 97%\n" in some
     assert "  attribution  GPU 0 measured, GPU 1 allocated, GPU 2 unknown\n" in some
     lines = user.run("why", "unknown", "-n", namespace)[1].splitlines()
     assert lines[1] == "  attribution  GPU 0 unknown, GPU 1 unknown"

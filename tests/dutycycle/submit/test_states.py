@@ -98,6 +98,14 @@ def test_how_a_job_ended(thing: Json, outcome: Outcome | None) -> None:
     assert outcome_of(thing, []) == outcome
 
 
+def test_what_a_job_says_at_length_is_cut() -> None:
+    outcome = outcome_of(job(jobStatus="FAILED", message="no such\nmodule " * 50), [])
+    assert outcome is not None
+    assert outcome.words.startswith("failed: no such module no such module")
+    assert outcome.words.endswith(" …")
+    assert len(outcome.words) == 248
+
+
 def test_a_failed_job_has_the_exit_code_of_the_container_that_failed_first() -> None:
     killed = pod("Failed", state=ended(143, "2026-01-01T00:00:10Z"), name="w-1")
     cause = pod("Failed", state=ended(7, "2026-01-01T00:00:09Z"), name="w-0")

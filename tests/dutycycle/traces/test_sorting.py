@@ -12,8 +12,8 @@ def record(topic: str, ts_ms: int, offset: int) -> TraceRecord:
     return TraceRecord(topic=f"t.{topic}", key="a", payload=b"{}", offset=offset, ts_ms=ts_ms)
 
 
-@pytest.mark.parametrize("run_bytes", [1, 20, 1_000_000])
-def test_the_order_is_that_of_time_then_of_topics(tmp_path: Path, run_bytes: int) -> None:
+@pytest.mark.parametrize(("run_bytes", "runs"), [(1, 89), (20, 9), (1_000_000, 1)])
+def test_the_order_is_that_of_time_then_of_topics(tmp_path: Path, run_bytes: int, runs: int) -> None:
     expected = [
         record(topic, ts_ms, 2 * ts_ms + copy)
         for ts_ms in range(1, 12)
@@ -27,6 +27,7 @@ def test_the_order_is_that_of_time_then_of_topics(tmp_path: Path, run_bytes: int
         sorting.add(one)
     assert sorting.count == len(expected)
     assert list(sorting.merged()) == expected
+    assert len(list(tmp_path.iterdir())) == runs, "what is in memory together is bounded"
 
 
 def test_of_nothing_there_is_nothing(tmp_path: Path) -> None:

@@ -128,7 +128,8 @@ def _mark(cycles: Sequence[Cycle]) -> tuple[str, int, int, float] | None:
     return cycles[0].mark() if cycles else None
 
 
-def _heat(view: View) -> Chart | None:
+def _heat(gathered: Gathered, view: View) -> Chart | None:
+    """A row for each GPU. Those of one job are its ranks, which wait for one another; others do not."""
     if len(view.gpus) < 2:
         return None
     lines = [
@@ -136,12 +137,14 @@ def _heat(view: View) -> Chart | None:
         for place, gpu in enumerate(view.gpus)
         if np.isfinite(gpu.ticks["gpu_util_pct"]).any()
     ]
-    note = "Each row is one GPU. Rows that stay lighter than the others wait for them."
-    return (
-        Chart("ranks", "GPU utilization by rank", "%", lines, kind="heat", note=note, most=100)
-        if lines
-        else None
-    )
+    pods = {uid: gathered.identities.get(uid) for gpu in view.gpus for uid in gpu.seen.users}
+    pods = {uid: pod for uid, pod in pods.items() if not view.subjects or f"pod/{uid}" in view.subjects}
+    jobs = {uid if pod is None or pod.job is None else pod.job.uid for uid, pod in pods.items()}
+    title, note = "GPU utilization by GPU", "Each row is one GPU."
+    if len(jobs) == 1:
+        title = "GPU utilization by rank"
+        note += " Rows that stay lighter than the others wait for them."
+    return Chart("ranks", title, "%", lines, kind="heat", note=note, most=100) if lines else None
 
 
 def _fold(gathered: Gathered, view: View) -> Chart | None:
@@ -209,7 +212,7 @@ def charts_of(gathered: Gathered, view: View, processes: Sequence[ProcessSeen] =
         *(_made(gathered, view, spec, view.gpus) for spec in _OF_GPUS),
         *(_made(gathered, view, spec, of) for spec, of in of_machines),
         _steps(gathered, view, processes),
-        _heat(view),
+        _heat(gathered, view),
         _fold(gathered, view),
         *forecasts_of(gathered, view),
     ]

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _BANDS = 4
+_DATES_PT = 30.0
+"""Height of the dates below a plot, with the day."""
+_WIDEST = 0.9
+"""Share of the picture's width that a legend may take."""
 _METADATA: dict[str, dict[str, Any]] = {".png": {"Software": None}, ".svg": {"Date": None}}
 _PHASES = {
     "idle": "#b9c0cb",
@@ -48,6 +52,10 @@ def save(figure: Any, path: Path) -> Path:
     """Write a figure, of the format that the name ends with, with nothing of when and by what."""
     from matplotlib import rc_context
 
+    width, height = figure.get_size_inches()
+    legends = [legend for axes in figure.axes if (legend := axes.get_legend()) is not None]
+    below = sum(legend.get_window_extent().height for legend in legends) / figure.dpi
+    figure.set_size_inches(width, height + below)  # so long names take nothing from the plot
     figure.tight_layout()
     with rc_context({"svg.hashsalt": "dutycycle"}):  # names in an SVG are random otherwise
         figure.savefig(path, metadata=_METADATA[path.suffix])
@@ -132,7 +140,21 @@ def _finish(axes: "Axes", chart: Chart) -> None:
     if chart.cycle is not None:
         axes.set_title(chart.cycle[0], loc="right", fontsize=8, color="#57606f")
     if len(axes.get_legend_handles_labels()[0]) > 1:
-        axes.legend(fontsize=7, ncols=4, frameon=False, loc="upper left", bbox_to_anchor=(0, -0.16))
+        _legend(axes, 4)
+
+
+def _legend(axes: "Axes", most: int) -> None:
+    """Names below the dates, in as many columns, ``most`` at most, as fit into the picture."""
+    from matplotlib.transforms import ScaledTranslation
+
+    below = axes.transAxes + ScaledTranslation(0, -_DATES_PT / 72, axes.figure.dpi_scale_trans)
+    for columns in range(most, 0, -1):
+        legend = axes.legend(
+            fontsize=7, ncols=columns, frameon=False, loc="upper left", bbox_to_anchor=(0, 0),
+            bbox_transform=below,
+        )  # fmt: skip
+        if legend.get_window_extent().width <= _WIDEST * axes.figure.bbox.width:
+            return
 
 
 def _time_axis(axes: "Axes") -> None:
@@ -174,4 +196,4 @@ def _draw_phases(axes: "Axes", phases: list[Phase]) -> None:
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.xaxis_date()
     _time_axis(axes)
-    axes.legend(fontsize=7, ncols=6, frameon=False, loc="upper left", bbox_to_anchor=(0, -0.3))
+    _legend(axes, 6)

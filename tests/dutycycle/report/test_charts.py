@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import groupby
+from pathlib import Path
 
 import numpy as np
 import orjson
@@ -10,10 +11,12 @@ import pytest
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.report.build import report_of
 from dutycycle.report.charts.chart import Chart, Line
+from dutycycle.report.charts.choice import charts_of
 from dutycycle.report.charts.forecasts import forecasts_of
-from dutycycle.report.charts.pictures import draw
+from dutycycle.report.charts.pictures import draw, save
 from dutycycle.report.charts.plot import figure_of
 from dutycycle.report.gather import Gathered
+from dutycycle.report.view import view_of
 from dutycycle.traces.frames import buckets
 from tests.support.data.training_job import START_MS, UID
 
@@ -61,6 +64,33 @@ def test_a_single_value_between_gaps_can_be_seen() -> None:
     assert np.concatenate(dots).astype("datetime64[ms]").astype(int).tolist() == [30_000]
     whole = Chart("a", "A", "s", [Line("", "", 0, buckets(times[:3], np.ones(3), 0, 2000, 100))])
     assert figure_of(whole, 0, 2000)["data"][0]["mode"] == "lines"
+
+
+@pytest.mark.parametrize(
+    "name", ["gpu", "gpu/a-node-with-a-long-name.example.com/GPU-3f0c: trends, 30 s ahead"]
+)
+@pytest.mark.parametrize("lines", [2, 5, 16])
+def test_a_legend_is_within_the_picture_and_takes_nothing_from_the_plot(
+    name: str, lines: int, tmp_path: Path
+) -> None:
+    from matplotlib.figure import Figure
+
+    points = buckets(np.arange(0, 100_000, 1000), np.ones(100), 0, 100_000, 100)
+    figure = Figure(figsize=(9, 3.4), dpi=120)
+    axes = figure.add_subplot()
+    draw(axes, Chart("a", "A", "s", [Line(f"{name} {at}", "", at, points) for at in range(lines)]))
+    save(figure, tmp_path / "a.png")
+    legend, dates = axes.get_legend(), axes.get_xaxis().get_tightbbox()
+    assert legend is not None
+    assert dates is not None
+    assert len(legend.get_texts()) == lines
+    box, whole = legend.get_window_extent(), figure.bbox
+    assert whole.x0 <= box.x0
+    assert box.x1 <= whole.x1
+    assert whole.y0 <= box.y0
+    assert box.y1 <= dates.y0 + 1  # below the dates
+    assert axes.get_window_extent().width > 0.85 * whole.width
+    assert axes.get_window_extent().height > 0.6 * 3.4 * figure.dpi
 
 
 def test_one_cycle_is_drawn_to_its_end(gathered: Gathered) -> None:
@@ -121,3 +151,15 @@ def test_the_page_says_where_and_how_it_ended_and_has_the_title_of_its_reader(ga
     assert "<title>Batch &lt; 64 – Dutycycle report</title>" in told
     assert "<dt>Of</dt><dd>ml/bert</dd>" in told
     assert "<dt>Ended</dt><dd>status 3 (ended by SIGTERM)</dd>" in told
+
+
+def test_gpus_are_ranks_where_they_are_of_one_job(gathered: Gathered) -> None:
+    """Of a node with several jobs none of them waits for another."""
+    charts = {one.id: one for one in charts_of(gathered, view_of(gathered, job="bert"))}
+    assert charts["ranks"].title == "GPU utilization by rank"
+    assert "wait" in charts["ranks"].note
+    gpus = [replace(one, users=dict(one.users)) for one in gathered.gpus.values()]
+    gpus[0].users = {"somebody-else": next(iter(gpus[0].users.values()))}
+    shared = replace(gathered, gpus=dict(zip(gathered.gpus, gpus, strict=True)))
+    charts = {one.id: one for one in charts_of(shared, view_of(shared))}
+    assert (charts["ranks"].title, charts["ranks"].note) == ("GPU utilization by GPU", "Each row is one GPU.")

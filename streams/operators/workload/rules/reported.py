@@ -1,6 +1,7 @@
 """What the training in a pod reports of itself: the steps of its last minutes, and how many make a cycle."""
 
 from dataclasses import dataclass, field
+from statistics import median
 
 from msgspec.structs import replace
 
@@ -22,6 +23,9 @@ _SURE = 0.99
 """How sure such a period is: who steps says so."""
 _APART = 0.03
 """A period is known to this share, so many steps of one to this share of their count."""
+
+_LONG = 3.0
+"""A step that takes so many times the median is no usual one: it writes a checkpoint, or waits."""
 
 
 @dataclass(slots=True)
@@ -51,11 +55,13 @@ class ReportedSteps:
         samples = [report[3] for report in recent if report[3] is not None]
         return figures | ({"samples_per_s": sum(samples) / seconds} if len(samples) == len(recent) else {})
 
-    def count_in_cycle(self, period_s: float, until_ms: int) -> tuple[float, float] | None:
+    def in_cycle(self, period_s: float, until_ms: int) -> tuple[float, float, float] | None:
         """Steps in a cycle of ``period_s``, counted over the whole cycles before ``until_ms`` that the
-        reports cover, and how far off that count may be. None before they cover one.
+        reports cover; how far off that count may be; and how many steps of usual length would fill it. None
+        before they cover one.
 
-        A pause in the cycle counts, and steps may be uneven: the time of one step says nothing of either.
+        A pause in the cycle counts, and steps may be uneven: the usual step says nothing of either. A
+        checkpoint that comes once in many cycles is in the count of all, and in no usual step.
         """
         known = [report for report in self.reports if until_ms - _COUNTED_MS < report[0] <= until_ms]
         if not known:
@@ -67,15 +73,21 @@ class ReportedSteps:
         inside = [report for report in known if report[0] > until_ms - cycles * period_ms]
         count = sum(report[1] for report in inside) / cycles
         at_the_ends = max((report[1] for report in inside), default=0)
-        return count, max(_APART * count, (1 + at_the_ends) / cycles)
+        lengths = [seconds / steps for _, steps, seconds, _ in known if steps]
+        most = _LONG * median(lengths) if lengths else 0.0
+        usual = [(steps, seconds) for _, steps, seconds, _ in known if steps and seconds <= most * steps]
+        took_s = sum(seconds for _, seconds in usual)
+        fill = period_s * sum(steps for steps, _ in usual) / took_s if took_s else count
+        return count, max(_APART * count, (1 + at_the_ends) / cycles), fill
 
 
 def with_steps(state: WorkloadState, reported: ReportedSteps, until_ms: int) -> WorkloadState:
     """The state of a pod with what its training reported until ``until_ms``; as it is where that is nothing.
 
-    A cycle of a whole number of steps says how many. One that is none contradicts who steps: then the time of
-    a step is the period, from the source ``reported``, and what was found is a further cycle. A count that is
-    not known to half a step contradicts nothing, and is not said before it is known to a tenth of itself.
+    A cycle of a whole number of steps, by count or of usual or of the newest steps, says how many. One that
+    is none contradicts who steps: then the time of a step is the period, from the source ``reported``, and
+    what was found is a further cycle. A count that is not known to half a step contradicts nothing, and is
+    not said before it is known to a tenth of itself.
     """
     figures = reported.figures(until_ms)
     if not figures:
@@ -84,15 +96,22 @@ def with_steps(state: WorkloadState, reported: ReportedSteps, until_ms: int) -> 
         state, steps_per_s=three_digits(figures["steps_per_min"] / 60),
         samples_per_s=three_digits(figures["samples_per_s"]) if "samples_per_s" in figures else None,
     )  # fmt: skip
-    counted = None if state.period_s is None else reported.count_in_cycle(float(state.period_s), until_ms)
+    counted = None if state.period_s is None else reported.in_cycle(float(state.period_s), until_ms)
     if counted is None or state.period_s is None:
         return state
-    count, off = counted
-    whole = max(round(count), 1)
-    if off < 0.5 and abs(count - whole) > off:
+    count, off, usual = counted
+    newest = float(state.period_s) / figures["step_s"]
+    fits = [
+        max(round(steps), 1) for steps in (count, usual, newest) if abs(steps - max(round(steps), 1)) <= off
+    ]
+    if off < 0.5 and not fits:
         told = OtherCycle(period_s=state.period_s, confidence=state.confidence or 0)
         return replace(
             state, period_s=three_digits(figures["step_s"]), period_source=REPORTED, confidence=_SURE,
             cycle_steps=1, other_cycles=(told, *(state.other_cycles or ())),
         )  # fmt: skip
-    return replace(state, cycle_steps=whole) if off <= max(0.5, 0.1 * count) else state
+    return (
+        replace(state, cycle_steps=fits[0] if fits else round(count))
+        if off <= max(0.5, 0.1 * count)
+        else state
+    )

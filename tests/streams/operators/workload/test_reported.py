@@ -96,6 +96,18 @@ def test_figures_of_the_two_minutes_before(
     assert steps.figures(120_999) == figures
 
 
+def by_ticks(step_s: float, checkpoint_s: float, every: int) -> ReportedSteps:
+    """What whole seconds say: a step counts in the second in which it ends, and took whole seconds."""
+    steps, at_s, before_s = ReportedSteps(), 0.0, 0
+    for number in range(1, 1000):
+        at_s += checkpoint_s if number % every == 0 else step_s
+        if at_s > 600:
+            break
+        steps.add(1000 * int(at_s), PodSteps(steps=1, seconds=int(at_s) - before_s))
+        before_s = int(at_s)
+    return steps
+
+
 def trained(*lengths_s: float, pause_s: float = 0.0, warm_up_s: float = 0.0) -> ReportedSteps:
     """Steps of such lengths in turn, then a pause that is in no step, for ten minutes: sums each second."""
     steps, at_s, told_s, count, seconds = ReportedSteps(), 0.0, 0, 0, 0.0
@@ -114,6 +126,9 @@ def trained(*lengths_s: float, pause_s: float = 0.0, warm_up_s: float = 0.0) -> 
 
 UNEVEN = trained(*[0.6] * 5, 3.0)
 VALIDATES = trained(*[0.5] * 20, pause_s=5.0)
+SLOWER = trained(*[2.4] * 190, *[3.0] * 100)
+CHECKPOINTS = trained(*[3.0] * 95, 15.0)
+"""Of 300 s, the last step of which writes."""
 CYCLES: dict[str, tuple[ReportedSteps, float | None, float | None, str | None, int | None]] = {
     "the cycle is the step": (trained(2.0), 2.0, 2.0, None, 1),
     "uneven steps, by count": (UNEVEN, 6.0, 6.0, None, 6),
@@ -121,6 +136,10 @@ CYCLES: dict[str, tuple[ReportedSteps, float | None, float | None, str | None, i
     "a step of accumulated batches": (trained(0.25), 1.0, 1.0, None, 4),
     "half a step": (trained(3.0), 1.5, 3.0, "reported", 1),
     "no whole number": (trained(2.0), 5.0, 2.0, "reported", 1),
+    "a cycle that checkpoints break now and then": (CHECKPOINTS, 36.0, 36.0, None, 12),
+    "steps in whole seconds, with checkpoints": (by_ticks(2.4, 15.0, 120), 2.4, 2.4, None, 1),
+    "steps have become longer": (SLOWER, 3.0, 3.0, None, 1),
+    "no whole number beside checkpoints": (CHECKPOINTS, 4.5, 3.0, "reported", 1),
     "a little off": (trained(2.0), 2.03, 2.03, None, 1),
     "a long one of many": (trained(0.6), 60.0, 60.0, None, 100),
     "a long one is too vague to contradict": (trained(40.0), 420.0, 420.0, None, None),

@@ -17,6 +17,10 @@ _OF_NO_GPU = 100
 _NO_FIGURES = frozenset({"time", "date", "node", "uuid", "index", "model", "pid", "process_name"})
 _DELIMITERS = (",", ";", "\t", "|", "、")
 _SPACES = " "
+_COMMA = re.compile(r"(?<=\d),(?=\d)")
+"""Semicolons stand between values where commas are decimal."""
+_SHORT_COMMA = re.compile(r"(?<=\d),(?=\d{1,2}(?!\d))")
+"""Elsewhere a comma before three digits may part thousands: it is not read."""
 _BEGINS_LIKE_A_NUMBER = re.compile(r"[-+.]?\d").match
 _NO_TIME = "no column of time: name it (--columns time=NAME,…), or give --start, when the log begins"
 
@@ -90,8 +94,8 @@ class CsvReader:
         cells = _split(line, self._delimiter or ",")
         if len(cells) != self._width:
             raise ValueError(f"{len(cells)} values for {self._width} columns")
-        if self._delimiter == ";":
-            cells = [re.sub(r"(?<=\d),(?=\d)", ".", cell) for cell in cells]
+        if self._delimiter != ",":
+            cells = [(_COMMA if self._delimiter == ";" else _SHORT_COMMA).sub(".", cell) for cell in cells]
         return self._read_cells(cells)
 
     def is_heading(self, line: str) -> bool:

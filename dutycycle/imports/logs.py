@@ -78,7 +78,7 @@ class _Import:
     def read(self, file: str, node: str, reader: Reader) -> None:
         """Take the lines of one file."""
         before, first_reason, measured = self.samples.rows, "", False
-        log = LogFile(file)
+        log, number = LogFile(file), 0
         for number, line in log.read_lines():
             self._read += len(line)
             self._progress.show(self._read, self.samples.rows, file)
@@ -95,7 +95,9 @@ class _Import:
         for reason in filter(None, (notes.unfinished, log.damage)):
             self._say_wrong(f"{file}: {reason}")
         if not lines and not first_reason:
-            what = f"a heading, {columns}, and no line of values" if columns else "no lines: it is empty"
+            what = "no line of this format" if number else "no lines: it is empty"
+            if columns:
+                what = f"a heading, {columns}, and no line of values"
             raise DutycycleError(f"{file} has {what}")
         if not lines:
             raise DutycycleError(f"{file} has no line of this format; the first: {first_reason}")

@@ -233,6 +233,9 @@ class Column:
 
     def _read_amount(self, cell: str, quantity: Quantity) -> int | float | None:
         match = _NUMBER(cell)
+        if match is None and cell.lower().lstrip("+-") in ("inf", "infinity"):
+            self._notes.count_out_of_range(self.name, cell)
+            return None
         if match is None:
             raise ValueError(f"{cell!r} is no {self.field}")
         text, unit = match.groups()

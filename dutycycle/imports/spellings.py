@@ -52,7 +52,7 @@ _SPELLINGS = {
     "throttle": "clock event reasons active|clock throttle reasons active|throttle reasons|throttle",
     "pid": "pid|process id",
     "process_name": "process name|process",
-    **{row.field: row.smi for row in GPU_ROWS},
+    **{row.field: row.smi for row in GPU_ROWS if row.smi},
 }  # fmt: skip
 """The words of each spelling, in any order; of several in one log the first counts."""
 _FIELDS: dict[frozenset[str], tuple[str, int]] = {

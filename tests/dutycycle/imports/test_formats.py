@@ -292,6 +292,7 @@ def test_what_was_not_measured_is_absent(cell: str) -> None:
 @pytest.mark.parametrize(
     ("name", "cell"),
     [
+        ("utilization.gpu [%]", "inf"), ("power.draw [W]", "-Infinity"),
         ("utilization.gpu [%]", "4294967295 %"), ("utilization.gpu [%]", "187431"),
         ("utilization.gpu [%]", "-1"),
         ("memory.used [MiB]", "18446744073709551615 MiB"), ("power.draw [W]", "4294967.29 W"),
@@ -412,6 +413,7 @@ MEASURED = {"index": 0, "gpu_util_pct": 50, "mem_used_bytes": 1000 * MIB, "power
     [
         "timestamp|index|util|memory.used|power|temp\n1605188891.412|0|50 %|1000 MiB|70 W|45\n",
         "timestamp index util memory.used power temp\n1605188891.412 0 50 1000 70 45\n",
+        "timestamp\tindex\tutil\tmemory.used\tpower\ttemp\n1605188891.412\t0\t50,0\t1000\t70,00\t45\n",
         "Horodatage;Indice;Utilisation GPU (%);Mémoire utilisée (Mio);Puissance (W);Température (°C)\n"
         "2020-11-12 13:48:11,412;0;50,0;1000;70,0;45\n",
         "fecha;hora;índice;uso de gpu (%);memoria usada (MiB);potencia;temperatura\n"
@@ -423,7 +425,16 @@ MEASURED = {"index": 0, "gpu_util_pct": 50, "mem_used_bytes": 1000 * MIB, "power
         "timestamp,index,GPU use (%),VRAM Total Used Memory (B),power_mw,temp\n"
         "20201112134811.412,0,50,1048576000,70000,45\n".replace("34811.412", "34811"),
     ],
-    ids=["bars", "spaces", "French", "Spanish", "Japanese, full-width", "Chinese", "rocm-smi"],
+    ids=[
+        "bars",
+        "spaces",
+        "tabs and decimal commas",
+        "French",
+        "Spanish",
+        "Japanese, full-width",
+        "Chinese",
+        "rocm-smi",
+    ],
 )
 def test_a_log_is_read_however_it_is_written(text: str) -> None:
     (row,) = rows(smi(), text)
@@ -476,3 +487,8 @@ def test_a_unit_that_is_doubtful_is_said_with_its_mend(
         again = smi(fix.removeprefix("--columns "))
         rows(again, text)
         assert again.notes.doubtful_units() == []
+
+
+def test_a_comma_that_may_part_thousands_is_not_read() -> None:
+    with pytest.raises(ValueError, match="'81,559' is no mem_used_bytes"):
+        rows(smi(), "timestamp\tmemory.used [MiB]\n1605188891\t81,559\n")

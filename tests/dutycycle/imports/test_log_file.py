@@ -115,7 +115,12 @@ def test_a_word_before_the_heading_is_no_other_format(first: str, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"), [("", "has no lines: it is empty"), (f"{HEADING}\n", "and no line of values")]
+    ("text", "reason"),
+    [
+        ("", "has no lines: it is empty"),
+        (f"{HEADING}\n", "and no line of values"),
+        ("| time | util |\n|---|---|\n", "has no line of this format"),
+    ],
 )
 def test_a_log_without_values_says_so(
     text: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -53,6 +53,22 @@ def test_the_order_of_a_queue(way: str, jobs: list[Job], began: list[float]) -> 
     assert simulated(way, jobs).began_s.tolist() == began
 
 
+@pytest.mark.parametrize(
+    ("demand", "fits"),
+    [
+        (Demand(1, 8000, 128, 1024), True),
+        (Demand(1, 9000, 1, 1), False),
+        (Demand(1, 1000, 128.1, 1), False),
+        (Demand(1, 1000, 1, 1024.1), False),
+    ],
+    ids=["all of it", "GPUs", "CPUs", "memory"],
+)
+def test_a_pod_fits_where_there_is_enough_of_each(demand: Demand, fits: bool) -> None:
+    cluster = Cluster(EIGHT)
+    assert cluster.fits_on(0, demand) is fits
+    assert cluster.fitting(demand).tolist() == ([0] if fits else [])
+
+
 def test_priorities_know_only_jobs_that_have_ended() -> None:
     """The second and third come while no kin has ended; the fifth and sixth after both programs had."""
     policy = replace(POLICY, unknown_s=1000, fairness=0)

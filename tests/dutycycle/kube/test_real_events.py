@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from dutycycle.contract.records.health import GpuHealth, NodeHealth
 from dutycycle.contract.records.parts import JobInsight, PodInsight, WorkloadState
 from dutycycle.contract.records.pods import JobRef
 from dutycycle.telemetry.events import Telemetry
@@ -55,11 +56,15 @@ class Writing:
     def __init__(self, events: ObjectEvents, telemetry: Telemetry, clock: list[float]) -> None:
         self.events, self.telemetry, self._clock = events, telemetry, clock
 
-    async def take(self, *records: PodInsight | JobInsight) -> None:
+    async def take(self, *records: PodInsight | JobInsight | NodeHealth) -> None:
         """Take them, and write what is due."""
         for record in records:
-            assert record.state is not None
-            self._clock[:] = [self._clock[0], record.state.seen_ms / 1000]
+            if isinstance(record, NodeHealth):
+                seen_ms = record.ts_ms
+            else:
+                assert record.state is not None
+                seen_ms = record.state.seen_ms
+            self._clock[:] = [self._clock[0], seen_ms / 1000]
             self.events.take(record)
         await self.events.write_due(lambda: True)
 
@@ -115,6 +120,20 @@ async def test_what_kubectl_describe_shows(kube: Kube, namespace: str) -> None:
     )  # fmt: skip
     rows = kube.admin.kubectl(*asked.replace("-A", f"-n {namespace}").split(), "--no-headers").splitlines()
     assert sorted(row.split()[2] for row in rows) == ["CycleLost", "GpuIdle"]
+
+
+async def test_a_broken_gpu_is_below_its_node(kube: Kube, namespace: str) -> None:
+    node = f"gpu-of-{namespace}"
+    kube.admin.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}})
+    gone = GpuHealth(gpu="GPU-b", index=3, level="reset", since_ms=SINCE_MS, seen_ms=SINCE_MS,
+                     reason="Xid 79: GPU has fallen off the bus", action="restart the machine")  # fmt: skip
+    async with writing(sinks(kube, namespace)) as sink:
+        await sink.take(NodeHealth(node=node, ts_ms=SINCE_MS, gpus=(gone,)))
+    ((kind, reason, text),) = described(kube, "node", node, "default")
+    assert (kind, reason) == ("Warning", "GpuUnhealthy")
+    assert text.endswith(
+        "gpu 3: reset: Xid 79: GPU has fallen off the bus, since 2026-11-22 12:00 UTC; restart the machine"
+    )
 
 
 async def test_it_is_one_event_with_a_series_also_after_a_restart(kube: Kube, namespace: str) -> None:

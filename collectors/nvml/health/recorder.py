@@ -128,6 +128,8 @@ class HealthRecorder:
         """Xids, then the lost and the returned, then what changed."""
         for event, count in self._driver_events.items():
             if event.type == XID and session.device(event.uuid) is not None:
+                if event.data == FALLEN_OFF and event.uuid in self._fallen & self._lost:
+                    continue  # its answers have said so before
                 self._fallen |= {event.uuid} if event.data == FALLEN_OFF else set()
                 yield _Happening(event.uuid, Change("xid", event.data, count), event.instance)
         yield from self._lost_and_returned(session)

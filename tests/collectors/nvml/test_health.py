@@ -185,6 +185,17 @@ def test_an_xid_79_of_the_driver_is_not_told_again_where_the_gpu_is_lost(tmp_pat
     assert incidents(answers) == [("GPU-a", "xid", 79, 1)]
 
 
+def test_a_driver_that_says_79_after_the_gpu_was_lost_says_nothing_new(tmp_path: Path) -> None:
+    gpu = FakeGpu(
+        uuid="GPU-a",
+        events=[FakeEvent(data=79, at_s=3.0), FakeEvent(data=13, at_s=3.0)],
+        errors={"*": "GPU_IS_LOST from=2.0"},
+    )
+    with Probe(tmp_path, world(gpu, FakeGpu(uuid="GPU-b"))) as probe:
+        answers = until_event(probe, lambda event: event.code == 13)
+    assert incidents(answers) == [("GPU-a", "xid", 79, 1), ("GPU-a", "xid", 13, 1)]
+
+
 def test_a_gpu_that_is_pulled_out_is_missing(tmp_path: Path) -> None:
     both = [FakeGpu(uuid="GPU-a"), FakeGpu(uuid="GPU-b")]
     with Probe(tmp_path, Scenario(gpus=both, live=True)) as probe:

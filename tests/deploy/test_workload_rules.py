@@ -123,6 +123,7 @@ FIRES = {
 }  # fmt: skip
 SILENT = {
     "a short pause": ("PodHoldsIdleGpu", [pod("idle_seconds", "0+60x20 0x60")], 40),
+    "not long enough": ("PodHoldsIdleGpu", [pod("idle_seconds", "0+60x60")], 25),
     "one that works": ("PodHoldsIdleGpu", [pod("idle_seconds", "0x60")], 40),
     "no longer there": ("PodHoldsIdleGpu", [pod("idle_seconds", "0+60x30 stale")], 40),
     "memory for hours": ("MemoryRunsOut", [pod("memory_exhausted_seconds", "7200x60", memory="gpu")], 30),

@@ -150,6 +150,7 @@ class HealthRecorder:
             if reason != _IS_LOST:
                 yield _Happening(uuid, Change(_LOST[reason]))
             elif uuid not in self._fallen:
+                self._fallen.add(uuid)
                 yield _Happening(uuid, Change(_LOST[reason], FALLEN_OFF), inferred=True)
         for uuid in sorted(self._lost - session.lost.keys()):
             self._lost.discard(uuid)

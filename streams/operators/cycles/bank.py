@@ -1,6 +1,7 @@
 """The cycles of many series on one time scale: samples in, and every few seconds what has a period."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,16 +9,20 @@ import numpy as np
 from dutycycle.contract.records.derived import OtherCycle
 from streams.compiled import entry
 from streams.operators.columns.arrays import Bools, Floats, Ints, check_version, remap
+from streams.operators.cycles.detect.detector import FEW_SAMPLES, SKIPPED
 from streams.operators.cycles.detect.follow import unbroken
-from streams.operators.cycles.detect.window import Detection, Windows, active_parts, look
+from streams.operators.cycles.detect.spectrum import FLAT
+from streams.operators.cycles.detect.window import Detection, Windows, active_parts, find_cycles, look
 from streams.operators.cycles.locks import DRIFT, Locks
-from streams.operators.cycles.result import NO_CYCLE, CycleResult
+from streams.operators.cycles.result import NO_CYCLE, CycleResult, multiple, near
 from streams.operators.cycles.ring import EXACT, Ring, Store
-from streams.operators.cycles.schedule import RECENT, Schedule
+from streams.operators.cycles.schedule import RECENT, SHORT, Schedule
 from streams.operators.cycles.tracker import MISSES, CycleTracker
 
-SNAPSHOT_VERSION = 3
+SNAPSHOT_VERSION = 4
 
+FEWEST_SURE = 4.5
+"""Periods that a short part has to hold, and a window those of few samples: three are alike by chance."""
 SHARED = 2
 """So many periods of other series are looked for in a series."""
 
@@ -40,6 +45,37 @@ def common_periods(periods: Floats) -> Floats:
         middle = ends[most] - sizes[most] + sizes[most] // 2
         found[place] = known[middle] if sizes[most] % 2 else (known[middle - 1] + known[middle]) / 2
         sizes[most] = 0
+    return found
+
+
+def sampled(found: Detection, periods: Floats) -> Detection:
+    """What was ``found``, with the period that it has by the ``periods`` (samples) that are known of this
+    series and its kin, if it is a multiple of one of few samples.
+
+    Ticks fall differently into each of its periods, and in one series a step may show in every other alone.
+    """
+    main = found.cycles[0]
+    for known in periods[periods < FEW_SAMPLES].tolist():
+        times = round(main.period / known)
+        if 2 <= times <= SKIPPED and near(main.period, times * known, DRIFT / 2):
+            main = replace(main, period=main.period / times)
+            return replace(found, cycles=(main, *found.cycles[1:]))
+    return found
+
+
+def shortest(new: Sequence[Detection], least: int, flat: float = FLAT) -> list[Detection]:
+    """What was found anew, each with the period of which its newest half is as sure, if that is a part of its
+    own and has at least ``least`` samples: where a run begins or changes, a multiple may explain more."""
+    if not new:
+        return []
+    halves = find_cycles([one.samples[one.samples.size // 2 :] for one in new], flat)
+    found = [*new]
+    for at, half in enumerate(halves):
+        main = found[at].cycles[0]
+        newest = half.cycles[0] if half is not None else main
+        shorter = least <= newest.period < main.period and multiple(main.period, newest.period)
+        if shorter and newest.confidence >= main.confidence:
+            found[at] = replace(found[at], cycles=(newest, *found[at].cycles[1:]))
     return found
 
 
@@ -87,14 +123,17 @@ class LockedCycles(NamedTuple):
 class CycleBank:
     """The windows of n series, and the cycles that were found in them."""
 
-    def __init__(self, n: int = 0, config: CycleConfig = TICKS) -> None:
+    def __init__(self, n: int = 0, config: CycleConfig = TICKS, kin: Ints | None = None) -> None:
         self._config = config
+        self._kin: Ints = np.arange(n) if kin is None else kin
         self._ring = Ring(config.samples, config.interval_ms, n, config.store)
         self._locks = Locks(n)
         self._trackers = [CycleTracker(config.misses) for _ in range(n)]
         self._schedule = Schedule(n, config.samples)
         self._since_ms: Ints = np.zeros(n, np.int64)
         """Of each series, samples before this are not read any more."""
+        self._short: Bools = np.zeros(n, np.bool_)
+        """The locks on what was found in a short part: the rest of the window may show something slower."""
         self._doubted: Bools = np.zeros(n, np.bool_)
         """The trackers that want to look again: the last look did not confirm the lock."""
         self._told: Bools = np.zeros(n, np.bool_)
@@ -116,13 +155,18 @@ class CycleBank:
         """How far back the window reaches."""
         return self._ring.interval_ms / 1000 * self._config.samples
 
-    def resize(self, keep: Ints) -> None:
-        """Rearrange the columns: column j goes on from old column ``keep[j]``, -1 is a new series."""
+    def resize(self, keep: Ints, kin: Ints | None = None) -> None:
+        """Rearrange the columns: column j goes on from old column ``keep[j]``, -1 is a new series.
+
+        ``kin``: of each column a number that it shares with those that show the same steps.
+        """
+        self._kin = np.arange(keep.size) if kin is None else kin
         self._ring.resize(keep)
         self._locks.resize(keep)
         self._schedule.resize(keep)
         self._since_ms = remap(self._since_ms, keep, 0)
         self._doubted, self._told = remap(self._doubted, keep, 0), remap(self._told, keep, 0)
+        self._short = remap(self._short, keep, 0)
         misses = self._config.misses
         self._trackers = [self._trackers[old] if old >= 0 else CycleTracker(misses) for old in keep.tolist()]
 
@@ -177,16 +221,23 @@ class CycleBank:
     def _take(self, ts_ms: int, column: int, found: Detection | None) -> CycleResult | None:
         """What to publish after a look at a column."""
         tracker = self._trackers[column]
-        was_locked = tracker.period_s is not None
         result = NO_CYCLE if found is None or not found.goes_on else self._result(found)
+        if found is not None and self._short[column] and not found.short:
+            self._short[column] = False
+            if not near(result.period_s or 0.0, tracker.period_s or 0.0, DRIFT):
+                tracker.release(ts_ms)
+        was_locked = tracker.period_s is not None
         change = tracker.update(ts_ms, result)
         # Only what is published has to be dated.
         if change is not None and change.cyclic and change.since_ms is None and found is not None:
             change = tracker.began_at(self._began_ms(found))
-        if found is not None and not was_locked:
+        if found is not None and found.short:
+            self._short[column] = tracker.period_s is not None
+        elif found is not None and not was_locked:
             # What lies before the part in which the cycle was found would hide it again.
             self._since_ms[column] = self._ring.start_ms(found.samples.size + found.idle)
         self._locks.hold(column, tracker.period_s)
+        self._short[column] &= tracker.period_s is not None
         self._doubted[column], self._told[column] = tracker.is_in_doubt, tracker.has_told
         if was_locked and tracker.period_s is None:
             self._schedule.wake(self._ring.slot, column)
@@ -201,6 +252,7 @@ class CycleBank:
         self._doubted[doubted] = True
         for column, strayed in ended:
             self._trackers[column].release(self._last_ms)
+            self._short[column] = False
             self._since_ms[column] = self._last_ms - strayed * interval_ms
             self._doubted[column] = True
             self._schedule.wake(self._ring.slot, column)
@@ -208,28 +260,87 @@ class CycleBank:
     def _look(self) -> list[tuple[int, Detection | None]]:
         """The columns that were looked at to some purpose, and what is in them that is sure enough."""
         config, slot, locked = self._config, self._ring.slot, self._locks.locked
-        columns = self._schedule.due(slot, self._ring.sizes(self._since_ms), locked, self._doubted)
+        settled = locked & ~self._short
+        unsure = self._doubted | self._short
+        columns = self._schedule.due(slot, self._ring.sizes(self._since_ms), settled, unsure)
         if not columns.size:
             return []
-        windows, expected = self._windows(columns), locked | self._told
+        windows, expected = self._windows(columns), settled | (self._told & ~locked)
         parts = active_parts(windows)
         limits = self._schedule.limits(slot, columns, parts, expected)
         periods = common_periods(self._locks.periods_s) * 1000 / self._ring.interval_ms
-        found = look(windows, parts, limits, config.store.flat, early=config.early, periods=periods)
-        rows = sorted({*found, *expected[columns].nonzero()[0].tolist()})
-        return [(column := int(columns[row]), self._sure(column, found.get(row), periods)) for row in rows]
+        rows = np.arange(columns.size)
+        if config.early:
+            # The newest samples of those without a settled cycle are looked at beside, in the same call.
+            (free,) = (~expected[columns]).nonzero()
+            turns, lengths = self._schedule.short(slot, columns[free], windows.sizes[free], self._short)
+            newest = windows.newest(free[turns], lengths)
+            windows, rows = windows.joined(newest), np.concatenate((rows, free[turns]))
+            parts = np.concatenate((parts, active_parts(newest)))
+            limits = np.concatenate((limits, lengths))
+        early = columns.size if config.early else 0
+        found = look(windows, parts, limits, config.store.flat, early=early, periods=periods)
+        sure: dict[int, Detection | None] = dict.fromkeys(expected[columns].nonzero()[0].tolist())
+        # One that was found in a short part, and is not there any more.
+        shortly = rows[columns.size :]
+        sure |= dict.fromkeys(shortly[self._short[columns[shortly]]].tolist())
+        for at, one in sorted(found.items()):
+            row = int(rows[at])
+            if at >= columns.size:
+                one = replace(one, cycles=one.cycles[:1], short=True)
+            if sure.get(row) is None and (known := self._sure(int(columns[row]), one, periods)) is not None:
+                sure[row] = known
+        self._look_again(windows, columns, sure, periods)
+        new = {row: one for row, one in sure.items() if one is not None and not locked[columns[row]]}
+        sure |= zip(new, shortest([*new.values()], config.least, config.store.flat), strict=True)
+        return [(int(columns[row]), sure[row]) for row in sorted(sure)]
 
-    def _sure(self, column: int, found: Detection | None, periods: Floats) -> Detection | None:
+    def _look_again(
+        self, windows: Windows, columns: Ints, sure: dict[int, Detection | None], periods: Floats
+    ) -> None:
+        """Look for locked cycles that the whole window does not show in its newest samples: steps drift."""
+        rows = np.array([row for row, one in sure.items() if one is None], np.int64)
+        rows = rows[self._locks.locked[columns[rows]]]
+        length = self._config.samples >> SHORT[0]
+        if not rows.size or not self._config.early:
+            return
+        newest = windows.newest(rows, np.full(rows.size, length))
+        limits = np.full(rows.size, length)
+        again = look(newest, active_parts(newest), limits, self._config.store.flat, periods=periods)
+        for at, one in again.items():
+            column = int(columns[rows[at]])
+            known = self._sure(column, replace(one, cycles=one.cycles[:1], short=True), periods)
+            if known is not None and near(self._period_s(known), self._locks.periods_s[column], DRIFT):
+                sure[int(rows[at])] = known
+
+    def _period_s(self, found: Detection) -> float:
+        """The period of the main cycle in seconds."""
+        return found.cycles[0].period * self._ring.interval_ms / 1000
+
+    def _sure(self, column: int, found: Detection, periods: Floats) -> Detection | None:
         """What was found, if that is enough to lock, or to stay locked."""
-        found = found and found.slower(self._config.least)
-        if found is None or self._trackers[column].period_s is not None:
-            return found
-        main, config = found.cycles[0], self._config
-        enough = config.sure_of_begun if found.begun else config.sure if found.whole else config.sure_of_part
+        before_s, now_s = self._trackers[column].period_s, self._period_s(found)
+        if before_s is not None and (near(now_s, before_s, DRIFT) or not self._short[column]):
+            return found.slower(self._config.least)
+        # What is slower may hide behind a cycle that was found in a short part; a multiple of that is none.
+        finer = before_s is not None and (now_s < before_s or multiple(now_s, before_s))
+        if finer and self._short[column] and not found.short:
+            return None
+        kin_s = self._locks.periods_s[self._kin == self._kin[column]]
+        kin = kin_s[~np.isnan(kin_s)] * 1000 / self._ring.interval_ms
+        known = sampled(found, np.append(kin, periods)).slower(self._config.least)
+        if known is None:
+            return None
+        main, config = known.cycles[0], self._config
+        few = main.period < FEW_SAMPLES
+        if (known.short or few) and known.samples.size < FEWEST_SURE * main.period:
+            return None
+        enough = config.sure if known.whole and not (known.short or few) else config.sure_of_part
+        enough = config.sure_of_begun if known.begun else enough
         if (np.abs(periods - main.period) <= DRIFT * main.period).any():
             enough = 0.0
         # What rests already for longer than it did in between has most likely ended.
-        return found if main.confidence >= enough and found.idle <= main.period / 2 else None
+        return known if main.confidence >= enough and known.idle <= main.period / 2 else None
 
     def _windows(self, columns: Ints) -> Windows:
         return self._ring.windows(columns, self._since_ms)
@@ -259,6 +370,7 @@ class CycleBank:
             "samples": self._config.samples,
             "last_ms": self._last_ms,
             "since_ms": self._since_ms.tolist(),
+            "short": self._short.nonzero()[0].tolist(),
             "doubted": self._doubted.nonzero()[0].tolist(),
             "ring": self._ring.snapshot(),
             "locks": self._locks.snapshot(),
@@ -267,10 +379,12 @@ class CycleBank:
         }
 
     @classmethod
-    def restore(cls, plain: dict[str, Any], config: CycleConfig = TICKS) -> "CycleBank":
+    def restore(
+        cls, plain: dict[str, Any], config: CycleConfig = TICKS, kin: Ints | None = None
+    ) -> "CycleBank":
         """The bank that wrote ``plain``. Raises ``ValueError`` for one of another version or shape."""
         check_version(plain, SNAPSHOT_VERSION, "cycles")
-        bank = cls(plain["n"], config)
+        bank = cls(plain["n"], config, kin)
         if plain["samples"] != config.samples:
             raise ValueError(f"snapshot of cycles: {plain['samples']} samples, not {config.samples}")
         bank._last_ms = plain["last_ms"]
@@ -279,6 +393,7 @@ class CycleBank:
         bank._locks.restore(plain["locks"])
         bank._schedule.restore(plain["schedule"])
         bank._trackers = [CycleTracker.restore(one, config.misses) for one in plain["trackers"]]
+        bank._short[plain["short"]] = True
         bank._doubted[plain["doubted"]] = True
         bank._told[:] = [tracker.has_told for tracker in bank._trackers]
         return bank

@@ -19,7 +19,7 @@ from streams.operators.cycles.tracker import CycleTracker
 
 SLOT_MS = 19_000
 """Length of a sampling slot; evaluated every ten seconds, that makes two evaluations."""
-REST_MS, LONG_REST_MS = 40_000, 100_000
+REST_MS, LONG_REST_MS = 20_000, 100_000
 """Pause between two slots where there is no cycle, and where one goes on."""
 FINEST_MS, COARSEST_MS = 25, 400
 """Bounds of the grid; samples that are further apart say no more than the ticks."""
@@ -30,7 +30,10 @@ LATEST_MS, LARGEST = 65_536, 1e30
 STILL = 1.0
 """A series that spans no more begins its next slot at once."""
 SURE = 0.95
-"""Confidence that a cycle needs."""
+"""Confidence that a cycle needs, if the slot before did not show the same."""
+FEWEST, FEW = 5.0, 10.0
+"""Periods that it needs in this case: steps vary where a run begins. Of fewer than the second a slot is
+hardly sure: it is enough if two slots agree."""
 LONGEST_S = 4.0
 """Slower cycles are seen in the ticks, and better."""
 DROPPED = 2
@@ -49,6 +52,8 @@ class _BurstWindow:
         """Begin of the slot; in the future while it pauses."""
         self.sampled = False
         """Whether the last slot had enough samples."""
+        self.seen_s: float | None = None
+        """The period that the last slot showed, sure or not."""
         self.pairs: list[Floats] = []
         """Of each tick, moments (ms since ``from_ms``) and values, shape (samples, 2)."""
 
@@ -91,6 +96,14 @@ class _BurstWindow:
 
     def close(self, ts_ms: int, result: CycleResult, sampled: bool) -> bool:
         """End the slot with its ``result`` and pause; whether that changes what is known of the series."""
+        before_s, self.seen_s = self.seen_s, result.period_s
+        period_s, known_s = result.period_s or np.inf, (before_s, self.tracker.period_s)
+        again = FEW * period_s >= SLOT_MS / 1000 and any(
+            known is not None and near(period_s, known) for known in known_s
+        )
+        sure = (result.confidence or 0.0) >= SURE and FEWEST * period_s <= SLOT_MS / 1000
+        if not (again or sure):
+            result = NO_CYCLE
         was_s, now_s = self.tracker.period_s, result.period_s
         doubted = was_s is not None and (now_s is None or not near(now_s, was_s))
         changed = self.tracker.update(ts_ms, result) is not None or sampled != self.sampled
@@ -154,17 +167,16 @@ class BurstBank:
         for column, one in sorted(self._windows.items()):
             at, values = one.samples()
             packed = pack(at.astype(np.uint16)), pack(values.astype(np.float32))
-            plain.append(
-                [column, one.tracker.snapshot(), one.from_ms, one.sampled, len(one.pairs), at.size, *packed]
-            )
+            window = column, one.tracker.snapshot(), one.from_ms, one.sampled, one.seen_s
+            plain.append([*window, len(one.pairs), at.size, *packed])
         return plain
 
     def restore(self, plain: list[list[Any]]) -> None:
         """Go on from a snapshot."""
-        for column, tracker, from_ms, sampled, ticks, size, at, values in plain:
+        for column, tracker, from_ms, sampled, seen_s, ticks, size, at, values in plain:
             window = self._windows[column] = _BurstWindow(from_ms)
             window.tracker = CycleTracker.restore(tracker, misses=DROPPED)
-            window.sampled = sampled
+            window.sampled, window.seen_s = sampled, seen_s
             pairs = np.stack(
                 (unpack(at, "u2", (size,)), unpack(values, "f4", (size,))), axis=1, dtype=np.float64
             )
@@ -176,7 +188,7 @@ def _result(found: Detection | None, grid_ms: int, ts_ms: int) -> CycleResult:
     if found is None or not found.goes_on:
         return NO_CYCLE
     quick = [one for one in found.cycles if one.period * grid_ms / 1000 <= LONGEST_S]
-    if not quick or quick[0].confidence < SURE:
+    if not quick:
         return NO_CYCLE
     main, *rest = quick
     rest = [one for one in rest if not multiple(one.period, main.period)]

@@ -27,7 +27,7 @@ from streams.operators.cycles.result import (
 from streams.operators.cycles.ring import LOGARITHMS, means_by_slot
 from streams.operators.cycles.tracker import QUIET_MS
 
-SNAPSHOT_VERSION = 3
+SNAPSHOT_VERSION = 4
 SCALES = (
     CycleConfig(interval_ms=10_000, samples=400, least=18, early=False, store=LOGARITHMS),
     CycleConfig(interval_ms=60_000, samples=400, least=20, early=False, store=LOGARITHMS),
@@ -116,8 +116,8 @@ class CycleScales:
     """The windows of n series on all scales, and what was published of them. ``ticks``: of the finest."""
 
     def __init__(self, n: int = 0, ticks: CycleConfig = TICKS, witnesses: Ints | None = None) -> None:
-        self._ticks = CycleBank(n, ticks)
         self._witnesses: Ints = np.arange(n) if witnesses is None else witnesses
+        self._ticks = CycleBank(n, ticks, self._witnesses)
         self._bursts = BurstBank()
         enough = ticks.sure_of_part
         scales = [replace(one, sure=enough, sure_of_part=enough, misses=ticks.misses) for one in SCALES]
@@ -138,7 +138,7 @@ class CycleScales:
         ``witnesses``: of each column the one whose bursts tell what is an alias, if it has no bursts itself.
         """
         self._witnesses = np.arange(keep.size) if witnesses is None else witnesses
-        self._ticks.resize(keep)
+        self._ticks.resize(keep, self._witnesses)
         self._bursts.resize(keep)
         for scale in self._scales:
             scale.resize(keep)
@@ -248,7 +248,7 @@ class CycleScales:
         """The scales that wrote ``plain``. Raises ``ValueError`` for another version or shape."""
         check_version(plain, SNAPSHOT_VERSION, "cycles")
         scales = cls(plain["ticks"]["n"], ticks, witnesses)
-        scales._ticks = CycleBank.restore(plain["ticks"], ticks)
+        scales._ticks = CycleBank.restore(plain["ticks"], ticks, witnesses)
         scales._bursts.restore(plain["bursts"])
         for scale, one in zip(scales._scales, plain["scales"], strict=True):
             scale.restore(one)

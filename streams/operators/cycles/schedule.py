@@ -6,12 +6,18 @@ import numpy as np
 
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Bools, Floats, Ints, pack, remap, unpack
+from streams.operators.cycles.detect.window import LEAST
 from streams.operators.cycles.ring import remap_rows
 
 PARTS = 3
 """Looked at are all of a window, its newest half, and its newest quarter."""
 GROWN = (0.1, 0.1, 0.065)
 """Share of each part that has to be new before it is looked at again: ten samples of the newest 150."""
+SHORT = (3, 4)
+"""Powers of a half: an eighth and a sixteenth are looked at, too. What began a while ago, or varies, is seen
+there alone."""
+GROWN_SHORT = 0.5
+"""Share of a short part that has to be new before it is looked at again."""
 GROWN_STEADY, GROWN_LOCKED = 0.2, 0.5
 """The same of a whole window that goes on as it did, and of one with a locked cycle."""
 PATIENT = 180
@@ -104,16 +110,19 @@ class Schedule:
         self._usual = np.full((n, 3), np.nan)
         self._fresh: Ints = np.full(n, _LATER)
         self._looked: Ints = np.full((n, PARTS), _NEVER)
+        self._looked_short: Ints = np.full((n, len(SHORT)), _NEVER)
 
     def resize(self, keep: Ints) -> None:
         """Rearrange the columns; -1 is a new series."""
         self._usual = remap_rows(self._usual, keep, np.nan)
         self._fresh = remap(self._fresh, keep, _LATER)
         self._looked = remap_rows(self._looked, keep, _NEVER)
+        self._looked_short = remap_rows(self._looked_short, keep, _NEVER)
 
     def begin(self) -> None:
         """The grid begins anew."""
         self._usual[:], self._fresh[:], self._looked[:] = np.nan, _LATER, _NEVER
+        self._looked_short[:] = _NEVER
 
     def observe(self, recent: Floats, slot: int) -> None:
         """Take the newest samples of each series up to ``slot``, shape (n, ``RECENT``); NaN is absent."""
@@ -134,16 +143,38 @@ class Schedule:
         """
         return _limits(columns, parts, expected, self._samples, slot, self._looked, self._fresh)
 
+    def short(self, slot: int, columns: Ints, sizes: Ints, held: Bools) -> tuple[Ints, Ints]:
+        """Those of which a short part is looked at now, too: their places among these ``columns``, which have
+        no settled cycle and hold so many samples; and the lengths of the parts. ``held``, of all columns:
+        those whose cycle was found in such a part."""
+        lengths = np.zeros(columns.size, np.int64)
+        steady = (slot - self._fresh[columns] >= PATIENT) & ~held[columns]
+        for at, part in enumerate(SHORT):
+            length = (self._samples >> part) // 4 * 4
+            grown = slot - self._looked_short[columns, at] >= GROWN_SHORT * length
+            chosen = grown & ~steady & (sizes > length) & (lengths == 0) & (length >= LEAST)
+            lengths[chosen] = length
+            self._looked_short[columns[chosen], at] = slot
+        (places,) = lengths.nonzero()
+        return places, lengths[places]
+
     def wake(self, slot: int, column: int) -> None:
         """Something new is in this column at ``slot``: a cycle was found, or has ended."""
         self._fresh[column], self._looked[column] = slot, _NEVER
+        self._looked_short[column] = _NEVER
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
-        return {"usual": pack(self._usual), "fresh": pack(self._fresh), "looked": pack(self._looked)}
+        return {
+            "usual": pack(self._usual),
+            "fresh": pack(self._fresh),
+            "looked": pack(self._looked),
+            "looked_short": pack(self._looked_short),
+        }
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Go on from a snapshot of the same shape."""
         self._usual = unpack(plain["usual"], "f8", self._usual.shape)
         self._fresh = unpack(plain["fresh"], "i8", self._fresh.shape)
         self._looked = unpack(plain["looked"], "i8", self._looked.shape)
+        self._looked_short = unpack(plain["looked_short"], "i8", self._looked_short.shape)

@@ -33,6 +33,13 @@ MULTIPLES = 6
 """Multiples of a period up to this one are tried."""
 FEW_PERIODS = 8
 """A multiple of which the window holds more is a peak of its own if it is the true period."""
+FEW_SAMPLES, MANY_PERIODS, ENOUGH_SHARE = 10.0, 6, 0.35
+"""A likely period of fewer samples, or of which there are so many, needs no multiple of it, if it gains this
+share of what that gains."""
+SKIPPED = 3
+"""Fractions that are tried: in one series a step may show in each second or third of its periods alone."""
+LESS, NEWEST = 0.75, 144
+"""A fraction is rougher than this share of its period, unless it is the true one; so many samples tell."""
 PLENTY = 0.85
 """A cycle that explains so much needs no rivals."""
 ALIKE_SHARE = 0.8
@@ -176,6 +183,50 @@ def _with_multiples(series: Floats, tried: Floats, count: int, best: int) -> int
 
 
 @kernel
+def _stands_alone(series: Floats, one: Floats, multiples: Floats) -> bool:
+    """Whether that is likely to be a cycle that needs no multiple of its period, which gain so much.
+
+    Of few samples each period is sampled at another phase, and what is seen often and jitters is alike by
+    chance in each other of its periods: that alone lets a multiple gain more.
+    """
+    if multiples.size == 0:
+        return False
+    often = one[PERIODS] >= MANY_PERIODS or one[PERIOD] < FEW_SAMPLES
+    if not often or one[GAINED] < ENOUGH_SHARE * multiples.max():
+        return False
+    found, known = np.empty(2), np.empty(EVIDENCE)
+    return _is_likely(one, noise_of(series), found, known)
+
+
+@kernel
+def _roughness(series: Floats, period: float) -> float:
+    """Squared differences of the samples in the order of their phases (J. Lafler, T. Kinman 1965)."""
+    phases = np.arange(series.size) / period
+    order = np.argsort(phases - np.floor(phases), kind="mergesort")
+    before, total = series[order[-1]], 0.0
+    for at in order:
+        total += (series[at] - before) ** 2
+        before = series[at]
+    return total
+
+
+@kernel
+def as_sampled(series: Floats, period: float) -> float:
+    """The true period of what repeats after ``period`` samples: a fraction of it, if that is of few samples
+    and its phases follow one another more smoothly. A period of 3.5 samples repeats after 7, as two that
+    look different."""
+    if not 2 * SHORTEST <= period < SKIPPED * FEW_SAMPLES:
+        return period
+    newest = series[max(series.size - NEWEST, 0) :]
+    least = LESS * _roughness(newest, period)
+    for times in range(SKIPPED, 1, -1):
+        fraction = period / times
+        if SHORTEST <= fraction < FEW_SAMPLES and _roughness(newest, fraction) < least:
+            return fraction
+    return period
+
+
+@kernel
 def likeliest(series: Floats, lines: Lines, power: Singles, known: Singles) -> Floats:
     """The likeliest cycle of a series, whatever its confidence; a period of 0 if there is none.
 
@@ -193,6 +244,8 @@ def likeliest(series: Floats, lines: Lines, power: Singles, known: Singles) -> F
     most = tried[best, GAINED]
     if most <= PLENTY:
         count = _with_multiples(series, tried, peaks, best)
+        if _stands_alone(series, tried[best], tried[peaks:count, GAINED]):
+            count = peaks
     for place in range(peaks, count):
         most = max(most, DOUBTED * tried[place, GAINED])
     main: Floats = _shortest(tried[:count], min(ALIKE_SHARE * most, most))
@@ -266,6 +319,7 @@ def judge(series: Floats, lines: Lines, periods: Floats, found: Floats, known: F
     likely = one[PERIOD] > 0 and _is_likely(one, noise, found[0], known)
     if not likely or one[SHARE] * one[PERIODS] < EXPLAINED:
         return _recognised(series, lines, power, evidence, periods, found[0]) if periods.size else 0
+    found[0, 0] = as_sampled(series, one[PERIOD])
     too_quick = _is_multiple_of_quicker(one, power)
     other, count = np.empty(EVIDENCE), 1
     for _ in range(OTHERS):

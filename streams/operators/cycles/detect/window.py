@@ -10,7 +10,14 @@ from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.cycles.detect.active import BLOCK, active, beginning
 from streams.operators.cycles.detect.confidence import EVIDENCE
-from streams.operators.cycles.detect.detector import LIKELY, OTHERS, FoundCycle, judge_each, spectra
+from streams.operators.cycles.detect.detector import (
+    LIKELY,
+    OTHERS,
+    FoundCycle,
+    as_sampled,
+    judge_each,
+    spectra,
+)
 from streams.operators.cycles.detect.early import LEAST as LEAST_BEGUN
 from streams.operators.cycles.detect.early import LONGEST as LONGEST_BEGUN
 from streams.operators.cycles.detect.early import repeats
@@ -39,12 +46,31 @@ class Windows(NamedTuple):
         begin, end = self.bounds[row].tolist()
         return self.samples[row, begin:end]
 
+    @property
+    def sizes(self) -> Ints:
+        """How many samples of each row count."""
+        return np.asarray(self.bounds[:, 1] - self.bounds[:, 0])
+
+    def newest(self, rows: Ints, lengths: Ints) -> "Windows":
+        """The newest samples of these rows, at most as many as the ``lengths`` say."""
+        bounds = self.bounds[rows]
+        bounds[:, 0] = np.maximum(bounds[:, 0], bounds[:, 1] - lengths)
+        return Windows(self.samples[rows], bounds)
+
+    def joined(self, other: "Windows") -> "Windows":
+        """These rows, and then those of the ``other``, which are as long."""
+        if not len(other.bounds):
+            return self
+        samples = np.concatenate((self.samples, other.samples))
+        return Windows(samples, np.concatenate((self.bounds, other.bounds)))
+
 
 @dataclass(frozen=True, slots=True)
 class Detection:
     """The cycles (the main one first) of ``samples``, which end ``idle`` samples before the window does.
 
-    ``whole`` if these are all of the active part, ``begun`` if that is too short for the spectrum.
+    ``whole`` if these are all of the active part, ``begun`` if that is too short for the spectrum; ``short``
+    if they are all of a short part.
     """
 
     cycles: tuple[FoundCycle, ...]
@@ -52,6 +78,7 @@ class Detection:
     idle: int
     whole: bool
     begun: bool = False
+    short: bool = False
 
     def slower(self, least: int) -> "Detection | None":
         """The cycles with a period of at least ``least`` samples; None if there is none."""
@@ -85,7 +112,7 @@ def find_cycles(
         row[: one.size] = one
     every = Windows(samples, bounds)
     limits = np.full(len(windows), LONGEST)
-    found = look(every, active_parts(every), limits, flat, early=early)
+    found = look(every, active_parts(every), limits, flat, early=len(windows) if early else 0)
     return [found.get(row) for row in range(len(windows))]
 
 
@@ -102,12 +129,13 @@ def look(
     limits: Ints,
     flat: float = FLAT,
     *,
-    early: bool = False,
+    early: int = 0,
     periods: Floats = NONE,
 ) -> dict[int, Detection]:
     """The cycles of those windows that have any, by row.
 
     They are those of the newest ``limits`` samples of the active ``parts``; with a limit of 0 there is none.
+    ``early``: of so many of the first rows what has only begun is looked for, too.
     ``periods`` (samples) are those that other series of the same machine have: a window without a cycle is
     held against them, and less evidence is enough.
     """
@@ -123,7 +151,7 @@ def look(
         counts[those] = judge_each(alike, spectra(alike), those, periods, found, known)
     starts = np.full(rows, -1)
     if early:
-        _begun(windows.samples, windows.bounds, parts, limits, flat, counts, found, starts)
+        _begun(windows.samples, windows.bounds, parts, limits[:early], flat, counts, found, starts)
     return {
         row: _detection(
             windows.of(row), parts[row], int(limits[row]), int(starts[row]), found[row, : counts[row]]
@@ -188,7 +216,7 @@ def _begun(
 ) -> None:  # fmt: skip
     """Look for what has only begun in each window without a cycle, and write where that ``starts``."""
     evidence = np.empty(EVIDENCE)
-    for row in range(len(samples)):
+    for row in range(len(limits)):
         window, begin = samples[row, bounds[row, 0] : bounds[row, 1]], parts[row, 0]
         if (
             counts[row]
@@ -200,5 +228,5 @@ def _begun(
         if LEAST_BEGUN <= window.size - start <= LONGEST_BEGUN:
             period, chance = repeats(window[start:], flat, LIKELY, evidence)
             if chance >= LIKELY:
-                found[row, 0, 0], found[row, 0, 1] = period, chance
+                found[row, 0, 0], found[row, 0, 1] = as_sampled(window[start:], period), chance
                 counts[row], starts[row] = 1, start

@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.generators import Case, Floats
-from streams.operators.cycles.bank import CycleBank, CycleConfig, common_periods
+from streams.operators.cycles.bank import CycleBank, CycleConfig, common_periods, sampled, shortest
+from streams.operators.cycles.detect.detector import FoundCycle
+from streams.operators.cycles.detect.window import Detection
 from streams.operators.cycles.result import NO_CYCLE, CycleResult
 from streams.state.codec import from_bytes, to_bytes
 from tests.support.examples import examples
@@ -183,3 +185,73 @@ COMMON: list[tuple[str, list[float], list[float]]] = [
 @pytest.mark.parametrize(("goal", "periods", "expected"), COMMON, ids=[row[0] for row in COMMON])
 def test_the_periods_that_most_series_have(goal: str, periods: list[float], expected: list[float]) -> None:
     assert common_periods(np.array(periods, np.float64)).tolist() == pytest.approx(expected), goal
+
+
+@pytest.mark.parametrize("true", [4.7, 5.83, 7.3, 8.6])
+def test_small_dips_after_a_large_step_are_found_before_the_window_has_forgotten_it(true: float) -> None:
+    fine = np.arange(2200) / 10
+    power = (692.0 - 50 * (fine / true % 1 < 0.8 / true)).reshape(-1, 10).mean(axis=1)
+    _, changes = fed(column(idle(40), power + np.random.default_rng(3).normal(size=220)))
+    assert changes, "600 W at the start hide dips of 50 W"
+    assert changes[0][0] <= 40 + 130
+    assert all(one.period_s == pytest.approx(true, rel=0.03) for _, _, one in changes if one.cyclic)
+
+
+@pytest.mark.parametrize(
+    ("found", "known", "expected"),
+    [
+        (7.0, [3.5], 3.5),
+        (10.4, [3.47], 3.467),
+        (7.0, [], 7.0),
+        (7.4, [3.5], 7.4),  # no multiple
+        (14.0, [3.5], 14.0),  # too many steps without a trace
+        (60.0, [20.0], 60.0),  # of many samples: a cycle of its own
+    ],
+)
+def test_a_multiple_of_what_kin_have_is_that(found: float, known: list[float], expected: float) -> None:
+    one = Detection((FoundCycle(found, 0.97),), np.zeros(64), 0, True)
+    assert sampled(one, np.array(known)).cycles[0].period == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize(("first", "last"), [(3.74, 3.4), (3.4, 3.74), (4.6, 4.2), (7.3, 6.8)])
+def test_steps_that_drift_are_told_on_with_their_newest_period(first: float, last: float) -> None:
+    fine = np.cumsum(0.1 / np.interp(np.arange(4000), [0, 4000], [first, last]))
+    power = (692.0 - 200 * (fine % 1 < 0.3)).reshape(-1, 10).mean(axis=1)
+    bank, changes = fed(column(idle(40), power + 8 * np.random.default_rng(0).normal(size=400)))
+    assert [one.cyclic for _, _, one in changes] == [True] * len(changes)
+    assert bank.current(0).period_s == pytest.approx(last, rel=0.04)
+
+
+@pytest.mark.parametrize("restart", [75, 100, 180, 300])
+def test_a_slow_cycle_is_found_around_a_quick_one_that_was_found_before_it(restart: int) -> None:
+    second = np.arange(700)
+    texture = np.where(second % 58 < 8, 0, 60 + 35 * (second / 5.3 % 1 < 0.5))
+    series = column(idle(40), texture + np.random.default_rng(0).normal(size=700))
+    bank, changes = fed(series[:restart])
+    bank = CycleBank.restore(from_bytes(to_bytes(bank.snapshot())))
+    _, later = fed(series[restart:], bank, first=restart)
+    told = changes + later
+    assert told == fed(series)[1], "a restart leaves no trace"
+    assert told[0][2].period_s == pytest.approx(5.3, rel=0.03)
+    assert told[-1][2].period_s == pytest.approx(58, rel=0.03)
+    slow = next(tick for tick, _, one in told if one.period_s and one.period_s > 50)
+    assert slow <= 40 + 4.5 * 58, "the quick one hides it"
+
+
+@pytest.mark.parametrize(
+    ("found", "confidence", "true", "expected"),
+    [
+        (60.0, 0.95, 20.0, 20.0),
+        (40.0, 0.97, 20.0, 20.0),
+        (50.0, 0.95, 20.0, 50.0),  # no multiple
+        (20.0, 0.95, 60.0, 20.0),  # the half shows something slower
+        (18.0, 0.95, 6.0, 18.0),  # too quick for this scale
+    ],
+)
+def test_a_multiple_gives_way_to_what_the_newest_half_shows(
+    found: float, confidence: float, true: float, expected: float
+) -> None:
+    cycles = FoundCycle(found, confidence), FoundCycle(7.7, 0.9)
+    one = Detection(cycles, busy(true, 600), 0, True)
+    (answer,) = shortest([one], least=8)
+    assert [cycle.period for cycle in answer.cycles] == pytest.approx([expected, 7.7], rel=0.01)

@@ -198,3 +198,18 @@ def test_bursts_at_odd_distances_are_not_found_with_confidence() -> None:
     said = find_cycles([Case("blips", seed).series() for seed in range(160)])
     assert sum(one is not None for one in said) <= 3
     assert all(one.cycles[0].confidence < 0.99 for one in said if one is not None)
+
+
+@pytest.mark.parametrize("length", [72, 100, 148])
+@pytest.mark.parametrize("true", [3.46, 3.5, 4.5, 5.5, 5.8])
+def test_dips_that_fall_differently_into_each_period_are_told_and_no_multiple_of_them(
+    true: float, length: int
+) -> None:
+    """Ticks are means over their second, so a dip is in one of them, or in two."""
+    fine = np.arange(10 * length) / 10
+    for seed in range(6):
+        power = 692.0 - 50 * ((fine / true + seed / 6) % 1 < 0.8 / true)
+        found = period(
+            power.reshape(-1, 10).mean(axis=1) + 3 * np.random.default_rng(seed).normal(size=length)
+        )
+        assert found is None or found == pytest.approx(true, rel=0.03)

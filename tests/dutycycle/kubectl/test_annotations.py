@@ -294,7 +294,7 @@ def test_a_job_that_cannot_be_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ([""], ["peaks", "top", "why"]),
+        ([""], ["health", "peaks", "top", "why"]),
         (["t"], ["top"]),
         (["top", ""], ["jobs", "nodes", "pods"]),
         (["top", "-n", "x", "p"], ["pods"]),

@@ -110,7 +110,7 @@ async def test_poison_on_every_topic_that_annotations_are_made_of(
     keys = {
         "nvml-samples": "gpu-a", "node-parts": "gpu-a", "pod-peaks": "uid-1", "pod-insights": "uid-1",
         "job-peaks": "job-1", "job-insights": "job-1",
-        "profiles": "uid-1", "placements": "uid-1",
+        "profiles": "uid-1", "placements": "uid-1", "gpu-health": "gpu-a",
     }  # fmt: skip
     assert keys.keys() == {*desired.TOPICS}
     spoilt: list[Published] = [(topic, key, bad) for topic, key in keys.items() for bad, _ in SPOILT]

@@ -30,7 +30,7 @@ _JAVA = [
     "-XX:+UseSerialGC",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 ]
-_HEAP = ["-Xms128m", "-Xmx320m"]
+_HEAP = ["-Xms128m", "-Xmx512m"]
 
 
 class RunningBroker:

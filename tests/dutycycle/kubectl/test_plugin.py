@@ -315,6 +315,6 @@ def test_a_server_that_does_not_let_us_in(
 
 
 def test_completion_knows_commands_kinds_and_pods(user: User, pods: str) -> None:
-    assert user.completes("") == ["peaks", "top", "why"]
+    assert user.completes("") == ["health", "peaks", "top", "why"]
     assert user.completes("top", "") == ["jobs", "nodes", "pods"]
     assert user.completes("why", "-n", pods, "") == ["busy", "idle", "plain"]

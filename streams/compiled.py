@@ -104,7 +104,7 @@ def _stamp(entry: Any) -> str:
 
 _FOLDER = Path(__file__).parent
 if os.access(_FOLDER, os.W_OK) and not any(_FOLDER.rglob("__pycache__/*.nbi")):
-    logging.getLogger("dutycycle").warning("compiling the loops of the streams, once: half a minute or so")
+    logging.getLogger("dutycycle").warning("compiling the loops of the streams, once: up to a minute")
 
 # Code for every machine of its architecture, so that what was compiled on one runs on another.
 _settings: Any = config

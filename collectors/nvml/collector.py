@@ -27,9 +27,8 @@ class NvmlCollector:
     Without a GPU that can be read there is no record; the reason is logged once, and it is tried again after
     ``retry_s`` and then at growing distances. ``attribution`` knows whose a process is, ``allocations`` whom
     the kubelet gave a GPU to (None: unknown). ``host_root``: where the host's ``/proc`` is, for the names of
-    processes. ``health``: events and counters of faults are read as well, ``activity``: the fields of what
-    GPUs really do; ``pod_of`` knows the pod with a
-    uid.
+    processes. ``health``: events and counters of faults are read as well; ``pod_of`` knows the pod with a
+    uid. ``activity``: the fields that are read of what GPUs really do.
     """
 
     name = "nvml"
@@ -96,7 +95,7 @@ class NvmlCollector:
             except DriverUnavailableError as error:
                 self._session.driver_failed(error, tick.monotonic_s)
                 return []
-        readings = self._readers.run([partial(self._read_device, one, tick) for one in devices])
+        readings = self._readers.run([partial(self._read_device, device, tick) for device in devices])
         answered = []
         for device, reading in zip(devices, readings, strict=True):
             match reading:

@@ -9,13 +9,7 @@ import time
 
 from collectors.nvml import gate
 from collectors.nvml.query import DeviceQuery
-from collectors.nvml.types import (
-    DeviceLostError,
-    DriverUnavailableError,
-    FieldValue,
-    NvmlError,
-    UnsupportedError,
-)
+from collectors.nvml.types import FieldValue, NvmlError, UnsupportedError, is_refused
 from dutycycle.contract.metrics import GPU_ROWS
 
 _NS_PER_S = 1e9
@@ -53,11 +47,8 @@ class FieldReader:
             answer = UnsupportedError("counter_too_narrow")
         if isinstance(answer, FieldValue):
             return answer.value
-        if isinstance(answer, DeviceLostError | DriverUnavailableError):
-            raise answer
         what = name.removesuffix("_per_s")
-        if isinstance(answer, UnsupportedError) or answer.reason == "invalid_argument":
-            # To a driver that does not know a field, its number is an invalid argument.
+        if is_refused(answer):
             del self._names[number]
             query.count_once(what, answer)
         else:

@@ -14,14 +14,7 @@ from typing import Any
 
 from collectors.nvml import gate
 from collectors.nvml.query import DeviceQuery
-from collectors.nvml.types import (
-    DeviceLostError,
-    DriverUnavailableError,
-    Handle,
-    NoDataError,
-    NvmlError,
-    UnsupportedError,
-)
+from collectors.nvml.types import Handle, NoDataError, NvmlError, is_refused
 from dutycycle.contract.metrics import MIB, Subject, rows_of
 
 _LEAST_S = 0.1
@@ -71,9 +64,11 @@ class GpmReader:
         Empty at first, and before Hopper. ``key`` is a name that a new instance of the same id does not
         share. What was not measured is left out.
         """
+        if not self._asked:
+            return {}
         with _ONE_AT_A_TIME:
             self._supported = self._supported or bool(query.ask(self._what, gate.gpm_supported))
-            if not self._supported or not self._asked:
+            if not self._supported:
                 return {}
             answers = query.ask("gpm_sample", partial(self._answers, instance=instance, key=key)) or {}
             return self._values(query, answers)
@@ -110,13 +105,11 @@ class GpmReader:
         values: dict[str, float] = {}
         for number, answer in answers.items():
             name = self._asked[number]
-            if isinstance(answer, NvmlError) and _is_refused(answer):
+            if isinstance(answer, NvmlError) and is_refused(answer):
                 # Such as NVLink on a card without it; the other metrics are asked for as before.
                 del self._asked[number]
                 self._question = None
                 query.count_once(name, answer)
-            elif isinstance(answer, DeviceLostError | DriverUnavailableError):
-                raise answer
             elif isinstance(answer, NvmlError):
                 if not isinstance(answer, NoDataError):
                     query.count(name, answer)
@@ -134,11 +127,6 @@ class GpmReader:
         elif samples.key != key:
             samples.last_s, samples.key = None, key
         return samples
-
-
-def _is_refused(answer: NvmlError) -> bool:
-    """Whether the driver never answers: to one that does not know a metric, its number is invalid."""
-    return isinstance(answer, UnsupportedError) or answer.reason == "invalid_argument"
 
 
 def _rounded(pct: float) -> float:

@@ -103,3 +103,14 @@ class DeviceLostError(NvmlError):
 
 class DriverUnavailableError(NvmlError):
     """The library or the kernel module is not there: no GPU can be asked."""
+
+
+def is_refused(error: NvmlError) -> bool:
+    """Tell whether one of several numbers that were asked for in a call is never answered.
+
+    To a driver that does not know a number, it is an invalid argument. Raises the error where it is about the
+    whole GPU or driver.
+    """
+    if isinstance(error, DeviceLostError | DriverUnavailableError):
+        raise error
+    return isinstance(error, UnsupportedError) or error.reason == "invalid_argument"

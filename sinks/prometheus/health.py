@@ -1,19 +1,17 @@
 """Rows of the health of GPUs: levels, findings, Xids and counters of faults. Pure."""
 
+from dutycycle.contract.health.changes import HEARD_OF_MS
 from dutycycle.contract.health.xids import LEVELS
 from dutycycle.contract.records.health import GpuHealth, HealthCounters, NodeHealth
 from dutycycle.telemetry.metrics import Labels
 from sinks.prometheus import metrics as m
 from sinks.prometheus.analysis import Rows, put
 
-STALE_MS = 30 * 60_000
-"""Three times as long as a collector waits until it says again how a GPU is."""
-
 
 def health_rows(rows: Rows, node: NodeHealth, now_ms: int) -> None:
     """The GPUs of a node of which something was said lately, also those that do not answer."""
     for gpu in node.gpus:
-        if now_ms - gpu.seen_ms <= STALE_MS:
+        if now_ms - gpu.seen_ms <= HEARD_OF_MS:
             labels = node.node, str(gpu.index), gpu.gpu
             levels: tuple[str, ...] = LEVELS
             put(rows, m.GPU_HEALTH, labels, levels.index(gpu.level) if gpu.level in levels else None)

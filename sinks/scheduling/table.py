@@ -7,6 +7,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dutycycle.contract.health.changes import HEARD_OF_MS
 from dutycycle.contract.health.verdict import rank
 from dutycycle.contract.metering import with_means
 from dutycycle.contract.records.health import NodeHealth
@@ -16,8 +17,6 @@ from sinks.scheduling.core.node import FIELDS, Floats, Gpu, Nodes, gpu_columns
 
 STALE_MS = 60_000
 """A node of which nothing came for so long is not known: its figures may be anything now."""
-HEALTH_STALE_MS = 30 * 60_000
-"""Three times as long as a collector waits until it says again how a GPU is."""
 _RECENT = 60
 """Of CPU and network so many readings count: five minutes."""
 _HELD_DOWN = frozenset(
@@ -78,7 +77,7 @@ class NodeTable:
     def _sick(self, name: str, now_ms: int) -> float:
         """How many GPUs of a node should get no more work; NaN if nothing was said of them lately."""
         health = self._health.get(name)
-        if health is None or now_ms - health.ts_ms >= HEALTH_STALE_MS:
+        if health is None or now_ms - health.ts_ms >= HEARD_OF_MS:
             return np.nan
         return float(sum(rank(gpu.level) >= rank("drain") for gpu in health.gpus))
 

@@ -5,14 +5,7 @@ from functools import partial
 
 from collectors.nvml import gate
 from collectors.nvml.query import DeviceQuery
-from collectors.nvml.types import (
-    DeviceLostError,
-    DriverUnavailableError,
-    FieldValue,
-    Handle,
-    NvmlError,
-    UnsupportedError,
-)
+from collectors.nvml.types import FieldValue, Handle, NvmlError, is_refused
 from dutycycle.contract.records.health import HealthCounters
 
 _COUNTS = {
@@ -97,10 +90,7 @@ class HealthReader:
         for key, answer in zip(wanted, answers, strict=False):
             if isinstance(answer, FieldValue):
                 values[key] = answer.value
-            elif isinstance(answer, DeviceLostError | DriverUnavailableError):
-                raise answer
-            elif isinstance(answer, UnsupportedError) or answer.reason == "invalid_argument":
-                # To a driver that does not know a field, its number is an invalid argument.
+            elif is_refused(answer):
                 refused.add(_number(key))
             else:
                 query.count("health", answer)

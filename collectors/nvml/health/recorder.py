@@ -15,8 +15,7 @@ from collectors.nvml.health.counters import HealthReader
 from collectors.nvml.health.watch import XID, DriverEvent, EventWatch
 from collectors.nvml.session import Session
 from dutycycle.contract.codec import encode
-from dutycycle.contract.health.changes import Change, changes, is_judged_alike
-from dutycycle.contract.health.words import meaning_of
+from dutycycle.contract.health.changes import STATE_S, Change, changes, describe, is_judged_alike
 from dutycycle.contract.health.xids import FALLEN_OFF
 from dutycycle.contract.records.health import GpuEvent, GpuFacts, HealthCounters, HitPod
 from dutycycle.contract.records.pods import Pod
@@ -25,8 +24,8 @@ from dutycycle.telemetry.events import Telemetry
 
 _EVERY_TICKS = 10
 """Counters change slowly: each GPU is asked in so many ticks once, not all in the same one."""
-_STATE_S, _LEAST_STATE_S = 600.0, 60.0
-"""How often a GPU's state is told where nothing happens, and where only its counters move."""
+_LEAST_STATE_S = 60.0
+"""How often a GPU's state is told where only its counters move."""
 _IS_LOST = "gpu_is_lost"
 _LOST = {
     _IS_LOST: "xid", "reset_required": "reset_required", "gpu_not_found": "missing", "not_listed": "missing",
@@ -159,14 +158,12 @@ class HealthRecorder:
 
     def _event(self, tick: Tick, session: Session, uuid: str, change: Change) -> GpuEvent:
         device = session.device(uuid)
-        meaning = meaning_of(change.kind, change.code)
         self._seq += 1
         return GpuEvent(
             node=tick.node, collector=tick.collector, seq=self._seq, ts_ms=tick.ts_ms, gpu=uuid,
             # Of a GPU that never answered there is no more than its index.
             index=device.ref.index if device is not None else int(uuid.rpartition(" ")[2]),
-            kind=change.kind, code=change.code, count=change.count, severity=meaning.severity,
-            name=meaning.name, action=meaning.action, counters=self._counters.get(uuid),
+            counters=self._counters.get(uuid), **describe(change),
         )  # fmt: skip
 
     def _is_state_due(self, uuid: str, now_s: float, *, told: bool) -> bool:
@@ -175,7 +172,7 @@ class HealthRecorder:
         if uuid not in self._stated:
             return counters is not None or uuid in self._lost
         at_s, before = self._stated[uuid]
-        if now_s - at_s >= _STATE_S:
+        if now_s - at_s >= STATE_S:
             return True
         if counters is None or told:
             return False

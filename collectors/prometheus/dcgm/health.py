@@ -4,17 +4,16 @@ Its gauge of Xids is sticky: it has the last one, however long ago that was. So 
 event, and a later one is where it has changed; the same Xid again cannot be seen. Counters are as NVML's.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from collectors.base import Tick
 from collectors.prometheus.dcgm.fields import HEALTH_FIELDS, Vocabulary
 from collectors.prometheus.series import NewSample
-from dutycycle.contract.health.changes import Change, changes, is_judged_alike
-from dutycycle.contract.health.words import meaning_of
+from dutycycle.contract.health.changes import STATE_S, Change, changes, describe, is_judged_alike
 from dutycycle.contract.records.health import GpuEvent, GpuFacts, HealthCounters, HitPod
 from dutycycle.contract.records.samples import Gpu, NvmlSample
 
-_STATE_S = 600.0
 _FLAGS = frozenset({"remap_pending", "remap_failed"})
 _Key = tuple[str, str]
 
@@ -31,9 +30,9 @@ class DcgmHealth:
 
     def events(self, record: NvmlSample, samples: Sequence[NewSample], tick: Tick) -> Iterator[GpuEvent]:
         """What happened to a node's GPUs by its scrape; and how they are, at first and now and then."""
+        values_of = self._values(samples)
         for gpu in record.gpus:
-            key = record.node, gpu.uuid
-            values = self._values(gpu.uuid, samples)
+            key, values = (record.node, gpu.uuid), values_of[gpu.uuid]
             happened = list(self._happened(key, values))
             yield from (self._event(record, gpu, change, tick) for change in happened)
             counters = _counters_of(values)
@@ -44,7 +43,7 @@ class DcgmHealth:
             changed = list(changes(before, counters))
             yield from (self._event(record, gpu, change, tick) for change in changed)
             told = bool(happened or changed) or is_judged_alike(before, counters)
-            if not told or tick.monotonic_s - self._stated_s.get(key, float("-inf")) >= _STATE_S:
+            if not told or tick.monotonic_s - self._stated_s.get(key, float("-inf")) >= STATE_S:
                 self._stated_s[key] = tick.monotonic_s
                 yield self._event(record, gpu, Change("state"), tick)
 
@@ -56,26 +55,24 @@ class DcgmHealth:
         if xid and before is not None and xid != before:
             yield Change("xid", xid)
 
-    def _values(self, uuid: str, samples: Iterable[NewSample]) -> dict[str, float]:
-        """By field; a row a pod repeats the GPU's own, and the newest counts."""
-        values: dict[str, float] = {}
+    def _values(self, samples: Iterable[NewSample]) -> defaultdict[str, dict[str, float]]:
+        """Give the values of each GPU by UUID and field; a row a pod repeats the GPU's own, and the newest
+        counts."""
+        values: defaultdict[str, dict[str, float]] = defaultdict(dict)
         for sample in sorted(samples, key=lambda sample: sample.ts_ms):
-            if sample.labels.get("UUID") == uuid:
-                reading = self._vocabulary.read(sample.labels, sample.value)
-                if reading is not None and reading.field in HEALTH_FIELDS and reading.possible:
-                    values[reading.field] = reading.value
+            reading = self._vocabulary.read(sample.labels, sample.value)
+            if reading is not None and reading.field in HEALTH_FIELDS and reading.possible:
+                values[sample.labels.get("UUID", "")][reading.field] = reading.value
         return values
 
     def _event(self, record: NvmlSample, gpu: Gpu, change: Change, tick: Tick) -> GpuEvent:
-        meaning = meaning_of(change.kind, change.code)
         self._seq += 1
         is_state = change.kind == "state"
         given = {one.pod_uid: one for one in gpu.allocated or () if one.pod_uid is not None}
         pods = tuple(HitPod(uid=uid, namespace=one.namespace, name=one.pod) for uid, one in given.items())
         return GpuEvent(
             node=record.node, collector=tick.collector, seq=self._seq, ts_ms=record.ts_ms, gpu=gpu.uuid,
-            index=gpu.index, kind=change.kind, code=change.code, count=change.count,
-            severity=meaning.severity, name=meaning.name, action=meaning.action,
+            index=gpu.index, **describe(change),
             pods=None if is_state or gpu.allocated is None else pods,
             counters=self._counters.get((record.node, gpu.uuid)),
             facts=GpuFacts(model=gpu.model) if is_state and gpu.model else None,

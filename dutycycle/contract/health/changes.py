@@ -2,8 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
+from dutycycle.contract.health.words import meaning_of
 from dutycycle.contract.records.health import HealthCounters
+
+STATE_S = 600.0
+"""How often a collector says how a GPU is where nothing happens."""
+HEARD_OF_MS = round(3 * STATE_S * 1000)
+"""What was said of a GPU longer ago does not count: a collector would have said it again by now."""
 
 _GROWING = {
     "ecc_uncorrected": "ecc_uncorrected",
@@ -25,6 +32,15 @@ class Change:
     kind: str
     code: int | None = None
     count: int = 1
+
+
+def describe(change: Change) -> dict[str, Any]:
+    """Give the fields of a ``GpuEvent`` that say what happened, and what is to be done."""
+    meaning = meaning_of(change.kind, change.code)
+    return {
+        "kind": change.kind, "code": change.code, "count": change.count, "severity": meaning.severity,
+        "name": meaning.name, "action": meaning.action,
+    }  # fmt: skip
 
 
 def changes(before: HealthCounters | None, now: HealthCounters) -> Iterator[Change]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from dutycycle.contract.health.changes import HEARD_OF_MS
 from dutycycle.contract.health.verdict import rank
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import GpuSeen, Row
@@ -10,8 +11,6 @@ from dutycycle.live.views.spans import Line
 from dutycycle.words import short_duration
 
 _SOON_S = 3600.0
-_HEARD_OF_MS = 30 * 60_000
-"""Three times as long as a collector waits until it says again how a GPU is."""
 
 
 def warnings(state: LiveState, degraded: Sequence[str]) -> list[str]:
@@ -25,7 +24,7 @@ def health_warnings(state: LiveState) -> Iterator[str]:
         (rank(gpu.level), health.node, gpu)
         for health in state.health.values()
         for gpu in health.gpus
-        if gpu.reason is not None and state.now_ms - gpu.seen_ms <= _HEARD_OF_MS
+        if gpu.reason is not None and state.now_ms - gpu.seen_ms <= HEARD_OF_MS
     ]
     for _, node, gpu in sorted(sick, key=lambda one: (-one[0], one[1], one[2].index)):
         yield f"GPU {node}:{gpu.index}: {gpu.level}: {gpu.reason}; {gpu.action}"

@@ -112,6 +112,16 @@ def test_the_rules(of: dict[str, float | tuple[float, float]], kind: str, gpus: 
     assert 0.5 <= found.confidence <= 1
 
 
+def test_zeros_that_power_contradicts_are_unknown() -> None:
+    """And no figure of an insight: DCGM writes them after an error."""
+    stats = pod_stats(window(BUSY | dict.fromkeys(COUNTERS, 0)))
+    assert stats is not None
+    assert not COUNTERS.keys() & stats.evidence().keys()
+    resting = pod_stats(window(BUSY | {"power_pct": 20} | dict.fromkeys(COUNTERS, 0)))
+    assert resting is not None
+    assert resting.evidence()["sm_active_pct"] == 0
+
+
 def test_too_short_a_time_says_nothing() -> None:
     assert pod_stats(window(BUSY, 40)) is None
     assert find_bottleneck(None, "training", 1).bottleneck == "unknown"

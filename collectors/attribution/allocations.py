@@ -44,6 +44,7 @@ class Allocations:
         self._every_s = every_s
         self._devices: list[tuple[AllocatedDevice, DeviceId]] | None = None
         self._unknown: set[str] = set()
+        self._asking = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pod-resources", daemon=True)
         self._thread.start()
@@ -81,19 +82,22 @@ class Allocations:
         self._lister.close()
 
     def ask(self) -> None:
-        """Ask once, and keep the answer. Without one, all allocations are unknown."""
-        try:
-            given = self._lister.devices()
-        except KubeletError as error:
-            self._devices = None
-            self._telemetry.raise_condition(
-                KUBELET_UNREACHABLE, _WHAT, f"{error}; what a container was given is unknown"
-            )
-            return
-        self._telemetry.clear_condition(KUBELET_UNREACHABLE, _WHAT, "the kubelet answers")
-        parsed = [(one, parse_device_id(one.device_id)) for one in given]
-        self._devices = [(one, device) for one, device in parsed if device is not None]
-        self._report_unknown(one.device_id for one, device in parsed if device is None and _is_gpu(one))
+        """Ask once, and keep the answer. Without one, all allocations are unknown.
+
+        Any thread may ask: questions wait for one another, so an older answer never replaces a newer one.
+        """
+        with self._asking:
+            try:
+                given = self._lister.devices()
+            except KubeletError as error:
+                self._devices = None
+                detail = f"{error}; what a container was given is unknown"
+                self._telemetry.raise_condition(KUBELET_UNREACHABLE, _WHAT, detail)
+                return
+            self._telemetry.clear_condition(KUBELET_UNREACHABLE, _WHAT, "the kubelet answers")
+            parsed = [(one, parse_device_id(one.device_id)) for one in given]
+            self._devices = [(one, device) for one, device in parsed if device is not None]
+            self._report_unknown(one.device_id for one, device in parsed if device is None and _is_gpu(one))
 
     def _report_unknown(self, ids: Iterable[str]) -> None:
         for device_id in set(ids) - self._unknown:

@@ -1,13 +1,10 @@
-"""How well anomalies are found at a bounded rate of false alarms, beside thresholds and River's detectors.
-
-    python -m bench.bench_anomaly [FIRST_SEED [SEEDS]]
+"""Asks our detectors of anomalies about generated jobs, minute by minute.
 
 Our limits were chosen on seeds 0-99 and 2000-2011; those of the peers are fitted to seeds 0-15 each time, to
 the allowed rate of false alarms. A fault counts as found when it is told within half an hour, ours by the
 right name, a peer's by any. A false alarm is each time that something begins to be told without a fault.
 """
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -101,11 +98,3 @@ def made(first: int, count: int, step: int = 1) -> list[tuple[Job, Floats]]:
         jobs += [job(HURT[fault][seed % len(HURT[fault])], seed, fault) for fault in [*FAULTS][::step]]
     batches = [jobs[at : at + BATCH] for at in range(0, len(jobs), BATCH)]
     return [pair for batch in batches for pair in zip(batch, periods(batch), strict=True)]
-
-
-if __name__ == "__main__":
-    from bench.insight.report import Report
-    from bench.insight.tables_anomaly import comparison
-
-    numbers = [*map(int, sys.argv[1:]), 3000, 12][:2] if len(sys.argv) < 3 else [*map(int, sys.argv[1:3])]
-    comparison(Report(), range(numbers[0], numbers[0] + numbers[1]))

@@ -1,21 +1,26 @@
 """``dutycycle collect`` on a full node: 8 GPUs of the fake driver, 100 pods of the kernel, 1 Hz."""
 
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 from statistics import quantiles
 
-from bench.bench_cgroup import host_of_the_kernel
 from bench.bench_nvml import scenario
 from bench.speed.bench import Bench
 from bench.speed.cluster import PARTITIONS, Topics
 from bench.speed.worker import Contender, Worker, own_command, working
+from collectors.cgroup.mounts import find_hierarchies
+from tests.support.data.fake_host import pod_path
 from tests.support.fakes.nvml.library import build, env
 from tests.support.processes.commands import environ
 
 PODS = 100
+TOP_CGROUP = "dutycycle-bench"
 DELAYS_US = {"nvmlDeviceGetPowerUsage": 365.0, "*": 100.0}
 """A power reading as on a K40 (2,743 a second: wookayin/gpustat issue 76); the others are an assumption."""
 SOURCES = ("nvml", "cgroup")
@@ -23,7 +28,7 @@ SOURCES = ("nvml", "cgroup")
 
 def collector(bench: Bench) -> None:
     """CPU and memory of the process, and how long its sources take for a tick."""
-    with host_of_the_kernel(PODS, pods=PODS) as pids:
+    with pods_of_the_kernel(PODS) as pids:
         driver = replace(scenario(pids), delays_us=DELAYS_US)
         world = driver.write(bench.folder / "world")
         topics = Topics(bench.broker)
@@ -91,3 +96,31 @@ def _collect(world: Path, folder: Path) -> Contender:
         }
 
     return own_command("collect", environment)
+
+
+@contextmanager
+def pods_of_the_kernel(count: int) -> Iterator[list[int]]:
+    """Make cgroups of this many pods on this machine (as root), with a sleeping process each; yield the pids.
+
+    The processes share the host's network, so that reading a pod's ``net/dev`` (about 20 µs) is not measured.
+    """
+    roots = [
+        Path(hierarchy.root) / TOP_CGROUP for hierarchy in find_hierarchies("/") if hierarchy.controllers
+    ]
+    uids = [f"{number:08x}-0000-4000-8000-000000000000" for number in range(count)]
+    paths = [pod_path("systemd", "burstable", uid, f"{number:064x}") for number, uid in enumerate(uids)]
+    folders = [root / path[1:] for root in roots for path in paths]
+    sleepers = [subprocess.Popen(["sleep", "infinity"]) for _ in range(count)]
+    try:
+        for folder, sleeper in zip(folders, cycle(sleepers), strict=False):
+            folder.mkdir(parents=True)
+            (folder / "cgroup.procs").write_text(str(sleeper.pid))
+        yield [sleeper.pid for sleeper in sleepers]
+    finally:
+        for sleeper in sleepers:
+            sleeper.kill()
+            sleeper.wait()
+        for root in roots:
+            for folder in sorted((path for path in root.rglob("*") if path.is_dir()), reverse=True):
+                folder.rmdir()
+            root.rmdir()

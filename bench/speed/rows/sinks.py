@@ -5,7 +5,7 @@ import signal
 import time
 from collections.abc import Iterator
 
-from bench import bench_annotations
+from bench.speed.annotations import simulate, write_to_server
 from bench.speed.bench import Bench
 from bench.speed.cluster import PARTITIONS, Sample, Topics
 from bench.speed.worker import own_command, total, working
@@ -75,12 +75,12 @@ def annotations(bench: Bench) -> None:
         f"{bench.size.objects:,} pods, written as fast as it goes",
     )
     bench.say(f"annotations: {pods} pods for {2 * seconds} s of their own time")
-    needed = asyncio.run(bench_annotations.simulate(pods, seconds, 1))
+    needed = asyncio.run(simulate(pods, seconds, 1))
     times = _PODS / pods
     bench.add("annotations.patches_per_s", times * needed.patches_per_s, f"PATCH/s of {_PODS:,} pods")
     bench.add("annotations.cpu_pct", 100 * times * needed.core, "% of a core to decide")
     bench.say(f"annotations: {bench.size.objects} pods on a kube-apiserver with etcd")
-    taken = asyncio.run(bench_annotations.write_to_server(bench.size.objects, 2))
+    taken = asyncio.run(write_to_server(bench.size.objects, 2))
     bench.add("annotations.taken_per_s", taken[-1].objects_per_s, "PATCH/s taken by the server")
     bench.add("annotations.server_ms", taken[-1].server_ms, "ms of CPU a PATCH in API server and etcd")
     bench.add("annotations.sink_ms", taken[-1].sink_ms, "ms of CPU a PATCH in the sink")

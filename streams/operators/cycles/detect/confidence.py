@@ -1,6 +1,6 @@
 """The chance that a period is that of a real cycle, from what the spectrum and the fold say of it.
 
-A logistic regression, whose weights ``bench/fit_cycle.py`` fits to windows of 76 to 600 samples; of the
+A logistic regression, whose weights were fitted to windows of 76 to 600 samples (ADR 5); of the
 periods that are judged there nine in ten are right. Where cycles are rarer, so is being right with a low
 confidence.
 """

@@ -1,10 +1,9 @@
-"""What annotations cost: writes per second that 10,000 pods need, and how many a real API server takes.
+"""Measures what annotations cost: writes per second that pods need, and how many a real API server takes.
 
-``python -m bench.bench_annotations`` simulates a cluster, by the clock of its records, and counts requests;
-``--server`` then writes as many pods as it can, through the real sink, to a real kube-apiserver with etcd.
+``simulate`` is a cluster by the clock of its records, whose requests are counted; ``write_to_server`` writes
+as many pods as it can, through the real sink, to a real kube-apiserver with etcd.
 """
 
-import argparse
 import asyncio
 import math
 import os
@@ -262,28 +261,3 @@ def _cpu_s(pids: list[int]) -> float:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         ticks += int(fields[11]) + int(fields[12])
     return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def main() -> None:
-    """Both, as the arguments say."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pods", type=int, default=10_000)
-    parser.add_argument("--seconds", type=int, default=1800)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--server", action="store_true", help="also write to a real kube-apiserver")
-    parser.add_argument("--objects", type=int, default=1000, help="so many pods, three times each")
-    args = parser.parse_args()
-    need = asyncio.run(simulate(args.pods, args.seconds, args.seed))
-    print(
-        f"{args.pods} pods, {LIFE_S:g} s mean life, {args.seconds} s: {need.patches_per_s:.1f} PATCH/s, "
-        f"{need.reads_per_s:.1f} GET/s, {100 * need.core:.1f} % of a core to decide"
-    )
-    for number, one in enumerate(asyncio.run(write_to_server(args.objects, 3)) if args.server else ()):
-        print(
-            f"{'PATCH' if number else 'GET and PATCH'}: {one.objects_per_s:.0f} objects/s; CPU a write: sink "
-            f"{one.sink_ms:.2f} ms, API server and etcd {one.server_ms:.2f} ms"
-        )
-
-
-if __name__ == "__main__":
-    main()

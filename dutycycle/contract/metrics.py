@@ -300,8 +300,8 @@ CATALOGUE = (
         series=GpuSeries("gpu_sm_occupancy_ratio", 0.01),
     ),
     MetricRow(
-        field="tensor_active_pct", subjects=("gpu", "slice", "node"), peak=True, chart="gpu-tensor",
-        compared="mean", title="Tensor activity", word="tensor",
+        field="tensor_active_pct", subjects=("gpu", "slice", "node"), cycle=True, peak=True,
+        chart="gpu-tensor", compared="mean", title="Tensor activity", word="tensor",
         meaning="share of the time in which the tensor cores worked, of all of theirs; from Hopper on",
         limits=PCT, gpm=5,
         dcgm={f"{_PROF}PIPE_TENSOR_ACTIVE": 100, f"{_PROF}TENSOR_UTIL_RATIO": 100},
@@ -310,7 +310,7 @@ CATALOGUE = (
         series=GpuSeries("gpu_tensor_active_ratio", 0.01), annotation=Annotation("tensor_active", _ON_GPU),
     ),
     MetricRow(
-        field="dram_active_pct", subjects=("gpu", "slice", "node"), peak=True, chart="gpu-dram",
+        field="dram_active_pct", subjects=("gpu", "slice", "node"), cycle=True, peak=True, chart="gpu-dram",
         compared="mean", title="DRAM activity", word="DRAM",
         meaning="bandwidth of the GPU's memory that was used; about 80 % can be had; from Hopper on",
         limits=PCT, gpm=10, dcgm={f"{_PROF}DRAM_ACTIVE": 100, f"{_PROF}DRAM_UTIL_RATIO": 100},

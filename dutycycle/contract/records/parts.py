@@ -156,11 +156,11 @@ class InsightPart(VersionedRecord, frozen=True, kw_only=True):
     less; of ticks that are further apart than ten seconds not each span has a part. ``gpus`` counts those
     that the pod holds, ``gpu_mem_total_bytes`` is that of those it holds alone, ``mem_limit_bytes`` its limit
     of host memory. ``mem_full_ms``: when that is reached, or from ``nvml`` the memory of one of its GPUs is
-    full. ``period_s`` is the cycle of its utilization, where there is one; ``cycle_ms``: when that changed
-    last. ``trend`` comes every half minute. ``epoch_ms`` names the node's time since its clock was last set
-    back; absent if it never was. In the last ten seconds of each minute ``gpu_means`` has, by
-    ``<node>/<index>`` of each GPU that it holds alone, means: utilization and power (of its limit) in
-    percent, degrees, and MHz of the SMs at work."""
+    full. ``period_s`` is the cycle of its utilization, where there is one, or else of the work inside of one
+    of its GPUs, which ``period_metric`` names; ``cycle_ms``: when that changed last. ``trend`` comes every
+    half minute. ``epoch_ms`` names the node's time since its clock was last set back; absent if it never was.
+    In the last ten seconds of each minute ``gpu_means`` has, by ``<node>/<index>`` of each GPU that it holds
+    alone, means: utilization and power (of its limit) in percent, degrees, and MHz of the SMs at work."""
 
     uid: Uid
     source: Label
@@ -173,6 +173,7 @@ class InsightPart(VersionedRecord, frozen=True, kw_only=True):
     gpu_mem_total_bytes: Amount | None = None
     mem_limit_bytes: Amount | None = None
     period_s: Amount | None = None
+    period_metric: Label | None = None
     period_confidence: Share | None = None
     period_since_ms: Millis | None = None
     other_periods: tuple[OtherCycle, ...] | None = None

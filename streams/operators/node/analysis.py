@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dutycycle.contract.metrics import CYCLE_METRICS, RESOLUTIONS, TREND_METRICS
+from dutycycle.contract.metrics import ACTIVITY_METRICS, CYCLE_METRICS, RESOLUTIONS, TREND_METRICS
 from streams.operators.columns.arrays import Floats, pack, unpack
 from streams.operators.columns.block import TickBlock
 from streams.operators.columns.series import Series, remapped, subjects_of
@@ -18,7 +18,7 @@ from streams.operators.trends.bank import HORIZONS_S, TrendBank, TrendForecast
 from streams.operators.trends.changes import TrendDebouncer
 from streams.operators.trends.season import season_of
 
-FOLLOWS_STEPS = ("gpu_util_pct", "mem_copy_util_pct", "power_w")
+FOLLOWS_STEPS = ("gpu_util_pct", "tensor_active_pct", "dram_active_pct", "mem_copy_util_pct", "power_w")
 """The metrics of a GPU or pod that show its steps, the one that counts most first."""
 
 
@@ -42,16 +42,16 @@ class Analysis:
                     yield one, None if isnan(left_s) else self.ts_ms + round(left_s * 1000)
 
     def cycles_of_subjects(self) -> Iterator[tuple[Series, CycleResult]]:
-        """Of each GPU and pod of which a cycle changed, its one cycle: that of the utilization, or else of
-        what follows it."""
+        """Of each GPU and pod of which a cycle changed, its one cycle, and of which metric that is: of the
+        utilization, or else of what follows it."""
         of: dict[tuple[str, str], dict[str, CycleResult]] = {}
         for one, cycle in self.cycles:
             of.setdefault((one.kind, one.member), {})[one.metric] = cycle
         for (kind, member), said in of.items():
-            known = [said[metric] for metric in FOLLOWS_STEPS if metric in said]
+            known = [metric for metric in FOLLOWS_STEPS if metric in said]
             if known:
-                best = next((cycle for cycle in known if cycle.cyclic), known[0])
-                yield Series(kind, member, FOLLOWS_STEPS[0]), best
+                best = next((metric for metric in known if said[metric].cyclic), known[0])
+                yield Series(kind, member, best), said[best]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,8 @@ ANALYSIS = AnalysisConfig()
 class AnalysisBank:
     """A ``TrendBank`` and ``CycleScales`` over subsets of the node's columns.
 
-    ``series`` is always the list of all columns of the node.
+    ``series`` is always the list of all columns of the node. What few GPUs can measure
+    (``ACTIVITY_METRICS``) has a cycle from its first value on, so that others need no room for it.
     """
 
     def __init__(self, config: AnalysisConfig = ANALYSIS) -> None:
@@ -80,11 +81,18 @@ class AnalysisBank:
         self._debouncer = TrendDebouncer()
         self._cycles = CycleScales(0, config.cycles)
         self._row: Floats = np.zeros(0)
+        self._measured: set[Series] = set()
+        """Of ``ACTIVITY_METRICS``, what had a value."""
         self._select([])
 
     def _select(self, series: list[Series]) -> None:
+        self._series = series
         self._trend_series = [one for one in series if one.metric in self._config.trend_metrics]
-        self._cycle_series = [one for one in series if one.metric in self._config.cycle_metrics]
+        cycles = [one for one in series if one.metric in self._config.cycle_metrics]
+        self._measured.intersection_update(cycles)
+        waiting = {one for one in cycles if one.metric in ACTIVITY_METRICS} - self._measured
+        self._cycle_series = [one for one in cycles if one not in waiting]
+        self._waiting_columns = remapped(series, [one for one in cycles if one in waiting])
         self._trend_subjects = subjects_of(self._trend_series)
         self._cycle_subjects = subjects_of(self._cycle_series).tolist()
         self._cycle_place = {one: column for column, one in enumerate(self._cycle_series)}
@@ -110,13 +118,39 @@ class AnalysisBank:
     def extend(self, block: TickBlock, rows: Floats) -> None:
         """Take ticks that are newer than the last; ``rows``: their values in the node's columns."""
         self._row = rows[-1].copy()
-        place = self._cycle_place
+        begin = 0
+        # A series begins with its first value, however many ticks are taken together.
+        for tick in self._first_values(rows):
+            self._extend_cycles(block, rows, begin, tick)
+            self._measured.update(
+                self._series[column] for column in self._waiting_columns if not isnan(rows[tick, column])
+            )
+            cycles = self._cycle_series
+            self._select(self._series)
+            self._cycles.resize(remapped(cycles, self._cycle_series), self._witnesses)
+            begin = tick
+        self._extend_cycles(block, rows, begin, len(rows))
+        self._trends.extend(block.times, rows.take(self._trend_columns, axis=1))
+
+    def _first_values(self, rows: Floats) -> list[int]:
+        """The ticks with the first value of a series that waits for one."""
+        if not self._waiting_columns.size:
+            return []
+        known = ~np.isnan(rows.take(self._waiting_columns, axis=1))
+        return sorted({*known.argmax(axis=0)[known.any(axis=0)].tolist()})
+
+    def _extend_cycles(self, block: TickBlock, rows: Floats, begin: int, end: int) -> None:
+        """Take the ticks from ``begin`` to before ``end``."""
+        if begin == end:
+            return
+        place, times = self._cycle_place, block.times[begin:end]
         bursts = [
             (ts_ms, [(place[one], burst) for one, burst in of_tick if one in place])
             for ts_ms, of_tick in block.bursts()
+            if times[0] <= ts_ms <= times[-1]
         ]
-        self._cycles.extend(block.times, rows.take(self._cycle_columns, axis=1), block.interval_ms, bursts)
-        self._trends.extend(block.times, rows.take(self._trend_columns, axis=1))
+        values = rows[begin:end].take(self._cycle_columns, axis=1)
+        self._cycles.extend(times, values, block.interval_ms, bursts)
 
     def forecast(self, ts_ms: int) -> Analysis:
         """Forecast every trend, as of the last tick at ``ts_ms``, with the cycles that are known."""
@@ -163,6 +197,7 @@ class AnalysisBank:
             "debouncer": self._debouncer.snapshot(),
             "cycles": self._cycles.snapshot(),
             "row": pack(self._row),
+            "measured": [list(one) for one in self._series if one in self._measured],
             "config": repr(self._config),
         }
 
@@ -172,6 +207,7 @@ class AnalysisBank:
             raise ValueError(f"snapshot of an analysis: made with {plain['config']:.300}")
         self._trends = TrendBank.restore(plain["trends"], self._config.horizons_s)
         self._debouncer = TrendDebouncer.restore(plain["debouncer"])
+        self._measured = {Series(*one) for one in plain["measured"]}
         self._select(series)
         self._cycles = CycleScales.restore(plain["cycles"], self._config.cycles, self._witnesses)
         self._row = unpack(plain["row"], "f8", (len(series),))

@@ -123,12 +123,12 @@ class NodeGpus:
     def evaluated(self, found: Analysis) -> None:
         """Cycles and trends that changed. They are sent with the next window that closes."""
         for one, result in found.cycles_of_subjects():
-            if _is_of_gpu(one):
+            if one.kind == "gpu":
                 gpu = self._gpus.setdefault(one.member, _Gpu())
                 gpu.cyclic, gpu.period_s = result.cyclic, result.period_s if result.cyclic else None
         if found.forecast is not None:
             for one, slope in zip(found.trend_series, found.forecast.slope_per_s.tolist(), strict=True):
-                if _is_of_gpu(one):
+                if one.kind == "gpu" and one.metric == METRIC:
                     self._gpus.setdefault(one.member, _Gpu()).slope_per_s = slope
 
     def retain(self, members: set[str]) -> None:
@@ -160,7 +160,3 @@ class NodeGpus:
 
 def _snapshots(maxima: dict[str, RecentMaximum]) -> dict[str, list[list[float]]]:
     return {metric: one.snapshot() for metric, one in maxima.items()}
-
-
-def _is_of_gpu(one: Series) -> bool:
-    return one.kind == "gpu" and one.metric == METRIC

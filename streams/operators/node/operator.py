@@ -14,6 +14,7 @@ from zlib import crc32
 import numpy as np
 
 from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.metrics import ACTIVITY_METRICS
 from dutycycle.contract.records.hours import HOUR_MS, MINUTE_MS
 from dutycycle.contract.topics import TOPICS
 from dutycycle.telemetry.events import SAMPLE_LATE
@@ -22,6 +23,7 @@ from streams.operators.columns.arrays import Floats, Ints, check_version
 from streams.operators.columns.block import TickBlock, TickQueue
 from streams.operators.columns.series import ColumnIndex, Series, are_counters
 from streams.operators.columns.tick import Layout, Tick
+from streams.operators.cycles.result import NO_CYCLE
 from streams.operators.keyed import decode_under_key
 from streams.operators.models.bank import NO_MODELS, ModelBank, ModelsConfig
 from streams.operators.node import records
@@ -36,7 +38,7 @@ from streams.operators.usage.bank import UsageBank
 from streams.operators.workload.channels import SPAN_MS
 from streams.operators.workload.spans import SpanBank
 
-SNAPSHOT_VERSION = 21
+SNAPSHOT_VERSION = 22
 
 
 class Reader(Protocol):
@@ -285,8 +287,9 @@ class NodeOperator:
     def _evaluated(self, found: Analysis) -> list[Emission]:
         """Tell what was found, and give it to the spans and GPUs that it is about."""
         for one, cycle in found.cycles_of_subjects():
-            if one.kind == "pod":
-                self._spans.set_cycle(one.member, found.ts_ms, cycle)
+            inside = one.kind == "gpu" and one.metric in ACTIVITY_METRICS  # no figure of its pod shows that
+            told = cycle if inside or one.kind == "pod" else NO_CYCLE
+            self._spans.set_cycle(one.member, found.ts_ms, told, one.metric if inside else None)
         for one, full_ms in found.memory_full_ms():
             self._spans.set_memory_full(one.member, full_ms)
         self._gpus.evaluated(found)

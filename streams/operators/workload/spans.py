@@ -114,14 +114,16 @@ class SpanBank:
             run.seconds.append([max(last - before, 0), last])
         run.rows.append(self._channels.rows(block))
 
-    def set_cycle(self, uid: str, ts_ms: int, cycle: CycleResult) -> None:
-        """The cycle of a pod's utilization was found, changed or lost at ``ts_ms``."""
+    def set_cycle(self, member: str, ts_ms: int, cycle: CycleResult, metric: str | None = None) -> None:
+        """The cycle of a pod's utilization, or of a GPU's ``metric``, was found, changed or lost at
+        ``ts_ms``."""
         said: dict[str, Any] = {"cycle_ms": ts_ms}
         if cycle.cyclic and cycle.period_s is not None:
             said |= {"period_s": cycle.period_s, "period_confidence": cycle.confidence or 0.0}
+            said |= {} if metric is None else {"period_metric": metric}
             said |= {} if cycle.since_ms is None else {"period_since_ms": cycle.since_ms}
             said |= {"other_periods": [to_plain(one) for one in cycle.others or ()]}
-        self._cycles[uid] = said
+        self._cycles[member] = said
 
     def set_trend(self, uid: str, ts_ms: int, metrics: Mapping[str, Any]) -> None:
         """The trends of a pod, as plain data, were published at ``ts_ms``."""
@@ -138,7 +140,7 @@ class SpanBank:
 
     def retain(self, members: Collection[str]) -> None:
         """Forget the cycles and forecasts of all other pods and GPUs."""
-        self._cycles = {uid: said for uid, said in self._cycles.items() if uid in members}
+        self._cycles = {one: said for one, said in self._cycles.items() if one in members}
         self._trends = {uid: trend for uid, trend in self._trends.items() if uid in members}
         self._full_ms = {one: full_ms for one, full_ms in self._full_ms.items() if one in members}
 
@@ -164,9 +166,9 @@ class SpanBank:
         means = self._channels.gpu_means(run.plan, rows) if end_ms % MINUTE_MS == 0 else []
         outs: list[Emission] = []
         fields = self._channels.fields(run.plan, rows)
-        for pod, (uid, of, fills) in enumerate(zip(uids, fields, run.plan.fills, strict=True)):
+        for pod, (uid, of) in enumerate(zip(uids, fields, strict=True)):
             if uid not in done:
-                plain = self._head(uid, start_ms, fills) | {"codes": codes_to_text(codes[pod])} | of
+                plain = self._head(run.plan, pod, start_ms) | {"codes": codes_to_text(codes[pod])} | of
                 if run.tick_ms > _COARSE_MS:
                     plain["tick_ms"] = run.tick_ms
                 if means and means[pod]:
@@ -174,16 +176,26 @@ class SpanBank:
                 outs.append(ProducerRecord(_TOPIC, uid, orjson.dumps(plain), end_ms))
         return outs
 
-    def _head(self, uid: str, start_ms: int, fills: Collection[str]) -> dict[str, Any]:
+    def _head(self, plan: RowPlan, pod: int, start_ms: int) -> dict[str, Any]:
         # Written by hand in the form of InsightPart: a node has a hundred pods, and each has a part.
+        uid = plan.uids[pod]
         head = {"v": 1, "uid": uid, "source": self._source, "node": self._node, "start_ms": start_ms}
         head |= {"epoch_ms": self._epoch_ms} if self._epoch_ms else {}
-        head |= self._cycles.get(uid, {})
+        head |= self._cycle_of(uid, plan.own_gpus(pod))
         if (start_ms + SPAN_MS) % STATE_MS == 0 and (trend := self._trends.get(uid)) is not None:
             head["trend"] = trend
-        if full_ms := [self._full_ms[one] for one in fills if one in self._full_ms]:
+        if full_ms := [self._full_ms[one] for one in plan.fills[pod] if one in self._full_ms]:
             head["mem_full_ms"] = min(full_ms)
         return head
+
+    def _cycle_of(self, uid: str, gpus: Collection[str]) -> dict[str, Any]:
+        """The cycle of a pod, or else of the work inside of one of its ``gpus``: utilization that is always
+        full shows none."""
+        known = [self._cycles[one] for one in (uid, *gpus) if one in self._cycles]
+        if not known:
+            return {}
+        said = next((one for one in known if "period_s" in one), known[0])
+        return said | {"cycle_ms": max(one["cycle_ms"] for one in known)}
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""

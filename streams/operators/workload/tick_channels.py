@@ -44,6 +44,10 @@ class RowPlan:
     fills: tuple[tuple[str, ...], ...] = ()
     scopes: tuple[str, ...] = ()
 
+    def own_gpus(self, pod: int) -> tuple[str, ...]:
+        """The uuids of a pod's GPUs if it has all of them to itself; none of a source that has no GPUs."""
+        return self.fills[pod] if self.gpus and len(self.alone[pod]) == self.held[pod] else ()
+
 
 class TickChannels(ABC):
     """Turns ticks of one source into channels."""

@@ -37,6 +37,7 @@ from streams.operators.workload.kinds.classifier import (
     choose_kind,
     is_blind,
     kind_probabilities,
+    with_steps_inside,
 )
 from streams.operators.workload.kinds.features import features
 from streams.operators.workload.kinds.gpu_classifier import gpu_kind_probabilities
@@ -75,6 +76,7 @@ _WORKS = frozenset({"training", "inference", "interactive"})
 _RESTS = 0.95
 _TRAINING, _TOLD = "training", 0.99
 """How sure it is that a pod trains whose training loop says so."""
+_STEPS_INSIDE = "tensor_active_pct"
 _FINE_TICK_S = 1.5
 """With ticks that are further apart, the CPU's side is not what the model knows: it was fitted to seconds."""
 _MISSED_TICKS = 2
@@ -165,7 +167,7 @@ class Track:
             return None
         self._skipped = 0
         values = dequantize(self._codes)
-        kind = self._kind(values, span.gpu.period_confidence or 0.0, span.gpu.gpus or 1)
+        kind = self._kind(values, span.gpu)
         if reported:  # who does it says so: no guess from outside stands against that
             kind = KindEstimate(_TRAINING, _TOLD)
         self._follow_idleness(span, values, kind.kind)
@@ -185,7 +187,8 @@ class Track:
         now = int(newest.sum(dtype=np.int64)) / newest.size
         return bool(abs(now - was) < _ODD_PCT) and (now < IDLE_PCT) == (was < IDLE_PCT)
 
-    def _kind(self, values: Floats, period_confidence: float, gpus: int) -> KindEstimate:
+    def _kind(self, values: Floats, gpu: InsightPart) -> KindEstimate:
+        period_confidence, gpus = gpu.period_confidence or 0.0, gpu.gpus or 1
         found = features(values, period_confidence)
         is_fine = self._tick_s <= _FINE_TICK_S
         seen = None if found is None or is_blind(found) or not is_fine else found
@@ -197,6 +200,8 @@ class Track:
             now = None if of_gpu is None else gpu_kind_probabilities(of_gpu, period_confidence)
         else:
             now = kind_probabilities(seen)
+        if now is not None and gpu.period_metric == _STEPS_INSIDE:
+            now = with_steps_inside(now, period_confidence)
         before = self._probabilities
         published = None if self.debouncer.published is None else self.debouncer.published.kind
         self._probabilities = now if before is None or now is None else _MEMORY * before + (1 - _MEMORY) * now

@@ -18,7 +18,9 @@ from streams.operators.workload.kinds.features import NAMES
 
 WORKLOAD_KINDS = ("training", "inference", "loading", "idle", "interactive", "unknown")
 UNKNOWN_KIND = "unknown"
-_UNLIKELY = 0.2
+_PLACE_OF_UNKNOWN = WORKLOAD_KINDS.index(UNKNOWN_KIND)
+_TRAINS = 0.9
+"""So much of what has steps on tensor cores is training; inference on batches of one size has them, too."""
 MIN_CONFIDENCE = 0.6
 """With a lower probability the answer is ``unknown``."""
 NOTHING_KNOWN = 0.34
@@ -85,6 +87,16 @@ def choose_kind(
     if WORKLOAD_KINDS[place] != UNKNOWN_KIND and chance < least:
         return KindEstimate(UNKNOWN_KIND, 1.0 - chance)
     return KindEstimate(WORKLOAD_KINDS[place], chance)
+
+
+def with_steps_inside(probabilities: Floats, confidence: float) -> Floats:
+    """Correct ``probabilities`` of a pod whose tensor cores work in steps, with this ``confidence``, while
+    utilization shows none. What the models, which do not know of them, call unknown then trains."""
+    moved = confidence * _TRAINS * probabilities[_PLACE_OF_UNKNOWN]
+    found = probabilities.copy()
+    found[WORKLOAD_KINDS.index("training")] += moved
+    found[_PLACE_OF_UNKNOWN] -= moved
+    return found
 
 
 def checked_kind(found: KindEstimate, util: Floats) -> KindEstimate:

@@ -2,13 +2,17 @@
 
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 
-from dutycycle.contract.log import ProducerRecord
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.settings.load import load
+from streams.local import LocalPipeline
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator
 from streams.state.codec import from_bytes, to_bytes
+from streams.topology import stages
 from tests.support.data.samples import gpu, nvml, record
 
 STEP_S = 0.7
@@ -58,3 +62,73 @@ def test_a_restart_leaves_no_trace(restart_at: int) -> None:
 def test_what_is_found_does_not_depend_on_the_name_of_the_node(name: str) -> None:
     expected = [(one["ts_ms"], one["metrics"]) for one in cycles(130)]
     assert [(one["ts_ms"], one["metrics"]) for one in cycles(130, name=name)] == expected
+
+
+def steps_inside(seconds: int, period_s: float, begin: int = 0, **fields: Any) -> list[ConsumerRecord]:
+    """A pod on a GPU whose utilization and power are flat, and whose tensor cores work in steps; from
+    ``begin`` on the GPU says so."""
+    chance = np.random.default_rng(3)
+    records = []
+    for second in range(seconds):
+        fine = second - 1 + np.arange(1, 21) / 20
+        works = float((fine / period_s % 1 < 0.75).mean())
+        noise = chance.normal(0, 1.5, 3).tolist()
+        inside = {
+            "sm_active_pct": 97.0, "tensor_active_pct": max(8 + 50 * works + noise[0], 0.0),
+            "dram_active_pct": 60 - 25 * works + noise[1],
+        }  # fmt: skip
+        one = gpu(
+            0, gpu_util_pct=100, mem_used_bytes=60 * GIB, mem_total_bytes=80 * GIB, power_limit_w=700.0,
+            power_w=610 + 4 * noise[2], processes=[{"pid": 7, "pod_uid": "p", "mem_used_bytes": 60 * GIB}],
+            **(inside if second >= begin else {}), **fields,
+        )  # fmt: skip
+        records.append(record("nvml-samples", "a", nvml(second, [one]), second))
+    return records
+
+
+def outs(records: list[ConsumerRecord], topic: str) -> list[dict[str, Any]]:
+    pipeline = LocalPipeline(stages(load({}, {})))
+    found = [out for one in records for out in pipeline.feed(one)] + pipeline.close()
+    return [orjson.loads(one.value or b"") for one in found if one.topic == topic]
+
+
+@pytest.mark.parametrize("period_s", [5.3, 12.0])
+def test_steps_that_show_inside_of_the_gpu_alone_are_those_of_its_pod(period_s: float) -> None:
+    records = steps_inside(300, period_s)
+    last = outs(records, "cycles")[-1]["metrics"]
+    assert set(last) == {"tensor_active_pct", "dram_active_pct"}
+    assert last["tensor_active_pct"]["period_s"] == pytest.approx(period_s, rel=0.01)
+    part = outs(records, "insight-parts")[-1]
+    assert part["period_s"] == pytest.approx(period_s, rel=0.01)
+    assert part["period_metric"] == "tensor_active_pct"
+    assert outs(records, "insights")[-1]["kind"] == "training"
+    told = outs(records, "node-parts")[-1]["gpus"]["GPU-0"]
+    assert (told["cyclic"], told["period_s"]) == (True, last["tensor_active_pct"]["period_s"])
+
+
+def test_steps_inside_of_a_gpu_of_several_pods_are_of_none() -> None:
+    users = [{"pid": 7, "pod_uid": "p"}, {"pid": 8, "pod_uid": "q"}]
+    records = steps_inside(200, 6.0)
+    shared = [one.value or b"" for one in records]
+    plain = [orjson.loads(one) for one in shared]
+    for one in plain:
+        one["gpus"][0]["processes"] = users
+    records = [record("nvml-samples", "a", one, at) for at, one in enumerate(plain)]
+    assert outs(records, "cycles")
+    assert not any("period_s" in part for part in outs(records, "insight-parts"))
+
+
+def test_what_was_never_measured_has_no_room_and_begins_with_its_first_value() -> None:
+    node = NodeOperator(NodeConfig(topic="nvml-samples", source="nvml"), "a", NvmlReader("a"))
+    widths = []
+    for one in steps_inside(120, 6.0, begin=41):
+        node.update(one)
+        widths.append(node.snapshot()["analysis"]["cycles"]["ticks"]["n"])
+    assert widths[40] + 2 == widths[41] == widths[-1]
+    assert steps_begin_alike(41) == steps_begin_alike(0)
+
+
+def steps_begin_alike(begin: int) -> list[float]:
+    """The periods that are told of steps that the GPU tells from ``begin`` on, by the end."""
+    last = outs(steps_inside(300, 6.0, begin), "cycles")[-1]["metrics"]
+    return [round(last[name]["period_s"], 1) for name in ("tensor_active_pct", "dram_active_pct")]

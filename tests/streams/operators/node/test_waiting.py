@@ -35,7 +35,8 @@ def samples(chance: random.Random) -> list[dict[str, Any]]:
             gpu(at, gpu_util_pct=chance.randint(0, 100), mem_used_bytes=1e9 * chance.random(),
                 energy_j=3.3 * seq, power_w=100 * chance.random(),
                 processes=[{"pid": 7 + seq // 50, "pod_uid": f"p{at}", "gpu_util_pct": seq % 90}],
-                **({"util_burst": [[-500, 3], [-10, seq % 50]]} if chance.random() < 0.3 else {}))
+                **({"util_burst": [[-500, 3], [-10, seq % 50]]} if chance.random() < 0.3 else {}),
+                **({"tensor_active_pct": 9 + seq % 7 * 8.0} if chance.random() < 0.2 else {}))
             for at in range(gpus)
         ]  # fmt: skip
         found.append(nvml(seq, gpus_now, ts_ms=1000 * second, interval_ms=interval_ms))

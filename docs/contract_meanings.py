@@ -22,7 +22,8 @@ COMMON = {
     "max": "the largest value",
     "mean": "the mean over all samples; of a pod's or job's GPU utilization, of all its GPUs",
     "at_ms": "when the maximum was measured",
-    "totals": "what was used in all: `gpu_s` (time on GPUs), `gpu_busy_s`, `energy_j`, `cpu_s`",
+    "totals": "what was used in all: `gpu_s` (time on GPUs), `gpu_busy_s`, `gpu_sm_s`, `gpu_tensor_s`, "
+    "`energy_j`, `cpu_s`",
     "confidence": "the probability that it is right, 0 to 1",
     "period_s": "the length of one cycle",
     "period_source": "`reported` where the training's own steps contradicted the cycle that was found",
@@ -58,6 +59,10 @@ OWN = {
         "gpu_s": "the pod's time on the GPU; of a shared GPU its part",
         "known_s": "the part of it of which utilization is known",
         "busy_s": "the part of that in which a kernel ran",
+        "sm_s": "time times the activity of its multiprocessors; absent where that is not measured",
+        "sm_known_s": "the time of which that is known",
+        "tensor_s": "time times the activity of its tensor cores; absent where that is not measured",
+        "tensor_known_s": "the time of which that is known",
         "energy_j": "the pod's part of the GPU's energy",
     },
     "PodHour": {

@@ -4,6 +4,7 @@ So the sums are the same however often somebody scrapes. Measured time, busy and
 ledger (``contract.records.hours``, ``contract.metering``).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isnan
 
@@ -31,6 +32,8 @@ class GpuCount:
     """As in ``GpuUsage``."""
 
     busy_s: float = 0.0
+    sm_s: float | None = None
+    tensor_s: float | None = None
     energy_j: float = 0.0
     driver_j: float | None = None
     guessed_j: float = 0.0
@@ -42,6 +45,8 @@ class PodCount:
     """As in ``PodUsage``."""
 
     busy_s: float | None = None
+    sm_s: float | None = None
+    tensor_s: float | None = None
     energy_j: float | None = None
     seen_ms: int = 0
 
@@ -64,11 +69,15 @@ class NodeCounters:
     def of(cls, usage: NodeUsage) -> "NodeCounters":
         """As they were when ``usage`` was written."""
         gpus = {
-            uuid: GpuCount(one.busy_s, one.energy_j, one.driver_j, one.guessed_j, one.owed_j)
+            uuid: GpuCount(
+                one.busy_s, one.sm_s, one.tensor_s, one.energy_j, one.driver_j, one.guessed_j, one.owed_j
+            )
             for uuid, one in usage.gpus.items()
         }
         pods = {
-            (one.pod_uid, one.gpu, one.attribution): PodCount(one.busy_s, one.energy_j, one.seen_ms)
+            (one.pod_uid, one.gpu, one.attribution): PodCount(
+                one.busy_s, one.sm_s, one.tensor_s, one.energy_j, one.seen_ms
+            )
             for one in usage.pods
         }
         return cls(usage.partition, usage.offset, usage.collector, usage.seq, usage.ts_ms, gpus, pods)
@@ -105,8 +114,14 @@ class NodeCounters:
         new = gpu.uuid not in self.gpus
         count = self.gpus.setdefault(gpu.uuid, GpuCount())
         seconds = 0.0 if new else step_ms / 1000
+        active = {
+            name: pct / 100 * seconds
+            for name, pct in (("sm_s", gpu.sm_active_pct), ("tensor_s", gpu.tensor_active_pct))
+            if pct is not None
+        }
         busy_s = 0.0 if gpu.gpu_util_pct is None else gpu.gpu_util_pct / 100 * seconds
         energy_j = self._energy_j(gpu, count, seconds)
+        _add_to(count, active)
         count.busy_s += busy_s
         count.energy_j += energy_j or 0.0
         for use in self.uses[gpu.uuid]:
@@ -114,10 +129,13 @@ class NodeCounters:
                 self._add(use, gpu.uuid, use.attribution, busy_s=busy_s)
             elif use.util_pct is not None:
                 self._add(use, gpu.uuid, use.attribution, busy_s=use.util_pct / 100 * seconds)
-            if use.share is not None and energy_j is not None:
-                # Who used it during a gap is not known.
-                word = use.attribution if use.share == 1 else SHARED
-                self._add(use, gpu.uuid, word, energy_j=0.0 if gap else use.share * energy_j)
+            if use.share is None:
+                continue
+            parts = {name: use.share * amount for name, amount in active.items()}
+            if energy_j is not None:  # who used it during a gap is not known
+                parts["energy_j"] = 0.0 if gap else use.share * energy_j
+            if parts:
+                self._add(use, gpu.uuid, use.attribution if use.share == 1 else SHARED, **parts)
 
     def _energy_j(self, gpu: Gpu, count: GpuCount, seconds: float) -> float | None:
         """Of a tick; None where nothing measures it."""
@@ -129,15 +147,10 @@ class NodeCounters:
         count.driver_j = None if isnan(last_j) else last_j
         return None if isnan(joules) else joules
 
-    def _add(
-        self, use: Use, gpu: str, word: str, *, busy_s: float | None = None, energy_j: float | None = None
-    ) -> None:
+    def _add(self, use: Use, gpu: str, word: str, **amounts: float) -> None:
         count = self.pods.setdefault((use.pod_uid, gpu, word), PodCount())
         count.seen_ms = self.ts_ms
-        if busy_s is not None:
-            count.busy_s = (count.busy_s or 0.0) + busy_s
-        if energy_j is not None:
-            count.energy_j = (count.energy_j or 0.0) + energy_j
+        _add_to(count, amounts)
 
     def _forget(self) -> None:
         oldest_ms = self.ts_ms - _FORGET_MS
@@ -156,16 +169,22 @@ class NodeCounters:
             ts_ms=self.ts_ms,
             gpus={
                 uuid: GpuUsage(
-                    busy_s=one.busy_s, energy_j=one.energy_j, driver_j=one.driver_j,
-                    guessed_j=one.guessed_j, owed_j=one.owed_j,
+                    busy_s=one.busy_s, sm_s=one.sm_s, tensor_s=one.tensor_s, energy_j=one.energy_j,
+                    driver_j=one.driver_j, guessed_j=one.guessed_j, owed_j=one.owed_j,
                 )
                 for uuid, one in self.gpus.items()
             },
             pods=tuple(
                 PodUsage(
-                    pod_uid=uid, gpu=gpu, attribution=word, busy_s=one.busy_s, energy_j=one.energy_j,
-                    seen_ms=one.seen_ms,
+                    pod_uid=uid, gpu=gpu, attribution=word, busy_s=one.busy_s, sm_s=one.sm_s,
+                    tensor_s=one.tensor_s, energy_j=one.energy_j, seen_ms=one.seen_ms,
                 )
                 for (uid, gpu, word), one in self.pods.items()
             ),
         )  # fmt: skip
+
+
+def _add_to(count: GpuCount | PodCount, amounts: Mapping[str, float]) -> None:
+    """Add to fields that are absent until something is known of them."""
+    for name, amount in amounts.items():
+        setattr(count, name, (getattr(count, name) or 0.0) + amount)

@@ -39,6 +39,8 @@ GPU_PODS = Metric("gpu_pods", "Pods that use the GPU or were given it", OF_GPU)
 GPU_BUSY = Metric(
     "gpu_busy_seconds_total", "Time in which a kernel ran, integrated from the driver's samples", OF_GPU
 )
+GPU_SM = Metric("gpu_sm_active_seconds_total", "Time times the activity of the multiprocessors", OF_GPU)
+GPU_TENSOR = Metric("gpu_tensor_active_seconds_total", "Time times the activity of the tensor cores", OF_GPU)
 GPU_ENERGY = Metric("gpu_energy_joules_total", "Energy, by the driver's counter", OF_GPU)
 GPU_FORECAST = Metric(
     "gpu_utilization_forecast_ratio", _FORECAST_HELP.format("utilization"), (*OF_GPU, *_FORECAST)
@@ -107,6 +109,16 @@ POD_POWER = Metric("pod_gpu_power_watts", "The pod's part of the power of its GP
 POD_BUSY = Metric(
     "pod_gpu_busy_seconds_total",
     "Time in which a kernel of the pod ran on this GPU, integrated from the driver's samples",
+    (*OF_POD, *_ON_GPU),
+)
+POD_SM = Metric(
+    "pod_gpu_sm_active_seconds_total",
+    "The pod's part of the time times the activity of the multiprocessors",
+    (*OF_POD, *_ON_GPU),
+)
+POD_TENSOR = Metric(
+    "pod_gpu_tensor_active_seconds_total",
+    "The pod's part of the time times the activity of the tensor cores",
     (*OF_POD, *_ON_GPU),
 )
 POD_ENERGY = Metric(

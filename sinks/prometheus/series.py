@@ -96,6 +96,8 @@ class Series:
             count = node.gpus[gpu.uuid]
             if gpu.gpu_util_pct is not None:
                 put(rows, m.GPU_BUSY, labels, count.busy_s)
+            put(rows, m.GPU_SM, labels, count.sm_s)
+            put(rows, m.GPU_TENSOR, labels, count.tensor_s)
             if gpu.energy_j is not None or gpu.power_w is not None:
                 put(rows, m.GPU_ENERGY, labels, count.energy_j)
             key = f"gpu/{name}/{gpu.uuid}"
@@ -147,6 +149,8 @@ class Series:
         for (_, uuid, word), count in pod.counts:
             on = (*labels, places.get(uuid, ""), uuid, word)
             put(rows, m.POD_BUSY, on, count.busy_s)
+            put(rows, m.POD_SM, on, count.sm_s)
+            put(rows, m.POD_TENSOR, on, count.tensor_s)
             put(rows, m.POD_ENERGY, on, count.energy_j)
         self._window(rows, _POD_WINDOW, key, labels, now_ms)
         self._analysis(rows, pod, now_ms)

@@ -55,6 +55,7 @@ def samples(load: Load) -> Iterable[dict[str, Any]]:
             "gpu_util_pct": utils[-1], "util_burst": [list(one) for one in zip(offsets, utils, strict=True)],
             "power_w": 5 * utils[-1],
             "power_burst": [[at, 5 * pct] for at, pct in zip(offsets, utils, strict=True)],
+            "sm_active_pct": 40 + 20 * (second % 2), "tensor_active_pct": 12.5,
             "processes": [{"pid": 1, "pod_uid": "p", "gpu_util_pct": utils[-1]}],
         }  # fmt: skip
         yield nvml(second, [gpu(**fields)], ts_ms=1000 * (BEGIN + second))
@@ -112,6 +113,14 @@ def test_utilization_busy_time_and_power_are_the_drivers(name: str) -> None:
         "report": facts.gpus[0].power_mean,
         "day": day["power_w"]["mean"],
     } == pytest.approx(dict.fromkeys(("ledger", "series", "report", "day"), watts), rel=0.02)
+    counted, of_counted = counters.gpus["GPU-0"], counters.pods["p", "GPU-0", "measured"]
+    for name, pct in (("sm_s", 50.0), ("tensor_s", 12.5)):
+        assert {
+            "ledger": used[name],
+            "totals": peaks["totals"][f"gpu_{name}"],
+            "series, the GPU's": getattr(counted, name) * SECONDS / (SECONDS - 1),
+            "series, the pod's": getattr(of_counted, name) * SECONDS / (SECONDS - 1),
+        } == pytest.approx(dict.fromkeys(_OUTLETS[:4], SECONDS * pct / 100), rel=0.01)
     highest = max(
         pct for one in records for _, pct in orjson.loads(one.value or b"")["gpus"][0]["util_burst"]
     )

@@ -79,6 +79,16 @@ def _share(row: Row) -> str:
     return f"{100 * row['gpu_busy_s'] / known:.0f} %" if known else ""
 
 
+def _active(what: str) -> Callable[[Row], str]:
+    """Activity of the multiprocessors or the tensor cores, of the time of which it is known."""
+
+    def share(row: Row) -> str:
+        known = row[f"gpu_{what}_known_s"]
+        return f"{100 * row[f'gpu_{what}_s'] / known:.0f} %" if known else ""
+
+    return share
+
+
 def _number(value: float | None, unit: float) -> str:
     return "" if value is None else f"{value / unit:,.2f}"
 
@@ -89,6 +99,8 @@ _COLUMNS: tuple[tuple[str, Callable[[Row], str]], ...] = (
     ("idle", _hours("gpu_idle_s")),
     ("unknown", _unknown),
     ("busy of it", _share),
+    ("SM of it", _active("sm")),
+    ("tensor of it", _active("tensor")),
     ("requested", _hours("gpu_requested_s")),
     ("kWh", lambda row: _number(row["energy_j"], JOULES_PER_KWH)),
     ("CPU h", _hours("cpu_s")),

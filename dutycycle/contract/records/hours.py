@@ -6,6 +6,9 @@ The definitions, for the topic ``usage``, its tables in SQL and the counters for
   guessed: after a gap one interval counts (``contract.metering``, which has the next two as well).
 - **Busy.** The share of that time in which a kernel ran: the mean of the driver's samples of the tick, or
   ``gpu_util_pct`` where there are none. **Idle** is the rest of what is known.
+- **SM-seconds, tensor-seconds.** That time times the activity of the multiprocessors, or of the tensor
+  cores, where the GPU counts it. Of how much time it is known is said beside: a GPU's first tick has none,
+  and some sources know one of the two alone. They are divided as busy time is.
 - **Energy.** The increase of the driver's counter; power times time while that cannot be read.
 - **Allocated.** A GPU's time belongs to the pods that run processes on it or were given it. Alone, a pod has
   all of it. Of several, busy time and energy are divided by their utilization, idle time evenly; so is the
@@ -27,7 +30,9 @@ class GpuHour(RecordBase, frozen=True, kw_only=True):
     """A pod on one GPU in the hour so far; without ``pod_uid``, what nobody had.
 
     ``gpu_s`` is the pod's time on the GPU, of a shared GPU its part. ``known_s``: the part of it of which
-    utilization is known; ``busy_s``: the part of that in which a kernel ran.
+    utilization is known; ``busy_s``: the part of that in which a kernel ran. ``sm_s``, ``tensor_s``: seconds
+    of work of all its multiprocessors, and of all its tensor cores, in ``sm_known_s`` and ``tensor_known_s``.
+    Absent where it has no such counters.
     """
 
     pod_uid: Uid | None = None
@@ -37,6 +42,10 @@ class GpuHour(RecordBase, frozen=True, kw_only=True):
     gpu_s: Amount
     known_s: Amount
     busy_s: Amount
+    sm_s: Amount | None = None
+    sm_known_s: Amount | None = None
+    tensor_s: Amount | None = None
+    tensor_known_s: Amount | None = None
     energy_j: Amount | None = None
 
 

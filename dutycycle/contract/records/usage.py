@@ -7,10 +7,13 @@ from dutycycle.contract.units import Amount, Count, Label, Millis, NodeName, Uid
 
 
 class GpuUsage(RecordBase, frozen=True, kw_only=True):
-    """A GPU so far. ``driver_j``: the driver's own counter when it was read last; ``guessed_j``:
-    what was counted by power since then; ``owed_j``: what its next increases do not add."""
+    """A GPU so far. ``sm_s``, ``tensor_s``: absent while it never told. ``driver_j``: the driver's own
+    counter when it was read last; ``guessed_j``: what was counted by power since then; ``owed_j``: what its
+    next increases do not add."""
 
     busy_s: Amount = written(float)
+    sm_s: Amount | None = None
+    tensor_s: Amount | None = None
     energy_j: Amount = written(float)
     driver_j: Amount | None = None
     guessed_j: Amount = written(float)
@@ -24,6 +27,8 @@ class PodUsage(RecordBase, frozen=True, kw_only=True):
     gpu: Uid
     attribution: Label
     busy_s: Amount | None = None
+    sm_s: Amount | None = None
+    tensor_s: Amount | None = None
     energy_j: Amount | None = None
     seen_ms: Millis = written(int)
 

@@ -53,7 +53,10 @@ def _metric_columns(figures: Figures = FIGURES) -> list[Column[float]]:
 
 
 def _usage_columns() -> list[Column[float]]:
-    names = ("gpu_s", "gpu_known_s", "gpu_busy_s", "energy_j", "pod_s", "cpu_s", "mem_byte_s")
+    names = (
+        "gpu_s", "gpu_known_s", "gpu_busy_s", "gpu_sm_s", "gpu_sm_known_s", "gpu_tensor_s",
+        "gpu_tensor_known_s", "energy_j", "pod_s", "cpu_s", "mem_byte_s",
+    )  # fmt: skip
     return [Column(name, Double) for name in names]
 
 
@@ -240,7 +243,7 @@ def _add_columns(connection: Connection) -> None:
     """
     missing = [
         f"{table.name} ADD COLUMN {column.name} {column.type.compile(connection.dialect)}"
-        for table in TABLES.values()
+        for table in (*TABLES.values(), *OTHER_TABLES.values())
         for present in ({column["name"] for column in inspect(connection).get_columns(table.name)},)
         for column in table.columns
         if column.name not in present

@@ -14,7 +14,7 @@ _NODE_MOST = ", ".join(
     for one in _OF_NODE
     if one.startswith("max_")
 )
-_NODE_SUMS = ("gpu_s", "gpu_busy_s", "energy_j", "cpu_s", "cost")
+_NODE_SUMS = ("gpu_s", "gpu_busy_s", "gpu_sm_s", "gpu_tensor_s", "energy_j", "cpu_s", "cost")
 _USED_ON_NODE = (
     f"(SELECT {{day}} AS day, node, {', '.join(f'sum({one}) AS {one}' for one in _NODE_SUMS)} "  # noqa: S608
     "FROM usage GROUP BY {day}, node)"
@@ -53,13 +53,14 @@ def _if_known(of: str, seconds: str) -> str:
 _USED = (
     f"h.gpu_s, {_if_known('h', 'h.gpu_busy_s')} AS gpu_busy_s, "
     f"{_if_known('h', 'h.gpu_known_s - h.gpu_busy_s')} AS gpu_idle_s, "
-    "h.gpu_s - h.gpu_known_s AS gpu_unknown_s, h.energy_j, "
+    "h.gpu_s - h.gpu_known_s AS gpu_unknown_s, h.gpu_sm_s, h.gpu_sm_known_s, h.gpu_tensor_s, "
+    "h.gpu_tensor_known_s, h.energy_j, "
     "h.pod_s * p.gpu_request AS gpu_requested_s, h.cpu_s, h.pod_s * p.cpu_request AS cpu_requested_s, "
     "h.mem_byte_s, h.pod_s * p.mem_request_bytes AS mem_requested_byte_s, h.pod_s"
 )
 _KEPT = (
-    "node, pod_uid, gpu, gpu_model, attribution, gpu_s, gpu_known_s, gpu_busy_s, energy_j, pod_s, cpu_s, "
-    "mem_byte_s, gpu_cost, cpu_cost, energy_cost"
+    "node, pod_uid, gpu, gpu_model, attribution, gpu_s, gpu_known_s, gpu_busy_s, gpu_sm_s, gpu_sm_known_s, "
+    "gpu_tensor_s, gpu_tensor_known_s, energy_j, pod_s, cpu_s, mem_byte_s, gpu_cost, cpu_cost, energy_cost"
 )
 _COST = (
     "CASE WHEN coalesce(h.gpu_cost, h.cpu_cost, h.energy_cost) IS NOT NULL "
@@ -74,9 +75,12 @@ _INSIGHT = (
 _USAGE = f"(SELECT hour AS at, {_KEPT} FROM usage_costs UNION ALL SELECT day, {_KEPT} FROM usage_days)"  # noqa: S608
 
 
+_OF_LIFE = ("gpu_s", "gpu_busy_s", "gpu_sm_s", "gpu_tensor_s", "energy_j", "cpu_s")
+
+
 def _life(whose: str) -> str:
     """Sums over all the usage that is kept, of those of the rows that are asked for."""
-    sums = {one: f"u.{one}" for one in ("gpu_s", "gpu_busy_s", "energy_j", "cpu_s")}
+    sums = {one: f"u.{one}" for one in _OF_LIFE}
     sums["gpu_busy_s"] = _if_known("u", "u.gpu_busy_s")
     found = [
         f"(SELECT sum({value}) FROM {_USAGE} AS u WHERE {whose}) AS {name}"  # noqa: S608
@@ -87,7 +91,8 @@ def _life(whose: str) -> str:
 
 
 SUMS = (
-    "gpu_s", "gpu_busy_s", "gpu_idle_s", "gpu_unknown_s", "energy_j", "gpu_requested_s", "cpu_s",
+    "gpu_s", "gpu_busy_s", "gpu_idle_s", "gpu_unknown_s", "gpu_sm_s", "gpu_sm_known_s", "gpu_tensor_s",
+    "gpu_tensor_known_s", "energy_j", "gpu_requested_s", "cpu_s",
     "cpu_requested_s", "mem_byte_s", "mem_requested_byte_s", "pod_s", "gpu_cost", "cpu_cost", "energy_cost",
     "cost",
 )  # fmt: skip
@@ -114,6 +119,7 @@ VIEWS = {
         "min(u.at) AS first_at, max(u.at) AS last_at, sum(u.gpu_s) AS gpu_s, "
         f"sum({_if_known('u', 'u.gpu_busy_s')}) AS gpu_busy_s, "
         f"sum({_if_known('u', 'u.gpu_known_s - u.gpu_busy_s')}) AS gpu_idle_s, "
+        "sum(u.gpu_sm_s) AS gpu_sm_s, sum(u.gpu_tensor_s) AS gpu_tensor_s, "
         "sum(CASE WHEN u.pod_uid = '' THEN u.gpu_s END) AS gpu_free_s, sum(u.energy_j) AS energy_j, "
         f"sum(u.cpu_s) AS cpu_s, sum({_COST.replace('h.', 'u.')}) AS cost, {_NODE_MOST}",
         f"{_USAGE} AS u GROUP BY u.node",

@@ -18,7 +18,10 @@ from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.columns.ownership import USE_METRICS, UsePlan
 
 NOBODY = ""
-_UTIL, _POWER, _ENERGY = (GPU_METRICS.index(name) for name in ("gpu_util_pct", "power_w", "energy_j"))
+_POWER, _ENERGY = (GPU_METRICS.index(name) for name in ("power_w", "energy_j"))
+_DEVICE_METRICS = ("gpu_util_pct", "sm_active_pct", "tensor_active_pct")
+_OF_GPU = tuple(map(GPU_METRICS.index, _DEVICE_METRICS))
+_OF_SLICE = tuple(map(MIG_METRICS.index, _DEVICE_METRICS))
 NO_PROCESS, NOT_KNOWN, THE_REST = -1, -2, -3
 """Instead of a column of utilization: a holder without a process where others have some; one of which it
 cannot be told; processes of nobody, which have what the others leave."""
@@ -38,8 +41,9 @@ class Holdings:
     """Every pod on every GPU: ``rows``, of which the first are those of nobody, one for each GPU.
 
     ``gpus`` (n, 3): columns of energy and power in the values of a tick, and where its devices end.
-    ``devices`` (d, 2): the column of utilization, and where its holders end; ``weights`` (d,): the part that
-    it is of its GPU. ``holders`` (h, 2): its row, and its column of utilization in the tallies.
+    ``devices`` (d, 4): the columns of utilization, SM and tensor activity, and where its holders end;
+    ``weights`` (d,): the part that it is of its GPU. ``holders`` (h, 2): its row, and its column of
+    utilization in the tallies.
     """
 
     rows: tuple[Holding, ...]
@@ -50,9 +54,10 @@ class Holdings:
 
 
 class _Device(NamedTuple):
-    """``users``: of each holder, by uid, the column of its utilization."""
+    """``columns``: of utilization, SM and tensor activity. ``users``: of each holder, by uid, the column of
+    its utilization."""
 
-    column: int
+    columns: tuple[int, ...]
     weight: float
     users: dict[str, int]
 
@@ -72,13 +77,13 @@ def holdings_of(node: str, gpus: Sequence[Gpu], plan: UsePlan) -> Holdings:
                 held = Holding(uid, gpu.uuid, gpu.model or "", words.get(uid, ""))
                 place = rows.setdefault((uid, gpu.uuid), held)
                 of_holders.append((list(rows).index((place.pod_uid, place.gpu)), column))
-            of_devices.append((device.column, len(of_holders)))
+            of_devices.append((*device.columns, len(of_holders)))
             weights.append(device.weight)
         slices += len(gpu.mig or ()) * len(MIG_METRICS)
         first = at * len(GPU_METRICS)
         of_gpus.append((first + _ENERGY, first + _POWER, devices))
     return Holdings(
-        tuple(rows.values()), _ints(of_gpus, 3), _ints(of_devices, 2), np.array(weights, np.float64),
+        tuple(rows.values()), _ints(of_gpus, 3), _ints(of_devices, 4), np.array(weights, np.float64),
         _ints(of_holders, 2),
     )  # fmt: skip
 
@@ -104,11 +109,13 @@ def _devices(
     for one in holders(gpu.allocated or ()):
         given[one.mig or ""].append(one.pod_uid)
     if not gpu.mig or "" in given or not given:
-        yield _Device(at * len(GPU_METRICS) + _UTIL, 1.0, _users(gpu, words, tallied))
+        columns = tuple(at * len(GPU_METRICS) + place for place in _OF_GPU)
+        yield _Device(columns, 1.0, _users(gpu, words, tallied))
         return
     for number, (slice_, weight) in enumerate(zip(gpu.mig, _parts(gpu.mig), strict=True)):
         uids = given[slice_.uuid] or [NOBODY]
-        yield _Device(slices + number * len(MIG_METRICS), weight, dict.fromkeys(uids, NOT_KNOWN))
+        columns = tuple(slices + number * len(MIG_METRICS) + place for place in _OF_SLICE)
+        yield _Device(columns, weight, dict.fromkeys(uids, NOT_KNOWN))
 
 
 def _parts(slices: Sequence[MigDevice]) -> list[float]:

@@ -14,9 +14,11 @@ from streams.operators.columns.tick import Layout
 from streams.operators.rounding import tidy
 from streams.operators.usage.table import HourTable
 
-FIGURES = 5
-_CHANGED, _TIME, _KNOWN, _BUSY, _ENERGY, _COUNTED = range(FIGURES + 1)
+FIGURES = 9
+_CHANGED, _TIME, _KNOWN, _BUSY, _SM, _SM_KNOWN, _TENSOR, _TENSOR_KNOWN, _ENERGY, _COUNTED = range(FIGURES + 1)
 """Columns of the hour, in seconds and joules. ``_COUNTED`` is 1 if there is any measure of energy."""
+_ACTIVE = 2
+"""Of a device, after its utilization: SM and tensor activity."""
 
 
 _joules, _CARRIED = kernel(joules_of_tick), 3
@@ -55,16 +57,22 @@ def _energy(hour: Floats, row: int, joules: float) -> None:
 
 @kernel
 def _device(
-    hour: Floats, rows: Ints, holders: Ints, parts: Floats, seconds: float, pct: float, joules: float
-) -> None:
-    """Give each holder its part of what a device did in ``seconds``. ``pct`` is NaN where not known whose."""
+    hour: Floats, rows: Ints, holders: Ints, parts: Floats, seconds: float, told: bool, pcts: Floats,
+    joules: float,
+) -> None:  # fmt: skip
+    """Give each holder its part of what a device did in ``seconds``. ``pcts``: its utilization, SM and tensor
+    activity. ``told``: it is known whose that is."""
     for at in range(len(parts)):
         row, time = rows[holders[at, 0]], seconds / len(parts)
-        if not np.isnan(pct):
-            busy = seconds * pct / 100
+        if told and not np.isnan(pcts[0]):
+            busy = seconds * pcts[0] / 100
             time = busy * parts[at] + (seconds - busy) / len(parts)
             hour[row, _KNOWN] += time
             hour[row, _BUSY] += busy * parts[at]
+        for which in range(_ACTIVE):
+            if told and not np.isnan(pcts[1 + which]):
+                hour[row, _SM + 2 * which] += seconds * pcts[1 + which] / 100 * parts[at]
+                hour[row, _SM_KNOWN + 2 * which] += time
         hour[row, _TIME] += time
         hour[row, _CHANGED] = 1
         _energy(hour, row, joules * parts[at])
@@ -83,6 +91,7 @@ def _add(
     hour; the first are nobody's."""
     for tick in range(len(seconds)):
         values, first, begin = ticks[tick], 0, 0
+        pcts = np.empty(1 + _ACTIVE)
         for gpu in range(len(gpus)):
             counter, power, carried = values[gpus[gpu, 0]], values[gpus[gpu, 1]], driver_j[slots[gpu]]
             joules, carried[0], carried[1], carried[2] = _joules(
@@ -95,14 +104,14 @@ def _add(
             for device in range(first, last):
                 every += weights[device] * values[devices[device, 0]]
             for device in range(first, last):
-                pct, end, size = values[devices[device, 0]], devices[device, 1], weights[device]
+                for which in range(1 + _ACTIVE):
+                    pcts[which] = values[devices[device, which]]
+                pct, end, size = pcts[0], devices[device, 1 + _ACTIVE], weights[device]
                 held, parts = holders[begin:end], np.empty(end - begin)
                 told = _divide(held, tallies[tick], pct, parts)
                 # Of slices by their utilization, if that of each is known.
                 weight = size * pct / every if every > 0 else size
-                _device(
-                    hour, rows, held, parts, size * seconds[tick], pct if told else np.nan, joules * weight
-                )
+                _device(hour, rows, held, parts, size * seconds[tick], told, pcts, joules * weight)
                 begin = end
             first = last
 
@@ -150,9 +159,13 @@ class GpuMeter:
             GpuHour(
                 pod_uid=key[0] or None, gpu=key[1], model=self._models[key[1]] or None,
                 attribution=self._words[key] or None, gpu_s=tidy(time), known_s=tidy(known),
-                busy_s=tidy(busy), energy_j=tidy(energy) if counted else None,
+                busy_s=tidy(busy), sm_s=tidy(sm) if sm_known else None, sm_known_s=tidy(sm_known) or None,
+                tensor_s=tidy(tensor) if tensor_known else None, tensor_known_s=tidy(tensor_known) or None,
+                energy_j=tidy(energy) if counted else None,
             )
-            for key, (time, known, busy, energy, counted) in self._hour.changed(keep=keep)
+            for key, (
+                time, known, busy, sm, sm_known, tensor, tensor_known, energy, counted
+            ) in self._hour.changed(keep=keep)
         )  # fmt: skip
 
     def sums(self) -> dict[str, dict[str, float]]:
@@ -164,6 +177,9 @@ class GpuMeter:
                 of["gpu_s"] += figures[_TIME]
                 if figures[_KNOWN]:
                     of["gpu_busy_s"] = of.get("gpu_busy_s", 0.0) + figures[_BUSY]
+                for name, place in (("gpu_sm_s", _SM), ("gpu_tensor_s", _TENSOR)):
+                    if figures[place + 1]:
+                        of[name] = of.get(name, 0.0) + figures[place]
                 if figures[_COUNTED]:
                     of["energy_j"] = of.get("energy_j", 0.0) + figures[_ENERGY]
         return found

@@ -73,6 +73,28 @@ def test_a_shared_gpu() -> None:
     assert node.gpus["GPU-0"].energy_j == 4000
 
 
+def test_activity_is_counted_where_it_is_measured_and_absent_elsewhere() -> None:
+    def work(seq: int, **fields: Any) -> NvmlSample:
+        return sample(seq, [gpu(gpu_util_pct=100, processes=P, **fields), gpu(1, gpu_util_pct=100)])
+
+    node = fed(work(0), *(work(n, sm_active_pct=40) for n in range(1, 11)), work(11))
+    again = NodeCounters.of(decode(NodeUsage, encode(node.record("a", 12)), "usage"))
+    for one in (node, again):
+        assert one.gpus["GPU-0"].sm_s == pytest.approx(4)
+        assert one.gpus["GPU-0"].tensor_s is None
+        assert (one.gpus["GPU-1"].sm_s, one.gpus["GPU-1"].tensor_s) == (None, None)
+        assert one.pods["p", "GPU-0", "measured"].sm_s == pytest.approx(4)
+        assert one.pods["p", "GPU-0", "measured"].tensor_s is None
+
+
+def test_activity_of_a_shared_gpu_is_divided_as_its_energy_is() -> None:
+    both = [{"pid": 1, "pod_uid": "p", "gpu_util_pct": 60}, {"pid": 2, "pod_uid": "q", "gpu_util_pct": 20}]
+    node = fed(*(sample(n, [gpu(gpu_util_pct=80, tensor_active_pct=40, processes=both)]) for n in range(11)))
+    assert node.pods["p", "GPU-0", "shared"].tensor_s == pytest.approx(3)
+    assert node.pods["q", "GPU-0", "shared"].tensor_s == pytest.approx(1)
+    assert node.gpus["GPU-0"].tensor_s == pytest.approx(4)
+
+
 def test_slices() -> None:
     mig = [
         {"uuid": "M1", "gpu_util_pct": 90, "mem_total_bytes": 1},

@@ -41,7 +41,8 @@ def test_a_database_that_is_older_than_a_column_gets_its_columns(records_url: st
         for name in reversed(VIEWS):
             connection.execute(text(f"DROP VIEW {name}"))
         for table, column in (("node_peaks", "max_gpu_power_w"), ("pod_peaks", "p95_cpu_util_pct"),
-                              ("insights", "steps_per_s"), ("gpu_events", "mig")):  # fmt: skip
+                              ("insights", "steps_per_s"), ("gpu_events", "mig"),
+                              ("usage_hours", "gpu_sm_s"), ("usage_days", "gpu_tensor_s")):  # fmt: skip
             connection.execute(text(f"ALTER TABLE {table} DROP COLUMN {column}"))
     with RecordsWriter(records_url) as writer:
         writer.write("pod-peaks", encode(made.pod_peaks(metrics={"cpu_util_pct": made.peak(90, p95=80)})))
@@ -50,6 +51,7 @@ def test_a_database_that_is_older_than_a_column_gets_its_columns(records_url: st
         assert connection.execute(text("SELECT max_gpu_power_w FROM node_days")).all() == []
         assert connection.execute(text("SELECT steps_per_s FROM pods")).all() == [(None,)]
         assert connection.execute(text("SELECT mig FROM gpu_events")).all() == []
+        assert connection.execute(text("SELECT gpu_sm_s, gpu_tensor_s FROM usage")).all() == []
     engine.dispose()
 
 

@@ -128,6 +128,58 @@ def test_a_gpus_time_and_energy_are_divided(case: str) -> None:
         assert found[pod] == pytest.approx(figures), pod
 
 
+ACTIVE = {"sm_active_pct": 40, "tensor_active_pct": 10}
+ACTIVITY: dict[str, tuple[dict[str, Any], dict[str | None, tuple[float | None, ...]]]] = {
+    # name: (GPU, {pod: (SM-seconds, of so many, tensor-seconds, of so many)}) of 100 s
+    "no counters": ({"processes": [A]}, {"A": (None, None, None, None)}),
+    "nobody": (ACTIVE, {None: (40, 100, 10, 100)}),
+    "alone": (ACTIVE | {"processes": [A]}, {"A": (40, 100, 10, 100)}),
+    "idle is 0, and known": (
+        {"gpu_util_pct": 0, "sm_active_pct": 0, "processes": [A]},
+        {"A": (0, 100, None, None)},
+    ),
+    "utilization is not known": (
+        ACTIVE | {"gpu_util_pct": None, "processes": [process("A")]},
+        {"A": (40, 100, 10, 100)},
+    ),
+    "two: by use": (
+        {"tensor_active_pct": 10, "processes": [A, B]},
+        {"A": (None, None, 7.5, 70), "B": (None, None, 2.5, 30)},
+    ),
+    "two, and nothing tells what each does": (
+        ACTIVE | {"allocated": given("A", "B")},
+        {"A": (None, None, None, None), "B": (None, None, None, None)},
+    ),
+    "slices": (
+        {
+            "gpu_util_pct": None, "allocated": given("A", mig="m1") + given("B", mig="m2"),
+            "mig": [HALF[0] | ACTIVE, HALF[1]],
+        },
+        {"A": (30, 75, 7.5, 75), "B": (None, None, None, None)},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ACTIVITY)
+def test_what_multiprocessors_and_tensor_cores_did_is_divided_and_else_not_known(case: str) -> None:
+    fields, wanted = ACTIVITY[case]
+    fields = {"gpu_util_pct": 80} | fields
+    rows = newest(runs([gpu(0, **{name: value for name, value in fields.items() if value is not None})]))
+    found = {
+        pod: (one.sm_s, one.sm_known_s, one.tensor_s, one.tensor_known_s) for (_, pod, _), one in rows.items()
+    }
+    assert set(found) == set(wanted)
+    for pod, figures in wanted.items():
+        assert found[pod] == pytest.approx(figures), pod
+
+
+def test_a_part_of_the_hour_that_nobody_counted_is_no_time_at_rest() -> None:
+    [row] = newest(
+        runs([gpu(0, gpu_util_pct=80)], 30) + runs([gpu(0, gpu_util_pct=80, sm_active_pct=50)], 10, 30)
+    ).values()
+    assert (row.known_s, row.sm_s, row.sm_known_s) == (40, 5, 10)
+
+
 def test_an_hour_ends_where_the_clocks_does_and_each_row_says_all_of_it() -> None:
     begin = H // 1000 - 100  # the node's own moment is 36.7 s after the full minute
     samples = runs([gpu(0, gpu_util_pct=100, processes=[A])], 200, begin)

@@ -1,5 +1,6 @@
 """What each answer of a Prometheus teaches: names, units, nodes, clusters and exporters. Pure."""
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from collectors.prometheus.containers import without_pod_sums
@@ -14,6 +15,9 @@ from collectors.prometheus.series import ScrapedSeries, without_second_jobs
 from dutycycle.contract.records.base import RecordBase, written
 from dutycycle.contract.settings.groups import PrometheusSettings
 
+NoNumbers = Counter[tuple[str, str]]
+"""Samples that are NaN or infinite, by metric and text, with how many there were."""
+
 
 class LearnedState(RecordBase, frozen=True, kw_only=True):
     """What goes from one part of the past to the next."""
@@ -24,6 +28,12 @@ class LearnedState(RecordBase, frozen=True, kw_only=True):
     renamed_hosts: tuple[tuple[str, str], ...] = written(tuple)
     renaming_jobs: tuple[str, ...] = written(tuple)
     units: tuple[tuple[str, str, str, float], ...] = written(tuple)
+
+
+def explain_no_numbers(no_numbers: NoNumbers) -> str:
+    """Say which samples were no numbers."""
+    (name, text), _ = no_numbers.most_common(1)[0]
+    return f"{no_numbers.total()} values that are no number, such as {text} of {name}: taken as not measured"
 
 
 class AnswerReader:
@@ -42,12 +52,18 @@ class AnswerReader:
         self.clusters = Clusters(cluster_label)
         self.nodes = NodeNames()
         self.gpus = GpuReader(self.vocabulary, self.exporters)
+        self.no_numbers: NoNumbers = Counter()
+        self._counted_ms: dict[str, int] = defaultdict(int)
 
-    def read(self, answers: Mapping[str, Sequence[ScrapedSeries]]) -> dict[str, list[ScrapedSeries]]:
+    def read(
+        self, answers: Mapping[str, Sequence[ScrapedSeries]], after_ms: int = 0
+    ) -> dict[str, list[ScrapedSeries]]:
         """The answers to some of the queries, by what was asked for.
 
+        Samples after ``after_ms`` that are no numbers are counted, each once though it is asked for again.
         Raises ``ClustersMixedError`` where clusters cannot be told apart.
         """
+        self._count_no_numbers(answers, after_ms)
         gpus = self.vocabulary.rename_labels(answers.get("gpus", ()))
         others = {what: without_second_jobs(series) for what, series in answers.items() if what != "gpus"}
         found = self.clusters.apart({**others, "gpus": gpus})
@@ -65,6 +81,15 @@ class AnswerReader:
         if "containers" in found:
             found["containers"] = without_pod_sums(found["containers"])
         return {what: series for what, series in found.items() if what in answers}
+
+    def _count_no_numbers(self, answers: Mapping[str, Sequence[ScrapedSeries]], after_ms: int) -> None:
+        for what, series in answers.items():
+            since_ms = max(self._counted_ms[what], after_ms)
+            for one in series:
+                for ts_ms, value in one.no_numbers:
+                    if ts_ms > since_ms:
+                        self.no_numbers[one.labels.get("__name__", ""), f"{value:g}"] += 1
+                        self._counted_ms[what] = max(self._counted_ms[what], ts_ms)
 
     def snapshot(self) -> LearnedState:
         """For ``restore``."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from collectors.base import Outgoing, Tick
-from collectors.prometheus.answers import AnswerReader
+from collectors.prometheus.answers import AnswerReader, explain_no_numbers
 from collectors.prometheus.containers import CONTAINER_SELECTOR
 from collectors.prometheus.dcgm.devices import explain as explain_values
 from collectors.prometheus.dcgm.health import DcgmHealth
@@ -165,6 +165,7 @@ class PrometheusCollector:
     def _report_left_out(self) -> None:
         """Say what is in no record, and count from new."""
         refused, impossible = self._reader.nodes.refused, self._reader.gpus.impossible
+        no_numbers = self._reader.no_numbers
         if refused:
             self._telemetry.emit(
                 NOT_MEASURED, explain_names(refused), count=refused.total(), what="node", reason="no_name"
@@ -174,8 +175,14 @@ class PrometheusCollector:
                 NOT_MEASURED, explain_values(impossible), count=impossible.total(), what="gpu",
                 reason="out_of_range",
             )  # fmt: skip
+        if no_numbers:
+            self._telemetry.emit(
+                NOT_MEASURED, explain_no_numbers(no_numbers), count=no_numbers.total(), what="prometheus",
+                reason="no_number",
+            )  # fmt: skip
         refused.clear()
         impossible.clear()
+        no_numbers.clear()
 
     def _report_unknown_pods(self, samples: list[NewSample]) -> None:
         unknown = {

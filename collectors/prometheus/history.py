@@ -87,7 +87,7 @@ class History:
 
     def records(self, chunk: Chunk) -> Iterator[Outgoing]:
         """The records of a chunk, in order of time. Raises ``ClustersMixedError``."""
-        chunk = replace(chunk, series=self._reader.read(chunk.series))
+        chunk = replace(chunk, series=self._reader.read(chunk.series, chunk.start_ms))
         scrapes: _Scrapes = defaultdict(lambda: defaultdict(list))
         for what in _APART_MS:
             for ts_ms, node, samples in self._scrapes(what, chunk):

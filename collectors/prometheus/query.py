@@ -4,6 +4,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -99,7 +100,7 @@ class Prometheus:
         query = f"{function}({one}[{_within(step_s)}])"
         ask = partial(self._connection.custom_query_range, query, start, end, str(step_s), timeout=timeout_s)
         found = without_replicas(self._explained(ask, parse_matrix, timeout_s))
-        return [ScrapedSeries({**of.labels, "__name__": name}, of.points) for of in found]
+        return [replace(of, labels={**of.labels, "__name__": name}) for of in found]
 
     def help_texts(self, names: Iterable[str], timeout_s: int) -> dict[str, list[str]]:
         """The HELP texts of the exporters' metrics, as far as they are known there."""

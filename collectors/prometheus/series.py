@@ -29,12 +29,14 @@ class ScrapedSeries:
 
     With one sample a step, by the time of a point: ``highs`` has the largest value in the step, of which the
     point is the mean, and ``per_s`` a counter's growth per second. None where every sample is there.
+    ``no_numbers``: samples, or steps, that are NaN or infinite. They measure nothing, and are no points.
     """
 
     labels: SeriesLabels
     points: tuple[Point, ...]
     highs: Mapping[int, float] | None = None
     per_s: Mapping[int, float] | None = None
+    no_numbers: tuple[Point, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +62,13 @@ class NewSample:
 
 
 def parse_matrix(result: Iterable[Mapping[str, Any]]) -> list[ScrapedSeries]:
-    """Series of a range. NaN and infinities are no measurements: they are left out.
-
-    Raises ``KeyError``, ``TypeError`` or ``ValueError`` for what is no matrix.
-    """
-    return [ScrapedSeries(_labels(one["metric"]), tuple(_points(one["values"]))) for one in result]
+    """Read series of a range. Raises ``KeyError``, ``TypeError`` or ``ValueError`` for what is no matrix."""
+    return [_read_series(one["metric"], one["values"]) for one in result]
 
 
 def parse_vector(result: Iterable[Mapping[str, Any]]) -> list[ScrapedSeries]:
     """Series of one moment; raises as ``parse_matrix``."""
-    return [ScrapedSeries(_labels(one["metric"]), tuple(_points([one["value"]]))) for one in result]
+    return [_read_series(one["metric"], [one["value"]]) for one in result]
 
 
 def _labels(labels: SeriesLabels) -> SeriesLabels:
@@ -77,10 +76,11 @@ def _labels(labels: SeriesLabels) -> SeriesLabels:
     return {name: text for name, text in labels.items() if not _NO_TEXT.fullmatch(text)}
 
 
-def _points(values: Iterable[tuple[float, str]]) -> Iterator[Point]:
-    for seconds, text in values:
-        if isfinite(value := float(text)):
-            yield round(seconds * 1000), value
+def _read_series(labels: SeriesLabels, values: Iterable[tuple[float, str]]) -> ScrapedSeries:
+    samples = [(round(seconds * 1000), float(text)) for seconds, text in values]
+    points = tuple(point for point in samples if isfinite(point[1]))
+    no_numbers = tuple(point for point in samples if not isfinite(point[1]))
+    return ScrapedSeries(_labels(labels), points, no_numbers=no_numbers)
 
 
 def without_replicas(series: Sequence[ScrapedSeries]) -> list[ScrapedSeries]:
@@ -95,7 +95,7 @@ def without_replicas(series: Sequence[ScrapedSeries]) -> list[ScrapedSeries]:
     found = []
     for one in _alike(series, lambda _: of_replicas):
         labels = {name: text for name, text in one[0].labels.items() if name not in of_replicas}
-        found.append(ScrapedSeries(labels, _merged(one)))
+        found.append(ScrapedSeries(labels, _merged(one), no_numbers=one[0].no_numbers))
     return found
 
 

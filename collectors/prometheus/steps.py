@@ -7,6 +7,7 @@ is the newest value of the step. Who holds a GPU may change within a step: then 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import isfinite
 
 from collectors.prometheus.containers import CPU, PERIODS, READ, RECEIVED, SENT, THROTTLED, WRITTEN
 from collectors.prometheus.dcgm.fields import Vocabulary
@@ -49,7 +50,8 @@ def of_steps(
     found = {what: list(series) for what, series in newest.items()}
     for (what, name), increases in answers.increases.items():
         per_s = {
-            key: {ts_ms: value / step_s for ts_ms, value in of.items()} for key, of in _by_labels(increases)
+            key: {ts_ms: value / step_s for ts_ms, value in of.items() if isfinite(value)}
+            for key, of in _by_labels(increases)
         }
         found[what] = [
             replace(one, per_s=per_s.get(_key(one.labels), {})) if one.labels["__name__"] == name else one
@@ -70,15 +72,17 @@ def of_steps(
 def _averaged(
     series: ScrapedSeries, means: Mapping[int, float], highs: Mapping[int, float], vocabulary: Vocabulary
 ) -> ScrapedSeries:
-    """The series with its means. A value that no GPU has spoils that of its step, and stands there itself: so
-    it is left out, and counted."""
+    """The series with its means. A value that no GPU has, or that is no number, spoils that of its step, and
+    stands there itself: so it is left out, and counted."""
     spoiled = {
         ts_ms: high
         for ts_ms, high in highs.items()
         if high > _MOST_PCT or vocabulary.read(series.labels, high) is None
     }
-    points = tuple((ts_ms, spoiled.get(ts_ms, means.get(ts_ms, value))) for ts_ms, value in series.points)
-    return replace(series, points=points, highs=highs or None)
+    values = [(ts_ms, spoiled.get(ts_ms, means.get(ts_ms, value))) for ts_ms, value in series.points]
+    points = tuple(point for point in values if isfinite(point[1]))
+    no_numbers = tuple(point for point in values if not isfinite(point[1]))
+    return replace(series, points=points, highs=highs or None, no_numbers=series.no_numbers + no_numbers)
 
 
 class _Turns:
@@ -157,4 +161,4 @@ def _key(labels: SeriesLabels) -> _Key:
 
 def _by_labels(series: Iterable[ScrapedSeries]) -> Iterator[tuple[_Key, dict[int, float]]]:
     for one in series:
-        yield _key(one.labels), dict(one.points)
+        yield _key(one.labels), dict(one.points + one.no_numbers)

@@ -57,6 +57,8 @@ class Seen:
     )
     """By who made them; at the moment that they are about."""
     horizons: set[float] = field(default_factory=set)
+    left_out: dict[str, list[str]] = field(default_factory=dict)
+    """By metric the subjects for which a picture has no room."""
     _fits: dict[str, bool] = field(default_factory=dict)
 
     def is_subject(self, subject: str) -> bool:
@@ -89,7 +91,10 @@ class Seen:
             self.forecasts[place][who].add(ts_ms + round(1000 * horizon_s), values)
 
     def chosen(self) -> dict[str, list[str]]:
-        """Of each wanted metric the subjects that have it. Raises ``DutycycleError`` where there is none."""
+        """Choose of each wanted metric the subjects that have it, GPUs first, ``MOST_LINES`` of them at most.
+
+        The others are in ``left_out``. Raises ``DutycycleError`` where there is none.
+        """
         if not self.metrics:
             raise DutycycleError("there is no series to draw: expected samples, windows or forecasts")
         for pattern in self.wanted.subjects:
@@ -109,13 +114,18 @@ class Seen:
                 whose = ", ".join(self.wanted.subjects) or "any subject"
                 close = "".join(f"did you mean {one}?" for one in get_close_matches(metric, metrics, 1))
                 raise DutycycleError(f"no metric {metric} of {whose}; {close or there}")
-            if len(subjects) > MOST_LINES:
-                raise DutycycleError(
-                    f"{len(subjects)} subjects have {metric}, and a picture shows {MOST_LINES}: "
-                    f"choose by --subject, such as {subjects[0]}"
-                )
+            if more := subjects[MOST_LINES:]:
+                self.left_out[metric] = more
         self._check_horizon()
-        return found
+        return {metric: subjects[:MOST_LINES] for metric, subjects in found.items()}
+
+    def explain_left_out(self) -> list[str]:
+        """Say of which metrics not all subjects are drawn, and how to choose others."""
+        return [
+            f"{len(more) + MOST_LINES} subjects have {metric}, and a picture shows the first {MOST_LINES}: "
+            f"not {_listed(map(self._called, more))}; choose by --subject"
+            for metric, more in self.left_out.items()
+        ]
 
     def _having(self, metric: str) -> Iterator[str]:
         places = {*self.samples, *self.windows, *self.forecasts}

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from collectors.prometheus.answers import AnswerReader
+from collectors.prometheus.answers import AnswerReader, explain_no_numbers
 from collectors.prometheus.dcgm.devices import explain as explain_values
 from collectors.prometheus.history import Chunk, History
 from collectors.prometheus.identity.nodes import explain as explain_names
@@ -172,8 +172,10 @@ class Backfill:
     def _left_out(self) -> list[str]:
         """What is in no record, and why."""
         refused, impossible = self._reader.nodes.refused, self._reader.gpus.impossible
-        names = [explain_names(refused)] if refused else []
-        return names + ([explain_values(impossible)] if impossible else [])
+        no_numbers = self._reader.no_numbers
+        sentences = [explain_names(refused)] if refused else []
+        sentences += [explain_values(impossible)] if impossible else []
+        return sentences + ([explain_no_numbers(no_numbers)] if no_numbers else [])
 
     def _show(self) -> None:
         reached = datetime.fromtimestamp(self._reached.next_ms / 1000, UTC)

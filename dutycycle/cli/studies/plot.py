@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--subject", action="append", default=[], metavar="NAME",
         help="of what: gpu/NODE/UUID, node/NODE or pod/UID, in which * stands for anything; or the name of a "
-        "job or pod; several times for several (default: all that have the metric)",
+        "job or pod; several times for several (default: all that have the metric, up to 16)",
     )  # fmt: skip
     parser.add_argument(
         "--metric", action="append", default=[], metavar="NAME",
@@ -63,6 +63,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if unusable:
         print(f"dutycycle: {unusable} records could not be used", file=sys.stderr)  # noqa: T201
     chosen = seen.chosen()
+    for sentence in seen.explain_left_out():
+        print(f"dutycycle: {sentence}", file=sys.stderr)  # noqa: T201
     span = _between(args, *span_of(seen))
     charts = charts_of(seen, chosen, span)
     if not charts:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dutycycle.report.charts.chart import Chart, Dots, cycle_lines_ms, drawn_points, known_runs
-from dutycycle.report.charts.plot import color_of
+from dutycycle.report.charts.plot import color_of, dash_of
 from dutycycle.report.phases import Phase, seconds_by_name
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ _DATES_PT = 30.0
 _WIDEST = 0.9
 """Share of the picture's width that a legend may take."""
 _METADATA: dict[str, dict[str, Any]] = {".png": {"Software": None}, ".svg": {"Date": None}}
+_STYLES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-."}
+"""What matplotlib calls the kinds of lines of a page."""
 _PHASES = {
     "idle": "#b9c0cb",
     "loading": "#b78a06",
@@ -79,7 +81,8 @@ def draw(axes: "Axes", chart: Chart) -> None:
         color = color_of(line.color)
         if not points.exact and len(chart.lines) <= _BANDS:
             axes.fill_between(times, points.low, points.high, color=color, alpha=0.18, linewidth=0)
-        axes.plot(times, points.mean, color=color, linewidth=1, label=line.name or None)
+        style = _STYLES[dash_of(line.color)]
+        axes.plot(times, points.mean, style, color=color, linewidth=1, label=line.name or None)
         alone = [run.start for run in known_runs(points) if run.stop - run.start == 1]
         axes.plot(times[alone], points.mean[alone], ".", markersize=3, color=color)
     for dots in chart.dots:

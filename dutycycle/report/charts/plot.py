@@ -50,7 +50,8 @@ def _ungrouped(chart: Chart) -> list[Line]:
     return [line for line in chart.lines if not line.group]
 
 
-def _dash(place: int) -> str:
+def dash_of(place: int) -> str:
+    """Give the kind of line of a series: lines of one color differ by it."""
     return _DASHES[place // len(PALETTE) % len(_DASHES)]
 
 
@@ -116,7 +117,7 @@ def _traces(chart: Chart, line: Line) -> Iterator[Figure]:
         **({"marker": {"size": 3}} if alone else {}),
         "name": line.name or chart.title,
         "y": rounded(points.mean),
-        "line": {"width": 1.4, "color": color, "dash": _dash(line.color)},
+        "line": {"width": 1.4, "color": color, "dash": dash_of(line.color)},
         "showlegend": not line.group,
         "hovertemplate": f"%{{y:.4~g}} {chart.unit}" + (" (max %{customdata:.4~g})" if many else ""),
         **({"customdata": rounded(points.high)} if many else {}),

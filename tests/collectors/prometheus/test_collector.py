@@ -149,6 +149,17 @@ def test_a_gpu_s_pod_by_cadvisor_or_by_kube_pod_info(server: Prometheus, page: M
     others.until(lambda: others.gpus and others.gpus[-1].gpus[0].allocated == (given(UID),))
 
 
+def test_values_that_are_no_numbers_are_told(server: Prometheus, page: MetricsPage) -> None:
+    gpu = dcgm("gpu-a", util_pct=50, used_bytes=0, energy_j=0)
+    util = next(row for row in gpu.splitlines() if row.startswith("DCGM_FI_DEV_GPU_UTIL{"))
+    page.text = gpu.replace(util, util.rsplit(" ", 1)[0] + " +Inf")
+    server.wait_for("DCGM_FI_DEV_GPU_UTIL", PATIENCE_S)
+    records = Records(server.url)
+    records.until(lambda: records.gpus and records.telemetry.count(NOT_MEASURED))
+    assert records.gpus[0].gpus[0].gpu_util_pct is None
+    assert records.telemetry.counts.keys() == {("not_measured", ("prometheus", "no_number"))}
+
+
 def test_a_pod_without_a_uid_and_a_node_without_a_name_are_told(
     server: Prometheus, page: MetricsPage
 ) -> None:

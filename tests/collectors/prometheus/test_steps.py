@@ -1,11 +1,13 @@
 """Goal: one sample a step says what was in the step: means, maxima, growth, and who held a GPU how long."""
 
+from math import inf, nan
+
 import pytest
 
 from collectors.prometheus.answers import AnswerReader
 from collectors.prometheus.dcgm.fields import Vocabulary
 from collectors.prometheus.identity.pods import PodIndex
-from collectors.prometheus.series import ScrapedSeries, samples_after
+from collectors.prometheus.series import ScrapedSeries, parse_matrix, samples_after
 from collectors.prometheus.steps import StepAnswers, of_steps
 
 UTIL, ENERGY = "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"
@@ -47,6 +49,22 @@ def test_a_value_that_no_gpu_has_spoils_the_mean_of_its_step_alone(high: float) 
     read = [reader.gpus.gpus([one], PodIndex()) for one in samples_after(found[0], 0, 300_000)]
     assert [[one.gpu_util_pct for one in of] for of in read] == [[], [5]]
     assert reader.gpus.impossible == {(UTIL, high): 1}
+
+
+@pytest.mark.parametrize(("mean", "high"), [(inf, inf), (nan, 9), (nan, nan)])
+def test_a_value_that_is_no_number_spoils_the_mean_of_its_step_alone(mean: float, high: float) -> None:
+    """The step's newest value is one, but says nothing of the step."""
+
+    def answer(first: float, second: float) -> list[ScrapedSeries]:
+        metric = {"__name__": UTIL, **GPU}
+        return parse_matrix([{"metric": metric, "values": [(60, str(first)), (120, str(second))]}])
+
+    answers = StepAnswers(means={UTIL: answer(mean, 5)}, highs={UTIL: answer(high, 9)})
+    reader = AnswerReader()
+    found = reader.read(of_steps({"gpus": answer(0, 0)}, answers, STEP_S, reader.vocabulary))["gpus"]
+    samples = [(sample.ts_ms, sample.value) for sample in samples_after(found[0], 0, 300_000)]
+    assert samples == [(SECOND, 5)]
+    assert reader.no_numbers == {(UTIL, f"{mean:g}"): 1}
 
 
 def test_a_counter_has_its_growth_in_the_step_and_else_that_between_two_steps() -> None:

@@ -93,6 +93,20 @@ def test_a_legend_is_within_the_picture_and_takes_nothing_from_the_plot(
     assert axes.get_window_extent().height > 0.6 * 3.4 * figure.dpi
 
 
+def test_no_two_of_many_lines_look_the_same() -> None:
+    from matplotlib.figure import Figure
+
+    axes = Figure().add_subplot()
+    points = buckets(np.arange(3) * 1000, np.arange(3.0), 0, 2000, 10)
+    draw(axes, Chart("a", "A", "s", [Line(f"line {at}", "", at, points) for at in range(16)]))
+    looks = {
+        (line.get_color(), line.get_linestyle())
+        for line in axes.get_lines()
+        if "line" in str(line.get_label())
+    }
+    assert len(looks) == 16
+
+
 def test_one_cycle_is_drawn_to_its_end(gathered: Gathered) -> None:
     """A period that is no multiple of the tick: 12 values over 12.3 s, and the first one again at the end."""
     from matplotlib.figure import Figure

@@ -7,7 +7,7 @@ import pytest
 
 from collectors.prometheus.dcgm.fields import Vocabulary
 from collectors.prometheus.query import AwayError, QueryError, TooMuchError
-from collectors.prometheus.series import ScrapedSeries
+from collectors.prometheus.series import ScrapedSeries, parse_matrix
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.settings.load import load
 from dutycycle.contract.trace_reader import TraceReader
@@ -183,3 +183,31 @@ def test_how_long_answers_lacked_samples_is_known_and_survives_an_interruption(
     again.run()
     assert again.incomplete_s == 600
     assert capsys.readouterr().err.count("did not answer with all it has: store-2 is away") == 1
+
+
+def test_values_that_are_no_numbers_are_left_out_once_and_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Parts of the past are asked for with some of the part before: each value counts once all the same."""
+
+    class Odd(Kept):
+        def history(
+            self, selector: str, start_ms: int, end_ms: int, step_s: int | None, timeout_s: int
+        ) -> list[ScrapedSeries]:
+            found = super().history(selector, start_ms, end_ms, step_s, timeout_s)
+            text = {30_000: "NaN", 900_000: "+Inf", 915_000: "-Inf", 1_800_000: "+Inf"}
+            return parse_matrix(
+                {
+                    "metric": one.labels,
+                    "values": [(ms / 1000, text.get(ms, str(value))) for ms, value in one.points],
+                }
+                for one in found
+            )
+
+    out = tmp_path / "x.jsonl"
+    run(Odd(most_ms=HOUR_MS // 4), out)
+    assert times(out) == [moment for moment in ALL if moment not in (30_000, 900_000, 915_000, 1_800_000)]
+    sentence = (
+        "left out: 4 values that are no number, such as inf of DCGM_FI_DEV_GPU_UTIL: taken as not measured"
+    )
+    assert sentence in capsys.readouterr().err

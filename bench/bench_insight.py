@@ -28,12 +28,12 @@ from bench.insight import (
     tables_kind,
     tables_machines,
 )
-from bench.insight.report import Report
+from bench.insight.report import TableReport
 
 Pairs = dict[str, list[tuple[float, bool]]]
 
 
-def cycles(report: Report, seeds: range, thin: int, out: Path, pairs: Pairs) -> None:
+def cycles(report: TableReport, seeds: range, thin: int, out: Path, pairs: Pairs) -> None:
     """Cycles."""
     found = tables_cycle.comparison(report, seeds, thin)
     said = tables_cycle.ours_alone(report, seeds, thin)
@@ -48,7 +48,7 @@ def cycles(report: Report, seeds: range, thin: int, out: Path, pairs: Pairs) -> 
     pairs["cycles"] = [(one.confidence, one.right) for one in said if one.period is not None]
 
 
-def forecasts(report: Report, seeds: range, thin: int, out: Path, pairs: Pairs) -> None:
+def forecasts(report: TableReport, seeds: range, thin: int, out: Path, pairs: Pairs) -> None:
     """Forecasts, of series and of jobs, and memory that runs out."""
     known, made = tables_forecast.comparison(report, seeds, thin)
     more = range(seeds.start, seeds.start + -(-10 * len(seeds) // thin))
@@ -60,7 +60,7 @@ def forecasts(report: Report, seeds: range, thin: int, out: Path, pairs: Pairs) 
     pictures_forecast.memory(out / "memory.png", seeds.start)
 
 
-def kinds(report: Report, seeds: range, thin: int, out: Path, pairs: Pairs) -> None:
+def kinds(report: TableReport, seeds: range, thin: int, out: Path, pairs: Pairs) -> None:
     """Kinds of jobs, and what holds them back."""
     parts = tables_kind.comparison(report, seeds, thin)
     pairs["bottlenecks"] = tables_kind.bottlenecks(report, seeds, thin)
@@ -69,20 +69,20 @@ def kinds(report: Report, seeds: range, thin: int, out: Path, pairs: Pairs) -> N
     pictures_kind.confusion(out / "kinds_confusion.png", answers)
 
 
-def anomalies(report: Report, seeds: range, thin: int, out: Path, pairs: Pairs) -> None:
+def anomalies(report: TableReport, seeds: range, thin: int, out: Path, pairs: Pairs) -> None:
     """Anomalies of pods; seeds are 1000 further, as some of the others were looked at."""
     tables_anomaly.comparison(report, range(seeds.start + 1000, seeds.stop + 1000), thin)
 
 
-PARTS: dict[str, Callable[[Report, range, int, Path, Pairs], None]] = {
+PARTS: dict[str, Callable[[TableReport, range, int, Path, Pairs], None]] = {
     "cycles": cycles, "forecasts": forecasts, "kinds": kinds, "anomalies": anomalies,
 }  # fmt: skip
 
 
-def run(seeds: range, out: Path, only: tuple[str, ...] = tuple(PARTS), thin: int = 1) -> Report:
+def run(seeds: range, out: Path, only: tuple[str, ...] = tuple(PARTS), thin: int = 1) -> TableReport:
     """All parts, with each ``thin``-th case; the report that was printed."""
     out.mkdir(parents=True, exist_ok=True)
-    report, pairs = Report(), Pairs()
+    report, pairs = TableReport(), Pairs()
     report.figures["run"] = {
         "first": seeds.start, "seeds": len(seeds), "date": time.strftime("%Y-%m-%d"), "cpu": _cpu(),
         "python": platform.python_version(), "numpy": np.__version__,

@@ -62,7 +62,7 @@ class Job:
     clock_mhz: Floats
 
 
-class Draft:
+class JobDraft:
     """The pod by the second, before it is measured; ``work`` is busy (0-1) by second, ``effort`` the share of
     the power limit that full utilization needs."""
 
@@ -106,26 +106,26 @@ class Draft:
         return where
 
 
-def cyclic(d: Draft) -> None:
+def cyclic(d: JobDraft) -> None:
     """Steps that show, and a checkpoint now and then."""
     d.busy = d.steps(d.period * d.slower)
     d.busy[d.pauses(d.rng.uniform(600, 2400), (8, 50))] = 0.0
 
 
-def steady(d: Draft) -> None:
+def steady(d: JobDraft) -> None:
     """Steps far below a second."""
     d.busy = np.clip(d.rng.uniform(0.85, 1.0) + d.rng.normal(0, 0.02, d.n), 0, 1)
     d.busy[d.pauses(d.rng.uniform(600, 2400), (5, 40))] = 0.0
 
 
-def jitters(d: Draft) -> None:
+def jitters(d: JobDraft) -> None:
     """A loader that is late now and then: steps vary, in times of more and of less load."""
     wander = np.exp(lfilter([0.02], [1, -0.9995], d.rng.normal(0, 0.05, d.n)))
     d.jitter = d.rng.uniform(0.05, 0.2)
     d.busy = d.steps(d.period * wander)
 
 
-def elastic(d: Draft) -> None:
+def elastic(d: JobDraft) -> None:
     """Workers or batch sizes that change: steps and memory with them."""
     scale, mem = np.ones(d.n), d.mem.copy()
     at = 0
@@ -138,7 +138,7 @@ def elastic(d: Draft) -> None:
     d.busy = d.steps(d.period * scale)
 
 
-def sweep(d: Draft) -> None:
+def sweep(d: JobDraft) -> None:
     """One experiment after another in one pod: each has its own steps, power and memory."""
     periods, at = np.full(d.n, d.period), 0
     idle, ends = np.zeros(d.n, np.bool_), []
@@ -157,7 +157,7 @@ def sweep(d: Draft) -> None:
     d.busy[idle] = 0.0
 
 
-def notebook(d: Draft) -> None:
+def notebook(d: JobDraft) -> None:
     """Somebody tries things: idle, and bursts of any length and power."""
     at = 0
     while at < d.n:
@@ -167,20 +167,20 @@ def notebook(d: Draft) -> None:
         at = last
 
 
-def inference(d: Draft) -> None:
+def inference(d: JobDraft) -> None:
     """Requests in waves of an hour or so."""
     wave = 0.45 + 0.4 * np.sin(2 * np.pi * np.arange(d.n) / d.rng.uniform(2400, 14400) + d.rng.uniform(0, 6))
     d.busy = np.clip(wave + d.rng.normal(0, 0.15, d.n), 0, 1)
     d.effort[:] = d.rng.uniform(0.4, 0.8)
 
 
-def saves_long(d: Draft) -> None:
+def saves_long(d: JobDraft) -> None:
     """One rank writes a checkpoint for minutes, and the others wait for it in a collective."""
     cyclic(d)
     d.waits |= d.pauses(d.rng.uniform(3000, 7200), (60, 330))
 
 
-def evaluates(d: Draft) -> None:
+def evaluates(d: JobDraft) -> None:
     """An evaluation of some minutes now and then, with steps of its own and less power."""
     cyclic(d)
     where = d.pauses(d.rng.uniform(1200, 3600), (60, 400))
@@ -188,12 +188,12 @@ def evaluates(d: Draft) -> None:
     d.effort[where] *= d.rng.uniform(0.6, 0.95)
 
 
-def pipeline(d: Draft) -> None:
+def pipeline(d: JobDraft) -> None:
     """Stages of a pipeline: each GPU has its own share of the work, see ``_each``."""
     cyclic(d)
 
 
-_SHAPES: dict[str, Callable[[Draft], None]] = {
+_SHAPES: dict[str, Callable[[JobDraft], None]] = {
     "cyclic": cyclic, "steady": steady, "jitters": jitters, "elastic": elastic, "sweep": sweep,
     "notebook": notebook, "inference": inference, "pipeline": pipeline, "saves_long": saves_long,
     "evaluates": evaluates,
@@ -213,7 +213,7 @@ class Hurt:
     hung_busy: float = 0.0
 
 
-def _hurt(d: Draft, fault: str | None, begin: int) -> Hurt:
+def _hurt(d: JobDraft, fault: str | None, begin: int) -> Hurt:
     rng, since = d.rng, np.arange(d.n) >= begin
     one = np.arange(d.gpus) == rng.integers(d.gpus)
     hurt = Hurt(one, np.ones(d.n), np.zeros(d.n), np.zeros(d.n), np.zeros(d.n, np.bool_))
@@ -241,7 +241,7 @@ def job(shape: str, seed: int, fault: str | None = None) -> Job:
     rng = np.random.default_rng(
         [seed, SHAPES.index(shape), 0 if fault is None else 1 + list(FAULTS).index(fault)]
     )
-    d = Draft(rng)
+    d = JobDraft(rng)
     begin = int(rng.uniform(EARLIEST_S, LATEST_S))
     hurt = _hurt(d, fault, begin)
     _SHAPES[shape](d)
@@ -250,7 +250,7 @@ def job(shape: str, seed: int, fault: str | None = None) -> Job:
     return _measured(d, hurt, shape, fault, begin)
 
 
-def _measured(d: Draft, hurt: Hurt, shape: str, fault: str | None, begin: int) -> Job:
+def _measured(d: JobDraft, hurt: Hurt, shape: str, fault: str | None, begin: int) -> Job:
     rng, n = d.rng, d.n
     shares = rng.uniform(0.75, 1.0, d.gpus) if shape == "pipeline" else rng.normal(1, 0.02, d.gpus)
     drifts = rng.uniform(0, 4) * np.sin(np.arange(n) / 86400 * 2 * np.pi + rng.uniform(0, 6))
@@ -269,7 +269,7 @@ def _measured(d: Draft, hurt: Hurt, shape: str, fault: str | None, begin: int) -
 
 
 def _gpu(
-    d: Draft, of: Hurt, waiting: npt.NDArray[np.bool_], share: float, around: Floats, *, hit: bool,
+    d: JobDraft, of: Hurt, waiting: npt.NDArray[np.bool_], share: float, around: Floats, *, hit: bool,
     hides: bool,
 ) -> tuple[Floats, Floats, Floats, Floats]:  # fmt: skip
     """Utilization, power (of the limit), degrees, and clock by second."""
@@ -301,7 +301,7 @@ def _wanders(rng: Rng, n: int, deviation: float, time_s: float) -> Floats:
 
 
 def _by_minute(
-    d: Draft, waiting: npt.NDArray[np.bool_], seconds: tuple[Floats, ...], shape: str, fault: str | None,
+    d: JobDraft, waiting: npt.NDArray[np.bool_], seconds: tuple[Floats, ...], shape: str, fault: str | None,
     begin: int,
 ) -> Job:  # fmt: skip
     util, power, temp, clock = seconds

@@ -70,7 +70,7 @@ WARM_UP = 2_000
 """So many records are replayed before anything is measured."""
 
 
-class Stopwatch:
+class PartTimer:
     """Gives the time that passes to the part that runs."""
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class Stopwatch:
 
 def _lap_ns() -> float:
     """What a lap costs: a call of a timed function has two."""
-    watch, calls = Stopwatch(), 20_000
+    watch, calls = PartTimer(), 20_000
     outer = watch.timed("outer", lambda: [inner() for _ in range(calls)])
     inner = watch.timed("inner", lambda: None)
     outer()
@@ -150,7 +150,7 @@ def main() -> None:
     inputs = list(TraceSamples([parser.parse_args().trace], DEFAULT_PREFIX))
     replay(list(islice(inputs, WARM_UP)))
     total = replay(inputs)
-    watch = Stopwatch()
+    watch = PartTimer()
     watch.attach()
     timed = replay(inputs)
     found = {part: us / len(inputs) for part, us in watch.spent_us().items()}

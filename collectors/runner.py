@@ -18,7 +18,7 @@ _Outcome = Sequence[Outgoing] | Exception
 _Answer = Callable[[Any, Tick, _Outcome], None]
 
 
-class Clock:
+class MachineClock:
     """This machine's clocks; tests bring their own."""
 
     def monotonic_s(self) -> float:
@@ -38,7 +38,7 @@ class Clock:
                 continue
 
 
-class Schedule:
+class TickSchedule:
     """Ticks at ``start_s``, ``start_s + interval_s``, … of the monotonic clock, however long each takes.
 
     A tick that would begin when the one after it is due is left out, never made up for.
@@ -135,7 +135,7 @@ class Runner:
         node: str,
         interval_s: float,
         bound_s: float | None = None,
-        clock: Clock | None = None,
+        clock: MachineClock | None = None,
         thread: Callable[[Collector, _Answer], CollectorThread] = CollectorThread,
     ) -> None:
         self._publish = publish
@@ -143,7 +143,7 @@ class Runner:
         self._node = node
         self._interval_s = interval_s
         self._bound_s = bound_s or max(2 * interval_s, _LEAST_BOUND_S)
-        self._clock = clock or Clock()
+        self._clock = clock or MachineClock()
         self._threads = [thread(one, self._answered) for one in collectors]
         self.metrics = CollectorMetrics(telemetry, interval_s, self._clock.monotonic_s)
         for one in collectors:
@@ -153,7 +153,7 @@ class Runner:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Tick until ``stop`` is set, then let every collector finish and close, for seconds at most."""
-        schedule = Schedule(self._interval_s, self._clock.monotonic_s())
+        schedule = TickSchedule(self._interval_s, self._clock.monotonic_s())
         while True:
             await self._clock.sleep_until(schedule.due_s, stop)
             if stop.is_set():

@@ -19,7 +19,7 @@ _WAIT_S = 0.5
 
 
 @dataclass(frozen=True)
-class Follower:
+class TopicFollower:
     """``name``: of the Kafka client. What waiting for a broker does not mend is raised.
 
     ``at_once``: records between two moments at which others may look.

@@ -15,7 +15,7 @@ from dutycycle.kube.client import Limits
 from dutycycle.kube.objects import ApiServer, connect
 from dutycycle.telemetry.events import Telemetry
 from sinks.annotations.core import desired
-from sinks.annotations.core.schedule import Policy
+from sinks.annotations.core.schedule import WritePolicy
 from sinks.annotations.sink import AnnotationSink
 from sinks.app import SinksApp
 from sinks.base import Sink
@@ -60,7 +60,7 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
         records = RecordsSink(store, letters, telemetry)
         if server is None:
             return [records]
-        policy = Policy.of(settings)
+        policy = WritePolicy.of(settings)
         return [records, AnnotationSink(server, policy, letters, telemetry, may_write=port.may_write)]
 
     await _work(SinksApp(settings, make, telemetry), stop)

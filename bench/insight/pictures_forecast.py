@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 
 from bench.generators_trend import HORIZONS_S, Known
 from bench.insight.canvas import BLUE, GREY, ORANGE, RED, picture
-from bench.insight.tables_forecast import CURVES, EVERY, MOMENTS, Made, curve, leaking
+from bench.insight.tables_forecast import CURVES, EVERY, MOMENTS, OurForecasts, curve, leaking
 
 BACK_S, AHEAD_S = 120, HORIZONS_S[-1]
 SHOWN = (len(MOMENTS) // 3, 2 * len(MOMENTS) // 3)
@@ -19,7 +19,7 @@ SHOWN_CURVES = (
 )  # fmt: skip
 
 
-def fans(path: Path, known: list[Known], made: Made) -> None:
+def fans(path: Path, known: list[Known], made: OurForecasts) -> None:
     """Of each kind the first series, at one moment: what was said of the next five minutes, and what came."""
     kinds = list(dict.fromkeys(one.kind for one in known))
     title = "Forecasts made at 0 s for 1, 10, 30 and 300 s: middle and 5-95 % (orange), and what came (grey)"
@@ -30,7 +30,7 @@ def fans(path: Path, known: list[Known], made: Made) -> None:
             _fan(axis, known[place], made, place)
 
 
-def _fan(axis: Axes, one: Known, made: Made, place: int) -> None:
+def _fan(axis: Axes, one: Known, made: OurForecasts, place: int) -> None:
     at = SHOWN[0]
     now, fan = MOMENTS[at], made.fans[place]
     before, after = np.arange(-BACK_S, 1), np.arange(AHEAD_S + 1)

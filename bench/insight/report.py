@@ -19,7 +19,7 @@ def text(cell: Cell) -> str:
 
 
 @dataclass(slots=True)
-class Report:
+class TableReport:
     """What was measured so far: ``figures`` by table."""
 
     figures: dict[str, Any] = field(default_factory=dict)

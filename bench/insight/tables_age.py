@@ -6,7 +6,7 @@ import numpy as np
 
 from bench.generators import Floats
 from bench.generators_age import CURVES, LENGTH, curve
-from bench.insight.report import Cell, Report
+from bench.insight.report import Cell, TableReport
 from bench.insight.tables_forecast import EVERY, START_MS
 from streams.operators.columns.arrays import Bools
 from streams.operators.trends.bank import HORIZONS_S, TrendBank, TrendForecast
@@ -65,7 +65,7 @@ def _contradicts(said: TrendForecast) -> Floats:
     return outside.astype(np.float64)
 
 
-def by_age(report: Report, seeds: range) -> None:
+def by_age(report: TableReport, seeds: range) -> None:
     """The table: of each curve, with noise and without, the share of truths inside and of forecasts made."""
     names = [(kind, noisy) for kind in CURVES for noisy in (False, True)]
     series = np.array([curve(kind, seed, noisy=noisy) for kind, noisy in names for seed in seeds]).T

@@ -10,7 +10,7 @@ import numpy as np
 from bench.bench_anomaly import Told, made, ours
 from bench.generators_anomalies import FAULTS, Floats, Job
 from bench.insight.peers_anomaly import PEERS, begun, limits_for
-from bench.insight.report import Cell, Report
+from bench.insight.report import Cell, TableReport
 
 WEEK_MINUTES = 7 * 24 * 60
 ALLOWED = 0.1
@@ -39,7 +39,7 @@ def _us(began: float, cases: Scored) -> float:
     return (time.process_time() - began) / sum(one.util.size for one, _ in cases) * 1e6
 
 
-def comparison(report: Report, seeds: range, thin: int = 1) -> None:
+def comparison(report: TableReport, seeds: range, thin: int = 1) -> None:
     """The tables."""
     step = min(thin, 3)
     fitted, cases = made(0, -(-FITTED // thin), step), made(seeds.start, len(seeds), step)
@@ -79,7 +79,7 @@ def _row(name: str, told: Sequence[Told], us: float, *, named: bool) -> list[Cel
     return [name, *shares, alarms / weeks([one.job for one in told]), precision, us]
 
 
-def _by_fault(report: Report, told: Sequence[Told]) -> None:
+def _by_fault(report: TableReport, told: Sequence[Told]) -> None:
     rows: list[list[Cell]] = []
     for fault, kind in FAULTS.items():
         after = _found(told, [fault], named=True)
@@ -92,7 +92,7 @@ def _by_fault(report: Report, told: Sequence[Told]) -> None:
     )
 
 
-def _alarms(report: Report, told: Sequence[Told]) -> None:
+def _alarms(report: TableReport, told: Sequence[Told]) -> None:
     alarms = Counter((one.job.shape, kind) for one in told for kind in one.false)
     rows: list[list[Cell]] = []
     for shape in dict.fromkeys(one.job.shape for one in told):

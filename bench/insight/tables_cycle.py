@@ -10,7 +10,7 @@ import numpy as np
 from bench.bench_cycle import CycleAnswer, answers, f1
 from bench.generators import CONTROLS, NAMED_CONTROLS, Case, Floats, controls, cyclic_cases
 from bench.insight.peers_cycle import DETECTORS, Detector
-from bench.insight.report import Cell, Report
+from bench.insight.report import Cell, TableReport
 from dutycycle.experiments.scores.cycles import is_close
 from streams.operators.cycles.bank import CycleBank
 
@@ -95,7 +95,7 @@ def _more(seeds: range, thin: int) -> range:
     return range(seeds.start, seeds.start + max(CONTROLS_PER_SEED * len(seeds) // thin, 1))
 
 
-def comparison(report: Report, seeds: range, thin: int = 1) -> dict[str, DetectorScores]:
+def comparison(report: TableReport, seeds: range, thin: int = 1) -> dict[str, DetectorScores]:
     """The table of all detectors; what ours said goes on to other tables and the pictures."""
     found = {name: scores_of(name, seeds, thin) for name in (OURS, *DETECTORS)}
     count = len(_more(seeds, thin))
@@ -104,7 +104,7 @@ def comparison(report: Report, seeds: range, thin: int = 1) -> dict[str, Detecto
     return found
 
 
-def ours_alone(report: Report, seeds: range, thin: int = 1) -> list[CycleAnswer]:
+def ours_alone(report: TableReport, seeds: range, thin: int = 1) -> list[CycleAnswer]:
     """Ours on ten times as many seeds, as it is quick: F1, reliability, and harder controls."""
     seeds = range(seeds.start, seeds.start + OURS_TIMES * len(seeds)) if thin == 1 else seeds
     ours = scores_of(OURS, seeds, thin)
@@ -135,7 +135,7 @@ def doubtful(seeds: range) -> Iterator[Case]:
         yield from (replace(case, length=length) for length in SHORT)
 
 
-def _reliability(report: Report, said: Sequence[CycleAnswer]) -> None:
+def _reliability(report: TableReport, said: Sequence[CycleAnswer]) -> None:
     rows: list[list[Cell]] = []
     for low, high in itertools.pairwise(EDGES):
         part = [one for one in said if one.period is not None and low <= one.confidence < high]
@@ -170,7 +170,7 @@ def published(columns: list[Floats]) -> list[Changes]:
     return changes
 
 
-def cost(report: Report, seeds: range, thin: int = 1) -> None:
+def cost(report: TableReport, seeds: range, thin: int = 1) -> None:
     """What a stream pays for a node's series, some with a cycle and some without, once windows are full."""
     half = NODE_SERIES // 2 // thin
     cases = [*itertools.islice(cyclic_cases(seeds, fractional=True), half)]
@@ -190,7 +190,7 @@ def cost(report: Report, seeds: range, thin: int = 1) -> None:
     report.table("cycles_cost", title, ["what", "figure"], rows)
 
 
-def delays(report: Report, seeds: range) -> None:
+def delays(report: TableReport, seeds: range) -> None:
     """A job starts, changes its cycle and ends, between idleness: after how many periods is it known?
     Of ten times as many seeds; and how often a series without a cycle is said to have one."""
     jobs = []
@@ -227,7 +227,7 @@ def _quantiles(delays: Sequence[float]) -> list[float]:
     return [float(one) for one in np.quantile(delays, (0.5, 0.9), method="higher")]
 
 
-def _watched(report: Report, seeds: range) -> None:
+def _watched(report: TableReport, seeds: range) -> None:
     """Controls that begin after idleness, as a stream looks at them: how often is a cycle found?"""
     rows: list[list[Cell]] = []
     for kind in CONTROLS:

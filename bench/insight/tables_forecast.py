@@ -11,7 +11,7 @@ from bench.generators import Floats, Rng
 from bench.generators_memory import ENDED, ENDS_AT, HARMLESS, INDISTINCT, LEAKS, fill
 from bench.generators_trend import HORIZONS_S, LENGTH, Known, mix
 from bench.insight.peers_forecast import FORECASTERS, Forecaster
-from bench.insight.report import Cell, Report
+from bench.insight.report import Cell, TableReport
 from streams.operators.cycles.bank import CycleBank
 from streams.operators.trends.bank import TrendBank
 from streams.operators.trends.season import season_of
@@ -27,7 +27,7 @@ ALERT_S, LOOK_BACK = 3600, 600
 
 
 @dataclass(frozen=True, slots=True)
-class Fan:
+class SeriesForecasts:
     """Forecasts of one series at ``MOMENTS``, each of shape (horizons, moments)."""
 
     value: Floats
@@ -36,15 +36,15 @@ class Fan:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class OurForecasts:
     """All forecasts of ours: by series; what a tick and a forecast cost, µs per series."""
 
-    fans: list[Fan]
+    fans: list[SeriesForecasts]
     tick_us: float
     forecast_us: float
 
 
-def ours(known: list[Known]) -> Made:
+def ours(known: list[Known]) -> OurForecasts:
     """What a node does: all series at once, the cycles of each known as far as they were found."""
     series, n = np.array([one.series for one in known]).T, len(known)
     horizons_s = tuple(map(float, HORIZONS_S))
@@ -68,10 +68,12 @@ def ours(known: list[Known]) -> Made:
             said.append((forecast.value, forecast.p05, forecast.p95))
     parts = np.array(said).transpose(3, 1, 2, 0)
     made = len(series) / EVERY * n * len(HORIZONS_S)
-    return Made([Fan(*one) for one in parts], learning / series.size * 1e6, telling / made * 1e6)
+    return OurForecasts(
+        [SeriesForecasts(*one) for one in parts], learning / series.size * 1e6, telling / made * 1e6
+    )
 
 
-def theirs(make: type[Forecaster], known: list[Known]) -> Made:
+def theirs(make: type[Forecaster], known: list[Known]) -> OurForecasts:
     """What a peer does, a series at a time."""
     learning = telling = 0.0
     fans = []
@@ -86,9 +88,9 @@ def theirs(make: type[Forecaster], known: list[Known]) -> Made:
             learning += learned - began
             telling += time.process_time() - learned
         middle = np.array(said).T
-        fans.append(Fan(middle, middle, middle))
+        fans.append(SeriesForecasts(middle, middle, middle))
     made = len(known) * len(MOMENTS) * len(HORIZONS_S)
-    return Made(fans, learning / (len(known) * (MOMENTS[-1] + 1)) * 1e6, telling / made * 1e6)
+    return OurForecasts(fans, learning / (len(known) * (MOMENTS[-1] + 1)) * 1e6, telling / made * 1e6)
 
 
 def truths(one: Known) -> Floats:
@@ -106,7 +108,7 @@ def ratios(known: list[Known], said: list[Floats]) -> Floats:
     return np.array(rows)
 
 
-def comparison(report: Report, seeds: range, thin: int = 1) -> tuple[list[Known], Made]:
+def comparison(report: TableReport, seeds: range, thin: int = 1) -> tuple[list[Known], OurForecasts]:
     """The table of errors; what ours said goes on to the pictures."""
     known = mix(seeds)[:: min(thin, 3)]
     cyclic = np.array([one.what != "" for one in known])
@@ -126,7 +128,7 @@ def comparison(report: Report, seeds: range, thin: int = 1) -> tuple[list[Known]
     return known, made[OURS]
 
 
-def by_noise(report: Report, known: list[Known], errors: dict[str, Floats]) -> None:
+def by_noise(report: TableReport, known: list[Known], errors: dict[str, Floats]) -> None:
     """The same of the cyclic series alone, by how faint their cycle is: ours,
     the best peer, and the best there is."""
     parts = np.array([one.what for one in known])
@@ -140,7 +142,7 @@ def by_noise(report: Report, known: list[Known], errors: dict[str, Floats]) -> N
     report.table("forecasts_by_noise", "forecasts of cyclic series: error over persistence's", columns, rows)
 
 
-def coverage(report: Report, known: list[Known], fans: list[Fan]) -> None:
+def coverage(report: TableReport, known: list[Known], fans: list[SeriesForecasts]) -> None:
     """How often the truth lay where ours said."""
     inside, below = np.array([
         [(fan.p05 <= truths(one)) & (truths(one) <= fan.p95), truths(one) <= fan.p95]
@@ -189,7 +191,7 @@ def curve(kind: str, seed: int) -> Floats:
 FILL_MINUTES = (1, 3, 5, 10, 30, 60)
 
 
-def fills(report: Report, seeds: range) -> None:
+def fills(report: TableReport, seeds: range) -> None:
     """How long before memory is full it is announced, by how fast it fills."""
     rows: list[list[Cell]] = []
     for minutes in FILL_MINUTES:
@@ -218,7 +220,7 @@ def _taken_back(said: npt.NDArray[np.bool_], series: Floats) -> float:
     return float(back[said.any(axis=0)].mean())
 
 
-def exhaustion(report: Report, seeds: range) -> None:
+def exhaustion(report: TableReport, seeds: range) -> None:
     """Leaks are announced, and stay so until they end; harmless curves are not."""
     rows: list[list[Cell]] = []
     ends = int(ENDS_AT * LENGTH)

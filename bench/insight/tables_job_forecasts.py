@@ -12,7 +12,7 @@ import numpy as np
 
 from bench.generators import Floats
 from bench.generators_machines import METRICS, Machine, Run
-from bench.insight.report import Cell, Report
+from bench.insight.report import Cell, TableReport
 from bench.insight.tables_machines import EVERY, START_MS
 from dutycycle.contract.codec import from_plain
 from dutycycle.contract.records.derived import Forecast
@@ -55,7 +55,7 @@ class Judged:
     minute: float
 
 
-class _Node:
+class _JobPods:
     """The pods of a job: what their node finds of them, and their states."""
 
     def __init__(self, run: Run) -> None:
@@ -105,7 +105,7 @@ class _Node:
 
 def judged(run: Run) -> Iterator[Judged]:
     """What was published of a job while it ran, if what came is known."""
-    node, util = _Node(run), run.series[:, :: len(METRICS)]
+    node, util = _JobPods(run), run.series[:, :: len(METRICS)]
     of_job, told_s = util.mean(axis=1), 0
     for second in range(run.end):
         ts_ms = START_MS + 1000 * second
@@ -124,7 +124,7 @@ def judged(run: Run) -> Iterator[Judged]:
                 yield Judged(one, float(of_job[since]), float(minute[0]), float(minute.mean()))
 
 
-def job_forecasts(report: Report, seeds: range, thin: int = 1) -> None:
+def job_forecasts(report: TableReport, seeds: range, thin: int = 1) -> None:
     """The table: of each kind of job the error over persistence's, and how much came inside."""
     rows: list[list[Cell]] = []
     for kind in KINDS:

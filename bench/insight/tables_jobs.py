@@ -11,7 +11,7 @@ import numpy as np
 from msgspec.structs import replace as replace_state
 
 from bench.generators_machines import KINDS, METRICS, Machine, Run
-from bench.insight.report import Cell, Report
+from bench.insight.report import Cell, TableReport
 from bench.insight.tables_machines import EVERY, START_MS, TIMES, TIMES_OF_OTHERS, Said, Watched, figures_of
 from dutycycle.contract.records.parts import WorkloadState
 from streams.operators.cycles.result import CycleResult
@@ -95,7 +95,7 @@ def _note(said: Said, second: int, periods: list[float]) -> None:
         said.append((second, periods))
 
 
-def jobs(report: Report, seeds: range, thin: int = 1) -> None:
+def jobs(report: TableReport, seeds: range, thin: int = 1) -> None:
     """The table: of each kind of job what is said by its ranks together, by the surest, by the best."""
     rows: list[list[Cell]] = []
     for kind in (*KINDS, ODD):

@@ -10,7 +10,7 @@ import numpy as np
 from bench.bench_kind import EDGES, UNKNOWN, KindAnswer, f1_by_kind, watched
 from bench.generators_jobs import KINDS, LIMITED, TUNED, UNSEEN, Pod, pod
 from bench.insight.peers_kind import WINDOW, Floats, NearestCentroid, threshold
-from bench.insight.report import Cell, Report
+from bench.insight.report import Cell, TableReport
 
 LEARNED = range(40)
 """Seeds whose tuned shapes the nearest centroid learns from."""
@@ -19,7 +19,7 @@ SETTLED_S = 180
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class AnsweredPods:
     """Pods, our answer by the minute, and after how many seconds it was right first."""
 
     pods: list[Pod]
@@ -32,14 +32,14 @@ class Watched:
         return [answer for part in self.said for answer in part]
 
 
-def watch(shapes: Sequence[str], seeds: range) -> Watched:
+def watch(shapes: Sequence[str], seeds: range) -> AnsweredPods:
     """Ours on pods of these shapes."""
     pods = [pod(shape, seed) for shape in shapes for seed in seeds]
     runs = [watched(one) for one in pods]
-    return Watched(pods, [run[0] for run in runs], [run[1] for run in runs if run[0]])
+    return AnsweredPods(pods, [run[0] for run in runs], [run[1] for run in runs if run[0]])
 
 
-def peer(rule: Callable[[Floats], str], found: Watched) -> list[KindAnswer]:
+def peer(rule: Callable[[Floats], str], found: AnsweredPods) -> list[KindAnswer]:
     """What a rule says of the minute before each moment at which ours was asked."""
     answers = []
     for one, said in zip(found.pods, found.said, strict=True):
@@ -71,7 +71,7 @@ def _scores(answers: Sequence[KindAnswer]) -> list[Cell]:
     return [float(np.mean(list(f1_by_kind(answers).values()))), 100 * right, 100 * wrong]
 
 
-def comparison(report: Report, seeds: range, thin: int = 1) -> tuple[Watched, Watched]:
+def comparison(report: TableReport, seeds: range, thin: int = 1) -> tuple[AnsweredPods, AnsweredPods]:
     """The table of kinds; our answers for tuned and unseen shapes go on to the pictures."""
     step = min(thin, 2)
     nearest = NearestCentroid([pod(shape, seed) for shape in TUNED for seed in LEARNED[::thin]])
@@ -93,7 +93,7 @@ def comparison(report: Report, seeds: range, thin: int = 1) -> tuple[Watched, Wa
     return parts["tuned"], parts["unseen"]
 
 
-def _confusion(report: Report, answers: Sequence[KindAnswer]) -> None:
+def _confusion(report: TableReport, answers: Sequence[KindAnswer]) -> None:
     counts = Counter((one.truth, one.kind) for one in answers)
     rows: list[list[Cell]] = [
         [truth, *(counts[truth, kind] for kind in KINDS), score]
@@ -103,7 +103,7 @@ def _confusion(report: Report, answers: Sequence[KindAnswer]) -> None:
                  ["truth", *KINDS, "F1"], rows)  # fmt: skip
 
 
-def reliability(report: Report, name: str, what: str, pairs: Sequence[tuple[float, bool]]) -> None:
+def reliability(report: TableReport, name: str, what: str, pairs: Sequence[tuple[float, bool]]) -> None:
     """Of the answers with a confidence, so many were right."""
     rows: list[list[Cell]] = []
     for low, high in itertools.pairwise(EDGES):
@@ -115,7 +115,7 @@ def reliability(report: Report, name: str, what: str, pairs: Sequence[tuple[floa
     report.table(f"{name}_reliability", title, ["confidence", "answers", "mean", "right"], rows)
 
 
-def bottlenecks(report: Report, seeds: range, thin: int = 1) -> list[tuple[float, bool]]:
+def bottlenecks(report: TableReport, seeds: range, thin: int = 1) -> list[tuple[float, bool]]:
     """Bottlenecks, from three minutes after their beginning; confidences, and whether they were right."""
     rows: list[list[Cell]] = []
     pairs: list[tuple[float, bool]] = []

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bench.generators_machines import KINDS, METRICS, Machine, Run
-from bench.insight.report import Cell, Report
+from bench.insight.report import Cell, TableReport
 from dutycycle.experiments.scores.cycles import is_close
 from streams.operators.cycles.scales import CycleScales
 
@@ -77,7 +77,7 @@ def watched(run: Run, *, bursts: bool) -> list[Watched]:
     return [Watched(run, one, int(first)) for one, first in zip(said, firsts, strict=True)]
 
 
-def machines(report: Report, seeds: range, thin: int = 1) -> None:
+def machines(report: TableReport, seeds: range, thin: int = 1) -> None:
     """The table: one row a kind of job, without and with the driver's samples."""
     rows: list[list[Cell]] = []
     for kind in KINDS:

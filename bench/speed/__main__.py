@@ -16,7 +16,7 @@ import traceback
 from pathlib import Path
 
 from bench.speed import report, scale
-from bench.speed.bench import Bench, Measurement, Progress
+from bench.speed.bench import Bench, Measurement, StepPrinter
 from bench.speed.figures import ROOT, Figures, load_average, run_of
 from bench.speed.goals import ROWS
 from bench.speed.rows import backlog, collector, imports, live, replay, sinks, start, state
@@ -100,7 +100,7 @@ def main() -> int:
 
 
 def _measure(figures: Figures, names: list[str], *, quick: bool) -> list[str]:
-    say = Progress()
+    say = StepPrinter()
     if (load := load_average()) > BUSY:
         say(f"this machine is busy (load average {load}): times by the clock and CPU are worse than they are")
     # Without byte code on disk every start would compile all that it imports: nobody's installation does.

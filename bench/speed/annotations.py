@@ -25,7 +25,7 @@ from dutycycle.kube.objects import ApiServer, connect
 from dutycycle.kube.references import ObjectRef, Patch
 from dutycycle.telemetry.events import Telemetry
 from sinks.annotations.core.desired import Annotations
-from sinks.annotations.core.schedule import Policy, WritePlan
+from sinks.annotations.core.schedule import WritePlan, WritePolicy
 from sinks.annotations.forbidden import ForbiddenKinds
 from sinks.annotations.sink import AnnotationSink
 from sinks.annotations.writer import AnnotationWriter
@@ -101,7 +101,7 @@ class Memory(ApiServer):
         """See ``ApiServer``."""
 
 
-class Cluster:
+class SimulatedCluster:
     """Pods that come and go; when one has ended, another begins in its place."""
 
     def __init__(self, pods: int, seed: int) -> None:
@@ -126,7 +126,7 @@ class Decider:
     """The sink without its queues: takes records, and writes what is due."""
 
     def __init__(self, server: Memory, most: int) -> None:
-        policy = Policy(most=most)
+        policy = WritePolicy(most=most)
         self._annotations = Annotations(policy.prefix)
         self._plan = WritePlan(policy.interval_s, policy.most)
         telemetry = Telemetry("bench")
@@ -175,7 +175,7 @@ class Taken:
 
 async def simulate(pods: int, seconds: int, seed: int) -> Needed:
     """``seconds`` of a cluster whose pods come and go, after a warm-up of as long."""
-    cluster, server, spent_s = Cluster(pods, seed), Memory(), 0.0
+    cluster, server, spent_s = SimulatedCluster(pods, seed), Memory(), 0.0
     sink = Decider(server, 2 * pods)
     for second in range(2 * seconds):
         if second == seconds:
@@ -209,7 +209,7 @@ async def _write_all(uids: list[str], rounds: int, pids: list[int]) -> list[Take
     assert api is not None
     telemetry = Telemetry("bench")
     letters = DeadLetters("", telemetry, _refuse, print)
-    sink = AnnotationSink(api, Policy(interval_s=0.01), letters, telemetry)
+    sink = AnnotationSink(api, WritePolicy(interval_s=0.01), letters, telemetry)
     task, found = asyncio.create_task(sink.run()), []
     for round_ in range(rounds + 1):
         began, ours, theirs = time.perf_counter(), time.process_time(), _cpu_s(pids)

@@ -7,11 +7,11 @@ from functools import cached_property
 from pathlib import Path
 
 from bench.speed.figures import Figures
-from bench.speed.size import Size
+from bench.speed.size import BenchSize
 from tests.support.servers.kafka.broker import OwnBroker
 
 
-class Progress:
+class StepPrinter:
     """A line for each step: what took longer than two seconds should not be silent."""
 
     def __init__(self) -> None:
@@ -27,8 +27,8 @@ class Bench:
 
     folder: Path
     cores: list[int]
-    size: Size
-    say: Progress
+    size: BenchSize
+    say: StepPrinter
     figures: Figures
 
     @cached_property

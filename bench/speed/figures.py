@@ -16,7 +16,7 @@ _MEASURED = ("collectors", "streams", "sinks", "dutycycle")
 
 
 @dataclass
-class Run:
+class MeasurementRun:
     """When and on what a measurement was made."""
 
     date: str
@@ -34,7 +34,7 @@ class Figures:
     values: dict[str, list[float]] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
     """What is said of a measurement, by ``measurement.what``."""
-    runs: dict[str, Run] = field(default_factory=dict)
+    runs: dict[str, MeasurementRun] = field(default_factory=dict)
     """By measurement."""
 
     def forget(self, measurement: str) -> None:
@@ -74,7 +74,9 @@ class Figures:
         if not path.exists():
             return cls()
         plain = orjson.loads(path.read_bytes())
-        runs = {name: Run(**{**one, "load": tuple(one["load"])}) for name, one in plain["runs"].items()}
+        runs = {
+            name: MeasurementRun(**{**one, "load": tuple(one["load"])}) for name, one in plain["runs"].items()
+        }
         return cls(plain["values"], plain["notes"], runs)
 
 
@@ -83,12 +85,12 @@ def load_average() -> float:
     return round(os.getloadavg()[0], 1)
 
 
-def run_of(before: float, *, quick: bool) -> Run:
+def run_of(before: float, *, quick: bool) -> MeasurementRun:
     """Now, on this machine."""
     git = ["git", "log", "-1", "--format=%h", "--", *_MEASURED]
     commit = subprocess.run(git, check=True, capture_output=True, text=True, cwd=ROOT).stdout.strip()
     now = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
-    return Run(now, commit, (before, load_average()), quick, machine())
+    return MeasurementRun(now, commit, (before, load_average()), quick, machine())
 
 
 def machine() -> str:

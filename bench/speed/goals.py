@@ -10,7 +10,7 @@ Values = list[float]
 
 
 @dataclass(frozen=True)
-class Row:
+class Goal:
     """A goal. ``beyond`` is what a figure is pushed to that meets it easily."""
 
     title: str
@@ -66,23 +66,23 @@ def _of_workers(figures: Figures) -> Values:
 
 _CPU = "µs of CPU a sample"
 ROWS = (
-    Row("stream worker, backlog", _CPU, _of("peers.Dutycycle"), 100, 50),
-    Row("stream worker, real time at 1,000 samples/s", _CPU, _of("live.cpu_us"), 130, 70),
-    Row("backlog, against Bytewax doing only windows", "times", _to_bytewax, 0.6, 0.3),
-    Row("replay in process, 50 nodes", "µs a record", _replay(50), 80, 40),
-    Row("replay in process, 10 nodes for longer", "µs a record", _replay(10), 80, 40),
-    Row("window records a node and second", "", _of("live.windows"), 1.3),
-    Row("memory of a worker with 1,000 nodes, at most", "MB", _of("state.memory_most_mb"), 1200, 600),
-    Row("changelog, a series and minute", "bytes", _of("live.changelog"), 1000, 300),
-    Row("recovery with 1,000 nodes, start to first sample", "s", _of("state.recovery_s"), 15, 5),
-    Row("sample to result, p99 at 1,000 samples/s", "ms", _of("live.p99_ms"), 250, 100),
-    Row("`dutycycle stream`, start to first sample", "s", _of("start.stream_s"), 3),
-    Row("`dutycycle up`, start to first screen", "s", _of("start.screen_s"), 2),
-    Row("collector, 8 GPUs and 100 pods at 1 Hz, CPU", "% of a core", _of("collector.cpu_pct"), 1, 0.5),
-    Row("the same, memory", "MB", _of("collector.memory_mb"), 60, 40),
-    Row("the same, p99 of a tick", "ms", _of("collector.tick_p99_ms"), 20),
-    Row("peaks into PostgreSQL", "records/s", _of("postgres.records_per_s"), 5000, at_least=True),
-    Row("annotations of 10,000 pods kept fresh", "PATCH/s", _of("annotations.patches_per_s"), 50),
-    Row("CPU a sample with more workers, against one", "times", _of_workers, 1.1),
+    Goal("stream worker, backlog", _CPU, _of("peers.Dutycycle"), 100, 50),
+    Goal("stream worker, real time at 1,000 samples/s", _CPU, _of("live.cpu_us"), 130, 70),
+    Goal("backlog, against Bytewax doing only windows", "times", _to_bytewax, 0.6, 0.3),
+    Goal("replay in process, 50 nodes", "µs a record", _replay(50), 80, 40),
+    Goal("replay in process, 10 nodes for longer", "µs a record", _replay(10), 80, 40),
+    Goal("window records a node and second", "", _of("live.windows"), 1.3),
+    Goal("memory of a worker with 1,000 nodes, at most", "MB", _of("state.memory_most_mb"), 1200, 600),
+    Goal("changelog, a series and minute", "bytes", _of("live.changelog"), 1000, 300),
+    Goal("recovery with 1,000 nodes, start to first sample", "s", _of("state.recovery_s"), 15, 5),
+    Goal("sample to result, p99 at 1,000 samples/s", "ms", _of("live.p99_ms"), 250, 100),
+    Goal("`dutycycle stream`, start to first sample", "s", _of("start.stream_s"), 3),
+    Goal("`dutycycle up`, start to first screen", "s", _of("start.screen_s"), 2),
+    Goal("collector, 8 GPUs and 100 pods at 1 Hz, CPU", "% of a core", _of("collector.cpu_pct"), 1, 0.5),
+    Goal("the same, memory", "MB", _of("collector.memory_mb"), 60, 40),
+    Goal("the same, p99 of a tick", "ms", _of("collector.tick_p99_ms"), 20),
+    Goal("peaks into PostgreSQL", "records/s", _of("postgres.records_per_s"), 5000, at_least=True),
+    Goal("annotations of 10,000 pods kept fresh", "PATCH/s", _of("annotations.patches_per_s"), 50),
+    Goal("CPU a sample with more workers, against one", "times", _of_workers, 1.1),
 )
 """As in the table of the goals, in its order."""

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from bench.speed.bench import brief
 from bench.speed.figures import Figures
-from bench.speed.goals import ROWS, Row, ratio
+from bench.speed.goals import ROWS, Goal, ratio
 
 Rounds = Sequence[float]
 """A figure, once a round. Those of the same round were measured shortly after one another."""
@@ -36,14 +36,14 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def goals(figures: Figures, rows: Sequence[Row] = ROWS) -> str:
+def goals(figures: Figures, rows: Sequence[Goal] = ROWS) -> str:
     """Every goal, and whether it is met."""
     return table(
         ["", "goal", "beyond", "measured", "least – largest", ""], [_goal(figures, row) for row in rows]
     )
 
 
-def _goal(figures: Figures, row: Row) -> list[str]:
+def _goal(figures: Figures, row: Goal) -> list[str]:
     values, sign = row.values(figures), "≥" if row.at_least else "≤"
     bounds = ["" if bound is None else f"{sign} {brief(bound)}" for bound in (row.goal, row.beyond)]
     measured = f"{middle(values)} {row.unit}" if values else ""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Size:
+class BenchSize:
     """All that is smaller with ``--quick``."""
 
     rounds: int
@@ -41,11 +41,11 @@ class Size:
     """Whether the loops are compiled once more."""
 
 
-FULL = Size(
+FULL = BenchSize(
     rounds=3, repeats=3, curves=1, compared=(50, 60, 360), nodes=(10, 50, 200, 1000), scaled=(30, 60, 8_000),
     workers=(2, 4),
 )  # fmt: skip
-QUICK = Size(
+QUICK = BenchSize(
     rounds=1, repeats=1, curves=1, compared=(50, 30, 120),
     nodes=(50, 200), scaled=(30, 30, 4_000), workers=(2,),
     replays=((50, 60), (10, 300)), live=(500, 20, 60), exact=(500, 10, 15), state=(1000, 60),

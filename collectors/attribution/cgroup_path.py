@@ -68,7 +68,7 @@ class CgroupId:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _PathPart:
     """One name of a path. ``depth``: how many directories down it ends."""
 
     name: str
@@ -96,20 +96,20 @@ def parse_cgroup_path(path: str) -> CgroupId | None:
     )
 
 
-def _split(name: str, depth: int) -> list[_Part]:
+def _split(name: str, depth: int) -> list[_PathPart]:
     # runc without the systemd driver takes the kubelet's "slice:runtime:id" as one directory's name.
     match name.split(":"):
         case [parent, runtime, container] if parent and container:
             scope = f"{runtime}-{container}.scope" if runtime else container
-            return [_Part(parent, depth), _Part(scope, depth)]
-    return [_Part(name, depth)]
+            return [_PathPart(parent, depth), _PathPart(scope, depth)]
+    return [_PathPart(name, depth)]
 
 
 def _join(directories: list[str], depth: int) -> str:
     return "/" + "/".join(directories[:depth])
 
 
-def _pod(parts: list[_Part], directories: list[str]) -> CgroupId | None:
+def _pod(parts: list[_PathPart], directories: list[str]) -> CgroupId | None:
     for index in reversed(range(len(parts))):
         found = _POD_DIR.fullmatch(parts[index].name) or _POD_SLICE.fullmatch(parts[index].name)
         if found is None:
@@ -125,14 +125,14 @@ def _pod(parts: list[_Part], directories: list[str]) -> CgroupId | None:
     return None
 
 
-def _in_pod(part: _Part | None) -> str | None:
+def _in_pod(part: _PathPart | None) -> str | None:
     found = _IN_POD.fullmatch(part.name) if part else None
     if found is None or _is_monitor(found["runtime"]):
         return None
     return found["id"]
 
 
-def _qos(found: re.Match[str], above: list[_Part]) -> str | None:
+def _qos(found: re.Match[str], above: list[_PathPart]) -> str | None:
     if found.re is _POD_SLICE:
         return found["qos"] or "guaranteed"
     parent = above[-1].name if above else ""
@@ -146,7 +146,7 @@ def _is_monitor(runtime: str | None) -> bool:
     return runtime is not None and runtime.endswith("conmon")
 
 
-def _container(parts: list[_Part], directories: list[str]) -> CgroupId | None:
+def _container(parts: list[_PathPart], directories: list[str]) -> CgroupId | None:
     for index in reversed(range(len(parts))):
         found = _CONTAINER.fullmatch(parts[index].name)
         if found is None or _is_monitor(found["runtime"]):
@@ -169,7 +169,7 @@ def _made_by(maker: str, container_id: str, path: str) -> CgroupId:
     )
 
 
-def _unit(parts: list[_Part], directories: list[str]) -> CgroupId | None:
+def _unit(parts: list[_PathPart], directories: list[str]) -> CgroupId | None:
     # What a service makes below itself (Delegate=yes) is the service's own affair.
     units = [part for part in parts if _UNIT.fullmatch(part.name)]
     if not units and parts[-1].name.endswith(".slice"):

@@ -14,7 +14,7 @@ _REPEAT_S = 300.0
 
 
 @dataclass(slots=True)
-class _Known:
+class _SyntheticPod:
     """One synthetic pod. Times in monotonic seconds; ``gone_s`` None while it is there."""
 
     id: CgroupId
@@ -27,7 +27,7 @@ class SyntheticPods:
 
     def __init__(self, retire_s: float) -> None:
         self._retire_s = retire_s
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _SyntheticPod] = {}
 
     def update(self, present: Mapping[str, CgroupId], tick: Tick) -> Iterator[Outgoing]:
         """The records that are new when exactly ``present`` (by uid) is there at ``tick``."""
@@ -35,7 +35,7 @@ class SyntheticPods:
         for uid, who in present.items():
             known = self._known.get(uid)
             if known is None or known.gone_s is not None or now - known.published_s >= _REPEAT_S:
-                self._known[uid] = _Known(who, now)
+                self._known[uid] = _SyntheticPod(who, now)
                 yield _record(uid, who, tick, finished=False)
         for uid in [uid for uid in self._known if uid not in present]:
             yield from self._absent(uid, tick)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from collectors.base import Outgoing, Tick
-from collectors.cuda.log_file import CudaUse, LogFile
+from collectors.cuda.log_file import CudaUse, PolledLog
 from collectors.cuda.pod_file import POD_FILE, PodName, pod_name
 from collectors.rates import rounded_pct
 from dutycycle.contract.codec import encode
@@ -37,13 +37,13 @@ class CudaCollector:
         self._folder = folder
         self._uid_of = uid_of
         self._wall_s = wall_s
-        self._logs: dict[Path, LogFile] = {}
+        self._logs: dict[Path, PolledLog] = {}
 
     def collect(self, tick: Tick) -> Sequence[Outgoing]:
         """One ``cuda-samples`` record with the pods whose logs were written, or nothing if there are none."""
         pods: dict[str, list[CudaUse]] = defaultdict(list)
         paths = sorted(self._folder.glob(f"*/{LOG_FILE}"))[:_MOST_LOGS]
-        self._logs = {path: self._logs.get(path) or LogFile(path) for path in paths}
+        self._logs = {path: self._logs.get(path) or PolledLog(path) for path in paths}
         for path in paths:
             use = self._use(path, tick)
             if use is not None and (uid := self._owner(path.with_name(POD_FILE))) is not None:

@@ -24,7 +24,7 @@ class CudaUse:
     bad_lines: int
 
 
-class LogFile:
+class PolledLog:
     """Reads the whole file at each tick: so one that was rotated, cut or written anew is no special case."""
 
     def __init__(self, path: Path) -> None:

@@ -9,7 +9,7 @@ from collectors.attribution.allocations import Allocations
 from collectors.attribution.processes import Attribution
 from collectors.base import Outgoing, Tick
 from collectors.nvml.device import Device
-from collectors.nvml.health.recorder import HealthRecorder, Reading
+from collectors.nvml.health.recorder import HealthReading, HealthRecorder
 from collectors.nvml.processes import ProcessIdentities
 from collectors.nvml.readers import Readers
 from collectors.nvml.session import Session
@@ -50,7 +50,7 @@ class NvmlCollector:
         self._session = Session(telemetry, retry_s, before_close, activity=activity)
         self._allocations = allocations
         self._identities = ProcessIdentities(attribution, host_root)
-        self._readers: Readers[tuple[Gpu, Reading]] = Readers()
+        self._readers: Readers[tuple[Gpu, HealthReading]] = Readers()
         self.pids: frozenset[int] = frozenset()
         """The processes that used a GPU at the last tick."""
 
@@ -87,7 +87,7 @@ class NvmlCollector:
         if self._allocations is not None:
             self._allocations.close()
 
-    def _read(self, tick: Tick) -> list[tuple[Gpu, Reading]]:
+    def _read(self, tick: Tick) -> list[tuple[Gpu, HealthReading]]:
         devices = self._session.devices(tick.monotonic_s)
         if self._health is not None:
             try:
@@ -111,9 +111,9 @@ class NvmlCollector:
                     raise reading
         return answered
 
-    def _read_device(self, device: Device, tick: Tick) -> tuple[Gpu, Reading]:
+    def _read_device(self, device: Device, tick: Tick) -> tuple[Gpu, HealthReading]:
         gpu = device.read(tick, self._identities)
-        return gpu, Reading(None, None) if self._health is None else self._health.read(device, tick)
+        return gpu, HealthReading(None, None) if self._health is None else self._health.read(device, tick)
 
     def _with_allocations(self, device: Device, gpu: Gpu) -> Gpu:
         if self._allocations is None:

@@ -55,7 +55,7 @@ async def topmost_owner(pod: Metadata, read: ReadOwner) -> ObjectRef | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _OwnerEntry:
     """What is known of an owner, and when it was last asked for; ``meta`` is None for one never read."""
 
     asked_s: float
@@ -83,7 +83,7 @@ class OwnerCache:
         self._clock = clock
         self._fresh_s = fresh_s
         self._kept = kept
-        self._known: OrderedDict[str | None, _Known] = OrderedDict()
+        self._known: OrderedDict[str | None, _OwnerEntry] = OrderedDict()
 
     async def job_of(self, pod: Metadata) -> tuple[ObjectRef | None, bool]:
         """The pod's topmost owner, and whether a permission lacks to read further. Raises as ``read``."""
@@ -118,8 +118,8 @@ class OwnerCache:
                     raise
                 return before
             self._say_forbidden(owner, error)
-            return self._remember(owner, _Known(now, before, forbidden=True))
-        return self._remember(owner, _Known(now, found, forbidden=False))
+            return self._remember(owner, _OwnerEntry(now, before, forbidden=True))
+        return self._remember(owner, _OwnerEntry(now, found, forbidden=False))
 
     def _say_forbidden(self, owner: ObjectRef, error: KubeError) -> None:
         says = f"{error.detail}; pods below it count for the last owner that can be read, or that they name"
@@ -127,7 +127,7 @@ class OwnerCache:
             OWNER_FORBIDDEN, says, about=f"{owner.api_version} {owner.kind}", kind=owner.kind
         )
 
-    def _remember(self, owner: ObjectRef, known: _Known) -> Metadata | None:
+    def _remember(self, owner: ObjectRef, known: _OwnerEntry) -> Metadata | None:
         self._known[owner.uid] = known
         self._known.move_to_end(owner.uid)
         while len(self._known) > self._kept:

@@ -10,7 +10,7 @@ from dutycycle.contract.records.pods import JobRef, Pod
 
 
 @dataclass(slots=True)
-class _Row:
+class _PodRow:
     pod: Pod
     said: bytes = b""
     gone_s: float | None = None
@@ -21,14 +21,14 @@ class PodTable:
 
     def __init__(self, retire_s: float) -> None:
         self._retire_s = retire_s
-        self._rows: dict[str, _Row] = {}
+        self._rows: dict[str, _PodRow] = {}
         self._changed: dict[str, None] = {}
         self._unsaid_ends: dict[str, None] = {}
         self._named: dict[tuple[str | None, str], dict[str, None]] = {}
 
     def put(self, pod: Pod) -> None:
         """The pod is there, as this."""
-        row = self._rows.setdefault(pod.uid, _Row(pod))
+        row = self._rows.setdefault(pod.uid, _PodRow(pod))
         self._named.setdefault((pod.namespace, pod.name), {})[pod.uid] = None
         row.pod, row.gone_s = pod, None
         self._unsaid_ends.pop(pod.uid, None)
@@ -69,7 +69,7 @@ class PodTable:
 
     def restore(self, pod: Pod, gone_s: float | None) -> None:
         """The pod is known, and was said as this."""
-        self._rows[pod.uid] = _Row(pod, encode(pod), gone_s)
+        self._rows[pod.uid] = _PodRow(pod, encode(pod), gone_s)
         self._named.setdefault((pod.namespace, pod.name), {})[pod.uid] = None
 
     def drain(self, now_s: float, now_ms: int) -> Iterator[tuple[str, bytes | None]]:

@@ -30,7 +30,7 @@ _LONGEST = 253
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ProcessEntry:
     """A process as its ``stat`` and ``cmdline`` show it."""
 
     pid: int
@@ -39,7 +39,7 @@ class Seen:
     command: tuple[bytes, ...]
 
 
-def launcher_of(ancestors: Iterable[Seen]) -> str | None:
+def launcher_of(ancestors: Iterable[ProcessEntry]) -> str | None:
     """What started a process, by the command lines of its parents, the nearest first."""
     found = [name for one in ancestors if (name := _launcher(one.command)) is not None]
     return next((name for name in found if name in _OUTER), found[0] if found else None)
@@ -61,7 +61,7 @@ def _launcher(command: Sequence[bytes]) -> str | None:
 
 
 def data_workers(
-    process: Seen, children: Mapping[int, Sequence[Seen]], ranks: frozenset[int]
+    process: ProcessEntry, children: Mapping[int, Sequence[ProcessEntry]], ranks: frozenset[int]
 ) -> tuple[tuple[int, ...], str]:
     """The workers of a process, and how they are known.
 
@@ -84,7 +84,7 @@ def data_workers(
     return alike, "command"
 
 
-def _has(process: Seen, words: bytes) -> bool:
+def _has(process: ProcessEntry, words: bytes) -> bool:
     return any(words in part for part in process.command)
 
 

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from collectors.attribution.processes import printable
-from collectors.process.commands import Seen, data_workers, launcher_of, rank_of
+from collectors.process.commands import ProcessEntry, data_workers, launcher_of, rank_of
 from collectors.process.libraries import libraries_of
 from dutycycle.contract.records.processes import Software
 
@@ -28,7 +28,7 @@ class Processes:
     def __init__(self, proc: Path) -> None:
         self._proc = proc
         self._seen = {one.pid: one for one in _stats(proc)}
-        self._children: dict[int, list[Seen]] = defaultdict(list)
+        self._children: dict[int, list[ProcessEntry]] = defaultdict(list)
         for one in self._seen.values():
             self._children[one.parent].append(one)
 
@@ -76,10 +76,10 @@ class Processes:
         found = self._seen.get(pid)
         return printable(found.name.decode(errors="replace")) if found else None
 
-    def _below(self, pid: int) -> list[Seen]:
+    def _below(self, pid: int) -> list[ProcessEntry]:
         return [one for child in self._children.get(pid, ()) if (one := self._with_command(child.pid))]
 
-    def _ancestors(self, pid: int) -> Iterator[Seen]:
+    def _ancestors(self, pid: int) -> Iterator[ProcessEntry]:
         for _ in range(_MOST_PARENTS):
             found = self._seen.get(pid)
             if found is None or (pid := found.parent) <= _INIT:
@@ -87,11 +87,11 @@ class Processes:
             if (parent := self._with_command(pid)) is not None:
                 yield parent
 
-    def _with_command(self, pid: int) -> Seen | None:
+    def _with_command(self, pid: int) -> ProcessEntry | None:
         found = self._seen.get(pid)
         if found is not None and not found.command:
             words = self._read(pid, "cmdline", _COMMAND_BYTES, []).rstrip(b"\0").split(b"\0")
-            found = self._seen[pid] = Seen(pid, found.parent, found.name, tuple(words))
+            found = self._seen[pid] = ProcessEntry(pid, found.parent, found.name, tuple(words))
         return found
 
     def _read(self, pid: int, name: str, most: int, unreadable: list[str]) -> bytes:
@@ -118,7 +118,7 @@ class Processes:
             return
 
 
-def _stats(proc: Path) -> Iterator[Seen]:
+def _stats(proc: Path) -> Iterator[ProcessEntry]:
     for entry in os.scandir(proc):
         if entry.name.isdecimal():
             try:
@@ -127,4 +127,6 @@ def _stats(proc: Path) -> Iterator[Seen]:
                 continue
             # The name may hold anything: it begins after the first bracket, and ends at the last.
             begin, end = stat.index(b"("), stat.rindex(b")")
-            yield Seen(int(entry.name), int(stat[end + 2 :].split()[_PARENT]), stat[begin + 1 : end], ())
+            yield ProcessEntry(
+                int(entry.name), int(stat[end + 2 :].split()[_PARENT]), stat[begin + 1 : end], ()
+            )

@@ -58,7 +58,7 @@ _STUDIES = frozenset(
 )
 
 
-class Command(Protocol):
+class CommandModule(Protocol):
     """What a module of ``commands`` or ``services`` provides."""
 
     EXAMPLE: str
@@ -73,11 +73,11 @@ class Command(Protocol):
         ...
 
 
-def command_module(name: str) -> Command:
+def command_module(name: str) -> CommandModule:
     """The module of one sub-command, imported only when it is used."""
     folder = "services" if name in _SERVICES else "studies" if name in _STUDIES else "commands"
     module = f"{name}_" if keyword.iskeyword(name) else name
-    return cast("Command", import_module(f"dutycycle.cli.{folder}.{module}"))
+    return cast("CommandModule", import_module(f"dutycycle.cli.{folder}.{module}"))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -21,7 +21,7 @@ DECIDING_A_STEP = {
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class NamedRun:
     """A run by the name that it has beside the others."""
 
     name: str
@@ -30,7 +30,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FigureChange:
     """From one value to another. ``limit``: what a difference has to exceed to be more than noise; None where
     a run is too short to tell."""
 
@@ -52,25 +52,25 @@ class Change:
         return None if self.limit is None else difference > self.limit
 
 
-def change(before: Measure, after: Measure) -> Change:
+def change(before: Measure, after: Measure) -> FigureChange:
     """Of one figure in two runs."""
     errors = before.error, after.error
     limit = None if None in errors else SIGMAS * hypot(*(one for one in errors if one is not None))
-    return Change(before.value, after.value, limit)
+    return FigureChange(before.value, after.value, limit)
 
 
-def figures_in(runs: Sequence[Run]) -> list[Figure]:
+def figures_in(runs: Sequence[NamedRun]) -> list[Figure]:
     """Those that any of the runs has and of which there is something to say."""
     return [one for one in FIGURES if any(_value(run, one.id) for run in runs)]
 
 
-def change_of(figure: Figure, runs: Sequence[Run], place: int) -> Change | None:
+def change_of(figure: Figure, runs: Sequence[NamedRun], place: int) -> FigureChange | None:
     """From the first run to the one at ``place``; None where it was not measured in both."""
     before, after = (runs[at].measures.get(figure.id) for at in (0, place))
     return None if before is None or after is None else change(before, after)
 
 
-def best(figure: Figure, runs: Sequence[Run]) -> list[str]:
+def best(figure: Figure, runs: Sequence[NamedRun]) -> list[str]:
     """The runs that are better than another and not worse than any; empty where there is no difference."""
     known = [(run, run.measures[figure.id]) for run in runs if figure.id in run.measures]
     if len(known) < 2 or not figure.better:
@@ -80,7 +80,7 @@ def best(figure: Figure, runs: Sequence[Run]) -> list[str]:
     return of_top if len(of_top) < len(known) else []
 
 
-def verdicts(runs: Sequence[Run]) -> Iterator[str]:
+def verdicts(runs: Sequence[NamedRun]) -> Iterator[str]:
     """Whether the runs can be compared, and which is better in time, GPU time, energy and cost.
 
     By steps where all trainings report them; by the whole runs where these did the same work.
@@ -100,13 +100,13 @@ def verdicts(runs: Sequence[Run]) -> Iterator[str]:
         yield from _decided(runs, DECIDING)
 
 
-def _counts(runs: Sequence[Run], id_: str) -> list[Measure]:
+def _counts(runs: Sequence[NamedRun], id_: str) -> list[Measure]:
     """What the runs did of it; empty where one does not tell."""
     known = [run.measures[id_] for run in runs if id_ in run.measures]
     return known if len(known) == len(runs) else []
 
 
-def _decided(runs: Sequence[Run], deciding: Mapping[str, str]) -> Iterator[str]:
+def _decided(runs: Sequence[NamedRun], deciding: Mapping[str, str]) -> Iterator[str]:
     by_id = {one.id: one for one in FIGURES}
     for id_, what in deciding.items():
         known = [run.measures[id_] for run in runs if id_ in run.measures]
@@ -125,6 +125,6 @@ def _decided(runs: Sequence[Run], deciding: Mapping[str, str]) -> Iterator[str]:
             yield f"In {what} there is no difference."
 
 
-def _value(run: Run, id_: str) -> float:
+def _value(run: NamedRun, id_: str) -> float:
     measure = run.measures.get(id_)
     return 0.0 if measure is None else measure.value

@@ -74,10 +74,10 @@ FIGURES = (
 
 def measures_of(report: Report) -> dict[str, Measure]:
     """The figures of a run that were measured, by ``Figure.id``."""
-    return dict(_Run(report).measures())
+    return dict(_GriddedRun(report).measures())
 
 
-class _Run:
+class _GriddedRun:
     """A run on one grid of ticks."""
 
     def __init__(self, report: Report) -> None:

@@ -6,7 +6,7 @@ from html import escape
 
 import numpy as np
 
-from dutycycle.compare.comparison import LEAST, SIGMAS, Run, verdicts
+from dutycycle.compare.comparison import LEAST, SIGMAS, NamedRun, verdicts
 from dutycycle.compare.text import NO_DIFFERENCE, heads_of, kind_of, rows_of
 from dutycycle.report.charts.chart import Chart, Line
 from dutycycle.report.charts.plot import color_of, figure_of
@@ -16,7 +16,7 @@ from dutycycle.words import short_duration
 _OVERLAID = ("gpu-util", "gpu-power", "cpu", "cycle")
 
 
-def html_of(runs: Sequence[Run]) -> str:
+def html_of(runs: Sequence[NamedRun]) -> str:
     """The whole file."""
     charts = [chart for id_ in _OVERLAID if (chart := _overlaid(runs, id_)) is not None]
     names = ", ".join(run.name for run in runs)
@@ -25,7 +25,7 @@ def html_of(runs: Sequence[Run]) -> str:
     return document(f"{names} – Dutycycle comparison", body, figures)
 
 
-def _head(runs: Sequence[Run]) -> Iterator[str]:
+def _head(runs: Sequence[NamedRun]) -> Iterator[str]:
     yield f"<header><h1>{escape(', '.join(run.name for run in runs))}</h1></header>"
     yield '<section class="verdict" aria-label="Verdict">'
     for one in verdicts(runs):
@@ -41,7 +41,7 @@ def _head(runs: Sequence[Run]) -> Iterator[str]:
     yield f'<div class="wide">{table(head, rows, raw=True, text=(1, 4))}</div></section>'
 
 
-def _table(runs: Sequence[Run]) -> Iterator[str]:
+def _table(runs: Sequence[NamedRun]) -> Iterator[str]:
     changes = [at for at, head in enumerate(heads_of(runs)) if head == "change"]
     yield "<section><h2>Side by side</h2>"
     rows = [[_kept_together(cell) for cell in row] for row in rows_of(runs)]
@@ -75,7 +75,7 @@ def _about() -> Iterator[str]:
     yield "</ul></section>"
 
 
-def _overlaid(runs: Sequence[Run], id_: str) -> Chart | None:
+def _overlaid(runs: Sequence[NamedRun], id_: str) -> Chart | None:
     """One line a run: the mean over its GPUs or machines, since its start."""
     found = [
         (place, run, chart)

@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dutycycle.compare.comparison import Change, Run, best, change_of, figures_in, verdicts
+from dutycycle.compare.comparison import FigureChange, NamedRun, best, change_of, figures_in, verdicts
 from dutycycle.report.facts import headline
 
 NO_DIFFERENCE = "no difference"
 
 
-def changed(change: Change | None) -> str:
+def changed(change: FigureChange | None) -> str:
     """A change for people: how much, and what is noise."""
     if change is None:
         return ""
@@ -23,7 +23,7 @@ def changed(change: Change | None) -> str:
     return f"{much} (noise {100 * change.limit / abs(change.before):.1f} %)"
 
 
-def rows_of(runs: Sequence[Run]) -> Iterator[list[str]]:
+def rows_of(runs: Sequence[NamedRun]) -> Iterator[list[str]]:
     """One row a figure: its name, its value in the first run, then value and change in each other one."""
     for figure in figures_in(runs):
         row = [figure.title]
@@ -37,17 +37,17 @@ def rows_of(runs: Sequence[Run]) -> Iterator[list[str]]:
         yield row
 
 
-def heads_of(runs: Sequence[Run]) -> list[str]:
+def heads_of(runs: Sequence[NamedRun]) -> list[str]:
     """What stands above the rows."""
     return ["", runs[0].name, *(head for run in runs[1:] for head in (run.name, "change"))]
 
 
-def kind_of(run: Run) -> str:
+def kind_of(run: NamedRun) -> str:
     """What a run is, and what holds it back."""
     return headline(run.report.facts)[0] or "kind not known"
 
 
-def lines_of(runs: Sequence[Run]) -> Iterator[str]:
+def lines_of(runs: Sequence[NamedRun]) -> Iterator[str]:
     """The verdicts, and the table below them."""
     yield from verdicts(runs)
     yield ""
@@ -61,7 +61,7 @@ def lines_of(runs: Sequence[Run]) -> Iterator[str]:
         yield f"{run.name}: {kind_of(run)}"
 
 
-def plain_of(runs: Sequence[Run]) -> dict[str, Any]:
+def plain_of(runs: Sequence[NamedRun]) -> dict[str, Any]:
     """The same for programs. ``changed`` is null where a run is too short to tell."""
     return {
         "runs": [

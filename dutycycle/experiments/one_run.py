@@ -8,7 +8,7 @@ import orjson
 
 from dutycycle.contract.log import ConsumerRecord, ProducerRecord
 from dutycycle.contract.trace import TraceWriter
-from dutycycle.experiments.plan import RESULT, Run
+from dutycycle.experiments.plan import RESULT, PlannedRun
 from dutycycle.experiments.scores.cycles import CycleScorer, read_truth
 from dutycycle.experiments.scores.forecasts import ForecastScorer
 from dutycycle.experiments.scores.samples import SampleReader
@@ -23,10 +23,10 @@ DERIVED = "derived.jsonl.zst"
 _EVERY = 200
 
 
-class Scores:
+class RunScores:
     """All scorers of a run."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: PlannedRun) -> None:
         self._samples = SampleReader()
         self._forecasts = ForecastScorer()
         self._windows = WindowScorer(run.settings.windows, run.settings.lateness)
@@ -58,13 +58,13 @@ def _ignore(_: str) -> None:
     """They are counted."""
 
 
-def execute(run: Run, progress: Callable[[int], None]) -> None:
+def execute(run: PlannedRun, progress: Callable[[int], None]) -> None:
     """Run it; ``progress`` is told of so many further lines now and then. Files depend on the run alone."""
     run.folder.mkdir(parents=True, exist_ok=True)
     pipeline = LocalPipeline(stages(run.settings), run.settings.topic_prefix)
     paths = [one.path for one in run.traces]
     samples = TraceSamples(paths, run.settings.topic_prefix, bad=_ignore if run.skip_bad else None)
-    scores, tally, told = Scores(run), Counter[str](), 0
+    scores, tally, told = RunScores(run), Counter[str](), 0
     with TraceWriter(str(run.folder / DERIVED)) as trace:
         write = trace_of(trace, run.settings.topic_prefix)
 

@@ -32,7 +32,7 @@ class TraceFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PlannedRun:
     """One run. ``given``: the settings that the experiment sets, as text. ``head`` is what decides the
     result, and stands in its ``run.json``."""
 
@@ -58,7 +58,7 @@ class Run:
 def plan(
     traces: Sequence[str], settings: Settings, given: dict[str, str], combinations: Sequence[dict[str, str]],
     *, truth: str | None, out: str, skip_bad: bool = False,
-) -> list[Run]:  # fmt: skip
+) -> list[PlannedRun]:  # fmt: skip
     """The runs of an experiment, in order. Raises ``DutycycleError`` for a trace that cannot be read; with
     ``skip_bad`` bad lines are left out."""
     files = tuple(_trace_file(path, skip_bad=skip_bad) for path in traces)
@@ -72,14 +72,14 @@ def plan(
 def _run(
     settings: Settings, given: dict[str, str], traces: tuple[TraceFile, ...], truth: str | None, out: str,
     common: dict[str, Any],
-) -> Run:  # fmt: skip
+) -> PlannedRun:  # fmt: skip
     varied = with_values(settings, given)
     head = {"given": given, "settings": values_of(varied), **common}
     digest = _digest(orjson.dumps(head, option=orjson.OPT_SORT_KEYS))
     words = ",".join(f"{name}={value}" for name, value in given.items()) or "defaults"
     safe = "".join(char if char.isalnum() or char in "=,._-" else "_" for char in words)[:_LONGEST_NAME]
     name = f"{safe}-{digest[:_DIGITS]}"
-    return Run(words, given, varied, traces, truth, Path(out) / "runs" / name, head)
+    return PlannedRun(words, given, varied, traces, truth, Path(out) / "runs" / name, head)
 
 
 def _trace_file(path: str, *, skip_bad: bool) -> TraceFile:

@@ -11,7 +11,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, TextIO
 
 from dutycycle.contract.errors import DutycycleError
-from dutycycle.experiments.plan import Run
+from dutycycle.experiments.plan import PlannedRun
 from dutycycle.progress import Progress
 
 _LOOK_EVERY_S = 0.2
@@ -19,7 +19,7 @@ _Messages = Any
 """A queue of pairs: so many further lines, or what went wrong."""
 
 
-def sweep(runs: Sequence[Run], jobs: int, *, quiet: bool = False, out: TextIO | None = None) -> None:
+def sweep(runs: Sequence[PlannedRun], jobs: int, *, quiet: bool = False, out: TextIO | None = None) -> None:
     """Run what is not finished, ``jobs`` at a time. Raises ``DutycycleError`` for the first run that fails;
     those beside it are stopped and run again the next time."""
     waiting = [run for run in runs if run.finished is None]
@@ -47,13 +47,13 @@ def sweep(runs: Sequence[Run], jobs: int, *, quiet: bool = False, out: TextIO | 
             one.join()
 
 
-def _start(context: SpawnContext, run: Run, messages: _Messages) -> BaseProcess:
+def _start(context: SpawnContext, run: PlannedRun, messages: _Messages) -> BaseProcess:
     process = context.Process(target=_work, args=(run, messages), name=run.name, daemon=True)
     process.start()
     return process
 
 
-def _work(run: Run, messages: _Messages) -> None:
+def _work(run: PlannedRun, messages: _Messages) -> None:
     """The whole of a process. A key that interrupts the command reaches it too: the parent ends it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()

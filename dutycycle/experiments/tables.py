@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from dutycycle.experiments.plan import Run
+from dutycycle.experiments.plan import PlannedRun
 from dutycycle.experiments.scores.forecasts import BUILT_IN
 from dutycycle.kubectl.output import aligned
 from dutycycle.whole_file import whole_file
@@ -16,7 +16,7 @@ _DIGITS = 4
 _OF_HORIZON = frozenset({"horizon_s", "series", "forecasts", "error", "coverage"})
 
 
-def write_tables(runs: Sequence[Run], out: str) -> str:
+def write_tables(runs: Sequence[PlannedRun], out: str) -> str:
     """Write ``scores.csv``, ``forecasts.csv``, ``scores.txt`` and, of models that forecast,
     ``forecasts.png``; the text."""
     varied = list(dict.fromkeys(name for run in runs for name in run.given))
@@ -61,7 +61,7 @@ def _compared(forecasts: Sequence[Row]) -> list[Row]:
     return list(found.values())
 
 
-def _head(run: Run, varied: Sequence[str]) -> Row:
+def _head(run: PlannedRun, varied: Sequence[str]) -> Row:
     return {name: run.given.get(name, "") for name in varied} or {"run": run.name}
 
 

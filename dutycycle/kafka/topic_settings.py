@@ -21,7 +21,7 @@ _SET_ON_TOPIC = 1
 """Kafka's number for a setting that somebody gave the topic, and that is no default of the broker."""
 
 
-class Use(StrEnum):
+class TopicUse(StrEnum):
     """What a process does with a topic, which decides what of its settings harms."""
 
     SOURCE = "source"
@@ -73,7 +73,7 @@ class TopicSettingsError(DutycycleError):
 
 
 def compare_settings(
-    name: str, use: Use, wanted: Mapping[str, str], topic: TopicDescription, replication: int = 1
+    name: str, use: TopicUse, wanted: Mapping[str, str], topic: TopicDescription, replication: int = 1
 ) -> list[Difference]:
     """What of a topic's settings does not fit; those that forbid a start come first.
 
@@ -90,7 +90,7 @@ def compare_settings(
 
 
 def _compare_cleanup(
-    name: str, use: Use, wanted: Mapping[str, str], actual: Mapping[str, str]
+    name: str, use: TopicUse, wanted: Mapping[str, str], actual: Mapping[str, str]
 ) -> Iterable[Difference]:
     policy, should_be = actual.get("cleanup.policy", ""), wanted["cleanup.policy"]
     policies = {part.strip() for part in policy.split(",") if part.strip()}
@@ -98,8 +98,8 @@ def _compare_cleanup(
         return
     if should_be == "delete":
         harm = "compaction takes away records that were not read yet"
-        forbids = use is Use.SOURCE
-    elif use is Use.CHANGELOG:
+        forbids = use is TopicUse.SOURCE
+    elif use is TopicUse.CHANGELOG:
         harm = "the state of what is still running is deleted, and the figures after a restart are wrong"
         forbids = True
     else:
@@ -109,18 +109,18 @@ def _compare_cleanup(
 
 
 def _compare_size(
-    name: str, use: Use, wanted: Mapping[str, str], actual: Mapping[str, str]
+    name: str, use: TopicUse, wanted: Mapping[str, str], actual: Mapping[str, str]
 ) -> Iterable[Difference]:
     most = actual.get("max.message.bytes")
     needed = wanted["max.message.bytes"]
     if most is not None and int(most) < int(needed):
         harm = "a record that is larger is refused"
         # A collector leaves out a record that is too large and goes on; a worker cannot.
-        yield Difference(name, "max.message.bytes", most, needed, harm, use is not Use.SOURCE)
+        yield Difference(name, "max.message.bytes", most, needed, harm, use is not TopicUse.SOURCE)
 
 
 def _compare_times(
-    name: str, use: Use, wanted: Mapping[str, str], actual: Mapping[str, str]
+    name: str, use: TopicUse, wanted: Mapping[str, str], actual: Mapping[str, str]
 ) -> Iterable[Difference]:
     kept, should_keep = actual.get("retention.ms"), wanted.get("retention.ms")
     if kept is not None and should_keep is not None and 0 <= int(kept) < int(should_keep):
@@ -134,12 +134,12 @@ def _compare_times(
         most = actual.get(setting)
         default = str(2**63 - 1)
         is_event_time = actual.get("message.timestamp.type", "CreateTime") == "CreateTime"
-        if use is not Use.CHANGELOG and is_event_time and most is not None and most != default:
+        if use is not TopicUse.CHANGELOG and is_event_time and most is not None and most != default:
             where = "ahead of" if "after" in setting else "behind"
             harm = f"records of a clock that is further {where} the broker's are refused"
             yield Difference(name, setting, most, default, harm)
     for setting in ("message.timestamp.type", "min.compaction.lag.ms"):
-        if use is Use.CHANGELOG and setting in actual and actual[setting] != wanted[setting]:
+        if use is TopicUse.CHANGELOG and setting in actual and actual[setting] != wanted[setting]:
             harm = "what a worker that was replaced writes too late may not be noticed"
             yield Difference(name, setting, actual[setting], wanted[setting], harm)
 
@@ -220,7 +220,7 @@ async def apply_settings(
 
 
 async def verify_settings(
-    admin: Any, bootstrap: str, wanted: Mapping[str, tuple[Use, dict[str, str]]]
+    admin: Any, bootstrap: str, wanted: Mapping[str, tuple[TopicUse, dict[str, str]]]
 ) -> None:
     """Raise ``TopicSettingsError`` if a topic would lose records or falsify figures.
 

@@ -14,7 +14,7 @@ from dutycycle.contract.topics import TOPICS, full_name
 from dutycycle.kafka.clients import check_code, is_code, new_admin, new_topic, translated
 from dutycycle.kafka.errors import BrokerRefusedError, BrokerUnreachableError
 from dutycycle.kafka.security import bootstrap_servers
-from dutycycle.kafka.topic_settings import Use, verify_settings
+from dutycycle.kafka.topic_settings import TopicUse, verify_settings
 
 _SEEN_S = 60.0
 CHANGELOG_CONFIG = {
@@ -64,11 +64,13 @@ async def ensure_topics(
             await admin.start()
             partitions = await _ensure(admin, settings, wanted, list(alike_configs), alike=alike)
         if changelogs and verify:
-            uses = dict.fromkeys(changelogs, Use.CHANGELOG) | dict.fromkeys(source_configs, Use.SOURCE)
+            uses = dict.fromkeys(changelogs, TopicUse.CHANGELOG) | dict.fromkeys(
+                source_configs, TopicUse.SOURCE
+            )
             await verify_settings(
                 admin,
                 ",".join(bootstrap_servers(settings)),
-                {name: (uses.get(name, Use.OUTPUT), config) for name, config in wanted.items()},
+                {name: (uses.get(name, TopicUse.OUTPUT), config) for name, config in wanted.items()},
             )
         return partitions
     finally:

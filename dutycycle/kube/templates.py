@@ -15,7 +15,7 @@ from dutycycle.kube.quantity import quantity_text
 _DIGITS = 16
 
 
-class Template(NamedTuple):
+class TemplateIdentity(NamedTuple):
     """``program``: the images and commands of the containers. ``template``: these with their arguments, and
     what they ask for."""
 
@@ -23,12 +23,12 @@ class Template(NamedTuple):
     template: str
 
 
-def template_of(spec: Mapping[str, Any]) -> Template:
+def template_of(spec: Mapping[str, Any]) -> TemplateIdentity:
     """The hashes of a pod's specification, as a user wrote it or as the API server shows it."""
     containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
     programs = [[one.get("image"), one.get("command") or []] for one in containers]
     asked = [[one.get("args") or [], _requests(one)] for one in containers]
-    return Template(_hash(programs), _hash([programs, asked]))
+    return TemplateIdentity(_hash(programs), _hash([programs, asked]))
 
 
 def _requests(container: Mapping[str, Any]) -> Mapping[str, str]:

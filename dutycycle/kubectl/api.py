@@ -48,7 +48,7 @@ class NotThereError(KubectlError):
 
 
 @dataclass(frozen=True, slots=True)
-class PodRow:
+class ListedPod:
     """A pod; ``node`` is None while it waits for one."""
 
     meta: Metadata
@@ -98,18 +98,18 @@ class Api:
         ref = ObjectRef(kind.api_version, kind.name, name, namespace)
         return self._ask(self._server.metadata(ref), f"get {kind}{scope_of(kind, namespace)}")
 
-    def pods(self, namespace: str | None, selector: str | None = None) -> Sequence[PodRow]:
+    def pods(self, namespace: str | None, selector: str | None = None) -> Sequence[ListedPod]:
         """All pods, with the nodes that they run on."""
 
-        async def every() -> Sequence[PodRow]:
+        async def every() -> Sequence[ListedPod]:
             return [_pod_row(one) async for one in self._server.rows(POD, namespace, selector)]
 
         return self._ask(every(), f"list {POD}{scope_of(POD, namespace)}")
 
-    def pod(self, namespace: str, name: str) -> PodRow:
+    def pod(self, namespace: str, name: str) -> ListedPod:
         """One pod."""
 
-        async def one() -> PodRow:
+        async def one() -> ListedPod:
             ref = ObjectRef(POD.api_version, POD.name, name, namespace)
             return _pod_row(await self._server.row(ref))
 
@@ -153,10 +153,10 @@ class Api:
         return KubectlError(f"{error}; check the cluster and --context")
 
 
-def _pod_row(row: TableRow) -> PodRow:
+def _pod_row(row: TableRow) -> ListedPod:
     node = row.cells.get("Node")
     is_name = isinstance(node, str) and node != _NO_NODE
-    return PodRow(row.metadata, node if is_name else None, row.is_completed)
+    return ListedPod(row.metadata, node if is_name else None, row.is_completed)
 
 
 def scope_of(kind: Kind, namespace: str | None) -> str:

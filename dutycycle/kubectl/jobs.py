@@ -35,7 +35,7 @@ OWNERS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class AnnotatedJob:
     """An object with its annotations, parsed; ``found`` is empty where it has none of ours."""
 
     kind: Kind
@@ -56,7 +56,7 @@ class Jobs:
     denied: list[tuple[Kind, ForbiddenError]] = field(default_factory=list)
     there: int = 0
 
-    def annotated(self, namespace: str | None, selector: str | None) -> Iterator[Job]:
+    def annotated(self, namespace: str | None, selector: str | None) -> Iterator[AnnotatedJob]:
         """Those that carry annotations. Raises ``ForbiddenError`` where nothing at all may be listed."""
         listed = False
         for kind in named("", self.api.kinds()):
@@ -65,14 +65,14 @@ class Jobs:
                     self.there += 1
                     found = ours(meta.get("annotations"), self.prefix)
                     if found and not _is_copied(kind, meta):
-                        yield Job(kind, meta, found)
+                        yield AnnotatedJob(kind, meta, found)
                 listed = True
             except ForbiddenError as error:
                 self.denied.append((kind, error))
         if self.denied and not listed:
             raise self.denied[0][1]
 
-    def one(self, text: str, namespace: str) -> Job:
+    def one(self, text: str, namespace: str) -> AnnotatedJob:
         """The job that ``bert`` or ``mpijob/bert`` means; of several, the one that carries annotations.
 
         Raises ``NotThereError``, ``ForbiddenError``, ``KubectlError`` where several do, or ``SettingError``.
@@ -91,7 +91,7 @@ class Jobs:
             raise KubectlError(f"{name} may be {' or '.join(map(str, carrying))}: say which")
         return carrying[0]
 
-    def _named(self, name: str, kinds: Iterable[Kind], namespace: str) -> Iterator[Job]:
+    def _named(self, name: str, kinds: Iterable[Kind], namespace: str) -> Iterator[AnnotatedJob]:
         for kind in kinds:
             try:
                 meta = self.api.read(kind, namespace, name)
@@ -100,7 +100,7 @@ class Jobs:
             except ForbiddenError as error:
                 self.denied.append((kind, error))
                 continue
-            yield Job(kind, meta, ours(meta.get("annotations"), self.prefix))
+            yield AnnotatedJob(kind, meta, ours(meta.get("annotations"), self.prefix))
 
 
 def _is_copied(kind: Kind, meta: Metadata) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 from dutycycle.kube.heartbeat import SELECTOR, Heartbeat, heartbeat_of
 from dutycycle.kubectl import output
 from dutycycle.kubectl.annotations import Json, of_job, ours
-from dutycycle.kubectl.api import Api, ForbiddenError, NotThereError, PodRow
+from dutycycle.kubectl.api import Api, ForbiddenError, ListedPod, NotThereError
 from sinks.annotations.core.keys import UPDATED
 
 
@@ -76,7 +76,7 @@ class LastSamples:
         sampling = Sampling.STALE if beat.is_stale(self.now_ms) else Sampling.LIVE
         return LastSample(sampling, beat.sampled_ms)
 
-    def of_pod(self, pod: PodRow, found: Json) -> LastSample:
+    def of_pod(self, pod: ListedPod, found: Json) -> LastSample:
         """Of a pod with these annotations."""
         return ended(found.get(UPDATED)) if pod.has_ended else self.of_node(pod.node)
 

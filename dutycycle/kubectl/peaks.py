@@ -5,7 +5,7 @@ import argparse
 from dutycycle.kubectl import output
 from dutycycle.kubectl.annotations import MaxUsage, PodOfJobUsage, insights, of_job, of_whole_job, omitted
 from dutycycle.kubectl.api import Api, KubectlError
-from dutycycle.kubectl.jobs import Job, Jobs
+from dutycycle.kubectl.jobs import AnnotatedJob, Jobs
 from dutycycle.kubectl.last_sample import JobSamples
 from dutycycle.kubectl.output import Answer, AnswerRow, emit, is_data, print_answer
 
@@ -34,7 +34,7 @@ def show_peaks(api: Api, args: argparse.Namespace) -> None:
     print_answer(answer, args.output, headers=not args.no_headers)
 
 
-def _answer(job: Job, workers: list[PodOfJobUsage]) -> Answer:
+def _answer(job: AnnotatedJob, workers: list[PodOfJobUsage]) -> Answer:
     rows = [
         AnswerRow("", worker.pod, cells, worker.usage, {}) for worker in workers for cells in _lines(worker)
     ]

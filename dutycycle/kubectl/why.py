@@ -37,7 +37,7 @@ from sinks.annotations.core.pod import pod_values
 
 
 @dataclass(frozen=True, slots=True)
-class _Subject:
+class _AskedSubject:
     """The pod or job that is asked about. ``found``: its annotations, or what they would be by its record.
 
     ``is_deleted``: the record alone is left of it.
@@ -80,7 +80,7 @@ def show_why(api: Api, args: argparse.Namespace) -> None:
         sys.stdout.write(f"  {line}\n")
 
 
-def _pod(api: Api, args: argparse.Namespace) -> _Subject:
+def _pod(api: Api, args: argparse.Namespace) -> _AskedSubject:
     name = name_of(POD, args.what)
     try:
         pod = api.pod(args.namespace, name)
@@ -91,18 +91,18 @@ def _pod(api: Api, args: argparse.Namespace) -> _Subject:
         newest = records[-1]  # of several that had the name, one after the other
         uid, found = newest.pod.uid, pod_values(newest)
         sample = LastSample(Sampling.ENDED, newest.last_ms)
-        return _Subject(POD.name, args.namespace, name, uid, found, newest, sample, is_deleted=True)
+        return _AskedSubject(POD.name, args.namespace, name, uid, found, newest, sample, is_deleted=True)
     uid, found = str(pod.meta["uid"]), ours(pod.meta.get("annotations"), args.prefix)
     samples = LastSamples.read(api)
     records = _pod_records(args.records, args.namespace, name) if args.records else []
     record = next((one for one in records if one.pod.uid == uid), None)
     sample = samples.of_pod(pod, found)
-    return _Subject(
+    return _AskedSubject(
         POD.name, args.namespace, name, uid, found, record, sample, samples.problem, node=pod.node
     )
 
 
-def _job(api: Api, args: argparse.Namespace) -> _Subject:
+def _job(api: Api, args: argparse.Namespace) -> _AskedSubject:
     try:
         job = Jobs(api, args.prefix).one(args.what, args.namespace)
     except NotThereError as error:
@@ -116,13 +116,13 @@ def _job(api: Api, args: argparse.Namespace) -> _Subject:
         found = _as_annotations(newest)
         kind, uid = newest.job.kind, newest.job.uid
         sample = LastSample(Sampling.ENDED, newest.last_ms)
-        return _Subject(kind, args.namespace, name, uid, found, newest, sample, is_deleted=True)
+        return _AskedSubject(kind, args.namespace, name, uid, found, newest, sample, is_deleted=True)
     uid, name = str(job.meta["uid"]), str(job.meta["name"])
     records = _job_records(args.records, args.namespace, uid) if args.records else []
     record = next(iter(records), None)
     samples = JobSamples(api, args.prefix, args.namespace)
     sample = samples.of_job(args.namespace, job.found)
-    return _Subject(job.kind.name, args.namespace, name, uid, job.found, record, sample, samples.problem)
+    return _AskedSubject(job.kind.name, args.namespace, name, uid, job.found, record, sample, samples.problem)
 
 
 def _gone(error: NotThereError, records: str | None) -> NotThereError:
@@ -136,7 +136,7 @@ def _as_annotations(record: JobPeaks) -> Json:
     }
 
 
-def _plain(subject: _Subject, known: dict[str, str]) -> dict[str, Any]:
+def _plain(subject: _AskedSubject, known: dict[str, str]) -> dict[str, Any]:
     where: dict[str, Any] = {"kind": subject.kind, "namespace": subject.namespace, "name": subject.name}
     where |= {"uid": subject.uid, "deleted": subject.is_deleted} | subject.sample.plain()
     not_known = [name for name in INSIGHTS if name not in known]
@@ -148,7 +148,7 @@ def _plain(subject: _Subject, known: dict[str, str]) -> dict[str, Any]:
     return where | {"insight": known, "not_known": not_known, "annotations": subject.found} | record
 
 
-def _figures(subject: _Subject) -> Iterator[str]:
+def _figures(subject: _AskedSubject) -> Iterator[str]:
     """What it used at most, and where that is known from."""
     found = subject.found
     if parts := list(_parts(subject.usage)):
@@ -177,7 +177,7 @@ def _of_processes(found: Json) -> Iterator[str]:
         yield f"attribution  {_joined(f'GPU {index} {word}' for index, word in words.items())}"
 
 
-def _last_sample(subject: _Subject) -> str:
+def _last_sample(subject: _AskedSubject) -> str:
     """Where it is not known, at least of when the figures are."""
     now_ms = round(time.time() * 1000)
     if subject.sample.at_ms is not None:
@@ -218,7 +218,7 @@ def _means(record: PodPeaks | JobPeaks | None) -> Iterator[str]:
     yield f"on average   {_joined(means)}, over {length}"
 
 
-def _insights(known: dict[str, str], subject: _Subject) -> Iterator[str]:
+def _insights(known: dict[str, str], subject: _AskedSubject) -> Iterator[str]:
     missing = "not known: peak records do not have it" if subject.is_deleted else "not known yet"
     for name in INSIGHTS:
         yield f"{name:<12} {known.get(name, missing)}"

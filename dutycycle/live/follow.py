@@ -25,7 +25,7 @@ _IDLE_WAIT_S = 15.0
 _RETRY_S = 1.0
 
 
-class Follower:
+class ClusterFollower:
     """Keeps ``state`` up to date. ``away``: why the broker cannot be read now; empty while it can."""
 
     def __init__(self, settings: Settings, state: LiveState) -> None:

@@ -5,14 +5,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from dutycycle.live.model.state import LiveState
-from dutycycle.live.model.subjects import GpuSeen, NodeSeen, PodSeen
+from dutycycle.live.model.subjects import GpuRow, NodeRow, PodRow
 from dutycycle.live.views.findings import activity, cycle_words, forecast_words, full_words
 from dutycycle.live.views.warnings import health_warnings
 from dutycycle.words import bytes_text, of_bytes, percent_text
 
 _EVERY_S = 5.0
 _PODS = 10
-_Row = GpuSeen | NodeSeen | PodSeen
+_Row = GpuRow | NodeRow | PodRow
 
 
 def plain_lines(state: LiveState, most_pods: int | None = _PODS) -> Iterator[str]:
@@ -25,11 +25,11 @@ def plain_lines(state: LiveState, most_pods: int | None = _PODS) -> Iterator[str
         extra = "".join(f" {name} {value}".replace("  ", " ") for value, name in known if value)
         title = (
             f"{row.node} gpu {row.now.index} {row.now.model or ''}".rstrip()
-            if isinstance(row, GpuSeen)
+            if isinstance(row, GpuRow)
             else row.title
         )
         yield f"{kind} {title}: {util} (max {most}) memory {memory} (max {bytes_text(mem_max)}){extra}"
-        for one in row.processes if isinstance(row, GpuSeen) else ():
+        for one in row.processes if isinstance(row, GpuRow) else ():
             held = bytes_text(one.mem_used_bytes)
             name, util = f"{one.name or 'process'} {one.pid}", percent_text(one.gpu_util_pct)
             yield f"  process {name}: {util} memory {held}"
@@ -41,11 +41,11 @@ def _trend(row: _Row) -> Iterator[str]:
 
 def _figures(row: _Row) -> tuple[str, str, str, float | None]:
     """Use and its maximum, memory and its maximum."""
-    if isinstance(row, GpuSeen):
+    if isinstance(row, GpuRow):
         now = row.now
         memory = of_bytes(now.mem_used_bytes, now.mem_total_bytes)
         return percent_text(now.gpu_util_pct), percent_text(row.util_max), memory, row.mem_max
-    if isinstance(row, NodeSeen):
+    if isinstance(row, NodeRow):
         memory = of_bytes(row.now.mem_used_bytes, row.now.mem_total_bytes)
         return percent_text(row.now.cpu_util_pct), percent_text(row.util_max), memory, row.mem_max
     if row.gpu_util_max is None:
@@ -54,7 +54,7 @@ def _figures(row: _Row) -> tuple[str, str, str, float | None]:
     return util, percent_text(row.gpu_util_max), bytes_text(row.mem), row.mem_max
 
 
-class Lines:
+class LinePrinter:
     """Prints: new warnings at once, figures every few seconds."""
 
     def __init__(self, state: LiveState, degraded: Callable[[], Sequence[str]]) -> None:

@@ -8,7 +8,7 @@ import orjson
 from dutycycle.contract.metrics import GPU_ROWS, HOST_METRICS, names
 from dutycycle.live.lines import plain_lines
 from dutycycle.live.model.state import LiveState
-from dutycycle.live.model.subjects import GpuSeen, JobSeen, NodeSeen, PodSeen, Row
+from dutycycle.live.model.subjects import GpuRow, JobRow, NodeRow, PodRow, Row
 from dutycycle.live.views.findings import activity, full_in_s, period_s, says
 from dutycycle.live.views.warnings import warnings
 
@@ -39,15 +39,15 @@ def _known(pairs: Iterator[tuple[str, Any]]) -> dict[str, Any]:
     return {name: value for name, value in pairs if value is not None and value != ""}
 
 
-def _node(state: LiveState, row: NodeSeen) -> dict[str, Any]:
+def _node(state: LiveState, row: NodeRow) -> dict[str, Any]:
     figures = ((name, getattr(row.now, name)) for name in _HOST)
     return {"node": row.name, "ts_ms": row.ts_ms} | _known(figures) | _findings(state, row)
 
 
-def _gpu(state: LiveState, row: GpuSeen) -> dict[str, Any]:
+def _gpu(state: LiveState, row: GpuRow) -> dict[str, Any]:
     head = {"node": row.node, "index": row.now.index, "uuid": row.now.uuid, "ts_ms": row.ts_ms}
     figures = ((name, getattr(row.now, name)) for name in ("model", *_GPU))
-    pods = sorted(pod.title for uid in row.pods if isinstance(pod := state.rows.get(f"pod/{uid}"), PodSeen))
+    pods = sorted(pod.title for uid in row.pods if isinstance(pod := state.rows.get(f"pod/{uid}"), PodRow))
     maxima = {"gpu_util_max_pct": row.util_max, "mem_used_max_bytes": row.mem_max}
     processes = [
         _known((name, getattr(one, name)) for name in ("pid", "name", "gpu_util_pct", "mem_used_bytes"))
@@ -57,7 +57,7 @@ def _gpu(state: LiveState, row: GpuSeen) -> dict[str, Any]:
     return head | _known(figures) | _known(iter(maxima.items())) | more | _findings(state, row)
 
 
-def _pod(state: LiveState, row: PodSeen) -> dict[str, Any]:
+def _pod(state: LiveState, row: PodRow) -> dict[str, Any]:
     figures = {
         "cpu_util_pct": row.cpu, "mem_used_bytes": row.mem, "cpu_throttled_pct": row.throttled,
         "gpu_util_pct": row.gpu_util, "gpu_mem_used_bytes": row.gpu_mem, "cpu_util_max_pct": row.cpu_max,
@@ -68,7 +68,7 @@ def _pod(state: LiveState, row: PodSeen) -> dict[str, Any]:
     return head | _known(iter(figures.items())) | {"gpus": sorted(row.gpus)} | _findings(state, row)
 
 
-def _job(state: LiveState, row: JobSeen) -> dict[str, Any]:
+def _job(state: LiveState, row: JobRow) -> dict[str, Any]:
     figures = {
         "kind": row.kind, "gpu_util_pct": row.gpu_util,
         "gpu_mem_used_bytes": row.total("gpu_mem"), "cpu_util_pct": row.total("cpu"),

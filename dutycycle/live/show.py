@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from dutycycle.live.lines import Lines, say
+from dutycycle.live.lines import LinePrinter, say
 from dutycycle.live.source import Source
 from dutycycle.process import stopped_within
 
@@ -33,7 +33,7 @@ async def show(source: Source, ended: asyncio.Event) -> None:
         await leaving
         return
     say(f"{source.title}: {source.place}; Ctrl-C stops")
-    lines = Lines(source.state, source.degraded)
+    lines = LinePrinter(source.state, source.degraded)
     while not ended.is_set():
         lines.show()
         await stopped_within(ended, _EVERY_S)

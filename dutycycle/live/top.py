@@ -4,7 +4,7 @@ import asyncio
 
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.live.follow import Follower
+from dutycycle.live.follow import ClusterFollower
 from dutycycle.live.lines import say
 from dutycycle.live.model.processes import local_processes
 from dutycycle.live.model.state import LiveState
@@ -22,7 +22,7 @@ async def top(settings: Settings, state: LiveState) -> int:
     """Until a key or a signal ends it."""
     stop = stop_on_signals()
     state.local = local_processes(settings)
-    follower = Follower(settings, state)
+    follower = ClusterFollower(settings, state)
     source = Source(state, "dutycycle top", f"broker: {settings.broker}", follower.problems, stop)
     ended = asyncio.Event()
     showing = asyncio.create_task(show(source, ended))
@@ -39,7 +39,7 @@ async def top(settings: Settings, state: LiveState) -> int:
 async def once(settings: Settings, state: LiveState, form: str, timeout_s: float) -> int:
     """Print one picture. Raises ``DutycycleError`` where no sample came in for ``timeout_s``."""
     stop = stop_on_signals()
-    follower = Follower(settings, state)
+    follower = ClusterFollower(settings, state)
     reading = asyncio.create_task(follower.run(stop))
     try:
         if await settled(follower, stop, timeout_s):
@@ -53,7 +53,7 @@ async def once(settings: Settings, state: LiveState, form: str, timeout_s: float
     return 0
 
 
-async def settled(follower: Follower, stop: asyncio.Event, timeout_s: float) -> bool:
+async def settled(follower: ClusterFollower, stop: asyncio.Event, timeout_s: float) -> bool:
     """Wait until every node was heard once; whether one was, within ``timeout_s``."""
     state, end_s = follower.state, asyncio.get_running_loop().time() + timeout_s
     while not (state.ticks and follower.caught_up.is_set()):

@@ -14,7 +14,7 @@ from dutycycle.contract.settings.groups import PREFIX, Settings
 from dutycycle.contract.topics import TOPICS, full_name
 from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.live.children import Child
-from dutycycle.live.follow import Follower
+from dutycycle.live.follow import ClusterFollower
 from dutycycle.live.lines import say
 from dutycycle.live.model.processes import local_processes
 from dutycycle.live.model.state import LiveState
@@ -57,7 +57,7 @@ async def up(
             spool = tempfile.TemporaryDirectory(prefix="spool-", dir=logs.parent)
             environ.setdefault(PREFIX + "SPOOL", stack.enter_context(spool))
         children = [Child(name, environ, logs / f"{name}.log") for name in _COMMANDS]
-        follower = Follower(settings, LiveState(local=local_processes(settings)))
+        follower = ClusterFollower(settings, LiveState(local=local_processes(settings)))
         place = _place(settings, embedded=ours is not None)
         title = f"dutycycle on {settings.node}" + (" (simulated)" if settings.demo == "on" else "")
         source = Source(follower.state, title, place, lambda: _degraded(children), stop)
@@ -126,7 +126,11 @@ def _degraded(children: list[Child]) -> list[str]:
 
 
 async def _run(
-    children: list[Child], follower: Follower, source: Source, duration_s: float | None, once: str | None
+    children: list[Child],
+    follower: ClusterFollower,
+    source: Source,
+    duration_s: float | None,
+    once: str | None,
 ) -> bool:
     """Whether a signal or a key ended it, and not the time."""
     reading_ended, ended = asyncio.Event(), asyncio.Event()

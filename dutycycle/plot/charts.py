@@ -8,7 +8,7 @@ import numpy as np
 from dutycycle.contract.metrics import unit_of as unit_of_name
 from dutycycle.plot.seen import BOUNDED, Seen
 from dutycycle.report.charts.chart import POINTS, Chart, Dots, Line, scaled, unit_of
-from dutycycle.report.charts.cycles import Cycle, periods_of
+from dutycycle.report.charts.cycles import SeriesCycles, periods_of
 from dutycycle.traces.frames import Buckets, Frame, Moments, buckets
 
 _Span = tuple[int, int]
@@ -39,7 +39,7 @@ def _chart(seen: Seen, metric: str, subjects: Sequence[str], span: _Span) -> Cha
     highs = [*(one.points.high for one in lines), *(one.points.high for one in dots)]
     unit, scale = unit_of(unit_of_name(metric).text, [float(np.nanmax(high)) for high in highs])
     cycles = [
-        Cycle(seen.label(subject), periods)
+        SeriesCycles(seen.label(subject), periods)
         for subject in subjects
         if (periods := periods_of(seen.cycles.get(subject, ()), metric, *span))
     ]

@@ -47,7 +47,7 @@ _HUGE = 2**62
 
 
 @dataclass(slots=True)
-class Made:
+class ChromeProfile:
     """What was read. ``notes``: what a reader has to know of it. ``whole``: not cut off."""
 
     product: str
@@ -65,13 +65,13 @@ def is_trace(path: Path) -> bool:
     return head.startswith((_GZIP, b"{", b"["))
 
 
-def convert(path: Path, database: Path, progress: Callable[[str], None]) -> Made:
+def convert(path: Path, database: Path, progress: Callable[[str], None]) -> ChromeProfile:
     """Write the trace's events to ``database``; of one that is cut off, those that are there.
 
     Raises ``DutycycleError`` for a file that is none.
     """
     writer = _Writer(database)
-    made = Made("a Chrome trace")
+    made = ChromeProfile("a Chrome trace")
     read = 0
     with path.open("rb") as file:
         whole = max(path.stat().st_size, 1)

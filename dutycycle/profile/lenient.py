@@ -21,7 +21,7 @@ _QUOTE, _BACKSLASH = b"\xff\xfe", b"\xff\xfd"
 """Stand for what is escaped, while strings are told from the rest: no UTF-8 has these bytes."""
 
 
-class Source(Protocol):
+class ByteSource(Protocol):
     """Gives bytes, and none at the end."""
 
     def read(self, size: int, /) -> bytes: ...
@@ -33,7 +33,7 @@ class LenientJson:
     What is cut off stays cut off.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ByteSource) -> None:
         self._source = source
         self._decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
         self._in_string = False

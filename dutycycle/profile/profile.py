@@ -10,8 +10,8 @@ from dutycycle.contract.units import Number
 from dutycycle.process import temporary_folder
 from dutycycle.profile import chrome, statistics, verdict
 from dutycycle.profile.export import COPY, HOST_TO_DEVICE, PAGEABLE, Export
-from dutycycle.profile.statistics import Table
-from dutycycle.profile.timeline import GpuTime, Timeline
+from dutycycle.profile.statistics import StatisticsTable
+from dutycycle.profile.timeline import GpuTime, ProfileTimeline
 from streams.operators.workload.rules.finding import Finding
 
 _UNITS = {"_pct": " %", "_us": " µs", "_ms": " ms", "_per_s": "/s", "_s": " s"}
@@ -27,7 +27,7 @@ class Profile:
     product: str
     notes: list[str]
     gpus: dict[str, GpuTime]
-    tables: list[Table]
+    tables: list[StatisticsTable]
     evidence: dict[str, Number]
     finding: Finding
     advice: str | None
@@ -101,9 +101,9 @@ def read(path: Path, progress: Callable[[str], None] = lambda _: None) -> Profil
         return _of_export(Export(database, progress), path, made, made.notes)
 
 
-def _of_export(export: Export, path: Path, made: chrome.Made | None, notes: list[str]) -> Profile:
+def _of_export(export: Export, path: Path, made: chrome.ChromeProfile | None, notes: list[str]) -> Profile:
     try:
-        timeline = Timeline()
+        timeline = ProfileTimeline()
         timeline.read(export)
         calls, kernels = statistics.api_calls(export), statistics.kernels(export)
         whole = made is None or made.whole
@@ -130,7 +130,7 @@ def _of_export(export: Export, path: Path, made: chrome.Made | None, notes: list
         export.close()
 
 
-def _lacking(table: str, what: str, made: chrome.Made | None) -> str:
+def _lacking(table: str, what: str, made: chrome.ChromeProfile | None) -> str:
     return f"no {what}" + ("" if made else f": the export has no table {table}, or it is empty")
 
 

@@ -17,7 +17,7 @@ TEXTS = frozenset({"Name", "Operation", "Style", "Range", "Family", "Largest Ker
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class StatisticsTable:
     """A summary: its rows have one cell a column, largest first."""
 
     title: str
@@ -132,7 +132,9 @@ def memory_operations(export: Export, value: str) -> list[Spread]:
     return found
 
 
-def tables_of(export: Export, calls: list[Spread], kernels: list[Spread], of_ranges: str) -> Iterator[Table]:
+def tables_of(
+    export: Export, calls: list[Spread], kernels: list[Spread], of_ranges: str
+) -> Iterator[StatisticsTable]:
     """All summaries; ``of_ranges`` is the title of that of ranges."""
     yield _by_time("CUDA API Summary", "Num Calls", ("Name",), calls, versioned=True)
     yield _by_time("CUDA GPU Kernel Summary", "Instances", ("Name",), kernels)
@@ -141,7 +143,7 @@ def tables_of(export: Export, calls: list[Spread], kernels: list[Spread], of_ran
     sizes = sorted(memory_operations(export, "bytes"), key=lambda one: -one.total)
     rows = [(rounded(one.total / _MB, 3), one.count, *one.sizes(), one.name) for one in sizes]
     columns = ("Total (MB)", "Count", *_SIZES, "Operation")
-    yield Table("CUDA GPU MemOps Summary (by Size)", columns, rows)
+    yield StatisticsTable("CUDA GPU MemOps Summary (by Size)", columns, rows)
     key = "style || char(9) || name"
     ranges = list(spreads(export, "NVTX ranges", "ranges", key, "end - start"))
     yield _by_time(of_ranges, "Instances", ("Style", "Range"), ranges)
@@ -149,13 +151,13 @@ def tables_of(export: Export, calls: list[Spread], kernels: list[Spread], of_ran
 
 def _by_time(
     title: str, count: str, named: tuple[str, ...], found: list[Spread], *, versioned: bool = False
-) -> Table:
+) -> StatisticsTable:
     columns = ("Time (%)", "Total Time (ns)", count, *_TIMES, *named)
     rows = [
         (share, one.total, one.count, *one.times(), *_names(one.name, len(named), versioned=versioned))
         for share, one in _shares(found)
     ]
-    return Table(title, columns, rows)
+    return StatisticsTable(title, columns, rows)
 
 
 def _names(name: str, parts: int, *, versioned: bool) -> list[str]:

@@ -8,7 +8,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from dutycycle.profile.profile import Profile
-from dutycycle.profile.statistics import TEXTS, Table, cell_text
+from dutycycle.profile.statistics import TEXTS, StatisticsTable, cell_text
 from dutycycle.profile.verdict import GPU_TIME
 
 _NARROW = 130
@@ -39,7 +39,7 @@ def show(profile: Profile, out: TextIO, rows: int) -> None:
             console.print(Text(f" … and {len(table.rows) - shown} more; --rows shows more", "dim"))
 
 
-def _table(table: Table, rows: int, width: int) -> RichTable:
+def _table(table: StatisticsTable, rows: int, width: int) -> RichTable:
     places = [
         place
         for place, name in enumerate(table.columns)

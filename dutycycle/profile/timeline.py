@@ -106,7 +106,7 @@ class GpuTime:
 _CAUSES = (INPUT, SYNCHRONIZATION, LAUNCH, HOST, QUEUED, UNEXPLAINED)
 
 
-class Timeline:
+class ProfileTimeline:
     """Reads a profile in the order of time, and holds little of it."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dutycycle.contract.units import Number
-from dutycycle.profile.statistics import Cell, Spread, Table
+from dutycycle.profile.statistics import Cell, Spread, StatisticsTable
 from dutycycle.profile.timeline import GpuTime
 from streams.operators.workload.rules.advice import advice as advice_of
 from streams.operators.workload.rules.finding import (
@@ -60,7 +60,7 @@ def family_of(kernel: str) -> str:
     return next((name for name, pattern in _FAMILIES.items() if re.search(pattern, lower)), _OTHER)
 
 
-def families(kernels: Sequence[Spread]) -> Table:
+def families(kernels: Sequence[Spread]) -> StatisticsTable:
     """Kernels by family, with the largest kernel of each."""
     total = sum(one.total for one in kernels) or 1
     by_family: dict[str, list[Spread]] = {}
@@ -76,10 +76,10 @@ def families(kernels: Sequence[Spread]) -> Table:
         key=lambda row: -row[1],
     )
     columns = ("Time (%)", "Total Time (ns)", "Instances", "Family", "Largest Kernel")
-    return Table("Kernel families", columns, [(*row[:3], row[4], row[3]) for row in rows])
+    return StatisticsTable("Kernel families", columns, [(*row[:3], row[4], row[3]) for row in rows])
 
 
-def time_of(gpus: Mapping[str, GpuTime]) -> Iterator[Table]:
+def time_of(gpus: Mapping[str, GpuTime]) -> Iterator[StatisticsTable]:
     """Where the time of all GPUs went, and each GPU."""
     span = sum(one.span for one in gpus.values())
     shares = [one.shares() for one in gpus.values()]
@@ -87,7 +87,7 @@ def time_of(gpus: Mapping[str, GpuTime]) -> Iterator[Table]:
     rows: list[tuple[Cell, ...]] = [
         (_pct(total, span), total, _PARTS[name]) for name, total in totals.items() if total
     ]
-    yield Table(GPU_TIME, ("Time (%)", "Total Time (ns)", "What"), rows)
+    yield StatisticsTable(GPU_TIME, ("Time (%)", "Total Time (ns)", "What"), rows)
     columns = (
         "Busy (%)",
         "Compute (%)",
@@ -97,7 +97,7 @@ def time_of(gpus: Mapping[str, GpuTime]) -> Iterator[Table]:
         "For",
         "GPU",
     )
-    yield Table(
+    yield StatisticsTable(
         "GPUs",
         columns,
         [

@@ -9,10 +9,10 @@ import numpy as np
 from dutycycle.contract.metering import joules_of_tick
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.units import JOULES_PER_KWH
-from dutycycle.report.charts.cycles import Cycle, cycles_of
+from dutycycle.report.charts.cycles import SeriesCycles, cycles_of
 from dutycycle.report.gather import Gathered, Plain
 from dutycycle.report.view import HostView, View, insights_of
-from dutycycle.traces.frames import Ticks
+from dutycycle.traces.frames import FrameTicks
 from dutycycle.traces.processes import ProcessSeen, figures, most_steps, named
 from dutycycle.words import bytes_text, decimal_bytes, named_figure, short_duration
 
@@ -70,7 +70,7 @@ class Facts:
     duration_s: float
     gpus: list[GpuUse]
     verdicts: list[Verdict]
-    cycles: list[tuple[str, Cycle]]
+    cycles: list[tuple[str, SeriesCycles]]
     """What of a subject, and its cycle."""
     cost: float | None
     idle_cost: float | None
@@ -157,7 +157,7 @@ def _use(gathered: Gathered, view: View, place: int) -> GpuUse:
     )
 
 
-def _energy_j(ticks: Ticks) -> float | None:
+def _energy_j(ticks: FrameTicks) -> float | None:
     """As in the ledger; None where nothing measured it."""
     total, last_j, guessed_j, owed_j = None, float("nan"), 0.0, 0.0
     for counter_j, power_w, seconds in zip(

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.records.pods import JobRef, Pod
 from dutycycle.report.gather import Gathered, GpuSeen, Plain
-from dutycycle.traces.frames import Frame, Ticks
-from dutycycle.traces.subject import NAMED, Subject, qualified, subject_of
+from dutycycle.traces.frames import Frame, FrameTicks
+from dutycycle.traces.subject import NAMED, TraceSubject, qualified, subject_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class GpuView:
 
     name: str
     seen: GpuSeen
-    ticks: Ticks
+    ticks: FrameTicks
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class HostView:
 
     name: str
     key: str
-    ticks: Ticks
+    ticks: FrameTicks
     of_pod: bool
     mem_total_bytes: float | None = None
 
@@ -96,7 +96,7 @@ def _everything(gathered: Gathered, first_ms: int, last_ms: int) -> View:
     )
 
 
-def _of_subject(gathered: Gathered, subject: Subject) -> View:
+def _of_subject(gathered: Gathered, subject: TraceSubject) -> View:
     chosen, ref = subject.pods, subject.job
     uids = {one.uid for one in chosen}
     mine = {key: gpu for key, gpu in gathered.gpus.items() if not uids.isdisjoint(gpu.users)}
@@ -167,7 +167,7 @@ def _nodes_of(gpus: Iterable[GpuSeen]) -> dict[str, str]:
     return {gpu.uuid: gpu.node for gpu in sorted(gpus, key=lambda gpu: gpu.node)}
 
 
-def _ranks_of(gpus: Collection[GpuSeen], subject: Subject) -> dict[str, str]:
+def _ranks_of(gpus: Collection[GpuSeen], subject: TraceSubject) -> dict[str, str]:
     """Of each GPU the role and number of the pod that used it, such as "worker 3"; its node if a pod has no
     number, or two GPUs would have one name."""
     pods = sorted(subject.pods, key=_replica)

@@ -13,7 +13,7 @@ from collectors.base import Collector, Outgoing, Tick
 from collectors.nvml.collector import NvmlCollector
 from collectors.process.collector import ProcessCollector
 from collectors.process.socket import StepSocket
-from collectors.runner import Schedule
+from collectors.runner import TickSchedule
 from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import full_name
@@ -81,7 +81,7 @@ class Measuring:
         self._computing.join()
 
     def _tick_until_stopped(self) -> None:
-        schedule = Schedule(self._settings.interval, time.monotonic())
+        schedule = TickSchedule(self._settings.interval, time.monotonic())
         collector, seq, stopped = uuid.uuid4().hex, 0, False
         while not stopped:
             stopped = self._stop.wait(max(0.0, schedule.due_s - time.monotonic()))

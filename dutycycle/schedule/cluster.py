@@ -6,14 +6,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dutycycle.schedule.workload import WHOLE, Demand, Machine
+from dutycycle.schedule.workload import WHOLE, Demand, TraceNode
 
 Rows = NDArray[np.intp]
 _HAIR = 1e-6
 """Of cores and GiB: sums of fractions are not exact."""
 
 
-class Pod(NamedTuple):
+class RunningPod(NamedTuple):
     """A pod that runs: its node's row, and its GPUs there."""
 
     row: int
@@ -23,7 +23,7 @@ class Pod(NamedTuple):
 class Cluster:
     """Free GPUs in thousandths (``gpu_milli``: nodes by GPUs, -1 where a node has fewer), CPUs and memory."""
 
-    def __init__(self, machines: Sequence[Machine]) -> None:
+    def __init__(self, machines: Sequence[TraceNode]) -> None:
         widest = max((one.gpus for one in machines), default=0)
         self.gpu_milli = np.full((len(machines), max(widest, 1)), -1, dtype=np.int32)
         for row, one in enumerate(machines):
@@ -64,7 +64,7 @@ class Cluster:
             return False
         return bool(self.cpu[row] >= demand.cpu_cores - _HAIR and self.mem[row] >= demand.mem_gib - _HAIR)
 
-    def take(self, row: int, demand: Demand) -> Pod:
+    def take(self, row: int, demand: Demand) -> RunningPod:
         """Start a pod. A part of a GPU is taken from the one with the least left of those that suffice."""
         free = self.gpu_milli[row]
         if demand.gpu_milli >= WHOLE:
@@ -73,14 +73,14 @@ class Cluster:
             gpus = (int(np.argmin(np.where(free >= demand.gpu_milli, free, WHOLE + 1))),)
         else:
             gpus = ()
-        self._change(Pod(row, gpus), demand, -1)
-        return Pod(row, gpus)
+        self._change(RunningPod(row, gpus), demand, -1)
+        return RunningPod(row, gpus)
 
-    def give(self, pod: Pod, demand: Demand) -> None:
+    def give(self, pod: RunningPod, demand: Demand) -> None:
         """A pod has ended."""
         self._change(pod, demand, 1)
 
-    def _change(self, pod: Pod, demand: Demand, sign: int) -> None:
+    def _change(self, pod: RunningPod, demand: Demand, sign: int) -> None:
         row = pod.row
         if pod.gpus:
             each = min(demand.gpu_milli, WHOLE)

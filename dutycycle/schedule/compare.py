@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dutycycle.progress import Progress
-from dutycycle.schedule.figures import Figures, figures_of
+from dutycycle.schedule.figures import ScheduleFigures, figures_of
 from dutycycle.schedule.simulation import Outcomes
 from dutycycle.schedule.ways import WAYS
-from dutycycle.schedule.workload import Workload
+from dutycycle.schedule.workload import JobTrace
 from sinks.scheduling.core.policy import Policy
 
 BASE = "default"
@@ -23,12 +23,12 @@ class Result:
 
     seed: int
     way: str
-    figures: Figures
+    figures: ScheduleFigures
     waits_s: NDArray[np.float64]
 
 
 def compare(
-    workload: Callable[[int], Workload], seeds: Sequence[int], ways: Sequence[str], policy: Policy,
+    workload: Callable[[int], JobTrace], seeds: Sequence[int], ways: Sequence[str], policy: Policy,
     progress: Progress,
 ) -> list[Result]:  # fmt: skip
     """All results, by seed and then by way. ``workload`` gives the one of a seed."""

@@ -5,11 +5,11 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from dutycycle.schedule.simulation import Outcomes
-from dutycycle.schedule.workload import Workload
+from dutycycle.schedule.workload import JobTrace
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class ScheduleFigures:
     """Of one way to schedule. Waiting and completion are from a job's arrival to its begin and end.
 
     ``split_pct``: of all GPU time from the first arrival to the last end, what was idle though a job waited
@@ -33,7 +33,7 @@ class Figures:
         return asdict(self)
 
 
-def figures_of(workload: Workload, outcomes: Outcomes, fifo: Outcomes | None) -> Figures:
+def figures_of(workload: JobTrace, outcomes: Outcomes, fifo: Outcomes | None) -> ScheduleFigures:
     """The figures; ``fifo`` are the outcomes in strict order of arrival."""
     arrived = np.array([one.arrival_s for one in workload.jobs])
     waits, completions = outcomes.began_s - arrived, outcomes.ended_s - arrived
@@ -42,7 +42,7 @@ def figures_of(workload: Workload, outcomes: Outcomes, fifo: Outcomes | None) ->
         starved = int(np.count_nonzero(waits > (fifo.began_s - arrived).max()))
     makespan_s = float(outcomes.ended_s.max() - arrived.min())
     all_gpu_s = sum(machine.gpus for machine in workload.machines) * makespan_s
-    return Figures(
+    return ScheduleFigures(
         mean_wait_s=float(waits.mean()),
         p95_wait_s=float(np.quantile(waits, 0.95)),
         max_wait_s=float(waits.max()),
@@ -55,7 +55,7 @@ def figures_of(workload: Workload, outcomes: Outcomes, fifo: Outcomes | None) ->
     )
 
 
-def _fairness(workload: Workload, completions: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+def _fairness(workload: JobTrace, completions: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
     """Jain, Chiu and Hawe, A Quantitative Measure of Fairness, 1984."""
     shares: dict[str, list[float]] = {}
     for job, completion in zip(workload.jobs, completions.tolist(), strict=True):

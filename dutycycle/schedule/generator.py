@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from dutycycle.schedule.workload import WHOLE, Demand, Job, Machine, Workload
+from dutycycle.schedule.workload import WHOLE, Demand, JobTrace, TraceJob, TraceNode
 from sinks.scheduling.core.kin import Template
 
 _SHAPES = ((1, 1), (1, 2), (1, 4), (1, 8), (2, 8), (4, 8))
@@ -34,7 +34,7 @@ class Generator:
     gpus_per_node: int = 8
     load: float = 0.9
 
-    def workload(self, seed: int) -> Workload:
+    def workload(self, seed: int) -> JobTrace:
         """The same for the same seed."""
         chance = np.random.default_rng(seed)
         programs = [_program(chance) for _ in range(max(self.jobs // 40, 3))]
@@ -45,18 +45,18 @@ class Generator:
         span = asked / (self.nodes * self.gpus_per_node * self.load)
         arrivals = _arrivals(chance, chosen, span)
         jobs = [
-            Job(f"job-{number}", round(float(at), 1), round(float(duration), 1), program.demand,
+            TraceJob(f"job-{number}", round(float(at), 1), round(float(duration), 1), program.demand,
                 program.template, program.team, "high" if chance.random() < 0.05 else "")
             for number, (at, duration, program) in enumerate(
                 zip(arrivals, durations, (programs[one] for one in chosen), strict=True)
             )
         ]  # fmt: skip
-        return Workload(sorted(jobs, key=lambda one: (one.arrival_s, one.name)), self.machines())
+        return JobTrace(sorted(jobs, key=lambda one: (one.arrival_s, one.name)), self.machines())
 
-    def machines(self) -> list[Machine]:
+    def machines(self) -> list[TraceNode]:
         """The nodes: 16 CPUs and 128 GiB for each GPU."""
         gpus = self.gpus_per_node
-        return [Machine(f"node-{one}", gpus, 16.0 * gpus, 128.0 * gpus) for one in range(self.nodes)]
+        return [TraceNode(f"node-{one}", gpus, 16.0 * gpus, 128.0 * gpus) for one in range(self.nodes)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from dutycycle.schedule.workload import Job
-from sinks.scheduling.core.kin import KinIndex, Outcome
+from dutycycle.schedule.workload import TraceJob
+from sinks.scheduling.core.kin import KinIndex, PastUse
 from sinks.scheduling.core.policy import Policy
 from sinks.scheduling.core.prediction import predict
 from sinks.scheduling.core.priority import place
@@ -17,26 +17,26 @@ _CLASSES = {"high": 1000, "low": -1000}
 class Order(Protocol):
     """Gives a job its priority when it arrives; it hears when jobs end."""
 
-    def arrived(self, job: Job) -> int: ...
+    def arrived(self, job: TraceJob) -> int: ...
 
-    def ended(self, job: Job, now_s: float) -> None: ...
+    def ended(self, job: TraceJob, now_s: float) -> None: ...
 
 
 class ByArrival:
     """Nobody is preferred."""
 
-    def arrived(self, job: Job) -> int:
+    def arrived(self, job: TraceJob) -> int:
         """The same for all."""
         return 0
 
-    def ended(self, job: Job, now_s: float) -> None:
+    def ended(self, job: TraceJob, now_s: float) -> None:
         """It learns nothing."""
 
 
 class ByClass(ByArrival):
     """As kube-scheduler does without us: the value of the user's PriorityClass."""
 
-    def arrived(self, job: Job) -> int:
+    def arrived(self, job: TraceJob) -> int:
         """By class."""
         return _CLASSES.get(job.user_class, 0)
 
@@ -47,7 +47,7 @@ class ByCore:
     ``knows``: it is told each job's true duration when it arrives (the oracle).
     """
 
-    def __init__(self, policy: Policy, jobs: Sequence[Job], *, knows: bool) -> None:
+    def __init__(self, policy: Policy, jobs: Sequence[TraceJob], *, knows: bool) -> None:
         self._policy, self._knows = policy, knows
         self._usage, self._kin = Usage(policy.window_s), KinIndex()
         self._rivals = {
@@ -59,7 +59,7 @@ class ByCore:
         """Predicted and true durations of the jobs that have ended."""
         self._predicted: dict[str, float] = {}
 
-    def arrived(self, job: Job) -> int:
+    def arrived(self, job: TraceJob) -> int:
         """The priority; charges its owners with what it is predicted to need."""
         duration_s = job.duration_s if self._knows else self._predict(job)
         now, shares = job.arrival_s, self._policy.shares
@@ -72,15 +72,15 @@ class ByCore:
         self._usage.charge(_owners(job), gpu_s, now)
         return place(self._policy, now, duration_s, job.demand.gpus, excess, job.user_class).priority
 
-    def ended(self, job: Job, now_s: float) -> None:
+    def ended(self, job: TraceJob, now_s: float) -> None:
         """It is kin from now on, and its owners are charged with what it really took."""
         gpu_s = job.duration_s * job.demand.gpus
         self._usage.charge(_owners(job), gpu_s - self._charged.pop(job.name), job.arrival_s)
-        self._kin.add(job.template, Outcome({"duration_s": job.duration_s}))
+        self._kin.add(job.template, PastUse({"duration_s": job.duration_s}))
         if job.name in self._predicted:
             self.errors.append((self._predicted.pop(job.name), job.duration_s))
 
-    def _predict(self, job: Job) -> float | None:
+    def _predict(self, job: TraceJob) -> float | None:
         found = predict(self._kin.nearest(job.template))
         duration_s = None if found is None else found.middle("duration_s")
         if duration_s is not None:
@@ -88,5 +88,5 @@ class ByCore:
         return duration_s
 
 
-def _owners(job: Job) -> list[str]:
+def _owners(job: TraceJob) -> list[str]:
     return [f"namespace {job.template.namespace}", *([f"team {job.team}"] if job.team else [])]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dutycycle.kube.resources import gpu_request
-from dutycycle.submit.documents import Document
+from dutycycle.submit.documents import ManifestDocument
 
 Spec = Mapping[str, Any]
 _TRAINER = "node"
@@ -38,7 +38,9 @@ class AskedPods:
     missing: str | None = None
 
 
-def pods_of(document: Document, namespace: str, documents: Sequence[Document] = ()) -> AskedPods:
+def pods_of(
+    document: ManifestDocument, namespace: str, documents: Sequence[ManifestDocument] = ()
+) -> AskedPods:
     """The pod templates of an object; ``namespace``: of one that names none.
 
     ``documents``: all of the files, in which the runtime of a TrainJob may stand.
@@ -91,7 +93,7 @@ def _spark(spec: Spec) -> Iterator[tuple[str, Spec]]:
         yield role, {"containers": [{"name": role, "image": image, "resources": {"requests": limits}}]}
 
 
-def _train_job(spec: Spec, namespace: str, documents: Sequence[Document]) -> AskedPods:
+def _train_job(spec: Spec, namespace: str, documents: Sequence[ManifestDocument]) -> AskedPods:
     """The pods of its runtime, and in them what the trainer says instead."""
     reference = spec.get("runtimeRef") or {}
     kind, name = str(reference.get("kind") or "ClusterTrainingRuntime"), str(reference.get("name") or "")
@@ -133,7 +135,7 @@ def _with_trainer(pod: Spec, stated: Spec) -> Spec:
     return {**pod, "containers": [one | stated if at == place else one for at, one in enumerate(containers)]}
 
 
-def _elsewhere(document: Document) -> str:
+def _elsewhere(document: ManifestDocument) -> str:
     """Where what its pods run is said, if not in it."""
     if document.runs_in is not None:
         return f"no prediction: it runs in the pods of {document.runs_in}, which are there already"

@@ -7,13 +7,13 @@ from numpy.typing import NDArray
 
 from dutycycle.schedule.cluster import Cluster, Rows
 from dutycycle.schedule.workload import WHOLE, Demand
-from sinks.scheduling.core.node import Gpu, Need, Node, Nodes
+from sinks.scheduling.core.node import Need, NodeGpu, NodeResources, Nodes
 from sinks.scheduling.core.score import HIGHEST_EXTENDER_SCORE, score
 
 Scores = NDArray[np.int64]
 EXTENDER_WEIGHT = 10
 """So that one step of the extender's score counts as much as all of LeastAllocated's range."""
-_FREE, _TAKEN = Gpu(taken=False), Gpu(taken=True)
+_FREE, _TAKEN = NodeGpu(taken=False), NodeGpu(taken=True)
 
 
 Scorer = Callable[[Cluster, Rows, Demand, Mapping[int, int]], Scores]
@@ -60,7 +60,9 @@ class ExtenderScores:
         wanted = 1 if shares else demand.gpu_milli // WHOLE
         key = (gpus, whole, ranks, wanted, demand.pods, shares)
         if key not in self._known:
-            node = Node("", (_FREE,) * whole + (_TAKEN,) * (gpus - whole), ranks=ranks, near_ranks=ranks)
+            node = NodeResources(
+                "", (_FREE,) * whole + (_TAKEN,) * (gpus - whole), ranks=ranks, near_ranks=ranks
+            )
             need = Need(wanted, ranks=demand.pods, shares=shares)
             self._known[key] = score(Nodes.of([node]), need).at(0).extender_score
         return self._known[key]

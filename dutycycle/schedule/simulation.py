@@ -14,10 +14,10 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
-from dutycycle.schedule.cluster import Cluster, Pod
+from dutycycle.schedule.cluster import Cluster, RunningPod
 from dutycycle.schedule.orders import Order
 from dutycycle.schedule.scoring import Scorer
-from dutycycle.schedule.workload import Demand, Workload
+from dutycycle.schedule.workload import Demand, JobTrace
 
 Place = tuple[int, float, int]
 """In the queue: less is earlier. Priority (negative), arrival, and which job of the workload."""
@@ -40,13 +40,13 @@ class Simulation:
     """
 
     def __init__(
-        self, workload: Workload, order: Order, scorer: Scorer, *, strict: bool, seed: int = 0
+        self, workload: JobTrace, order: Order, scorer: Scorer, *, strict: bool, seed: int = 0
     ) -> None:  # fmt: skip
         self._jobs, self._order, self._scorer, self._strict = workload.jobs, order, scorer, strict
         self._cluster = Cluster(workload.machines)
         self._chance = np.random.default_rng(seed)
         self._waiting: dict[Demand, list[Place]] = {}
-        self._running: dict[int, list[Pod]] = {}
+        self._running: dict[int, list[RunningPod]] = {}
         self._ends: list[tuple[float, int]] = []
         self._began = np.full(len(self._jobs), np.nan)
         self._ended = np.full(len(self._jobs), np.nan)
@@ -124,7 +124,7 @@ class Simulation:
         """Start all pods of a job, or none."""
         job, cluster = self._jobs[index], self._cluster
         demand = job.demand
-        pods: list[Pod] = []
+        pods: list[RunningPod] = []
         ranks: dict[int, int] = {}
         for _ in range(demand.pods):
             rows = cluster.fitting(demand)

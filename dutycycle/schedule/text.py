@@ -9,7 +9,7 @@ from rich.table import Table
 
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.schedule.compare import Result, ratios
-from dutycycle.schedule.figures import Figures
+from dutycycle.schedule.figures import ScheduleFigures
 from dutycycle.schedule.ways import WAYS
 
 
@@ -59,7 +59,7 @@ def write_csv(results: Sequence[Result], path: Path) -> None:
         raise DutycycleError(f"{path}: {error.strerror}") from error
 
 
-def _mean(found: Sequence[Figures], name: str) -> float:
+def _mean(found: Sequence[ScheduleFigures], name: str) -> float:
     return float(np.mean([getattr(one, name) for one in found]))
 
 

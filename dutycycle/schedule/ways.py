@@ -5,37 +5,37 @@ from collections.abc import Callable
 from dutycycle.schedule.orders import ByArrival, ByClass, ByCore
 from dutycycle.schedule.scoring import ExtenderScores, default_scores
 from dutycycle.schedule.simulation import Simulation
-from dutycycle.schedule.workload import Workload
+from dutycycle.schedule.workload import JobTrace
 from sinks.scheduling.core.policy import Band, Policy
 
-Way = Callable[[Workload, Policy, int], Simulation]
+Way = Callable[[JobTrace, Policy, int], Simulation]
 BANDS = {"high": Band(20_000_001, 30_000_000), "": Band(10_000_001, 20_000_000), "low": Band(0, 10_000_000)}
 """For the classes of traces."""
 
 
-def _fifo(workload: Workload, _: Policy, seed: int) -> Simulation:
+def _fifo(workload: JobTrace, _: Policy, seed: int) -> Simulation:
     return Simulation(workload, ByArrival(), default_scores, strict=True, seed=seed)
 
 
-def _default(workload: Workload, _: Policy, seed: int) -> Simulation:
+def _default(workload: JobTrace, _: Policy, seed: int) -> Simulation:
     return Simulation(workload, ByClass(), default_scores, strict=False, seed=seed)
 
 
-def _ours(workload: Workload, policy: Policy, seed: int) -> Simulation:
+def _ours(workload: JobTrace, policy: Policy, seed: int) -> Simulation:
     order = ByCore(policy, workload.jobs, knows=False)
     return Simulation(workload, order, ExtenderScores(), strict=False, seed=seed)
 
 
-def _order_alone(workload: Workload, policy: Policy, seed: int) -> Simulation:
+def _order_alone(workload: JobTrace, policy: Policy, seed: int) -> Simulation:
     order = ByCore(policy, workload.jobs, knows=False)
     return Simulation(workload, order, default_scores, strict=False, seed=seed)
 
 
-def _scores_alone(workload: Workload, _: Policy, seed: int) -> Simulation:
+def _scores_alone(workload: JobTrace, _: Policy, seed: int) -> Simulation:
     return Simulation(workload, ByClass(), ExtenderScores(), strict=False, seed=seed)
 
 
-def _oracle(workload: Workload, policy: Policy, seed: int) -> Simulation:
+def _oracle(workload: JobTrace, policy: Policy, seed: int) -> Simulation:
     order = ByCore(policy, workload.jobs, knows=True)
     return Simulation(workload, order, ExtenderScores(), strict=False, seed=seed)
 

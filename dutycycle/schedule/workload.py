@@ -30,7 +30,7 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class TraceJob:
     """One job. Times are seconds since the beginning of the trace. ``user_class``: high, low or nothing."""
 
     name: str
@@ -43,7 +43,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class TraceNode:
     """One node."""
 
     name: str
@@ -54,9 +54,9 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class JobTrace:
     """``jobs`` in the order of their arrival. ``left_out``: jobs that do not fit even if all is empty."""
 
-    jobs: Sequence[Job]
-    machines: Sequence[Machine]
+    jobs: Sequence[TraceJob]
+    machines: Sequence[TraceNode]
     left_out: int = 0

@@ -27,7 +27,7 @@ _LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # as the API server takes them for nam
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class ManifestDocument:
     """One object. ``where``: the file and the place in it, for messages."""
 
     thing: Mapping[str, Any]
@@ -84,10 +84,10 @@ class Document:
         return f"{self.kind.lower()}/{self.name}"
 
 
-def read_documents(files: Sequence[str]) -> list[Document]:
+def read_documents(files: Sequence[str]) -> list[ManifestDocument]:
     """The objects of all files, in their order. Raises ``SettingError``."""
     found = [document for file in files for document in _of_file(file)]
-    seen: dict[tuple[str, str, str | None], Document] = {}
+    seen: dict[tuple[str, str, str | None], ManifestDocument] = {}
     for one in found:
         who = one.kind, one.name, one.namespace
         if who in seen:
@@ -101,7 +101,7 @@ def read_documents(files: Sequence[str]) -> list[Document]:
     return found
 
 
-def _of_file(file: str) -> Iterator[Document]:
+def _of_file(file: str) -> Iterator[ManifestDocument]:
     name = "standard input" if file == "-" else file
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
@@ -140,7 +140,7 @@ def _is_list(thing: object) -> bool:
     )
 
 
-def _document(thing: object, where: str) -> Document:
+def _document(thing: object, where: str) -> ManifestDocument:
     if not isinstance(thing, dict):
         raise SettingError(f"{where}: is no object: expected apiVersion, kind and metadata")
     for key in ("apiVersion", "kind"):
@@ -155,7 +155,7 @@ def _document(thing: object, where: str) -> Document:
     for key in ("name", "namespace"):
         if not isinstance(meta.get(key, ""), str):
             raise SettingError(f"{where}: metadata.{key} is {meta[key]!r}: put it in quotes")
-    return Document(thing | {"metadata": meta}, where)
+    return ManifestDocument(thing | {"metadata": meta}, where)
 
 
 def _has_containers(part: object) -> bool:

@@ -30,7 +30,7 @@ Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PodFile:
     """A file in a pod, as ``NAMESPACE/POD:/path``."""
 
     namespace: str | None
@@ -38,7 +38,7 @@ class Place:
     path: PurePosixPath
 
     @classmethod
-    def of(cls, text: str) -> "Place":
+    def of(cls, text: str) -> "PodFile":
         """Raises ``SettingError``."""
         match = _PLACE.fullmatch(text)
         if match is None:
@@ -50,7 +50,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PodSource:
     """Which cluster, and which container: None for those that kubectl would take."""
 
     kubeconfig: str | None = None
@@ -58,7 +58,7 @@ class Source:
     container: str | None = None
 
 
-async def fetch(place: Place, source: Source, folder: Path, progress: Progress) -> tuple[Path, str]:
+async def fetch(place: PodFile, source: PodSource, folder: Path, progress: Progress) -> tuple[Path, str]:
     """The file, in ``folder`` under its own name, and the pod's uid. Raises ``DutycycleError``."""
     server = await cluster_of(source.kubeconfig, source.context, "dutycycle-profile")
     namespace = place.namespace or server.namespace
@@ -94,7 +94,7 @@ def _running(pod: Thing, wanted: str | None, what: str) -> str:
 
 
 async def _copy(
-    server: ApiServer, namespace: str, container: str, place: Place, folder: Path, progress: Progress
+    server: ApiServer, namespace: str, container: str, place: PodFile, folder: Path, progress: Progress
 ) -> None:
     # The name is ours, and so is the place where it is written: of what the archive says, both are compared.
     command = ("tar", "-c", "-h", "-f", "-", "-C", str(place.path.parent), f"./{place.path.name}")

@@ -12,7 +12,7 @@ from dutycycle.kube.objects import ApiServer
 from dutycycle.kube.references import Metadata, ObjectRef
 from dutycycle.submit.objects import Entry, explained
 from dutycycle.submit.outcome import held_back
-from dutycycle.submit.states import PodState, Thing, state_of
+from dutycycle.submit.states import JobPodState, Thing, state_of
 
 _POLL_S = 1.0
 _EVENTS_S = 3.0
@@ -55,7 +55,7 @@ class Owners:
         return self._known[ref.uid]
 
 
-class Follower:
+class JobFollower:
     """What is known of the objects ``entries`` and their pods, by uid. ``away``: why nothing new is heard."""
 
     def __init__(self, server: ApiServer, entries: Sequence[Entry]) -> None:
@@ -90,12 +90,12 @@ class Follower:
         mine = [pod for uid, pod in self.pods.items() if self.root[uid] == entry.uid]
         return sorted(mine, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
 
-    def state(self, pod: Thing) -> PodState:
+    def state(self, pod: Thing) -> JobPodState:
         """How a pod is."""
         uid = pod["metadata"]["uid"]
         found = state_of(pod, self._events.get(uid, ()))
         if uid in self.gone and not found.ended:
-            return PodState("deleted", found.started, ended=True)
+            return JobPodState("deleted", found.started, ended=True)
         return found
 
     def why_no_pods(self, entry: Entry) -> str:

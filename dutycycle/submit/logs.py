@@ -7,7 +7,7 @@ from contextlib import aclosing
 
 from dutycycle.kube.errors import BusyError, KubeError
 from dutycycle.kube.objects import ApiServer
-from dutycycle.submit.follow import Follower
+from dutycycle.submit.follow import JobFollower
 
 _RETRY_S = 1.0
 _Container = tuple[str, str, int]
@@ -17,7 +17,7 @@ _Container = tuple[str, str, int]
 class Logs:
     """One task for each container that runs or has run. ``clear``: called before each line."""
 
-    def __init__(self, server: ApiServer, follower: Follower, clear: Callable[[], None]) -> None:
+    def __init__(self, server: ApiServer, follower: JobFollower, clear: Callable[[], None]) -> None:
         self._server = server
         self._clear = clear
         self._follower = follower

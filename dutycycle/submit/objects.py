@@ -21,7 +21,7 @@ from dutycycle.kube.discovery import Kind
 from dutycycle.kube.errors import BusyError, GoneError, KubeError, NoKindError, RefusedError
 from dutycycle.kube.objects import ApiServer, opened
 from dutycycle.kube.references import Metadata
-from dutycycle.submit.documents import Document
+from dutycycle.submit.documents import ManifestDocument
 
 MANAGER = "dutycycle-run"
 MARK = "dutycycle.io/run"
@@ -40,7 +40,7 @@ class CannotRunError(DutycycleError):
 class Entry:
     """An object of the job. ``tried``: we have begun to make it; ``uid``: known once it is there."""
 
-    document: Document
+    document: ManifestDocument
     kind: Kind
     namespace: str | None
     there_before: bool = False
@@ -87,7 +87,9 @@ class Objects:
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
     entries: list[Entry] = field(default_factory=list)
 
-    async def find(self, documents: Sequence[Document], namespace: str | None, *, update: bool) -> None:
+    async def find(
+        self, documents: Sequence[ManifestDocument], namespace: str | None, *, update: bool
+    ) -> None:
         """What kinds they are, and whether they are there. Makes nothing. Raises ``CannotRunError``."""
         for one in documents:
             try:
@@ -200,7 +202,7 @@ class Objects:
                 raise
             raise CannotRunError(f"{entry} cannot be updated: {error.detail}") from error
 
-    async def _kind(self, document: Document) -> Kind:
+    async def _kind(self, document: ManifestDocument) -> Kind:
         wanted = f"{document.kind} of {document.api_version}"
         try:
             kind = await self.server.kinds.find(document.api_version, document.kind)
@@ -252,7 +254,7 @@ def explained(error: KubeError, what: str, server: ApiServer) -> CannotRunError:
     return CannotRunError(f"{error}; check the cluster and --context")
 
 
-def _namespace(document: Document, kind: Kind, given: str | None, usual: str) -> str | None:
+def _namespace(document: ManifestDocument, kind: Kind, given: str | None, usual: str) -> str | None:
     if not kind.namespaced:
         return None
     if given and document.namespace and given != document.namespace:

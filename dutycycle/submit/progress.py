@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from dutycycle.submit.follow import Follower
+from dutycycle.submit.follow import JobFollower
 from dutycycle.submit.objects import CannotRunError, Entry
 from dutycycle.submit.outcome import FAILED, TIMED_OUT, Outcome, outcome_of, outcome_of_lost
-from dutycycle.submit.states import PodState, exits_of
+from dutycycle.submit.states import JobPodState, exits_of
 from dutycycle.words import short_duration
 
 _IMAGE_PATIENCE_S = 60.0
@@ -14,11 +14,11 @@ _IMAGE_PATIENCE_S = 60.0
 
 
 @dataclass(slots=True)
-class Progress:
+class JobProgress:
     """Seconds by any one clock; 0 is when the objects were made. ``for_s``: how long the job is to run;
     ``timeout_s``: how long all may take; ``held_s``: how long it may have a node."""
 
-    follower: Follower
+    follower: JobFollower
     for_s: float | None = None
     timeout_s: float | None = None
     held_s: float | None = None
@@ -122,5 +122,5 @@ class Progress:
         return Outcome(TIMED_OUT, words)
 
 
-def _is_well(state: PodState) -> bool:
+def _is_well(state: JobPodState) -> bool:
     return state.words.startswith(("running", "succeeded", "deleted", "is being deleted"))

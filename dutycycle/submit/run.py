@@ -12,16 +12,16 @@ from dutycycle.contract.settings.groups import Settings
 from dutycycle.kube.objects import ApiServer
 from dutycycle.process import stopped_within
 from dutycycle.run.folder import TRACE, run_folder, say
-from dutycycle.submit.documents import Document, read_documents
-from dutycycle.submit.follow import Follower
+from dutycycle.submit.documents import ManifestDocument, read_documents
+from dutycycle.submit.follow import JobFollower
 from dutycycle.submit.logs import Logs
 from dutycycle.submit.objects import Entry, Objects, cluster_of
 from dutycycle.submit.outcome import NOT_RUN, OF_A_SIGNAL, Outcome
-from dutycycle.submit.progress import Progress
+from dutycycle.submit.progress import JobProgress
 from dutycycle.submit.records import Records
 from dutycycle.submit.report import write_report_of
 from dutycycle.submit.states import Thing
-from dutycycle.submit.view import View, status_of
+from dutycycle.submit.view import JobStatusLine, status_of
 
 _LOOK_S = 0.3
 _LAST_RECORDS_S = 10.0
@@ -29,7 +29,7 @@ _LAST_LINES_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class RunOptions:
     """What the command line asks for."""
 
     files: Sequence[str]
@@ -47,7 +47,7 @@ class Wish:
     logs: bool = False
 
 
-def run_job(wish: Wish, settings: Settings) -> int:
+def run_job(wish: RunOptions, settings: Settings) -> int:
     """Run it to its end; its exit status, as ``outcome`` lists them. Raises ``SettingError``."""
     documents = read_documents(wish.files)
     _check(documents, wish)
@@ -58,7 +58,7 @@ def run_job(wish: Wish, settings: Settings) -> int:
     try:
         if settings.broker is not None:
             folder = run_folder(next(one.name for one in documents if one.has_pods), wish.out)
-        run = Run(wish, settings, folder, View())
+        run = JobRun(wish, settings, folder, JobStatusLine())
         outcome = asyncio.run(_on_cluster(run, wish, documents))
         say(f"dutycycle: {outcome.words}")
         if folder is None:
@@ -78,13 +78,13 @@ def run_job(wish: Wish, settings: Settings) -> int:
             folder.rmdir()
 
 
-def _check(documents: Sequence[Document], wish: Wish) -> None:
+def _check(documents: Sequence[ManifestDocument], wish: RunOptions) -> None:
     endless = [one for one in documents if one.has_pods and one.never_ends]
     if wish.for_s is None and all(one in endless for one in documents if one.has_pods):
         raise SettingError(f"{endless[0]} never ends by itself: give --for 10m, and it is deleted after that")
 
 
-async def _on_cluster(run: "Run", wish: Wish, documents: Sequence[Document]) -> Outcome:
+async def _on_cluster(run: "JobRun", wish: RunOptions, documents: Sequence[ManifestDocument]) -> Outcome:
     signals = Signals()
     server = await cluster_of(wish.kubeconfig, wish.context, "dutycycle-run")
     try:
@@ -93,15 +93,17 @@ async def _on_cluster(run: "Run", wish: Wish, documents: Sequence[Document]) -> 
         await server.close()
 
 
-class Run:
+class JobRun:
     """One run. ``folder``: of its trace, None for none. ``pods``: what it had, by uid.
 
     ``entries``: its objects; ``held_s``: how long it has held nodes, once it is over.
     """
 
-    def __init__(self, wish: Wish, settings: Settings, folder: Path | None, view: View) -> None:
+    def __init__(
+        self, wish: RunOptions, settings: Settings, folder: Path | None, view: JobStatusLine
+    ) -> None:
         self._wish = wish
-        self._follower: Follower | None = None
+        self._follower: JobFollower | None = None
         self._settings = settings
         self._records = Records(settings, folder / TRACE, lambda: self.pods) if folder is not None else None
         self._view = view
@@ -113,7 +115,9 @@ class Run:
         """As the API server has shown them last."""
         return self._follower.pods if self._follower is not None else {}
 
-    async def on(self, server: ApiServer, signals: "Signals", documents: Sequence[Document]) -> Outcome:
+    async def on(
+        self, server: ApiServer, signals: "Signals", documents: Sequence[ManifestDocument]
+    ) -> Outcome:
         """Until all that was made is deleted again. Raises ``DutycycleError``."""
         objects = Objects(server, signals.stop, self._view.line)
         await objects.find(documents, self._wish.namespace, update=self._wish.update)
@@ -140,8 +144,8 @@ class Run:
     async def _follow(self, objects: Objects, signals: "Signals") -> Outcome:
         if signals.stop.is_set():
             return signals.outcome()
-        follower = self._follower = Follower(objects.server, objects.entries)
-        progress = Progress(follower, self._wish.for_s, self._wish.timeout_s, self._wish.held_s)
+        follower = self._follower = JobFollower(objects.server, objects.entries)
+        progress = JobProgress(follower, self._wish.for_s, self._wish.timeout_s, self._wish.held_s)
         logs = Logs(objects.server, follower, self._view.clear) if self._wish.logs else None
         past_s = await asyncio.to_thread(self._past_s, follower)
         following, begun = asyncio.create_task(follower.run()), time.monotonic()
@@ -167,7 +171,7 @@ class Run:
                 await logs.finish(0)
             self._view.clear()
 
-    def _show(self, progress: Progress, logs: Logs | None, now_s: float, past_s: float | None) -> None:
+    def _show(self, progress: JobProgress, logs: Logs | None, now_s: float, past_s: float | None) -> None:
         away = self._records.away if self._records is not None else None
         for line in (*progress.news(away), *(logs.look() if logs is not None else ())):
             self._view.line(line)
@@ -175,7 +179,7 @@ class Run:
         periods_s = self._records.periods_s.values() if self._records is not None else ()
         self._view.status(status_of(progress.follower, now_s, running_s, periods_s, past_s))
 
-    def _past_s(self, follower: Follower) -> float | None:
+    def _past_s(self, follower: JobFollower) -> float | None:
         """How long the run before took; a database that cannot be read is said, and is no reason to stop."""
         if self._settings.records is None:
             return None

@@ -14,7 +14,7 @@ _MOST = 240
 
 
 @dataclass(frozen=True, slots=True)
-class PodState:
+class JobPodState:
     """``words``, for people; ``started``: a container of it runs or has run; ``ended``: it is over for good.
 
     ``cannot_start``: what its image lacks, as long as it does; ``hopeless``: that cannot mend itself.
@@ -41,28 +41,28 @@ class Exit:
         return f"exit code {self.code}{reason}"
 
 
-def state_of(pod: Thing, events: Iterable[Thing] = ()) -> PodState:
+def state_of(pod: Thing, events: Iterable[Thing] = ()) -> JobPodState:
     """``events``: of this pod, oldest first; they tell what is done before a container starts."""
     status = pod.get("status") or {}
     phase = status.get("phase") or "Pending"
     node = (pod.get("spec") or {}).get("nodeName")
     where = f" on {node}" if node else ""
     if phase == "Succeeded":
-        return PodState("succeeded", started=True, ended=True)
+        return JobPodState("succeeded", started=True, ended=True)
     if phase == "Failed":
-        return PodState(_failed(pod, status), started=True, ended=True)
+        return JobPodState(_failed(pod, status), started=True, ended=True)
     if pod["metadata"].get("deletionTimestamp"):
-        return PodState(f"is being deleted{where}", started=_has_run(pod))
+        return JobPodState(f"is being deleted{where}", started=_has_run(pod))
     waiting = _waiting(pod)
     if waiting is not None:
         return waiting
     if phase == "Unknown":
-        return PodState(f"unknown: its node does not answer{where}", started=True)
+        return JobPodState(f"unknown: its node does not answer{where}", started=True)
     if phase == "Running":
-        return PodState(f"running{where}", started=True)
+        return JobPodState(f"running{where}", started=True)
     if not node:
-        return PodState(f"pending: {_unscheduled(status)}")
-    return PodState(f"pending{where}: {_before_start(events)}")
+        return JobPodState(f"pending: {_unscheduled(status)}")
+    return JobPodState(f"pending{where}: {_before_start(events)}")
 
 
 def exits_of(pod: Thing) -> list[Exit]:
@@ -85,7 +85,7 @@ def _failed(pod: Thing, status: Thing) -> str:
     return "failed: " + (", ".join(said + ([one_line(why)] if why else [])) or "no reason is given")
 
 
-def _waiting(pod: Thing) -> PodState | None:
+def _waiting(pod: Thing) -> JobPodState | None:
     """What a container waits for that is more than its start."""
     for one in _containers(pod):
         waiting = (one.get("state") or {}).get("waiting") or {}
@@ -95,13 +95,13 @@ def _waiting(pod: Thing) -> PodState | None:
         if reason == "CrashLoopBackOff":
             exits = [exit_ for exit_ in exits_of(pod) if exit_.container == one.get("name")]
             after = f" after {exits[0]}" if exits else ""
-            return PodState(f"waits to restart{after}, {one.get('restartCount')} restarts", started=True)
+            return JobPodState(f"waits to restart{after}, {one.get('restartCount')} restarts", started=True)
         if reason in _PULL | _NO_IMAGE:
             says = f"image {one.get('image')} cannot be pulled: {says or reason}"
-            return PodState(f"pending: {says}", _has_run(pod), False, says, reason in _NO_IMAGE)
+            return JobPodState(f"pending: {says}", _has_run(pod), False, says, reason in _NO_IMAGE)
         says = f"{reason}: {says}" if says else reason
         what = f"container {one.get('name')} cannot be started: {says}"
-        return PodState(f"pending: {what}", _has_run(pod), False, what if reason in _NOT_MADE else None)
+        return JobPodState(f"pending: {what}", _has_run(pod), False, what if reason in _NOT_MADE else None)
     return None
 
 

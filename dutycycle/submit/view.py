@@ -6,13 +6,13 @@ from collections.abc import Collection
 from statistics import median
 
 from dutycycle.status_line import StatusLine
-from dutycycle.submit.follow import Follower
+from dutycycle.submit.follow import JobFollower
 from dutycycle.words import short_duration
 
 _LINE_EVERY_S = 60.0
 
 
-class View(StatusLine):
+class JobStatusLine(StatusLine):
     """Writes to stderr: what the job itself writes is on stdout."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class View(StatusLine):
 
 
 def status_of(
-    follower: Follower,
+    follower: JobFollower,
     now_s: float,
     running_s: float | None,
     periods_s: Collection[float],

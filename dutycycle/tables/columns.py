@@ -24,11 +24,11 @@ _Read = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ColumnType:
     """The type of a column: a word, and for ``list``, ``map`` and ``struct`` what is in it, by name."""
 
     word: str
-    parts: tuple[tuple[str, "Kind"], ...] = ()
+    parts: tuple[tuple[str, "ColumnType"], ...] = ()
 
     def __str__(self) -> str:
         if self.word == "struct":
@@ -37,7 +37,7 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class RowLevel:
     """What becomes rows: the items of ``field``, or of the value itself (``""``).
 
     The key of a map becomes the column ``key``. Columns of an item begin with ``prefix``.
@@ -46,32 +46,36 @@ class Level:
     field: str
     key: str | None = None
     prefix: str = ""
-    below: tuple["Level", ...] = ()
+    below: tuple["RowLevel", ...] = ()
 
 
-_METRICS = Level("metrics", key="metric")
-_BY_METRIC = (Level("", key="metric"),)
-_LEVELS: dict[str, tuple[Level, ...]] = {
-    "nvml-samples": (Level("gpus"),),
-    "cgroup-samples": (Level("pods", prefix="pod_", below=(Level("containers", prefix="container_"),)),),
-    "cuda-samples": (Level("pods", prefix="pod_"),),
-    "processes": (Level("processes"),),
-    "gpu-health": (Level("gpus"),),
+_METRICS = RowLevel("metrics", key="metric")
+_BY_METRIC = (RowLevel("", key="metric"),)
+_LEVELS: dict[str, tuple[RowLevel, ...]] = {
+    "nvml-samples": (RowLevel("gpus"),),
+    "cgroup-samples": (
+        RowLevel("pods", prefix="pod_", below=(RowLevel("containers", prefix="container_"),)),
+    ),
+    "cuda-samples": (RowLevel("pods", prefix="pod_"),),
+    "processes": (RowLevel("processes"),),
+    "gpu-health": (RowLevel("gpus"),),
     "window-aggregates": (_METRICS,),
     "trends": (_METRICS,),
     "cycles": (_METRICS,),
     "pod-peaks": (
         _METRICS,
-        Level("gpus", key="gpu", below=_BY_METRIC),
-        Level("processes", key="process", below=_BY_METRIC),
+        RowLevel("gpus", key="gpu", below=_BY_METRIC),
+        RowLevel("processes", key="process", below=_BY_METRIC),
     ),
-    "node-peaks": (_METRICS, Level("gpus", key="gpu", below=_BY_METRIC)),
+    "node-peaks": (_METRICS, RowLevel("gpus", key="gpu", below=_BY_METRIC)),
     "job-peaks": (
         _METRICS,
-        Level("pods", key="pod", prefix="pod_", below=(_METRICS, Level("gpus", key="gpu", below=_BY_METRIC))),
+        RowLevel(
+            "pods", key="pod", prefix="pod_", below=(_METRICS, RowLevel("gpus", key="gpu", below=_BY_METRIC))
+        ),
     ),
-    "usage": (Level("gpus"), Level("pods")),
-    "trials": (Level("trials", prefix="trial_"),),
+    "usage": (RowLevel("gpus"), RowLevel("pods")),
+    "trials": (RowLevel("trials", prefix="trial_"),),
 }
 
 
@@ -80,9 +84,9 @@ class Table:
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
-        self.columns: dict[str, Kind] = {RECORD_TS: Kind("timestamp")}
+        self.columns: dict[str, ColumnType] = {RECORD_TS: ColumnType("timestamp")}
         record = inspect.type_info(TOPICS[topic].record)
-        self._root = _Items(record, Level("", below=_LEVELS.get(topic, ())), self.columns, {RECORD_TS})
+        self._root = _Items(record, RowLevel("", below=_LEVELS.get(topic, ())), self.columns, {RECORD_TS})
 
     def rows(self, record: Any, ts_ms: int | None) -> Iterator[Row]:
         """The rows of one record; a column whose value is absent may be missing in them."""
@@ -98,15 +102,17 @@ def table(topic: str) -> Table:
 class _Items:
     """Reads the items of one level into rows, and adds what they have to ``columns``."""
 
-    def __init__(self, item: inspect.Type, level: Level, columns: dict[str, Kind], taken: set[str]) -> None:
+    def __init__(
+        self, item: inspect.Type, level: RowLevel, columns: dict[str, ColumnType], taken: set[str]
+    ) -> None:
         self._level = level
         taken = set(taken)  # a name means one thing in a row; another branch may use it for the same
         if level.key is not None:
-            _add(columns, taken, level.key, Kind("text"))
+            _add(columns, taken, level.key, ColumnType("text"))
         self._columns = None
         if isinstance(item, inspect.StructType):
             below = {one.field for one in level.below}
-            self._columns = _Columns(item, level.prefix, below, columns, taken)
+            self._columns = _StructColumns(item, level.prefix, below, columns, taken)
         self._below = [_Items(_item_of(item, one), one, columns, taken) for one in level.below]
 
     def rows(self, value: Any, above: Row) -> Iterator[Row]:
@@ -130,7 +136,7 @@ class _Items:
             yield row
 
 
-class _Columns:
+class _StructColumns:
     """The columns of a struct, with those of the structs in it, but for the fields in ``but``."""
 
     def __init__(
@@ -138,26 +144,26 @@ class _Columns:
         struct: inspect.StructType,
         prefix: str,
         but: set[str],
-        columns: dict[str, Kind],
+        columns: dict[str, ColumnType],
         taken: set[str],
     ) -> None:
         self._subject = prefix.removesuffix("_") if struct.cls is Subject else None
         if self._subject is not None:
-            _add(columns, taken, self._subject, Kind("text"))
+            _add(columns, taken, self._subject, ColumnType("text"))
         self._values: list[tuple[str, str, _Read]] = []
-        self._structs: list[tuple[str, _Columns]] = []
+        self._structs: list[tuple[str, _StructColumns]] = []
         for one in struct.fields:
             found = _not_none(one.type)
             if one.name in but:
                 continue
             if isinstance(found, inspect.StructType):
-                inner = _Columns(found, f"{prefix}{one.name}_", set(), columns, taken)
+                inner = _StructColumns(found, f"{prefix}{one.name}_", set(), columns, taken)
                 self._structs.append((one.name, inner))
                 continue
             kind, read = _kind(found)
             name = prefix + one.name
             if isinstance(found, inspect.IntType) and found.le == END_OF_TIME_MS:
-                kind, name = Kind("timestamp"), name.removesuffix("ts_ms").removesuffix("ms") + "ts"
+                kind, name = ColumnType("timestamp"), name.removesuffix("ts_ms").removesuffix("ms") + "ts"
             _add(columns, taken, name, kind)
             self._values.append((one.name, name, read))
 
@@ -175,7 +181,7 @@ class _Columns:
                 inner.fill(found, row)
 
 
-def _add(columns: dict[str, Kind], taken: set[str], name: str, kind: Kind) -> None:
+def _add(columns: dict[str, ColumnType], taken: set[str], name: str, kind: ColumnType) -> None:
     if name in taken or columns.setdefault(name, kind) != kind:
         raise ValueError(f"two columns would be named {name}")
     taken.add(name)
@@ -189,7 +195,7 @@ def _not_none(info: inspect.Type) -> inspect.Type:
     return next((one for one in types if isinstance(one, inspect.FloatType)), types[0])
 
 
-def _item_of(info: inspect.Type, level: Level) -> inspect.Type:
+def _item_of(info: inspect.Type, level: RowLevel) -> inspect.Type:
     if level.field and isinstance(info, inspect.StructType):
         info = _not_none(next(one.type for one in info.fields if one.name == level.field))
     if isinstance(info, inspect.DictType):
@@ -203,41 +209,43 @@ def _base64(found: bytes) -> str:
     return b64encode(found).decode()
 
 
-def _kind(info: inspect.Type) -> tuple[Kind, _Read]:
+def _kind(info: inspect.Type) -> tuple[ColumnType, _Read]:
     """The type of a value, and what turns the value into lists, dicts and scalars of exactly that type."""
     info = _not_none(info)
     match info:
         case inspect.StructType():
             parts = [(one.name, *_kind(one.type)) for one in info.fields]
-            return Kind("struct", tuple((name, kind) for name, kind, _ in parts)), _struct_reader(parts)
+            return ColumnType("struct", tuple((name, kind) for name, kind, _ in parts)), _struct_reader(parts)
         case inspect.DictType():
             kind, read = _kind(info.value_type)
-            return Kind("map", (("", kind),)), lambda found: {
+            return ColumnType("map", (("", kind),)), lambda found: {
                 key: None if one is None else read(one) for key, one in found.items()
             }
         case inspect.VarTupleType():
             return _list(*_kind(info.item_type))
         case inspect.TupleType():  # a pair of numbers
-            return _list(Kind("number"), float)
+            return _list(ColumnType("number"), float)
         case inspect.FloatType():
-            return Kind("number"), float
+            return ColumnType("number"), float
         case inspect.IntType():
-            return Kind("integer"), _as_it_is
+            return ColumnType("integer"), _as_it_is
         case inspect.BoolType():
-            return Kind("boolean"), _as_it_is
+            return ColumnType("boolean"), _as_it_is
         case inspect.StrType():
-            return Kind("text"), _as_it_is
+            return ColumnType("text"), _as_it_is
         case inspect.BytesType():  # as in JSON
-            return Kind("text"), _base64
+            return ColumnType("text"), _base64
         case _:
             raise TypeError(f"no column can hold {info}")
 
 
-def _list(kind: Kind, read: _Read) -> tuple[Kind, _Read]:
-    return Kind("list", (("", kind),)), lambda found: [None if one is None else read(one) for one in found]
+def _list(kind: ColumnType, read: _Read) -> tuple[ColumnType, _Read]:
+    return ColumnType("list", (("", kind),)), lambda found: [
+        None if one is None else read(one) for one in found
+    ]
 
 
-def _struct_reader(parts: Sequence[tuple[str, Kind, _Read]]) -> _Read:
+def _struct_reader(parts: Sequence[tuple[str, ColumnType, _Read]]) -> _Read:
     def read(value: Any) -> Mapping[str, Any]:
         found = ((name, getattr(value, name), read) for name, _, read in parts)
         return {name: read(one) for name, one, read in found if one is not None}

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 import orjson
 
 from dutycycle.contract.errors import NotInstalledError
-from dutycycle.tables.columns import Kind, Row
+from dutycycle.tables.columns import ColumnType, Row
 
-Columns = Mapping[str, Kind]
+Columns = Mapping[str, ColumnType]
 
 
 class Format(Protocol):
@@ -104,7 +104,7 @@ class Parquet:
     def _schema(self, columns: Columns) -> Any:
         return self._pa.schema([(name, self._type(kind)) for name, kind in columns.items()])
 
-    def _type(self, kind: Kind) -> Any:
+    def _type(self, kind: ColumnType) -> Any:
         pa = self._pa
         parts = [(name, self._type(one)) for name, one in kind.parts]
         match kind.word:
@@ -119,7 +119,7 @@ class Parquet:
 
 
 def scalar_types(pa: Any) -> Mapping[str, Any]:
-    """The types of pyarrow for the words of ``Kind``; for those of CSV, where the rest is text."""
+    """The types of pyarrow for the words of ``ColumnType``; for those of CSV, where the rest is text."""
     words = {
         "timestamp": pa.timestamp("ms", tz="UTC"),
         "integer": pa.int64(),

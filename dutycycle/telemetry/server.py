@@ -30,7 +30,7 @@ _LONGEST_LINE = 1000
 _LOG = logging.getLogger("dutycycle.health")
 
 
-class Page(NamedTuple):
+class HttpAnswer(NamedTuple):
     """An HTTP status, a content type and a body."""
 
     status: int
@@ -44,19 +44,19 @@ class Pages:
     def __init__(self, telemetry: Telemetry) -> None:
         metrics = telemetry.metrics
         status = telemetry.status
-        self._pages: dict[str, Callable[[], Page]] = {
+        self._pages: dict[str, Callable[[], HttpAnswer]] = {
             "/healthz": lambda: _verdict("healthy", status.liveness_error()),
             "/readyz": lambda: _verdict(_ready(status), status.readiness_error()),
-            "/metrics": lambda: Page(200, CONTENT_TYPE, metrics.page()),
+            "/metrics": lambda: HttpAnswer(200, CONTENT_TYPE, metrics.page()),
         }
 
-    def at(self, target: str) -> Page:
+    def at(self, target: str) -> HttpAnswer:
         """The page of a request's target; a query is ignored."""
         page = self._pages.get(target.partition("?")[0])
         return page() if page is not None else text(404, "there are " + ", ".join(self._pages))
 
 
-def _verdict(good: str, wrong: str | None) -> Page:
+def _verdict(good: str, wrong: str | None) -> HttpAnswer:
     return text(200, good) if wrong is None else text(503, wrong)
 
 
@@ -65,9 +65,9 @@ def _ready(status: Status) -> str:
     return f"ready: {remark}" if remark else "ready"
 
 
-def text(status: int, line: str) -> Page:
+def text(status: int, line: str) -> HttpAnswer:
     """One line."""
-    return Page(status, _TEXT, (" ".join(line.split())[:_LONGEST_LINE] + "\n").encode())
+    return HttpAnswer(status, _TEXT, (" ".join(line.split())[:_LONGEST_LINE] + "\n").encode())
 
 
 class ListenError(DutycycleError):
@@ -184,14 +184,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_POST  # noqa: N815 - the base class's names
 
-    def _page(self) -> Page:
+    def _page(self) -> HttpAnswer:
         try:
             return self.server.pages.at(self.path)
         except Exception as error:  # noqa: BLE001 - whoever asks should hear of it
             _LOG.exception("%s cannot be shown", self.path)
             return text(500, f"{type(error).__name__}: {error}")
 
-    def _send(self, page: Page, *more: tuple[str, str]) -> None:
+    def _send(self, page: HttpAnswer, *more: tuple[str, str]) -> None:
         self.send_response(page.status)
         self.send_header("Content-Type", page.kind)
         self.send_header("Content-Length", str(len(page.body)))

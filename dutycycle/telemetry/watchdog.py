@@ -42,7 +42,7 @@ class StallLimits:
     poll_s: float = 0.5
 
 
-class Progress:
+class StallTimer:
     """How long an observation has been the same. Observed in the event loop, read from any thread."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

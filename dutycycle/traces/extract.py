@@ -36,7 +36,7 @@ _YOUNGER = "gpu-events"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ExtractRequest:
     """A job or pod by its name or uid, None for all, in ``[start_ms, end_ms)``."""
 
     name: str | None
@@ -44,7 +44,9 @@ class Wanted:
     end_ms: int
 
 
-def extract(out: Path, wanted: Wanted, settings: Settings, *, overwrite: bool, timeout_s: float) -> None:
+def extract(
+    out: Path, wanted: ExtractRequest, settings: Settings, *, overwrite: bool, timeout_s: float
+) -> None:
     """Write the trace ``out``. A broker is waited for ``timeout_s``, seconds.
 
     Raises ``DutycycleError``: for a name that is not there, and if nothing was measured.
@@ -58,7 +60,7 @@ def extract(out: Path, wanted: Wanted, settings: Settings, *, overwrite: bool, t
                 trace.write(one)
 
 
-async def _read(wanted: Wanted, settings: Settings, sorting: Sorting, timeout_s: float) -> None:
+async def _read(wanted: ExtractRequest, settings: Settings, sorting: Sorting, timeout_s: float) -> None:
     await answered_within(timeout_s, settings, wait_for_broker(settings, Telemetry("report")))
     pods = list(known_pods(await read_all(settings, "pods", timeout_s), wanted))
     where = f"the topics {_said(wanted)}"
@@ -79,7 +81,11 @@ async def _read(wanted: Wanted, settings: Settings, sorting: Sorting, timeout_s:
 
 
 async def _read_ticks(
-    wanted: Wanted, settings: Settings, sorting: Sorting, nodes: Collection[str] | None, timeout_s: float
+    wanted: ExtractRequest,
+    settings: Settings,
+    sorting: Sorting,
+    nodes: Collection[str] | None,
+    timeout_s: float,
 ) -> None:
     done = 0
     # A collector of before has no events of GPUs; without any other topic it is no cluster of ours.
@@ -125,7 +131,7 @@ async def read_batches(
         await consumer.stop()
 
 
-def known_pods(told: Iterable[Message], wanted: Wanted) -> Iterator[tuple[TraceRecord, Pod]]:
+def known_pods(told: Iterable[Message], wanted: ExtractRequest) -> Iterator[tuple[TraceRecord, Pod]]:
     """What was known of the pods that were there in the time that is wanted, from its beginning on."""
     found: dict[str, list[tuple[Message, Pod]]] = defaultdict(list)
     for message in told:
@@ -150,6 +156,6 @@ def known_pods(told: Iterable[Message], wanted: Wanted) -> Iterator[tuple[TraceR
             yield trace_record(message, max(message.ts_ms, wanted.start_ms)), pod
 
 
-def _said(wanted: Wanted) -> str:
+def _said(wanted: ExtractRequest) -> str:
     first, last = (datetime.fromtimestamp(at / 1000, UTC) for at in (wanted.start_ms, wanted.end_ms))
     return f"from {first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} UTC"

@@ -29,16 +29,16 @@ class Frame:
             value = values.get(name)
             column.append(_NAN if value is None else value)
 
-    def between(self, first_ms: int, last_ms: int) -> "Ticks":
+    def between(self, first_ms: int, last_ms: int) -> "FrameTicks":
         """The ticks from ``first_ms`` to ``last_ms``, both included, in order, each once."""
         times, first = np.unique(np.frombuffer(self._times, np.int64), return_index=True)
         chosen = (times >= first_ms) & (times <= last_ms)
         values = {name: np.frombuffer(one, np.float64)[first][chosen] for name, one in self._values.items()}
-        return Ticks(times[chosen], values)
+        return FrameTicks(times[chosen], values)
 
 
 @dataclass(frozen=True, slots=True)
-class Ticks:
+class FrameTicks:
     """A part of a frame: ``times`` in Unix milliseconds, rising; ``values`` by column, NaN for absent."""
 
     times: npt.NDArray[np.int64]
@@ -150,7 +150,7 @@ def buckets(times: npt.NDArray[np.int64], values: Floats, first_ms: int, last_ms
     return Buckets(first_ms, step_ms, mean, low, high, exact=bool((held <= 1).all()))
 
 
-def aligned(parts: Iterable[Ticks], column: str, first_ms: int, last_ms: int, step_ms: int) -> Floats:
+def aligned(parts: Iterable[FrameTicks], column: str, first_ms: int, last_ms: int, step_ms: int) -> Floats:
     """A column of several subjects on one grid, shape (subjects, steps). A slower source has fewer buckets:
     each of its values stands until the next."""
     count = (last_ms - first_ms) // step_ms + 1

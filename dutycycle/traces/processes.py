@@ -8,7 +8,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from dutycycle.contract.records.processes import Loop, Process, Software
-from dutycycle.traces.frames import Frame, Ticks
+from dutycycle.traces.frames import Frame, FrameTicks
 from dutycycle.words import digits
 
 STEP_COLUMNS = ("step_s", "samples_per_s", "steps", "seconds", "samples")
@@ -52,7 +52,7 @@ class ProcessSeen:
         values = self.frame.between(0, 2**62)["step_s"]
         return float(np.median(values)) if len(values) else None
 
-    def steady_ticks(self) -> Ticks:
+    def steady_ticks(self) -> FrameTicks:
         """The ticks with steps, without those at the start in which it warmed up."""
         ticks = self.frame.between(0, 2**62)
         step_s = ticks["step_s"]

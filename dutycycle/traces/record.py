@@ -20,7 +20,7 @@ _WAIT_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RecordRequest:
     """What to record: ``topics`` without prefix, event time ``[start_ms, end_ms)``, for ``duration_s``.
 
     With a start or an end but no duration the recording ends where the topics end now; with neither it
@@ -53,7 +53,7 @@ class Wanted:
 
 
 def record(
-    out: str, form: str, wanted: Wanted, settings: Settings, *, overwrite: bool, timeout_s: float
+    out: str, form: str, wanted: RecordRequest, settings: Settings, *, overwrite: bool, timeout_s: float
 ) -> int:
     """Record; 0 when the trace is whole. A broker is waited for ``timeout_s``, seconds."""
     with writer(out, form, settings.topic_prefix, overwrite=overwrite) as trace:
@@ -64,7 +64,7 @@ def record(
 
 
 async def _record(
-    trace: TraceWriter | TableWriter, wanted: Wanted, settings: Settings, timeout_s: float
+    trace: TraceWriter | TableWriter, wanted: RecordRequest, settings: Settings, timeout_s: float
 ) -> Counter[str]:
     stop = stop_on_signals()
     waiting = wait_for_broker(settings, Telemetry("record"))
@@ -85,7 +85,7 @@ async def _record(
 
 
 async def _until_done(
-    consumer: Consumer, trace: TraceWriter | TableWriter, wanted: Wanted, stop: asyncio.Event,
+    consumer: Consumer, trace: TraceWriter | TableWriter, wanted: RecordRequest, stop: asyncio.Event,
     progress: Progress,
 ) -> Counter[str]:  # fmt: skip
     counts: Counter[str] = Counter()

@@ -11,7 +11,7 @@ NAMED = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class TraceSubject:
     """The pods, and their job if it was the job that was named."""
 
     pods: list[Pod]
@@ -20,7 +20,7 @@ class Subject:
 
 def subject_of(
     known: Collection[Pod], *, job: str | None = None, pod: str | None = None, where: str = "the trace"
-) -> Subject:
+) -> TraceSubject:
     """A job or pod by its name, with or without its namespace, or by its uid. If ``job`` and ``pod`` are both
     given, a job comes first. ``where``: what ``known`` was read from.
 
@@ -33,14 +33,14 @@ def subject_of(
                      if one.job and one.job.uid in found}  # fmt: skip
             raise DutycycleError(f"several jobs are {job!r}: {_listed(names)}: give the uid")
         for uid, ref in found.items():
-            return Subject([one for one in known if one.job and one.job.uid == uid], ref)
+            return TraceSubject([one for one in known if one.job and one.job.uid == uid], ref)
     pods = [one for one in known if pod in (one.name, one.uid, qualified(one, one.name))]
     names = {qualified(one, one.name) for one in pods}
     if len(names) > 1:
         raise DutycycleError(f"several pods are {pod!r}: {_listed(names)}: give the namespace")
     if not pods:
         raise DutycycleError(_unknown(known, job, pod, where))
-    return Subject(pods, None)
+    return TraceSubject(pods, None)
 
 
 def the_one(pods: Collection[Pod]) -> tuple[str | None, str | None]:

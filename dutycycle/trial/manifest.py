@@ -8,7 +8,7 @@ from typing import Any
 
 from dutycycle.contract.records.pods import TRIAL_OF
 from dutycycle.trial.plan import Variant
-from dutycycle.trial.template import Template
+from dutycycle.trial.template import JobTemplate
 
 ALIVE = "dutycycle.io/trial-alive"
 """Annotation of each Job of a trial: when its program last said that it is there."""
@@ -26,7 +26,7 @@ _DROPPED_OF_POD = ("priority", "preemptionPolicy", "schedulingGates")
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TrialRun:
     """``id``: new for each trial, of letters that a name may have; ``longest_s``: after which the cluster
     ends it; ``now``: as a time of Kubernetes."""
 
@@ -36,7 +36,7 @@ class Run:
     priority_class: str = PRIORITY_CLASS
 
 
-def job_of(template: Template, variant: Variant, run: Run) -> dict[str, Any]:
+def job_of(template: JobTemplate, variant: Variant, run: TrialRun) -> dict[str, Any]:
     """A whole Job: what runs is the template's, all of the rest is a trial's."""
     ending = f"-trial-{variant.name}-{run.id}"
     meta = template.thing["metadata"]
@@ -54,7 +54,7 @@ def job_of(template: Template, variant: Variant, run: Run) -> dict[str, Any]:
     return thing
 
 
-def _spec(template: Template, variant: Variant, run: Run) -> dict[str, Any]:
+def _spec(template: JobTemplate, variant: Variant, run: TrialRun) -> dict[str, Any]:
     given = template.thing["spec"]
     spec: dict[str, Any] = {name: deepcopy(given[name]) for name in _KEPT_OF_SPEC if name in given}
     spec |= {"parallelism": variant.pods, "backoffLimit": 0, "ttlSecondsAfterFinished": _TTL_S}

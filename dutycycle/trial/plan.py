@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dutycycle.contract.errors import SettingError
-from dutycycle.trial.template import Template
-from dutycycle.trial.wish import NodeLabel, Wish
+from dutycycle.trial.template import JobTemplate
+from dutycycle.trial.wish import NodeLabel, TrialOptions
 from dutycycle.words import short_duration
 
 
@@ -50,7 +50,7 @@ class Plan:
     notes: tuple[str, ...] = ()
 
 
-def plan_of(template: Template, wish: Wish) -> Plan:
+def plan_of(template: JobTemplate, wish: TrialOptions) -> Plan:
     """Raises ``SettingError`` where the budget is too small for a single trial."""
     every = sorted(_variants(template, wish), key=lambda one: (one.total, one.pods))
     notes = []
@@ -74,7 +74,7 @@ def plan_of(template: Template, wish: Wish) -> Plan:
     return Plan(tuple(kept), tuple(notes))
 
 
-def _variants(template: Template, wish: Wish) -> Iterator[Variant]:
+def _variants(template: JobTemplate, wish: TrialOptions) -> Iterator[Variant]:
     """Each once. Of a single pod there is nothing to place."""
     seen = set()
     for gpus in wish.gpus or (template.gpus,):

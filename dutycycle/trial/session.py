@@ -13,19 +13,19 @@ from dutycycle.kube.errors import KubeError
 from dutycycle.kube.objects import ApiServer
 from dutycycle.kube.references import ObjectRef
 from dutycycle.run.folder import TRACE
-from dutycycle.submit.documents import Document
+from dutycycle.submit.documents import ManifestDocument
 from dutycycle.submit.outcome import NOT_RUN
-from dutycycle.submit.run import Run, Signals
-from dutycycle.submit.run import Wish as Limits
-from dutycycle.submit.view import View
+from dutycycle.submit.run import JobRun, Signals
+from dutycycle.submit.run import RunOptions as Limits
+from dutycycle.submit.view import JobStatusLine
 from dutycycle.trial import manifest
 from dutycycle.trial.access import room
 from dutycycle.trial.leftovers import BEAT_S, JOB, stamp
 from dutycycle.trial.plan import Plan, Variant
-from dutycycle.trial.results.figures import Figures, figures_of
+from dutycycle.trial.results.figures import TrialFigures, figures_of
 from dutycycle.trial.results.verdict import Tried
-from dutycycle.trial.template import Template
-from dutycycle.trial.wish import Wish
+from dutycycle.trial.template import JobTemplate
+from dutycycle.trial.wish import TrialOptions
 
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _STOPPED = "not begun"
@@ -41,7 +41,7 @@ class Ways:
     priority_class: str = manifest.PRIORITY_CLASS
 
 
-class _Named(View):
+class _Named(JobStatusLine):
     """Each line with the name of its trial."""
 
     def __init__(self, name: str) -> None:
@@ -58,13 +58,13 @@ class _Named(View):
 
 
 @dataclass(slots=True)
-class Session:
+class TrialSession:
     """The trials of one template. ``folder``: gets a folder of each trial. ``spent``: GPU-minutes so far."""
 
     server: ApiServer
     settings: Settings
-    template: Template
-    wish: Wish
+    template: JobTemplate
+    wish: TrialOptions
     ways: Ways
     folder: Path
     signals: Signals
@@ -126,13 +126,13 @@ class Session:
         held_s = (self._left() / one.total) * 60 + self.wish.for_s
         run_id = "".join(secrets.choice(_LETTERS) for _ in range(5))
         longest_s = self.ways.start_s + held_s
-        made = manifest.Run(run_id, longest_s, stamp(datetime.now(UTC)), self.ways.priority_class)
-        document = Document(manifest.job_of(self.template, one, made), "the trial")
+        made = manifest.TrialRun(run_id, longest_s, stamp(datetime.now(UTC)), self.ways.priority_class)
+        document = ManifestDocument(manifest.job_of(self.template, one, made), "the trial")
         limits = Limits((), timeout_s=longest_s, for_s=self.wish.for_s, held_s=held_s)
         folder = self.folder / one.name
         folder.mkdir()
         view = _Named(one.name)
-        run = Run(limits, self.settings, folder, view)
+        run = JobRun(limits, self.settings, folder, view)
         beating = asyncio.create_task(self._beat(run, view))
         try:
             outcome = await run.on(self.server, self.signals, [document])
@@ -151,7 +151,7 @@ class Session:
         self._found[one.name] = Tried(one, ended, minutes, figures)
         view.line(ended)
 
-    def _figures(self, folder: Path, pods: set[str], view: View) -> Figures | None:
+    def _figures(self, folder: Path, pods: set[str], view: JobStatusLine) -> TrialFigures | None:
         from dutycycle.report.build import (
             gather,
             report_of,
@@ -167,7 +167,7 @@ class Session:
             view.line(f"nothing was measured: {error}")
             return None
 
-    async def _beat(self, run: Run, view: View) -> None:
+    async def _beat(self, run: JobRun, view: JobStatusLine) -> None:
         """Say on its Job that this program is there."""
         said = ""
         while True:

@@ -6,13 +6,13 @@ from typing import Any
 
 from dutycycle.contract.errors import SettingError
 from dutycycle.kube.resources import gpu_resources
-from dutycycle.submit.documents import Document
+from dutycycle.submit.documents import ManifestDocument
 
 Thing = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class JobTemplate:
     """A Job whose pods have one container with GPUs. ``name``: of the Job, or its ``generateName``.
 
     ``resource``: such as ``nvidia.com/gpu``; ``gpus``: of a pod; ``pods``: that run together.
@@ -27,7 +27,7 @@ class Template:
     pods: int
 
 
-def template_in(documents: Sequence[Document]) -> Template:
+def template_in(documents: Sequence[ManifestDocument]) -> JobTemplate:
     """The Job of a file. Raises ``SettingError``."""
     for one in documents:
         if one.kind != "Job" or one.api_version != "batch/v1":
@@ -42,7 +42,7 @@ def template_in(documents: Sequence[Document]) -> Template:
     return template_of(one.thing, one.where, given)
 
 
-def template_of(thing: Thing, where: str, name: str) -> Template:
+def template_of(thing: Thing, where: str, name: str) -> JobTemplate:
     """``where``: for messages. Raises ``SettingError`` for a Job of which no trial can be made."""
     spec = thing.get("spec") or {}
     pod = (spec.get("template") or {}).get("spec") or {}
@@ -70,4 +70,4 @@ def template_of(thing: Thing, where: str, name: str) -> Template:
     pods = spec.get("parallelism", 1)
     if not isinstance(pods, int) or pods < 1:
         raise SettingError(f"{where}: spec.parallelism is {pods!r}: expected a number from 1 on")
-    return Template(thing, name, thing["metadata"].get("namespace"), container, resource, int(gpus), pods)
+    return JobTemplate(thing, name, thing["metadata"].get("namespace"), container, resource, int(gpus), pods)

@@ -28,10 +28,10 @@ from dutycycle.trial.plan import Plan, plan_of
 from dutycycle.trial.results.picture import draw
 from dutycycle.trial.results.record import Whose, annotations_of, publish, record_of
 from dutycycle.trial.results.text import lines_of, said_of
-from dutycycle.trial.results.verdict import Verdict, verdict_of
-from dutycycle.trial.session import Session, Ways
-from dutycycle.trial.template import Template, template_in
-from dutycycle.trial.wish import Wish
+from dutycycle.trial.results.verdict import TrialVerdict, verdict_of
+from dutycycle.trial.session import TrialSession, Ways
+from dutycycle.trial.template import JobTemplate, template_in
+from dutycycle.trial.wish import TrialOptions
 
 PICTURE, TABLE, RECORD = "trials.png", "trials.txt", "trials.json"
 
@@ -45,7 +45,7 @@ class Asked:
     kubeconfig: str | None = None
     context: str | None = None
     out: Path | None = None
-    wish: Wish = field(default_factory=Wish)
+    wish: TrialOptions = field(default_factory=TrialOptions)
     ways: Ways = field(default_factory=Ways)
 
 
@@ -99,7 +99,9 @@ def needs_broker(settings: Settings) -> None:
         )
 
 
-async def _on_cluster(asked: Asked, settings: Settings, template: Template, plan: Plan, folder: Path) -> int:
+async def _on_cluster(
+    asked: Asked, settings: Settings, template: JobTemplate, plan: Plan, folder: Path
+) -> int:
     server = await cluster_of(asked.kubeconfig, asked.context, "dutycycle-trial")
     signals = Signals()
     try:
@@ -122,9 +124,9 @@ async def _on_cluster(asked: Asked, settings: Settings, template: Template, plan
 
 
 async def compare(
-    server: ApiServer, settings: Settings, template: Template, plan: Plan, wish: Wish, ways: Ways,
+    server: ApiServer, settings: Settings, template: JobTemplate, plan: Plan, wish: TrialOptions, ways: Ways,
     folder: Path, signals: Signals,
-) -> tuple[Verdict, int | None]:  # fmt: skip
+) -> tuple[TrialVerdict, int | None]:  # fmt: skip
     """Run the plan in the template's namespace; the exit status if a signal has ended it.
 
     Raises ``DutycycleError``.
@@ -138,12 +140,14 @@ async def compare(
         raise explained(error, "look for what earlier trials have left", server) from error
     if deleted:
         say(f"{_removed(deleted)}, left by a trial that was killed")
-    session = Session(server, settings, template, wish, ways, folder, signals)
+    session = TrialSession(server, settings, template, wish, ways, folder, signals)
     verdict = verdict_of(await session.run(plan), wish.best)
     return verdict, signals.outcome().status if signals.stop.is_set() else None
 
 
-async def annotated(server: ApiServer, settings: Settings, template: Template, verdict: Verdict) -> Trials:
+async def annotated(
+    server: ApiServer, settings: Settings, template: JobTemplate, verdict: TrialVerdict
+) -> Trials:
     """The record of the trials; their Job carries them too, if it is in the cluster."""
     now_ms, uid = time.time_ns() // 1_000_000, None
     namespace = template.namespace or server.namespace
@@ -158,7 +162,7 @@ async def annotated(server: ApiServer, settings: Settings, template: Template, v
     return record_of(verdict, Whose(namespace, template.name, uid), uuid.uuid4().hex, now_ms)
 
 
-def _write(folder: Path, verdict: Verdict, record: Trials) -> None:
+def _write(folder: Path, verdict: TrialVerdict, record: Trials) -> None:
     (folder / RECORD).write_bytes(orjson.dumps(orjson.loads(encode(record)), option=orjson.OPT_INDENT_2))
     (folder / TABLE).write_text("\n".join(lines_of(verdict)) + "\n", encoding="utf-8")
     draw(verdict, f"{record.namespace}/{record.job}: {said_of(verdict)}", folder / PICTURE)

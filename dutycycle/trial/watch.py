@@ -29,7 +29,7 @@ from dutycycle.trial.results.record import ASKED, REQUEST, STATE, publish
 from dutycycle.trial.session import Ways
 from dutycycle.trial.template import template_of
 from dutycycle.trial.trial import Asked, annotated, compare, needs_broker
-from dutycycle.trial.wish import Wish, wish_of
+from dutycycle.trial.wish import TrialOptions, wish_of
 
 _LOOK_S = 10.0
 _LONGEST = 1000
@@ -72,7 +72,7 @@ class Watch:
     server: ApiServer
     settings: Settings
     namespaces: Sequence[str]
-    usual: Wish
+    usual: TrialOptions
     ways: Ways
     signals: Signals
     refused: dict[str, str] = field(default_factory=dict)

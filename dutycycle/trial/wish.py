@@ -43,7 +43,7 @@ class NodeLabel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class TrialOptions:
     """``gpus``: of a pod; ``pods``: that run together; empty for the Job's. ``gpu_models``: labels of the
     nodes to run on; empty for those that the Job takes. ``placements``: empty for no
     rule. ``for_s``: from the first container that runs; ``budget``: GPU-minutes of all trials."""
@@ -132,7 +132,7 @@ _WORDS: dict[str, tuple[str, Callable[[str], Any]]] = {
 }  # fmt: skip
 
 
-def wish_of(text: str, usual: Wish) -> Wish:
+def wish_of(text: str, usual: TrialOptions) -> TrialOptions:
     """Of an annotation; ``usual``: what it does not say, and the largest budget. Raises ``SettingError``."""
     given: dict[str, Any] = {}
     for one in text.split():

@@ -17,7 +17,7 @@ _REMEMBERED_S = 10.0
 _MOST = 10_000
 
 
-class Access:
+class AccessReviewer:
     """Asks ``server``. Raises ``KubeError`` where it does not answer."""
 
     def __init__(self, server: ApiServer, clock: Callable[[], float] = time.monotonic) -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from dutycycle.kube.references import Metadata
-from sinks.adapter.figures import Figure
+from sinks.adapter.figures import MetricValue
 
 CUSTOM = "custom.metrics.k8s.io"
 EXTERNAL = "external.metrics.k8s.io"
@@ -24,7 +24,7 @@ class PodFigure(NamedTuple):
     """A figure, and the metadata of the pod whose it is."""
 
     pod: Metadata
-    figure: Figure
+    figure: MetricValue
 
 
 def resources(group: str, names: Iterable[str]) -> Json:
@@ -94,6 +94,6 @@ def _reference(pod: Metadata) -> Json:
     return {"kind": "Pod", "apiVersion": "v1", **{name: pod[name] for name in ("namespace", "name", "uid")}}
 
 
-def _measured(figure: Figure) -> Json:
+def _measured(figure: MetricValue) -> Json:
     moment = datetime.fromtimestamp(figure.end_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {"timestamp": moment, "window": figure.window_s, "value": quantity(figure.value)}

@@ -22,7 +22,7 @@ _FORECAST = re.compile(r"(.+)_in_([1-9][0-9]{0,4})s")
 _SOURCES = ("nvml", "cgroup")
 
 
-class Figure(NamedTuple):
+class MetricValue(NamedTuple):
     """A value in the metric's unit, the end of the window that it is of, and the window's length."""
 
     value: float
@@ -30,7 +30,7 @@ class Figure(NamedTuple):
     window_s: int
 
 
-class Figures:
+class PodFigures:
     """Of all pods. ``lateness_s`` is that of the streams: so much after its end a window is written."""
 
     def __init__(self, lateness_s: float) -> None:
@@ -59,7 +59,7 @@ class Figures:
         elif isinstance(record, WindowAggregate) and record.subject.kind == "pod":
             self._take_window(record)
 
-    def values(self, uids: Iterable[str], metric: str, now_ms: int) -> dict[str, Figure]:
+    def values(self, uids: Iterable[str], metric: str, now_ms: int) -> dict[str, MetricValue]:
         """``gpu_util_pct``, or its forecast ``gpu_util_pct_in_300s``, of those pods for which it is known."""
         found = _FORECAST.fullmatch(metric)
         name, horizon_s = (found[1], int(found[2])) if found else (metric, 0)
@@ -77,13 +77,13 @@ class Figures:
         }
         return sorted(there | {f"{name}_in_{SHOWN_HORIZON_S}s" for name in there})
 
-    def _current(self, uid: str, metric: str, now_ms: int) -> Figure | None:
+    def _current(self, uid: str, metric: str, now_ms: int) -> MetricValue | None:
         """The shortest of the windows that ended last, until the next one of its length is overdue.
 
         None then: a longer or older window would answer with load that is over, and move the autoscaler.
         """
         figures = [
-            Figure(mean, window.end_ms, window.size_ms // 1000)
+            MetricValue(mean, window.end_ms, window.size_ms // 1000)
             for source in _SOURCES
             for window in self._windows.get(f"pod/{uid}/{source}", {}).values()
             if (mean := _mean(window, metric)) is not None
@@ -95,8 +95,8 @@ class Figures:
         return newest if now_ms <= overdue_ms else None
 
     def _forecast(
-        self, now: Mapping[str, Figure], metric: str, horizon_s: int, now_ms: int
-    ) -> dict[str, Figure]:
+        self, now: Mapping[str, MetricValue], metric: str, horizon_s: int, now_ms: int
+    ) -> dict[str, MetricValue]:
         """A pod's share of what its workload will need, if that has a cycle; else what the pod's own trend
         says; else what it is now."""
         shares: dict[str, float | None] = {}

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.kafka.consumer import Message, Start
 from dutycycle.telemetry.events import Telemetry
-from sinks.adapter.figures import Figures
+from sinks.adapter.figures import PodFigures
 from sinks.events import DERIVED
-from sinks.follow import Follower, Offsets
+from sinks.follow import Offsets, TopicFollower
 from sinks.tasks import together
 
 _WINDOWS = ("window-aggregates",)
@@ -17,11 +17,11 @@ _LOOK_BACK_MS = 180_000
 """So old are the windows that a start begins with: figures are there at once."""
 
 
-class Reader:
+class AdapterReader:
     """Reads until cancelled; a broker that is away is waited for."""
 
-    def __init__(self, settings: Settings, current: Figures, telemetry: Telemetry) -> None:
-        self._follower = Follower(settings, telemetry, "dutycycle-adapter")
+    def __init__(self, settings: Settings, current: PodFigures, telemetry: Telemetry) -> None:
+        self._follower = TopicFollower(settings, telemetry, "dutycycle-adapter")
         self._figures = current
         self._behind = {_COMPACTED, _WINDOWS}
 

@@ -15,9 +15,9 @@ from dutycycle.kube.references import Metadata, ObjectRef
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.telemetry.metrics import ADAPTER_ANSWERS
 from sinks.adapter import answers
-from sinks.adapter.access import Access
+from sinks.adapter.access import AccessReviewer
 from sinks.adapter.answers import CUSTOM, EXTERNAL, VERSION, Json, PodFigure
-from sinks.adapter.figures import Figures
+from sinks.adapter.figures import PodFigures
 from sinks.adapter.front_proxy import FrontProxy, User
 
 _ALL = "*"
@@ -38,7 +38,7 @@ class MetricsApi:
 
     def __init__(
         self,
-        figures: Figures,
+        figures: PodFigures,
         server: ApiServer,
         telemetry: Telemetry,
         wall: Callable[[], float] = time.time,
@@ -46,7 +46,7 @@ class MetricsApi:
         self.front_proxy: FrontProxy | None = None
         self._figures = figures
         self._server = server
-        self._access = Access(server)
+        self._access = AccessReviewer(server)
         self._telemetry = telemetry
         self._wall = wall
 

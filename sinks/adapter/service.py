@@ -15,9 +15,9 @@ from dutycycle.kube.errors import KubeError
 from dutycycle.kube.objects import ApiServer, connect
 from dutycycle.telemetry.endpoint import parse
 from dutycycle.telemetry.events import Telemetry
-from sinks.adapter.figures import Figures
+from sinks.adapter.figures import PodFigures
 from sinks.adapter.front_proxy import FrontProxy, NoFrontProxyError
-from sinks.adapter.reader import Reader
+from sinks.adapter.reader import AdapterReader
 from sinks.adapter.server import MetricsApi
 from sinks.events import ADAPTER_SERVES, DERIVED, FRONT_PROXY_UNKNOWN
 from sinks.serving import listening
@@ -38,8 +38,8 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
         )
     server = await connect("on", asked_by="dutycycle adapter", user_agent="dutycycle-adapter")
     assert server is not None  # noqa: S101 - "on" finds one, or raises
-    current = Figures(settings.lateness)
-    reader = Reader(settings, current, telemetry)
+    current = PodFigures(settings.lateness)
+    reader = AdapterReader(settings, current, telemetry)
     api = MetricsApi(current, server, telemetry)
     status = telemetry.status
     status.ready["figures"] = reader.readiness_error

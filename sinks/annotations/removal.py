@@ -31,7 +31,7 @@ class ServerAwayError(DutycycleError):
 
 
 @dataclass(slots=True)
-class Removal:
+class AnnotationRemoval:
     """What was done: objects by kind, keys in all, and what could not be done."""
 
     objects: Counter[str] = field(default_factory=Counter)
@@ -60,12 +60,12 @@ def may_carry(kind: Kind, namespace: str | None) -> bool:
 
 async def remove(
     server: ApiServer, prefix: str, namespace: str | None, found: Found, *, dry_run: bool
-) -> Removal:
+) -> AnnotationRemoval:
     """Take every key that begins with ``prefix/`` from every object; one that fails does not stop the rest.
 
     Raises ``ServerAwayError`` where not even the kinds can be asked for.
     """
-    done = Removal()
+    done = AnnotationRemoval()
     try:
         kinds = [kind for kind in await server.kinds.every() if may_carry(kind, namespace)]
     except KubeError as error:
@@ -101,7 +101,7 @@ def _target(kind: Kind, metadata: Metadata) -> Target:
 
 
 async def _clear(
-    server: ApiServer, target: Target, keys: list[str], found: Found, done: Removal, dry_run: bool
+    server: ApiServer, target: Target, keys: list[str], found: Found, done: AnnotationRemoval, dry_run: bool
 ) -> None:
     found(target, keys)
     try:

@@ -17,7 +17,7 @@ from dutycycle.kube.errors import BusyError, GoneError, KubeError, NoKindError
 from dutycycle.kube.objects import ApiServer
 from dutycycle.telemetry.events import WRITE_REJECTED, WRITE_RETRIED, Telemetry
 from sinks.annotations.core.desired import TOPICS, Annotations
-from sinks.annotations.core.schedule import Policy, WritePlan
+from sinks.annotations.core.schedule import WritePlan, WritePolicy
 from sinks.annotations.core.targets import Target
 from sinks.annotations.forbidden import (
     RETRY_S,
@@ -58,7 +58,7 @@ class AnnotationSink:
     def __init__(
         self,
         server: ApiServer,
-        policy: Policy,
+        policy: WritePolicy,
         letters: DeadLetters,
         telemetry: Telemetry,
         *,

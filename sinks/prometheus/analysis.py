@@ -3,7 +3,7 @@
 from dutycycle.contract.records.derived import Trend, TrendMetric
 from dutycycle.telemetry.metrics import Labels, Metric
 from sinks.prometheus import metrics as m
-from sinks.prometheus.view import View
+from sinks.prometheus.view import MetricsView
 
 Rows = dict[Metric, dict[Labels, float]]
 
@@ -31,7 +31,7 @@ def exhausted_s(trend: Trend | None, name: str, now_ms: int) -> float | None:
     return max(0.0, found.exhausts_in_s - max(0, now_ms - trend.ts_ms) / 1000)
 
 
-def analysis_of_job(rows: Rows, view: View, labels: Labels, now_ms: int) -> None:
+def analysis_of_job(rows: Rows, view: MetricsView, labels: Labels, now_ms: int) -> None:
     """Cycle and trends of a job, whose uid is the fourth label."""
     key = f"job/{labels[3]}"
     trend, host = view.trends.get((key, "nvml")), view.trends.get((key, "cgroup"))

@@ -18,7 +18,7 @@ from dutycycle.contract.metering import (
 )
 from dutycycle.contract.records.samples import Gpu, NvmlSample
 from dutycycle.contract.records.usage import GpuUsage, NodeUsage, PodUsage
-from sinks.prometheus.usage import SHARED, Use, uses
+from sinks.prometheus.usage import SHARED, PodGpuUse, uses
 
 _NAN = float("nan")
 _FORGET_MS = 600_000
@@ -63,7 +63,7 @@ class NodeCounters:
     gpus: dict[str, GpuCount] = field(default_factory=dict)
     pods: dict[Key, PodCount] = field(default_factory=dict)
     newest: NvmlSample | None = None
-    uses: dict[str, list[Use]] = field(default_factory=dict)
+    uses: dict[str, list[PodGpuUse]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, usage: NodeUsage) -> "NodeCounters":
@@ -147,7 +147,7 @@ class NodeCounters:
         count.driver_j = None if isnan(last_j) else last_j
         return None if isnan(joules) else joules
 
-    def _add(self, use: Use, gpu: str, word: str, **amounts: float) -> None:
+    def _add(self, use: PodGpuUse, gpu: str, word: str, **amounts: float) -> None:
         count = self.pods.setdefault((use.pod_uid, gpu, word), PodCount())
         count.seen_ms = self.ts_ms
         _add_to(count, amounts)

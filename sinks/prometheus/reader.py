@@ -19,8 +19,8 @@ from dutycycle.kafka.consumer import Message, Start
 from dutycycle.kafka.producer import Producer
 from dutycycle.kafka.reachability import Reachability, retry_until_reachable
 from dutycycle.telemetry.events import Telemetry
-from sinks.follow import Follower, Offsets
-from sinks.prometheus.view import View
+from sinks.follow import Offsets, TopicFollower
+from sinks.prometheus.view import MetricsView
 from sinks.tasks import together
 
 SAMPLES = "nvml-samples"
@@ -29,11 +29,15 @@ COMPACTED = (STATE, "pods", "trends", "cycles", "insights", "gpu-health")
 FOLLOWED = (SAMPLES, "window-aggregates", "processes")
 
 
-class Reader:
+class MetricsReader:
     """Keeps ``view`` up to date. ``lock`` is held while it changes; ``caught_up`` once it can be shown."""
 
     def __init__(
-        self, settings: Settings, telemetry: Telemetry, view: View, wall: Callable[[], float] = time.time
+        self,
+        settings: Settings,
+        telemetry: Telemetry,
+        view: MetricsView,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self.view = view
         self.lock = threading.Lock()
@@ -41,7 +45,7 @@ class Reader:
         self.newest_ms: dict[str, int] = {}
         self.taken: Counter[str] = Counter(dict.fromkeys((*COMPACTED, *FOLLOWED), 0))
         self._settings = settings
-        self._follower = Follower(settings, telemetry, "metrics")
+        self._follower = TopicFollower(settings, telemetry, "metrics")
         self._reachability = Reachability(settings, telemetry)
         self._wall = wall
         self._loaded = asyncio.Event()

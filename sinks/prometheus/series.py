@@ -18,8 +18,8 @@ from sinks.prometheus import metrics as m
 from sinks.prometheus.analysis import Rows, analysis_of_job, exhausted_s, forecasts, put
 from sinks.prometheus.counters import Key, NodeCounters, PodCount
 from sinks.prometheus.health import health_rows
-from sinks.prometheus.usage import Use
-from sinks.prometheus.view import View
+from sinks.prometheus.usage import PodGpuUse
+from sinks.prometheus.view import MetricsView
 
 _POWER = frozenset({"sw_power_cap", "hw_power_brake_slowdown"})
 _HEAT = frozenset({"sw_thermal_slowdown", "hw_thermal_slowdown"})
@@ -36,7 +36,7 @@ class PodNow:
     uid: str
     node: str
     ts_ms: int
-    uses: list[tuple[Gpu, Use]] = field(default_factory=list)
+    uses: list[tuple[Gpu, PodGpuUse]] = field(default_factory=list)
     counts: list[tuple[Key, PodCount]] = field(default_factory=list)
     labels: Labels = ()
 
@@ -51,11 +51,11 @@ class PodNow:
         return [0.0] if not self.uses else [use.util_pct for _, use in self.uses if use.util_pct is not None]
 
 
-class Series:
+class SeriesRows:
     """Makes rows of ``view``. ``pod_labels``: keys of labels that become labels of series; ``most``: so many
     pods have series."""
 
-    def __init__(self, view: View, pod_labels: Sequence[str], stale_s: float, most: int) -> None:
+    def __init__(self, view: MetricsView, pod_labels: Sequence[str], stale_s: float, most: int) -> None:
         self._view = view
         self._keys = tuple(pod_labels)
         self._stale_ms = round(stale_s * 1000)

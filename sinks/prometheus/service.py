@@ -12,9 +12,9 @@ from dutycycle.telemetry import events
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.telemetry.metrics import RECORDS_TAKEN, SERIES_PODS_OMITTED, WATERMARK_DELAY, Labels, Metric
 from sinks import events as sink_events
-from sinks.prometheus.reader import COMPACTED, FOLLOWED, Reader
-from sinks.prometheus.series import Series
-from sinks.prometheus.view import View
+from sinks.prometheus.reader import COMPACTED, FOLLOWED, MetricsReader
+from sinks.prometheus.series import SeriesRows
+from sinks.prometheus.view import MetricsView
 from sinks.tasks import together
 
 _CLOSE_S = 5.0
@@ -31,7 +31,7 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
         await unless(stop, wait_for_topics(settings, telemetry, ALIKE_TOPICS, outputs=outputs))
     except StoppedError:
         return
-    reader = Reader(settings, telemetry, View(round(settings.metrics_window * 1000)))
+    reader = MetricsReader(settings, telemetry, MetricsView(round(settings.metrics_window * 1000)))
     serve(settings, telemetry, reader)
     status.waiting = None
     working = asyncio.create_task(_work(settings, telemetry, reader))
@@ -46,7 +46,7 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
             await working
 
 
-async def _work(settings: Settings, telemetry: Telemetry, reader: Reader) -> None:
+async def _work(settings: Settings, telemetry: Telemetry, reader: MetricsReader) -> None:
     work = [reader.run()]
     if settings.remote_write is not None:
         from sinks.prometheus.remote_write import RemoteWriter  # most do without, and without aiohttp
@@ -56,10 +56,10 @@ async def _work(settings: Settings, telemetry: Telemetry, reader: Reader) -> Non
 
 
 def serve(
-    settings: Settings, telemetry: Telemetry, reader: Reader, wall: Callable[[], float] = time.time
+    settings: Settings, telemetry: Telemetry, reader: MetricsReader, wall: Callable[[], float] = time.time
 ) -> None:
     """Show what ``reader`` knows at every scrape."""
-    series = Series(reader.view, settings.pod_labels, settings.metrics_stale, settings.metrics_pods)
+    series = SeriesRows(reader.view, settings.pod_labels, settings.metrics_stale, settings.metrics_pods)
 
     def rows() -> Iterable[tuple[Metric, Mapping[Labels, float]]]:
         if not reader.caught_up:

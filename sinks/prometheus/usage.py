@@ -19,7 +19,7 @@ SHARED = "shared"
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class PodGpuUse:
     """A pod's use of one GPU. ``util_pct`` and ``mem_bytes`` None: not known, which is not idle.
 
     ``alone``: all that the device does is this pod's. ``share``: its part of the device's energy, 0 to 1;
@@ -34,7 +34,7 @@ class Use:
     share: float | None = None
 
 
-def uses(gpu: Gpu) -> list[Use]:
+def uses(gpu: Gpu) -> list[PodGpuUse]:
     """Every pod that uses the GPU or was given it: those with processes, then the others."""
     measured = _measured(gpu)
     found = [*measured.values(), *_allocated(gpu, measured)]
@@ -43,7 +43,7 @@ def uses(gpu: Gpu) -> list[Use]:
     return found
 
 
-def _measured(gpu: Gpu) -> dict[str, Use]:
+def _measured(gpu: Gpu) -> dict[str, PodGpuUse]:
     """The pods whose processes are seen on the GPU, by uid."""
     groups: dict[str | None, list[GpuProcess]] = defaultdict(list)
     for process in gpu.processes or ():
@@ -64,11 +64,11 @@ def _measured(gpu: Gpu) -> dict[str, Use]:
         if share is None and user in slices:
             share = _share_of_slices(gpu, slices[user])
         memory = _sum(process.mem_used_bytes for process in processes)
-        found[user] = Use(user, word, util, memory, alone, share)
+        found[user] = PodGpuUse(user, word, util, memory, alone, share)
     return found
 
 
-def _allocated(gpu: Gpu, measured: Mapping[str, Use]) -> list[Use]:
+def _allocated(gpu: Gpu, measured: Mapping[str, PodGpuUse]) -> list[PodGpuUse]:
     """The pods that the kubelet gave the GPU or slices of it, and of which no process is seen there."""
     words: dict[str, str] = {}
     devices: dict[str, list[Gpu | MigDevice]] = defaultdict(list)
@@ -88,7 +88,7 @@ def _allocated(gpu: Gpu, measured: Mapping[str, Use]) -> list[Use]:
         mine = devices[pod_uid]
         whole = any(isinstance(device, Gpu) for device in mine)
         found.append(
-            Use(
+            PodGpuUse(
                 pod_uid,
                 word,
                 _mean(device.gpu_util_pct for device in mine),

@@ -20,7 +20,7 @@ NODE_GONE_MS = 86_400_000
 """A node that was silent for so long begins anew."""
 
 
-class View:
+class MetricsView:
     """Fed with records in their order. ``window_ms``: the length of the windows that are kept."""
 
     def __init__(self, window_ms: int) -> None:

@@ -17,7 +17,7 @@ from dutycycle.telemetry.events import Telemetry
 from dutycycle.telemetry.metrics import EXTENDER_ANSWERS, EXTENDER_SECONDS
 from sinks.scheduling import pods
 from sinks.scheduling.core.prediction import Prediction
-from sinks.scheduling.core.score import Scores, score
+from sinks.scheduling.core.score import NodeScores, score
 from sinks.scheduling.known import KnownCluster
 
 _LARGEST = 64 * 1024**2
@@ -38,7 +38,7 @@ class _Attempt:
     """``at``: Unix seconds. ``said``: of the pod."""
 
     at: float
-    scores: Scores
+    scores: NodeScores
     said: Placement
 
 
@@ -117,7 +117,7 @@ class Extender:
         found = zip(scores.nodes.names, scores.extender_scores(), strict=True)
         return [{"Host": name, "Score": value} for name, value in found if name in wanted]
 
-    def _attempt(self, pod: pods.Object, names: Sequence[str]) -> Scores:
+    def _attempt(self, pod: pods.Object, names: Sequence[str]) -> NodeScores:
         """The scores of nodes, ``names`` among them; those of this attempt if it has some already.
 
         So both verbs say the same, though new samples come all the time.
@@ -137,7 +137,9 @@ class Extender:
                 self._attempts.popitem(last=False)
         return scores
 
-    def _scores(self, pod: pods.Object, names: Sequence[str], now: float) -> tuple[Prediction | None, Scores]:
+    def _scores(
+        self, pod: pods.Object, names: Sequence[str], now: float
+    ) -> tuple[Prediction | None, NodeScores]:
         """What it will need, and each node's score, in the order of ``names``."""
         prediction = self._known.prediction(pods.template_of_pod(pod))
         ranks = self._known.ranks(pods.job_uid(pod), pods.group(pod))
@@ -146,7 +148,7 @@ class Extender:
         return prediction, score(self._known.nodes(names, ranks, round(now * 1000)), need)
 
 
-def _placement(pod: pods.Object, prediction: Prediction | None, scores: Scores, now_ms: int) -> Placement:
+def _placement(pod: pods.Object, prediction: Prediction | None, scores: NodeScores, now_ms: int) -> Placement:
     meta = pod["metadata"]
     nodes = tuple(
         NodeScore(node=one.node, score=one.extender_score, why=one.reasons()[:_LONGEST])

@@ -9,7 +9,7 @@ from dutycycle.contract.records.derived import Peaks, PodPeaks
 from dutycycle.contract.records.pods import Pod
 from dutycycle.kube import resources
 from dutycycle.kube.templates import template_of
-from sinks.scheduling.core.kin import Outcome, Template
+from sinks.scheduling.core.kin import PastUse, Template
 from sinks.scheduling.core.node import Need
 from sinks.scheduling.core.prediction import Prediction
 
@@ -83,7 +83,7 @@ def _job_name(meta: Mapping[str, Any]) -> str | None:
     return _stem(owner.removesuffix(f"-{template_hash}"))
 
 
-def outcome(peaks: PodPeaks, kind: str | None, period_s: float | None) -> Outcome:
+def outcome(peaks: PodPeaks, kind: str | None, period_s: float | None) -> PastUse:
     """What an ended pod used; ``kind`` and ``period_s`` are what its insight and its cycle said last."""
     pod, metrics = peaks.pod, peaks.metrics
     began, ended = pod.started_ms or peaks.first_ms, pod.finished_ms or peaks.last_ms
@@ -97,7 +97,7 @@ def outcome(peaks: PodPeaks, kind: str | None, period_s: float | None) -> Outcom
         "mem_bytes": _most(metrics, "mem_used_bytes"),
         "period_s": period_s,
     }
-    return Outcome({name: value for name, value in figures.items() if value is not None}, kind)
+    return PastUse({name: value for name, value in figures.items() if value is not None}, kind)
 
 
 def _most(metrics: Peaks, name: str) -> float | None:

@@ -9,7 +9,7 @@ from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import short_name
 from dutycycle.kafka.consumer import Message, Start
 from dutycycle.telemetry.events import Telemetry
-from sinks.follow import Follower, Offsets
+from sinks.follow import Offsets, TopicFollower
 from sinks.tasks import together
 
 DESCRIBED = ("insights", "cycles", "gpu-health")
@@ -21,7 +21,7 @@ AT_ONCE = 50
 """Some milliseconds of work, for which a question of the scheduler may have to wait."""
 
 
-class Known(Protocol):
+class RecordConsumer(Protocol):
     """What takes the records."""
 
     def wants(self, topic: str, key: str, ts_ms: int) -> bool:
@@ -33,16 +33,21 @@ class Known(Protocol):
         ...
 
 
-class Reader:
+class SchedulingReader:
     """Reads until cancelled; a broker that is away is waited for.
 
     ``recent``: topics of which only what is younger than ``since_ms`` is read.
     """
 
     def __init__(
-        self, settings: Settings, known: Known, telemetry: Telemetry, recent: tuple[str, ...], since_ms: float
+        self,
+        settings: Settings,
+        known: RecordConsumer,
+        telemetry: Telemetry,
+        recent: tuple[str, ...],
+        since_ms: float,
     ) -> None:
-        self._follower = Follower(settings, telemetry, "dutycycle-scheduling", AT_ONCE)
+        self._follower = TopicFollower(settings, telemetry, "dutycycle-scheduling", AT_ONCE)
         self._prefix = settings.topic_prefix
         self._known = known
         self._recent, self._since_ms = recent, since_ms

@@ -14,7 +14,7 @@ from sinks.scheduling.extender import Extender
 from sinks.scheduling.known import KnownCluster
 from sinks.scheduling.listening import Endpoint
 from sinks.scheduling.placements import TOPIC, Placements
-from sinks.scheduling.reader import DESCRIBED, ENDED, SAMPLES, Reader
+from sinks.scheduling.reader import DESCRIBED, ENDED, SAMPLES, SchedulingReader
 from sinks.scheduling.table import STALE_MS
 from sinks.tasks import together
 
@@ -27,7 +27,7 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
     )  # fmt: skip
     tls = endpoint.tls()
     known = KnownCluster()
-    reader = Reader(settings, known, telemetry, SAMPLES, STALE_MS)
+    reader = SchedulingReader(settings, known, telemetry, SAMPLES, STALE_MS)
     status = telemetry.status
     status.ready["topics"] = reader.readiness_error
     status.waiting = f"waiting for the broker at {settings.broker}"
@@ -46,7 +46,11 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
 
 
 async def _serve(
-    endpoint: Endpoint, telemetry: Telemetry, app: web.Application, reader: Reader, tls: ssl.SSLContext | None
+    endpoint: Endpoint,
+    telemetry: Telemetry,
+    app: web.Application,
+    reader: SchedulingReader,
+    tls: ssl.SSLContext | None,
 ) -> None:
     """Listen once all is known that there is: the scheduler goes on without us until then."""
     telemetry.status.waiting = "reading the topics"

@@ -13,7 +13,7 @@ from dutycycle.contract.metering import with_means
 from dutycycle.contract.records.health import NodeHealth
 from dutycycle.contract.records.samples import CgroupSample, Host, NvmlSample
 from dutycycle.contract.records.samples import Gpu as MeasuredGpu
-from sinks.scheduling.core.node import FIELDS, Floats, Gpu, Nodes, gpu_columns
+from sinks.scheduling.core.node import FIELDS, Floats, NodeGpu, Nodes, gpu_columns
 
 STALE_MS = 60_000
 """A node of which nothing came for so long is not known: its figures may be anything now."""
@@ -113,11 +113,11 @@ def _grown(columns: NDArray[_T], axis: int, to: int, empty: float = np.nan) -> N
     return np.pad(columns, widths, constant_values=empty)
 
 
-def _gpu(gpu: MeasuredGpu) -> Gpu:
+def _gpu(gpu: MeasuredGpu) -> NodeGpu:
     free = None
     if gpu.mem_total_bytes is not None and gpu.mem_used_bytes is not None:
         free = max(gpu.mem_total_bytes - gpu.mem_used_bytes, 0.0)
-    return Gpu(
+    return NodeGpu(
         taken=bool(gpu.processes if gpu.allocated is None else gpu.allocated),
         mem_free_bytes=free,
         duty=None if gpu.gpu_util_pct is None else gpu.gpu_util_pct / 100,

@@ -18,7 +18,7 @@ from streams.operators.base import Snapshot
 from streams.state.record import (
     FORMAT,
     HEADER_BYTES,
-    Kind,
+    BodyKind,
     Piece,
     Record,
     head_value,
@@ -85,16 +85,16 @@ def pack(
 
     Raises ``TypeError`` if the snapshot is no plain data.
     """
-    body, kind = to_bytes(snapshot), Kind.PLAIN
+    body, kind = to_bytes(snapshot), BodyKind.PLAIN
     if len(body) > min(_PLAIN_BYTES, piece_bytes // 2):
-        body, kind = zstandard.ZstdCompressor(level=1).compress(body), Kind.ZSTD
+        body, kind = zstandard.ZstdCompressor(level=1).compress(body), BodyKind.ZSTD
     if len(body) <= piece_bytes:
         return Packed([], (key, to_value(kind, offset, seen_ms, body)))
     used, _ = slot_and_count(previous) or (1, 0)  # of a damaged head, what it named is lost already
     slot = 1 - used % 2
     bodies = [body[at : at + piece_bytes] for at in range(0, len(body), piece_bytes)]
     pieces = [
-        (piece_key(key, slot, number), to_value(Kind.PIECE, offset, seen_ms, part))
+        (piece_key(key, slot, number), to_value(BodyKind.PIECE, offset, seen_ms, part))
         for number, part in enumerate(bodies)
     ]
     return Packed(pieces, (key, head_value(offset, seen_ms, slot, len(pieces))))
@@ -109,8 +109,8 @@ def unpack(key: bytes, lookup: Lookup) -> Resumed | None:
     if header is None:
         raise StateError(f"not a state of format {FORMAT}")
     body, kind = value[HEADER_BYTES:], header.kind
-    if kind == Kind.HEAD:
-        body, kind = _joined(key, value, header.offset, lookup), Kind.ZSTD
+    if kind == BodyKind.HEAD:
+        body, kind = _joined(key, value, header.offset, lookup), BodyKind.ZSTD
     return Resumed(header.offset, _parsed(body, kind), header.seen_ms)
 
 
@@ -143,7 +143,7 @@ def _joined(key: bytes, head: bytes, offset: int, lookup: Lookup) -> bytes:
 
 def _parsed(body: bytes, kind: int) -> Snapshot:
     try:
-        plain = zstandard.ZstdDecompressor().decompress(body) if kind == Kind.ZSTD else body
+        plain = zstandard.ZstdDecompressor().decompress(body) if kind == BodyKind.ZSTD else body
     except zstandard.ZstdError as error:
         raise StateError(f"damaged: {error}") from error
     found = from_bytes(plain)

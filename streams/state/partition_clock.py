@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from streams.state.record import HEADER_BYTES, Kind, Record, clock_key, header_of, to_value
+from streams.state.record import HEADER_BYTES, BodyKind, Record, clock_key, header_of, to_value
 
 _VERSION = 1
 
@@ -54,7 +54,7 @@ class PartitionClock:
     def stored(self, partition: int) -> Record:
         """The clock as a record of the changelog."""
         body = orjson.dumps({"v": _VERSION, "high_ms": self._high_ms, "behind": self._behind})
-        return clock_key(partition), to_value(Kind.PLAIN, self.offset, self.now_ms, body)
+        return clock_key(partition), to_value(BodyKind.PLAIN, self.offset, self.now_ms, body)
 
     @classmethod
     def restored(cls, stride_ms: int, value: bytes | None, *, confirm: int) -> "PartitionClock | None":

@@ -32,7 +32,7 @@ Headers = list[tuple[str, bytes]]
 """Headers of a Kafka record."""
 
 
-class Kind(IntEnum):
+class BodyKind(IntEnum):
     """What a value's body is."""
 
     PLAIN = 0
@@ -131,13 +131,13 @@ def offset_of(value: bytes | None) -> int:
 
 def head_value(offset: int, seen_ms: int, slot: int, count: int) -> bytes:
     """The value of a head: its ``count`` pieces lie in ``slot``."""
-    return to_value(Kind.HEAD, offset, seen_ms, _PIECE.pack(slot, count))
+    return to_value(BodyKind.HEAD, offset, seen_ms, _PIECE.pack(slot, count))
 
 
 def slot_and_count(value: bytes | None) -> tuple[int, int] | None:
     """What ``head_value`` was given; None if the value is no head, or a damaged one."""
     header = header_of(value)
-    if value is None or header is None or header.kind != Kind.HEAD or len(value) != _HEAD_BYTES:
+    if value is None or header is None or header.kind != BodyKind.HEAD or len(value) != _HEAD_BYTES:
         return None
     slot, count = _PIECE.unpack_from(value, _HEADER.size)
     return slot, count

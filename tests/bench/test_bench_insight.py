@@ -22,7 +22,7 @@ from bench.bench_insight import run
 from bench.generators import Case, Floats
 from bench.insight import pictures_cycle, tables_cycle
 from bench.insight.peers_cycle import DETECTORS
-from bench.insight.report import Report
+from bench.insight.report import TableReport
 
 KINDS = {"slow_steps", "hot_gpu", "slow_gpu", "power", "hang"}
 SEEDS, THIN = range(2000, 2001), 7
@@ -157,7 +157,7 @@ def test_the_padded_transform_is_lomb_and_scargles() -> None:
 
 
 def test_a_report_aligns_and_keeps(capsys: pytest.CaptureFixture[str]) -> None:
-    report = Report()
+    report = TableReport()
     report.table("t", "title", ["what", "figure"], [["one", 0.12345], ["another", None]])
     assert capsys.readouterr().out == "\ntitle\nwhat     figure\none       0.123\nanother       -\n"
     assert report.figures == {"t": [{"what": "one", "figure": 0.12345}, {"what": "another", "figure": None}]}

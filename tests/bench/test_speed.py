@@ -11,10 +11,10 @@ from bench.peers.fold import METRICS, first, fold, result
 from bench.speed import __main__ as command
 from bench.speed import report, scale
 from bench.speed import truth as truths
-from bench.speed.bench import Bench, Progress, brief
+from bench.speed.bench import Bench, StepPrinter, brief
 from bench.speed.cluster import GPU, stream_of
-from bench.speed.figures import Figures, Run
-from bench.speed.goals import ROWS, Row, ratio
+from bench.speed.figures import Figures, MeasurementRun
+from bench.speed.goals import ROWS, Goal, ratio
 from bench.speed.rows import backlog, live
 from bench.speed.size import QUICK
 from bench.speed.truth import Truth, WrongResultsError, of_ours, of_peer, truth
@@ -107,7 +107,7 @@ def test_figures_have_three_digits(value: float, text: str) -> None:
     ],
 )
 def test_a_goal_is_met_or_missed_by_so_much(values: list[float], at_least: bool, verdict: str) -> None:
-    row = Row("a", "s", lambda _: values, 100, None if at_least else 50, at_least)
+    row = Goal("a", "s", lambda _: values, 100, None if at_least else 50, at_least)
     assert row.verdict(row.values(Figures())) == verdict
 
 
@@ -138,7 +138,7 @@ def test_parts_are_shares_of_their_sum_the_largest_first() -> None:
 
 
 def test_the_pages_and_pictures_are_made_of_the_figures_alone(tmp_path: Path) -> None:
-    run = Run("today", "abc", (0.1, 2.0), quick=True, machine="two cores")
+    run = MeasurementRun("today", "abc", (0.1, 2.0), quick=True, machine="two cores")
     figures = Figures(
         values={"peers.Dutycycle": [90.0, 110.0], "peers.Bytewax 1": [200.0, 200.0],
                 "scaling.nodes.50": [1.0], "scaling.nodes.10": [2.0], "scaling.workers.2": [1.05]},
@@ -194,7 +194,7 @@ def test_a_round_that_was_interrupted_does_not_count(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(backlog, "backlog", one)
     monkeypatch.setattr(backlog, "peer", lambda name, title: replace(ours(), name=title))
     size = replace(QUICK, rounds=2, compared=(1, 1, 2))
-    bench = Bench(tmp_path, [0], size, Progress(), Figures())
+    bench = Bench(tmp_path, [0], size, StepPrinter(), Figures())
     with pytest.raises(KeyboardInterrupt):
         backlog.compare(bench)
     assert list(bench.figures.of("peers").values()) == [[1], [2], [3], [4]]
@@ -220,7 +220,7 @@ def test_a_measurement_that_fails_has_no_figures_and_the_others_go_on(
     monkeypatch.setattr(command, "MEASUREMENTS", {
         "wrong": wrong, "broken": broken, "good": lambda bench: bench.add("good.x", 1),
     })  # fmt: skip
-    bench = Bench(tmp_path, [0], QUICK, Progress(), Figures({"wrong.x": [2.0], "other.x": [3.0]}))
+    bench = Bench(tmp_path, [0], QUICK, StepPrinter(), Figures({"wrong.x": [2.0], "other.x": [3.0]}))
     assert command.measure(bench, ["wrong", "broken", "good"], quick=True) == ["wrong", "broken"]
     assert bench.figures.values == {"other.x": [3.0], "good.x": [1]}
     assert list(bench.figures.runs) == ["good"]

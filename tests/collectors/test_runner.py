@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.base import Collector, Outgoing, Tick
-from collectors.runner import Clock, CollectorThread, Runner, Schedule
+from collectors.runner import CollectorThread, MachineClock, Runner, TickSchedule
 from dutycycle.telemetry.events import COLLECTOR_FAILED, TICK_LATE, Telemetry
 
 
@@ -27,7 +27,7 @@ from dutycycle.telemetry.events import COLLECTOR_FAILED, TICK_LATE, Telemetry
     ],
 )
 def test_late_ticks_are_left_out(begins: list[float], left_out: list[int]) -> None:
-    schedule = Schedule(1.0, 0.0)
+    schedule = TickSchedule(1.0, 0.0)
     assert [schedule.begin(now) for now in begins] == left_out
 
 
@@ -36,7 +36,7 @@ def test_late_ticks_are_left_out(begins: list[float], left_out: list[int]) -> No
     delays=st.lists(st.floats(0, 20), min_size=1, max_size=50),
 )
 def test_ticks_stay_on_the_grid(interval_s: float, delays: list[float]) -> None:
-    schedule, start, run, left = Schedule(interval_s, 100.0), 100.0, 0, 0
+    schedule, start, run, left = TickSchedule(interval_s, 100.0), 100.0, 0, 0
     now = start
     for delay in delays:
         now = max(now, schedule.due_s) + delay
@@ -48,14 +48,14 @@ def test_ticks_stay_on_the_grid(interval_s: float, delays: list[float]) -> None:
 
 
 def test_a_million_ticks_do_not_drift() -> None:
-    schedule = Schedule(0.1, 0.0)
+    schedule = TickSchedule(0.1, 0.0)
     for n in range(1_000_000):
         assert schedule.begin(max(n * 0.1, schedule.due_s)) == 0
     assert schedule.due_s == pytest.approx(100_000.0, abs=1e-6)
 
 
 @dataclass
-class VirtualClock(Clock):
+class VirtualClock(MachineClock):
     """Time passes when somebody waits for it, and by ``stalls``: seconds lost before the n-th tick."""
 
     ticks: int

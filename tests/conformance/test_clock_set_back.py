@@ -11,9 +11,9 @@ from dutycycle.contract.records.derived import WindowAggregate
 from dutycycle.contract.records.samples import NvmlSample
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.live.model.state import LiveState
-from sinks.adapter.figures import Figures
+from sinks.adapter.figures import PodFigures
 from sinks.prometheus.counters import NodeCounters
-from sinks.prometheus.view import View
+from sinks.prometheus.view import MetricsView
 from streams.local import LocalPipeline
 from streams.topology import stages
 from tests.support.data.samples import cgroup, gpu, nvml, record
@@ -94,7 +94,7 @@ def test_every_second_of_both_sources_is_in_the_ledger(outs: list[ProducerRecord
 
 
 def test_sinks_show_the_newest_and_not_the_latest(outs: list[ProducerRecord]) -> None:
-    view, figures, screen, counters = View(10_000), Figures(10.0), LiveState(), NodeCounters()
+    view, figures, screen, counters = MetricsView(10_000), PodFigures(10.0), LiveState(), NodeCounters()
     for one in outs:
         if one.topic == "window-aggregates":
             window = decode(WindowAggregate, one.value or b"", one.topic)

@@ -18,7 +18,7 @@ from dutycycle.contract.trace import TraceRecord
 from dutycycle.kafka.consumer import Consumer, Message
 from streams.app import changelog_topics
 from streams.state.codec import to_bytes
-from streams.state.record import Kind, clock_key, offset_of, piece_key, state_key, to_value
+from streams.state.record import BodyKind, clock_key, offset_of, piece_key, state_key, to_value
 from streams.topology import stages
 from tests.support.faults.dirt import second_of
 from tests.support.faults.field import Field
@@ -62,11 +62,11 @@ def strays() -> Iterator[Spoilt]:
         yield Spoilt(key, None)
     # They claim offset 0, which every log here has: of one beyond the log's end a worker cannot know that it
     # is none of its own, and refuses to go on.
-    values = (b"", b"\2", b"\0" * 30, b"\2" + bytes(40), b"x" * 900_000, to_value(Kind.PLAIN, 0, 0, b"{"),
-              to_value(Kind.ZSTD, 0, 0, b"no frame"), to_value(Kind.HEAD, 0, 0, b"\0"),
-              to_value(Kind.HEAD, 0, 0, b"\0\0\7"), to_value(77, 0, 0, b"{}"),
-              to_value(Kind.PLAIN, 0, 0, to_bytes([1])),
-              to_value(Kind.PLAIN, 0, 0, to_bytes({"v": 99})))  # fmt: skip
+    values = (b"", b"\2", b"\0" * 30, b"\2" + bytes(40), b"x" * 900_000, to_value(BodyKind.PLAIN, 0, 0, b"{"),
+              to_value(BodyKind.ZSTD, 0, 0, b"no frame"), to_value(BodyKind.HEAD, 0, 0, b"\0"),
+              to_value(BodyKind.HEAD, 0, 0, b"\0\0\7"), to_value(77, 0, 0, b"{}"),
+              to_value(BodyKind.PLAIN, 0, 0, to_bytes([1])),
+              to_value(BodyKind.PLAIN, 0, 0, to_bytes({"v": 99})))  # fmt: skip
     for number, value in enumerate(values):
         yield Spoilt(state_key(0, f"nobody-{number}"), value)
         yield Spoilt(piece_key(NOBODY, 0, number), value)
@@ -166,8 +166,8 @@ async def damage_victim(field: Field) -> None:
     )
     mine = [one for one in await everything(field, topic) if (one.key or b"").endswith(VICTIM.encode())]
     newest = max(mine, key=lambda one: offset_of(one.payload))
-    bad = to_value(Kind.PLAIN, offset_of(newest.payload), 0, b"damaged")
-    clock = to_value(Kind.PLAIN, 2**40, 0, b'{"v":1,"high_ms":"soon","behind":null}')
+    bad = to_value(BodyKind.PLAIN, offset_of(newest.payload), 0, b"damaged")
+    clock = to_value(BodyKind.PLAIN, 2**40, 0, b'{"v":1,"high_ms":"soon","behind":null}')
     some = [Spoilt(newest.key or b"", bad), Spoilt(clock_key(newest.partition), clock)]
     await spoil(field, topic, newest.partition, some)
 

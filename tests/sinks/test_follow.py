@@ -10,7 +10,7 @@ from dutycycle.contract.settings.load import load
 from dutycycle.kafka.errors import BrokerUnreachableError
 from dutycycle.telemetry.events import Telemetry
 from sinks import follow
-from sinks.follow import Follower
+from sinks.follow import TopicFollower
 
 SETTINGS = load({"DUTYCYCLE_NODE": "any", "DUTYCYCLE_BROKER": "kafka://127.0.0.1:9"})
 OUTAGES = 3
@@ -54,7 +54,7 @@ async def test_after_an_answer_the_next_outage_is_waited_for_anew(monkeypatch: p
 
     monkeypatch.setattr(Backoff, "next_s", next_s)
     monkeypatch.setattr(follow, "Consumer", Flaky)
-    follower = Follower(SETTINGS, Telemetry("metrics"), "test")
+    follower = TopicFollower(SETTINGS, Telemetry("metrics"), "test")
     following = asyncio.create_task(
         follower.follow(["pods"], lambda: ("beginning", {}), lambda messages: None, lambda: None)
     )

@@ -34,7 +34,7 @@ _LOST = {
 _TOPIC = "gpu-events"
 
 
-class Reading(NamedTuple):
+class HealthReading(NamedTuple):
     """What was read of a GPU: None of ``counters`` if it was not due, or answers nothing."""
 
     counters: HealthCounters | None
@@ -72,7 +72,7 @@ class HealthRecorder:
         self.watch.register(devices)
         self._driver_events = self.watch.drain()
 
-    def read(self, device: Device, tick: Tick) -> Reading:
+    def read(self, device: Device, tick: Tick) -> HealthReading:
         """The GPU's counters, if they are due or something happened to it; its facts, if they are new."""
         uuid, address = device.ref.uuid, gate.address(device.ref.handle)
         known = self._readers.get(uuid)
@@ -83,8 +83,8 @@ class HealthRecorder:
             self._readers[uuid] = address, device.divided, reader
         due = (tick.seq + device.ref.index) % _EVERY_TICKS == 0
         if not (due or renewed or any(event.uuid == uuid for event in self._driver_events)):
-            return Reading(None, None)
-        return Reading(reader.read(device.query), self._read_facts(device) if renewed else None)
+            return HealthReading(None, None)
+        return HealthReading(reader.read(device.query), self._read_facts(device) if renewed else None)
 
     def _read_facts(self, device: Device) -> GpuFacts:
         ask = device.query.ask
@@ -99,7 +99,7 @@ class HealthRecorder:
         )
 
     def records(
-        self, tick: Tick, session: Session, gpus: Mapping[str, Gpu], readings: Mapping[str, Reading]
+        self, tick: Tick, session: Session, gpus: Mapping[str, Gpu], readings: Mapping[str, HealthReading]
     ) -> list[Outgoing]:
         """What happened in this tick; ``gpus`` that answered by UUID, and what was read of them."""
         hit = {uuid: self._hit(gpu) for uuid, gpu in gpus.items()}
@@ -123,7 +123,7 @@ class HealthRecorder:
             Outgoing(topic=_TOPIC, key=tick.node, payload=encode(event), ts_ms=tick.ts_ms) for event in events
         ]
 
-    def _happened(self, session: Session, readings: Mapping[str, Reading]) -> Iterator["_Happening"]:
+    def _happened(self, session: Session, readings: Mapping[str, HealthReading]) -> Iterator["_Happening"]:
         """Xids, then the lost and the returned, then what changed."""
         for event, count in self._driver_events.items():
             if event.type == XID and session.device(event.uuid) is not None:

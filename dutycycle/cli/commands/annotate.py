@@ -11,7 +11,7 @@ from dutycycle.kube.errors import GoneError, KubeError
 from dutycycle.kube.objects import ApiServer, connect
 from dutycycle.kube.references import ObjectRef
 from sinks.annotations.core.targets import Target
-from sinks.annotations.removal import Removal, remove
+from sinks.annotations.removal import AnnotationRemoval, remove
 
 EXAMPLE = "dutycycle annotate --remove --dry-run\ndutycycle annotate --remove --namespace team-a"
 SETTINGS = ("annotation_prefix", "annotation_rate")
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     return 1 if done.failures else 0
 
 
-async def _remove(args: argparse.Namespace, settings: Settings) -> Removal:
+async def _remove(args: argparse.Namespace, settings: Settings) -> AnnotationRemoval:
     limits = Limits(requests_per_s=settings.annotation_rate)
     server = await connect("on", asked_by="annotate --remove", limits=limits, user_agent="dutycycle-annotate")
     assert server is not None  # noqa: S101 - "on" finds one, or raises
@@ -81,7 +81,7 @@ def _say_nothing(target: Target, keys: list[str]) -> None:
     """What is done is counted at the end."""
 
 
-def _counts(done: Removal, *, dry_run: bool) -> str:
+def _counts(done: AnnotationRemoval, *, dry_run: bool) -> str:
     verb = "would remove" if dry_run else "removed"
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(done.objects.items()))
     return f"{verb} {done.keys} annotations from {sum(done.objects.values())} objects" + (

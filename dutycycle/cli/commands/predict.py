@@ -9,7 +9,7 @@ from dutycycle.cli.printing import print_json
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.schedule.asked import advice, prediction_of
 from dutycycle.schedule.pod_specs import pods_of
-from dutycycle.submit.documents import Document, read_documents
+from dutycycle.submit.documents import ManifestDocument, read_documents
 from dutycycle.words import bytes_text
 from sinks.records.location import default_records_url
 from sinks.records.query import Which, pod_peaks
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _answers(
-    document: Document, namespace: str, documents: list[Document], url: str
+    document: ManifestDocument, namespace: str, documents: list[ManifestDocument], url: str
 ) -> Iterator[dict[str, Any]]:
     """One answer for each pod template of an object, as JSON has it; ``missing`` or ``unknown`` says why
     there are no figures."""

@@ -17,7 +17,7 @@ from dutycycle.schedule.text import legend, table_of, write_csv
 from dutycycle.schedule.traces.formats import FORMATS, workload_of
 from dutycycle.schedule.traces.reading import SHOWN, Wrong
 from dutycycle.schedule.ways import BANDS, WAYS
-from dutycycle.schedule.workload import Workload
+from dutycycle.schedule.workload import JobTrace
 from sinks.scheduling.core.policy import Policy
 from sinks.scheduling.policy_file import read_policy
 
@@ -99,7 +99,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def _workload(args: argparse.Namespace, wrong: Wrong) -> Callable[[int], Workload]:
+def _workload(args: argparse.Namespace, wrong: Wrong) -> Callable[[int], JobTrace]:
     """The workload of a seed; one of a file is read here, once, and what is wrong in it is said."""
     made = Generator(args.jobs, args.nodes, args.gpus_per_node, args.load)
     if args.simulate == GENERATED:

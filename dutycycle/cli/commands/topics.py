@@ -15,7 +15,7 @@ from dutycycle.telemetry.events import Telemetry
 from streams.names import SOURCES, changelogs
 
 if TYPE_CHECKING:
-    from dutycycle.kafka.topic_settings import Difference, TopicDescription, Use
+    from dutycycle.kafka.topic_settings import Difference, TopicDescription, TopicUse
 
 EXAMPLE = """dutycycle topics --broker kafka://kafka:9092
 dutycycle topics --dry-run
@@ -39,12 +39,12 @@ class Planned:
 
     name: str
     config: Mapping[str, str]
-    use: "Use"
+    use: "TopicUse"
     alike: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class BrokerTopics:
     """What the broker has. ``descriptions`` is empty where it does not say settings; ``unknown`` says why."""
 
     partitions: Mapping[str, int]
@@ -86,7 +86,9 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     return _show(found, topics, settings, args)
 
 
-def _show(found: Found, topics: Sequence[Planned], settings: Settings, args: argparse.Namespace) -> int:
+def _show(
+    found: BrokerTopics, topics: Sequence[Planned], settings: Settings, args: argparse.Namespace
+) -> int:
     from dutycycle.kafka.security import bootstrap_servers
 
     for topic in topics:
@@ -139,7 +141,7 @@ def format_acls(settings: Settings, user: str) -> str:
 
 def planned(settings: Settings) -> list[Planned]:
     """All topics by their full names; those of the contract first."""
-    from dutycycle.kafka.topic_settings import Use
+    from dutycycle.kafka.topic_settings import TopicUse
     from dutycycle.kafka.topics import CHANGELOG_CONFIG
 
     sources = set(SOURCES.values())
@@ -147,19 +149,19 @@ def planned(settings: Settings) -> list[Planned]:
         Planned(
             full_name(settings.topic_prefix, name),
             topic.config(),
-            Use.SOURCE if name in sources else Use.OUTPUT,
+            TopicUse.SOURCE if name in sources else TopicUse.OUTPUT,
             alike=name in _ALIKE,
         )
         for name, topic in TOPICS.items()
     ]
     return ours + [
-        Planned(name, CHANGELOG_CONFIG, Use.CHANGELOG, alike=True) for name in changelogs(settings)
+        Planned(name, CHANGELOG_CONFIG, TopicUse.CHANGELOG, alike=True) for name in changelogs(settings)
     ]
 
 
 async def make_topics(
     settings: Settings, telemetry: Telemetry, timeout_s: float, *, apply: bool = False
-) -> Found:
+) -> BrokerTopics:
     """Create what is missing, and read what is there; ``apply``: mend the settings of what is there first.
 
     A broker that is unreachable is waited for, ``timeout_s`` at most, and that is said. Raises
@@ -175,7 +177,7 @@ async def make_topics(
     return await _read_settings(settings, partitions, apply=apply)
 
 
-async def _read_settings(settings: Settings, partitions: Mapping[str, int], *, apply: bool) -> Found:
+async def _read_settings(settings: Settings, partitions: Mapping[str, int], *, apply: bool) -> BrokerTopics:
     from dutycycle.kafka.clients import new_admin, translated
     from dutycycle.kafka.errors import BrokerRefusedError
     from dutycycle.kafka.topic_settings import apply_settings, compare_settings, describe_topics
@@ -200,11 +202,11 @@ async def _read_settings(settings: Settings, partitions: Mapping[str, int], *, a
         if apply:
             await apply_settings(admin, descriptions, compare(descriptions))
             descriptions = await describe_topics(admin, names)
-        return Found(partitions, descriptions, compare(descriptions))
+        return BrokerTopics(partitions, descriptions, compare(descriptions))
     except BrokerRefusedError as error:
         if apply:
             raise
-        return Found(partitions, {}, unknown=str(error))
+        return BrokerTopics(partitions, {}, unknown=str(error))
     finally:
         await admin.close()
 

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     """Compare and print; 0 when all runs could be read."""
     if len(args.runs) < 2:
         raise SettingError("give two runs or more, such as: dutycycle compare before after")
-    from dutycycle.compare.comparison import Run  # here, not above: --help need not wait for it
+    from dutycycle.compare.comparison import NamedRun  # here, not above: --help need not wait for it
     from dutycycle.compare.figures import measures_of
     from dutycycle.compare.text import lines_of, plain_of
     from dutycycle.report.build import check_out, gather, report_of
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
             report = report_of(gathered, settings, trace, job=job, pod=pod)
         except DutycycleError as error:
             raise DutycycleError(f"{trace}: {error}") from error
-        runs.append(Run(name, report, measures_of(report)))
+        runs.append(NamedRun(name, report, measures_of(report)))
     if args.format == "json":
         print(orjson.dumps(plain_of(runs), option=orjson.OPT_INDENT_2).decode())  # noqa: T201
     else:

@@ -76,10 +76,10 @@ def _file(args: argparse.Namespace, folder: Path) -> tuple[Path, str | None]:
         return there, None
     if ":/" not in args.profile:
         raise DutycycleError(f"{there}: No such file or directory")
-    from dutycycle.submit.fetch import Place, Source, fetch  # here: a file here needs no API server
+    from dutycycle.submit.fetch import PodFile, PodSource, fetch  # here: a file here needs no API server
 
-    place = Place.of(args.profile)
-    source = Source(args.kubeconfig, args.context, args.container)
+    place = PodFile.of(args.profile)
+    source = PodSource(args.kubeconfig, args.context, args.container)
     with StatusLine(every_s=0.5) as status:
         return asyncio.run(
             fetch(place, source, folder, lambda done: status.show(f"fetching {place}: {done}"))

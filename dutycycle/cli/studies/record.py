@@ -9,7 +9,7 @@ from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import SAMPLE_TOPICS, TOPICS, short_name
 from dutycycle.tables.writer import TRACE
-from dutycycle.traces.record import Wanted, record
+from dutycycle.traces.record import RecordRequest, record
 
 EXAMPLE = """dutycycle record --broker kafka://kafka:9092 --from -10m --out last.jsonl.zst
 dutycycle record --broker kafka://kafka:9092 --from -1h --topic all --out tables/ --format parquet
@@ -71,7 +71,7 @@ def _from_kafka(args: argparse.Namespace, settings: Settings) -> int:
     if settings.broker is None:
         raise SettingError("no broker to record from: give --broker kafka://host:9092 or DUTYCYCLE_BROKER")
     now_ms = time.time_ns() // 1_000_000
-    wanted = Wanted(
+    wanted = RecordRequest(
         topics=_topics(args.topic, settings.topic_prefix),
         start_ms=_moment("--from", args.start, now_ms),
         end_ms=_moment("--to", args.end, now_ms),

@@ -120,9 +120,9 @@ def _recorded(args: argparse.Namespace, name: str | None, trace: Path, settings:
         raise SettingError("--step needs --from-prometheus")
     if settings.broker is None:
         raise SettingError("give --broker kafka://host:9092 (or DUTYCYCLE_BROKER), or --from-prometheus URL")
-    from dutycycle.traces.extract import Wanted, extract
+    from dutycycle.traces.extract import ExtractRequest, extract
 
-    wanted = Wanted(name, *history.since_until(args))
+    wanted = ExtractRequest(name, *history.since_until(args))
     extract(trace, wanted, settings, overwrite=args.force, timeout_s=args.timeout)
     return settings.broker, 0
 

@@ -104,8 +104,8 @@ def _on_cluster(args: argparse.Namespace, files: list[str], settings: Settings) 
             "--nsys is for a command on this machine; on a cluster let its container run nsys, and read the "
             "report while it runs: dutycycle profile NAMESPACE/POD:/path"
         )
-    from dutycycle.submit.run import Wish, run_job
+    from dutycycle.submit.run import RunOptions, run_job
 
     given: dict[str, Any] = {name: getattr(args, name) for name in ("out", "title", *_OF_CLUSTER)}
     given["timeout_s"] = given.pop("timeout")
-    return run_job(Wish(files, **given), settings)
+    return run_job(RunOptions(files, **given), settings)

@@ -9,7 +9,15 @@ from typing import Any
 from dutycycle.cli import arguments
 from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.trial.wish import GOALS, Wish, gpu_minutes, gpu_models, long_enough, numbers, placements
+from dutycycle.trial.wish import (
+    GOALS,
+    TrialOptions,
+    gpu_minutes,
+    gpu_models,
+    long_enough,
+    numbers,
+    placements,
+)
 
 EXAMPLE = """dutycycle trial train.yaml --gpus 1,2,4
 dutycycle trial train.yaml --pods 2,4 --placement packed,spread --for 3m --budget 120
@@ -23,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "files", nargs="*", metavar="FILE", help="YAML or JSON with one Job of batch/v1; - is stdin"
     )
-    _add_what_is_tried(parser, Wish())
+    _add_what_is_tried(parser, TrialOptions())
     parser.add_argument("--out", metavar="DIR", type=Path, help="an empty or new folder for what is written")
     parser.add_argument(
         "--clean", action="store_true", help="only delete what killed trials have left in the namespace"
@@ -43,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--context", metavar="NAME", help="as for kubectl")
 
 
-def _add_what_is_tried(parser: argparse.ArgumentParser, usual: Wish) -> None:
+def _add_what_is_tried(parser: argparse.ArgumentParser, usual: TrialOptions) -> None:
     parser.add_argument(
         "--gpus", type=_typed(numbers), default=(), metavar="N,N",
         help="GPUs of a pod (default: as the Job has them)",
@@ -96,7 +104,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     from dutycycle.trial.session import Ways
     from dutycycle.trial.trial import Asked, run_clean, run_trials
 
-    wish = Wish(
+    wish = TrialOptions(
         gpus=args.gpus, pods=args.pods, gpu_models=args.gpu_model, placements=args.placement,
         for_s=args.for_s, budget=args.budget, best=args.best,
     )  # fmt: skip

@@ -20,7 +20,7 @@ FABRIC_READY, FABRIC_UNHEALTHY, FABRIC_LIMITED = 3, 2, 3
 """``nvmlGpuFabricInfo``: its state when CUDA can run, and two of the summaries of its health."""
 
 
-class Meaning(NamedTuple):
+class EventMeaning(NamedTuple):
     """What an event is called, how bad it is, and what is to be done."""
 
     name: str
@@ -29,43 +29,53 @@ class Meaning(NamedTuple):
 
 
 _MEANINGS = {
-    "state": Meaning("state of the GPU", "info"),
-    "missing": Meaning("GPU is not listed any more", "fatal", "restart the machine; check power and seating"),
-    "reset_required": Meaning("GPU answers nothing until it is reset", "fatal", "reset the GPU"),
-    "returned": Meaning("GPU answers again", "info"),
-    "ecc_uncorrected": Meaning(
+    "state": EventMeaning("state of the GPU", "info"),
+    "missing": EventMeaning(
+        "GPU is not listed any more", "fatal", "restart the machine; check power and seating"
+    ),
+    "reset_required": EventMeaning("GPU answers nothing until it is reset", "fatal", "reset the GPU"),
+    "returned": EventMeaning("GPU answers again", "info"),
+    "ecc_uncorrected": EventMeaning(
         "uncorrectable ECC errors", "fatal", "let the work end, then reset the GPU"
     ),
-    "rows_remapped": Meaning("rows of memory remapped", "warning", "reset the GPU when convenient"),
-    "remap_pending": Meaning("row remapping waits for a reset", "warning", "reset the GPU when convenient"),
-    "remap_failed": Meaning("row remapping failed", "fatal", "replace the GPU: NVIDIA takes it back"),
-    "pages_retired": Meaning("pages of memory retired", "warning", "reset the GPU when convenient"),
-    "pages_pending": Meaning("page retirement waits for a reset", "warning", "reset the GPU when convenient"),
-    "nvlink_down": Meaning("NVLinks went down", "fatal", "check links and NVSwitch, then reset the GPU"),
-    "nvlink_up": Meaning("NVLinks are active again", "info"),
+    "rows_remapped": EventMeaning("rows of memory remapped", "warning", "reset the GPU when convenient"),
+    "remap_pending": EventMeaning(
+        "row remapping waits for a reset", "warning", "reset the GPU when convenient"
+    ),
+    "remap_failed": EventMeaning("row remapping failed", "fatal", "replace the GPU: NVIDIA takes it back"),
+    "pages_retired": EventMeaning("pages of memory retired", "warning", "reset the GPU when convenient"),
+    "pages_pending": EventMeaning(
+        "page retirement waits for a reset", "warning", "reset the GPU when convenient"
+    ),
+    "nvlink_down": EventMeaning("NVLinks went down", "fatal", "check links and NVSwitch, then reset the GPU"),
+    "nvlink_up": EventMeaning("NVLinks are active again", "info"),
 }  # fmt: skip
 
 
-def meaning_of(kind: str, code: int | None = None) -> Meaning:
+def meaning_of(kind: str, code: int | None = None) -> EventMeaning:
     """What an event of this kind says; one of a kind that is newer than this list is a warning."""
     match kind:
         case "xid" if code is not None:
             xid = xid_of(code)
-            return Meaning(f"Xid {code}: {xid.name}", xid.severity, xid.action)
+            return EventMeaning(f"Xid {code}: {xid.name}", xid.severity, xid.action)
         case "recovery_action" if code is not None:
             action, level = RECOVERY_ACTIONS.get(code, (f"NVIDIA's number {code}", "watch"))
             if level == "healthy":
-                return Meaning("no recovery action is needed any more", "info")
-            return Meaning(f"the driver asks for recovery action {code}", "fatal", action)
+                return EventMeaning("no recovery action is needed any more", "info")
+            return EventMeaning(f"the driver asks for recovery action {code}", "fatal", action)
         case "fabric" if code is not None:
             state = FABRIC_STATES.get(code, f"NVIDIA's number {code}")
             if code == FABRIC_READY:
-                return Meaning("NVLink fabric: completed", "info")
-            return Meaning(f"NVLink fabric: {state}", "fatal", "restart the fabric manager, or the machine")
+                return EventMeaning("NVLink fabric: completed", "info")
+            return EventMeaning(
+                f"NVLink fabric: {state}", "fatal", "restart the fabric manager, or the machine"
+            )
         case "fabric_health" if code is not None:
             if code not in (FABRIC_UNHEALTHY, FABRIC_LIMITED):
-                return Meaning("NVLink fabric is healthy", "info")
+                return EventMeaning("NVLink fabric is healthy", "info")
             words = "is unhealthy" if code == FABRIC_UNHEALTHY else "has limited capacity"
-            return Meaning(f"NVLink fabric {words}", "fatal" if code == FABRIC_UNHEALTHY else "warning",
+            return EventMeaning(f"NVLink fabric {words}", "fatal" if code == FABRIC_UNHEALTHY else "warning",
                            "check the links and the NVSwitch")  # fmt: skip
-    return _MEANINGS.get(kind, Meaning(kind.replace("_", " "), "warning", "look at the log of the kernel"))
+    return _MEANINGS.get(
+        kind, EventMeaning(kind.replace("_", " "), "warning", "look at the log of the kernel")
+    )

@@ -13,7 +13,7 @@ LIBRARY_SAID = Event(
 _LENGTH = 300
 
 
-class _Handler(logging.Handler):
+class _EventHandler(logging.Handler):
     def __init__(self, library: str, telemetry: Telemetry) -> None:
         super().__init__(logging.ERROR)
         self._library = library
@@ -32,6 +32,6 @@ def route_library_logs(telemetry: Telemetry) -> None:
     """Send the libraries' errors to ``telemetry``, and drop everything below."""
     for name in LIBRARIES:
         log = logging.getLogger(name)
-        log.handlers = [_Handler(name, telemetry)]
+        log.handlers = [_EventHandler(name, telemetry)]
         log.propagate = False
         log.setLevel(logging.ERROR)

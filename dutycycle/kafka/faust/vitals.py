@@ -15,7 +15,7 @@ from dutycycle.kafka.errors import BrokerUnreachableError
 from dutycycle.kafka.faust.app import ExactApp
 from dutycycle.kafka.faust.offsets import describe_truncation
 from dutycycle.telemetry.metrics import ASSIGNED, LAG, LAG_MAX, REBALANCES, RECOVERY, UNASSIGNED, Labels
-from dutycycle.telemetry.watchdog import Progress
+from dutycycle.telemetry.watchdog import StallTimer
 
 _TRUNCATED_OBSERVATIONS = 3
 
@@ -27,8 +27,12 @@ class Vitals:
         self._app = app
         self._clock = clock
         self._silence_s = float(app.conf.broker_session_timeout)
-        self._waiting, self._recovering, self._reading = Progress(clock), Progress(clock), Progress(clock)
-        self._unread = Progress(clock)
+        self._waiting, self._recovering, self._reading = (
+            StallTimer(clock),
+            StallTimer(clock),
+            StallTimer(clock),
+        )
+        self._unread = StallTimer(clock)
         self._waiting.observe("to be ready")
         self._ever_ready = False
         self._heard: float | None = None

@@ -11,7 +11,7 @@ TICKS = 600
 """Of each subject: ten minutes at one tick a second."""
 
 
-class History:
+class MetricHistory:
     """A column of values for each of ``metrics``; NaN is what was not measured. The newest tick is last."""
 
     __slots__ = ("_columns", "_next", "_size", "_ts", "metrics")
@@ -67,9 +67,9 @@ class History:
             return column[begin : begin + count]
         return column[begin:] + column[: begin + count - len(column)]
 
-    def copy(self) -> "History":
+    def copy(self) -> "MetricHistory":
         """As it is now, whatever is added later."""
-        other = History(self.metrics, self._size)
+        other = MetricHistory(self.metrics, self._size)
         other._next, other._ts = self._next, self._ts[:]
         other._columns = {name: column[:] for name, column in self._columns.items()}
         return other

@@ -12,7 +12,7 @@ _UNUSED = (None,) * 4
 
 
 @dataclass(slots=True)
-class Use:
+class PodUse:
     """Percent (mean over its GPUs), bytes, the percent of its busiest GPU; None is unknown.
 
     ``gpus``: by index of those that it uses or was given, whether it works there. ``programs``: the names of
@@ -27,7 +27,7 @@ class Use:
     name: str = ""
 
 
-def uses_of_pods(sample: NvmlSample) -> dict[str, Use]:
+def uses_of_pods(sample: NvmlSample) -> dict[str, PodUse]:
     """By pod uid."""
     plan = use_plan(sample.node, sample.gpus)
     arrays = plan.arrays()
@@ -36,11 +36,11 @@ def uses_of_pods(sample: NvmlSample) -> dict[str, Use]:
     busy = {
         place: use >= _BUSY_PCT for place, use in zip(plan.sources, at_places[:, 0].tolist(), strict=True)
     }
-    found: dict[str, Use] = {}
+    found: dict[str, PodUse] = {}
     for uid, scope in plan.attribution:
         if uid not in found:
             util, _, mem, busiest = (_known(value) for value in of_pods.get(uid, _UNUSED))
-            found[uid] = Use(util, mem, busiest)
+            found[uid] = PodUse(util, mem, busiest)
         found[uid].gpus[int(scope.rpartition("/")[2])] = busy.get((uid, scope), False)
     _add_names(sample, found)
     return found
@@ -50,7 +50,7 @@ def _known(value: float | None) -> float | None:
     return None if value is None or isnan(value) else value
 
 
-def _add_names(sample: NvmlSample, found: dict[str, Use]) -> None:
+def _add_names(sample: NvmlSample, found: dict[str, PodUse]) -> None:
     programs: defaultdict[str, set[str]] = defaultdict(set)
     for gpu in sample.gpus:
         for process in gpu.processes or ():

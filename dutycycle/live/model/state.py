@@ -12,7 +12,7 @@ from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import CgroupSample, Gpu, GpuProcess, NvmlSample, PodCgroup
 from dutycycle.contract.topics import TOPICS
 from dutycycle.live.model.derived import Derived, Lazy
-from dutycycle.live.model.subjects import GpuSeen, JobSeen, NodeSeen, PodSeen, Row, added, most
+from dutycycle.live.model.subjects import GpuRow, JobRow, NodeRow, PodRow, Row, added, most
 
 if TYPE_CHECKING:
     # At run time only where processes are shown: psutil is for a machine with a screen.
@@ -145,8 +145,8 @@ class LiveState:
         for gpu, util_pct in zip(sample.gpus, highest, strict=True):
             key = gpu_subject(sample.node, gpu.uuid).key
             row = self.rows.get(key)
-            if not isinstance(row, GpuSeen):
-                row = GpuSeen(key, f"{sample.node}:{gpu.index}", self._of(key), node=sample.node)
+            if not isinstance(row, GpuRow):
+                row = GpuRow(key, f"{sample.node}:{gpu.index}", self._of(key), node=sample.node)
                 self.rows[key] = row
             row.now, row.ts_ms, row.seen_ms = gpu, sample.ts_ms, self.now_ms
             row.interval_ms = sample.interval_ms
@@ -163,7 +163,7 @@ class LiveState:
         uses = uses_of_pods(sample)
         keys = {pod_subject(sample.node, uid).key for uid in uses}
         for key in self._on_gpus.get(sample.node, set()) - keys:
-            if isinstance(gone := self.rows.get(key), PodSeen):
+            if isinstance(gone := self.rows.get(key), PodRow):
                 gone.gpu_util = gone.gpu_mem = None
         self._on_gpus[sample.node] = keys
         for uid, use in uses.items():
@@ -177,7 +177,7 @@ class LiveState:
             pod.name = pod.name or use.name
             pod.gpu_history.add(sample.ts_ms, (use.util, use.mem))
 
-    def _sampled_pod(self, node: str, uid: str, ts_ms: int) -> PodSeen | None:
+    def _sampled_pod(self, node: str, uid: str, ts_ms: int) -> PodRow | None:
         """The row of a pod that a sample saw; None of one that has ended."""
         key = pod_subject(node, uid).key
         if key in self._ended:
@@ -186,10 +186,10 @@ class LiveState:
         pod.ts_ms, pod.seen_ms = max(pod.ts_ms, ts_ms), self.now_ms
         return pod
 
-    def _pod_row(self, key: str, node: str, uid: str) -> PodSeen:
+    def _pod_row(self, key: str, node: str, uid: str) -> PodRow:
         row = self.rows.get(key)
-        if not isinstance(row, PodSeen):
-            row = PodSeen(key, "", self._of(key), uid=uid, node=node)
+        if not isinstance(row, PodRow):
+            row = PodRow(key, "", self._of(key), uid=uid, node=node)
             self.rows[key] = row
         return row
 
@@ -197,8 +197,8 @@ class LiveState:
         self.ticks += 1
         key, host = node_subject(sample.node).key, sample.host
         row = self.rows.get(key)
-        if not isinstance(row, NodeSeen):
-            row = NodeSeen(key, sample.node, self._of(key))
+        if not isinstance(row, NodeRow):
+            row = NodeRow(key, sample.node, self._of(key))
             self.rows[key] = row
         row.now, row.ts_ms, row.seen_ms = host, sample.ts_ms, self.now_ms
         row.interval_ms = sample.interval_ms
@@ -237,33 +237,33 @@ class LiveState:
 
     # -- what is shown
 
-    def gpus(self) -> list[GpuSeen]:
+    def gpus(self) -> list[GpuRow]:
         """By node and index; with a namespace those that its pods use."""
-        rows = [row for row in self.rows.values() if isinstance(row, GpuSeen)]
+        rows = [row for row in self.rows.values() if isinstance(row, GpuRow)]
         if self.namespace is not None:
             shown = {pod.uid for pod in self.pods()}
             rows = [row for row in rows if row.pods & shown]
         return sorted(rows, key=lambda row: row.order)
 
-    def node_rows(self) -> list[NodeSeen]:
+    def node_rows(self) -> list[NodeRow]:
         """By name."""
-        rows = [row for row in self.rows.values() if isinstance(row, NodeSeen)]
+        rows = [row for row in self.rows.values() if isinstance(row, NodeRow)]
         return sorted(rows, key=lambda row: row.name)
 
-    def pods(self) -> list[PodSeen]:
+    def pods(self) -> list[PodRow]:
         """Those that were sampled within a minute, the busiest first."""
         rows = [
             row
             for row in self.rows.values()
-            if isinstance(row, PodSeen) and row.ts_ms and self.now_ms - row.seen_ms < _HIDDEN_MS
+            if isinstance(row, PodRow) and row.ts_ms and self.now_ms - row.seen_ms < _HIDDEN_MS
         ]
         if self.namespace is not None:
             rows = [row for row in rows if row.namespace == self.namespace]
         return sorted(rows, key=lambda row: (-(row.gpu_util or 0), -(row.cpu or 0), row.title))
 
-    def jobs(self) -> list[JobSeen]:
+    def jobs(self) -> list[JobRow]:
         """The jobs of these pods, by name."""
-        found: dict[str, JobSeen] = {}
+        found: dict[str, JobRow] = {}
         for pod in self.pods():
             if pod.identity is None or pod.identity.job is None:
                 continue
@@ -272,7 +272,7 @@ class LiveState:
             job = found.get(key)
             if job is None:
                 derived = self._derived.get(key) or Derived()
-                job = JobSeen(key, ref.name, derived, ref=ref, namespace=pod.namespace)
+                job = JobRow(key, ref.name, derived, ref=ref, namespace=pod.namespace)
                 found[key] = job
             job.pods[pod.uid] = pod
             job.seen_ms, job.ts_ms = max(job.seen_ms, pod.seen_ms), max(job.ts_ms, pod.ts_ms)

@@ -11,7 +11,7 @@ from typing import Self
 from dutycycle.contract.records.pods import JobRef, Pod
 from dutycycle.contract.records.samples import Gpu, GpuProcess, Host
 from dutycycle.live.model.derived import Derived
-from dutycycle.live.model.history import History
+from dutycycle.live.model.history import MetricHistory
 
 Value = float | None
 GPU_HISTORY = ("gpu_util_pct", "mem_used_bytes", "power_w", "temp_c")
@@ -22,7 +22,7 @@ _SILENT_TICKS = 5
 
 
 @dataclass(slots=True)
-class Seen:
+class SubjectRow:
     """What all rows have."""
 
     key: str
@@ -51,7 +51,7 @@ class Seen:
 
 
 @dataclass(slots=True)
-class GpuSeen(Seen):
+class GpuRow(SubjectRow):
     """A GPU of a node; ``pods``: the uids of those that use it, or were given it."""
 
     node: str = ""
@@ -59,7 +59,7 @@ class GpuSeen(Seen):
     util_max: Value = None
     mem_max: Value = None
     pods: frozenset[str] = frozenset()
-    history: History = field(default_factory=lambda: History(GPU_HISTORY))
+    history: MetricHistory = field(default_factory=lambda: MetricHistory(GPU_HISTORY))
 
     @property
     def main(self) -> str:
@@ -78,19 +78,19 @@ class GpuSeen(Seen):
 
     def frozen(self) -> Self:
         """With a history of its own."""
-        other = super(GpuSeen, self).frozen()
+        other = super(GpuRow, self).frozen()
         other.history = self.history.copy()
         return other
 
 
 @dataclass(slots=True)
-class NodeSeen(Seen):
+class NodeRow(SubjectRow):
     """A host."""
 
     now: Host = field(default_factory=Host)
     util_max: Value = None
     mem_max: Value = None
-    history: History = field(default_factory=lambda: History(NODE_HISTORY))
+    history: MetricHistory = field(default_factory=lambda: MetricHistory(NODE_HISTORY))
 
     @property
     def main(self) -> str:
@@ -99,13 +99,13 @@ class NodeSeen(Seen):
 
     def frozen(self) -> Self:
         """With a history of its own."""
-        other = super(NodeSeen, self).frozen()
+        other = super(NodeRow, self).frozen()
         other.history = self.history.copy()
         return other
 
 
 @dataclass(slots=True)
-class PodSeen(Seen):
+class PodRow(SubjectRow):
     """A pod, or outside Kubernetes a container or unit. ``name`` is empty until it is told.
 
     ``cpu`` in percent of a core, ``mem`` in bytes; ``gpu_util`` is the mean over its GPUs, ``gpu_util_max``
@@ -128,8 +128,8 @@ class PodSeen(Seen):
     gpu_mem: Value = None
     gpu_mem_max: Value = None
     gpus: dict[int, bool] = field(default_factory=dict)
-    history: History = field(default_factory=lambda: History(NODE_HISTORY))
-    gpu_history: History = field(default_factory=lambda: History(POD_GPU_HISTORY))
+    history: MetricHistory = field(default_factory=lambda: MetricHistory(NODE_HISTORY))
+    gpu_history: MetricHistory = field(default_factory=lambda: MetricHistory(POD_GPU_HISTORY))
 
     @property
     def title(self) -> str:
@@ -151,19 +151,19 @@ class PodSeen(Seen):
 
     def frozen(self) -> Self:
         """With histories of its own."""
-        other = super(PodSeen, self).frozen()
+        other = super(PodRow, self).frozen()
         other.history, other.gpu_history = self.history.copy(), self.gpu_history.copy()
         other.gpus = dict(self.gpus)
         return other
 
 
 @dataclass(slots=True)
-class JobSeen(Seen):
+class JobRow(SubjectRow):
     """A job, by its pods that are there; ``pods`` by their uids."""
 
     ref: JobRef | None = None
     namespace: str = ""
-    pods: dict[str, PodSeen] = field(default_factory=dict)
+    pods: dict[str, PodRow] = field(default_factory=dict)
 
     @property
     def main(self) -> str:
@@ -193,7 +193,7 @@ class JobSeen(Seen):
         return sum(value * weight for value, weight in known) / count if count else None
 
 
-Row = GpuSeen | NodeSeen | PodSeen | JobSeen
+Row = GpuRow | NodeRow | PodRow | JobRow
 
 
 def most(a: Value, b: Value) -> Value:

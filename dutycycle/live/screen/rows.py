@@ -10,7 +10,7 @@ from textual.message import Message
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.screen.drawing import Lines
 from dutycycle.live.views.spans import Line
-from dutycycle.live.views.tables.columns import Layout, layout, sort_rows
+from dutycycle.live.views.tables.columns import TableLayout, layout, sort_rows
 from dutycycle.live.views.tables.gpus import GPUS
 from dutycycle.live.views.tables.table import TableView
 
@@ -45,7 +45,7 @@ class Rows(Lines):
         """The filter."""
         self._state = LiveState()
         self._rows: Sequence[Any] = ()
-        self._layout: Layout[Any] = Layout(())
+        self._layout: TableLayout[Any] = TableLayout(())
         self._sorts: dict[str, tuple[str, bool]] = {}
         """By title of the view: the column it is sorted by, and whether in reverse."""
         self._cursors: dict[str, str] = {}

@@ -84,7 +84,7 @@ def _block(value: float, low: float, size: float) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Fan:
+class ForecastCells:
     """What is expected ``cells`` after now, each ``cell_s`` long.
 
     Of what repeats only the horizons are shown: between two of them it goes up and down.
@@ -117,7 +117,7 @@ class Fan:
         return before[1], before[2], before[3]
 
 
-def with_fan(values: Sequence[float], fan: Fan | None, scale: Scale) -> list[Line]:
+def with_fan(values: Sequence[float], fan: ForecastCells | None, scale: Scale) -> list[Line]:
     """The history, and behind it what is expected with its interval."""
     lines = columns(values, scale, "info")
     if fan is None:
@@ -138,7 +138,7 @@ def with_fan(values: Sequence[float], fan: Fan | None, scale: Scale) -> list[Lin
     return lines
 
 
-def time_axis(cells: int, cell_s: float, fan: Fan | None) -> Line:
+def time_axis(cells: int, cell_s: float, fan: ForecastCells | None) -> Line:
     """``-5m … now … +5m``."""
     past = f"-{short_duration(cells * cell_s)}"
     line = past + "now".rjust(max(cells - len(past), 4))

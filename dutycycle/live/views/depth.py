@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
 from dutycycle.contract.records.insights import Insight
-from dutycycle.live.model.history import History
+from dutycycle.live.model.history import MetricHistory
 from dutycycle.live.model.state import LiveState
-from dutycycle.live.model.subjects import GpuSeen, JobSeen, NodeSeen, PodSeen, Row
+from dutycycle.live.model.subjects import GpuRow, JobRow, NodeRow, PodRow, Row
 from dutycycle.live.views import charts, figures
 from dutycycle.live.views.findings import main_value, period_s, says
 from dutycycle.live.views.inside import inside
@@ -74,7 +74,7 @@ def _wrapped(name: str, text: str, width: int) -> Iterator[Line]:
 def _insights(state: LiveState, row: Row) -> Iterator[tuple[str, Insight]]:
     """Its own, or of a GPU those of the pods on it."""
     rows: Sequence[Row] = [row]
-    if isinstance(row, GpuSeen):
+    if isinstance(row, GpuRow):
         rows = [pod for uid in sorted(row.pods) if (pod := state.rows.get(f"pod/{uid}")) is not None]
     for one in rows:
         if (insight := one.derived.read_insight()) is not None:
@@ -83,17 +83,17 @@ def _insights(state: LiveState, row: Row) -> Iterator[tuple[str, Insight]]:
 
 def _main_history(row: Row) -> tuple[Sequence[int], Sequence[float]]:
     """Times and values of the main metric."""
-    history: History
-    if isinstance(row, JobSeen):
+    history: MetricHistory
+    if isinstance(row, JobRow):
         return figures.job_history(row)
-    history = row.gpu_history if isinstance(row, PodSeen) and row.main == "gpu_util_pct" else row.history
+    history = row.gpu_history if isinstance(row, PodRow) and row.main == "gpu_util_pct" else row.history
     return history.times(), history.values(row.main)
 
 
 def _top(row: Row, values: Sequence[float]) -> float:
     if row.main == "gpu_util_pct":
         return 100.0
-    if isinstance(row, NodeSeen) and row.now.cpu_count:
+    if isinstance(row, NodeRow) and row.now.cpu_count:
         return 100.0 * row.now.cpu_count
     return max(100.0, max((value for value in values if value == value), default=0.0))
 
@@ -115,7 +115,7 @@ def _history(row: Row, width: int) -> Iterator[Line]:
     if trend is not None and ahead_s and now is not None:
         ahead_cells = max(1, min(int(ahead_s / cell_s), cells - past))
         repeats = period_s(row) is not None
-        fan = charts.Fan(trend[0].level, trend[0].forecast, cell_s, ahead_cells, repeats)
+        fan = charts.ForecastCells(trend[0].level, trend[0].forecast, cell_s, ahead_cells, repeats)
     what = _NAMES.get(row.main, row.main)
     title = f"{what}: the last {short_duration(past_s)}"
     title += ", and the forecast with its 90 % interval" if fan is not None else ""

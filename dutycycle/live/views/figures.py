@@ -5,7 +5,7 @@ from math import isnan
 
 from dutycycle.contract.metrics import CATALOGUE, GPU_ROWS, unit_of
 from dutycycle.contract.records.derived import WindowMetric
-from dutycycle.live.model.subjects import GpuSeen, JobSeen, NodeSeen, PodSeen, Row, Value
+from dutycycle.live.model.subjects import GpuRow, JobRow, NodeRow, PodRow, Row, Value
 from dutycycle.live.views.findings import throttle_words
 from dutycycle.live.views.spans import Line
 from dutycycle.live.views.tables.jobs import gpus_of
@@ -13,7 +13,7 @@ from dutycycle.live.views.tables.pods import gpus_held
 from dutycycle.words import UNKNOWN, bytes_text, decimal_bytes, of_bytes, percent_text, short_duration
 
 Pairs = Iterator[tuple[str, str]]
-_KINDS = {GpuSeen: "GPU ", NodeSeen: "node ", PodSeen: "pod ", JobSeen: "job "}
+_KINDS = {GpuRow: "GPU ", NodeRow: "node ", PodRow: "pod ", JobRow: "job "}
 _SHOWN = {row.field: row.word for row in CATALOGUE if row.word}
 
 
@@ -24,28 +24,28 @@ def kind(row: Row) -> str:
 
 def more(row: Row) -> str:
     """What else it is called."""
-    if isinstance(row, GpuSeen):
+    if isinstance(row, GpuRow):
         return f"{row.now.model or ''}  {row.now.uuid}".strip()
-    if isinstance(row, PodSeen):
+    if isinstance(row, PodRow):
         job = row.identity.job if row.identity is not None else None
         return "  ".join(filter(None, (f"on {row.node}", f"{job.kind} {job.name}" if job else "", row.uid)))
-    return row.kind if isinstance(row, JobSeen) else ""
+    return row.kind if isinstance(row, JobRow) else ""
 
 
 def now(row: Row) -> Pairs:
     """Name and value of what was measured last."""
-    if isinstance(row, GpuSeen):
+    if isinstance(row, GpuRow):
         return _of_gpu(row)
-    if isinstance(row, NodeSeen):
+    if isinstance(row, NodeRow):
         return _of_node(row)
-    return _of_pod(row) if isinstance(row, PodSeen) else _of_job(row)
+    return _of_pod(row) if isinstance(row, PodRow) else _of_job(row)
 
 
 def _with_max(now: str, most: str) -> str:
     return now if most == UNKNOWN else f"{now}, max {most}"
 
 
-def _of_gpu(row: GpuSeen) -> Pairs:
+def _of_gpu(row: GpuRow) -> Pairs:
     gpu = row.now
     yield "use", _with_max(percent_text(gpu.gpu_util_pct), percent_text(row.util_max))
     active = [row for row in GPU_ROWS if row.gpm is not None and getattr(gpu, row.field) is not None]
@@ -66,7 +66,7 @@ def _of_gpu(row: GpuSeen) -> Pairs:
     yield "slowed by", UNKNOWN if gpu.throttle is None else throttle_words(row) or "nothing"
 
 
-def _of_node(row: NodeSeen) -> Pairs:
+def _of_node(row: NodeRow) -> Pairs:
     host = row.now
     cores = "" if host.cpu_count is None else f" of {host.cpu_count} cores"
     yield "CPU", _with_max(percent_text(host.cpu_util_pct) + cores, percent_text(row.util_max))
@@ -76,7 +76,7 @@ def _of_node(row: NodeSeen) -> Pairs:
     yield "network", f"in {_rate(host.net_rx_bytes_per_s)}, out {_rate(host.net_tx_bytes_per_s)}"
 
 
-def _of_pod(row: PodSeen) -> Pairs:
+def _of_pod(row: PodRow) -> Pairs:
     yield "CPU", _with_max(percent_text(row.cpu), percent_text(row.cpu_max))
     yield "throttled", percent_text(row.throttled)
     yield "memory", _with_max(bytes_text(row.mem), bytes_text(row.mem_max))
@@ -87,7 +87,7 @@ def _of_pod(row: PodSeen) -> Pairs:
         yield "GPU memory", _with_max(bytes_text(row.gpu_mem), bytes_text(row.gpu_mem_max))
 
 
-def _of_job(row: JobSeen) -> Pairs:
+def _of_job(row: JobRow) -> Pairs:
     used, held = gpus_of(row)
     yield "pods", str(len(row.pods))
     yield "nodes", str(len({pod.node for pod in row.pods.values()}))
@@ -147,7 +147,7 @@ def peaks(row: Row) -> Iterator[Line]:
             yield [(f"  {words:<20}{values}", "")]
 
 
-def job_history(job: JobSeen) -> tuple[Sequence[int], Sequence[float]]:
+def job_history(job: JobRow) -> tuple[Sequence[int], Sequence[float]]:
     """Times and mean GPU use over the pods of a job, by whole seconds."""
     means = job.main == "gpu_util_pct"
     sums: dict[int, tuple[float, int]] = {}

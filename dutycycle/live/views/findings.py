@@ -1,7 +1,7 @@
 """What the streams say of a subject, in words: what it does, its cycle, where it is heading."""
 
 from dutycycle.live.model.state import LiveState
-from dutycycle.live.model.subjects import GpuSeen, JobSeen, NodeSeen, Row
+from dutycycle.live.model.subjects import GpuRow, JobRow, NodeRow, Row
 from dutycycle.words import digits, does, short_duration
 
 _UNSAID_MS = 180_000
@@ -19,7 +19,7 @@ _THROTTLES = {
 }
 
 
-def throttle_words(row: GpuSeen) -> str:
+def throttle_words(row: GpuRow) -> str:
     """``heat``, ``power``: what holds the clocks down; empty for nothing, and for what is nobody's fault."""
     words = (_THROTTLES.get(reason, reason.replace("_", " ")) for reason in row.now.throttle or ())
     return ", ".join(dict.fromkeys(filter(None, words)))
@@ -27,12 +27,12 @@ def throttle_words(row: GpuSeen) -> str:
 
 def is_hot(row: Row) -> bool:
     """Whether a GPU is slowed by heat now."""
-    return isinstance(row, GpuSeen) and "heat" in throttle_words(row)
+    return isinstance(row, GpuRow) and "heat" in throttle_words(row)
 
 
 def activity(state: LiveState, row: Row) -> str:
     """What a pod or job does; of a GPU, what the pods on it do; empty where that is not known."""
-    if isinstance(row, GpuSeen):
+    if isinstance(row, GpuRow):
         on_it = (state.rows.get(f"pod/{uid}") for uid in row.pods)
         return " + ".join(sorted({activity(state, pod) for pod in on_it if pod is not None} - {""}))
     insight = row.derived.read_insight()
@@ -53,7 +53,7 @@ def cycle_words(row: Row) -> str:
 
 def full_in_s(row: Row) -> float | None:
     """When memory is full, from now; None while it does not run out, or that is no longer said."""
-    metric = "mem_used_bytes" if isinstance(row, GpuSeen | NodeSeen) else "gpu_mem_used_bytes"
+    metric = "mem_used_bytes" if isinstance(row, GpuRow | NodeRow) else "gpu_mem_used_bytes"
     found = row.derived.trend(metric) or row.derived.trend("mem_used_bytes")
     if found is None or found[0].exhausts_in_s is None or row.ts_ms - found[1] >= _UNSAID_MS:
         return None
@@ -80,11 +80,11 @@ def forecast_words(row: Row) -> str:
 
 def main_value(row: Row) -> float | None:
     """The newest value of the metric that counts most."""
-    if isinstance(row, GpuSeen):
+    if isinstance(row, GpuRow):
         return row.now.gpu_util_pct
-    if isinstance(row, NodeSeen):
+    if isinstance(row, NodeRow):
         return row.now.cpu_util_pct
-    if isinstance(row, JobSeen):
+    if isinstance(row, JobRow):
         return row.gpu_util if row.main == "gpu_util_pct" else row.total("cpu")
     return row.gpu_util if row.main == "gpu_util_pct" else row.cpu
 
@@ -95,6 +95,6 @@ def says(state: LiveState, row: Row) -> str:
     if silent_s is not None:
         return f"silent for {short_duration(silent_s)}"
     does = activity(state, row)
-    slowed = throttle_words(row) if isinstance(row, GpuSeen) else ""
+    slowed = throttle_words(row) if isinstance(row, GpuRow) else ""
     slowed = f"slowed by {slowed}" if slowed and "slowed" not in does else ""
     return ", ".join(filter(None, (full_words(row), does, slowed, cycle_words(row), forecast_words(row))))

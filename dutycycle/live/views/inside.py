@@ -3,18 +3,18 @@
 from collections.abc import Iterator, Sequence
 
 from dutycycle.live.model.state import LiveState
-from dutycycle.live.model.subjects import GpuSeen, JobSeen, PodSeen, Row
+from dutycycle.live.model.subjects import GpuRow, JobRow, PodRow, Row
 from dutycycle.live.views.spans import Line, bar, fit, util_style
 from dutycycle.words import bytes_text, percent_text
 
 
 def inside(state: LiveState, row: Row, width: int) -> Iterator[Line]:
     """Processes, GPUs or pods."""
-    if isinstance(row, GpuSeen):
+    if isinstance(row, GpuRow):
         yield from _processes(state, row)
-    elif isinstance(row, JobSeen):
+    elif isinstance(row, JobRow):
         yield from _pods(sorted(row.pods.values(), key=lambda pod: pod.title), width)
-    elif isinstance(row, PodSeen):
+    elif isinstance(row, PodRow):
         gpus = [gpu for gpu in state.gpus() if row.uid in gpu.pods]
         yield from _gpus(gpus, row.uid)
     else:
@@ -22,7 +22,7 @@ def inside(state: LiveState, row: Row, width: int) -> Iterator[Line]:
         yield from _pods([pod for pod in state.pods() if pod.node == row.name], width)
 
 
-def _processes(state: LiveState, row: GpuSeen) -> Iterator[Line]:
+def _processes(state: LiveState, row: GpuRow) -> Iterator[Line]:
     if row.processes:
         yield [("Processes", "bold")]
     for one in row.processes:
@@ -32,7 +32,7 @@ def _processes(state: LiveState, row: GpuSeen) -> Iterator[Line]:
                ("" if pod is None else f"  {pod.title}", "dim")]  # fmt: skip
 
 
-def _gpus(gpus: Sequence[GpuSeen], of_pod: str | None) -> Iterator[Line]:
+def _gpus(gpus: Sequence[GpuRow], of_pod: str | None) -> Iterator[Line]:
     if gpus:
         yield [("GPUs", "bold")]
     for gpu in gpus:
@@ -46,7 +46,7 @@ def _gpus(gpus: Sequence[GpuSeen], of_pod: str | None) -> Iterator[Line]:
         ]  # fmt: skip
 
 
-def _pods(pods: Sequence[PodSeen], width: int) -> Iterator[Line]:
+def _pods(pods: Sequence[PodRow], width: int) -> Iterator[Line]:
     if pods:
         yield [("Pods", "bold")]
     for pod in pods:

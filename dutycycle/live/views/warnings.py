@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dutycycle.contract.health.changes import HEARD_OF_MS
 from dutycycle.contract.health.verdict import rank
 from dutycycle.live.model.state import LiveState
-from dutycycle.live.model.subjects import GpuSeen, Row
+from dutycycle.live.model.subjects import GpuRow, Row
 from dutycycle.live.views.findings import full_in_s, is_hot
 from dutycycle.live.views.spans import Line
 from dutycycle.words import short_duration
@@ -46,7 +46,7 @@ def _of_subjects(state: LiveState) -> Iterator[str]:
 def _full_soon(rows: Sequence[Row]) -> Iterator[str]:
     soon = [(full_s, row) for row in rows if (full_s := full_in_s(row)) is not None and full_s < _SOON_S]
     for full_s, row in sorted(soon, key=lambda one: one[0]):
-        what = "GPU " if isinstance(row, GpuSeen) else ""
+        what = "GPU " if isinstance(row, GpuRow) else ""
         yield f"{what}{row.title}: memory full in {short_duration(full_s)}"
 
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 
 from dutycycle.report.view import View
-from dutycycle.traces.frames import Buckets, Moments, Ticks, buckets
+from dutycycle.traces.frames import Buckets, FrameTicks, Moments, buckets
 
 Points = TypeVar("Points", Buckets, Moments)
 POINTS = 1000
@@ -106,7 +106,7 @@ def unit_of(unit: str, most: Iterable[float | None]) -> tuple[str, float]:
     return next((one for one in prefixes if highest >= one[1]), prefixes[-1])
 
 
-def points_of(view: View, ticks: Ticks, column: str, most: int = POINTS) -> Buckets:
+def points_of(view: View, ticks: FrameTicks, column: str, most: int = POINTS) -> Buckets:
     """A column over the time of the report."""
     return buckets(ticks.times, ticks[column], view.first_ms, view.last_ms, most)
 

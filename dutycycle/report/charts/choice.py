@@ -8,7 +8,7 @@ import numpy as np
 from dutycycle.contract.metrics import CAPACITIES, GPU_ROWS
 from dutycycle.contract.metrics import unit_of as unit_of_name
 from dutycycle.report.charts.chart import POINTS, Chart, Line, Marks, points_of, scaled, unit_of
-from dutycycle.report.charts.cycles import Cycle, cycles_of
+from dutycycle.report.charts.cycles import SeriesCycles, cycles_of
 from dutycycle.report.charts.forecasts import forecasts_of
 from dutycycle.report.gather import Gathered
 from dutycycle.report.view import GpuView, HostView, View
@@ -123,7 +123,7 @@ def _throttle_marks(gathered: Gathered, view: View) -> list[Marks]:
     return found
 
 
-def _mark(cycles: Sequence[Cycle]) -> tuple[str, int, int, float] | None:
+def _mark(cycles: Sequence[SeriesCycles]) -> tuple[str, int, int, float] | None:
     """What a chart marks: the first of the cycles of what it shows."""
     return cycles[0].mark() if cycles else None
 

@@ -39,7 +39,7 @@ class Period:
 
 
 @dataclass(frozen=True, slots=True)
-class Cycle:
+class SeriesCycles:
     """The periods of one series, the one that lasted longest first. ``name``: its subject's; ``pods``: the
     uids of those whose load it is, none of a node's. ``source``: ``nvml`` or ``cgroup``."""
 
@@ -62,7 +62,7 @@ class Cycle:
         return f"cycle {self} ({self.name})", marked.first_ms, marked.last_ms, marked.period_s
 
 
-def cycles_of(gathered: Gathered, view: View, metric: str) -> list[Cycle]:
+def cycles_of(gathered: Gathered, view: View, metric: str) -> list[SeriesCycles]:
     """The cycles of a metric, of each subject that had any, the one that lasted longest first."""
     whose = {f"{key}/nvml": (name, _pods_of(gathered, key)) for key, name in view.subjects.items()}
     whose |= {f"{one.key}/cgroup": (one.name, _pods_of(gathered, one.key)) for one in view.machines}
@@ -71,7 +71,7 @@ def cycles_of(gathered: Gathered, view: View, metric: str) -> list[Cycle]:
         for one in view.gpus
     }
     found = [
-        Cycle(name, periods, pods, key.rpartition("/")[2])
+        SeriesCycles(name, periods, pods, key.rpartition("/")[2])
         for key, (name, pods) in whose.items()
         if (periods := periods_of(gathered.cycles.get(key, ()), metric, view.first_ms, view.last_ms))
     ]

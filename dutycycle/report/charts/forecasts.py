@@ -10,7 +10,7 @@ from dutycycle.report.charts.chart import Chart, Dots, Fan, Line, points_of, sca
 from dutycycle.report.charts.cycles import periods_of
 from dutycycle.report.gather import Gathered, Plain
 from dutycycle.report.view import View
-from dutycycle.traces.frames import Floats, Moments, Ticks
+from dutycycle.traces.frames import Floats, FrameTicks, Moments
 
 _FANS = 6
 _COLUMNS = attrgetter("values"), attrgetter("low"), attrgetter("high")
@@ -34,7 +34,7 @@ def forecasts_of(gathered: Gathered, view: View) -> Iterator[Chart]:
             (of_cycle if repeats else fans).append(_fan(ts_ms, trend, ticks, metric, scale))
         first_ms = max(view.first_ms, view.last_ms - _SPAN_MS)
         recent = np.where(ticks.times >= first_ms, ticks[metric], np.nan)
-        points = points_of(view, Ticks(ticks.times, {metric: recent}), metric)
+        points = points_of(view, FrameTicks(ticks.times, {metric: recent}), metric)
         runs_out = made[-1][1].get("exhausts_in_s")
         note = (
             "Forecasts as they were made, up to 5 minutes ahead; 90 % of what came was expected within a fan."
@@ -67,7 +67,7 @@ def _minutes(seconds: float) -> str:
     return f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} s"
 
 
-def _forecast_subjects(view: View) -> Iterator[tuple[str, str, Ticks, str, str]]:
+def _forecast_subjects(view: View) -> Iterator[tuple[str, str, FrameTicks, str, str]]:
     """Of the GPU that is used most its utilization and memory, of the first pod or node its memory."""
     if view.gpus:
         gpu = max(view.gpus, key=lambda one: one.ticks.mean("gpu_util_pct") or 0)
@@ -83,7 +83,7 @@ def _spread(made: list[tuple[int, Plain]]) -> list[tuple[int, Plain]]:
     return [made[at] for at in places]
 
 
-def _fan(ts_ms: int, trend: Plain, ticks: Ticks, metric: str, scale: float) -> Fan:
+def _fan(ts_ms: int, trend: Plain, ticks: FrameTicks, metric: str, scale: float) -> Fan:
     forecast = trend["forecast"]
     at = max(int(np.searchsorted(ticks.times, ts_ms, "right")) - 1, 0)
     now = float(ticks[metric][at])

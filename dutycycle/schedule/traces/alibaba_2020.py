@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dutycycle.schedule.traces.reading import Wrong, number, read
-from dutycycle.schedule.workload import WHOLE, Demand, Job, Machine
+from dutycycle.schedule.workload import WHOLE, Demand, TraceJob, TraceNode
 from sinks.scheduling.core.kin import Template
 
 _TASKS = (
@@ -20,17 +20,17 @@ _MACHINES = ("machine", "gpu_type", "cap_cpu", "cap_mem", "cap_gpu")
 _PERCENT = 100
 
 
-def jobs(path: Path, wrong: Wrong) -> list[Job]:
+def jobs(path: Path, wrong: Wrong) -> list[TraceJob]:
     """A job for each task that ended."""
     return read(path, _TASKS, _job, wrong)
 
 
-def machines(path: Path, wrong: Wrong) -> list[Machine]:
+def machines(path: Path, wrong: Wrong) -> list[TraceNode]:
     """The nodes."""
     return read(path, _MACHINES, _machine, wrong)
 
 
-def _job(cells: Mapping[str, str]) -> Job | None:
+def _job(cells: Mapping[str, str]) -> TraceJob | None:
     if not cells["start_time"] or not cells["end_time"]:
         return None
     begin = number(cells, "start_time")
@@ -44,9 +44,9 @@ def _job(cells: Mapping[str, str]) -> Job | None:
     cpu, mem = number(cells, "plan_cpu", empty=0) / _PERCENT, number(cells, "plan_mem", empty=0)
     template = Template(cells["task_name"], gpus=gpu_milli / WHOLE, requests=(cpu, mem))
     name = f"{cells['job_name']}/{cells['task_name']}"
-    return Job(name, begin, duration, Demand(pods, gpu_milli, cpu, mem), template)
+    return TraceJob(name, begin, duration, Demand(pods, gpu_milli, cpu, mem), template)
 
 
-def _machine(cells: Mapping[str, str]) -> Machine:
+def _machine(cells: Mapping[str, str]) -> TraceNode:
     gpus, cpu = round(number(cells, "cap_gpu")), number(cells, "cap_cpu")
-    return Machine(cells["machine"], gpus, cpu, number(cells, "cap_mem"), cells["gpu_type"])
+    return TraceNode(cells["machine"], gpus, cpu, number(cells, "cap_mem"), cells["gpu_type"])

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dutycycle.schedule.traces.reading import Wrong, number, read
-from dutycycle.schedule.workload import WHOLE, Demand, Job, Machine
+from dutycycle.schedule.workload import WHOLE, Demand, TraceJob, TraceNode
 from sinks.scheduling.core.kin import Template
 
 _PODS = (
@@ -19,17 +19,17 @@ _NODES = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 _NOTHING = ("", "nan")
 
 
-def jobs(path: Path, wrong: Wrong) -> list[Job]:
+def jobs(path: Path, wrong: Wrong) -> list[TraceJob]:
     """A job for each pod that was scheduled; it ran until it was deleted."""
     return read(path, _PODS, _job, wrong)
 
 
-def machines(path: Path, wrong: Wrong) -> list[Machine]:
+def machines(path: Path, wrong: Wrong) -> list[TraceNode]:
     """The nodes."""
     return read(path, _NODES, _machine, wrong)
 
 
-def _job(cells: Mapping[str, str]) -> Job | None:
+def _job(cells: Mapping[str, str]) -> TraceJob | None:
     if cells["scheduled_time"] in _NOTHING:
         return None
     count, milli = number(cells, "num_gpu"), number(cells, "gpu_milli")
@@ -43,9 +43,9 @@ def _job(cells: Mapping[str, str]) -> Job | None:
     models = () if cells["gpu_spec"] in _NOTHING else cells["gpu_spec"].split("|")
     template = Template(cells["qos"], gpus=gpu_milli / WHOLE, requests=(cpu, mem))
     demand = Demand(1, gpu_milli, cpu, mem, frozenset(models))
-    return Job(cells["name"], number(cells, "creation_time"), duration, demand, template)
+    return TraceJob(cells["name"], number(cells, "creation_time"), duration, demand, template)
 
 
-def _machine(cells: Mapping[str, str]) -> Machine:
+def _machine(cells: Mapping[str, str]) -> TraceNode:
     gpus, cpu = round(number(cells, "gpu")), number(cells, "cpu_milli") / 1000
-    return Machine(cells["sn"], gpus, cpu, number(cells, "memory_mib") / 1024, cells["model"])
+    return TraceNode(cells["sn"], gpus, cpu, number(cells, "memory_mib") / 1024, cells["model"])

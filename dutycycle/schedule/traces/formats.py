@@ -6,10 +6,10 @@ from pathlib import Path
 from types import ModuleType
 
 from dutycycle.contract.errors import DutycycleError
-from dutycycle.schedule.cluster import Cluster, Pod
+from dutycycle.schedule.cluster import Cluster, RunningPod
 from dutycycle.schedule.traces import alibaba_2020, alibaba_2023, philly
 from dutycycle.schedule.traces.reading import Wrong
-from dutycycle.schedule.workload import Demand, Job, Machine, Workload
+from dutycycle.schedule.workload import Demand, JobTrace, TraceJob, TraceNode
 
 FORMATS: dict[str, ModuleType] = {
     "alibaba-2020": alibaba_2020,
@@ -19,14 +19,14 @@ FORMATS: dict[str, ModuleType] = {
 
 
 def workload_of(
-    form: str, path: Path, machines: Path | None, made: Sequence[Machine], most: int, wrong: Wrong
-) -> Workload:
+    form: str, path: Path, machines: Path | None, made: Sequence[TraceNode], most: int, wrong: Wrong
+) -> JobTrace:
     """The first ``most`` jobs of a trace, on the nodes of the file ``machines`` or else on those ``made``.
 
     Raises ``DutycycleError`` without any job that fits.
     """
     nodes = FORMATS[form].machines(machines, wrong) if machines else made
-    found: list[Job] = sorted(FORMATS[form].jobs(path, wrong), key=lambda one: (one.arrival_s, one.name))
+    found: list[TraceJob] = sorted(FORMATS[form].jobs(path, wrong), key=lambda one: (one.arrival_s, one.name))
     if not found:
         raise DutycycleError(f"{path}: has no jobs: is it a trace in the format {form}?")
     found = found[:most]
@@ -36,13 +36,13 @@ def workload_of(
         raise DutycycleError(f"{path}: none of its {len(found)} jobs fits on the {len(nodes)} nodes")
     first = fitting[0].arrival_s
     jobs = [replace(one, arrival_s=one.arrival_s - first) for one in fitting]
-    return Workload(jobs, nodes, left_out=len(found) - len(fitting))
+    return JobTrace(jobs, nodes, left_out=len(found) - len(fitting))
 
 
 def _fits(empty: Cluster, demand: Demand, known: dict[Demand, bool]) -> bool:
     """Whether it could start if nothing else ran. Leaves ``empty`` as it was."""
     if demand not in known:
-        pods: list[Pod] = []
+        pods: list[RunningPod] = []
         while len(pods) < demand.pods and len(rows := empty.fitting(demand)):
             pods.append(empty.take(int(rows[0]), demand))
         for pod in pods:

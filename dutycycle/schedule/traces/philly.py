@@ -12,7 +12,7 @@ from typing import Any
 
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.schedule.traces.reading import Wrong, number, read
-from dutycycle.schedule.workload import WHOLE, Demand, Job, Machine
+from dutycycle.schedule.workload import WHOLE, Demand, TraceJob, TraceNode
 from sinks.scheduling.core.kin import Template
 
 _MACHINES = ("machineId", "number of GPUs", "single GPU mem")
@@ -20,7 +20,7 @@ _CPU, _MEM, _MOST = 4.0, 32.0, 8
 """Of each GPU: cores and GiB. The most GPUs of a node."""
 
 
-def jobs(path: Path, wrong: Wrong) -> list[Job]:
+def jobs(path: Path, wrong: Wrong) -> list[TraceJob]:
     """A job for each that ran; pods have 8 GPUs each where a job has more. Raises ``DutycycleError``."""
     try:
         log = json.loads(path.read_bytes())
@@ -45,12 +45,12 @@ def jobs(path: Path, wrong: Wrong) -> list[Job]:
     return found
 
 
-def machines(path: Path, wrong: Wrong) -> list[Machine]:
+def machines(path: Path, wrong: Wrong) -> list[TraceNode]:
     """The nodes."""
     return read(path, _MACHINES, _machine, wrong)
 
 
-def _job(one: Mapping[str, Any]) -> Job | None:
+def _job(one: Mapping[str, Any]) -> TraceJob | None:
     attempts = [
         (_seconds(each["start_time"]), _seconds(each["end_time"]), each["detail"])
         for each in one["attempts"]
@@ -64,7 +64,9 @@ def _job(one: Mapping[str, Any]) -> Job | None:
     each = gpus if pods == 1 else _MOST
     demand = Demand(pods, each * WHOLE, each * _CPU, each * _MEM)
     template = Template(f"{one['vc']}/{one['user']}", gpus=float(gpus))
-    return Job(str(one["jobid"]), _seconds(one["submitted_time"]), duration, demand, template, str(one["vc"]))
+    return TraceJob(
+        str(one["jobid"]), _seconds(one["submitted_time"]), duration, demand, template, str(one["vc"])
+    )
 
 
 def _given(text: object) -> bool:
@@ -75,6 +77,6 @@ def _seconds(text: str) -> float:
     return datetime.strptime(text, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
 
 
-def _machine(cells: Mapping[str, str]) -> Machine:
+def _machine(cells: Mapping[str, str]) -> TraceNode:
     gpus = round(number(cells, "number of GPUs"))
-    return Machine(cells["machineId"], gpus, gpus * _CPU, gpus * _MEM)
+    return TraceNode(cells["machineId"], gpus, gpus * _CPU, gpus * _MEM)

@@ -14,7 +14,7 @@ _IDLE_PCT = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class TrialFigures:
     """``rates``: a second, by unit; ``power_w``: of all its GPUs while it worked; ``bottleneck``: None for
     unknown; ``idle_gpus``: that did nothing."""
 
@@ -24,7 +24,7 @@ class Figures:
     idle_gpus: int
 
 
-def figures_of(report: Report) -> Figures:
+def figures_of(report: Report) -> TrialFigures:
     """Of a trial's report."""
     measures = measures_of(report)
     found = step_rates(report.facts.processes)
@@ -33,7 +33,7 @@ def figures_of(report: Report) -> Figures:
         found["cycle"] = inverse(cycle)
     told = report.facts.verdicts[0].insight["bottleneck"] if report.facts.verdicts else "unknown"
     idle = [one for one in report.facts.gpus if one.util_max is not None and one.util_max < _IDLE_PCT]
-    return Figures(
+    return TrialFigures(
         rates={unit: found[unit] for unit in UNITS if unit in found},
         power_w=power_at_work(report, cycle),
         bottleneck=None if told == "unknown" else told,

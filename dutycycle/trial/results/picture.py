@@ -5,12 +5,12 @@ from pathlib import Path
 from dutycycle.compare.comparison import SIGMAS
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.trial.results.text import number
-from dutycycle.trial.results.verdict import Row, Verdict
+from dutycycle.trial.results.verdict import TrialRow, TrialVerdict
 
 _BEST, _OTHER = "#2a9d8f", "#8d99ae"
 
 
-def draw(verdict: Verdict, title: str, file: Path) -> None:
+def draw(verdict: TrialVerdict, title: str, file: Path) -> None:
     """Write a PNG or SVG, by the ending of its name. Raises ``DutycycleError``."""
     from matplotlib.figure import Figure  # here, not above: only a picture needs it
 
@@ -46,5 +46,5 @@ def draw(verdict: Verdict, title: str, file: Path) -> None:
         raise DutycycleError(f"{file}: {error.strerror}") from error
 
 
-def _name(row: Row, is_best: bool) -> str:
+def _name(row: TrialRow, is_best: bool) -> str:
     return f"{row.tried.variant.name} (best)" if is_best else row.tried.variant.name

@@ -15,7 +15,7 @@ from dutycycle.kafka.producer import Producer
 from dutycycle.kafka.topics import ensure_topics
 from dutycycle.kube.references import Patch
 from dutycycle.trial.results.text import figures_words
-from dutycycle.trial.results.verdict import Row, Verdict
+from dutycycle.trial.results.verdict import TrialRow, TrialVerdict
 from sinks.annotations.core.keys import TRIAL_BEST, TRIAL_FIGURES
 
 TOPIC = "trials"
@@ -33,7 +33,7 @@ class Whose:
     uid: str | None = None
 
 
-def record_of(verdict: Verdict, whose: Whose, id_: str, ts_ms: int) -> Trials:
+def record_of(verdict: TrialVerdict, whose: Whose, id_: str, ts_ms: int) -> Trials:
     """As it is sent."""
     return Trials(
         id=id_, namespace=whose.namespace, job=whose.job, job_uid=whose.uid, ts_ms=ts_ms, goal=verdict.goal,
@@ -42,7 +42,7 @@ def record_of(verdict: Verdict, whose: Whose, id_: str, ts_ms: int) -> Trials:
     )  # fmt: skip
 
 
-def annotations_of(verdict: Verdict, prefix: str, ts_ms: int) -> Patch:
+def annotations_of(verdict: TrialVerdict, prefix: str, ts_ms: int) -> Patch:
     """What is written on the Job; of what is not known, what an earlier trial wrote is taken away."""
     best = verdict.best
     each = {
@@ -70,11 +70,11 @@ async def publish(record: Trials, settings: Settings) -> None:
         await producer.abort()
 
 
-def _names(rows: Sequence[Row]) -> tuple[str, ...]:
+def _names(rows: Sequence[TrialRow]) -> tuple[str, ...]:
     return tuple(row.tried.variant.name for row in rows)
 
 
-def _trial(row: Row) -> Trial:
+def _trial(row: TrialRow) -> Trial:
     one = row.tried
     return Trial(
         name=one.variant.name, gpus=one.variant.gpus, pods=one.variant.pods, placement=one.variant.placement,

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 
 from dutycycle.compare.comparison import SIGMAS
 from dutycycle.compare.steps import Measure
-from dutycycle.trial.results.verdict import Row, Verdict
+from dutycycle.trial.results.verdict import TrialRow, TrialVerdict
 from dutycycle.words import UNKNOWN
 
 GOAL_WORDS = {"gpu-seconds": "GPU-seconds", "joules": "joules", "rate": "rate"}
 
 
-def lines_of(verdict: Verdict) -> Iterator[str]:
+def lines_of(verdict: TrialVerdict) -> Iterator[str]:
     """The table, and below it what follows from it."""
     unit = verdict.unit or "step"
     heads = ["trial", "GPUs", f"{unit}s/s", f"GPU-s a {unit}", f"J a {unit}", "held back by", "ended"]
@@ -22,7 +22,7 @@ def lines_of(verdict: Verdict) -> Iterator[str]:
     yield from _sentences(verdict)
 
 
-def said_of(verdict: Verdict) -> str:
+def said_of(verdict: TrialVerdict) -> str:
     """Which is best, in a sentence."""
     by = f"by {GOAL_WORDS[verdict.goal]}"
     if verdict.goal != "rate":
@@ -44,7 +44,7 @@ def number(value: float) -> str:
     return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 
-def figures_words(row: Row, unit: str | None) -> str:
+def figures_words(row: TrialRow, unit: str | None) -> str:
     """The figures of one trial in a line, those that are known."""
     unit = unit or "step"
     told = [
@@ -55,7 +55,7 @@ def figures_words(row: Row, unit: str | None) -> str:
     return ", ".join([*words, *([f"held back by {'nothing' if held == 'none' else held}"] if held else [])])
 
 
-def _sentences(verdict: Verdict) -> Iterator[str]:
+def _sentences(verdict: TrialVerdict) -> Iterator[str]:
     said = said_of(verdict)
     yield said[0].upper() + said[1:] + "."
     if verdict.unit == "cycle":
@@ -74,13 +74,13 @@ def _sentences(verdict: Verdict) -> Iterator[str]:
             )
 
 
-def _why_not(verdict: Verdict) -> str:
+def _why_not(verdict: TrialVerdict) -> str:
     if verdict.unit is None:
         return "no steps were reported, and no cycle was found; try a longer --for"
     return "power was not measured"
 
 
-def _cells(row: Row, is_best: bool) -> list[str]:
+def _cells(row: TrialRow, is_best: bool) -> list[str]:
     one = row.tried
     held = one.figures.bottleneck if one.figures is not None else None
     figures = [_text(value) for value in (row.rate, row.gpu_s, row.joules)]
@@ -96,5 +96,5 @@ def _text(value: Measure | None) -> str:
     return f"{number(value.value)} ±{100 * SIGMAS * value.error / value.value:.1f} %"
 
 
-def _names(rows: Sequence[Row]) -> str:
+def _names(rows: Sequence[TrialRow]) -> str:
     return ", ".join(str(row.tried.variant) for row in rows)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from dutycycle.compare.comparison import change
 from dutycycle.compare.steps import Measure, inverse, product
 from dutycycle.trial.plan import Variant
-from dutycycle.trial.results.figures import UNITS, Figures
+from dutycycle.trial.results.figures import UNITS, TrialFigures
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,11 +16,11 @@ class Tried:
     variant: Variant
     ended: str
     gpu_minutes: float = 0.0
-    figures: Figures | None = None
+    figures: TrialFigures | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TrialRow:
     """What is compared of a trial, in the unit of all; None for what is not known.
 
     ``rate``: units a second; ``gpu_s``, ``joules``: GPU-seconds and joules a unit, of all its GPUs.
@@ -39,16 +39,16 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class TrialVerdict:
     """``unit``: of the rows, None where no trial has one. ``best``: None where no trial has what counts.
     ``ties``: that differ from it by no more than noise; ``unsure``: that are too short to tell."""
 
     goal: str
     unit: str | None
-    rows: tuple[Row, ...]
-    best: Row | None = None
-    ties: tuple[Row, ...] = ()
-    unsure: tuple[Row, ...] = ()
+    rows: tuple[TrialRow, ...]
+    best: TrialRow | None = None
+    ties: tuple[TrialRow, ...] = ()
+    unsure: tuple[TrialRow, ...] = ()
 
 
 def unit_of(trials: Sequence[Tried]) -> str | None:
@@ -59,27 +59,27 @@ def unit_of(trials: Sequence[Tried]) -> str | None:
     return best if counts[best] else None
 
 
-def verdict_of(trials: Sequence[Tried], goal: str) -> Verdict:
+def verdict_of(trials: Sequence[Tried], goal: str) -> TrialVerdict:
     """Compare them by ``goal``. Among those that are equal but for noise, the one of fewest GPUs is best."""
     unit = unit_of(trials)
     rows = tuple(_row(one, unit) for one in trials)
     known = [(row, value) for row in rows if (value := row.by(goal)) is not None]
     if not known:
-        return Verdict(goal, unit, rows)
+        return TrialVerdict(goal, unit, rows)
     _, least = min(known, key=lambda pair: pair[1].value)
     differs = {id(row): change(least, value).is_one for row, value in known}
     equal = [(row, value) for row, value in known if differs[id(row)] is False]
     best, _ = min(equal, key=lambda pair: (pair[0].tried.variant.total, pair[1].value))
     ties = tuple(row for row, _ in equal if row is not best)
     unsure = tuple(row for row, _ in known if differs[id(row)] is None)
-    return Verdict(goal, unit, rows, best, ties, unsure)
+    return TrialVerdict(goal, unit, rows, best, ties, unsure)
 
 
-def _row(one: Tried, unit: str | None) -> Row:
+def _row(one: Tried, unit: str | None) -> TrialRow:
     if one.figures is None or unit is None or (rate := one.figures.rates.get(unit)) is None:
-        return Row(one)
+        return TrialRow(one)
     seconds, power = inverse(rate), one.figures.power_w
-    return Row(
+    return TrialRow(
         one, rate,
         gpu_s=product(seconds, Measure(one.variant.total, 0.0)),
         joules=None if power is None else product(seconds, power),

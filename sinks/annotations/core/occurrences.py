@@ -47,7 +47,7 @@ class Due:
 
 
 @dataclass(slots=True)
-class _Entry:
+class _Occurrence:
     seen_ms: int = 0
     holds: tuple[Occurrence, ...] = ()
     not_before_ms: dict[str, int] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Occurrences:
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
-        self._entries: OrderedDict[Target, _Entry] = OrderedDict()
+        self._entries: OrderedDict[Target, _Occurrence] = OrderedDict()
 
     def take(self, record: PodInsight | JobInsight | NodeHealth) -> None:
         """Take a record."""
@@ -72,7 +72,7 @@ class Occurrences:
     ) -> None:
         if target is None:
             return
-        entry = self._entries.setdefault(target, _Entry())
+        entry = self._entries.setdefault(target, _Occurrence())
         entry.seen_ms, entry.holds = seen_ms, tuple(holding(target))
         self._entries.move_to_end(target)
         if len(self._entries) > self._most:
@@ -104,7 +104,7 @@ def target_of(record: PodInsight | JobInsight) -> Target | None:
     return job_target(record.job, record.namespace)
 
 
-def _due(target: Target, entry: _Entry) -> Iterator[Due]:
+def _due(target: Target, entry: _Occurrence) -> Iterator[Due]:
     for one in entry.holds:
         first_ms = one.since_ms + AFTER_MS.get(one.reason, 0)
         if entry.seen_ms >= max(first_ms, entry.not_before_ms.get(one.reason, 0)):

@@ -26,7 +26,7 @@ _NEVER = float("-inf")
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class WritePolicy:
     """``interval_s`` lies between two writes to one object, at least; ``most`` objects are known at once.
     ``heartbeat_s`` lies between two renewals of a node's Lease; 0: there is none. ``events``: whether Events
     are written.
@@ -39,7 +39,7 @@ class Policy:
     events: bool = False
 
     @classmethod
-    def of(cls, settings: Settings) -> "Policy":
+    def of(cls, settings: Settings) -> "WritePolicy":
         """As the settings say."""
         return cls(
             settings.annotation_prefix,
@@ -76,7 +76,7 @@ class Shed:
 
 
 @dataclass(slots=True)
-class _Entry:
+class _PlannedWrite:
     waiting: PendingOffsets = field(default_factory=PendingOffsets)
     in_flight: PendingOffsets | None = None
     not_before: float = _NEVER
@@ -104,7 +104,7 @@ class WritePlan:
     def __init__(self, interval_s: float, most: int = 20_000) -> None:
         self._interval_s = interval_s
         self._most = most
-        self._entries: dict[Target, _Entry] = {}
+        self._entries: dict[Target, _PlannedWrite] = {}
         self._lru: dict[_LruList, dict[Target, None]] = {lru: {} for lru in _LruList}
         self._queues: tuple[list[tuple[float, int, Target]], ...] = ([], [])  # finals, others
         self._tickets = 0
@@ -118,7 +118,7 @@ class WritePlan:
         A final record is due at once: it is the last, and the object may go soon. None: a record that does
         not know, such as an insight, changes nothing of that.
         """
-        entry = self._entries.setdefault(target, _Entry())
+        entry = self._entries.setdefault(target, _PlannedWrite())
         entry.waiting.add(place, offset)
         final = entry.final if final is None else final
         if final and not entry.final:
@@ -241,7 +241,9 @@ class WritePlan:
                     every.merge(entry.in_flight)
         return every
 
-    def _complete(self, target: Target, entry: _Entry, not_before: float, *, late: bool = False) -> None:
+    def _complete(
+        self, target: Target, entry: _PlannedWrite, not_before: float, *, late: bool = False
+    ) -> None:
         entry.in_flight = None
         entry.not_before = not_before
         entry.late = late
@@ -249,7 +251,7 @@ class WritePlan:
             self._queue(target, entry)
         self._move(target, entry)
 
-    def _queue(self, target: Target, entry: _Entry) -> None:
+    def _queue(self, target: Target, entry: _PlannedWrite) -> None:
         self._tickets += 1
         entry.ticket = self._tickets
         heapq.heappush(self._queues[0 if entry.final else 1], (entry.not_before, entry.ticket, target))
@@ -259,7 +261,7 @@ class WritePlan:
         while queue and ((entry := self._entries.get(queue[0][2])) is None or entry.ticket != queue[0][1]):
             heapq.heappop(queue)
 
-    def _move(self, target: Target, entry: _Entry, *, anew: bool = False) -> None:
+    def _move(self, target: Target, entry: _PlannedWrite, *, anew: bool = False) -> None:
         """Each list is in the order in which its objects were touched last."""
         lru = _LruList.CLEAN if entry.clean else _LruList.FINAL if entry.final else _LruList.WAITING
         if anew or lru is not entry.lru:

@@ -28,7 +28,7 @@ class Template:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PastUse:
     """What an ended pod used, by figure (see ``FIGURES``); what was not measured is not there."""
 
     figures: Mapping[str, float]
@@ -47,7 +47,7 @@ class Kin:
     """Ended pods that are alike in ``likeness``, the newest last."""
 
     likeness: str
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[PastUse, ...]
 
 
 def _likenesses(one: Template) -> list[tuple[str, Hashable]]:
@@ -75,11 +75,11 @@ def _likenesses(one: Template) -> list[tuple[str, Hashable]]:
 class KinIndex:
     """Ended pods, found by likeness. Pods of one namespace are no kin of those of another."""
 
-    _by_key: dict[Hashable, deque[Outcome]] = field(default_factory=dict)
+    _by_key: dict[Hashable, deque[PastUse]] = field(default_factory=dict)
     _label_keys: set[str] = field(default_factory=set)
     """Labels of other keys are not recorded of anybody."""
 
-    def add(self, template: Template, outcome: Outcome) -> None:
+    def add(self, template: Template, outcome: PastUse) -> None:
         """A pod has ended."""
         self._label_keys.update(key for key, _ in template.labels)
         for _, key in _likenesses(template):

@@ -11,7 +11,7 @@ Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Gpu:
+class NodeGpu:
     """One GPU. ``taken``: a pod has it, or shares it.
 
     ``mem_free_bytes``: measured, not what was requested. ``duty``: the share of time, 0 to 1, in which its
@@ -26,12 +26,12 @@ class Gpu:
     throttled: bool | None = None
 
 
-FIELDS = tuple(one.name for one in fields(Gpu))
+FIELDS = tuple(one.name for one in fields(NodeGpu))
 """The first axis of ``gpu_columns``."""
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class NodeResources:
     """One node. ``cpu_free_cores``: all less the p95 of what is used; ``net_free``: likewise a share, 0 to 1.
 
     ``ranks``: pods of the same job that it has; ``near_ranks``: those of its rack or block, it included.
@@ -39,7 +39,7 @@ class Node:
     """
 
     name: str
-    gpus: tuple[Gpu, ...]
+    gpus: tuple[NodeGpu, ...]
     cpu_free_cores: float | None = None
     net_free: float | None = None
     ranks: int = 0
@@ -51,7 +51,7 @@ class Node:
 class Nodes:
     """Many nodes in columns, a place a node. ``gpus``: ``FIELDS`` by node by GPU, NaN where there is none.
 
-    The others are the fields of ``Node``.
+    The others are the fields of ``NodeResources``.
     """
 
     names: Sequence[str]
@@ -63,7 +63,7 @@ class Nodes:
     sick: Floats
 
     @classmethod
-    def of(cls, nodes: Sequence[Node]) -> "Nodes":
+    def of(cls, nodes: Sequence[NodeResources]) -> "Nodes":
         """The same in columns."""
         gpus = np.full((len(FIELDS), len(nodes), max((len(one.gpus) for one in nodes), default=0)), np.nan)
         for place, node in enumerate(nodes):
@@ -78,12 +78,12 @@ class Nodes:
         )
 
     def of_gpus(self, field: str) -> Floats:
-        """A field of ``Gpu``: a row a node, a place a GPU."""
+        """A field of ``NodeGpu``: a row a node, a place a GPU."""
         found: Floats = self.gpus[FIELDS.index(field)]
         return found
 
 
-def gpu_columns(gpus: Sequence[Gpu]) -> Floats:
+def gpu_columns(gpus: Sequence[NodeGpu]) -> Floats:
     """``FIELDS`` by GPU."""
     found = np.array([[getattr(gpu, name) for gpu in gpus] for name in FIELDS], dtype=np.float64)
     return found.reshape(len(FIELDS), len(gpus))

@@ -24,7 +24,7 @@ TERMS: tuple[Callable[[Nodes, Need], TermColumn | None], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """The score of one node: ``value`` and ``terms`` as in ``Scores``."""
+    """The score of one node: ``value`` and ``terms`` as in ``NodeScores``."""
 
     node: str
     value: float
@@ -42,7 +42,7 @@ class Scored:
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
+class NodeScores:
     """Of many nodes, in the order of ``nodes``. ``values`` are 0 to 1: the weighted mean of the terms that
     could be computed, without any 0.5; where a term blocks 0."""
 
@@ -76,7 +76,7 @@ class Scores:
         return [self.at(place) for place in places]
 
 
-def score(nodes: Nodes, need: Need) -> Scores:
+def score(nodes: Nodes, need: Need) -> NodeScores:
     """The score of each node. A term that blocks makes it 0, whatever else is good."""
     found = tuple(column for term in TERMS if (column := term(nodes, need)) is not None)
     total, weight = np.zeros(len(nodes.names)), np.zeros(len(nodes.names))
@@ -87,4 +87,4 @@ def score(nodes: Nodes, need: Need) -> Scores:
     values = np.divide(total, weight, out=np.full(len(total), 0.5), where=weight > 0)
     for column in found:
         values[column.blocked_places()] = 0.0
-    return Scores(nodes, values, found)
+    return NodeScores(nodes, values, found)

@@ -15,7 +15,7 @@ import orjson
 from dutycycle.contract.records.pods import TRIAL_OF
 from dutycycle.kube import resources
 from sinks.scheduling.pods import Object
-from sinks.scheduling.webhook.queue import Place
+from sinks.scheduling.webhook.queue import QueuePosition
 
 API_VERSION = "admission.k8s.io/v1"
 CLASS_PREFIX = "dutycycle-"
@@ -77,7 +77,7 @@ def change(pod: Object, class_name: str, key: str, value: str) -> list[Operation
     return [*taken, given, *empty, {"op": "add", "path": path, "value": value}]
 
 
-def why(place: Place, of_user: str) -> str:
+def why(place: QueuePosition, of_user: str) -> str:
     """The value of the annotation."""
     prediction = place.prediction
     expected = None if prediction is None else prediction.middle("duration_s")

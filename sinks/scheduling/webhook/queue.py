@@ -20,7 +20,7 @@ _TOGETHER_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class QueuePosition:
     """``priority`` is what is wanted. ``excess``: what its owners used of their shares, by owner."""
 
     priority: int
@@ -44,7 +44,7 @@ class Queue:
     team_label: str
     _charges: Usage = field(init=False)
     _sums: tuple[float, Mapping[str, float]] = (float("-inf"), {})
-    _jobs: dict[str | tuple[str, str], tuple[float, Place]] = field(default_factory=dict)
+    _jobs: dict[str | tuple[str, str], tuple[float, QueuePosition]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Charges leave the window as measured use does."""
@@ -52,7 +52,7 @@ class Queue:
 
     def place(
         self, pod: pods.Object, namespace: str, user_class: str, now_s: float, *, charge: bool = True
-    ) -> Place:
+    ) -> QueuePosition:
         """The place of a pod that comes now; its owners are charged with it."""
         pod = {**pod, "metadata": {**pod["metadata"], "namespace": namespace}}
         owned_by = owners(namespace, (pod["metadata"].get("labels") or {}).get(self.team_label))
@@ -69,7 +69,7 @@ class Queue:
             self._charges.charge(owned_by, _expected_s(found.prediction, self.policy) * gpus, now_s)
         return found
 
-    def _of_job(self, job: str | tuple[str, str] | None, now_s: float) -> Place | None:
+    def _of_job(self, job: str | tuple[str, str] | None, now_s: float) -> QueuePosition | None:
         """That of the pods of its job that came just before: all of them shall start together."""
         while self._jobs:
             first = next(iter(self._jobs))
@@ -79,13 +79,15 @@ class Queue:
         found = self._jobs.get(job or "")
         return None if found is None else found[1]
 
-    def _new(self, pod: pods.Object, gpus: float, owned_by: Owners, user_class: str, now_s: float) -> Place:
+    def _new(
+        self, pod: pods.Object, gpus: float, owned_by: Owners, user_class: str, now_s: float
+    ) -> QueuePosition:
         prediction = self.known.prediction(pods.template_of_pod(pod))
         duration_s = None if prediction is None else prediction.middle("duration_s")
         excess = excesses(owned_by, self._used(now_s), self.policy.shares)
         placed: Placed = place(self.policy, now_s, duration_s, gpus, excess, user_class)
         why = placed.reason if prediction is None else f"{placed.reason}; {prediction.evidence()}"
-        return Place(placed.priority, placed.delay_s, prediction, excess, why)
+        return QueuePosition(placed.priority, placed.delay_s, prediction, excess, why)
 
     def _used(self, now_s: float) -> dict[str, float]:
         if now_s - self._sums[0] >= _SUMS_S:

@@ -20,7 +20,7 @@ from sinks.scheduling.core.ledger import Ledger
 from sinks.scheduling.known import KnownCluster
 from sinks.scheduling.listening import Endpoint
 from sinks.scheduling.policy_file import policy_of_cluster
-from sinks.scheduling.reader import DESCRIBED, ENDED, Reader
+from sinks.scheduling.reader import DESCRIBED, ENDED, SchedulingReader
 from sinks.scheduling.webhook.classes import PriorityClasses
 from sinks.scheduling.webhook.known import KnownUse
 from sinks.scheduling.webhook.queue import Queue
@@ -43,7 +43,7 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
     assert server is not None  # noqa: S101 - "on" finds one, or raises
     known, ledger = KnownCluster(), Ledger(policy.window_s)
     use = KnownUse(known, ledger, settings.webhook_team_label)
-    reader = Reader(settings, use, telemetry, USED, policy.window_s * 1000 + HOUR_MS)
+    reader = SchedulingReader(settings, use, telemetry, USED, policy.window_s * 1000 + HOUR_MS)
     classes = PriorityClasses(server, policy, telemetry)
     queue = Queue(policy, known, ledger, settings.webhook_team_label)
     telemetry.expect(events, sink_events, topic=(*DESCRIBED, *ENDED, *USED))
@@ -64,8 +64,8 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
 
 
 async def _serve(
-    endpoint: Endpoint, telemetry: Telemetry, app: web.Application, reader: Reader, classes: PriorityClasses,
-    tls: ssl.SSLContext | None,
+    endpoint: Endpoint, telemetry: Telemetry, app: web.Application, reader: SchedulingReader,
+    classes: PriorityClasses, tls: ssl.SSLContext | None,
 ) -> None:  # fmt: skip
     """Listen once there is something to answer: the API server admits pods without us until then."""
     telemetry.status.waiting = "reading the topics, and making PriorityClasses"

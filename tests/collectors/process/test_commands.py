@@ -2,13 +2,13 @@
 
 import pytest
 
-from collectors.process.commands import Seen, data_workers, launcher_of, rank_of
+from collectors.process.commands import ProcessEntry, data_workers, launcher_of, rank_of
 
 TRAIN = (b"python", b"train.py")
 
 
-def seen(pid: int, *command: str, parent: int = 1, name: bytes = b"python") -> Seen:
-    return Seen(pid, parent, name, tuple(word.encode() for word in command))
+def seen(pid: int, *command: str, parent: int = 1, name: bytes = b"python") -> ProcessEntry:
+    return ProcessEntry(pid, parent, name, tuple(word.encode() for word in command))
 
 
 LAUNCHERS: dict[str, tuple[list[tuple[str, ...]], str | None]] = {
@@ -42,7 +42,7 @@ SPAWNED = (
 )
 TRACKER = ("python", "-c", "from multiprocessing.resource_tracker import main;main(5)")
 SERVER = ("python", "-c", "from multiprocessing.forkserver import main; main(5, 6)")
-WORKERS: dict[str, tuple[list[Seen], set[int], tuple[tuple[int, ...], str]]] = {
+WORKERS: dict[str, tuple[list[ProcessEntry], set[int], tuple[tuple[int, ...], str]]] = {
     "none": ([], set(), ((), "command")),
     "forked: the same command": (
         [seen(11, "python", "train.py"), seen(12, "python", "train.py")], set(), ((11, 12), "command")
@@ -64,10 +64,10 @@ WORKERS: dict[str, tuple[list[Seen], set[int], tuple[tuple[int, ...], str]]] = {
 @pytest.mark.parametrize("case", WORKERS)
 def test_data_loader_workers(case: str) -> None:
     others, ranks, expected = WORKERS[case]
-    children: dict[int, list[Seen]] = {}
+    children: dict[int, list[ProcessEntry]] = {}
     for one in others:
         children.setdefault(10 if one.parent == 1 else one.parent, []).append(one)
-    assert data_workers(Seen(10, 1, b"python", TRAIN), children, frozenset(ranks)) == expected
+    assert data_workers(ProcessEntry(10, 1, b"python", TRAIN), children, frozenset(ranks)) == expected
 
 
 ENVIRONS: dict[str, tuple[dict[str, str], dict[str, int | str]]] = {

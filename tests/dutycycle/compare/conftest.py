@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from dutycycle.compare.comparison import Run
+from dutycycle.compare.comparison import NamedRun
 from dutycycle.compare.figures import measures_of
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.trace import TraceRecord, TraceWriter
@@ -86,11 +86,11 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="session")
-def runs(traces: dict[str, Path]) -> dict[str, Run]:
+def runs(traces: dict[str, Path]) -> dict[str, NamedRun]:
     """What is known of each."""
     settings = Settings(price_gpu_hour=3.0)
     found = {}
     for name, path in traces.items():
         report = report_of(gather([str(path)], settings), settings, name, pod="bert-0")
-        found[name] = Run(name, report, measures_of(report))
+        found[name] = NamedRun(name, report, measures_of(report))
     return found

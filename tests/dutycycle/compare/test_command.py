@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from dutycycle.cli.main import main
-from dutycycle.compare.comparison import Run
+from dutycycle.compare.comparison import NamedRun
 from dutycycle.compare.page import html_of
 from tests.support.browser import dump, print_pages, screenshot
 
@@ -49,7 +49,7 @@ def test_what_cannot_be_done_is_one_line(
 
 
 @pytest.fixture(scope="module")
-def page(runs: dict[str, Run], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def page(runs: dict[str, NamedRun], tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("page") / "compare.html"
     out.write_text(html_of([runs["once"], runs["slow"], runs["hungry"]]))
     return out

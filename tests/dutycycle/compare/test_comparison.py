@@ -6,11 +6,11 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from dutycycle.compare.comparison import Run, best, change_of, figures_in, verdicts
+from dutycycle.compare.comparison import NamedRun, best, change_of, figures_in, verdicts
 from dutycycle.compare.figures import FIGURES
 from dutycycle.compare.text import lines_of, plain_of
 
-Runs = dict[str, Run]
+Runs = dict[str, NamedRun]
 
 
 def changes(runs: Runs, *names: str) -> dict[str, float]:
@@ -101,7 +101,7 @@ def test_without_cycles_the_same_work_is_an_assumption_and_what_is_too_short_is_
     runs: Runs,
 ) -> None:
     unknown = replace(runs["once"].measures["duration_s"], error=None)
-    short = Run("short", runs["once"].report, {"duration_s": unknown})
+    short = NamedRun("short", runs["once"].report, {"duration_s": unknown})
     found = list(verdicts([runs["slow"], short]))
     assert found == [
         "The runs are taken to have done the same work.",

@@ -38,8 +38,8 @@ from dutycycle.report.charts.choice import charts_of
 from dutycycle.report.gather import Gathered
 from dutycycle.report.view import view_of
 from sinks.annotations.core.node import NodeView
-from sinks.prometheus.series import Series
-from sinks.prometheus.view import View
+from sinks.prometheus.series import SeriesRows
+from sinks.prometheus.view import MetricsView
 from sinks.records.writer import RecordsWriter
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator
@@ -163,9 +163,9 @@ def test_the_maxima_of_an_hour_are_on_the_node(metric: str, derived: dict[str, l
 @pytest.mark.parametrize("row", [row for row in GPU_ROWS if row.series], ids=lambda row: row.field)
 def test_a_gauge_of_gpus_is_served_in_its_base_unit(row: MetricRow) -> None:
     sample = nvml(1, [gpu(0, **VALUES)])
-    view = View(60_000)
+    view = MetricsView(60_000)
     view.sample(from_plain(NvmlSample, sample, "nvml-samples"), 0, 1)
-    rows = {metric.name: values for metric, values in Series(view, (), 60, 10).rows(sample["ts_ms"])}
+    rows = {metric.name: values for metric, values in SeriesRows(view, (), 60, 10).rows(sample["ts_ms"])}
     assert row.series is not None
     assert [*rows[row.series.name].values()] == [VALUES[row.field] * row.series.factor]
 

@@ -17,7 +17,7 @@ from dutycycle.contract.records.pods import JobRef
 from dutycycle.kube.objects import connect
 from dutycycle.kubectl.annotations import ours as parsed
 from sinks.annotations.core.keys import PODS_OMITTED, PODS_SUMMARY
-from sinks.annotations.core.schedule import Policy
+from sinks.annotations.core.schedule import WritePolicy
 from sinks.annotations.sink import AnnotationSink
 from tests.support.processes.commands import environ
 from tests.support.servers.kube.accounts import grant, service_account
@@ -80,7 +80,7 @@ async def annotating(
     monkeypatch.setenv("KUBECONFIG", str(client.kubeconfig))
     server = await connect("auto")
     assert server is not None
-    sink = AnnotationSink(server, Policy(interval_s=1), rig.letters, rig.telemetry)
+    sink = AnnotationSink(server, WritePolicy(interval_s=1), rig.letters, rig.telemetry)
     async with at_work(rig, sink) as work:
         yield work
 

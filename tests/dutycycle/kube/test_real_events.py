@@ -13,7 +13,7 @@ from dutycycle.contract.records.health import GpuHealth, NodeHealth
 from dutycycle.contract.records.parts import JobInsight, PodInsight, WorkloadState
 from dutycycle.contract.records.pods import JobRef
 from dutycycle.telemetry.events import Telemetry
-from sinks.annotations.core.schedule import Policy
+from sinks.annotations.core.schedule import WritePolicy
 from sinks.annotations.forbidden import RETRY_S
 from sinks.annotations.object_events import AT_ONCE, ObjectEvents
 from sinks.annotations.sink import AnnotationSink
@@ -199,7 +199,7 @@ async def test_an_api_server_that_is_away_costs_nothing_and_annotations_go_on(
     pod = new(kube, "v1", "Pod", "p", namespace, spec=SPEC)
     state = WorkloadState(seen_ms=now_ms, idle_since_ms=now_ms - 31 * MINUTE_MS)
     record = replace(idle(pod, 0), state=state)
-    rig, policy = Rig(), Policy(interval_s=1, events=True)
+    rig, policy = Rig(), WritePolicy(interval_s=1, events=True)
     server = await api_server(sinks(kube, namespace).kubeconfig)
     sink = AnnotationSink(server, policy, rig.letters, rig.telemetry)
     kube.stop()

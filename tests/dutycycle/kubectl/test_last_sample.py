@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dutycycle.kube.heartbeat import Heartbeat
-from dutycycle.kubectl.api import PodRow
+from dutycycle.kubectl.api import ListedPod
 from dutycycle.kubectl.last_sample import LastSample, LastSamples, Sampling, newest, of_all
 from tests.support.kubectl.plugin_user import User, lease, mpijob, pod, thing
 from tests.support.servers.kube.accounts import grant, service_account
@@ -40,7 +40,7 @@ UNKNOWN = LastSample()
 def test_of_a_pod(
     node: str | None, has_ended: bool, found: dict[str, Any], expected: LastSample, text: str
 ) -> None:
-    sample = SAMPLES.of_pod(PodRow({"name": "p"}, node, has_ended), found)
+    sample = SAMPLES.of_pod(ListedPod({"name": "p"}, node, has_ended), found)
     assert sample == expected
     assert sample.text(NOW_MS) == text
 

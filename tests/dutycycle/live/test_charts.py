@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dutycycle.contract.records.derived import Forecast
-from dutycycle.live.model.history import History
-from dutycycle.live.views.charts import Fan, Scale, bucketed, columns, fold, with_fan
+from dutycycle.live.model.history import MetricHistory
+from dutycycle.live.views.charts import ForecastCells, Scale, bucketed, columns, fold, with_fan
 from dutycycle.live.views.spans import bar, fit, sparkline, text_of, width_of
-from dutycycle.live.views.tables.columns import Column, layout, sort_rows
+from dutycycle.live.views.tables.columns import TableColumn, layout, sort_rows
 
 PERCENT = Scale(height=2, top=100)
 
@@ -39,7 +39,7 @@ def test_bars_are_as_high_as_their_values() -> None:
 
 
 def test_a_fan_goes_from_now_to_its_horizons() -> None:
-    fan = Fan(50, (Forecast(horizon_s=10, value=60, p05=40, p95=80),), cell_s=5, cells=3)
+    fan = ForecastCells(50, (Forecast(horizon_s=10, value=60, p05=40, p95=80),), cell_s=5, cells=3)
     assert fan.at(0) == (45, 55, 65)
     assert fan.at(1) == fan.at(2) == (40, 60, 80)
     lines = [text_of(line) for line in with_fan([50], fan, PERCENT)]
@@ -51,13 +51,13 @@ def test_of_what_repeats_only_the_horizons_are_shown() -> None:
         Forecast(horizon_s=20, value=90, p05=80, p95=99),
         Forecast(horizon_s=45, value=10, p05=0, p95=20),
     )
-    fan = Fan(50, ahead, cell_s=5, cells=10, repeats=True)
+    fan = ForecastCells(50, ahead, cell_s=5, cells=10, repeats=True)
     lines = [text_of(line) for line in with_fan([], fan, PERCENT)]
     assert lines == [" 100 %    ▄▄▄    ", "   0 %         ▄▄"]
 
 
 def test_a_history_keeps_the_newest_and_takes_nothing_twice() -> None:
-    history = History(("a",), size=3)
+    history = MetricHistory(("a",), size=3)
     for ts_ms in (1, 2, 2, 3, 1, 4, 5):
         history.add(ts_ms, (float(ts_ms),))
     assert (list(history.times()), list(history.values("a"))) == ([3, 4, 5], [3, 4, 5])
@@ -66,7 +66,7 @@ def test_a_history_keeps_the_newest_and_takes_nothing_twice() -> None:
 
 @given(st.lists(st.integers(0, 1000), unique=True).map(sorted), st.integers(1, 7), st.integers(0, 9))
 def test_a_history_is_the_tail_of_what_came(times: list[int], size: int, most: int) -> None:
-    history = History(("a",), size)
+    history = MetricHistory(("a",), size)
     for ts_ms in times:
         history.add(ts_ms + 1, (float(ts_ms),))
     expected = [float(ts_ms) for ts_ms in times][-size:]
@@ -89,8 +89,10 @@ def test_bars_and_sparklines() -> None:
 
 
 def test_columns_give_way_to_a_narrow_terminal_and_grow_on_a_wide_one() -> None:
-    def column(title: str, width: int, rank: int, grows: int = 0, comfort: int = 0) -> Column[int]:
-        return Column(title, width, lambda row, _: [(str(row), "")], lambda row: row, rank, comfort, grows)
+    def column(title: str, width: int, rank: int, grows: int = 0, comfort: int = 0) -> TableColumn[int]:
+        return TableColumn(
+            title, width, lambda row, _: [(str(row), "")], lambda row: row, rank, comfort, grows
+        )
 
     all_of_them = [column("a", 4, 0), column("b", 4, 3), column("c", 4, 1), column("d", 6, 0, 99, 12)]
     kept = {
@@ -107,6 +109,8 @@ def test_columns_give_way_to_a_narrow_terminal_and_grow_on_a_wide_one() -> None:
 
 
 def test_rows_whose_value_is_not_known_come_last_both_ways() -> None:
-    by_value: Column[float | None] = Column("v", 4, lambda _, __: [], lambda row: row, descending=True)
+    by_value: TableColumn[float | None] = TableColumn(
+        "v", 4, lambda _, __: [], lambda row: row, descending=True
+    )
     assert sort_rows([1.0, None, 3.0], by_value, reverse=False) == [3.0, 1.0, None]
     assert sort_rows([1.0, None, 3.0], by_value, reverse=True) == [1.0, 3.0, None]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dutycycle.live.lines import Lines, plain_lines
+from dutycycle.live.lines import LinePrinter, plain_lines
 from dutycycle.live.model.subjects import Row
 from dutycycle.live.views.findings import activity, cycle_words, forecast_words, full_words, says
 from dutycycle.live.views.warnings import warning_line, warnings
@@ -199,7 +199,7 @@ def test_broken_gpus_are_the_first_warnings_and_those_in_order_none() -> None:
 def test_lines_without_a_terminal_say_a_broken_gpu_once(capsys: pytest.CaptureFixture[str]) -> None:
     gone = {"gpu": "GPU-3", "index": 2, "level": "reset", "since_ms": 1, "seen_ms": 1000, "reason": "Xid 79",
             "action": "restart"}  # fmt: skip
-    lines = Lines(fed(("gpu-health", "a", {"node": "a", "ts_ms": 1000, "gpus": [gone]})), lambda: ["x"])
+    lines = LinePrinter(fed(("gpu-health", "a", {"node": "a", "ts_ms": 1000, "gpus": [gone]})), lambda: ["x"])
     lines.show()
     lines.show()
     assert capsys.readouterr().out == "! GPU a:2: reset: Xid 79; restart\n! x\n"

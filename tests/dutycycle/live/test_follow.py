@@ -14,7 +14,7 @@ from dutycycle.contract.settings.load import load
 from dutycycle.contract.topics import TOPICS, full_name
 from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.kafka.producer import Producer
-from dutycycle.live.follow import Follower
+from dutycycle.live.follow import ClusterFollower
 from dutycycle.live.model.state import LiveState
 from tests.support.live import POD, cgroup, nvml
 from tests.support.processes.warm import command
@@ -48,7 +48,7 @@ def tick(plain: dict[str, Any], seq: int) -> dict[str, Any]:
 async def test_a_pod_that_was_told_of_before_it_began_has_its_name() -> None:
     async with broker() as (url, told):
         await told("pods", "p", POD)
-        follower, stop = Follower(load({}, {"broker": url}), LiveState()), asyncio.Event()
+        follower, stop = ClusterFollower(load({}, {"broker": url}), LiveState()), asyncio.Event()
         running = asyncio.create_task(follower.run(stop))
         async with asyncio.timeout(240):
             for seq in range(1000):

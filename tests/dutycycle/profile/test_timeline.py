@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dutycycle.profile.export import Export
-from dutycycle.profile.timeline import GpuTime, Timeline
+from dutycycle.profile.timeline import GpuTime, ProfileTimeline
 from tests.support.data.profiled import ALL_REDUCE, GEMM, LOADER, MS, US, Program, write_export
 from tests.support.examples import examples
 
@@ -16,7 +16,7 @@ from tests.support.examples import examples
 def gpu_of(program: Program, folder: Path) -> GpuTime:
     path = folder / "export.sqlite"
     path.unlink(missing_ok=True)
-    export, timeline = Export(write_export(program, path), lambda _: None), Timeline()
+    export, timeline = Export(write_export(program, path), lambda _: None), ProfileTimeline()
     timeline.read(export)
     export.close()
     return timeline.gpus[0]

@@ -14,25 +14,25 @@ from dutycycle.schedule.orders import ByCore
 from dutycycle.schedule.scoring import ExtenderScores, default_scores
 from dutycycle.schedule.simulation import Outcomes
 from dutycycle.schedule.ways import BANDS, WAYS
-from dutycycle.schedule.workload import Demand, Job, Machine, Workload
+from dutycycle.schedule.workload import Demand, JobTrace, TraceJob, TraceNode
 from sinks.scheduling.core.kin import Template
 from sinks.scheduling.core.policy import Policy
 from tests.support.examples import examples
 
 POLICY = Policy(bands=BANDS)
-EIGHT = [Machine("a", 8, 128, 1024)]
+EIGHT = [TraceNode("a", 8, 128, 1024)]
 
 
 def job(
     at: float, takes: float, gpus: float = 1, pods: int = 1, owner: str = "x", user_class: str = ""
-) -> Job:
+) -> TraceJob:
     template = Template("ml", owner=owner, gpus=gpus)
     demand = Demand(pods, round(gpus * 1000), 1, 1)
-    return Job(f"{owner}-{at:g}-{takes:g}-{gpus:g}", at, takes, demand, template, user_class=user_class)
+    return TraceJob(f"{owner}-{at:g}-{takes:g}-{gpus:g}", at, takes, demand, template, user_class=user_class)
 
 
-def simulated(way: str, jobs: list[Job], machines: list[Machine] = EIGHT) -> Outcomes:
-    return WAYS[way][1](Workload(jobs, machines), POLICY, 0).run()
+def simulated(way: str, jobs: list[TraceJob], machines: list[TraceNode] = EIGHT) -> Outcomes:
+    return WAYS[way][1](JobTrace(jobs, machines), POLICY, 0).run()
 
 
 BLOCKED = [job(0, 100, 6), job(1, 10, 8), job(2, 10, 2), job(3, 500, 1), job(4, 5, 8)]
@@ -49,7 +49,7 @@ BLOCKED = [job(0, 100, 6), job(1, 10, 8), job(2, 10, 2), job(3, 500, 1), job(4, 
         ("oracle", [job(0, 10, 8), job(1, 5000, 8, user_class="high"), job(2, 50, 8)], [0, 10, 5010]),
     ],
 )
-def test_the_order_of_a_queue(way: str, jobs: list[Job], began: list[float]) -> None:
+def test_the_order_of_a_queue(way: str, jobs: list[TraceJob], began: list[float]) -> None:
     assert simulated(way, jobs).began_s.tolist() == began
 
 
@@ -77,7 +77,7 @@ def test_priorities_know_only_jobs_that_have_ended() -> None:
         job(0, 100, 8), job(1, **long), job(2, **short),  # type: ignore[arg-type]
         job(10_000, 100, 8), job(10_001, **long), job(10_002, **short),  # type: ignore[arg-type]
     ]  # fmt: skip
-    workload = Workload(jobs, EIGHT)
+    workload = JobTrace(jobs, EIGHT)
     assert WAYS["ours"][1](workload, policy, 0).run().began_s.tolist() == [
         0,
         100,
@@ -109,7 +109,7 @@ def test_durations_of_the_future_change_no_priority() -> None:
 
 
 def test_all_pods_of_a_job_start_together_or_none() -> None:
-    machines = [Machine("a", 8, 128, 1024), Machine("b", 8, 128, 1024)]
+    machines = [TraceNode("a", 8, 128, 1024), TraceNode("b", 8, 128, 1024)]
     jobs = [job(0, 100, 8), job(1, 10, 8, pods=2), job(2, 5, 8)]
     assert simulated("default", jobs, machines).began_s.tolist() == [0, 100, 2]
 
@@ -120,7 +120,7 @@ def test_parts_of_a_gpu_share_one() -> None:
 
 
 def test_the_default_spreads_and_ours_packs() -> None:
-    cluster = Cluster([Machine("a", 8, 128, 1024), Machine("b", 8, 128, 1024)])
+    cluster = Cluster([TraceNode("a", 8, 128, 1024), TraceNode("b", 8, 128, 1024)])
     demand = Demand(1, 2000, 16, 128)
     cluster.take(0, demand)
     rows = cluster.fitting(demand)
@@ -129,7 +129,7 @@ def test_the_default_spreads_and_ours_packs() -> None:
 
 
 def test_only_models_that_are_named() -> None:
-    cluster = Cluster([Machine("a", 8, 128, 1024, "T4"), Machine("b", 8, 128, 1024, "A10")])
+    cluster = Cluster([TraceNode("a", 8, 128, 1024, "T4"), TraceNode("b", 8, 128, 1024, "A10")])
     demand = Demand(1, 1000, 1, 1, frozenset({"A10", "G3"}))
     assert cluster.fitting(demand).tolist() == [1]
     assert [cluster.fits_on(row, demand) for row in (0, 1)] == [False, True]
@@ -146,9 +146,9 @@ arrivals = st.lists(st.tuples(st.floats(0, 500), st.floats(1, 300), demands), mi
 @given(arrivals)
 @settings(max_examples=examples(30))
 def test_nothing_is_given_twice_and_all_jobs_end(way: str, given_: list[tuple[float, float, Demand]]) -> None:
-    machines = [Machine("a", 4, 64, 64), Machine("b", 4, 64, 64), Machine("c", 4, 64, 64)]
+    machines = [TraceNode("a", 4, 64, 64), TraceNode("b", 4, 64, 64), TraceNode("c", 4, 64, 64)]
     jobs = [
-        Job(f"job-{number}", at, takes, demand, Template("ml", owner=str(takes > 100)))
+        TraceJob(f"job-{number}", at, takes, demand, Template("ml", owner=str(takes > 100)))
         for number, (at, takes, demand) in enumerate(sorted(given_, key=lambda one: one[0]))
     ]
     outcomes = simulated(way, jobs, machines)
@@ -165,7 +165,7 @@ def test_nothing_is_given_twice_and_all_jobs_end(way: str, given_: list[tuple[fl
 
 
 def test_figures_by_hand() -> None:
-    workload = Workload(BLOCKED, EIGHT)
+    workload = JobTrace(BLOCKED, EIGHT)
     fifo, default = simulated("fifo", BLOCKED), simulated("default", BLOCKED)
     found = figures_of(workload, default, fifo)
     assert found.mean_wait_s == pytest.approx((0 + 511 + 0 + 9 + 518) / 5)
@@ -176,8 +176,8 @@ def test_figures_by_hand() -> None:
     # 2 of 8 GPUs were idle from 0 to 2, but the job of 2 came at 2
     assert found.split_pct == 0
     waiting = [job(0, 100, 4), job(0, 100, 4), job(1, 50, 8), job(101, 1, 1)]
-    apart = [Machine("a", 8, 128, 1024), Machine("b", 8, 128, 1024)]
-    split = figures_of(Workload(waiting, apart), simulated("default", waiting, apart), None)
+    apart = [TraceNode("a", 8, 128, 1024), TraceNode("b", 8, 128, 1024)]
+    split = figures_of(JobTrace(waiting, apart), simulated("default", waiting, apart), None)
     assert split.split_pct == pytest.approx(100 * 8 * 99 / (16 * 150))  # the job of 8 runs from 100 to 150
 
 
@@ -213,9 +213,9 @@ def test_generated_arrivals_ask_for_the_load() -> None:
 )
 def test_a_share_is_at_most_all_of_it(jobs: list[tuple[int, int, float]], way: str) -> None:
     """Also where what waits begins long after the last arrival."""
-    workload = Workload(
+    workload = JobTrace(
         [job(at, takes, gpus) for at, takes, gpus in sorted(jobs)],
-        [Machine("a", 8, 128, 1024), Machine("b", 8, 128, 1024)],
+        [TraceNode("a", 8, 128, 1024), TraceNode("b", 8, 128, 1024)],
     )
     outcomes = WAYS[way][1](workload, POLICY, 0).run()
     assert 0 <= figures_of(workload, outcomes, None).split_pct <= 100

@@ -16,7 +16,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from dutycycle.contract.errors import DutycycleError, SettingError
-from dutycycle.submit.fetch import Place, Source, fetch
+from dutycycle.submit.fetch import PodFile, PodSource, fetch
 from tests.support.processes.commands import environ
 
 CONTENT = bytes(range(256)) * 1172 + b"."
@@ -27,7 +27,7 @@ POD = {
     "spec": {"containers": [{"name": "side"}, {"name": "main"}]},
     "status": {"containerStatuses": [{"name": "main", "state": {"running": {}}}]},
 }
-PLACE = Place.of("ml/bert:/tmp/r.sqlite")
+PLACE = PodFile.of("ml/bert:/tmp/r.sqlite")
 
 
 def archive(
@@ -102,8 +102,8 @@ async def played(tmp_path: Path) -> AsyncIterator[Played]:
         yield one
 
 
-async def fetched(played: Played, place: Place = PLACE) -> tuple[Path, str]:
-    return await fetch(place, Source(str(played.kubeconfig)), played.out, lambda _: None)
+async def fetched(played: Played, place: PodFile = PLACE) -> tuple[Path, str]:
+    return await fetch(place, PodSource(str(played.kubeconfig)), played.out, lambda _: None)
 
 
 @pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.USTAR_FORMAT, tarfile.PAX_FORMAT])
@@ -121,7 +121,7 @@ async def test_the_file_comes_as_it_is(played: Played, form: int) -> None:
 @pytest.mark.parametrize("name", ["ä" * 60, "r" * 180, "-x"])
 async def test_a_name_may_be_long(played: Played, name: str) -> None:
     played.frames = sent(archive((f"./{name}", CONTENT)))
-    file, _ = await fetched(played, Place.of(f"ml/bert:/data/{name}"))
+    file, _ = await fetched(played, PodFile.of(f"ml/bert:/data/{name}"))
     assert (file.name, file.read_bytes()) == (name, CONTENT)
 
 
@@ -206,4 +206,4 @@ async def test_a_signal_leaves_nothing_behind(
 @pytest.mark.parametrize("text", ["bert:/", "a/b/c:/x", "Bert:/x", "ml/bert:/x/", "../x:/y"])
 def test_what_is_no_place(text: str) -> None:
     with pytest.raises(SettingError, match="expected a file, or NAMESPACE/POD:/path/of/a/file"):
-        Place.of(text)
+        PodFile.of(text)

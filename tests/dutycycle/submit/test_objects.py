@@ -11,7 +11,7 @@ from dutycycle.kube.discovery import Kind
 from dutycycle.kube.errors import BusyError, GoneError, NoKindError, RefusedError
 from dutycycle.kube.objects import ApiServer
 from dutycycle.kube.references import Metadata, ObjectRef
-from dutycycle.submit.documents import Document
+from dutycycle.submit.documents import ManifestDocument
 from dutycycle.submit.follow import Owners
 from dutycycle.submit.objects import MARK, CannotRunError, Objects
 
@@ -90,9 +90,9 @@ class Trial:
         return [str(one) for one in await self.objects.delete(asyncio.Event())]
 
 
-def document(name: str, kind: str = "Job", **meta: str) -> Document:
+def document(name: str, kind: str = "Job", **meta: str) -> ManifestDocument:
     thing = {"apiVersion": "batch/v1", "kind": kind, "metadata": {"name": name, **meta}, "spec": {}}
-    return Document(thing, f"job.yaml, {name}")
+    return ManifestDocument(thing, f"job.yaml, {name}")
 
 
 async def test_all_that_was_made_is_deleted_the_last_first() -> None:
@@ -212,12 +212,12 @@ async def test_a_second_signal_does_not_wait() -> None:
     [
         (document("a", "Job", namespace="x"), "y", SettingError, "--namespace y: .* for the namespace x"),
         (document("a", "Jobb"), None, CannotRunError, "job.yaml, a: the cluster has no Jobb of batch/v1"),
-        (Document({**document("a").thing, "apiVersion": "batch/v2"}, "f"), None, CannotRunError,
+        (ManifestDocument({**document("a").thing, "apiVersion": "batch/v2"}, "f"), None, CannotRunError,
          "f: the cluster has no Job of batch/v2, but one of batch/v1"),
     ],
 )  # fmt: skip
 async def test_what_cannot_be_made(
-    one: Document, namespace: str | None, error: type[Exception], message: str
+    one: ManifestDocument, namespace: str | None, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
         await Trial().objects.find([one], namespace, update=False)

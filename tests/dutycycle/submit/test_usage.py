@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dutycycle.cli.main import main
-from dutycycle.submit.view import View
+from dutycycle.submit.view import JobStatusLine
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: main, image: x}]}\n"
 ENDLESS = POD.replace("Pod", "Deployment")
@@ -53,7 +53,7 @@ def test_on_a_terminal_the_last_line_is_written_over_and_never_longer_than_it_is
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
     with os.fdopen(theirs, "w") as terminal:
         monkeypatch.setattr(sys, "stderr", terminal)
-        view = View()
+        view = JobStatusLine()
         view.status("x" * 500)
         view.line("news")
     said = os.read(ours, 4096).decode()

@@ -16,7 +16,7 @@ from dutycycle.contract.settings.load import load
 from dutycycle.contract.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, full_name
 from dutycycle.contract.trace import TraceWriter
 from dutycycle.kafka.embedded import EmbeddedBroker
-from dutycycle.traces.record import Wanted, record
+from dutycycle.traces.record import RecordRequest, record
 from dutycycle.traces.republish import republish
 from tests.support.data.traces import read_trace
 from tests.support.data.training_job import training_job
@@ -63,7 +63,7 @@ def test_what_lies_on_topics_becomes_tables(trace: Path, tmp_path: Path) -> None
     with EmbeddedBroker(names) as broker:
         settings = load({}, {"broker": broker.url})
         republish([str(trace)], settings, None)
-        wanted = Wanted(("nvml-samples", "pods"), start_ms=1, end_ms=None, duration_s=None)
+        wanted = RecordRequest(("nvml-samples", "pods"), start_ms=1, end_ms=None, duration_s=None)
         record(str(tmp_path), "parquet", wanted, settings, overwrite=False, timeout_s=30)
     assert count(tmp_path, "nvml-samples", ["ts", "uuid"]) == 2 * SECONDS
     assert count(tmp_path, "pods", ["uid"]) == 1

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from dutycycle.telemetry.watchdog import Progress, StallDetector, StallLimits
+from dutycycle.telemetry.watchdog import StallDetector, StallLimits, StallTimer
 from tests.support.waiting import Clock, until
 
 
@@ -112,7 +112,7 @@ def test_a_stall_of_the_process_is_noticed_by_whoever_asks_first(gap: float, sta
 
 def test_progress_stalls_when_nothing_changes() -> None:
     clock = Clock()
-    progress = Progress(clock)
+    progress = StallTimer(clock)
     found = []
     for now, seen in [(5, "a"), (9, "b"), (19, "b"), (19.5, None), (30, None), (31, "b")]:
         clock.now_s = now

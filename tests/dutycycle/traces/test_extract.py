@@ -12,11 +12,11 @@ from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.settings.load import load
 from dutycycle.kafka.consumer import Message
 from dutycycle.kafka.errors import BrokerError
-from dutycycle.traces.extract import Wanted, known_pods, read_batches
+from dutycycle.traces.extract import ExtractRequest, known_pods, read_batches
 from tests.support.kafka import send
 from tests.support.servers.kafka.broker import OwnBroker, RunningBroker
 
-WANTED = Wanted(None, 1000, 2000)
+WANTED = ExtractRequest(None, 1000, 2000)
 
 
 def told(ts_ms: int, uid: str = "p", **values: Any) -> Message:

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dutycycle.contract.errors import SettingError
-from dutycycle.submit.documents import Document
-from dutycycle.trial.manifest import Run, job_of
+from dutycycle.submit.documents import ManifestDocument
+from dutycycle.trial.manifest import TrialRun, job_of
 from dutycycle.trial.plan import Variant, plan_of
 from dutycycle.trial.room import Room, room_of
-from dutycycle.trial.template import Template, template_in
+from dutycycle.trial.template import JobTemplate, template_in
 from dutycycle.trial.wish import (
     NodeLabel,
-    Wish,
+    TrialOptions,
     gpu_minutes,
     gpu_models,
     long_enough,
@@ -24,44 +24,44 @@ from dutycycle.trial.wish import (
 )
 
 GPU = "nvidia.com/gpu"
-RUN = Run("x7k2q", longest_s=780, now="2026-11-23T08:00:00Z")
+RUN = TrialRun("x7k2q", longest_s=780, now="2026-11-23T08:00:00Z")
 
 
-def document(kind: str = "Job", *, gpus: object = 1, pods: object = None, **more: Any) -> Document:
+def document(kind: str = "Job", *, gpus: object = 1, pods: object = None, **more: Any) -> ManifestDocument:
     container = {"name": "main", "image": "train:1"} | (
         {"resources": {"limits": {"nvidia.com/gpu": gpus, "cpu": 4}}} if gpus else {}
     )
     spec: dict[str, Any] = {"template": {"spec": {"containers": [container], **more}}}
     spec |= {"parallelism": pods, "completions": pods} if pods is not None else {}
     version = "batch/v1" if kind == "Job" else "v1"
-    return Document(
+    return ManifestDocument(
         {"apiVersion": version, "kind": kind, "metadata": {"name": "train"}, "spec": spec}, "a.yaml, object 1"
     )
 
 
-def template(**of: Any) -> Template:
+def template(**of: Any) -> JobTemplate:
     return template_in([document(**of)])
 
 
-def planned(wish: Wish, **of: Any) -> list[str]:
+def planned(wish: TrialOptions, **of: Any) -> list[str]:
     return [str(one) for one in plan_of(template(**of), wish).variants]
 
 
 @pytest.mark.parametrize(
     ("wish", "pods", "expected"),
     [
-        (Wish(), 1, ["gpus=1"]),
-        (Wish(gpus=(4, 1, 2)), 1, ["gpus=1", "gpus=2", "gpus=4"]),
-        (Wish(placements=("packed", "spread")), 1, ["gpus=1"]),
+        (TrialOptions(), 1, ["gpus=1"]),
+        (TrialOptions(gpus=(4, 1, 2)), 1, ["gpus=1", "gpus=2", "gpus=4"]),
+        (TrialOptions(placements=("packed", "spread")), 1, ["gpus=1"]),
         (
-            Wish(placements=("packed", "spread")), 2,
+            TrialOptions(placements=("packed", "spread")), 2,
             ["gpus=1 pods=2 placement=packed", "gpus=1 pods=2 placement=spread"],
         ),
-        (Wish(gpus=(1, 2), pods=(1, 2), placements=("packed",), for_s=60), 1,
+        (TrialOptions(gpus=(1, 2), pods=(1, 2), placements=("packed",), for_s=60), 1,
          ["gpus=1", "gpus=2", "gpus=1 pods=2 placement=packed", "gpus=2 pods=2 placement=packed"]),
     ],
 )  # fmt: skip
-def test_each_way_runs_once_the_cheapest_first(wish: Wish, pods: int, expected: list[str]) -> None:
+def test_each_way_runs_once_the_cheapest_first(wish: TrialOptions, pods: int, expected: list[str]) -> None:
     assert planned(wish, pods=pods) == expected
 
 
@@ -70,7 +70,7 @@ def test_each_way_runs_once_the_cheapest_first(wish: Wish, pods: int, expected: 
     st.floats(60, 3600), st.floats(0.1, 500),
 )  # fmt: skip
 def test_the_budget_is_never_passed(gpus: list[int], for_s: float, budget: float) -> None:
-    wish = Wish(gpus=tuple(gpus), for_s=for_s, budget=budget)
+    wish = TrialOptions(gpus=tuple(gpus), for_s=for_s, budget=budget)
     if min(gpus) * for_s / 60 > budget:
         with pytest.raises(SettingError, match="too few for a single trial"):
             plan_of(template(), wish)
@@ -94,7 +94,7 @@ def test_the_budget_is_never_passed(gpus: list[int], for_s: float, budget: float
         ),
     ],
 )  # fmt: skip
-def test_a_template_of_which_no_trial_can_be_made(one: Document, message: str) -> None:
+def test_a_template_of_which_no_trial_can_be_made(one: ManifestDocument, message: str) -> None:
     with pytest.raises(SettingError, match=message):
         template_in([one])
 
@@ -115,8 +115,8 @@ def test_a_flag_that_is_wrong(parse: Any, text: str, message: str) -> None:
 
 
 def test_an_annotation_says_the_same_as_flags() -> None:
-    usual = Wish(pods=(2,), budget=30)
-    assert wish_of("gpus=1,2 placement=packed for=2m best=rate", usual) == Wish(
+    usual = TrialOptions(pods=(2,), budget=30)
+    assert wish_of("gpus=1,2 placement=packed for=2m best=rate", usual) == TrialOptions(
         gpus=(1, 2), pods=(2,), placements=("packed",), for_s=120, budget=30, best="rate"
     )
     assert wish_of("budget=30", usual) == usual
@@ -140,7 +140,7 @@ def test_a_trial_s_job_has_the_program_of_the_template_and_nothing_that_outlives
     }  # fmt: skip
     container = given_["spec"]["template"]["spec"]["containers"][0]
     container["env"] = [{"name": "TRIAL_GPUS", "value": "1"}, {"name": "LR", "value": "0.1"}]
-    made = job_of(template_in([Document(given_, "f")]), Variant(4, 3, "spread"), RUN)
+    made = job_of(template_in([ManifestDocument(given_, "f")]), Variant(4, 3, "spread"), RUN)
     assert made["metadata"]["name"] == "train-trial-4gpu-3pods-spread-x7k2q"
     assert made["metadata"]["labels"] == {
         "team": "nlp", "dutycycle.io/trial-of": "train", "dutycycle.io/trial-run": "x7k2q"
@@ -167,7 +167,7 @@ def test_a_trial_s_job_has_the_program_of_the_template_and_nothing_that_outlives
 @pytest.mark.parametrize("length", [1, 40, 63])
 def test_a_name_fits_and_is_new(length: int) -> None:
     one = template()
-    long = Template(one.thing, "a" * length, None, one.container, one.resource, 1, 1)
+    long = JobTemplate(one.thing, "a" * length, None, one.container, one.resource, 1, 1)
     name = job_of(long, Variant(16, 16, "packed"), RUN)["metadata"]["name"]
     assert len(name) <= 63
     assert name.endswith("-trial-16gpu-16pods-packed-x7k2q")
@@ -210,14 +210,14 @@ L4, A100 = NodeLabel("nvidia.com/gpu.product", "NVIDIA-L4"), NodeLabel("gpu", "a
 
 
 def test_models_of_gpu_are_tried_one_by_one() -> None:
-    wish = Wish(gpus=(1, 2), gpu_models=gpu_models("NVIDIA-L4, gpu=a100-80g"))
+    wish = TrialOptions(gpus=(1, 2), gpu_models=gpu_models("NVIDIA-L4, gpu=a100-80g"))
     assert wish.gpu_models == (L4, A100)
     assert planned(wish) == [
         "gpus=1 gpu-model=NVIDIA-L4", "gpus=1 gpu-model=gpu=a100-80g",
         "gpus=2 gpu-model=NVIDIA-L4", "gpus=2 gpu-model=gpu=a100-80g",
     ]  # fmt: skip
     asked = "gpus=1,2 gpu-model=NVIDIA-L4,gpu=a100-80g"
-    assert wish_of(asked, Wish()) == wish
+    assert wish_of(asked, TrialOptions()) == wish
 
 
 def test_a_model_is_a_node_selector_beside_the_own_one() -> None:

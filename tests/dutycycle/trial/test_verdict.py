@@ -14,11 +14,11 @@ from dutycycle.contract.trace import TraceWriter
 from dutycycle.report.build import gather, report_of
 from dutycycle.trial.leftovers import is_left
 from dutycycle.trial.plan import Variant
-from dutycycle.trial.results.figures import Figures, figures_of
+from dutycycle.trial.results.figures import TrialFigures, figures_of
 from dutycycle.trial.results.picture import draw
 from dutycycle.trial.results.record import Whose, annotations_of, record_of
 from dutycycle.trial.results.text import lines_of, said_of
-from dutycycle.trial.results.verdict import Tried, Verdict, verdict_of
+from dutycycle.trial.results.verdict import TrialVerdict, Tried, verdict_of
 from tests.support.data import training_job
 
 
@@ -33,7 +33,7 @@ def tried(
 
     rates = {} if rate is None else {unit: measure(rate)}
     power = None if watts is None else measure(watts)
-    return Tried(Variant(gpus, 1), "ran for 3m", gpus * 3.0, Figures(rates, power, "input", idle))
+    return Tried(Variant(gpus, 1), "ran for 3m", gpus * 3.0, TrialFigures(rates, power, "input", idle))
 
 
 @pytest.mark.parametrize(
@@ -62,13 +62,13 @@ def test_what_all_trials_have_is_counted() -> None:
     reported, seen = tried(1, 1.0), tried(2, 0.3, unit="cycle")
     assert reported.figures is not None
     rates = {**reported.figures.rates, "cycle": Measure(0.2, 0.001)}
-    both = Tried(reported.variant, "", 3.0, Figures(rates, None, None, 0))
+    both = Tried(reported.variant, "", 3.0, TrialFigures(rates, None, None, 0))
     found = verdict_of([both, seen], "rate")
     assert found.unit == "cycle"
     assert [one.rate.value for one in found.rows if one.rate] == [0.2, 0.3]
 
 
-def verdict() -> Verdict:
+def verdict() -> TrialVerdict:
     never = Tried(Variant(9, 1), "no node has 9 GPUs: the largest has 4")
     return verdict_of([tried(1, 1.0), tried(2, 1.998, idle=1), tried(4, 2.0, None), never], "gpu-seconds")
 

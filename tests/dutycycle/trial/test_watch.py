@@ -17,7 +17,7 @@ from dutycycle.trial.leftovers import stamp
 from dutycycle.trial.manifest import ALIVE
 from dutycycle.trial.session import Ways
 from dutycycle.trial.watch import Watch
-from dutycycle.trial.wish import Wish
+from dutycycle.trial.wish import TrialOptions
 
 ASKED = {"dutycycle.io/trial": "gpus=two"}
 
@@ -57,7 +57,9 @@ class Jobs:
 
 def watch(server: Jobs, *namespaces: str) -> Watch:
     settings = load({"DUTYCYCLE_NODE": "n"})
-    return Watch(cast("ApiServer", server), settings, namespaces, Wish(), Ways(), server.signals, look_s=0.0)
+    return Watch(
+        cast("ApiServer", server), settings, namespaces, TrialOptions(), Ways(), server.signals, look_s=0.0
+    )
 
 
 @pytest.mark.parametrize(("silent_s", "waits"), [(0, True), (50, True), (70, False)])

@@ -17,7 +17,7 @@ from dutycycle.contract.records.derived import (
     pod_subject,
 )
 from dutycycle.contract.records.pods import JobRef, Pod
-from sinks.adapter.figures import Figure, Figures
+from sinks.adapter.figures import MetricValue, PodFigures
 
 UTIL = "gpu_util_pct"
 AHEAD = "gpu_util_pct_in_300s"
@@ -25,8 +25,8 @@ SOON_MS = 12_000
 """After a window's end it is written: the lateness, and a moment."""
 
 
-def figures() -> Figures:
-    return Figures(lateness_s=10)
+def figures() -> PodFigures:
+    return PodFigures(lateness_s=10)
 
 
 def window(
@@ -55,14 +55,14 @@ def trend(uid: str, value: float, horizon_s: float = 300) -> Trend:
     return Trend(subject=pod_subject("n", uid), source="nvml", ts_ms=0, metrics=metrics)
 
 
-def fed(*windows: WindowAggregate) -> Figures:
+def fed(*windows: WindowAggregate) -> PodFigures:
     found = figures()
     for one in windows:
         found.take("window-aggregates", one.subject.key, one)
     return found
 
 
-def one(found: Figures, now_s: int, metric: str = UTIL, uid: str = "a") -> float | None:
+def one(found: PodFigures, now_s: int, metric: str = UTIL, uid: str = "a") -> float | None:
     figure = found.values([uid], metric, now_s * 1000 + SOON_MS).get(uid)
     return None if figure is None else figure.value
 
@@ -70,14 +70,14 @@ def one(found: Figures, now_s: int, metric: str = UTIL, uid: str = "a") -> float
 @pytest.mark.parametrize(
     ("windows", "expected"),
     [
-        ([window("a", 100, 42)], Figure(42, 100_000, 10)),
-        ([window("a", 100, 0)], Figure(0, 100_000, 10)),  # idle
-        ([window("a", 90, 42), window("a", 100, 43)], Figure(43, 100_000, 10)),
-        ([window("a", 100, 43), window("a", 90, 42)], Figure(43, 100_000, 10)),  # read again
-        ([window("a", 100, 43), window("a", 60, 42, size_s=60)], Figure(43, 100_000, 10)),
+        ([window("a", 100, 42)], MetricValue(42, 100_000, 10)),
+        ([window("a", 100, 0)], MetricValue(0, 100_000, 10)),  # idle
+        ([window("a", 90, 42), window("a", 100, 43)], MetricValue(43, 100_000, 10)),
+        ([window("a", 100, 43), window("a", 90, 42)], MetricValue(43, 100_000, 10)),  # read again
+        ([window("a", 100, 43), window("a", 60, 42, size_s=60)], MetricValue(43, 100_000, 10)),
         (
             [window("a", 30, 43), window("a", 60, 42, size_s=60)],
-            Figure(42, 60_000, 60),
+            MetricValue(42, 60_000, 60),
         ),  # it has more lateness
         ([window("a", 100, None)], None),  # a counter
         ([window("a", 100, 42, metric="power_w")], None),
@@ -86,7 +86,7 @@ def one(found: Figures, now_s: int, metric: str = UTIL, uid: str = "a") -> float
     ],
 )
 def test_the_newest_of_the_shortest_windows_counts(
-    windows: list[WindowAggregate], expected: Figure | None
+    windows: list[WindowAggregate], expected: MetricValue | None
 ) -> None:
     assert fed(*windows).values(["a"], UTIL, 100_000 + SOON_MS).get("a") == expected
 

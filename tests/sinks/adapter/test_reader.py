@@ -11,8 +11,8 @@ from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load
 from dutycycle.kafka.topics import ensure_topics
 from dutycycle.telemetry.events import ADAPTER, Telemetry
-from sinks.adapter.figures import Figures
-from sinks.adapter.reader import Reader
+from sinks.adapter.figures import PodFigures
+from sinks.adapter.reader import AdapterReader
 from sinks.events import DERIVED, RECORD_UNREADABLE
 from tests.support.kafka import send
 from tests.support.servers.kafka.broker import RunningBroker
@@ -25,9 +25,9 @@ class Reading:
     """A reader at work, and what it has read."""
 
     def __init__(self, settings: Settings) -> None:
-        self.figures = Figures(0)
+        self.figures = PodFigures(0)
         self.telemetry = Telemetry(ADAPTER)
-        self.reader = Reader(settings, self.figures, self.telemetry)
+        self.reader = AdapterReader(settings, self.figures, self.telemetry)
         self.settings = settings
 
     async def window(self, mean: float) -> None:

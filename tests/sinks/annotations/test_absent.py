@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from sinks.annotations.core.schedule import Policy
+from sinks.annotations.core.schedule import WritePolicy
 from sinks.annotations.forbidden import RETRY_S
 from sinks.annotations.gone import NODE_S, UID_S
 from sinks.metrics import serve_metrics
@@ -16,7 +16,7 @@ from tests.support.sinks.made import K80, sample
 from tests.support.sinks.rig import Rig
 from tests.support.waiting import until
 
-OFTEN = Policy(interval_s=0.01)
+OFTEN = WritePolicy(interval_s=0.01)
 
 
 def lacking(verb: str, resource: str) -> Trouble:
@@ -120,7 +120,7 @@ async def test_an_object_that_is_gone_is_not_asked_for_with_each_record(
 async def test_nothing_waits_once_all_that_is_due_is_written(api: FakeApi) -> None:
     api.add(NODE, "n")
     rig = Rig()
-    async with annotating(api, rig, policy=Policy(interval_s=3600)) as work:
+    async with annotating(api, rig, policy=WritePolicy(interval_s=3600)) as work:
         for i in range(3):
             await work.take(sample(K80, ts_ms=i * 2_000_000))
             await until(lambda: work.sink.pending == 0)

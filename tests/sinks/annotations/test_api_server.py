@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from dutycycle.contract.records.parts import WorkloadState
 from dutycycle.contract.records.pods import JobRef
-from sinks.annotations.core.schedule import Policy
+from sinks.annotations.core.schedule import WritePolicy
 from tests.support.fakes.api_server import MPIJOB, NODE, POD, FakeApi, Trouble, written
 from tests.support.sinks import made
 from tests.support.sinks.annotating import annotating
@@ -35,7 +35,7 @@ async def test_all_three_kinds_are_annotated(api: FakeApi) -> None:
 
 async def test_many_changes_are_few_writes_and_the_last_is_exact(api: FakeApi) -> None:
     api.add(POD, "uid-1")
-    async with annotating(api, policy=Policy(interval_s=3600)) as work:
+    async with annotating(api, policy=WritePolicy(interval_s=3600)) as work:
         for n in range(200):
             metrics = {"gpu_util_pct": made.peak(n / 2)}
             record = made.pod_peaks(samples=n, metrics=metrics, final=n == 199)
@@ -100,7 +100,7 @@ async def test_after_a_restart_what_was_known_of_a_gpu_stays(api: FakeApi) -> No
 async def test_between_two_looks_samples_are_not_decoded(api: FakeApi) -> None:
     api.add(NODE, "n")
     rig = Rig()
-    async with annotating(api, rig, policy=Policy(interval_s=30)) as work:
+    async with annotating(api, rig, policy=WritePolicy(interval_s=30)) as work:
         first = sample(K80).ts_ms
         for ts_ms, looked_at in ((first, True), (first + 9_000, False), (first + 10_000, True), (5, True)):
             origin = rig.origin("nvml-samples", sample(K80, ts_ms=ts_ms), key="gpu-a")

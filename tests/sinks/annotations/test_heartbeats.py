@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from dutycycle.kube.heartbeat import heartbeat_of
-from sinks.annotations.core.schedule import Policy
+from sinks.annotations.core.schedule import WritePolicy
 from sinks.annotations.core.values import gigabytes
 from sinks.annotations.heartbeats import Heartbeats
 from tests.support.fakes.api_server import NODE, FakeApi, Trouble, written
@@ -152,7 +152,7 @@ async def test_a_server_that_is_busy_is_left_alone(api: FakeApi) -> None:
 async def test_the_sink_renews_it_beside_its_annotations(api: FakeApi) -> None:
     api.add(NODE, "uid-n")
     rig = Rig()
-    policy = Policy(interval_s=3600, heartbeat_s=0.1)
+    policy = WritePolicy(interval_s=3600, heartbeat_s=0.1)
     async with annotating(api, rig, policy=policy) as work:
         for second in range(3):
             tick = sample(K80, ts_ms=FIRST_MS + second * 1000)
@@ -168,7 +168,7 @@ async def test_what_is_refused_to_the_lease_costs_the_annotations_nothing(api: F
     api.add(NODE, "uid-n")
     api.always = lacking("patch", "leases", "PATCH")
     rig = Rig()
-    policy = Policy(interval_s=0.01, heartbeat_s=0.1)
+    policy = WritePolicy(interval_s=0.01, heartbeat_s=0.1)
     async with annotating(api, rig, policy=policy) as work:
         await work.take(sample(K80))
         await until(lambda: rig.telemetry.conditions and api.count("PATCH") == 2)

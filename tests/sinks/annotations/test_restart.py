@@ -4,7 +4,7 @@ from bench.generators_jobs import pod
 from dutycycle.contract.codec import decode
 from dutycycle.contract.records.parts import PodInsight
 from dutycycle.contract.records.pods import Pod
-from sinks.annotations.core.schedule import Policy
+from sinks.annotations.core.schedule import WritePolicy
 from tests.streams.operators.workload.test_insights import STAGES, parts, run, sent
 from tests.support.fakes.api_server import NODE, POD, FakeApi, written
 from tests.support.sinks import made
@@ -33,7 +33,7 @@ async def test_after_a_removal_a_new_sink_writes_all_of_it_again(api: FakeApi) -
     who = made.pod("uid-1", name="name-uid-1")
     path = POD.replace("pod-of-uid-1", "name-uid-1")
     api.add(path, "uid-1")
-    async with annotating(api, policy=Policy(interval_s=0.01)) as work:
+    async with annotating(api, policy=WritePolicy(interval_s=0.01)) as work:
         tick = sample(K80)
         part = node_part(cyclic=True, period_s=13.2, maxima=MAXIMA)
         await work.take(tick, part, made.pod_peaks("uid-1", {"name": who.name}))

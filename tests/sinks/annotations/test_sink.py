@@ -7,7 +7,7 @@ import pytest
 
 from dutycycle.contract.log import TopicPartition
 from dutycycle.contract.records.pods import JobRef
-from sinks.annotations.core.schedule import Policy
+from sinks.annotations.core.schedule import WritePolicy
 from sinks.annotations.core.values import rfc3339
 from sinks.annotations.sink import WRITERS
 from tests.support.fakes.api_server import GROUPS, MPIJOB, NODE, POD, FakeApi, Trouble, written
@@ -82,7 +82,7 @@ async def test_a_worker_that_others_have_replaced_writes_nothing(api: FakeApi) -
 
 async def test_an_insight_after_the_last_peaks_takes_nothing_from_them(api: FakeApi) -> None:
     api.add(POD, "uid-1")
-    rig, mine, policy = Rig(), [True], Policy(interval_s=1000)
+    rig, mine, policy = Rig(), [True], WritePolicy(interval_s=1000)
     insight = made.insight("training", "input", None)
     async with annotating(api, rig, policy=policy, may_write=lambda: mine[0]) as work:
         await work.take(insight, made.pod_peaks())
@@ -114,7 +114,7 @@ async def test_a_write_with_nothing_to_send_is_no_sign_that_the_server_is_back(
         api.add(path_of(number), f"uid-{number}")
     rig, same = Rig(), made.pod_peaks("uid-0")
     caplog.set_level(logging.INFO)
-    async with annotating(api, rig, policy=Policy(interval_s=0.05)) as work:
+    async with annotating(api, rig, policy=WritePolicy(interval_s=0.05)) as work:
         await work.write(same)
         await api.stop()
         await work.dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks("uid-1"), partition=1))
@@ -132,7 +132,7 @@ async def test_past_the_bound_finals_are_written_and_what_is_lost_is_counted(api
     for i in range(30):
         api.add(path_of(i), f"uid-{i}")
     rig = Rig()
-    async with annotating(api, rig, policy=Policy(interval_s=1, most=10)) as work:
+    async with annotating(api, rig, policy=WritePolicy(interval_s=1, most=10)) as work:
         await api.stop()
         for i in range(30):
             await work.take(made.pod_peaks(f"uid-{i}", final=i < 10))

@@ -12,9 +12,9 @@ from dutycycle.contract.settings.load import load
 from dutycycle.kafka.consumer import Message
 from dutycycle.kafka.errors import BrokerUnreachableError
 from dutycycle.telemetry.events import Telemetry
-from sinks.prometheus.reader import Reader
+from sinks.prometheus.reader import MetricsReader
 from sinks.prometheus.service import serve
-from sinks.prometheus.view import View
+from sinks.prometheus.view import MetricsView
 from tests.support.data.samples import gpu, nvml
 
 NOW_S = 1_700_000_000.0
@@ -22,8 +22,8 @@ SETTINGS = load({"DUTYCYCLE_NODE": "any", "DUTYCYCLE_BROKER": "kafka://127.0.0.1
 SAMPLES = "dutycycle.nvml-samples"
 
 
-def reader(view: View | None = None) -> Reader:
-    return Reader(SETTINGS, Telemetry("metrics"), view or View(60_000), wall=lambda: NOW_S)
+def reader(view: MetricsView | None = None) -> MetricsReader:
+    return MetricsReader(SETTINGS, Telemetry("metrics"), view or MetricsView(60_000), wall=lambda: NOW_S)
 
 
 def sample(node: str, seq: int, offset: int, partition: int = 0) -> Message:
@@ -54,7 +54,7 @@ class Stored:
 
 def test_nothing_is_served_before_the_end_of_the_topics() -> None:
     telemetry = Telemetry("metrics")
-    one = Reader(SETTINGS, telemetry, View(60_000))
+    one = MetricsReader(SETTINGS, telemetry, MetricsView(60_000))
     serve(SETTINGS, telemetry, one, wall=lambda: NOW_S)
     one.take(sample("a", 100, 0))
     assert b"dutycycle_gpu" not in telemetry.metrics.page()
@@ -80,7 +80,7 @@ async def test_where_the_next_process_begins() -> None:
     await one.save(stored)  # type: ignore[arg-type]
     assert stored.records["a"].complete_to == 9
     assert stored.records["b"].complete_to == 5, "it has not changed, and is not written again"
-    view = View(60_000)
+    view = MetricsView(60_000)
     for found in stored.records.values():
         view.take(found)
     assert view.complete_to == {0: 9}
@@ -123,7 +123,7 @@ def test_another_log_with_smaller_offsets_counts_on() -> None:
 
 def test_what_cannot_be_read_is_counted_and_passed() -> None:
     telemetry = Telemetry("metrics")
-    one = Reader(SETTINGS, telemetry, View(60_000))
+    one = MetricsReader(SETTINGS, telemetry, MetricsView(60_000))
     bad: list[Any] = [b"{", b'{"v":2}', orjson.dumps({"v": 1, "uid": 3})]
     for offset, payload in enumerate(bad):
         one.take(Message("dutycycle.pods", 0, offset, 0, b"k", payload))

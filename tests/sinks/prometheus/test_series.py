@@ -16,8 +16,8 @@ from dutycycle.contract.records.processes import ProcessSample
 from dutycycle.contract.records.samples import NvmlSample
 from dutycycle.telemetry.metrics import PREFIX, Metrics
 from sinks.prometheus.metrics import SERIES
-from sinks.prometheus.series import Series
-from sinks.prometheus.view import View
+from sinks.prometheus.series import SeriesRows
+from sinks.prometheus.view import MetricsView
 from tests.support.data.samples import gpu, nvml
 from tests.support.servers.prometheus import check
 
@@ -75,13 +75,15 @@ RECORDS: dict[Any, dict[str, Any]] = {
 }
 
 
-def feed(view: View, seq: int, gpus: list[dict[str, Any]], at_ms: int = NOW_MS, node: str = "a") -> None:
+def feed(
+    view: MetricsView, seq: int, gpus: list[dict[str, Any]], at_ms: int = NOW_MS, node: str = "a"
+) -> None:
     plain = nvml(seq, gpus, ts_ms=at_ms, node=node)
     view.sample(from_plain(NvmlSample, plain, "nvml-samples"), 0, seq)
 
 
-def full_view() -> View:
-    view = View(60_000)
+def full_view() -> MetricsView:
+    view = MetricsView(60_000)
     for kind, plain in RECORDS.items():
         view.take(from_plain(kind, plain, "x"))
     of_job = IDLE | {"subject": {"kind": "job", "job_uid": "j"}, "evidence": {"rank_gap_pct": 40}}
@@ -103,8 +105,10 @@ def full_view() -> View:
 Found = dict[str, dict[tuple[str, ...], float]]
 
 
-def shown(view: View, now_ms: int = NOW_MS, most: int = 100, labels: tuple[str, ...] = ("team",)) -> Found:
-    rows = Series(view, labels, 60, most).rows(now_ms)
+def shown(
+    view: MetricsView, now_ms: int = NOW_MS, most: int = 100, labels: tuple[str, ...] = ("team",)
+) -> Found:
+    rows = SeriesRows(view, labels, 60, most).rows(now_ms)
     return {metric.name: dict(values) for metric, values in rows}
 
 
@@ -155,7 +159,7 @@ def test_values(name: str) -> None:
 
 
 def test_a_gpu_that_no_sample_names_has_its_health_and_what_was_not_counted_has_no_series() -> None:
-    view = View(60_000)
+    view = MetricsView(60_000)
     lost = SICK | {"gpu": "GPU-9", "index": 9, "counters": {"ecc_corrected": 1}}
     view.take(from_plain(NodeHealth, HEALTH | {"gpus": [lost]}, "gpu-health"))
     found = shown(view)
@@ -171,7 +175,7 @@ def test_every_series_is_made_and_nothing_is_declared_in_vain() -> None:
 
 def test_promtool_finds_nothing_to_say(tmp_path: Path) -> None:
     metrics = Metrics()
-    series = Series(full_view(), ("team", "example.com/cost-centre"), 60, 100)
+    series = SeriesRows(full_view(), ("team", "example.com/cost-centre"), 60, 100)
     metrics.read_many(lambda: series.rows(NOW_MS))
     page = metrics.page()
     assert b'label_team="blue"' in page
@@ -197,7 +201,7 @@ def test_a_node_that_is_silent_has_no_series() -> None:
 
 
 def test_slow_samples_are_not_stale() -> None:
-    view = View(60_000)
+    view = MetricsView(60_000)
     plain = nvml(0, [gpu(gpu_util_pct=0)], ts_ms=NOW_MS, interval_ms=60_000)
     view.sample(from_plain(NvmlSample, plain, "nvml-samples"), 0, 0)
     assert shown(view, NOW_MS + 180_000)
@@ -242,7 +246,7 @@ def test_a_pod_whose_process_is_gone_is_0_until_it_ends() -> None:
 
 
 def test_unknown_is_not_idle() -> None:
-    view = View(60_000)
+    view = MetricsView(60_000)
     given = [{"pod_uid": one, "namespace": "n", "pod": one, "shared": True} for one in ("p", "q")]
     feed(view, 1, [gpu(gpu_util_pct=9, power_w=5, allocated=given)])
     found = {name: values for name, values in shown(view).items() if name.startswith("pod_")}
@@ -252,11 +256,11 @@ def test_unknown_is_not_idle() -> None:
 
 
 def test_the_pods_that_used_most_have_series() -> None:
-    view = View(60_000)
+    view = MetricsView(60_000)
     for seq in range(3):
         every = [gpu(n, gpu_util_pct=10 * n, processes=[{"pid": n, "pod_uid": f"p{n}"}]) for n in range(5)]
         feed(view, seq, every, NOW_MS + seq * 1000)
-    series = Series(view, (), 60, 2)
+    series = SeriesRows(view, (), 60, 2)
     rows = {metric.name: values for metric, values in series.rows(NOW_MS + 2000)}
     assert {labels[2] for labels in rows["pod_gpu_utilization_ratio"]} == {"p4", "p3"}
     assert series.omitted == 3

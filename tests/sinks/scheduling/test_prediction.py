@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sinks.scheduling.core.intervals import interval
-from sinks.scheduling.core.kin import NEWEST, KinIndex, Outcome, Template
+from sinks.scheduling.core.kin import NEWEST, KinIndex, PastUse, Template
 from sinks.scheduling.core.prediction import predict
 from tests.support.examples import examples
 
@@ -98,7 +98,7 @@ def test_the_nearest_kin_count(template: Template, likeness: str | None, duratio
     )
     third = Template("ml", owner="d4", image="bert:3", command=("train", "--small"), gpus=8)
     for one, seconds in ((BERT, 100.0), (other, 200.0), (third, 300.0)):
-        index.add(one, Outcome({"duration_s": seconds}))
+        index.add(one, PastUse({"duration_s": seconds}))
     found = predict(index.nearest(template))
     assert (found and found.likeness) == likeness
     assert (found and found.middle("duration_s")) == duration
@@ -107,7 +107,7 @@ def test_the_nearest_kin_count(template: Template, likeness: str | None, duratio
 def test_kinds_and_evidence() -> None:
     index = KinIndex()
     for kind in ("training", "training", "inference", None):
-        index.add(BERT, Outcome({"gpu_util_pct": 90.0}, kind))
+        index.add(BERT, PastUse({"gpu_util_pct": 90.0}, kind))
     found = predict(index.nearest(BERT))
     assert found is not None
     assert (found.kind, round(found.agreement, 2), found.kin) == ("training", 0.67, 4)
@@ -118,9 +118,9 @@ def test_kinds_and_evidence() -> None:
 
 def test_few_kin_are_said_to_be_few() -> None:
     index = KinIndex()
-    index.add(BERT, Outcome({"duration_s": 60.0}))
+    index.add(BERT, PastUse({"duration_s": 60.0}))
     one = predict(index.nearest(BERT))
-    index.add(BERT, Outcome({"duration_s": 80.0}))
+    index.add(BERT, PastUse({"duration_s": 80.0}))
     two = predict(index.nearest(BERT))
     assert one is not None
     assert two is not None
@@ -132,7 +132,7 @@ def test_few_kin_are_said_to_be_few() -> None:
 def test_old_kin_are_forgotten() -> None:
     index = KinIndex()
     for seconds in range(3 * NEWEST):
-        index.add(BERT, Outcome({"duration_s": float(seconds)}))
+        index.add(BERT, PastUse({"duration_s": float(seconds)}))
     found = predict(index.nearest(BERT))
     assert found is not None
     assert found.kin == NEWEST
@@ -154,5 +154,5 @@ def test_stated_intervals_hold_among_many_programs() -> None:
                 stated = found.figures["duration_s"]
                 inside, asked = inside + (stated.low <= seconds <= stated.high), asked + 1
                 assert stated.coverage >= 0.8
-            index.add(new, Outcome({"duration_s": seconds}))
+            index.add(new, PastUse({"duration_s": seconds}))
     assert inside / asked >= 0.8 - 4 * 0.5 / asked**0.5

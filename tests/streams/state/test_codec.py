@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.state.codec import Packed, Resumed, StateError, pack, to_bytes, unpack
-from streams.state.record import Kind, offset_of, piece_key, state_key, to_value
+from streams.state.record import BodyKind, offset_of, piece_key, state_key, to_value
 from tests.support.streams.toy import STAGE
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -39,9 +39,14 @@ def test_what_is_packed_is_unpacked(offset: int, value: object) -> None:
 
 @pytest.mark.parametrize(
     ("size", "kind", "pieces"),
-    [(10, Kind.PLAIN, 0), (4_100, Kind.ZSTD, 0), (600_000, Kind.ZSTD, 0), (2_000_000, Kind.HEAD, 3)],
+    [
+        (10, BodyKind.PLAIN, 0),
+        (4_100, BodyKind.ZSTD, 0),
+        (600_000, BodyKind.ZSTD, 0),
+        (2_000_000, BodyKind.HEAD, 3),
+    ],
 )
-def test_large_states_are_compressed_then_cut(size: int, kind: Kind, pieces: int) -> None:
+def test_large_states_are_compressed_then_cut(size: int, kind: BodyKind, pieces: int) -> None:
     packed = pack(KEY, 7, {"v": 1, "text": noise(size)}, None)
     assert (packed.head[1][1], len(packed.pieces)) == (kind, pieces)
     assert all(len(value) < 500_000 for _, value in [*packed.pieces, packed.head])
@@ -89,11 +94,11 @@ def damaged() -> dict[str, dict[bytes, bytes]]:
         "a piece of another state": whole | {piece: pack(KEY, 4, {"v": 1}, None).head[1]},
         "cut off": {KEY: small[:-100]},
         "no MessagePack": {KEY: pack(KEY, 5, {"v": 1}, None).head[1][:-1]},
-        "no object": {KEY: to_value(Kind.PLAIN, 5, 0, to_bytes([]))},
+        "no object": {KEY: to_value(BodyKind.PLAIN, 5, 0, to_bytes([]))},
         "another format": {KEY: b"\2" + small[1:]},
         "foreign": {KEY: b"hello"},
         "a head that is cut off": {KEY: whole[KEY][:-1]},
-        "a head of no length": {KEY: to_value(Kind.HEAD, 5, 0, b"")},
+        "a head of no length": {KEY: to_value(BodyKind.HEAD, 5, 0, b"")},
     }
 
 

@@ -5,7 +5,7 @@ import pytest
 from dutycycle.contract.log import TopicPartition
 from streams.runtime.events import STATE_REWRITTEN
 from streams.state.fencing import ChangelogFence
-from streams.state.record import Kind, offset_of, state_key, to_value, tombstone_headers
+from streams.state.record import BodyKind, offset_of, state_key, to_value, tombstone_headers
 from tests.support.fakes.broker import Broker, Stored
 from tests.support.streams.port import Worker, place, record
 
@@ -83,7 +83,7 @@ async def test_what_is_outdated_is_written_anew_with_the_first_commit() -> None:
     await first.commit(record(0, 1), record(1, 2))
     newest, changelog = broker.changelog[KEY], broker.changelogs[CHANGELOG]
     changelog.append(Stored(gone, None, tombstone_headers(5)))
-    late = to_value(Kind.PLAIN, 0, 0, b"{}")  # older than both
+    late = to_value(BodyKind.PLAIN, 0, 0, b"{}")  # older than both
     for key in (KEY, gone):
         changelog.append(Stored(key, late, []))
     again = Worker(broker)

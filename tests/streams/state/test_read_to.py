@@ -3,19 +3,19 @@
 import pytest
 
 from streams.app import how_to_begin_anew
-from streams.state.record import Kind, Record, clock_key, piece_key, state_key, to_value
+from streams.state.record import BodyKind, Record, clock_key, piece_key, state_key, to_value
 from streams.state.recovery import read_to
 
 
 def state(key: str, offset: int, partition: int = 0) -> Record:
-    return state_key(partition, key), to_value(Kind.PLAIN, offset, 0, b"{}")
+    return state_key(partition, key), to_value(BodyKind.PLAIN, offset, 0, b"{}")
 
 
 def clock(offset: int, partition: int = 0) -> Record:
-    return clock_key(partition), to_value(Kind.PLAIN, offset, 0, b"{}")
+    return clock_key(partition), to_value(BodyKind.PLAIN, offset, 0, b"{}")
 
 
-PIECE = piece_key(state_key(0, "a"), 0, 0), to_value(Kind.PIECE, 99, 0, b"")
+PIECE = piece_key(state_key(0, "a"), 0, 0), to_value(BodyKind.PIECE, 99, 0, b"")
 
 
 @pytest.mark.parametrize(

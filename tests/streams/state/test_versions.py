@@ -9,7 +9,7 @@ from streams.operators.base import Snapshot
 from streams.operators.columns.arrays import check_version
 from streams.runtime.events import STATE_EVICTED
 from streams.state.codec import to_bytes
-from streams.state.record import FORMAT, Kind, state_key, to_value
+from streams.state.record import FORMAT, BodyKind, state_key, to_value
 from tests.streams.runtime.test_eviction import keys_of, spans
 from tests.support.fakes.broker import Broker
 from tests.support.streams.port import Worker, place
@@ -26,7 +26,7 @@ def without_clock(keys: str = "ab") -> Broker:
     """What is left if the clock of a partition was damaged or deleted."""
     broker = Broker()
     for offset, key in enumerate(keys):
-        broker.replace("spans", state_key(0, key), to_value(Kind.PLAIN, offset, 0, state()))
+        broker.replace("spans", state_key(0, key), to_value(BodyKind.PLAIN, offset, 0, state()))
     broker.committed[place()] = len(keys)
     return broker
 
@@ -58,13 +58,17 @@ def checked_span(key: str, snapshot: Snapshot | None) -> Span:
 @pytest.mark.parametrize(
     ("stored", "goes_on"),
     [
-        pytest.param(to_value(Kind.PLAIN, 0, 0, state(count=41)), True, id="today's"),
-        pytest.param(to_value(Kind.PLAIN, 0, 0, state(v=2)), False, id="a newer version"),
-        pytest.param(to_value(Kind.PLAIN, 0, 0, state(v=0)), False, id="an older version"),
-        pytest.param(to_value(Kind.PLAIN, 0, 0, to_bytes({})), False, id="no version"),
-        pytest.param(to_value(Kind.PLAIN, 0, 0, state()[:-1]), False, id="damaged"),
-        pytest.param(bytes([FORMAT + 1]) + to_value(Kind.PLAIN, 0, 0, state())[1:], False, id="newer format"),
-        pytest.param(bytes([FORMAT - 1]) + to_value(Kind.PLAIN, 0, 0, state())[1:], False, id="older format"),
+        pytest.param(to_value(BodyKind.PLAIN, 0, 0, state(count=41)), True, id="today's"),
+        pytest.param(to_value(BodyKind.PLAIN, 0, 0, state(v=2)), False, id="a newer version"),
+        pytest.param(to_value(BodyKind.PLAIN, 0, 0, state(v=0)), False, id="an older version"),
+        pytest.param(to_value(BodyKind.PLAIN, 0, 0, to_bytes({})), False, id="no version"),
+        pytest.param(to_value(BodyKind.PLAIN, 0, 0, state()[:-1]), False, id="damaged"),
+        pytest.param(
+            bytes([FORMAT + 1]) + to_value(BodyKind.PLAIN, 0, 0, state())[1:], False, id="newer format"
+        ),
+        pytest.param(
+            bytes([FORMAT - 1]) + to_value(BodyKind.PLAIN, 0, 0, state())[1:], False, id="older format"
+        ),
     ],
 )
 async def test_snapshots_of_any_version(stored: bytes, goes_on: bool) -> None:

@@ -12,12 +12,14 @@ from dutycycle.process import end_on_signals
 
 def shift_clock(file: Path) -> None:
     """Let the collector's wall clock be off by what ``file`` says."""
-    from collectors.runner import Clock  # here, not above: a signal may come meanwhile, as in ``dutycycle``
+    from collectors.runner import (
+        MachineClock,  # here, not above: a signal may come meanwhile, as in ``dutycycle``
+    )
 
-    def wall_ms(self: Clock) -> int:
+    def wall_ms(self: MachineClock) -> int:
         return time.time_ns() // 1_000_000 + int(file.read_text() or 0)
 
-    Clock.wall_ms = wall_ms  # type: ignore[method-assign]
+    MachineClock.wall_ms = wall_ms  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

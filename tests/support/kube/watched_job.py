@@ -4,10 +4,10 @@ from typing import Any, cast
 
 from dutycycle.kube.discovery import Kind
 from dutycycle.kube.objects import ApiServer
-from dutycycle.submit.documents import Document
-from dutycycle.submit.follow import Follower
+from dutycycle.submit.documents import ManifestDocument
+from dutycycle.submit.follow import JobFollower
 from dutycycle.submit.objects import Entry
-from dutycycle.submit.progress import Progress
+from dutycycle.submit.progress import JobProgress
 from tests.support.kube.statuses import Json
 
 
@@ -15,7 +15,7 @@ class Watched:
     """What the API server has said of objects of these kinds, named as their kinds in lower case."""
 
     def __init__(self, *kinds: str) -> None:
-        self.follower = Follower(cast("ApiServer", None), [_entry(kind) for kind in kinds])
+        self.follower = JobFollower(cast("ApiServer", None), [_entry(kind) for kind in kinds])
         for kind in kinds:
             self.says(kind, {"kind": kind, "metadata": {}})
 
@@ -27,11 +27,11 @@ class Watched:
         self.follower.pods[thing["metadata"]["uid"]] = thing
         self.follower.root[thing["metadata"]["uid"]] = f"uid-{kind}"
 
-    def progress(self, **limits: Any) -> Progress:
-        return Progress(self.follower, **limits)
+    def progress(self, **limits: Any) -> JobProgress:
+        return JobProgress(self.follower, **limits)
 
 
 def _entry(kind: str) -> Entry:
     spec: Json = {"template": {"spec": {"containers": []}}}
     thing = {"apiVersion": "v1", "kind": kind, "metadata": {"name": "x"}, "spec": spec}
-    return Entry(Document(thing, "f"), Kind("v1", kind, f"{kind.lower()}s"), "n", uid=f"uid-{kind}")
+    return Entry(ManifestDocument(thing, "f"), Kind("v1", kind, f"{kind.lower()}s"), "n", uid=f"uid-{kind}")

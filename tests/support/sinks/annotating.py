@@ -4,12 +4,12 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from sinks.annotations.core.schedule import Policy
+from sinks.annotations.core.schedule import WritePolicy
 from sinks.annotations.sink import AnnotationSink
 from tests.support.fakes.api_server import FakeApi
 from tests.support.sinks.rig import AtWork, Rig, at_work
 
-POLICY = Policy(interval_s=1)
+POLICY = WritePolicy(interval_s=1)
 
 
 @asynccontextmanager
@@ -17,7 +17,7 @@ async def annotating(
     api: FakeApi,
     rig: Rig | None = None,
     *,
-    policy: Policy = POLICY,
+    policy: WritePolicy = POLICY,
     timeout_s: float = 5.0,
     may_write: Callable[[], bool] = lambda: True,
     clock: Callable[[], float] = time.monotonic,

@@ -19,7 +19,7 @@ from dutycycle.kube.objects import ApiServer
 from dutycycle.kube.references import ObjectRef, Patch
 from dutycycle.telemetry.events import Telemetry
 from sinks.annotations.core.desired import Annotations, Record
-from sinks.annotations.core.schedule import Policy, WritePlan
+from sinks.annotations.core.schedule import WritePlan, WritePolicy
 from sinks.annotations.forbidden import ForbiddenKinds
 from sinks.annotations.sink import SAMPLE_SHARE
 from sinks.annotations.writer import AnnotationWriter
@@ -81,7 +81,7 @@ class Sink:
     """The annotations sink without its queues: it takes records, and writes what is due."""
 
     def __init__(self, server: WrittenNode) -> None:
-        policy, telemetry = Policy(), Telemetry("test")
+        policy, telemetry = WritePolicy(), Telemetry("test")
         self._server = server
         self._annotations = Annotations(policy.prefix)
         self._plan = WritePlan(policy.interval_s, policy.most)
@@ -116,7 +116,7 @@ async def writes_of_node(loads: Sequence[Load], seconds: int, seed: int = 0) -> 
     sink = Sink(server)
     chance = random.Random(seed)  # noqa: S311 - a load, no secret
     operator = NodeOperator(NodeConfig(topic="nvml-samples", source="nvml"), "gpu-a", NvmlReader("gpu-a"))
-    every_s = int(Policy().interval_s / SAMPLE_SHARE)
+    every_s = int(WritePolicy().interval_s / SAMPLE_SHARE)
     for second in range(seconds):
         tick = _sample(second, loads, chance)
         out = operator.update(ConsumerRecord("nvml-samples", 0, second, "gpu-a", encode(tick), tick.ts_ms))

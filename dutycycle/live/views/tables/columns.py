@@ -13,7 +13,7 @@ Order = float | str | tuple[str, int, str]
 
 
 @dataclass(frozen=True)
-class Column(Generic[R]):
+class TableColumn(Generic[R]):
     """One column. ``cell`` makes a cell for the width that there is, ``order`` a key for sorting.
 
     ``rank``: columns of a higher one are left out first where there is no room; one from 3 on is not shown
@@ -33,10 +33,10 @@ class Column(Generic[R]):
 
 
 @dataclass(frozen=True)
-class Layout(Generic[R]):
+class TableLayout(Generic[R]):
     """The columns that have room, each with its width."""
 
-    columns: Sequence[tuple[Column[R], int]]
+    columns: Sequence[tuple[TableColumn[R], int]]
 
     def header(self, sort: str, *, reverse: bool) -> Line:
         """The titles; the column that is sorted by has an arrow."""
@@ -54,7 +54,7 @@ class Layout(Generic[R]):
             line += [*fit(column.cell(row, width), width, right=column.right), _GAP]
         return line[:-1]
 
-    def column_at(self, x: int) -> Column[R] | None:
+    def column_at(self, x: int) -> TableColumn[R] | None:
         """The column whose title is at cell ``x``."""
         begin = 0
         for column, width in self.columns:
@@ -64,7 +64,7 @@ class Layout(Generic[R]):
         return None
 
 
-def layout(columns: Sequence[Column[R]], width: int) -> Layout[R]:
+def layout(columns: Sequence[TableColumn[R]], width: int) -> TableLayout[R]:
     """Fit columns into ``width`` cells: the least important ones leave, the rest grow into what is left."""
     kept = list(columns)
     while len(kept) > 1 and _needed(kept) > width:
@@ -73,10 +73,10 @@ def layout(columns: Sequence[Column[R]], width: int) -> Layout[R]:
     left = width - sum(widths) - len(kept) + 1
     for most in ([column.comfort for column in kept], [column.grows for column in kept]):
         left = _grow(widths, most, left)
-    return Layout(list(zip(kept, widths, strict=True)))
+    return TableLayout(list(zip(kept, widths, strict=True)))
 
 
-def _needed(columns: Sequence[Column[R]]) -> int:
+def _needed(columns: Sequence[TableColumn[R]]) -> int:
     is_extra = max(column.rank for column in columns) >= _EXTRA
     return sum(max(one.width, one.comfort if is_extra else 0) for one in columns) + len(columns) - 1
 
@@ -90,7 +90,7 @@ def _grow(widths: list[int], most: Sequence[int], left: int) -> int:
     return left
 
 
-def sort_rows(rows: Sequence[R], column: Column[R], *, reverse: bool) -> list[R]:
+def sort_rows(rows: Sequence[R], column: TableColumn[R], *, reverse: bool) -> list[R]:
     """In the order of a column; rows whose value is not known come last."""
     known = [(order, row) for row in rows if (order := column.order(row)) is not None]
     found = {id(row) for _, row in known}

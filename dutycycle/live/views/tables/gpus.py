@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from dutycycle.live.model.state import LiveState
-from dutycycle.live.model.subjects import GpuSeen
+from dutycycle.live.model.subjects import GpuRow
 from dutycycle.live.views.findings import says
 from dutycycle.live.views.spans import Line, Style, heat_style
-from dutycycle.live.views.tables.columns import Column
+from dutycycle.live.views.tables.columns import TableColumn
 from dutycycle.live.views.tables.kinds import amount, history, memory, use, words
 from dutycycle.live.views.tables.table import TableView
 from dutycycle.words import UNKNOWN
@@ -16,7 +16,7 @@ _NAME = 24
 _NEAR_LIMIT = 0.97
 
 
-def owners(state: LiveState, row: GpuSeen) -> str:
+def owners(state: LiveState, row: GpuRow) -> str:
     """The pods on it, by name; without one its processes."""
     pods = (state.rows.get(f"pod/{uid}") for uid in sorted(row.pods))
     names = [pod.title for pod in pods if pod is not None]
@@ -25,7 +25,7 @@ def owners(state: LiveState, row: GpuSeen) -> str:
     return ", ".join(dict.fromkeys(names[:_NAMED])) + more
 
 
-def _power(row: GpuSeen, width: int) -> Line:
+def _power(row: GpuRow, width: int) -> Line:
     now, limit = row.now.power_w, row.now.power_limit_w
     if now is None:
         return [(UNKNOWN, "dim")]
@@ -37,7 +37,7 @@ _BOTH = 8
 """Cells for the power and its limit."""
 
 
-def _heat(row: GpuSeen, _: int) -> Line:
+def _heat(row: GpuRow, _: int) -> Line:
     now = row.now.temp_c
     return [(UNKNOWN if now is None else f"{now:.0f}°C", heat_style(now))]
 
@@ -50,31 +50,31 @@ def _megahertz(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.0f}"
 
 
-def columns(state: LiveState) -> Sequence[Column[GpuSeen]]:
+def columns(state: LiveState) -> Sequence[TableColumn[GpuRow]]:
     """What is shown of a GPU, from left to right."""
     rows = state.gpus()
     several = len({row.node for row in rows}) > 1
 
-    def name(row: GpuSeen) -> str:
+    def name(row: GpuRow) -> str:
         return row.name if several else str(row.now.index)
 
     widest = min(max((len(name(row)) for row in rows), default=3), _NAME)
-    model = Column[GpuSeen]("model", 12, lambda row, _: [(_model(row), "dim")], _model, rank=6, grows=20)
+    model = TableColumn[GpuRow]("model", 12, lambda row, _: [(_model(row), "dim")], _model, rank=6, grows=20)
     of_models = [model] if len({row.now.model for row in rows}) > 1 else []
-    activity: list[Column[GpuSeen]] = []
+    activity: list[TableColumn[GpuRow]] = []
     if any(row.now.sm_active_pct is not None for row in rows):  # from Hopper on
         activity = [
             amount("SM", 5, lambda row: row.now.sm_active_pct, _percent, rank=1),
             amount("tensor", 6, lambda row: row.now.tensor_active_pct, _percent, rank=2),
         ]
     return [
-        Column("GPU", max(widest, 4), lambda row, _: [(name(row), "bold")], lambda row: row.order),
+        TableColumn("GPU", max(widest, 4), lambda row, _: [(name(row), "bold")], lambda row: row.order),
         *of_models,
         use("use", lambda row: row.now.gpu_util_pct),
         *activity,
         memory(lambda row: row.now.mem_used_bytes, lambda row: row.now.mem_total_bytes),
-        Column("heat", 5, _heat, lambda row: row.now.temp_c, rank=2, right=True, descending=True),
-        Column(
+        TableColumn("heat", 5, _heat, lambda row: row.now.temp_c, rank=2, right=True, descending=True),
+        TableColumn(
             "power", 5, _power, lambda row: row.now.power_w, rank=2, comfort=8, right=True, descending=True
         ),
         amount("MHz", 5, lambda row: row.now.sm_clock_mhz, _megahertz, rank=5),
@@ -82,7 +82,7 @@ def columns(state: LiveState) -> Sequence[Column[GpuSeen]]:
             lambda row, most: row.history.values("gpu_util_pct", most), lambda _: 100,
             lambda row: row.util_max,
         ),
-        Column(
+        TableColumn(
             "pod, process", 16, lambda row, _: [(owners(state, row), "")], lambda row: owners(state, row),
             rank=3, grows=36,
         ),
@@ -90,7 +90,7 @@ def columns(state: LiveState) -> Sequence[Column[GpuSeen]]:
     ]  # fmt: skip
 
 
-def _model(row: GpuSeen) -> str:
+def _model(row: GpuRow) -> str:
     return (row.now.model or "").removeprefix("NVIDIA ")
 
 

@@ -4,22 +4,22 @@ from collections.abc import Sequence
 from math import isnan, nan
 
 from dutycycle.live.model.state import LiveState
-from dutycycle.live.model.subjects import JobSeen
+from dutycycle.live.model.subjects import JobRow
 from dutycycle.live.views.findings import says
-from dutycycle.live.views.tables.columns import Column
+from dutycycle.live.views.tables.columns import TableColumn
 from dutycycle.live.views.tables.kinds import amount, history, use, words
 from dutycycle.live.views.tables.pods import gpus_held, of_gpus
 from dutycycle.live.views.tables.table import TableView
 from dutycycle.words import bytes_text, percent_text
 
 
-def gpus_of(job: JobSeen) -> tuple[int, int]:
+def gpus_of(job: JobRow) -> tuple[int, int]:
     """On how many GPUs its pods ever worked, and how many they have or ask for."""
     each = [gpus_held(pod) for pod in job.pods.values()]
     return sum(used for used, _ in each), sum(held for _, held in each)
 
 
-def values(job: JobSeen, most: int) -> list[float]:
+def values(job: JobRow, most: int) -> list[float]:
     """The mean GPU use of its pods over their newest ticks, the newest last; NaN where none is known."""
     each = [list(pod.gpu_history.values("gpu_util_pct", most)) for pod in job.pods.values()]
     length = max(map(len, each), default=0)
@@ -32,13 +32,15 @@ def _mean(found: Sequence[float]) -> float:
     return sum(known) / len(known) if known else nan
 
 
-def columns(state: LiveState) -> Sequence[Column[JobSeen]]:
+def columns(state: LiveState) -> Sequence[TableColumn[JobRow]]:
     """What is shown of a job, from left to right."""
     return [
-        Column("job", 20, lambda job, _: [(job.title, "bold")], lambda job: job.title, comfort=24, grows=40),
-        Column("kind", 12, lambda job, _: [(job.kind, "dim")], lambda job: job.kind, rank=5),
+        TableColumn(
+            "job", 20, lambda job, _: [(job.title, "bold")], lambda job: job.title, comfort=24, grows=40
+        ),
+        TableColumn("kind", 12, lambda job, _: [(job.kind, "dim")], lambda job: job.kind, rank=5),
         amount("pods", 4, lambda job: len(job.pods), lambda count: f"{count:.0f}", rank=1),
-        Column(
+        TableColumn(
             "GPUs", 8, lambda job, _: of_gpus(*gpus_of(job)), lambda job: gpus_of(job)[1], rank=1, right=True,
             descending=True,
         ),

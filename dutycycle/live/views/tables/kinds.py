@@ -7,7 +7,7 @@ from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import Row, Value
 from dutycycle.live.views.findings import activity, full_in_s, is_hot, says
 from dutycycle.live.views.spans import Line, Style, bar, fill_style, fit, sparkline, util_style
-from dutycycle.live.views.tables.columns import Column
+from dutycycle.live.views.tables.columns import TableColumn
 from dutycycle.words import UNKNOWN
 
 R = TypeVar("R")
@@ -23,20 +23,22 @@ def figure(text: str) -> Line:
 
 def amount(
     title: str, width: int, value: Callable[[R], Value], text: Callable[[Value], str], rank: int = 0
-) -> Column[R]:
+) -> TableColumn[R]:
     """A figure at the right; the largest comes first."""
-    return Column(
+    return TableColumn(
         title, width, lambda row, _: figure(text(value(row))), value, rank=rank, right=True, descending=True
     )
 
 
-def use(title: str, value: Callable[[R], Value], is_there: Callable[[R], bool] = lambda _: True) -> Column[R]:
+def use(
+    title: str, value: Callable[[R], Value], is_there: Callable[[R], bool] = lambda _: True
+) -> TableColumn[R]:
     """Percent with a bar; nothing for what has none."""
 
     def cell(row: R, width: int) -> Line:
         return util_cell(value(row), width) if is_there(row) else []
 
-    return Column(title, 12, cell, value, comfort=14, grows=18, descending=True)
+    return TableColumn(title, 12, cell, value, comfort=14, grows=18, descending=True)
 
 
 def util_cell(value: Value, width: int) -> Line:
@@ -48,9 +50,9 @@ def util_cell(value: Value, width: int) -> Line:
     return [*bar(None if value is None else value / 100, width - 6, style), (text.rjust(6), style)]
 
 
-def memory(used: Callable[[R], Value], total: Callable[[R], Value]) -> Column[R]:
+def memory(used: Callable[[R], Value], total: Callable[[R], Value]) -> TableColumn[R]:
     """A bar, and ``89/141G``."""
-    return Column(
+    return TableColumn(
         "memory", 15, lambda row, width: memory_cell(used(row), total(row), width), used, comfort=17,
         grows=20, descending=True,
     )  # fmt: skip
@@ -75,19 +77,19 @@ def history(
     order: Callable[[R], Value],
     rank: int = 1,
     title: str = "history",
-) -> Column[R]:
+) -> TableColumn[R]:
     """The newest values as a sparkline, one a tick."""
-    return Column(
+    return TableColumn(
         title, 10, lambda row, width: sparkline(values(row, width), width, top(row)), order, rank=rank,
         comfort=20, grows=60, descending=True,
     )  # fmt: skip
 
 
-def words(state: LiveState, title: str = "what it does") -> Column[S]:
+def words(state: LiveState, title: str = "what it does") -> TableColumn[S]:
     """What the streams say, in a colour that says how much it matters."""
 
     def cell(row: S, _: int) -> Line:
         urgent: Style = "warn" if full_in_s(row) is not None or is_hot(row) else ""
         return [(says(state, row), urgent if row.silent_s(state.now_ms) is None else "bad")]
 
-    return Column(title, 22, cell, lambda row: activity(state, row) or None, comfort=40, grows=80)
+    return TableColumn(title, 22, cell, lambda row: activity(state, row) or None, comfort=40, grows=80)

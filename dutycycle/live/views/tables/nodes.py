@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from dutycycle.live.model.state import LiveState
-from dutycycle.live.model.subjects import GpuSeen, NodeSeen, Value, added
+from dutycycle.live.model.subjects import GpuRow, NodeRow, Value, added
 from dutycycle.live.views.findings import says
 from dutycycle.live.views.spans import Line, Style, bar
-from dutycycle.live.views.tables.columns import Column
+from dutycycle.live.views.tables.columns import TableColumn
 from dutycycle.live.views.tables.kinds import amount, history, memory, use, words
 from dutycycle.live.views.tables.table import TableView
 from dutycycle.words import UNKNOWN, decimal_bytes, percent_text
@@ -15,13 +15,13 @@ _CPU_BUSY = 0.9
 _FIGURE = 8
 
 
-def mean_util(gpus: Sequence[GpuSeen]) -> Value:
+def mean_util(gpus: Sequence[GpuRow]) -> Value:
     """Of those whose use is known."""
     known = [row.now.gpu_util_pct for row in gpus if row.now.gpu_util_pct is not None]
     return sum(known) / len(known) if known else None
 
 
-def _cpu(row: NodeSeen, width: int) -> Line:
+def _cpu(row: NodeRow, width: int) -> Line:
     used, cores = row.now.cpu_util_pct, row.now.cpu_count
     share = None if used is None or not cores else used / (100 * cores)
     style: Style = "bad" if share is not None and share >= _CPU_BUSY else "info"
@@ -39,11 +39,11 @@ def _watts(value: Value) -> str:
     return "" if value is None else f"{value:.0f}W"
 
 
-def _disk(row: NodeSeen) -> Value:
+def _disk(row: NodeRow) -> Value:
     return added((row.now.disk_read_bytes_per_s, row.now.disk_write_bytes_per_s))
 
 
-def _network(row: NodeSeen) -> Value:
+def _network(row: NodeRow) -> Value:
     return added((row.now.net_rx_bytes_per_s, row.now.net_tx_bytes_per_s))
 
 
@@ -51,21 +51,23 @@ def _count(value: Value) -> str:
     return f"{value:.0f}" if value else ""
 
 
-def columns(state: LiveState) -> Sequence[Column[NodeSeen]]:
+def columns(state: LiveState) -> Sequence[TableColumn[NodeRow]]:
     """What is shown of a node, from left to right."""
-    by_node: dict[str, list[GpuSeen]] = {}
+    by_node: dict[str, list[GpuRow]] = {}
     for gpu in state.gpus():
         by_node.setdefault(gpu.node, []).append(gpu)
 
-    def gpus(row: NodeSeen) -> list[GpuSeen]:
+    def gpus(row: NodeRow) -> list[GpuRow]:
         return by_node.get(row.name, [])
 
     return [
-        Column("node", 12, lambda row, _: [(row.name, "bold")], lambda row: row.name, comfort=16, grows=40),
+        TableColumn(
+            "node", 12, lambda row, _: [(row.name, "bold")], lambda row: row.name, comfort=16, grows=40
+        ),
         amount("GPUs", 4, lambda row: len(gpus(row)), _count),
         use("GPU use", lambda row: mean_util(gpus(row)), lambda row: bool(gpus(row))),
         amount("power", 6, lambda row: added(gpu.now.power_w for gpu in gpus(row)), _watts, rank=3),
-        Column("CPU", 9, _cpu, lambda row: row.now.cpu_util_pct, comfort=14, grows=18, descending=True),
+        TableColumn("CPU", 9, _cpu, lambda row: row.now.cpu_util_pct, comfort=14, grows=18, descending=True),
         amount("cores", 5, lambda row: row.now.cpu_count, _count, rank=5),
         memory(lambda row: row.now.mem_used_bytes, lambda row: row.now.mem_total_bytes),
         amount("disk", 11, _disk, _rate, rank=4),

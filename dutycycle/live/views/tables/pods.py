@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 
 from dutycycle.live.model.state import LiveState
-from dutycycle.live.model.subjects import PodSeen, Value
+from dutycycle.live.model.subjects import PodRow, Value
 from dutycycle.live.views.findings import says
 from dutycycle.live.views.spans import Line
-from dutycycle.live.views.tables.columns import Column
+from dutycycle.live.views.tables.columns import TableColumn
 from dutycycle.live.views.tables.kinds import amount, history, use, words
 from dutycycle.live.views.tables.table import TableView
 from dutycycle.words import bytes_text, percent_text
 
 
-def gpus_held(row: PodSeen) -> tuple[int, int]:
+def gpus_held(row: PodRow) -> tuple[int, int]:
     """On how many GPUs it ever worked, and how many it has or asks for."""
     asked = row.identity.gpu_request if row.identity is not None else None
     return sum(row.gpus.values()), max(len(row.gpus), round(asked or 0))
@@ -25,14 +25,14 @@ def of_gpus(used: int, held: int) -> Line:
     return [(str(held), "")] if used == held else [(f"{used} of {held}", "warn")]
 
 
-def values(row: PodSeen, most: int) -> Sequence[float]:
+def values(row: PodRow, most: int) -> Sequence[float]:
     """The newest of its main metric."""
     if row.main == "gpu_util_pct":
         return row.gpu_history.values("gpu_util_pct", most)
     return row.history.values("cpu_util_pct", most)
 
 
-def top(row: PodSeen) -> float:
+def top(row: PodRow) -> float:
     """What is the height of a chart of them."""
     return 100 if row.main == "gpu_util_pct" else max(row.cpu_max or 0, 100)
 
@@ -41,16 +41,18 @@ def _some_bytes(value: Value) -> str:
     return "" if value is None else bytes_text(value)
 
 
-def columns(state: LiveState) -> Sequence[Column[PodSeen]]:
+def columns(state: LiveState) -> Sequence[TableColumn[PodRow]]:
     """What is shown of a pod, from left to right."""
-    node = Column[PodSeen](
+    node = TableColumn[PodRow](
         "node", 10, lambda row, _: [(row.node, "dim")], lambda row: row.node, rank=5, grows=20
     )
     several = len({row.node for row in state.pods()}) > 1
     return [
-        Column("pod", 20, lambda row, _: [(row.title, "bold")], lambda row: row.title, comfort=24, grows=44),
+        TableColumn(
+            "pod", 20, lambda row, _: [(row.title, "bold")], lambda row: row.title, comfort=24, grows=44
+        ),
         *([node] if several else []),
-        Column(
+        TableColumn(
             "GPUs", 6, lambda row, _: of_gpus(*gpus_held(row)), lambda row: gpus_held(row)[1], rank=1,
             right=True, descending=True,
         ),

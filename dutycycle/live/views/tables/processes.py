@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from dutycycle.contract.records.samples import GpuProcess
 from dutycycle.live.model.processes import ProcessFacts
 from dutycycle.live.model.state import LiveState
-from dutycycle.live.model.subjects import GpuSeen, PodSeen
+from dutycycle.live.model.subjects import GpuRow, PodRow
 from dutycycle.live.views.spans import Line
-from dutycycle.live.views.tables.columns import Column
+from dutycycle.live.views.tables.columns import TableColumn
 from dutycycle.live.views.tables.kinds import amount, use
 from dutycycle.live.views.tables.table import TableView
 from dutycycle.words import UNKNOWN, bytes_text, percent_text, short_duration
@@ -19,7 +19,7 @@ class OnGpu:
     """One process on one GPU. ``job`` and ``pod``: names, empty for unknown; ``facts``: None for one of
     another machine. ``is_first``: of its job, in the natural order."""
 
-    gpu: GpuSeen
+    gpu: GpuRow
     process: GpuProcess
     job: str
     pod: str
@@ -52,7 +52,7 @@ def on_gpus(state: LiveState) -> list[OnGpu]:
             pod = state.rows.get(f"pod/{process.pod_uid}")
             facts = None if local is None else local.facts(process.pid)
             title = "" if pod is None else pod.title
-            rows.append(OnGpu(gpu, process, _job(pod) if isinstance(pod, PodSeen) else "", title, facts))
+            rows.append(OnGpu(gpu, process, _job(pod) if isinstance(pod, PodRow) else "", title, facts))
     rows.sort(key=lambda row: (not row.group, row.group, row.pod, row.gpu.order, row.process.pid))
     return [
         replace(row, is_first=before is None or before.group != row.group)
@@ -60,7 +60,7 @@ def on_gpus(state: LiveState) -> list[OnGpu]:
     ]
 
 
-def _job(pod: PodSeen) -> str:
+def _job(pod: PodRow) -> str:
     if pod.identity is None or pod.identity.job is None:
         return ""
     return f"{pod.namespace}/{pod.identity.job.name}" if pod.namespace else pod.identity.job.name
@@ -80,18 +80,20 @@ def _tree(row: OnGpu, _: int) -> Line:
     return [(row.group, "bold")] if row.is_first else [("  └ ", "dim"), (row.pod, "dim")]
 
 
-def columns(state: LiveState) -> Sequence[Column[OnGpu]]:
+def columns(state: LiveState) -> Sequence[TableColumn[OnGpu]]:
     """What is shown of a process, from left to right; what nobody here can know has no column."""
     rows = on_gpus(state)
-    shown: list[Column[OnGpu]] = [
-        Column("GPU", 10, lambda row, _: [(row.gpu.name, "")], lambda row: row.gpu.order, grows=24),
-        Column(
+    shown: list[TableColumn[OnGpu]] = [
+        TableColumn("GPU", 10, lambda row, _: [(row.gpu.name, "")], lambda row: row.gpu.order, grows=24),
+        TableColumn(
             "pid", 8, lambda row, _: [(str(row.process.pid), "")], lambda row: row.process.pid, right=True
         ),
     ]
     if any(row.facts is not None for row in rows):
         shown.append(
-            Column("user", 8, lambda row, _: [(_user(row), "")], lambda row: _user(row), rank=4, grows=14)
+            TableColumn(
+                "user", 8, lambda row, _: [(_user(row), "")], lambda row: _user(row), rank=4, grows=14
+            )
         )
     shown += [
         use("GPU use", lambda row: row.process.gpu_util_pct),
@@ -108,8 +110,8 @@ def columns(state: LiveState) -> Sequence[Column[OnGpu]]:
         ]  # fmt: skip
     return [
         *shown,
-        Column("job, pod", 16, _tree, lambda row: row.group or None, rank=1, grows=40),
-        Column("process", 16, lambda row, _: [(row.name, "bold")], lambda row: row.name, grows=80),
+        TableColumn("job, pod", 16, _tree, lambda row: row.group or None, rank=1, grows=40),
+        TableColumn("process", 16, lambda row, _: [(row.name, "bold")], lambda row: row.name, grows=80),
     ]
 
 

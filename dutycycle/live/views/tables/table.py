@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dutycycle.live.model.state import LiveState
-from dutycycle.live.views.tables.columns import Column
+from dutycycle.live.views.tables.columns import TableColumn
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class TableView:
 
     title: str
     rows: Callable[[LiveState], Sequence[Any]]
-    columns: Callable[[LiveState], Sequence[Column[Any]]]
+    columns: Callable[[LiveState], Sequence[TableColumn[Any]]]
     key: Callable[[Any], str]
     subject: Callable[[Any], str]
     text: Callable[[LiveState, Any], str]

@@ -20,7 +20,7 @@ NEEDED = 6
 
 
 @dataclass(slots=True)
-class _Gpu:
+class _GpuDeviation:
     """How one GPU differs from the others: degrees, and clock and power in percent."""
 
     temp: Level = field(default_factory=Level)
@@ -35,11 +35,11 @@ class _Gpu:
 class Siblings:
     """Compares the GPUs of one pod, by name."""
 
-    gpus: dict[str, _Gpu] = field(default_factory=dict)
+    gpus: dict[str, _GpuDeviation] = field(default_factory=dict)
 
     def add(self, minute: Minute) -> list[Found]:
         """Take the next minute. What holds now."""
-        self.gpus = {one.name: self.gpus.get(one.name) or _Gpu() for one in minute.gpus}
+        self.gpus = {one.name: self.gpus.get(one.name) or _GpuDeviation() for one in minute.gpus}
         busy = [one for one in minute.gpus if one.util_pct >= BUSY_PCT]
         if len(busy) >= 2:
             for one in busy:
@@ -74,7 +74,7 @@ class Siblings:
                 gpu.power.learn(power)
 
 
-def _found(name: str, gpu: _Gpu) -> list[Found]:
+def _found(name: str, gpu: _GpuDeviation) -> list[Found]:
     found = []
     if gpu.hot.told:
         figures = {"hotter_c": gpu.now[0], "usually_hotter_c": gpu.temp.usual}

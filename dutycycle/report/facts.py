@@ -1,6 +1,6 @@
 """The figures of a report in words and numbers: what it took, what it cost, what holds it back."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import isnan
 
@@ -42,6 +42,9 @@ class GpuUse:
     energy_j: float | None
     util_mean: float | None
     util_max: float | None
+    sm_mean: float | None
+    tensor_mean: float | None
+    dram_mean: float | None
     mem_copy_max: float | None
     mem_max: float | None
     mem_total: float | None
@@ -147,6 +150,9 @@ def _use(gathered: Gathered, view: View, place: int) -> GpuUse:
         energy_j=_energy_j(ticks),
         util_mean=ticks.mean("gpu_util_pct"),
         util_max=ticks.most("gpu_util_high_pct"),
+        sm_mean=ticks.mean("sm_active_pct"),
+        tensor_mean=ticks.mean("tensor_active_pct"),
+        dram_mean=ticks.mean("dram_active_pct"),
         mem_copy_max=ticks.most("mem_copy_util_pct"),
         mem_max=ticks.most("mem_used_bytes"),
         mem_total=seen.mem_total_bytes,
@@ -249,6 +255,7 @@ def key_figures(facts: Facts, view: View) -> Iterator[tuple[str, str]]:
         high = max((one.util_max for one in facts.gpus if one.util_max is not None), default=None)
         if facts.util_mean is not None and high is not None:
             yield "GPU utilization", f"mean {facts.util_mean:.1f} %, max {high:.0f} %"
+        yield from _inside(facts.gpus)
         yield from _between(facts.gpus)
         held = [one for one in facts.gpus if one.mem_max is not None]
         if held:
@@ -265,6 +272,17 @@ def key_figures(facts: Facts, view: View) -> Iterator[tuple[str, str]]:
     if facts.cost is not None:
         idle = f", idle {facts.idle_cost:.2f}" if facts.idle_cost else ""
         yield "Cost", f"{facts.cost:.2f}{idle}"
+
+
+def _inside(gpus: Sequence[GpuUse]) -> Iterator[tuple[str, str]]:
+    """What the GPUs do while they are in use, where they tell."""
+    parts = []
+    for name, figure in (("SM", "sm_mean"), ("tensor cores", "tensor_mean"), ("memory", "dram_mean")):
+        known = [(value, one.seconds) for one in gpus if (value := getattr(one, figure)) is not None]
+        if total_s := sum(seconds for _, seconds in known):
+            parts.append(f"{name} {sum(value * seconds for value, seconds in known) / total_s:.0f} %")
+    if parts:
+        yield "Inside the GPUs", f"{', '.join(parts)} (means)"
 
 
 def _between(gpus: Iterable[GpuUse]) -> Iterator[tuple[str, str]]:

@@ -43,7 +43,7 @@ _MOST_OF_CYCLES = 3
 _MOST_PROCESSES = 64
 _LOOP_COLUMNS = 8
 _KNOWN_PHASES = frozenset({"idle", "loading", "training", "inference", "interactive", "checkpoint", "busy"})
-_BROAD = frozenset({"ranks"})
+_BROAD = frozenset({"ranks", "gpu-time"})
 _MOST_ROWS, _MOST_LETTERS = 10, 120
 """Of a profile's tables: names of kernels have hundreds of letters."""
 
@@ -256,7 +256,7 @@ def tools(gpus: Sequence[str]) -> Iterator[str]:
 
 def chart_of(chart: Chart) -> Iterator[str]:
     """A chart with its title, its note, and its figures as a table."""
-    in_time = ' data-time tabindex="0"' if chart.kind in ("lines", "heat") else ""
+    in_time = ' data-time tabindex="0"' if chart.in_time else ""
     said = "; ".join(_said(chart))
     broad = ' class="broad"' if chart.id in _BROAD else ""
     yield f'<figure{broad} aria-labelledby="title-{chart.id}">'
@@ -268,7 +268,14 @@ def chart_of(chart: Chart) -> Iterator[str]:
         [one.name or chart.title, *_summary(one.points.mean, one.points.low, one.points.high)]
         for one in chart.series
     ]
-    shown = table(["Series", "Min", "Mean", "Max"], rows)
+    head = ["Series", "Min", "Mean", "Max"]
+    for spots in chart.spots:
+        head = [spots.name, chart.across, f"{chart.title} ({chart.unit})"]
+        rows = [
+            [str(at + 1), f"{x:.4g}", f"{y:.4g}"]
+            for at, (x, y) in enumerate(zip(spots.x, spots.y, strict=True))
+        ]
+    shown = table(head, rows)
     yield f"<details><summary>Figures</summary>{shown}</details></figure>"
 
 
@@ -282,6 +289,9 @@ def _said(chart: Chart) -> Iterator[str]:
     for one in chart.series:
         low, mean, high = _summary(one.points.mean, one.points.low, one.points.high)
         yield f"{one.name or chart.title}: mean {mean}, from {low} to {high}"
+    for spots in chart.spots:
+        yield f"{spots.name}: from {spots.y.min():.4g} to {spots.y.max():.4g}"
+        yield f"{chart.across} from {spots.x.min():.4g} to {spots.x.max():.4g}"
     if chart.cycle is not None:
         yield chart.cycle[0]
 

@@ -18,7 +18,7 @@ _Row = Sequence[object]
 def write_tables(report: Report, folder: Path) -> None:
     """GPUs, phases, cycles, insights and the series of the charts, each in all ``table_formats``."""
     facts = report.facts
-    in_time = (one for one in report.charts if one.kind in ("lines", "heat"))
+    in_time = (one for one in report.charts if one.in_time)
     tables: dict[str, tuple[Sequence[str], Iterable[_Row]]] = {
         "gpus": (("gpu", *_GPU_FIGURES[1:], "throttled_pct"), _gpus(facts)),
         "phases": (

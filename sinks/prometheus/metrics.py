@@ -13,6 +13,8 @@ _ON_GPU = ("gpu", "uuid", "attribution")
 _FORECAST = ("horizon", "bound")
 
 _UTIL = "Share of the time in which a kernel ran, 0 to 1"
+_SM = "Activity of the multiprocessors at the last sample"
+_TENSOR = "Activity of the tensor cores at the last sample"
 _WINDOW = "over the window DUTYCYCLE_METRICS_WINDOW"
 _FORECAST_HELP = "Expected {} after the time of the label horizon; bound is expected, p05 or p95"
 
@@ -106,6 +108,12 @@ POD_UTIL_P95 = Metric(
 )
 POD_MEMORY = Metric("pod_gpu_memory_used_bytes", "GPU memory that the pod uses", OF_POD)
 POD_POWER = Metric("pod_gpu_power_watts", "The pod's part of the power of its GPUs", OF_POD)
+POD_SM_NOW = Metric(
+    "pod_gpu_sm_active_ratio", f"{_SM}: mean over the GPUs that the pod has to itself", OF_POD
+)
+POD_TENSOR_NOW = Metric(
+    "pod_gpu_tensor_active_ratio", f"{_TENSOR}: mean over the GPUs that the pod has to itself", OF_POD
+)
 POD_BUSY = Metric(
     "pod_gpu_busy_seconds_total",
     "Time in which a kernel of the pod ran on this GPU, integrated from the driver's samples",
@@ -178,6 +186,14 @@ JOB_PODS = Metric("job_pods", "Pods of the job that use GPUs or were given some"
 JOB_GPUS = Metric("job_gpus", "GPUs of the job", OF_JOB)
 JOB_UTIL = Metric(
     "job_gpu_utilization_ratio", f"{_UTIL}, at the last sample: mean over the job's GPUs", OF_JOB
+)
+JOB_SM_NOW = Metric(
+    "job_gpu_sm_active_ratio", f"{_SM}: mean over the GPUs that the job's pods have to themselves", OF_JOB
+)
+JOB_TENSOR_NOW = Metric(
+    "job_gpu_tensor_active_ratio",
+    f"{_TENSOR}: mean over the GPUs that the job's pods have to themselves",
+    OF_JOB,
 )
 JOB_UTIL_MEAN = Metric(
     "job_gpu_utilization_mean_ratio", f"{_UTIL}: mean {_WINDOW} and the job's GPUs", OF_JOB

@@ -145,6 +145,8 @@ class SeriesRows:
         memories = [use.mem_bytes for _, use in pod.uses if use.mem_bytes is not None]
         put(rows, m.POD_MEMORY, labels, sum(memories) if memories else None if pod.uses else 0.0)
         put(rows, m.POD_POWER, labels, _power_w(pod))
+        put(rows, m.POD_SM_NOW, labels, _mean(_of_own_gpus([pod], "sm_active_pct"), 0.01))
+        put(rows, m.POD_TENSOR_NOW, labels, _mean(_of_own_gpus([pod], "tensor_active_pct"), 0.01))
         places = {gpu.uuid: str(gpu.index) for gpu in self._gpus_of(pod.node)}
         for (_, uuid, word), count in pod.counts:
             on = (*labels, places.get(uuid, ""), uuid, word)
@@ -212,6 +214,8 @@ class SeriesRows:
         put(rows, m.JOB_PODS, labels, float(len(pods)))
         put(rows, m.JOB_GPUS, labels, float(len(uses)))
         put(rows, m.JOB_UTIL, labels, _mean([util for pod in pods for util in pod.utils], 0.01))
+        put(rows, m.JOB_SM_NOW, labels, _mean(_of_own_gpus(pods, "sm_active_pct"), 0.01))
+        put(rows, m.JOB_TENSOR_NOW, labels, _mean(_of_own_gpus(pods, "tensor_active_pct"), 0.01))
         put(rows, m.JOB_MEMORY, labels, float(sum(use.mem_bytes or 0 for use in uses)))
         powers = [power for pod in pods if (power := _power_w(pod)) is not None]
         put(rows, m.JOB_POWER, labels, sum(powers) if powers else None)
@@ -281,6 +285,12 @@ def _insight(rows: Rows, insight: Insight | None, labels: Labels, now_ms: int) -
 
 def _is_idle(insight: Insight) -> bool:
     return "idle" in (insight.kind, insight.bottleneck)
+
+
+def _of_own_gpus(pods: Iterable[PodNow], metric: str) -> list[float]:
+    """Give the values of the GPUs that pods have to themselves, as far as they are known."""
+    values = (getattr(gpu, metric) for pod in pods for gpu, use in pod.uses if use.alone)
+    return [value for value in values if value is not None]
 
 
 def _power_w(pod: PodNow) -> float | None:

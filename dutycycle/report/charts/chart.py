@@ -5,9 +5,10 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from dutycycle.report.view import View
-from dutycycle.traces.frames import Buckets, FrameTicks, Moments, buckets
+from dutycycle.traces.frames import Buckets, Floats, FrameTicks, Moments, buckets
 
 Points = TypeVar("Points", Buckets, Moments)
 POINTS = 1000
@@ -16,6 +17,8 @@ _PREFIXES = {
     "bytes": (("GiB", 1024.0**3), ("MiB", 1024.0**2)),
     "bytes/s": (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)),
 }
+GREY = -1
+"""A color beside those of the palette, for what is at rest."""
 LINES_OF_CYCLE = 40
 """With more of them a chart could not be seen."""
 
@@ -41,6 +44,15 @@ class Dots:
 
 
 @dataclass(frozen=True, slots=True)
+class Spots:
+    """Dots with two values each, in their order; nothing else connects them."""
+
+    name: str
+    x: Floats
+    y: Floats
+
+
+@dataclass(frozen=True, slots=True)
 class Marks:
     """Moments that stand out on a line, such as reduced clocks."""
 
@@ -62,8 +74,9 @@ class Fan:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One chart. ``kind``: lines, heat (one row a line), fan, and from 0 on: fold (over one cycle) or since
-    (over a run)."""
+    """One chart. ``kind``: lines, heat (one row a line), stack (one line upon the other), fan, plane (of
+    ``spots``), and from 0 on: fold (over one cycle) or since (over a run). ``across``: what the horizontal
+    axis of a plane says; ``limits_across``: what stands on it as ``limits`` do on the other."""
 
     id: str
     title: str
@@ -75,10 +88,18 @@ class Chart:
     limits: list[tuple[str, float]] = field(default_factory=list)
     marks: list[Marks] = field(default_factory=list)
     fans: list[Fan] = field(default_factory=list)
+    spots: list[Spots] = field(default_factory=list)
+    across: str = ""
+    limits_across: list[tuple[str, float]] = field(default_factory=list)
     cycle: tuple[str, int, int, float] | None = None
     """What is said of the cycles; of the one that is marked from when to when, and its period in seconds."""
     most: float | None = None
     """The end of the vertical axis, where it is known."""
+
+    @property
+    def in_time(self) -> bool:
+        """Whether the horizontal axis is that of the report's time."""
+        return self.kind in ("lines", "heat", "stack")
 
     @property
     def series(self) -> list[Line | Dots]:
@@ -118,6 +139,22 @@ def drawn_points(chart: Chart, line: Line) -> Buckets:
         return points
     mean, low, high = (np.append(one, one[:1]) for one in (points.mean, points.low, points.high))
     return replace(points, mean=mean, low=low, high=high)
+
+
+def stacked(lines: Iterable[Line]) -> list[tuple[Line, Floats, Floats]]:
+    """Give each line with the values that it reaches from and to when it stands upon those before it. They
+    have one grid."""
+    found: list[tuple[Line, Floats, Floats]] = []
+    for line in lines:
+        below = found[-1][2] if found else np.where(np.isnan(line.points.mean), np.nan, 0.0)
+        found.append((line, below, below + line.points.mean))
+    return found
+
+
+def block_corners(points: Buckets) -> npt.NDArray[np.int64]:
+    """Give the times of two corners of each bucket, its beginning and its end: a bucket stands for all of its
+    time."""
+    return np.column_stack((points.times, points.times + points.step_ms)).ravel()
 
 
 def known_runs(points: Buckets) -> list[slice]:

@@ -8,8 +8,9 @@ import numpy as np
 from dutycycle.contract.metrics import CAPACITIES, GPU_ROWS
 from dutycycle.contract.metrics import unit_of as unit_of_name
 from dutycycle.report.charts.chart import POINTS, Chart, Line, Marks, points_of, scaled, unit_of
-from dutycycle.report.charts.cycles import SeriesCycles, cycles_of
+from dutycycle.report.charts.cycles import FOLD_PERIODS, SeriesCycles, cycles_of, shown_cycle
 from dutycycle.report.charts.forecasts import forecasts_of
+from dutycycle.report.charts.inside import plane_chart, time_chart
 from dutycycle.report.gather import Gathered
 from dutycycle.report.view import GpuView, HostView, View
 from dutycycle.traces.frames import Buckets
@@ -17,7 +18,6 @@ from dutycycle.traces.processes import ProcessSeen
 from dutycycle.words import digits
 
 _FOLD_BINS = 40
-_FOLD_PERIODS = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,25 +148,20 @@ def _heat(gathered: Gathered, view: View) -> Chart | None:
 
 
 def _fold(gathered: Gathered, view: View) -> Chart | None:
-    """The mean utilization over one cycle, the shortest that the ticks can show, of the GPUs whose it is."""
-    found = cycles_of(gathered, view, "gpu_util_pct")
-    if not found or not view.gpus:
+    """The mean over one cycle, of the GPUs whose it is."""
+    chosen = shown_cycle(gathered, view)
+    if chosen is None:
         return None
     tick_s = max(view.gpus[0].ticks.step_ms, 1) / 1000
-    possible = [one for one in found[0].periods if one.period_s >= 4 * tick_s]
-    if not possible:
-        return None
-    shortest = min(possible, key=lambda one: one.period_s)
-    period_s, to_ms = shortest.period_s, shortest.last_ms
-    from_ms = max(shortest.first_ms, to_ms - _FOLD_PERIODS * period_s * 1000)
-    bins = min(_FOLD_BINS, int(period_s / tick_s))
+    period_s = chosen.period_s
+    bins = min(_FOLD_BINS, round(period_s / tick_s))
     places, values = [], []
-    for gpu in [one for one in view.gpus if not found[0].pods.isdisjoint(one.seen.users)] or view.gpus:
-        chosen = (gpu.ticks.times >= from_ms) & (gpu.ticks.times < to_ms)
-        chosen &= np.isfinite(gpu.ticks["gpu_util_pct"])
-        phase = (gpu.ticks.times[chosen] - from_ms) / 1000 % period_s / period_s
+    for ticks in (gpu.ticks for gpu in chosen.gpus):
+        which = (ticks.times >= chosen.from_ms) & (ticks.times < chosen.to_ms)
+        which &= np.isfinite(ticks[chosen.metric])
+        phase = (ticks.times[which] - chosen.from_ms) / 1000 % period_s / period_s
         places.append((phase * bins).astype(int))
-        values.append(gpu.ticks["gpu_util_pct"][chosen])
+        values.append(ticks[chosen.metric][which])
     place, value = np.concatenate(places), np.concatenate(values)
     mean, low, high = (np.full(bins, np.nan) for _ in range(3))
     for at in range(bins):
@@ -176,9 +171,10 @@ def _fold(gathered: Gathered, view: View) -> Chart | None:
     rise = int(np.argmax(np.nan_to_num(mean - np.roll(mean, 1))))  # a cycle begins where the work does
     mean, low, high = (np.roll(one, -rise) for one in (mean, low, high))
     points = Buckets(0, round(period_s / bins * 1000), mean, low, high, exact=False)
+    title = next(row.title for row in GPU_ROWS if row.field == chosen.metric)
     note = (
-        f"The last cycles of {digits(period_s)} s, up to {_FOLD_PERIODS}, on one another; the band has 80 % "
-        "of the ticks."
+        f"{title}: the last cycles of {digits(period_s)} s, up to {FOLD_PERIODS}, on one another; the band "
+        "has 80 % of the ticks."
     )
     return Chart(
         "cycle", "One cycle", "%", [Line("mean of the GPUs", "", 0, points)], kind="fold", note=note, most=100
@@ -209,7 +205,9 @@ def charts_of(gathered: Gathered, view: View, processes: Sequence[ProcessSeen] =
         (_DISK_OF_PODS if view.pods else _DISK_OF_HOSTS, view.machines),
     ]
     made = [
+        time_chart(view),
         *(_made(gathered, view, spec, view.gpus) for spec in _OF_GPUS),
+        plane_chart(gathered, view),
         *(_made(gathered, view, spec, of) for spec, of in of_machines),
         _steps(gathered, view, processes),
         _heat(gathered, view),

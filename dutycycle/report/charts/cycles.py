@@ -5,9 +5,12 @@ from dataclasses import dataclass, field
 
 from dutycycle.report.charts.chart import LINES_OF_CYCLE
 from dutycycle.report.gather import Gathered, Plain
-from dutycycle.report.view import View
+from dutycycle.report.view import GpuView, View
 from dutycycle.words import digits
 
+STEPS = ("gpu_util_pct", "tensor_active_pct", "dram_active_pct")
+"""What shows the steps of a run on its GPUs, the metric that counts most first."""
+FOLD_PERIODS = 30
 _SAME = 0.05
 """Periods that differ by less than this share are one."""
 _MOST = 4
@@ -15,12 +18,14 @@ _MOST = 4
 
 @dataclass(slots=True)
 class Period:
-    """One period of a series: from when to when it was there, of that so many ``seconds``."""
+    """One period of a series: from when to when it was there, of that so many ``seconds``. ``newest_s``: its
+    length as it was told last."""
 
     first_ms: int
     last_ms: int
     seconds: float = 0.0
     confidence: float = 0.0
+    newest_s: float = 0.0
     _weighted: float = field(default=0.0, repr=False)
 
     @property
@@ -36,6 +41,7 @@ class Period:
         self.seconds += seconds
         self.confidence = max(self.confidence, confidence)
         self._weighted += seconds * period_s
+        self.newest_s = period_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +82,35 @@ def cycles_of(gathered: Gathered, view: View, metric: str) -> list[SeriesCycles]
         if (periods := periods_of(gathered.cycles.get(key, ()), metric, view.first_ms, view.last_ms))
     ]
     return sorted(found, key=lambda one: -one.periods[0].seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownCycle:
+    """A period that ticks can show, of ``gpus`` whose it is, and from when to when it is folded. ``name``:
+    its subject's."""
+
+    name: str
+    metric: str
+    period_s: float
+    gpus: list[GpuView]
+    from_ms: float
+    to_ms: int
+
+
+def shown_cycle(gathered: Gathered, view: View) -> ShownCycle | None:
+    """Choose the cycle that charts fold: of the first of ``STEPS`` that has one, the shortest that the ticks
+    can show, and its last ``FOLD_PERIODS``."""
+    tick_s = max((gpu.ticks.step_ms for gpu in view.gpus[:1]), default=0) / 1000
+    for metric in STEPS:
+        for cycle in cycles_of(gathered, view, metric)[:1]:
+            possible = [one for one in cycle.periods if one.period_s >= 4 * max(tick_s, 0.001)]
+            gpus = [gpu for gpu in view.gpus if not cycle.pods.isdisjoint(gpu.seen.users)] or view.gpus
+            if possible and gpus:
+                period = min(possible, key=lambda one: one.period_s)
+                # The mean of all that was told would not meet the newest periods, which are folded.
+                from_ms = max(period.first_ms, period.last_ms - FOLD_PERIODS * period.newest_s * 1000)
+                return ShownCycle(cycle.name, metric, period.newest_s, gpus, from_ms, period.last_ms)
+    return None
 
 
 def _pods_of(gathered: Gathered, key: str) -> frozenset[str]:

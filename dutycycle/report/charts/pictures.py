@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dutycycle.report.charts.chart import Chart, Dots, cycle_lines_ms, drawn_points, known_runs
+from dutycycle.report.charts.chart import (
+    GREY,
+    Chart,
+    Dots,
+    block_corners,
+    cycle_lines_ms,
+    drawn_points,
+    known_runs,
+    stacked,
+)
 from dutycycle.report.charts.plot import color_of, dash_of
 from dutycycle.report.phases import Phase, seconds_by_name
 
@@ -74,6 +83,26 @@ def draw(axes: "Axes", chart: Chart) -> None:
     if chart.kind == "heat":
         _draw_heat(axes, chart)
         return
+    if chart.kind == "stack":
+        for line, low, high in stacked(chart.lines):
+            times, color = _moments(block_corners(line.points)), color_of(line.color)
+            axes.fill_between(
+                times,
+                np.repeat(low, 2),
+                np.repeat(high, 2),
+                color=color,
+                alpha=0.7,
+                linewidth=0,
+                label=line.name,
+            )
+        _finish(axes, chart)
+        return
+    if chart.kind == "plane":
+        for spots in chart.spots:
+            axes.plot(spots.x, spots.y, "-", color=color_of(GREY), linewidth=1, zorder=1)
+            axes.scatter(
+                spots.x, spots.y, c=np.arange(len(spots.x)), cmap="Blues", vmin=-len(spots.x) / 3, zorder=2
+            )
     for line in chart.lines:
         points = drawn_points(chart, line)
         fold = chart.kind == "fold"
@@ -110,6 +139,9 @@ def _draw_over(axes: "Axes", chart: Chart) -> None:
             fontsize=8,
             color="#57606f",
         )
+    for name, value in chart.limits_across:
+        axes.axvline(value, color="#8b8b8b", linestyle="--", linewidth=0.8)
+        axes.annotate(f"{name} {value:.4g} {chart.unit}", (value, 1), fontsize=8, color="#57606f")
     for marks in chart.marks:
         axes.plot(
             _moments(marks.times_ms),
@@ -138,6 +170,9 @@ def _finish(axes: "Axes", chart: Chart) -> None:
     if chart.kind == "fold":
         axes.set_xlabel("seconds of the cycle")
         axes.margins(x=0)
+    elif chart.kind == "plane":
+        axes.set_xlabel(chart.across)
+        axes.set_xlim(0, 104)
     else:
         _time_axis(axes)
     if chart.cycle is not None:

@@ -11,14 +11,18 @@ from dutycycle.report.charts.chart import (
     Fan,
     Line,
     Marks,
+    Spots,
+    block_corners,
     cycle_lines_ms,
     drawn_points,
     known_runs,
+    stacked,
 )
 from dutycycle.traces.frames import Buckets
 
 PALETTE = ("#3b82d6", "#e0712a", "#1f9e76", "#c05299", "#8a6fdf", "#b78a06", "#d6455d", "#2aa3b8")
 """Told apart by people who do not see all colors, and on white as on black."""
+_GREY = "#b9c0cb"
 _BANDS = 4
 """With more lines in a chart their bands would hide one another."""
 _HEIGHT, _ROW = 250, 26
@@ -32,6 +36,10 @@ def figure_of(chart: Chart, from_ms: int, to_ms: int) -> Figure:
     """``data`` and ``layout`` of one chart, over the report's time."""
     if chart.kind == "heat":
         data: list[Figure] = [_heat(chart)]
+    elif chart.kind == "stack":
+        data = [trace for part in stacked(chart.lines) for trace in _layer(chart, *part)]
+    elif chart.kind == "plane":
+        data = [_spots(spots, chart) for spots in chart.spots]
     else:
         data = [trace for line in chart.lines for trace in _traces(chart, line)]
         data += [_marks(one, chart) for one in chart.marks]
@@ -42,7 +50,7 @@ def figure_of(chart: Chart, from_ms: int, to_ms: int) -> Figure:
 
 def color_of(place: int) -> str:
     """The color of a series."""
-    return PALETTE[place % len(PALETTE)]
+    return _GREY if place < 0 else PALETTE[place % len(PALETTE)]
 
 
 def _ungrouped(chart: Chart) -> list[Line]:
@@ -56,10 +64,12 @@ def dash_of(place: int) -> str:
 
 
 def _layout(chart: Chart, from_ms: int, to_ms: int) -> Figure:
-    in_time = chart.kind in ("lines", "heat")
-    axis: Figure = {"type": "date", "range": [from_ms, to_ms]} if in_time else {"type": "date"}
+    axis: Figure = {"type": "date", "range": [from_ms, to_ms]} if chart.in_time else {"type": "date"}
     if chart.kind in _SPANS:
         axis = {"title": {"text": _SPANS[chart.kind][0]}}
+    if chart.kind == "plane":
+        axis = {"title": {"text": chart.across}, "range": [0, 104]}
+    below = chart.kind in (*_SPANS, "plane", "heat")
     heat = chart.kind == "heat"
     lines = len(chart.lines)
     layout: Figure = {
@@ -68,9 +78,9 @@ def _layout(chart: Chart, from_ms: int, to_ms: int) -> Figure:
             "l": 96 if heat else 58,
             "r": 70 if heat else 16,
             "t": 26,
-            "b": 46 if heat or chart.kind in _SPANS else 30,
+            "b": 46 if below else 30,
         },
-        "hovermode": "closest" if heat else "x unified",
+        "hovermode": "closest" if heat or chart.kind == "plane" else "x unified",
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "showlegend": not heat
@@ -124,9 +134,11 @@ def _traces(chart: Chart, line: Line) -> Iterator[Figure]:
     }
 
 
-def _band(chart: Chart, points: Buckets, color: str) -> Figure:
-    """From the lowest to the highest values: an area of its own for each run without a gap."""
+def _band(chart: Chart, points: Buckets, color: str, at: np.ndarray | None = None) -> Figure:
+    """From the lowest to the highest values: an area of its own for each run without a gap. ``at``: where, if
+    not at the times of the points."""
     places = points.times / _SPANS[chart.kind][1] if chart.kind in _SPANS else points.times
+    places = places if at is None else at
     x: list[float | None] = []
     y: list[float | None] = []
     for run in known_runs(points):
@@ -143,6 +155,50 @@ def _band(chart: Chart, points: Buckets, color: str) -> Figure:
         "line": {"width": 0, "color": color},
         "hoverinfo": "skip",
         "showlegend": False,
+    }
+
+
+def _layer(chart: Chart, line: Line, low: np.ndarray, high: np.ndarray) -> Iterator[Figure]:
+    """A layer of a stack: its area, and a line without a stroke that tells its values."""
+    points, color = line.points, color_of(line.color)
+    blocks = Buckets(
+        points.start_ms,
+        points.step_ms,
+        np.repeat(high, 2),
+        np.repeat(low, 2),
+        np.repeat(high, 2),
+        exact=False,
+    )
+    area = _band(chart, blocks, color, block_corners(points))
+    yield {**area, "name": line.name, "fillcolor": color + "b0", "showlegend": True}
+    yield {
+        "x0": points.start_ms,
+        "dx": points.step_ms,
+        "type": "scatter",
+        "mode": "lines",
+        "name": line.name,
+        "y": rounded(high),
+        "customdata": rounded(points.mean),
+        "line": {"width": 0, "color": color},
+        "showlegend": False,
+        "hovertemplate": f"%{{customdata:.4~g}} {chart.unit}",
+    }
+
+
+def _spots(spots: Spots, chart: Chart) -> Figure:
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": spots.name,
+        "x": rounded(spots.x),
+        "y": rounded(spots.y),
+        "line": {"width": 1, "color": _GREY},
+        "marker": {
+            "size": 9,
+            "color": list(range(len(spots.x))),
+            "colorscale": [[0, "#b5d2f3"], [1, "#0b3c6f"]],
+        },
+        "hovertemplate": f"%{{y:.3~g}} {chart.unit}, {chart.across}: %{{x:.3~g}}<extra></extra>",
     }
 
 
@@ -240,16 +296,11 @@ def _heat(chart: Chart) -> Figure:
 
 
 def _limit_shapes(chart: Chart) -> Iterator[Figure]:
+    line = {"width": 1, "dash": "dash", "color": "#8b8b8b"}
     for _, value in chart.limits:
-        yield {
-            "type": "line",
-            "xref": "paper",
-            "x0": 0,
-            "x1": 1,
-            "y0": value,
-            "y1": value,
-            "line": {"width": 1, "dash": "dash", "color": "#8b8b8b"},
-        }
+        yield {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": value, "y1": value, "line": line}
+    for _, value in chart.limits_across:
+        yield {"type": "line", "yref": "paper", "x0": value, "x1": value, "y0": 0, "y1": 1, "line": line}
 
 
 def _limit_labels(chart: Chart) -> Iterator[Figure]:
@@ -262,6 +313,17 @@ def _limit_labels(chart: Chart) -> Iterator[Figure]:
             "showarrow": False,
             "xanchor": "left",
             "yanchor": "top",
+            "font": {"size": 11},
+        }
+    for name, value in chart.limits_across:
+        yield {
+            "yref": "paper",
+            "x": value,
+            "y": 0,
+            "text": f"{name} {value:.4g} {chart.unit}",
+            "showarrow": False,
+            "xanchor": "left",
+            "yanchor": "bottom",
             "font": {"size": 11},
         }
 

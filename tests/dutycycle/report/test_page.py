@@ -62,11 +62,11 @@ def test_every_chart_is_a_figure_that_plotly_accepts(report: Report) -> None:
 
 def test_everything_that_was_asked_for_has_a_chart(report: Report) -> None:
     ids = [one.id for one in report.charts]
-    assert ids[:11] == [
-        "gpu-util", "gpu-mem-copy", "gpu-memory", "gpu-power", "gpu-temperature", "clock",
+    assert ids[:12] == [
+        "gpu-time", "gpu-util", "gpu-mem-copy", "gpu-memory", "gpu-power", "gpu-temperature", "clock",
         "cpu", "memory", "network", "disk", "ranks",
     ]  # fmt: skip
-    assert {one.partition("-")[0] for one in ids[11:]} == {"cycle", "forecast"}
+    assert {one.partition("-")[0] for one in ids[12:]} == {"cycle", "forecast"}
     clock = next(one for one in report.charts if one.id == "clock")
     assert {one.name for one in clock.marks} == {"hw_thermal_slowdown"}
 
@@ -124,7 +124,7 @@ def test_a_chart_says_its_figures_to_who_does_not_see_it(page: Elements, report:
         assert re.search(r": mean [\d.e+-]+, from ", str(plot["aria-label"]))
     over_time = [one for one in plots if "data-time" in one]
     assert all(one["tabindex"] == "0" for one in over_time)
-    assert len(over_time) == 11
+    assert len(over_time) == 12
     assert {one["data-group"] for one in page.of("input")} == {"gpu 0", "gpu 1"}
     assert len(page.of("details")) == len(plots)
 

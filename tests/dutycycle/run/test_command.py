@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.processes.terminal import read_to_end
+
 _ROOT = Path(__file__).resolve().parents[3]
 _RUN = """
 import sys
@@ -116,9 +118,7 @@ def in_terminal(command: str) -> tuple[int, bytes]:
         said += os.read(ours, 1024)
     os.write(ours, b"\x03")
     status = process.wait(240)
-    said += os.read(ours, 4096)
-    os.close(ours)
-    return status, said
+    return status, said + read_to_end(ours)
 
 
 def test_ctrl_c_reaches_the_command_and_we_wait_for_it() -> None:

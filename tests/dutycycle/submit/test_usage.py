@@ -11,6 +11,7 @@ import pytest
 
 from dutycycle.cli.main import main
 from dutycycle.submit.view import JobStatusLine
+from tests.support.processes.terminal import read_to_end
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: main, image: x}]}\n"
 ENDLESS = POD.replace("Pod", "Deployment")
@@ -56,6 +57,4 @@ def test_on_a_terminal_the_last_line_is_written_over_and_never_longer_than_it_is
         view = JobStatusLine()
         view.status("x" * 500)
         view.line("news")
-    said = os.read(ours, 4096).decode()
-    os.close(ours)
-    assert said == f"\r{'x' * 39}\x1b[K\r\x1b[Knews\r\n"
+    assert read_to_end(ours).decode() == f"\r{'x' * 39}\x1b[K\r\x1b[Knews\r\n"

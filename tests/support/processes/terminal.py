@@ -11,6 +11,22 @@ from pathlib import Path
 _LONGEST_S = 120
 
 
+def read_to_end(ours: int) -> bytes:
+    """Read all that is left in a terminal whose other side is closed, and close it.
+
+    A single read may give only a part: the kernel hands over what was written a little later.
+    """
+    text = b""
+    try:
+        while data := os.read(ours, 1 << 16):
+            text += data
+    except OSError:  # Linux has no end of file for it, but an error
+        pass
+    finally:
+        os.close(ours)
+    return text
+
+
 def on_a_terminal(
     command: Sequence[str], folder: Path, *, typed: str = "", environ: Mapping[str, str] | None = None
 ) -> str:

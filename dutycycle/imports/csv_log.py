@@ -8,8 +8,15 @@ from dataclasses import dataclass
 
 from dutycycle.contract.units import NAME_PATTERN
 from dutycycle.imports.moments import Clock, Ticks
-from dutycycle.imports.quantities import Column, Row, complete, is_measured, read_words
-from dutycycle.imports.spellings import KEYS, Meaning, read_gpu_number, read_meaning, split_unit
+from dutycycle.imports.quantities import TEXTS, Column, Row, complete, is_measured, read_words
+from dutycycle.imports.spellings import (
+    KEYS,
+    DecimalMark,
+    Meaning,
+    read_gpu_number,
+    read_meaning,
+    split_unit,
+)
 
 _LONGEST_NAME = 60
 _OF_NO_GPU = 100
@@ -18,9 +25,7 @@ _NO_FIGURES = frozenset({"time", "date", "node", "uuid", "index", "model", "pid"
 _DELIMITERS = (",", ";", "\t", "|", "、")
 _SPACES = " "
 _COMMA = re.compile(r"(?<=\d),(?=\d)")
-"""Semicolons stand between values where commas are decimal."""
-_SHORT_COMMA = re.compile(r"(?<=\d),(?=\d{1,2}(?!\d))")
-"""Elsewhere a comma before three digits may part thousands: it is not read."""
+"""In a time: before the parts of its second."""
 _BEGINS_LIKE_A_NUMBER = re.compile(r"[-+.]?\d").match
 _NO_TIME = "no column of time: name it (--columns time=NAME,…), or give --start, when the log begins"
 
@@ -61,15 +66,20 @@ class CsvReader:
     Full-width digits, signs and commas are as the others.
     Columns that no spelling knows, or with a unit that their quantity does not have, are left out and noted.
     A name with a number, ``gpu0_util``, is of that GPU: one line then has several rows. Without a column of
-    time the times are those of ``ticks``.
+    time the times are those of ``ticks``. ``decimal``: as ``find_decimal_mark`` has found it.
     """
 
-    def __init__(self, clock: Clock, ticks: Ticks, choice: ColumnChoice | None = None) -> None:
+    def __init__(
+        self, clock: Clock, ticks: Ticks, choice: ColumnChoice | None = None,
+        decimal: DecimalMark | None = None,
+    ) -> None:  # fmt: skip
         self.notes = clock.notes
         self._clock, self._ticks = clock, ticks
         self._names = choice.names if choice else ()
         self._delimiter: str | None = None
         self._width = 0
+        self._decimal = decimal or DecimalMark()
+        self._amounts: set[int] = set()
         self._columns: dict[int | None, list[tuple[int, Column]]] = {}
         if choice and choice.heading is not None:
             cells = _split(choice.heading, ",")
@@ -94,9 +104,31 @@ class CsvReader:
         cells = _split(line, self._delimiter or ",")
         if len(cells) != self._width:
             raise ValueError(f"{len(cells)} values for {self._width} columns")
-        if self._delimiter != ",":
-            cells = [(_COMMA if self._delimiter == ";" else _SHORT_COMMA).sub(".", cell) for cell in cells]
+        cells = [
+            self._decimal.rewrite(cell) if position in self._amounts else _COMMA.sub(".", cell)
+            for position, cell in enumerate(cells)
+        ]
         return self._read_cells(cells)
+
+    def note_amounts(self, line: str) -> None:
+        """Let the amounts of a line tell ``decimal``; a line that is wrong has none."""
+        line = _halved(line)
+        heading, delimiter = self._find_heading(line)
+        if heading is not None:
+            try:
+                self._read_heading(heading, delimiter)
+            except ValueError:  # whoever reads it says so
+                return
+        elif self._columns and (self._delimiter != "," or '"' in line):
+            cells = _split(line, self._delimiter or ",")
+            if len(cells) == self._width:
+                for position in self._amounts:
+                    self._decimal.note_amount(cells[position])
+
+    @property
+    def delimiter(self) -> str | None:
+        """What stands between the values; None before a heading."""
+        return self._delimiter
 
     def is_heading(self, line: str) -> bool:
         """Tell whether lines of values may follow."""
@@ -176,6 +208,10 @@ class CsvReader:
             gpu: [(position, column) for _, position, column in of_gpu.values()]
             for gpu, of_gpu in columns.items()
         }
+        self._amounts = {
+            position for of_gpu in self._columns.values() for position, column in of_gpu
+            if column.field not in TEXTS
+        }  # fmt: skip
 
     @staticmethod
     def _find_meanings(cells: list[str], by_position: Mapping[int, Meaning]) -> dict[int, Meaning]:

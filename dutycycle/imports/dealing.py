@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from dutycycle.contract.trace import TraceRecord
+
 APART_MS = 1000
 """A query takes its time for each GPU: rows of one tick are less than this apart."""
 _CLEARLY = 2.0
@@ -61,3 +63,27 @@ def _moments(times: Sequence[int], within_ms: float) -> list[list[int]]:
             moments.append([])
         moments[-1].append(later)
     return moments
+
+
+class Doubles:
+    """Knows the rows of a moment, and which of them an earlier file has as well.
+
+    A file itself may have equal rows: of an idle GPU several in one second. Rows of file 0 are no doubles.
+    """
+
+    def __init__(self) -> None:
+        self._ts_ms: int | None = None
+        self._counts: Counter[tuple[str | None, bytes | None, int]] = Counter()
+        self._most: Counter[tuple[str | None, bytes | None]] = Counter()
+
+    def is_double(self, row: TraceRecord) -> bool:
+        """Take a row, in order of time and then of files, which are its ``partition``."""
+        if row.ts_ms != self._ts_ms:
+            self._ts_ms = row.ts_ms
+            self._counts.clear()
+            self._most.clear()
+        self._counts[row.key, row.payload, row.partition] += 1
+        if self._counts[row.key, row.payload, row.partition] <= self._most[row.key, row.payload]:
+            return True
+        self._most[row.key, row.payload] += 1
+        return False

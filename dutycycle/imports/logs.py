@@ -20,7 +20,7 @@ _IDENTITY = frozenset({"uuid", "index", "model"})
 
 def import_logs(
     files: Mapping[str, str],
-    reader: Callable[[], Reader] | None,
+    reader: Callable[[str], Reader] | None,
     out: str,
     prefix: str,
     *,
@@ -30,7 +30,7 @@ def import_logs(
 ) -> None:
     """Write ``out`` from ``files``, each with its node; with ``own_nodes`` a log that names nodes has those.
 
-    ``reader`` makes the one of a file of lines; without it the files are runs of W&B. Raises
+    ``reader`` makes that of a file of lines; without it the files are runs of W&B. Raises
     ``DutycycleError`` for a file with no right line, and for one in which nothing was measured.
     """
     with (
@@ -41,8 +41,9 @@ def import_logs(
         samples = Samples(folder, prefix, job if reader else None)
         run = _Import(samples, progress, prefix, own_nodes=own_nodes)
         for file, node in files.items():
+            samples.begin_file()
             if reader:
-                run.read(file, node, reader())
+                run.read(file, node, reader(file))
             else:
                 run.read_wandb(file, WandbSamples(file, node, prefix, job=job, own_node=own_nodes))
         for node, gpus in samples.deal_out().items():
@@ -62,6 +63,8 @@ def import_logs(
         left_out = [f"{run.wrong} wrong line{'s' * (run.wrong != 1)}"] * bool(run.wrong)
         if samples.undealt:
             left_out.append(f"{samples.undealt} lines of moments that have not a line of each GPU")
+        if samples.doubled:
+            left_out.append(f"{samples.doubled} lines that another of the files has, too")
         counts = ", ".join(f"{count} {topic}" for topic, count in written.items())
         progress.say(
             f"imported: {counts} from {samples.rows} {'lines' if reader else 'measurements of a GPU'}"

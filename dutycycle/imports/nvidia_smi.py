@@ -15,8 +15,10 @@ from typing import Any
 
 from dutycycle.imports.csv_log import ColumnChoice, CsvReader
 from dutycycle.imports.dmon import SmiDmonReader
+from dutycycle.imports.log_file import LogFile
 from dutycycle.imports.moments import Clock, Ticks
 from dutycycle.imports.quantities import Column, Row, is_measured, read_words
+from dutycycle.imports.spellings import DecimalMark
 
 _DMON = re.compile(r"# *(?:Date[ ,]+)?(?:Time[ ,]+)?gpu[ ,].*\b(?:pwr|sm|mem|mclk|fb|rxpci|pid)\b").match
 _DATE = re.compile(r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]* +[A-Z][a-z]{2} +\d").match
@@ -32,12 +34,27 @@ _PROCESS = re.compile(
 ).fullmatch
 
 
+def find_decimal_mark(file: str, reader: CsvReader, mark: DecimalMark) -> DecimalMark:
+    """Find the decimal mark of a file by all of its amounts. ``reader`` is another one than reads the values.
+
+    Raises ``DutycycleError`` where the amounts do not tell it, and it was not given.
+    """
+    for _, line in LogFile(file).read_lines():
+        if mark.mark is None and not line.startswith(("|", "+")):  # a table of nvidia-smi
+            reader.note_amounts(line)
+    mark.decide(file, reader.delimiter)
+    return mark
+
+
 class SmiReader:
     """Reads what nvidia-smi writes, of any kind: a line says itself of which it is."""
 
-    def __init__(self, clock: Clock, ticks: Ticks, choice: ColumnChoice | None = None) -> None:
+    def __init__(
+        self, clock: Clock, ticks: Ticks, choice: ColumnChoice | None = None,
+        decimal: DecimalMark | None = None,
+    ) -> None:  # fmt: skip
         self.notes = clock.notes
-        self._csv, self._table = CsvReader(clock, ticks, choice), TableReader(clock, ticks)
+        self._csv, self._table = CsvReader(clock, ticks, choice, decimal), TableReader(clock, ticks)
         self._dmon = SmiDmonReader(clock, ticks)
         self._current: CsvReader | TableReader | SmiDmonReader = self._csv
 

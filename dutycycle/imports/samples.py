@@ -18,7 +18,7 @@ from dutycycle.contract.records.samples import Allocation, Gpu, NvmlSample
 from dutycycle.contract.topics import full_name
 from dutycycle.contract.trace import TraceRecord
 from dutycycle.contract.units import END_OF_TIME_MS
-from dutycycle.imports.dealing import APART_MS, Deal, find_deal
+from dutycycle.imports.dealing import APART_MS, Deal, Doubles, find_deal
 from dutycycle.imports.quantities import Row
 from dutycycle.traces.sorting import Sorting
 
@@ -96,6 +96,7 @@ class Samples:
 
     With a ``job`` all GPUs are its own, with a pod for each node. ``undealt``: rows that were left out, since
     their moment had not as many as the others. ``stalled``: energies that stood still while power was drawn.
+    ``doubled``: rows that an earlier file has as well, of the same moment and with the same figures.
     """
 
     def __init__(self, folder: Path, prefix: str, job: str | None = None) -> None:
@@ -103,12 +104,17 @@ class Samples:
         self._job = job
         self._sorting = Sorting(folder, prefix, _RUN_BYTES)
         self._nodes: dict[str, _Node] = {}
-        self.undealt = self.stalled = self._rows = 0
+        self.undealt = self.stalled = self.doubled = self._rows = 0
+        self._file = 0
 
     @property
     def rows(self) -> int:
         """Count the rows that were taken."""
         return self._rows
+
+    def begin_file(self) -> None:
+        """Begin with the rows of another file."""
+        self._file += 1
 
     def add(self, node: str, row: Row) -> None:
         """Take a row. Raises ``ValueError`` for values that no GPU has."""
@@ -129,10 +135,12 @@ class Samples:
                 known.gaps_ms.append(gap_ms)
         known.in_seconds = known.in_seconds and row.ts_ms % 1000 == 0
         known.last_ms[uuid] = row.ts_ms
+        file = 0 if uuid == _NAMELESS else self._file  # equal rows may be of several GPUs
         payload = msgspec.json.encode(gpu)  # not orjson's, which hold a kilobyte each while they wait
         self._sorting.add(
             TraceRecord(
-                topic=self._topic, key=node, payload=payload, offset=self._sorting.count, ts_ms=row.ts_ms
+                topic=self._topic, key=node, payload=payload, partition=file,
+                offset=self._sorting.count, ts_ms=row.ts_ms,
             )
         )  # fmt: skip
         self._rows += 1
@@ -206,7 +214,7 @@ class Samples:
         the others is left out, for it is not known which are missing; but not the last, which was cut off.
         """
         ticks: dict[str, _Tick] = {}  # by node, the oldest first
-        for row in self._sorting.merged():
+        for row in self._without_doubles(done):
             name, ts_ms = row.key or "", row.ts_ms or 0
             while ticks and next(iter(ticks.values())).first_ms + APART_MS <= ts_ms:
                 yield from self._complete(ticks.pop(next(iter(ticks))))
@@ -238,6 +246,15 @@ class Samples:
             done()
         for tick in ticks.values():
             yield from self._complete(tick, is_last=True)
+
+    def _without_doubles(self, done: Callable[[], None]) -> Iterator[TraceRecord]:
+        doubles = Doubles()
+        for row in self._sorting.merged():
+            if doubles.is_double(row):
+                self.doubled += 1
+                done()
+            else:
+                yield row
 
     def _complete(self, tick: _Tick, *, is_last: bool = False) -> Iterator[_Tick]:
         deal = self._nodes[tick.node].deal

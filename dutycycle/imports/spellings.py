@@ -6,11 +6,15 @@ A spelling is a set of words: ``memory.used [MiB]``, ``gpu_memory_used_mib``, ``
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.metrics import GPU_ROWS, unit_of
 from dutycycle.imports.quantities import QUANTITIES, TEXTS
 
+_THOUSANDS = re.compile(r"(?<=\d)['’\s](?=\d{3}(?!\d))")
+"""Between digits nothing else is meant by it."""
+_MARKED = re.compile(r"[-+]?(\d+(?:[.,]\d+)+)").match
 _BRACKETS = re.compile(r"(?P<name>.*?)\s*[\[(](?P<unit>[^\])]*)[\])]\s*").fullmatch
 _UNIT_BEHIND = re.compile(r"(?P<name>.*[a-z_])(?P<unit>KiB|MiB|GiB|KB|MB|GB|MHz|GHz|mW|kW|kWh|mJ)").fullmatch
 _PARTS = re.compile(r"[^\W\d_]+|\d+").findall
@@ -142,3 +146,66 @@ def _read_words(name: str) -> tuple[list[str], int | None, bool]:
     if words[-1:] == ["s"] and words[-2:-1] and f"{words[-2]}/s" in _UNITS:
         words[-2:] = [f"{words[-2]}/s"]  # ``pcie_rx_bytes_s``
     return words + tail, gpu, names_gpu
+
+
+@dataclass
+class DecimalMark:
+    """Which of point and comma stands before the decimals of a file; the other one parts thousands.
+
+    ``mark``: as it was given, else as the amounts of the file tell: ``1.234,5`` and ``12,5`` do. ``seen``:
+    the marks that do. ``doubtful``: by mark the first amount that may be either, such as ``1.234``.
+    """
+
+    mark: str | None = None
+    seen: set[str] = field(default_factory=set)
+    doubtful: dict[str, str] = field(default_factory=dict)
+
+    def note_amount(self, cell: str) -> None:
+        """Take one amount of the file."""
+        match = _MARKED(_THOUSANDS.sub("", cell))
+        if match is None:
+            return
+        number = match[1]
+        marks, (first, *groups) = re.findall("[.,]", number), re.split("[.,]", number)
+        if len(set(marks)) > 1:
+            self.seen.add(marks[-1])
+        elif len(marks) > 1:
+            self.seen.add("," if marks[0] == "." else ".")
+        elif len(groups[0]) != 3 or len(first) > 3 or first.startswith("0"):
+            self.seen.add(marks[0])
+        else:
+            self.doubtful.setdefault(marks[0], number)
+
+    def decide(self, file: str, delimiter: str | None) -> None:
+        """Choose after the last amount. Where amounts have both marks, each is before decimals.
+
+        Raises ``DutycycleError`` where an amount may be a thousand times another: a comma then, or a point
+        between semicolons, which stand where commas are decimal.
+        """
+        if self.mark is None and len(self.seen) == 1:
+            (self.mark,) = self.seen
+        doubtful = self.doubtful.get(",") or (self.doubtful.get(".") if delimiter == ";" else None)
+        if self.mark is None and doubtful is not None:
+            digits = re.sub("[.,]", "", doubtful)
+            raise DutycycleError(
+                f"{file}: {doubtful} may be {digits} or {int(digits) / 1000:.3f}, and nothing in the file "
+                "tells which: give --decimal point or --decimal comma"
+            )
+
+    def rewrite(self, cell: str) -> str:
+        """Give an amount as ``float`` reads it; what is no such number as it is."""
+        cell = _THOUSANDS.sub("", cell)
+        match = _MARKED(cell)
+        if match is None:
+            return cell
+        number, rest = match[1], cell[match.end() :]
+        if self.mark is None:
+            is_doubtful = re.fullmatch(r"[1-9]\d{0,2},\d{3}", number)
+            return cell if is_doubtful else cell.replace(",", ".", 1)
+        whole, decimal, part = number.rpartition(self.mark)
+        if not decimal:
+            whole, part = number, ""
+        parting = "," if self.mark == "." else "."
+        if re.fullmatch(rf"\d{{1,3}}(?:[{parting}]\d{{3}})+", whole):
+            whole = whole.replace(parting, "")
+        return cell[: match.start(1)] + whole + ("." if decimal else "") + part + rest

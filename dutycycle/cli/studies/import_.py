@@ -24,7 +24,7 @@ dutycycle import wandb run-ab12cd34.wandb --out run.jsonl.zst"""
 SETTINGS = ("topic_prefix",)
 _PACKED = r"\.(gz|zst|xz|bz2)$"
 _FORMATS = {
-    "nvidia-smi": ("zone", "columns", "start", "interval"),
+    "nvidia-smi": ("zone", "columns", "start", "interval", "decimal"),
     "dcgm-dmon": ("start", "interval"),
     "supercloud": (),
     "wandb": (),
@@ -70,6 +70,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--interval", type=arguments.duration_s, metavar="TIME",
         help="the time between the ticks of such a log (default: 1s)",
     )  # fmt: skip
+    parser.add_argument(
+        "--decimal", choices=("point", "comma"),
+        help="nvidia-smi: what stands before the decimals of a log whose values do not tell: 1.234 may be a "
+        "thousand",
+    )  # fmt: skip
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -111,7 +116,7 @@ def _files(args: argparse.Namespace) -> dict[str, str]:
     return nodes
 
 
-def _reader(args: argparse.Namespace) -> "Callable[[], Reader] | None":
+def _reader(args: argparse.Namespace) -> "Callable[[str], Reader] | None":
     """What makes the reader of a file of lines; None where files are not of lines."""
     if args.format == "wandb":
         return None
@@ -119,22 +124,28 @@ def _reader(args: argparse.Namespace) -> "Callable[[], Reader] | None":
     from dutycycle.imports.csv_log import CsvReader, read_column_choice
     from dutycycle.imports.dmon import DcgmDmonReader
     from dutycycle.imports.moments import Clock, Ticks
-    from dutycycle.imports.nvidia_smi import SmiReader
+    from dutycycle.imports.nvidia_smi import SmiReader, find_decimal_mark
+    from dutycycle.imports.spellings import DecimalMark
 
     start_ms, interval_ms = _start_ms(args.start), round(1000 * (args.interval or 1))
     if args.format == "supercloud":
-        return lambda: CsvReader(Clock(start_ms=0), Ticks(None, interval_ms))
+        return lambda _: CsvReader(Clock(start_ms=0), Ticks(None, interval_ms))
     if args.format == "dcgm-dmon":
         if start_ms is None:
             raise SettingError("the lines of dcgm-dmon have no time: give --start 2026-11-20T10:00:00Z")
-        return lambda: DcgmDmonReader(Ticks(start_ms, interval_ms))
+        return lambda _: DcgmDmonReader(Ticks(start_ms, interval_ms))
 
-    def make_reader() -> SmiReader:
-        return SmiReader(Clock(args.zone, start_ms), Ticks(start_ms, interval_ms), choice)
+    def clock_and_ticks() -> tuple[Clock, Ticks]:
+        return Clock(args.zone, start_ms), Ticks(start_ms, interval_ms)
+
+    def make_reader(file: str) -> SmiReader:
+        mark = DecimalMark({"point": ".", "comma": ","}.get(args.decimal))
+        find_decimal_mark(file, CsvReader(*clock_and_ticks(), choice, mark), mark)
+        return SmiReader(*clock_and_ticks(), choice, mark)
 
     try:
         choice = None if args.columns is None else read_column_choice(args.columns)
-        make_reader()
+        SmiReader(*clock_and_ticks(), choice)
     except ValueError as error:
         raise SettingError(f"--columns: {error}") from error
     return make_reader

@@ -369,3 +369,103 @@ def test_what_cannot_be_imported(
     assert found == status
     assert reason in capsys.readouterr().err
     assert not Path("t.jsonl").exists()
+
+
+SEMICOLONS = "timestamp;index;utilization.gpu [%];memory.used [MiB];power.draw [W]"
+
+
+def _cells(path: Path, cells: str, *, heading: str = SEMICOLONS) -> str:
+    """Write a log of three lines with these cells."""
+    mark = ";" if ";" in heading else ","
+    moments = [f"2026/11/20 10:00:0{second}.000" for second in range(3)]
+    return write(path, [heading, *(mark.join((moment, "0", cells)) for moment in moments)])
+
+
+@pytest.mark.parametrize(
+    ("cells", "mib", "power_w"),
+    [
+        ("50,5;1.234,5;300,25", 1234.5, 300.25),
+        ("50.5;1,234.5;300.25", 1234.5, 300.25),
+        ("50;1.234;300,2", 1234, 300.2),
+        ("50;1,234;300.2", 1234, 300.2),
+        ("50;1.234.567;300", 1_234_567, 300),
+        ("50;0,5;1.234", 0.5, 1234),
+        ("50;1234,567;300", 1234.567, 300),
+        ("50;1'234.5;300", 1234.5, 300),
+        ("50;1 234,5;300,25 W", 1234.5, 300.25),
+        ("50;1.234,5 MiB;300,25 W", 1234.5, 300.25),
+        ("50.5;12,5;300", 12.5, 300),  # both are before decimals
+    ],
+)  # fmt: skip
+def test_thousands_are_parted_as_the_file_does_it(
+    tmp_path: Path, cells: str, mib: float, power_w: float
+) -> None:
+    log, out = _cells(tmp_path / "gpu-a.csv", cells), tmp_path / "t.jsonl"
+    assert main(["import", "nvidia-smi", log, "--out", str(out)]) == 0
+    gpus = [record["gpus"][0] for record in records(out)]
+    assert [gpu["mem_used_bytes"] for gpu in gpus] == [round(mib * 1024**2)] * 3
+    assert [gpu["power_w"] for gpu in gpus] == [power_w] * 3
+
+
+@pytest.mark.parametrize("at", ["first", "last"])
+def test_one_line_tells_the_decimal_mark_of_all(tmp_path: Path, at: str) -> None:
+    log, out = tmp_path / "gpu-a.csv", tmp_path / "t.jsonl"
+    lines = [f"2026/11/20 10:00:0{second}.000;0;50;1.234;300" for second in range(3)]
+    telling = "2026/11/20 10:00:05.000;0;50;1.234;300,5"
+    write(log, [SEMICOLONS, *([telling, *lines] if at == "first" else [*lines, telling])])
+    assert main(["import", "nvidia-smi", str(log), "--out", str(out)]) == 0
+    assert {record["gpus"][0]["mem_used_bytes"] for record in records(out)} == {1234 * 1024**2}
+
+
+@pytest.mark.parametrize(
+    ("heading", "cells"),
+    [(SEMICOLONS, "50;1.234;300"), (SEMICOLONS, "50;1,234;300"), (HEADING, '50,"1,234",300')],
+)
+def test_what_may_be_a_thousand_is_refused_until_it_is_said(
+    heading: str, cells: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, out = _cells(tmp_path / "gpu-a.csv", cells, heading=heading), tmp_path / "t.jsonl"
+    command = ["import", "nvidia-smi", log, "--out", str(out)]
+    assert main(command) == 1
+    number = "1.234" if "1.234" in cells else "1,234"
+    assert f"{log}: {number} may be 1234 or 1.234, and nothing in the file tells which: give --decimal" in (
+        capsys.readouterr().err
+    )
+    assert not out.exists()
+    for decimal, mib in (("point", "1,234" in cells), ("comma", "1.234" in cells)):
+        assert main([*command, "--decimal", decimal, "--force"]) == 0
+        used = records(out)[0]["gpus"][0]["mem_used_bytes"]
+        assert used == round((1234 if mib else 1.234) * 1024**2)
+
+
+def test_points_between_commas_are_before_decimals(tmp_path: Path) -> None:
+    log, out = _cells(tmp_path / "gpu-a.csv", "50.125,1.234,300.125", heading=HEADING), tmp_path / "t.jsonl"
+    assert main(["import", "nvidia-smi", log, "--out", str(out)]) == 0
+    assert records(out)[0]["gpus"][0]["power_w"] == 300.125
+
+
+def test_rows_that_two_files_have_count_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A log that was copied while it grew, and its copy: equal rows of one second in one file stay."""
+
+    def row(second: int, util: int = 50) -> str:
+        return f"2026/11/20 10:00:{second:02d}, 0, {util} %, 1000 MiB, 300 W"
+
+    lines = [row(second) for second in range(20) for _ in range(2)]
+    first = write(tmp_path / "a.csv", [HEADING, *lines])
+    second = write(tmp_path / "b.csv", [HEADING, *lines[20:], *(row(second, 70) for second in range(20, 25))])
+    out = tmp_path / "t.jsonl"
+    assert main(["import", "nvidia-smi", first, second, "--node", "gpu-a", "--out", str(out)]) == 0
+    assert "45 nvml-samples from 65 lines; left out: 20 lines that another of the files has, too" in (
+        capsys.readouterr().err
+    )
+    assert [record["gpus"][0]["gpu_util_pct"] for record in records(out)] == [50] * 40 + [70] * 5
+
+
+def test_equal_rows_of_two_gpus_are_both_kept(tmp_path: Path) -> None:
+    """Two files of one machine, each of a GPU that its rows do not name."""
+    heading = "timestamp, utilization.gpu [%], power.draw [W]"
+    lines = [f"2026/11/20 10:00:{second:02d}.000, 0 %, 60 W" for second in range(30)]
+    files = [write(tmp_path / name, [heading, *lines]) for name in ("a.csv", "b.csv")]
+    out = tmp_path / "t.jsonl"
+    assert main(["import", "nvidia-smi", *files, "--node", "gpu-a", "--out", str(out)]) == 0
+    assert [len(record["gpus"]) for record in records(out)] == [2] * 30

@@ -20,7 +20,7 @@ from tests.support.streams.conformance_feed import (
     stored,
 )
 
-_GROWTH = 1.06
+_GROWTH = 1.04
 
 
 @every_stage

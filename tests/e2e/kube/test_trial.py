@@ -144,8 +144,8 @@ def test_numbers_of_gpus_are_compared_written_and_nothing_is_left(user: User, po
         cells = re.fullmatch(r"\S+(?: \*)? +\d +(\S+) ±\S+ % +(\S+) ±.*succeeded", table[name])
         assert cells is not None, table[name]
         # A period that is told is within 3 %, and the table has three digits of it.
-        assert float(cells[1]) == pytest.approx(1 / step_s, rel=0.035)
-        assert float(cells[2]) == pytest.approx(gpus * step_s, rel=0.035)
+        assert float(cells[1]) == pytest.approx(1 / step_s, rel=0.03)
+        assert float(cells[2]) == pytest.approx(gpus * step_s, rel=0.03)
     assert "no node has 9 GPUs: the largest has 4" in table["9gpu"]
     assert "Best by GPU-seconds a cycle: gpus=2" in printed
     found = user.client.get(made)["metadata"]["annotations"]

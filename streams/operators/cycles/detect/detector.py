@@ -8,7 +8,7 @@ from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.cycles.detect.confidence import EVIDENCE, WEIGHTS, chance, weigh
 from streams.operators.cycles.detect.fold import fold, phases_of, without_shape
-from streams.operators.cycles.detect.period import fundamental, refined
+from streams.operators.cycles.detect.period import fitted, fundamental, refined
 from streams.operators.cycles.detect.spectrum import (
     ALMOST,
     FEWEST,
@@ -319,8 +319,10 @@ def judge(series: Floats, lines: Lines, periods: Floats, found: Floats, known: F
     likely = one[PERIOD] > 0 and _is_likely(one, noise, found[0], known)
     if not likely or one[SHARE] * one[PERIODS] < EXPLAINED:
         return _recognised(series, lines, power, evidence, periods, found[0]) if periods.size else 0
-    found[0, 0] = as_sampled(series, one[PERIOD])
     too_quick = _is_multiple_of_quicker(one, power)
+    if not too_quick:
+        one[PERIOD] = fitted(lines, series.size, one[PERIOD])
+    found[0, 0] = as_sampled(series, one[PERIOD])
     other, count = np.empty(EVIDENCE), 1
     for _ in range(OTHERS):
         series = without_shape(series, found[count - 1, 0])

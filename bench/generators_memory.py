@@ -1,6 +1,6 @@
 """Seeded curves of memory in use, in percent of the capacity: what runs out, and what only looks like it.
 
-All parameters are drawn anew for each seed; each curve has one value per second.
+All parameters are drawn anew for each seed; each curve has one value per second, NaN where none is seen.
 """
 
 from collections.abc import Callable
@@ -89,6 +89,29 @@ def fragments(rng: Rng, length: int) -> Floats:
     return np.asarray(rng.uniform(10, 40) + np.floor(grown / step) * step + _noise(rng, length, 0.1))
 
 
+def allocator(rng: Rng, length: int) -> Floats:
+    """A caching allocator that keeps what batches of all lengths asked for, until memory is short: then it
+    gives back what is unused, and begins anew. It rests now and then."""
+    top, base = rng.uniform(97, 99.9), rng.uniform(65, 88)
+    step, every = rng.uniform(0.5, 6), rng.uniform(3, 25)
+    held, out = base, np.empty(length)
+    for place in range(length):
+        if rng.uniform() < 1 / every:
+            held += step * rng.exponential()
+            if held > top:
+                held = base + rng.exponential() if rng.uniform() < 0.8 else top
+        out[place] = held
+    return np.asarray(out.clip(0, top))
+
+
+def allocator_far_apart(rng: Rng, length: int) -> Floats:
+    """The same where a sample comes each 10 to 60 s only: NaN between."""
+    curve, every = allocator(rng, length), int(rng.integers(10, 61))
+    seen = np.full(length, np.nan)
+    seen[::every] = curve[::every]
+    return seen
+
+
 def batches(rng: Rng, length: int) -> Floats:
     """Memory that comes and goes with batches of wandering size."""
     size = np.clip(1 + 0.02 * rng.normal(size=length).cumsum(), 0.3, 2)
@@ -138,7 +161,8 @@ LEAKS: dict[str, Curve] = {
 }  # fmt: skip
 HARMLESS: dict[str, Curve] = {
     **MEMORY, "model_load": model_load, "key_value_cache": key_value_cache, "page_cache": page_cache,
-    "fragments": fragments, "batches": batches, "day_begins": day_begins,
+    "fragments": fragments, "batches": batches, "day_begins": day_begins, "allocator": allocator,
+    "allocator_far_apart": allocator_far_apart,
 }  # fmt: skip
 INDISTINCT: dict[str, Curve] = {"slow_load": slow_load}
 """What its curve alone does not tell from a leak, until it ends."""

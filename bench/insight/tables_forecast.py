@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -159,6 +160,13 @@ def coverage(report: TableReport, known: list[Known], fans: list[SeriesForecasts
     report.table("coverage", title, ["series", *columns], rows)
 
 
+def _line_at_its_end(since: npt.NDArray[np.floating[Any]], values: Floats) -> tuple[float, float]:
+    """Slope and newest value of the least-squares line through the known of ``values``."""
+    known = ~np.isnan(values)
+    slope, now = np.polyfit(since[known], values[known], 1)
+    return float(slope), float(now)
+
+
 def leaking(series: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Of percent of memory, shape (seconds, n): what ours says of the time left, (moments, n), NaN for
     nothing; and whether the rule of Prometheus would fire, once it has its ten minutes:
@@ -174,8 +182,9 @@ def leaking(series: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
             continue
         left.append(bank.forecast(capacity=capacity).exhausts_in_s)
         if second >= LOOK_BACK:
-            slope, now = np.polyfit(since, series[second + 1 - LOOK_BACK : second + 1], 1)
-            fires.append(now + slope * ALERT_S > 100)
+            recent = series[second + 1 - LOOK_BACK : second + 1]
+            lines = [_line_at_its_end(since, recent[:, column]) for column in range(n)]
+            fires.append(np.array([now + slope * ALERT_S > 100 for slope, now in lines]))
     return np.array(left), np.array(fires)
 
 

@@ -12,25 +12,25 @@ import numpy as np
 from streams.compiled import entry
 from streams.operators.columns.arrays import Bools, Floats, Ints, check_version, pack, unpack
 from streams.operators.trends.exhaustion import BLOCK_MS as LEVEL_MS
-from streams.operators.trends.exhaustion import ExhaustionDetector, close_levels
+from streams.operators.trends.exhaustion import ExhaustionDetector, close_levels, follow_ticks
 from streams.operators.trends.holt import SLOPE, VARIANCE, Holt, is_measured, update_holt
 from streams.operators.trends.horizon import Horizons
 from streams.operators.trends.recent import BLOCK_MS as MEAN_MS
 from streams.operators.trends.recent import RecentMeans, close_means
 from streams.operators.trends.season import Season
 
-SNAPSHOT_VERSION = 3
+SNAPSHOT_VERSION = 4
 HORIZONS_S = (10.0, 30.0, 300.0)
 """How far ahead forecasts reach, ascending."""
 
 
 @entry(
     "void(int64[::1], int64, float64[:, ::1], float64[:, ::1], float32[:, ::1], float64[:, ::1],"
-    " float32[:, ::1], float64[::1], float64[:, ::1], float64[:, ::1])"
+    " float32[:, ::1], float64[::1], float64[:, ::1], float64[:, ::1], float64[:, ::1])"
 )
 def _take(
     times: Ints, last_ms: int, rows: Floats, holt: Floats, means: Any, opened: Floats, low: Any, now: Floats,
-    high: Floats, began: Floats,
+    high: Floats, began: Floats, apart: Floats,
 ) -> None:  # fmt: skip
     """Take ticks after that at ``last_ms`` into all states."""
     for tick in range(times.size):
@@ -44,6 +44,7 @@ def _take(
         for column in range(values.size):
             value = values[column]
             if is_measured(value):
+                follow_ticks(ts_ms, column, apart)
                 opened[0, column] += value
                 opened[1, column] += 1
                 opened[2, column] += offset_s
@@ -146,6 +147,7 @@ class TrendBank:
             _take(
                 times[begin:end], self._last_ms, rows[begin:end], self._holt.state, recent.means,
                 recent.opened, levels.low, levels.now, levels.high, levels.began,
+                levels.ticks,
             )  # fmt: skip
             self._last_ms = int(times[end - 1])
             begin = end

@@ -2,7 +2,9 @@
 
 A climb of any length is announced when it is nearly over: loading a model or filling a cache climbs as
 straight as a leak, and ends before memory is full. So a series is announced when it climbed evenly, by much
-more than is left, and does not slow down too much.
+more than is left, does not slow down too much, and comes to where it has not been. What was as high before
+and fell again does so once more: a caching allocator climbs until it is nearly full, frees what it holds, and
+climbs again. A few samples far apart are no climb, however straight the line between them is.
 
 Only a leak climbs for long. The lowest value of each block of 20 s is kept for 17 minutes. A series is
 announced, too, when
@@ -65,6 +67,12 @@ EVENLY = 0.5
 """least share of a steady climb in each quarter of it,"""
 UNEVEN = 0.04
 """and most scatter about its parabola over what was climbed: a few jumps are no climb."""
+FORGET = 0.8
+"""What is left, with each sample, of the distance between samples that are nearer to each other now."""
+SAMPLES = 8
+"""Fewest samples in a climb."""
+RETURNS = 0.5
+"""What was, before it climbed, up by so much of the climb and fell again has been there before."""
 
 HISTORY = 33
 """Blocks that are judged of a series that was announced."""
@@ -92,6 +100,14 @@ RISING_FLOOR = ClimbRule(parts=7, blocks=6, least=0.5, newest=0.5)
 """14 minutes of floors."""
 STRAIGHT_POINTS, FLOOR_POINTS = (rule.parts * rule.blocks + 1 for rule in (STRAIGHT, RISING_FLOOR))
 """Levels that are judged."""
+
+
+@kernel
+def follow_ticks(ts_ms: int, column: int, ticks: Floats) -> None:
+    """Note a sample at ``ts_ms``: how far it is from the one before, or what is left of a longer distance."""
+    apart_ms = ts_ms - ticks[0, column]
+    ticks[1, column] = np.fmax(apart_ms, FORGET * ticks[1, column])
+    ticks[0, column] = ts_ms
 
 
 @kernel
@@ -201,13 +217,32 @@ def _time_left(low: Floats, top: float, capacity: float) -> float:
 
 
 @kernel
-def _nearly_full(means: npt.NDArray[np.float32], top: float, capacity: float, most: float) -> float:
+def _was_up_before(means: npt.NDArray[np.float32], begin: int, high: float, capacity: float) -> bool:
+    """Whether a mean before ``begin`` was at least so ``high``, and of the same program: one that ends gives
+    back nearly all."""
+    for at in range(begin - 1, -1, -1):
+        if means[at] < NOTHING * capacity:
+            return False
+        if means[at] >= high:
+            return True
+    return False
+
+
+@kernel
+def _nearly_full(
+    means: npt.NDArray[np.float32], top: float, capacity: float, most: float, tick_s: float
+) -> float:
     """The same, if the newest ``means`` climbed at least by the room that is left over ``most``."""
     room = capacity - top
     for quarter in QUARTERS:
-        climb = means[-1 - 4 * quarter :].astype(np.float64)
+        if 4 * quarter * MEANS_S < SAMPLES * tick_s:
+            continue
+        begin = means.size - 1 - 4 * quarter
+        climb = means[begin:].astype(np.float64)
         climbed, levels = top - climb[0], climb[::quarter]
         if not climbed >= max(room / most, HIGH * capacity):
+            continue
+        if _was_up_before(means, begin, climb[0] + RETURNS * climbed, capacity):
             continue
         # The newest blocks, too: the climb may have ended just now.
         least = EVENLY * climbed / 4
@@ -265,7 +300,7 @@ def _bridge(low: Floats) -> None:
 @kernel
 def _judged(
     low: Floats, means: npt.NDArray[np.float32], top: float, capacity: float, began: Floats, block: int,
-    announced: bool,
+    announced: bool, tick_s: float,
 ) -> float:  # fmt: skip
     """Seconds until one series is full."""
     _bridge(low)
@@ -273,7 +308,8 @@ def _judged(
     if not (from_nothing and block - began[1] < LASTING):
         left_s = _time_left(low, top, capacity)
     if np.isnan(left_s):
-        left_s = _nearly_full(means, top, capacity, NEARLY_FROM_NOTHING if from_nothing else NEARLY)
+        most = NEARLY_FROM_NOTHING if from_nothing else NEARLY
+        left_s = _nearly_full(means, top, capacity, most, tick_s)
     if np.isnan(left_s) and announced:
         left_s = _still_left(low[-1 - HISTORY :], top, capacity)
     return left_s
@@ -281,11 +317,11 @@ def _judged(
 
 @entry(
     "float64[::1](int64, float64[::1], float32[:, ::1], float32[:, ::1], float64[::1], float64[:, ::1],"
-    " float64[:, ::1], float64[:, ::1])"
+    " float64[:, ::1], float64[:, ::1], float64[:, ::1])"
 )
 def _exhausts_in_s(
     now_ms: int, capacity: Floats, means: npt.NDArray[np.float32], low: npt.NDArray[np.float32], now: Floats,
-    high: Floats, began: Floats, announced: Floats,
+    high: Floats, began: Floats, announced: Floats, ticks: Floats,
 ) -> Floats:  # fmt: skip
     """See ``ExhaustionDetector.exhausts_in_s``."""
     result = np.full(capacity.size, np.nan)
@@ -300,7 +336,7 @@ def _exhausts_in_s(
                 top = np.fmax(high[0, column], high[1, column])
                 result[column] = _judged(
                     levels, means[:, column], top, capacity[column], began[:, column], now_ms // BLOCK_MS,
-                    not np.isnan(full_ms),
+                    not np.isnan(full_ms), ticks[1, column] / 1000,
                 )  # fmt: skip
             full_ms, said_ms = now_ms + 1000 * result[column], float(now_ms)
         known = not np.isnan(result[column])
@@ -314,7 +350,8 @@ class ExhaustionDetector:
     ``low`` holds the lowest value of each block, oldest first, shape (BLOCKS, n), and ``now`` that of the
     open block, which has the last tick. ``high`` holds the highest value since the last and since the last
     but one span of two minutes began, ``began`` the level and the block in which the present climb began,
-    ``_announced`` the moment at which it was announced to be full and that at which that was said (ms).
+    ``_announced`` the moment at which it was announced to be full and that at which that was said (ms), and
+    ``ticks`` when it was seen last, and how far its samples are apart (ms).
     """
 
     def __init__(self, n: int) -> None:
@@ -322,12 +359,14 @@ class ExhaustionDetector:
         self.now = np.full(n, np.nan)
         self.high = np.full((2, n), np.nan)
         self.began = np.full((2, n), np.nan)
+        self.ticks = np.full((2, n), np.nan)
         self._announced = np.full((2, n), np.nan)
 
     def resize(self, keep: Ints) -> None:
         """Rearrange the columns; -1 is a new series."""
         self.low, self.now = remap(self.low, keep, np.nan), remap(self.now, keep, np.nan)
         self.high, self.began = remap(self.high, keep, np.nan), remap(self.began, keep, np.nan)
+        self.ticks = remap(self.ticks, keep, np.nan)
         self._announced = remap(self._announced, keep, np.nan)
 
     def exhausts_in_s(self, capacity: Floats, now_ms: int, means: npt.NDArray[np.float32]) -> Floats:
@@ -337,14 +376,14 @@ class ExhaustionDetector:
         What is returned counts as announced. While an announced series is absent, its time counts down.
         """
         return _exhausts_in_s(
-            now_ms, capacity, means, self.low, self.now, self.high, self.began, self._announced
+            now_ms, capacity, means, self.low, self.now, self.high, self.began, self._announced, self.ticks
         )
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
         return {
             "low": pack(self.low), "now": pack(self.now), "high": pack(self.high),
-            "began": pack(self.began), "announced": pack(self._announced),
+            "began": pack(self.began), "ticks": pack(self.ticks), "announced": pack(self._announced),
         }  # fmt: skip
 
     def restore(self, plain: dict[str, Any]) -> None:
@@ -353,4 +392,5 @@ class ExhaustionDetector:
         self.now = unpack(plain["now"], "f8", self.now.shape)
         self.high = unpack(plain["high"], "f8", self.high.shape)
         self.began = unpack(plain["began"], "f8", self.began.shape)
+        self.ticks = unpack(plain["ticks"], "f8", self.ticks.shape)
         self._announced = unpack(plain["announced"], "f8", self._announced.shape)

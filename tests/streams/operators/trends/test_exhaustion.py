@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from streams.operators.columns.arrays import Floats
 from streams.operators.trends.bank import TrendBank
@@ -129,6 +131,45 @@ RESTED = {what: curve for what, curve in HARMLESS.items() if "a minute ago" not 
 @pytest.mark.parametrize("curve", RESTED.values(), ids=RESTED)
 def test_what_does_not_run_out_is_not_announced_of_few_samples(curve: Floats, step_s: int) -> None:
     assert np.isnan(said(curve[::step_s], step_ms=1000 * step_s))
+
+
+@pytest.mark.parametrize("step_s", [1, 5, 10, 15, 30, 60])
+@given(
+    seed=st.integers(0, 2**32 - 1), base=st.floats(60, 88), top=st.floats(96, 99.4),
+    climb_s=st.floats(60, 480),
+)  # fmt: skip
+@settings(max_examples=10, deadline=None)
+def test_an_allocator_that_climbs_and_frees_again_and_again_is_not_announced(
+    step_s: int, seed: int, base: float, top: float, climb_s: float
+) -> None:
+    rises = np.random.default_rng(seed).exponential((top - base) / climb_s, size=3000)
+    held, levels = base, []
+    for rise in rises:
+        held = base if held + rise > top else held + rise
+        levels.append(held)
+    freed = int(np.flatnonzero(np.diff(levels) < 0)[0]) + 1
+    bank, told = TrendBank(1), []
+    for second in range(0, rises.size, step_s):
+        bank.update(START_MS + 1000 * second, np.array([levels[second] * GB]))
+        left_s = bank.forecast(capacity=np.array([100 * GB])).exhausts_in_s[0]
+        # The first climb may be one that fills memory: of that only samples far apart cannot know.
+        told += [second] if (second > freed + 60 or climb_s < 4 * step_s) and left_s > 0 else []
+    assert not told
+
+
+@pytest.mark.parametrize(("step_s", "minutes"), [(15, 5), (30, 8), (60, 15)])
+def test_a_climb_of_enough_samples_far_apart_is_announced(step_s: int, minutes: int) -> None:
+    full_s = 300 + 60 * minutes
+    curve = climbs(40, 100, 60 * minutes)[::step_s]
+    assert any(
+        not np.isnan(said(curve[:count], step_ms=1000 * step_s)) for count in range(2, full_s // step_s)
+    )
+
+
+def test_a_program_that_begins_anew_may_fill_what_the_one_before_filled() -> None:
+    once = np.concatenate((np.full(200, 40.0), np.linspace(40, 99.9, 200)))
+    left = announced(np.concatenate((once, np.full(60, 2.0), np.full(200, 40.0), np.linspace(40, 99.9, 200))))
+    assert not np.isnan(left[460 // 10 + 20 :][: 200 // 10 + 1]).all()
 
 
 def test_too_few_samples_say_nothing() -> None:

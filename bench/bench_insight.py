@@ -64,6 +64,7 @@ def kinds(report: TableReport, seeds: range, thin: int, out: Path, pairs: Pairs)
     """Kinds of jobs, and what holds them back."""
     parts = tables_kind.comparison(report, seeds, thin)
     pairs["bottlenecks"] = tables_kind.bottlenecks(report, seeds, thin)
+    tables_kind.bottlenecks_with_counters(report, seeds)
     answers = [answer for part in parts for answer in part.answers]
     pairs["kinds"] = [(one.confidence, one.kind == one.truth) for one in answers]
     pictures_kind.confusion(out / "kinds_confusion.png", answers)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bench import generators_counters as counters
 from bench.bench_kind import EDGES, UNKNOWN, KindAnswer, f1_by_kind, watched
 from bench.generators_jobs import KINDS, LIMITED, TUNED, UNSEEN, Pod, pod
 from bench.insight.peers_kind import WINDOW, Floats, NearestCentroid, threshold
@@ -131,3 +132,30 @@ def bottlenecks(report: TableReport, seeds: range, thin: int = 1) -> list[tuple[
     report.table("bottlenecks", "bottlenecks of pods", ["shape", "truth", "answers", "right %"], rows)
     reliability(report, "bottlenecks", "bottlenecks", pairs)
     return pairs
+
+
+def bottlenecks_with_counters(report: TableReport, seeds: range) -> None:
+    """Make the table of the same pods on GPUs without and with counters of what they do."""
+    rows: list[list[Cell]] = []
+    every: list[list[tuple[float, bool]]] = [[], []]
+    for shape in counters.SHAPES:
+        pods = [counters.counted_pod(shape, seed) for seed in seeds]
+        row: list[Cell] = [shape, pods[0][0].bottleneck]
+        for place, pairs in enumerate(every):
+            said = [answer for both in pods for answer in watched(both[place])[0]]
+            told = [
+                (one.bottleneck_confidence, one.bottleneck == one.pod.bottleneck)
+                for one in said
+                if one.after_s >= SETTLED_S
+            ]
+            pairs += told
+            row += [] if place else [len(told)]
+            row.append(100 * float(np.mean([ok for _, ok in told])))
+        rows.append(row)
+    shares = [100 * float(np.mean([ok for _, ok in pairs])) for pairs in every]
+    rows.append(["all", None, len(every[0]), *shares])
+    columns = ["shape", "truth", "answers", "right % without", "right % with"]
+    report.table(
+        "bottlenecks_counters", "bottlenecks of pods, without and with counters of activity", columns, rows
+    )
+    reliability(report, "bottlenecks_counters", "bottlenecks with counters", every[1])

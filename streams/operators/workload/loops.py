@@ -83,7 +83,7 @@ def nvml_channels(rows: Floats, places: Ints, gpus: int, channels: Floats) -> No
             of[10] = mine[_POD_BUSIEST]
             of[11], of[12] = total[_SM] / count[_SM], total[_TENSOR] / count[_TENSOR]
             of[13], of[14] = total[_DRAM] / count[_DRAM], total[_FP32] / count[_FP32]
-            of[15] = total[_NVLINK] / count[_NVLINK] / _KILO
+            of[15] = total[_NVLINK] / count[_NVLINK] / _MEGA
 
 
 @entry("void(float64[:, ::1], int64, float64[:, ::1])")

@@ -217,23 +217,26 @@ def _collective(stats: PodStats, kind: str, gpus: int) -> Finding | None:
     """
     if kind == "inference" or gpus < 2 or not _has_counters(stats):
         return None
-    tensor, nvlink_kb = stats.mean("tensor_active_pct"), stats.mean("nvlink_kb_per_s")
-    moves = confidence(ramp(nvlink_kb, 100e3 * _MB, 200e3 * _MB), ramp(-tensor, -40, -20))
+    tensor, nvlink_mb = stats.mean("tensor_active_pct"), stats.mean("nvlink_mb_per_s")
+    moves = confidence(ramp(nvlink_mb, 100e3, 200e3), ramp(-tensor, -40, -20))
     spins = confidence(
         ramp(stats.mean(_UTIL), 80, 95), ramp(-tensor, -3, -1), ramp(-stats.mean("dram_active_pct"), -5, -2),
         ramp(-stats.mean("power_pct", 100), -55, -45),
     )  # fmt: skip
-    return Finding("communication", max(moves, spins), {"nvlink_bytes_per_s": 1e3 * nvlink_kb})
+    return Finding("communication", max(moves, spins), {"nvlink_bytes_per_s": 1e6 * nvlink_mb})
 
 
 def _launch(stats: PodStats, _kind: str, gpus: int) -> Finding | None:
-    """A kernel runs most of the time, and most multiprocessors have nothing to do: kernels are too small, or
-    too few at a time. One that only spins until other GPUs come looks alike, but touches no memory."""
+    """A kernel runs most of the time, and most multiprocessors have nothing to do then: kernels are too
+    small, or too few at a time. One that only spins until other GPUs come looks alike, but touches no memory.
+    """
     if not _has_counters(stats):
         return None
     works = max(stats.mean("tensor_active_pct"), stats.mean("dram_active_pct"))
+    # Of the time in which it is in use: a server without requests has nothing to do, either.
+    in_use_pct = 100 * stats.mean("sm_active_pct") / max(stats.mean("gpu_util_pct"), 1.0)
     sure = confidence(
-        ramp(stats.mean(_UTIL), 40, 60), ramp(-stats.mean("sm_active_pct"), -30, -20),
+        ramp(stats.mean(_UTIL), 40, 60), ramp(-in_use_pct, -30, -20),
         1.0 if gpus < 2 else ramp(works, 1, 3),
     )  # fmt: skip
     return Finding("launch", sure)

@@ -24,7 +24,7 @@ _EVIDENCE = {
 }  # fmt: skip
 """Names in a record's evidence, and the channels that they are means of."""
 _COUNTERS = frozenset(
-    {"sm_active_pct", "tensor_active_pct", "dram_active_pct", "fp32_active_pct", "nvlink_kb_per_s"}
+    {"sm_active_pct", "tensor_active_pct", "dram_active_pct", "fp32_active_pct", "nvlink_mb_per_s"}
 )
 _RATES = {
     "io_bytes_per_s": ("read_kb_per_s", "write_kb_per_s"), "net_bytes_per_s": ("rx_kb_per_s", "tx_kb_per_s")

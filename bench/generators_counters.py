@@ -1,0 +1,93 @@
+"""What the counters of a Hopper say of seeded pods: activity of multiprocessors, tensor cores and memory.
+
+Each figure follows from the pod's utilization: nothing works inside of a GPU that is not in use. Shares are
+those of NVIDIA's guide to DCGM's profiling metrics and of published runs: a large training has 35 to 75 % on
+its tensor cores, decoding of a language model 60 to 80 % of the memory's bandwidth, and kernels that only
+spin touch neither. A second is missing now and then, and figures jitter as means of a second do.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bench.generators_jobs import Floats, Pod, Rng, pod
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """Ranges that a pod's level is drawn from. ``sm`` and ``dram`` are shares of utilization, ``tensor`` and
+    ``fp32`` of SM activity. ``nvlink_mb``: MB a second that a GPU of several receives. ``truth``: what
+    holds it back; empty for what the pod's shape says. ``quiet``: nothing goes over network and PCIe."""
+
+    sm: Range = (0.8, 0.98)
+    tensor: Range = (0.45, 0.8)
+    dram: Range = (0.2, 0.42)
+    fp32: Range = (0.02, 0.1)
+    nvlink_mb: Range = (1e2, 6e4)
+    truth: str = ""
+    quiet: bool = False
+
+
+_SERVES = Inside(sm=(0.55, 0.9), tensor=(0.1, 0.5), dram=(0.1, 0.4))
+_USUAL = Inside()
+SHAPES: dict[str, tuple[str, Inside]] = {
+    "compute": ("compute", _USUAL),
+    "small_kernels": (
+        "launches",
+        Inside((0.03, 0.16), (0.05, 0.3), (0.03, 0.12), truth="launch"),
+    ),
+    "float32": ("compute", Inside(tensor=(0.0, 0.02), fp32=(0.36, 0.7), truth="precision")),
+    "decodes": ("saturated", Inside((0.6, 0.95), (0.04, 0.25), (0.62, 0.82))),
+    "communicates": ("communicates", Inside((0.05, 1.0), (0.02, 0.1), (0.02, 0.08))),
+    "waits_on_nvlink": (
+        "communicates",
+        Inside(
+            (0.6, 1.0), (0.05, 0.2), (0.05, 0.2), nvlink_mb=(2.1e5, 3.5e5), truth="communication", quiet=True
+        ),
+    ),
+    "spins": (
+        "communicates",
+        Inside((0.05, 1.0), (0.0, 0.003), (0.0, 0.004), nvlink_mb=(0, 1), truth="communication", quiet=True),
+    ),
+    "false_zeros": ("compute", Inside((0, 0), (0, 0), (0, 0), (0, 0), (0, 0))),
+    **{shape: (shape, _USUAL) for shape in ("capped", "hot", "stalled", "one_core", "uneven", "spare")},
+    **{shape: (shape, _SERVES) for shape in ("tiny", "fitting")},
+}
+"""By name the shape of ``generators_jobs``, and what is inside. After an error DCGM writes zeros."""
+
+
+def counted_pod(name: str, seed: int) -> tuple[Pod, Pod]:
+    """Make the pod of a shape and seed as a GPU without counters shows it, and as one with them does."""
+    shape, inside = SHAPES[name]
+    one = pod(shape, seed)
+    rng = np.random.default_rng([seed, *name.encode()])
+    if inside.quiet:
+        few = (rng.uniform(size=one.kind.size) < 0.2) * rng.exponential(6, one.kind.size)
+        still = dict.fromkeys(("rx_kb_per_s", "tx_kb_per_s", "pcie_kb_per_s"), few)
+        one = replace(one, values=one.values | still, gpus=max(one.gpus, 8))
+    one = replace(one, bottleneck=inside.truth or one.bottleneck)
+    return one, replace(one, values=one.values | _counters(one, inside, rng))
+
+
+def _counters(one: Pod, inside: Inside, rng: Rng) -> dict[str, Floats]:
+    util = one.values["gpu_util_pct"]
+    sm = _follows(util, inside.sm, rng)
+    tensor = _follows(sm, inside.tensor, rng)
+    # The pipes for floats beside the tensor cores idle while those work.
+    fp32 = np.minimum(_follows(sm, inside.fp32, rng), np.maximum(sm - tensor, 0))
+    found = {
+        "sm_active_pct": sm, "tensor_active_pct": tensor, "dram_active_pct": _follows(util, inside.dram, rng),
+        "fp32_active_pct": fp32,
+    }  # fmt: skip
+    if one.gpus > 1:
+        found["nvlink_mb_per_s"] = rng.uniform(*inside.nvlink_mb) * np.clip(util / 100, 0, 1)
+    missing = rng.uniform(size=util.size) < 0.004  # they come from one call
+    return {name: np.where(missing, np.nan, values) for name, values in found.items()}
+
+
+def _follows(whole: Floats, share: Range, rng: Rng) -> Floats:
+    """A part of ``whole``: a share that was drawn once, with noise of its own."""
+    level = rng.uniform(*share)
+    return np.clip(np.round(whole * level * (1 + 0.05 * rng.normal(size=whole.size)), 1), 0, 100)

@@ -106,9 +106,9 @@ class Allocations:
             self._telemetry.emit(NOT_MEASURED, detail, what="allocation", reason="device_id")
 
 
-def _is_gpu(one: AllocatedDevice) -> bool:
+def _is_gpu(device: AllocatedDevice) -> bool:
     """Whether the id at least looks like NVIDIA's: devices of other plugins are left out without a word."""
-    return one.device_id.startswith(("GPU-", "MIG-", "nvidia"))
+    return device.device_id.startswith(("GPU-", "MIG-", "nvidia"))
 
 
 def _is_on(device: DeviceId, uuid: str, index: int, slices: Mapping[int, str]) -> bool:

@@ -132,9 +132,9 @@ def _in_pod(part: _PathPart | None) -> str | None:
     return found["id"]
 
 
-def _qos(found: re.Match[str], above: list[_PathPart]) -> str | None:
-    if found.re is _POD_SLICE:
-        return found["qos"] or "guaranteed"
+def _qos(match: re.Match[str], above: list[_PathPart]) -> str | None:
+    if match.re is _POD_SLICE:
+        return match["qos"] or "guaranteed"
     parent = above[-1].name if above else ""
     if parent in ("burstable", "besteffort"):
         return parent
@@ -148,12 +148,12 @@ def _is_monitor(runtime: str | None) -> bool:
 
 def _container(parts: list[_PathPart], directories: list[str]) -> CgroupId | None:
     for index in reversed(range(len(parts))):
-        found = _CONTAINER.fullmatch(parts[index].name)
-        if found is None or _is_monitor(found["runtime"]):
+        match = _CONTAINER.fullmatch(parts[index].name)
+        if match is None or _is_monitor(match["runtime"]):
             continue
-        runtime = found["runtime"] or (parts[index - 1].name if index else "")
+        runtime = match["runtime"] or (parts[index - 1].name if index else "")
         maker = "crio" if runtime == "crio" else _RUNTIMES.get(runtime, "containerd")
-        return _made_by(maker, found["id"], _join(directories, parts[index].depth))
+        return _made_by(maker, match["id"], _join(directories, parts[index].depth))
     if len(directories) > 1 and directories[0] == "default":  # containerd's namespace: ids of any form
         return _made_by("containerd", directories[1], _join(directories, 2))
     return None

@@ -35,11 +35,11 @@ class DeviceId:
 
 def parse_device_id(text: str) -> DeviceId | None:
     """What ``text`` means; None for a form that is not known."""
-    if found := _BY_UUID.fullmatch(text):
-        return DeviceId(uuid=found["uuid"], shared=found["share"] is not None)
-    if found := _BY_INSTANCE.fullmatch(text):
-        return DeviceId(uuid=found["uuid"], instance=int(found["gi"]), shared=found["share"] is not None)
-    if found := _GKE.fullmatch(text):
-        instance = None if found["gi"] is None else int(found["gi"])
-        return DeviceId(index=int(found["index"]), instance=instance, shared=found["share"] is not None)
+    if match := _BY_UUID.fullmatch(text):
+        return DeviceId(uuid=match["uuid"], shared=match["share"] is not None)
+    if match := _BY_INSTANCE.fullmatch(text):
+        return DeviceId(uuid=match["uuid"], instance=int(match["gi"]), shared=match["share"] is not None)
+    if match := _GKE.fullmatch(text):
+        instance = None if match["gi"] is None else int(match["gi"])
+        return DeviceId(index=int(match["index"]), instance=instance, shared=match["share"] is not None)
     return None

@@ -124,7 +124,9 @@ def cgroup_paths(text: str) -> list[str]:
 
 def best_of(paths: Iterable[str]) -> CgroupId | None:
     """The most specific of a process's cgroups: on v1 it may be in a container in some hierarchies only."""
-    found = [one for path in dict.fromkeys(paths) if (one := parse_cgroup_path(path)) is not None]
+    found = [
+        cgroup_path for path in dict.fromkeys(paths) if (cgroup_path := parse_cgroup_path(path)) is not None
+    ]
     return max(found, key=lambda one: (_RANK[one.kind], len(one.path)), default=None)
 
 

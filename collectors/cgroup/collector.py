@@ -102,11 +102,11 @@ class CgroupCollector:
             who = members[0].group.id
             folders: list[str] = []
             if who.kind in _NETWORKED:
-                folders = [folder for one in members for folder in one.group.folders]
+                folders = [folder for member in members for folder in member.group.folders]
             rx, tx = self._networks.rates(uid, folders, host_namespace, self._clock())
             yield PodCgroup(
                 uid=uid, qos=who.qos, net_rx_bytes_per_s=rounded(rx), net_tx_bytes_per_s=rounded(tx),
-                containers=tuple(one.container for one in members),
+                containers=tuple(member.container for member in members),
             )  # fmt: skip
 
     def _forget(self, keys: set[tuple[str, str]], uids: set[str]) -> None:
@@ -115,7 +115,7 @@ class CgroupCollector:
         self._networks.forget_all_but(uids)
 
     def _report_missing_controllers(self, hierarchies: Sequence[Hierarchy]) -> None:
-        controllers = {one for each in hierarchies for one in each.controllers}
+        controllers = {controller for each in hierarchies for controller in each.controllers}
         if not hierarchies:
             detail = "nothing is mounted at the host root's sys/fs/cgroup: the host alone is measured"
             self._telemetry.emit(NOT_MEASURED, detail, what="cgroups", reason="not_mounted")

@@ -39,7 +39,7 @@ class ContainerMeter:
         usage = ContainerUsage()
         # Taken here and not once a tick: a thread that had to wait would see its wait as CPU time.
         now = self._clock()
-        there = [one.read(usage, disks) for one in self._controllers]
+        there = [controller.read(usage, disks) for controller in self._controllers]
         if not any(there):
             return None
         cpu = self._cpu.per_s(usage.cpu_ns, now)
@@ -55,18 +55,20 @@ class ContainerMeter:
 
     def close(self) -> None:
         """Close the files that are held."""
-        for one in self._controllers:
-            one.close()
+        for controller in self._controllers:
+            controller.close()
 
 
 def _controllers(folders: list[CgroupFolder], pool: FilePool) -> list[Controller]:
     """What is read for each quantity: from v1's hierarchies first, from v2 what those lack."""
-    by_v1 = {name for one in folders if one.hierarchy.version == 1 for name in one.hierarchy.controllers}
-    found: list[Controller] = []
-    for one in folders:
-        if one.hierarchy.version == 1:
-            found += v1_controllers(one.path, one.hierarchy, pool)
+    by_v1 = {
+        name for folder in folders if folder.hierarchy.version == 1 for name in folder.hierarchy.controllers
+    }
+    controllers: list[Controller] = []
+    for folder in folders:
+        if folder.hierarchy.version == 1:
+            controllers += v1_controllers(folder.path, folder.hierarchy, pool)
         else:
             with_cpu = not {"cpu", "cpuacct"} <= by_v1
-            found += v2_controllers(one.path, one.hierarchy, pool, with_cpu=with_cpu)
-    return found
+            controllers += v2_controllers(folder.path, folder.hierarchy, pool, with_cpu=with_cpu)
+    return controllers

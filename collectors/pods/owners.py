@@ -25,7 +25,7 @@ ReadOwner = Callable[[ObjectRef], Awaitable[Metadata | None]]
 def controller_of(meta: Metadata, namespace: str) -> ObjectRef | None:
     """The owner that manages an object of this namespace: the one marked so, else the first."""
     references = meta.get("ownerReferences") or ()
-    managing = [one for one in references if one.get("controller")] or list(references)
+    managing = [reference for reference in references if reference.get("controller")] or list(references)
     if not managing:
         return None
     version, kind, name, uid = (managing[0].get(key, "") for key in ("apiVersion", "kind", "name", "uid"))
@@ -109,9 +109,9 @@ class OwnerCache:
             return known.meta
         before = known.meta if known is not None else None
         try:
-            found: Metadata | None = await self._api.metadata(owner)
+            metadata: Metadata | None = await self._api.metadata(owner)
         except GoneError:
-            found = before
+            metadata = before
         except KubeError as error:
             if error.reason != _FORBIDDEN:
                 if known is None:
@@ -119,7 +119,7 @@ class OwnerCache:
                 return before
             self._say_forbidden(owner, error)
             return self._remember(owner, _OwnerEntry(now, before, forbidden=True))
-        return self._remember(owner, _OwnerEntry(now, found, forbidden=False))
+        return self._remember(owner, _OwnerEntry(now, metadata, forbidden=False))
 
     def _say_forbidden(self, owner: ObjectRef, error: KubeError) -> None:
         says = f"{error.detail}; pods below it count for the last owner that can be read, or that they name"

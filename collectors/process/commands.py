@@ -41,7 +41,7 @@ class ProcessEntry:
 
 def launcher_of(ancestors: Iterable[ProcessEntry]) -> str | None:
     """What started a process, by the command lines of its parents, the nearest first."""
-    found = [name for one in ancestors if (name := _launcher(one.command)) is not None]
+    found = [name for ancestor in ancestors if (name := _launcher(ancestor.command)) is not None]
     return next((name for name in found if name in _OUTER), found[0] if found else None)
 
 

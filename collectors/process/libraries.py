@@ -54,7 +54,7 @@ class Libraries:
 def libraries_of(maps: str, listing: Listing) -> Libraries:
     """Of a process with these ``/proc/<pid>/maps``."""
     paths = sorted(set(_paths(maps)))
-    folders = sorted({found["folder"] for path in paths if (found := _PACKAGES.match(path))})
+    folders = sorted({match["folder"] for path in paths if (match := _PACKAGES.match(path))})
     versions = {name: version for folder in folders for name, version in _versions(listing(folder))}
     python = next((found[1] for path in paths if (found := _PYTHON.search(path))), None)
     return Libraries(
@@ -75,8 +75,8 @@ def _paths(maps: str) -> Iterator[str]:
 
 def _versions(names: Iterable[str]) -> Iterator[tuple[str, str]]:
     for name in names:
-        if found := _INFO.fullmatch(name):
-            yield found["name"].lower().replace(".", "_"), found["version"]
+        if match := _INFO.fullmatch(name):
+            yield match["name"].lower().replace(".", "_"), match["version"]
 
 
 def _frameworks(paths: Iterable[str], versions: dict[str, str]) -> Iterator[Package]:

@@ -27,7 +27,7 @@ class Processes:
 
     def __init__(self, proc: Path) -> None:
         self._proc = proc
-        self._seen = {one.pid: one for one in _stats(proc)}
+        self._seen = {stat.pid: stat for stat in _stats(proc)}
         self._children: dict[int, list[ProcessEntry]] = defaultdict(list)
         for one in self._seen.values():
             self._children[one.parent].append(one)
@@ -88,11 +88,11 @@ class Processes:
                 yield parent
 
     def _with_command(self, pid: int) -> ProcessEntry | None:
-        found = self._seen.get(pid)
-        if found is not None and not found.command:
+        entry = self._seen.get(pid)
+        if entry is not None and not entry.command:
             words = self._read(pid, "cmdline", _COMMAND_BYTES, []).rstrip(b"\0").split(b"\0")
-            found = self._seen[pid] = ProcessEntry(pid, found.parent, found.name, tuple(words))
-        return found
+            entry = self._seen[pid] = ProcessEntry(pid, entry.parent, entry.name, tuple(words))
+        return entry
 
     def _read(self, pid: int, name: str, most: int, unreadable: list[str]) -> bytes:
         try:

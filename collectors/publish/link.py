@@ -59,8 +59,8 @@ class KafkaLink:
     async def deliver(self, records: Sequence[Outgoing]) -> list[RefusedRecord]:
         """Send all in order, and wait for the acknowledgements."""
         sent = [
-            await self._producer.send(self._names[one.topic], one.key, one.payload, one.ts_ms)
-            for one in records
+            await self._producer.send(self._names[record.topic], record.key, record.payload, record.ts_ms)
+            for record in records
         ]
         return refused(records, await self._producer.failures(sent))
 

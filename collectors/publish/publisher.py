@@ -77,10 +77,10 @@ class Publisher:
 
     def publish(self, records: Sequence[Outgoing]) -> None:
         """Queue records behind all before; one that its topic cannot take is dropped and counted."""
-        good = [one for one in records if len(one.payload or b"") <= TOPICS[one.topic].max_bytes]
-        for one in records:
-            if len(one.payload or b"") > TOPICS[one.topic].max_bytes:
-                self._too_large(one)
+        good = [record for record in records if len(record.payload or b"") <= TOPICS[record.topic].max_bytes]
+        for record in records:
+            if len(record.payload or b"") > TOPICS[record.topic].max_bytes:
+                self._too_large(record)
         if good:
             self._idle.clear()
             self._outbox.put(good)
@@ -180,7 +180,7 @@ class Publisher:
             await asyncio.wait({task}, timeout=_ABANDON_S)
 
     def _count(self, records: Sequence[Outgoing], refused: Sequence[RefusedRecord]) -> None:
-        sent = Counter(one.topic for one in records)
+        sent = Counter(record.topic for record in records)
         sent.subtract(one.record.topic for one in refused)
         for topic, number in sent.items():
             self._telemetry.metrics.counter(RECORDS_SENT, topic=topic).inc(number)

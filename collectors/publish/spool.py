@@ -99,8 +99,8 @@ class Spool:
         spared = max(keep_through, self._acknowledged)
         try:
             with self._file.transaction() as database:
-                for number, one in enumerate(records, 1):
-                    row = (one.topic, one.key, one.ts_ms, self._packed(one.payload))
+                for number, record in enumerate(records, 1):
+                    row = (record.topic, record.key, record.ts_ms, self._packed(record.payload))
                     last = database.execute(_INSERT, row).lastrowid or 0
                     if number % _EVICT_EVERY == 0 or number == len(records):
                         dropped += self._evict(database, spared)
@@ -121,7 +121,7 @@ class Spool:
 
     def _read(self, most: int, most_bytes: int) -> tuple[list[Spooled], list[int]]:
         """The oldest records, and the ids of those among them whose payload is broken."""
-        found: list[Spooled] = []
+        entries: list[Spooled] = []
         broken: list[int] = []
         total = 0
         rows = self._file.database.execute(_OLDEST, (self._acknowledged, most))
@@ -133,11 +133,11 @@ class Spool:
                 continue
             record = Outgoing(topic=topic, key=key, payload=payload, ts_ms=ts_ms)
             total += record_bytes(record)
-            if found and total > most_bytes:
+            if entries and total > most_bytes:
                 break
-            found.append(Spooled(number, record))
+            entries.append(Spooled(number, record))
         rows.close()
-        return found, broken
+        return entries, broken
 
     def acknowledge(self, through: int) -> None:
         """Delete the records with an id up to ``through``.

@@ -51,7 +51,7 @@ def add_settings(parser: argparse.ArgumentParser, names: Collection[str]) -> Non
     if not names:
         return
     group = parser.add_argument_group("settings", "also as environment variables DUTYCYCLE_…")
-    by_name = {one.name: one for one in fields(Settings)}
+    by_name = {field.name: field for field in fields(Settings)}
     for name in dict.fromkeys(names):
         one, parse = by_name[name], by_name[name].metadata["parse"]
         default = "" if one.default in (None, "", ()) else f" (default: {_shown(name, one.default)})"

@@ -37,9 +37,9 @@ _COLUMNS = (
 def print_days(records: Sequence[NodePeaks], form: str) -> int:
     """Print the records to stdout, those of a node and day as one line of the table; 0, also without any."""
     if form == "json":
-        print_json([to_plain(one) for one in records])
+        print_json([to_plain(record) for record in records])
     elif form == "csv":
-        print_csv(_CSV, (row for one in records for row in _csv_rows(one)))
+        print_csv(_CSV, (row for record in records for row in _csv_rows(record)))
     else:
         print_table(_table(records), "no records yet")
     return 0
@@ -59,11 +59,11 @@ def _table(records: Sequence[NodePeaks]) -> Table:
         table.add_column(header, no_wrap=True)
     for header in ("GPUs", *(header for header, *_ in _COLUMNS)):
         table.add_column(header, justify="right", no_wrap=True)
-    for (node, day_ms), several in groupby(records, key=lambda one: (one.node, one.day_ms)):
+    for (node, day_ms), several in groupby(records, key=lambda record: (record.node, record.day_ms)):
         sources = list(several)
-        metrics: dict[str, Peak] = {name: peak for one in sources for name, peak in one.metrics.items()}
+        metrics: dict[str, Peak] = {name: peak for source in sources for name, peak in source.metrics.items()}
         figures = (form(getattr(metrics.get(metric), what, None)) for _, metric, what, form in _COLUMNS)
-        gpus = max(len(one.gpus) for one in sources)
+        gpus = max(len(source.gpus) for source in sources)
         table.add_row(node, _day(day_ms), str(gpus or ""), *figures)
     return table
 

@@ -55,13 +55,13 @@ class FigureChange:
 def change(before: Measure, after: Measure) -> FigureChange:
     """Of one figure in two runs."""
     errors = before.error, after.error
-    limit = None if None in errors else SIGMAS * hypot(*(one for one in errors if one is not None))
+    limit = None if None in errors else SIGMAS * hypot(*(error for error in errors if error is not None))
     return FigureChange(before.value, after.value, limit)
 
 
 def figures_in(runs: Sequence[NamedRun]) -> list[Figure]:
     """Those that any of the runs has and of which there is something to say."""
-    return [one for one in FIGURES if any(_value(run, one.id) for run in runs)]
+    return [figure for figure in FIGURES if any(_value(run, figure.id) for run in runs)]
 
 
 def change_of(figure: Figure, runs: Sequence[NamedRun], place: int) -> FigureChange | None:
@@ -88,11 +88,11 @@ def verdicts(runs: Sequence[NamedRun]) -> Iterator[str]:
     steps, cycles = (_counts(runs, one) for one in ("steps", "cycles"))
     counts, what = (steps, "steps") if steps else (cycles, "cycles")
     by_step = bool(steps)
-    same = not any(change(counts[0], one).is_one for one in counts[1:])
+    same = not any(change(counts[0], count).is_one for count in counts[1:])
     if not counts:
         yield "The runs are taken to have done the same work."
     elif not same:
-        several = ", ".join(f"{one.value:.0f}" for one in counts)
+        several = ", ".join(f"{count.value:.0f}" for count in counts)
         yield f"The runs did not do the same work: {'' if by_step else 'about '}{several} {what}."
     if by_step:
         yield from _decided(runs, DECIDING_A_STEP)
@@ -107,7 +107,7 @@ def _counts(runs: Sequence[NamedRun], id_: str) -> list[Measure]:
 
 
 def _decided(runs: Sequence[NamedRun], deciding: Mapping[str, str]) -> Iterator[str]:
-    by_id = {one.id: one for one in FIGURES}
+    by_id = {figure.id: figure for figure in FIGURES}
     for id_, what in deciding.items():
         known = [run.measures[id_] for run in runs if id_ in run.measures]
         if len(known) < 2:

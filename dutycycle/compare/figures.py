@@ -82,10 +82,12 @@ class _GriddedRun:
 
     def __init__(self, report: Report) -> None:
         self._report, self._view = report, report.view
-        self._step_ms = max(max((one.ticks.step_ms for one in self._view.parts), default=0), 1)
+        self._step_ms = max(max((part.ticks.step_ms for part in self._view.parts), default=0), 1)
         self._tick_s = self._step_ms / 1000
         cycles = [one for what, one in report.facts.cycles if what == "GPU utilization"]
-        self._period_s = min((one.period_s for one in cycles[0].periods), default=None) if cycles else None
+        self._period_s = (
+            min((period.period_s for period in cycles[0].periods), default=None) if cycles else None
+        )
 
     def measures(self) -> Iterator[tuple[str, Measure]]:
         facts, view = self._report.facts, self._view
@@ -133,7 +135,7 @@ class _GriddedRun:
         if (memory := self._max(of, "mem_used_bytes")) is not None:
             yield "mem_bytes", memory
         disk = "io" if view.pods else "disk"
-        net = [one for one in view.pods if one.ticks.most("net_rx_bytes_per_s") is not None] or view.hosts
+        net = [pod for pod in view.pods if pod.ticks.most("net_rx_bytes_per_s") is not None] or view.hosts
         for name, whose, column in (
             ("read_bytes", of, f"{disk}_read_bytes_per_s"),
             ("written_bytes", of, f"{disk}_write_bytes_per_s"),

@@ -28,8 +28,8 @@ def html_of(runs: Sequence[NamedRun]) -> str:
 def _head(runs: Sequence[NamedRun]) -> Iterator[str]:
     yield f"<header><h1>{escape(', '.join(run.name for run in runs))}</h1></header>"
     yield '<section class="verdict" aria-label="Verdict">'
-    for one in verdicts(runs):
-        yield f"<p><strong>{escape(one)}</strong></p>"
+    for verdict in verdicts(runs):
+        yield f"<p><strong>{escape(verdict)}</strong></p>"
     yield "</section><section><h2>The runs</h2>"
     rows = []
     for place, run in enumerate(runs):
@@ -56,8 +56,8 @@ def _kept_together(cell: str) -> str:
 
 def _charts(charts: Sequence[Chart]) -> Iterator[str]:
     yield '<section><h2>Over one another</h2><div class="charts">'
-    for one in charts:
-        yield from chart_of(one)
+    for chart in charts:
+        yield from chart_of(chart)
     yield "</div></section>"
 
 
@@ -91,7 +91,9 @@ def _overlaid(runs: Sequence[NamedRun], id_: str) -> Chart | None:
 
 
 def _mean(lines: Sequence[Line]) -> Line:
-    rows = np.stack([one.points.mean for one in lines if len(one.points.mean) == len(lines[0].points.mean)])
+    rows = np.stack(
+        [line.points.mean for line in lines if len(line.points.mean) == len(lines[0].points.mean)]
+    )
     known = np.isfinite(rows).any(axis=0)
     mean = np.full(rows.shape[1], np.nan)
     mean[known] = np.nanmean(rows[:, known], axis=0)

@@ -28,12 +28,12 @@ def inverse(of: Measure) -> Measure:
     return Measure(1 / of.value, None if of.error is None else of.error / of.value**2)
 
 
-def product(one: Measure, other: Measure) -> Measure:
+def product(measure: Measure, other: Measure) -> Measure:
     """Of two figures above 0 whose errors have nothing to do with one another."""
-    value = one.value * other.value
-    if one.error is None or other.error is None:
+    value = measure.value * other.value
+    if measure.error is None or other.error is None:
         return Measure(value, None)
-    return Measure(value, hypot(one.error * other.value, other.error * one.value))
+    return Measure(value, hypot(measure.error * other.value, other.error * measure.value))
 
 
 def step_measures(report: Report, cycle: Measure | None) -> Iterator[tuple[str, Measure]]:
@@ -61,8 +61,10 @@ def step_rates(processes: Sequence[ProcessSeen]) -> dict[str, Measure]:
     found = {}
     if (step := _rate(most[0], "steps")) is not None:
         found["step"] = step
-    rates = [_rate(one, "samples") for one in processes if one.loop is not None and one.loop.steps]
-    known = [one for one in rates if one is not None]
+    rates = [
+        _rate(process, "samples") for process in processes if process.loop is not None and process.loop.steps
+    ]
+    known = [rate for rate in rates if rate is not None]
     if len(known) == len(rates):
         errors = [one.error for one in known if one.error is not None]
         error = hypot(*errors) if len(errors) == len(known) else None
@@ -88,9 +90,9 @@ def power_at_work(report: Report, cycle: Measure | None) -> Measure | None:
     values = aligned((one.ticks for one in view.gpus), "power_w", view.first_ms, view.last_ms, step_ms)
     times = view.first_ms + step_ms * np.arange(values.shape[1])
     works = np.zeros(len(times), bool)
-    for one in report.phases:
-        if one.name in WORK:
-            works |= (times >= one.first_ms) & (times < one.last_ms)
+    for phase in report.phases:
+        if phase.name in WORK:
+            works |= (times >= phase.first_ms) & (times < phase.last_ms)
     line = values.sum(axis=0)[works]
     if not np.isfinite(line).any():
         return None

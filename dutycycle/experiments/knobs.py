@@ -12,10 +12,10 @@ from dutycycle.contract.settings.groups import OperatorSettings, Settings, Strea
 _GROUPS = ("cycles", "trends", "models")
 _OF_WORKERS = frozenset({"snapshot_interval", "session_timeout"})
 _FIELDS = {
-    one.name: one
+    field.name: field
     for group in (StreamSettings, OperatorSettings)
-    for one in fields(group)
-    if one.name not in _OF_WORKERS
+    for field in fields(group)
+    if field.name not in _OF_WORKERS
 }
 
 
@@ -52,7 +52,7 @@ def grid(texts: Iterable[str]) -> list[dict[str, str]]:
     for text in texts:
         name, equals, values = text.partition("=")
         parts = values.split(";" if ";" in values else ",") if equals else [""]
-        axes.append([assignment(f"{name}={one}" if equals else text, "--grid") for one in parts])
+        axes.append([assignment(f"{name}={part}" if equals else text, "--grid") for part in parts])
     names = [axis[0][0] for axis in axes]
     if twice := {name for name in names if names.count(name) > 1}:
         raise SettingError(f"--grid: {min(twice)} is there twice")

@@ -63,10 +63,10 @@ def plan(
     ``skip_bad`` bad lines are left out."""
     files = tuple(_trace_file(path, skip_bad=skip_bad) for path in traces)
     told = None if truth is None else _digest(Path(truth).read_bytes())
-    common: dict[str, Any] = {"traces": [[one.sha256, one.lines] for one in files], "truth": told}
+    common: dict[str, Any] = {"traces": [[file.sha256, file.lines] for file in files], "truth": told}
     common |= {"program": program()} | ({"skip_bad": True} if skip_bad else {})
     runs = (_run(settings, given | chosen, files, truth, out, common) for chosen in combinations)
-    return [replace(one, skip_bad=skip_bad) for one in runs]
+    return [replace(run, skip_bad=skip_bad) for run in runs]
 
 
 def _run(

@@ -23,7 +23,7 @@ def sweep(runs: Sequence[PlannedRun], jobs: int, *, quiet: bool = False, out: Te
     """Run what is not finished, ``jobs`` at a time. Raises ``DutycycleError`` for the first run that fails;
     those beside it are stopped and run again the next time."""
     waiting = [run for run in runs if run.finished is None]
-    lines = sum(one.lines for run in waiting for one in run.traces)
+    lines = sum(trace.lines for run in waiting for trace in run.traces)
     shown = _Shown(lines, len(waiting), out, quiet=quiet)
     context = multiprocessing.get_context("spawn")  # a fork would take the threads of numpy and numba along
     messages: _Messages = context.Queue()
@@ -33,18 +33,18 @@ def sweep(runs: Sequence[PlannedRun], jobs: int, *, quiet: bool = False, out: Te
             while waiting and len(processes) < jobs:
                 processes.append(_start(context, waiting.pop(0), messages))
             _hear(messages, shown)
-            for one in [one for one in processes if not one.is_alive()]:
-                processes.remove(one)
-                if one.exitcode:
+            for process in [one for one in processes if not one.is_alive()]:
+                processes.remove(process)
+                if process.exitcode:
                     _hear(messages, shown)  # why, if it could say so
-                    raise DutycycleError(f"{one.name}: ended with {one.exitcode}")
+                    raise DutycycleError(f"{process.name}: ended with {process.exitcode}")
                 shown.finished()
     finally:
         shown.progress.clear()
-        for one in processes:
-            one.terminate()
-        for one in processes:
-            one.join()
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.join()
 
 
 def _start(context: SpawnContext, run: PlannedRun, messages: _Messages) -> BaseProcess:

@@ -75,9 +75,13 @@ def _row(scores: dict[str, Any], noticed: dict[str, int]) -> Row:
             "false_alarms": cycles["false_alarms"],
             "delay_periods": cycles["delay_periods"],
         }
-    ours = [one for one in scores["forecasts"] if one["forecaster"] == BUILT_IN and one["error"] is not None]
-    for horizon_s in sorted({one["horizon_s"] for one in ours}):
-        of_it = [one for one in ours if one["horizon_s"] == horizon_s]
+    ours = [
+        score
+        for score in scores["forecasts"]
+        if score["forecaster"] == BUILT_IN and score["error"] is not None
+    ]
+    for horizon_s in sorted({score["horizon_s"] for score in ours}):
+        of_it = [score for score in ours if score["horizon_s"] == horizon_s]
         row[f"error_{horizon_s:g}s"] = fmean(one["error"] for one in of_it)
         row[f"coverage_{horizon_s:g}s"] = fmean(one["coverage"] for one in of_it)
     windows = scores["windows"]

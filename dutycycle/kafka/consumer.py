@@ -150,12 +150,12 @@ class Consumer:
                 self._driver.seek(place, begins[place])
 
     async def _seek_time(self, places: list[Any], ts_ms: int) -> None:
-        found = await self._driver.offsets_for_times(dict.fromkeys(places, ts_ms))
+        offsets = await self._driver.offsets_for_times(dict.fromkeys(places, ts_ms))
         begins = await self._driver.beginning_offsets(places)
         ends = await self._driver.end_offsets(places)
         for place in places:
-            if found[place]:
-                self._driver.seek(place, found[place].offset)
+            if offsets[place]:
+                self._driver.seek(place, offsets[place].offset)
             # "Nothing so late" is also what the embedded broker says, which cannot look for a time. What it
             # can hold is read through instead; ``take`` leaves out what is too early.
             elif ends[place] - begins[place] > _READ_THROUGH:

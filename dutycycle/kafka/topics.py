@@ -92,7 +92,7 @@ async def topics_there(settings: Settings, names: Iterable[str]) -> list[str]:
 async def partitions_of(admin: Any) -> dict[str, int]:
     """How many partitions each topic on the broker has."""
     # All topics are asked for: a broker may create what it is asked for by name.
-    return {one["topic"]: len(one["partitions"]) for one in await admin.describe_topics()}
+    return {topic["topic"]: len(topic["partitions"]) for topic in await admin.describe_topics()}
 
 
 def common_partitions(there: Mapping[str, int], alike: Iterable[str], default: int) -> int:

@@ -156,7 +156,7 @@ def _check_credentials(
     """Raises where the kubeconfig names a user, and no credentials of theirs: we would go on as nobody."""
     found = merged["users"].get_with_name(user, safe=True) if user else None
     given: Mapping[str, Any] = {} if found is None else found["user"].value
-    named = [one for one in _CREDENTIALS if one in given]
+    named = [credential for credential in _CREDENTIALS if credential in given]
     is_anonymous = not (configuration.api_key or configuration.cert_file)
     if complaints:
         problem = complaints[0]

@@ -43,20 +43,20 @@ class Occurrence:
         return f"{self.about.name[:_LONGEST_NAME].rstrip('-.')}.{digest}"
 
 
-def new_event(one: Occurrence, at_ms: int) -> Mapping[str, Any]:
+def new_event(occurrence: Occurrence, at_ms: int) -> Mapping[str, Any]:
     """The Event when it is written first."""
-    about = one.about
+    about = occurrence.about
     return {
         "apiVersion": EVENT.api_version,
         "kind": EVENT.name,
-        "metadata": {"name": one.name, "namespace": one.namespace},
+        "metadata": {"name": occurrence.name, "namespace": occurrence.namespace},
         "eventTime": micro_time(at_ms),
         "reportingController": CONTROLLER,
         "reportingInstance": CONTROLLER.replace("/", "-"),
         "action": _ACTION,
-        "type": one.type,
-        "reason": one.reason,
-        "note": one.note,
+        "type": occurrence.type,
+        "reason": occurrence.reason,
+        "note": occurrence.note,
         "regarding": {
             "apiVersion": about.api_version, "kind": about.kind, "name": about.name,
             # The uid of a Node is its name here, as the kubelet writes it and kubectl asks for it.

@@ -165,8 +165,8 @@ class ApiServer:
     ) -> AsyncIterator[TableRow]:
         """Every object of a kind as a row of the table that kubectl prints."""
         async for answer in self._pages(kind, namespace, selector, _TABLE):
-            for one in rows_of(answer):
-                yield one
+            for row in rows_of(answer):
+                yield row
 
     async def row(self, ref: ObjectRef) -> TableRow:
         """The same of one object."""

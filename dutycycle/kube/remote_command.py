@@ -52,7 +52,7 @@ def _check(status: Mapping[str, Any], said: str) -> None:
     if status.get("status") == "Success":
         return
     causes = (status.get("details") or {}).get("causes") or ()
-    codes = [int(one["message"]) for one in causes if one.get("reason") == "ExitCode"]
+    codes = [int(cause["message"]) for cause in causes if cause.get("reason") == "ExitCode"]
     lines = said.strip().splitlines()
     words = lines[0] if codes and lines else str(status.get("message") or "it failed")
     raise CommandFailedError(" ".join(words.split())[:300], codes[0] if codes else None)

@@ -53,7 +53,9 @@ def gpu_resources(container: Spec) -> dict[str, float]:
     """The GPUs that a container asks for, by resource, such as ``nvidia.com/gpu``."""
     stated = container.get("resources") or {}
     names = {*(stated.get("limits") or ()), *(stated.get("requests") or ())}
-    return {one: float(_asked(container, one) or 0) for one in sorted(names) if _GPU_RESOURCE.fullmatch(one)}
+    return {
+        name: float(_asked(container, name) or 0) for name in sorted(names) if _GPU_RESOURCE.fullmatch(name)
+    }
 
 
 def gpu_uuids(spec: Spec, annotations: Mapping[str, str]) -> tuple[str, ...] | None:
@@ -61,7 +63,7 @@ def gpu_uuids(spec: Spec, annotations: Mapping[str, str]) -> tuple[str, ...] | N
     texts = [value for key, value in annotations.items() if "gpu" in key.rpartition("/")[2]]
     for container in spec.get("containers") or ():
         variables = container.get("env") or ()
-        texts += [one.get("value") or "" for one in variables if one.get("name") == _VISIBLE]
+        texts += [variable.get("value") or "" for variable in variables if variable.get("name") == _VISIBLE]
     found = dict.fromkeys(uuid for text in texts for uuid in _UUID.findall(text))
     return tuple(found) or None
 

@@ -26,8 +26,8 @@ class TemplateIdentity(NamedTuple):
 def template_of(spec: Mapping[str, Any]) -> TemplateIdentity:
     """The hashes of a pod's specification, as a user wrote it or as the API server shows it."""
     containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
-    programs = [[one.get("image"), one.get("command") or []] for one in containers]
-    asked = [[one.get("args") or [], _requests(one)] for one in containers]
+    programs = [[container.get("image"), container.get("command") or []] for container in containers]
+    asked = [[container.get("args") or [], _requests(container)] for container in containers]
     return TemplateIdentity(_hash(programs), _hash([programs, asked]))
 
 

@@ -91,77 +91,83 @@ def ours(annotations: Mapping[str, str] | None, prefix: str) -> Json:
     return found
 
 
-def insights(found: Json) -> dict[str, str]:
+def insights(annotations: Json) -> dict[str, str]:
     """What is known of ``INSIGHTS``, as text."""
-    return {name: _text(found[name]) for name in INSIGHTS if isinstance(found.get(name), str | list)}
+    return {
+        name: _text(annotations[name]) for name in INSIGHTS if isinstance(annotations.get(name), str | list)
+    }
 
 
-def anomaly(found: Json) -> str | None:
+def anomaly(annotations: Json) -> str | None:
     """What is odd about it now, as text; None if nothing is."""
-    return _text(found[keys.ANOMALY]) if isinstance(found.get(keys.ANOMALY), str) else None
+    return _text(annotations[keys.ANOMALY]) if isinstance(annotations.get(keys.ANOMALY), str) else None
 
 
-def profiled(found: Json) -> dict[str, str]:
+def profiled(annotations: Json) -> dict[str, str]:
     """What a profile says from inside: ``bottleneck`` and ``advice``."""
     named = {"bottleneck": keys.PROFILE_BOTTLENECK, "advice": keys.PROFILE_ADVICE}
-    return {name: _text(found[key]) for name, key in named.items() if isinstance(found.get(key), str)}
+    return {
+        name: _text(annotations[key]) for name, key in named.items() if isinstance(annotations.get(key), str)
+    }
 
 
-def priority(found: Json) -> str | None:
+def priority(annotations: Json) -> str | None:
     """Why a pod has its place in the queue; None if the webhook gave it none."""
-    said = found.get(keys.PRIORITY)
+    said = annotations.get(keys.PRIORITY)
     return _text(said["why"]) if isinstance(said, dict) and isinstance(said.get("why"), str) else None
 
 
-def of_pod(found: Json) -> MaxUsage:
+def of_pod(annotations: Json) -> MaxUsage:
     """A pod's maxima."""
-    gpus, buses = by_process(found, keys.GPU_UTIL), by_process(found, keys.GPU_MEM_UTIL)
+    gpus, buses = by_process(annotations, keys.GPU_UTIL), by_process(annotations, keys.GPU_MEM_UTIL)
     return MaxUsage(
-        gpus=len({index for index, _ in gpus} | attribution(found).keys()),
+        gpus=len({index for index, _ in gpus} | attribution(annotations).keys()),
         gpu_pct=highest_of(gpus.values()),
         gpu_mem_bus_pct=highest_of(buses.values()),
-        **_amounts(found, _OF_POD),
+        **_amounts(annotations, _OF_POD),
     )
 
 
-def by_process(found: Json, name: str) -> dict[tuple[int, int | None], MaybeNumber]:
+def by_process(annotations: Json, name: str) -> dict[tuple[int, int | None], MaybeNumber]:
     """A pod's figure by (GPU index, process id); no id where the GPU alone is known."""
-    matches = ((_GPU_OF_POD.fullmatch(key), value) for key, value in _table(found, name).items())
+    matches = ((_GPU_OF_POD.fullmatch(key), value) for key, value in _table(annotations, name).items())
     return {(int(m[1]), int(m[2]) if m[2] else None): _number(value) for m, value in matches if m}
 
 
-def attribution(found: Json) -> dict[int, str]:
+def attribution(annotations: Json) -> dict[int, str]:
     """Where a pod's figures of each GPU come from: ``measured``, ``allocated`` or ``unknown``, by index."""
     matches = (
-        (_GPU_OF_POD.fullmatch(key), word) for key, word in _table(found, keys.GPU_ATTRIBUTION).items()
+        (_GPU_OF_POD.fullmatch(key), word) for key, word in _table(annotations, keys.GPU_ATTRIBUTION).items()
     )
     words = {int(match[1]): word for match, word in matches if match and isinstance(word, str)}
     return dict(sorted(words.items()))
 
 
-def of_node(found: Json) -> tuple[Json, list[GpuNow]]:
+def of_node(annotations: Json) -> tuple[Json, list[GpuNow]]:
     """What a node's GPUs are, and each of them by index."""
-    static = found.get(keys.GPU_STATIC)
+    static = annotations.get(keys.GPU_STATIC)
     gpus = [
         GpuNow(int(name.removeprefix("gpu-")), value)
-        for name, value in found.items()
+        for name, value in annotations.items()
         if re.fullmatch(r"gpu-\d+", name) and isinstance(value, dict)
     ]
     return static if isinstance(static, dict) else {}, sorted(gpus, key=lambda gpu: gpu.index)
 
 
-def of_job(found: Json) -> list[PodOfJobUsage]:
+def of_job(annotations: Json) -> list[PodOfJobUsage]:
     """What a job says of each of its pods, by pod name."""
     workers = [
-        _worker(str(value.get("pod", name)), value) for name, value in found.items() if _is_worker(value)
+        _worker(str(value.get("pod", name)), value)
+        for name, value in annotations.items()
+        if _is_worker(value)
     ]
     return sorted(workers, key=lambda worker: _natural(worker.pod))
 
 
-def of_whole_job(found: Json) -> MaxUsage:
+def of_whole_job(annotations: Json) -> MaxUsage:
     """The most of all pods of a job, those without a key of their own too."""
-    usage = most_of_each(worker.usage for worker in of_job(found))
-    summary = _table(found, keys.PODS_SUMMARY)
+    usage = most_of_each(worker.usage for worker in of_job(annotations))
+    summary = _table(annotations, keys.PODS_SUMMARY)
     if not summary:
         return usage
     of_all = MaxUsage(
@@ -174,9 +180,9 @@ def of_whole_job(found: Json) -> MaxUsage:
     return most_of_each([replace(usage, cpu_p95_pct=None), of_all])
 
 
-def omitted(found: Json) -> int:
+def omitted(annotations: Json) -> int:
     """How many of a job's pods have no key of their own."""
-    count = _number(found.get(keys.PODS_OMITTED))
+    count = _number(annotations.get(keys.PODS_OMITTED))
     return int(count or 0)
 
 
@@ -213,8 +219,8 @@ def _natural(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
-def _table(found: Json, name: str) -> Json:
-    value = found.get(name)
+def _table(annotations: Json, name: str) -> Json:
+    value = annotations.get(name)
     return value if isinstance(value, dict) else {}
 
 
@@ -222,9 +228,9 @@ def highest_of(values: Iterable[Any]) -> MaybeNumber:
     return max((value for value in values if type(value) in (int, float)), default=None)
 
 
-def _amounts(found: Json, names: Sequence[str]) -> dict[str, MaybeNumber]:
+def _amounts(annotations: Json, names: Sequence[str]) -> dict[str, MaybeNumber]:
     """``_FIELDS`` by the names that they have here."""
-    return {field: _number(found.get(name)) for field, name in zip(_FIELDS, names, strict=True)}
+    return {field: _number(annotations.get(name)) for field, name in zip(_FIELDS, names, strict=True)}
 
 
 def _number(value: Any) -> MaybeNumber:

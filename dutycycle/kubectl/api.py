@@ -102,7 +102,7 @@ class Api:
         """All pods, with the nodes that they run on."""
 
         async def every() -> Sequence[ListedPod]:
-            return [_pod_row(one) async for one in self._server.rows(POD, namespace, selector)]
+            return [_pod_row(row) async for row in self._server.rows(POD, namespace, selector)]
 
         return self._ask(every(), f"list {POD}{scope_of(POD, namespace)}")
 

@@ -32,8 +32,8 @@ _FLAGS = {
 
 def main() -> int:
     """Print what may stand in place of the last word."""
-    for one in candidates(sys.argv[1:]):
-        print(one)  # noqa: T201
+    for candidate in candidates(sys.argv[1:]):
+        print(candidate)  # noqa: T201
     print(_NO_FILES)  # noqa: T201
     return 0
 

@@ -106,7 +106,7 @@ class Jobs:
 def _is_copied(kind: Kind, meta: Metadata) -> bool:
     """Whether Kubernetes copied the annotations: a Deployment's go on to its ReplicaSets."""
     owners = meta.get("ownerReferences", [])
-    return kind.name == "ReplicaSet" and any(one.get("kind") == "Deployment" for one in owners)
+    return kind.name == "ReplicaSet" and any(owner.get("kind") == "Deployment" for owner in owners)
 
 
 def job_and_word(text: str) -> tuple[str, str]:

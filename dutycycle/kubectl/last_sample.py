@@ -76,9 +76,9 @@ class LastSamples:
         sampling = Sampling.STALE if beat.is_stale(self.now_ms) else Sampling.LIVE
         return LastSample(sampling, beat.sampled_ms)
 
-    def of_pod(self, pod: ListedPod, found: Json) -> LastSample:
+    def of_pod(self, pod: ListedPod, annotations: Json) -> LastSample:
         """Of a pod with these annotations."""
-        return ended(found.get(UPDATED)) if pod.has_ended else self.of_node(pod.node)
+        return ended(annotations.get(UPDATED)) if pod.has_ended else self.of_node(pod.node)
 
 
 class JobSamples:
@@ -98,9 +98,9 @@ class JobSamples:
             found = ours(pod.meta.get("annotations"), prefix)
             self._pods[pod.meta["namespace"], pod.meta["name"]] = self._nodes.of_pod(pod, found)
 
-    def of_job(self, namespace: str, found: Json) -> LastSample:
+    def of_job(self, namespace: str, annotations: Json) -> LastSample:
         """Of a job with these annotations."""
-        names = ((namespace, worker.pod) for worker in of_job(found))
+        names = ((namespace, worker.pod) for worker in of_job(annotations))
         return of_all([self._pods[name] for name in names if name in self._pods])
 
 
@@ -112,18 +112,18 @@ def ended(updated: Any) -> LastSample:
 
 def of_all(pods: Sequence[LastSample]) -> LastSample:
     """Of a job with these pods."""
-    running = [one for one in pods if one.sampling is not Sampling.ENDED]
+    running = [pod for pod in pods if pod.sampling is not Sampling.ENDED]
     if not running:
-        return max(pods, key=lambda one: one.at_ms or 0, default=LastSample())
+        return max(pods, key=lambda pod: pod.at_ms or 0, default=LastSample())
     return min(running, key=lambda one: one.at_ms or 0)
 
 
 def newest(beats: Iterable[Heartbeat]) -> dict[str, Heartbeat]:
     """The newest of each node: two installations may write one each."""
-    found: dict[str, Heartbeat] = {}
+    heartbeats: dict[str, Heartbeat] = {}
     for beat in sorted(beats, key=lambda one: one.sampled_ms):
-        found[beat.node] = beat
-    return found
+        heartbeats[beat.node] = beat
+    return heartbeats
 
 
 def _millis(text: Any) -> int | None:

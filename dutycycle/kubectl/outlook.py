@@ -18,28 +18,28 @@ _FORECASTS = {
 _FULL = {keys.GPU_MEM_FULL: "GPU memory", keys.MEM_FULL: "memory"}
 
 
-def outlook(found: Json, now_ms: int) -> dict[str, str]:
+def outlook(annotations: Json, now_ms: int) -> dict[str, str]:
     """``cycle``, ``forecast`` and ``full``, those that are known, as text."""
     lines = {
-        "cycle": _cycle(found),
-        "forecast": ", ".join(_forecasts(found.get(keys.LEVEL_FORECAST))),
-        "full": ", ".join(_full(found, now_ms)),
+        "cycle": _cycle(annotations),
+        "forecast": ", ".join(_forecasts(annotations.get(keys.LEVEL_FORECAST))),
+        "full": ", ".join(_full(annotations, now_ms)),
     }
     return {name: text for name, text in lines.items() if text}
 
 
-def placement(found: Json, node: str | None) -> Iterator[tuple[str, str]]:
+def placement(annotations: Json, node: str | None) -> Iterator[tuple[str, str]]:
     """Name and text of each line about where the pod is to run: what it is expected to need, and the scores
     of the best nodes; ``node`` is its own."""
-    said = found.get(keys.PLACEMENT)
+    said = annotations.get(keys.PLACEMENT)
     if isinstance(said, dict):
         yield "expected", str(said.get("expected", "not known: no pod like it has ended"))
         yield from _scores(said, node)
 
 
-def trials(found: Json) -> Iterator[tuple[str, str]]:
+def trials(annotations: Json) -> Iterator[tuple[str, str]]:
     """Name and text of each line about the trials of a job: the best, and the figures of each."""
-    best, figures = found.get(keys.TRIAL_BEST), found.get(keys.TRIAL_FIGURES)
+    best, figures = annotations.get(keys.TRIAL_BEST), annotations.get(keys.TRIAL_FIGURES)
     if isinstance(figures, dict):
         yield "trials", f"best: {best}" if isinstance(best, str) else "which is best is not known"
         for name, text in figures.items():
@@ -59,12 +59,12 @@ def _scores(said: Json, node: str | None) -> Iterator[tuple[str, str]]:
         yield "", f"it is on {node}: the scheduler weighs more than these scores"
 
 
-def _cycle(found: Json) -> str:
-    period_s, sure = found.get(keys.CYCLE_PERIOD), found.get(keys.CYCLE_CONFIDENCE)
+def _cycle(annotations: Json) -> str:
+    period_s, sure = annotations.get(keys.CYCLE_PERIOD), annotations.get(keys.CYCLE_CONFIDENCE)
     if type(period_s) not in (int, float):
         return ""
     shown = f"{period_s:g}s" + (f", {100 * sure:.0f}% sure" if isinstance(sure, int | float) else "")
-    steps, source = found.get(keys.CYCLE_STEPS), found.get(keys.CYCLE_SOURCE)
+    steps, source = annotations.get(keys.CYCLE_STEPS), annotations.get(keys.CYCLE_SOURCE)
     if source is not None:
         return f"{shown}, as the training reports"
     return shown + (f", {steps:g} steps" if isinstance(steps, int | float) and steps != 1 else "")
@@ -80,10 +80,10 @@ def _forecasts(value: object) -> Iterator[str]:
                 yield f"{words} {form(level)} in {horizon}"
 
 
-def _full(found: Json, now_ms: int) -> Iterator[str]:
+def _full(annotations: Json, now_ms: int) -> Iterator[str]:
     for key, words in _FULL.items():
         try:
-            at_ms = datetime.fromisoformat(str(found.get(key))).timestamp() * 1000
+            at_ms = datetime.fromisoformat(str(annotations.get(key))).timestamp() * 1000
         except ValueError:
             continue
         yield f"{words} in {output.format_age((at_ms - now_ms) / 1000)}"

@@ -188,9 +188,9 @@ def _node_usage(gpus: Sequence[GpuNow]) -> MaxUsage:
 
 
 def _row(
-    meta: Metadata, found: Json, cells: Sequence[str], usage: MaxUsage, more: Mapping[str, str]
+    meta: Metadata, annotations: Json, cells: Sequence[str], usage: MaxUsage, more: Mapping[str, str]
 ) -> AnswerRow:
-    return AnswerRow(str(meta.get("namespace", "")), str(meta["name"]), list(cells), usage, found, more)
+    return AnswerRow(str(meta.get("namespace", "")), str(meta["name"]), list(cells), usage, annotations, more)
 
 
 def _answer(
@@ -217,13 +217,13 @@ def _cells(usage: MaxUsage) -> list[str]:
     return [form(getattr(usage, field)) for _, field, form in _USAGE]
 
 
-def _insights(found: Json) -> list[str]:
-    known = insights(found)
+def _insights(annotations: Json) -> list[str]:
+    known = insights(annotations)
     return [known.get(name, output.DASH) for name in ("kind", "bottleneck")]
 
 
-def _advice(found: Json) -> str:
-    return insights(found).get("advice", output.DASH)
+def _advice(annotations: Json) -> str:
+    return insights(annotations).get("advice", output.DASH)
 
 
 def _gpus(usage: MaxUsage) -> str:
@@ -235,9 +235,11 @@ def _sum(values: Iterable[float | None]) -> float | None:
     return sum(known) if known else None
 
 
-def all_gpus_named(found: Json) -> bool:
+def all_gpus_named(annotations: Json) -> bool:
     """Whether a job tells each GPU of each pod; a large one tells those of some pods, or of none."""
-    return not omitted(found) and all(one.gpus or one.usage.gpu_pct is None for one in of_job(found))
+    return not omitted(annotations) and all(
+        one.gpus or one.usage.gpu_pct is None for one in of_job(annotations)
+    )
 
 
 def descending(value: MaybeNumber) -> tuple[bool, float]:
@@ -245,9 +247,9 @@ def descending(value: MaybeNumber) -> tuple[bool, float]:
     return value is None, -(value or 0)
 
 
-def most_is_allocated(found: Json) -> bool:
+def most_is_allocated(annotations: Json) -> bool:
     """Whether the busiest GPU's figure is the device's own, and no process's that was seen in the pod."""
-    shares, words = by_process(found, keys.GPU_UTIL), attribution(found)
+    shares, words = by_process(annotations, keys.GPU_UTIL), attribution(annotations)
     highest = highest_of(shares.values())
     sources = {
         words.get(index) for (index, _), value in shares.items() if value is not None and value == highest

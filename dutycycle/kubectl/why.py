@@ -113,10 +113,10 @@ def _job(api: Api, args: argparse.Namespace) -> _AskedSubject:
         if not named:
             raise _gone(error, args.records) from error
         newest = max(named, key=lambda one: one.last_ms)
-        found = _as_annotations(newest)
+        annotations = _as_annotations(newest)
         kind, uid = newest.job.kind, newest.job.uid
         sample = LastSample(Sampling.ENDED, newest.last_ms)
-        return _AskedSubject(kind, args.namespace, name, uid, found, newest, sample, is_deleted=True)
+        return _AskedSubject(kind, args.namespace, name, uid, annotations, newest, sample, is_deleted=True)
     uid, name = str(job.meta["uid"]), str(job.meta["name"])
     records = _job_records(args.records, args.namespace, uid) if args.records else []
     record = next(iter(records), None)
@@ -168,12 +168,12 @@ def _figures(subject: _AskedSubject) -> Iterator[str]:
     yield f"last sample  {_last_sample(subject)}"
 
 
-def _of_processes(found: Json) -> Iterator[str]:
-    shares = by_process(found, GPU_UTIL)
+def _of_processes(annotations: Json) -> Iterator[str]:
+    shares = by_process(annotations, GPU_UTIL)
     if len(shares) > 1:
         each = (f"{_process(*key)} {output.format_percent(value)}" for key, value in shares.items())
         yield f"of which     {_joined(each)}"
-    if words := attribution(found):
+    if words := attribution(annotations):
         yield f"attribution  {_joined(f'GPU {index} {word}' for index, word in words.items())}"
 
 

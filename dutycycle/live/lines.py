@@ -29,9 +29,9 @@ def plain_lines(state: LiveState, most_pods: int | None = _PODS) -> Iterator[str
             else row.title
         )
         yield f"{kind} {title}: {util} (max {most}) memory {memory} (max {bytes_text(mem_max)}){extra}"
-        for one in row.processes if isinstance(row, GpuRow) else ():
-            held = bytes_text(one.mem_used_bytes)
-            name, util = f"{one.name or 'process'} {one.pid}", percent_text(one.gpu_util_pct)
+        for process in row.processes if isinstance(row, GpuRow) else ():
+            held = bytes_text(process.mem_used_bytes)
+            name, util = f"{process.name or 'process'} {process.pid}", percent_text(process.gpu_util_pct)
             yield f"  process {name}: {util} memory {held}"
 
 

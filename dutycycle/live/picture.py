@@ -50,8 +50,8 @@ def _gpu(state: LiveState, row: GpuRow) -> dict[str, Any]:
     pods = sorted(pod.title for uid in row.pods if isinstance(pod := state.rows.get(f"pod/{uid}"), PodRow))
     maxima = {"gpu_util_max_pct": row.util_max, "mem_used_max_bytes": row.mem_max}
     processes = [
-        _known((name, getattr(one, name)) for name in ("pid", "name", "gpu_util_pct", "mem_used_bytes"))
-        for one in row.processes
+        _known((name, getattr(process, name)) for name in ("pid", "name", "gpu_util_pct", "mem_used_bytes"))
+        for process in row.processes
     ]
     more = {"pods": pods, "processes": processes}
     return head | _known(figures) | _known(iter(maxima.items())) | more | _findings(state, row)

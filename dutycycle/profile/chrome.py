@@ -211,8 +211,8 @@ def _row(
         return (*of_gpu, id_of(name))
     if table == _SETS:
         return (*of_gpu, _whole(args.get("bytes")))
-    found = _COPY.match(name)
-    kind, source = found.groups() if found else ("", None)
+    match = _COPY.match(name)
+    kind, source = match.groups() if match else ("", None)
     copy = COPIES.index(kind) if kind in COPIES else 0
     return (*of_gpu, _whole(args.get("bytes")), copy, _MEMORY.get((source or "").lower()))
 

@@ -58,7 +58,7 @@ class Profile:
     def figures(self) -> Iterator[tuple[str, str]]:
         """The evidence for people, without what is zero."""
         for name, value in self.evidence.items():
-            ending = next((one for one in _UNITS if name.endswith(one)), "")
+            ending = next((unit for unit in _UNITS if name.endswith(unit)), "")
             if value:
                 named = name.removesuffix(ending).replace("_", " ").replace("gpu", "GPU")
                 yield named, f"{value:,g}{_UNITS.get(ending, '')}"
@@ -82,8 +82,8 @@ class Profile:
             "advice": self.advice,
             "gpus": gpus,
             "tables": {
-                one.title: [dict(zip(one.columns, row, strict=True)) for row in one.rows]
-                for one in self.tables
+                table.title: [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+                for table in self.tables
             },
         }
 
@@ -120,7 +120,7 @@ def _of_export(export: Export, path: Path, made: chrome.ChromeProfile | None, no
             product=export.product() if made is None else made.product,
             notes=[*notes, *(_lacking(*one, made) for one in export.missing)],
             gpus=gpus,
-            tables=[one for one in tables if one.rows],
+            tables=[table for table in tables if table.rows],
             evidence=evidence,
             finding=finding,
             advice=verdict.advice(finding.bottleneck, evidence),

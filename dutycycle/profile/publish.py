@@ -59,8 +59,10 @@ async def _publish(records: list[ProfileVerdict], settings: Settings) -> None:
     await producer.start()
     try:
         await producer.settle([
-            await producer.send(topic, one.subject.job_uid or one.subject.pod_uid, encode(one), one.ts_ms)
-            for one in records
+            await producer.send(
+                topic, record.subject.job_uid or record.subject.pod_uid, encode(record), record.ts_ms
+            )
+            for record in records
         ])  # fmt: skip
     finally:
         await producer.abort()

@@ -65,7 +65,7 @@ class Spread:
     def sizes(self) -> tuple[Cell, ...]:
         """The same of bytes, in MB."""
         values = (self.mean, self.median, self.low, self.high, self.deviation)
-        return tuple(rounded(one / _MB, 3) for one in values)
+        return tuple(rounded(value / _MB, 3) for value in values)
 
 
 def rounded(value: float, digits: int) -> float:
@@ -84,17 +84,17 @@ def spreads(export: Export, doing: str, source: str, key: str, value: str) -> It
 
 
 def _spread(name: str, count: int, rows: Iterator[tuple[str, int, int]]) -> Spread:
-    found = Spread(name, count)
+    spread = Spread(name, count)
     seen, middle = 0, []
     for _, value, times in rows:
-        found.low = value if seen == 0 else found.low
-        found.high = value
-        found.total += value * times
-        found.squares += value * value * times
+        spread.low = value if seen == 0 else spread.low
+        spread.high = value
+        spread.total += value * times
+        spread.squares += value * value * times
         middle += [value for place in ((count - 1) // 2, count // 2) if seen <= place < seen + times]
         seen += times
-    found.median = sum(middle) / 2
-    return found
+    spread.median = sum(middle) / 2
+    return spread
 
 
 def _shares(found: list[Spread]) -> Iterator[tuple[float, Spread]]:
@@ -140,8 +140,8 @@ def tables_of(
     yield _by_time("CUDA GPU Kernel Summary", "Instances", ("Name",), kernels)
     copies = memory_operations(export, "end - start")
     yield _by_time("CUDA GPU MemOps Summary (by Time)", "Count", ("Operation",), copies)
-    sizes = sorted(memory_operations(export, "bytes"), key=lambda one: -one.total)
-    rows = [(rounded(one.total / _MB, 3), one.count, *one.sizes(), one.name) for one in sizes]
+    sizes = sorted(memory_operations(export, "bytes"), key=lambda operation: -operation.total)
+    rows = [(rounded(size.total / _MB, 3), size.count, *size.sizes(), size.name) for size in sizes]
     columns = ("Total (MB)", "Count", *_SIZES, "Operation")
     yield StatisticsTable("CUDA GPU MemOps Summary (by Size)", columns, rows)
     key = "style || char(9) || name"
@@ -169,5 +169,5 @@ def _names(name: str, parts: int, *, versioned: bool) -> list[str]:
 
 def waits(calls: list[Spread]) -> tuple[int, int]:
     """How often the host waited for a GPU, and for how long in all, in nanoseconds."""
-    found = [one for one in calls if "synchronize" in one.name.lower() and does(one.name)]
+    found = [call for call in calls if "synchronize" in call.name.lower() and does(call.name)]
     return sum(one.count for one in found), sum(one.total for one in found)

@@ -97,7 +97,7 @@ class GpuTime:
 
     def shares(self) -> dict[str, int]:
         """All of ``span`` by what it went to."""
-        totals = [0, *(one.total for one in self.unions)]
+        totals = [0, *(union.total for union in self.unions)]
         sorts = ("compute", "communication", "copies_to_gpu", "copies_from_gpu")
         found = {name: totals[place + 1] - totals[place] for place, name in enumerate(sorts)}
         return found | {f"wait_{cause}": self.waits.get(cause, 0) for cause in _CAUSES}
@@ -169,11 +169,11 @@ class ProfileTimeline:
 
     def _loading(self, begin: int, end: int) -> int:
         """For how long data was loaded between these."""
-        found = Union()
+        union = Union()
         for start, until in self._loads:
             if until > begin and start < end:
-                found.add(max(start, begin), min(until, end))
-        return found.total
+                union.add(max(start, begin), min(until, end))
+        return union.total
 
 
 _OF_CALL, _OF_LOAD, _OF_GPU = range(3)

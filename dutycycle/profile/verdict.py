@@ -62,16 +62,16 @@ def family_of(kernel: str) -> str:
 
 def families(kernels: Sequence[Spread]) -> StatisticsTable:
     """Kernels by family, with the largest kernel of each."""
-    total = sum(one.total for one in kernels) or 1
+    total = sum(kernel.total for kernel in kernels) or 1
     by_family: dict[str, list[Spread]] = {}
-    for one in kernels:
-        by_family.setdefault(family_of(one.name), []).append(one)
+    for kernel in kernels:
+        by_family.setdefault(family_of(kernel.name), []).append(kernel)
     rows = sorted(
         (
-            (round(100 * time / total, 1), time, sum(one.count for one in members), largest.name, name)
+            (round(100 * time / total, 1), time, sum(member.count for member in members), largest.name, name)
             for name, members in by_family.items()
-            for time in [sum(one.total for one in members)]
-            for largest in [max(members, key=lambda one: one.total)]
+            for time in [sum(member.total for member in members)]
+            for largest in [max(members, key=lambda member: member.total)]
         ),
         key=lambda row: -row[1],
     )
@@ -83,7 +83,7 @@ def time_of(gpus: Mapping[str, GpuTime]) -> Iterator[StatisticsTable]:
     """Where the time of all GPUs went, and each GPU."""
     span = sum(one.span for one in gpus.values())
     shares = [one.shares() for one in gpus.values()]
-    totals = {name: sum(one[name] for one in shares) for name in _PARTS}
+    totals = {name: sum(share[name] for share in shares) for name in _PARTS}
     rows: list[tuple[Cell, ...]] = [
         (_pct(total, span), total, _PARTS[name]) for name, total in totals.items() if total
     ]
@@ -131,23 +131,23 @@ def evidence_of(
     span = sum(one.span for one in every)
     if not span:
         return {}
-    found: Evidence = {"gpus": len(every), "gpu_busy_pct": _pct(sum(one.busy for one in every), span)}
+    evidence: Evidence = {"gpus": len(every), "gpu_busy_pct": _pct(sum(one.busy for one in every), span)}
     for name in every[0].shares():
-        found[f"{name}_pct"] = _pct(sum(one.shares()[name] for one in every), span)
+        evidence[f"{name}_pct"] = _pct(sum(one.shares()[name] for one in every), span)
     if copied := sum(one.copies.total for one in every):
-        found["copies_overlapped_pct"] = _pct(sum(one.overlapped for one in every), copied)
+        evidence["copies_overlapped_pct"] = _pct(sum(one.overlapped for one in every), copied)
     if pageable is not None:
-        found["pageable_pct"] = round(pageable, 1)
-    if count := sum(one.count for one in kernels):
-        found["kernel_mean_us"] = round(sum(one.total for one in kernels) / count / 1e3, 1)
-        found["kernels_per_s"] = round(count / (span / len(every)) * 1e9)
-    found["queue_empty_pct"] = _pct(sum(one.late for one in every), sum(one.activities for one in every))
-    found["synchronizations"], found["synchronizing_s"] = waited[0], round(waited[1] / 1e9, 3)
-    found["longest_wait_ms"] = round(max(one.longest[0] for one in every) / 1e6, 3)
+        evidence["pageable_pct"] = round(pageable, 1)
+    if count := sum(kernel.count for kernel in kernels):
+        evidence["kernel_mean_us"] = round(sum(kernel.total for kernel in kernels) / count / 1e3, 1)
+        evidence["kernels_per_s"] = round(count / (span / len(every)) * 1e9)
+    evidence["queue_empty_pct"] = _pct(sum(one.late for one in every), sum(one.activities for one in every))
+    evidence["synchronizations"], evidence["synchronizing_s"] = waited[0], round(waited[1] / 1e9, 3)
+    evidence["longest_wait_ms"] = round(max(one.longest[0] for one in every) / 1e6, 3)
     if len(every) > 1:
         shares = [_pct(one.unions[0].total, max(last.span for last in every)) for one in every]
-        found["gpu_util_gap_pct"] = round(max(shares) - min(shares), 1)
-    return found
+        evidence["gpu_util_gap_pct"] = round(max(shares) - min(shares), 1)
+    return evidence
 
 
 def _pct(part: int, whole: int) -> float:
@@ -174,7 +174,7 @@ def judge(evidence: Mapping[str, Number], kernels: Sequence[Spread]) -> Finding:
 
 
 def _bound_by_memory_pct(kernels: Sequence[Spread]) -> float:
-    computing = [one for one in kernels if family_of(one.name) != "communication"]
+    computing = [kernel for kernel in kernels if family_of(kernel.name) != "communication"]
     bound = sum(one.total for one in computing if family_of(one.name) in _BOUND_BY_MEMORY)
     return 100 * bound / (sum(one.total for one in computing) or 1)
 

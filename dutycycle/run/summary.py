@@ -56,8 +56,8 @@ def figures_of(report: Report) -> Iterator[str]:
 
 def notes_of(errors: Sequence[str], conditions: Sequence[str]) -> Iterator[str]:
     """What could not be measured, once."""
-    for one in (*conditions, *errors):
-        yield _row("Not measured", one)
+    for condition in (*conditions, *errors):
+        yield _row("Not measured", condition)
 
 
 def _lasted(seconds: float) -> str:

@@ -24,17 +24,17 @@ class Cluster:
     """Free GPUs in thousandths (``gpu_milli``: nodes by GPUs, -1 where a node has fewer), CPUs and memory."""
 
     def __init__(self, machines: Sequence[TraceNode]) -> None:
-        widest = max((one.gpus for one in machines), default=0)
+        widest = max((machine.gpus for machine in machines), default=0)
         self.gpu_milli = np.full((len(machines), max(widest, 1)), -1, dtype=np.int32)
-        for row, one in enumerate(machines):
-            self.gpu_milli[row, : one.gpus] = WHOLE
-        self.gpus = np.array([one.gpus for one in machines], dtype=np.int64)
+        for row, machine in enumerate(machines):
+            self.gpu_milli[row, : machine.gpus] = WHOLE
+        self.gpus = np.array([machine.gpus for machine in machines], dtype=np.int64)
         self.whole = self.gpus.copy()
         self.most = self.gpu_milli.max(axis=1)
-        self.cpu_capacity = np.array([one.cpu_cores for one in machines], dtype=float)
-        self.mem_capacity = np.array([one.mem_gib for one in machines], dtype=float)
+        self.cpu_capacity = np.array([machine.cpu_cores for machine in machines], dtype=float)
+        self.mem_capacity = np.array([machine.mem_gib for machine in machines], dtype=float)
         self.cpu, self.mem = self.cpu_capacity.copy(), self.mem_capacity.copy()
-        self.models = np.array([one.model for one in machines])
+        self.models = np.array([machine.model for machine in machines])
         self._of_models: dict[frozenset[str], NDArray[np.bool_]] = {}
 
     @property

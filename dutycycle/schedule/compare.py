@@ -46,7 +46,7 @@ def compare(
 
             done[way] = WAYS[way][1](jobs, policy, seed).run(show)
             before += len(jobs.jobs)
-        arrived = np.array([one.arrival_s for one in jobs.jobs])
+        arrived = np.array([job.arrival_s for job in jobs.jobs])
         for way, outcomes in done.items():
             figures = figures_of(jobs, outcomes, done.get("fifo"))
             results.append(Result(seed, way, figures, outcomes.began_s - arrived))
@@ -55,10 +55,10 @@ def compare(
 
 def ratios(results: Sequence[Result], figure: str) -> Mapping[str, list[float]]:
     """Of each way, a figure over that of the default, a value a seed; empty if the default was not run."""
-    base = {one.seed: one.figures.by_name()[figure] for one in results if one.way == BASE}
+    base = {result.seed: result.figures.by_name()[figure] for result in results if result.way == BASE}
     found: dict[str, list[float]] = {}
-    for one in results:
-        value, of_base = one.figures.by_name()[figure], base.get(one.seed)
+    for result in results:
+        value, of_base = result.figures.by_name()[figure], base.get(result.seed)
         if value is not None and of_base:
-            found.setdefault(one.way, []).append(value / of_base)
+            found.setdefault(result.way, []).append(value / of_base)
     return found

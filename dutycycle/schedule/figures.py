@@ -35,7 +35,7 @@ class ScheduleFigures:
 
 def figures_of(workload: JobTrace, outcomes: Outcomes, fifo: Outcomes | None) -> ScheduleFigures:
     """The figures; ``fifo`` are the outcomes in strict order of arrival."""
-    arrived = np.array([one.arrival_s for one in workload.jobs])
+    arrived = np.array([job.arrival_s for job in workload.jobs])
     waits, completions = outcomes.began_s - arrived, outcomes.ended_s - arrived
     starved = None
     if fifo is not None:
@@ -62,5 +62,5 @@ def _fairness(workload: JobTrace, completions: np.ndarray[tuple[int], np.dtype[n
         shares.setdefault(job.template.namespace, []).append(
             job.duration_s / completion if completion else 1.0
         )
-    means = np.array([np.mean(one) for one in shares.values()])
+    means = np.array([np.mean(share) for share in shares.values()])
     return float(means.sum() ** 2 / (len(means) * (means**2).sum()))

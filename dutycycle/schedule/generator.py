@@ -51,7 +51,7 @@ class Generator:
                 zip(arrivals, durations, (programs[one] for one in chosen), strict=True)
             )
         ]  # fmt: skip
-        return JobTrace(sorted(jobs, key=lambda one: (one.arrival_s, one.name)), self.machines())
+        return JobTrace(sorted(jobs, key=lambda job: (job.arrival_s, job.name)), self.machines())
 
     def machines(self) -> list[TraceNode]:
         """The nodes: 16 CPUs and 128 GiB for each GPU."""

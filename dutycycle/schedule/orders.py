@@ -51,8 +51,8 @@ class ByCore:
         self._policy, self._knows = policy, knows
         self._usage, self._kin = Usage(policy.window_s), KinIndex()
         self._rivals = {
-            "namespace": sorted({f"namespace {one.template.namespace}" for one in jobs}),
-            "team": sorted({f"team {one.team}" for one in jobs if one.team}),
+            "namespace": sorted({f"namespace {job.template.namespace}" for job in jobs}),
+            "team": sorted({f"team {job.team}" for job in jobs if job.team}),
         }
         self._charged: dict[str, float] = {}
         self.errors: list[tuple[float, float]] = []

@@ -17,7 +17,7 @@ _LEAST_S = 1.0
 def draw(results: Sequence[Result], path: Path) -> None:
     """Write a PNG."""
     figure = Figure(figsize=(12, 4), layout="constrained")
-    ways = list(dict.fromkeys(one.way for one in results))
+    ways = list(dict.fromkeys(result.way for result in results))
     colours = {way: f"C{place}" for place, way in enumerate(ways)}
     _waits(figure.add_subplot(1, 3, 1), results, colours)
     for place, (name, title, goal) in enumerate(_PANELS, 2):
@@ -39,7 +39,7 @@ def draw(results: Sequence[Result], path: Path) -> None:
 
 def _waits(axis: Axes, results: Sequence[Result], colours: dict[str, str]) -> None:
     for way, colour in colours.items():
-        waits = np.sort(np.concatenate([one.waits_s for one in results if one.way == way]))
+        waits = np.sort(np.concatenate([result.waits_s for result in results if result.way == way]))
         share = 1 - np.arange(len(waits)) / len(waits)
         axis.plot(np.maximum(waits, _LEAST_S) / 3600, share, color=colour, label=way)
     axis.set(xscale="log", yscale="log", xlabel="hours", title="share of jobs that waited longer")

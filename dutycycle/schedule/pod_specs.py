@@ -69,7 +69,7 @@ def _specs(part: Any, role: str) -> Iterator[tuple[str, Spec]]:
             yield role, {"containers": [part]}
             return
         steps = part.get("steps")
-        if isinstance(steps, list) and any(isinstance(one, Mapping) and "image" in one for one in steps):
+        if isinstance(steps, list) and any(isinstance(step, Mapping) and "image" in step for step in steps):
             yield role, {"containers": steps}
             return
         for name, inner in part.items():
@@ -101,7 +101,9 @@ def _train_job(spec: Spec, namespace: str, documents: Sequence[ManifestDocument]
     stated = {key: trainer[key] for key in ("image", "command", "args") if trainer.get(key)}
     if trainer.get("resourcesPerNode"):
         stated["resources"] = trainer["resourcesPerNode"]
-    runtime = next((one for one in documents if (one.kind, one.name) == (kind, name)), None)
+    runtime = next(
+        (document for document in documents if (document.kind, document.name) == (kind, name)), None
+    )
     if runtime is not None:
         pods = [
             AskedPod(role, namespace, _with_trainer(pod, stated) if is_trainer else pod)
@@ -130,9 +132,14 @@ def _of_runtime(spec: Spec) -> Iterator[tuple[str, Spec, bool]]:
 
 def _with_trainer(pod: Spec, stated: Spec) -> Spec:
     containers = pod["containers"]
-    names = [one.get("name") for one in containers]
+    names = [container.get("name") for container in containers]
     place = names.index(_TRAINER) if _TRAINER in names else 0
-    return {**pod, "containers": [one | stated if at == place else one for at, one in enumerate(containers)]}
+    return {
+        **pod,
+        "containers": [
+            container | stated if at == place else container for at, container in enumerate(containers)
+        ],
+    }
 
 
 def _elsewhere(document: ManifestDocument) -> str:

@@ -23,8 +23,8 @@ def table_of(results: Sequence[Result]) -> Table:
     ):  # fmt: skip
         table.add_column(heading, justify="right")
     completion, waits = ratios(results, "mean_completion_s"), ratios(results, "p95_wait_s")
-    for way in dict.fromkeys(one.way for one in results):
-        found = [one.figures for one in results if one.way == way]
+    for way in dict.fromkeys(result.way for result in results):
+        found = [result.figures for result in results if result.way == way]
         starved = [one.starved for one in found if one.starved is not None]
         table.add_row(
             way,
@@ -43,13 +43,13 @@ def table_of(results: Sequence[Result]) -> Table:
 
 def legend(ways: Sequence[str]) -> str:
     """A line a way."""
-    width = max(len(one) for one in ways)
-    return "\n".join(f"{one:{width}}  {WAYS[one][0]}" for one in ways)
+    width = max(len(way) for way in ways)
+    return "\n".join(f"{way:{width}}  {WAYS[way][0]}" for way in ways)
 
 
 def write_csv(results: Sequence[Result], path: Path) -> None:
     """A row a seed and way. Raises ``DutycycleError``."""
-    rows = [{"seed": one.seed, "way": one.way, **one.figures.by_name()} for one in results]
+    rows = [{"seed": result.seed, "way": result.way, **result.figures.by_name()} for result in results]
     try:
         with path.open("w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, list(rows[0]))
@@ -59,8 +59,8 @@ def write_csv(results: Sequence[Result], path: Path) -> None:
         raise DutycycleError(f"{path}: {error.strerror}") from error
 
 
-def _mean(found: Sequence[ScheduleFigures], name: str) -> float:
-    return float(np.mean([getattr(one, name) for one in found]))
+def _mean(figures: Sequence[ScheduleFigures], name: str) -> float:
+    return float(np.mean([getattr(one, name) for one in figures]))
 
 
 def _times(values: Sequence[float] | None) -> str:

@@ -60,7 +60,7 @@ class JobFollower:
 
     def __init__(self, server: ApiServer, entries: Sequence[Entry]) -> None:
         self._server = server
-        self.entries = [one for one in entries if one.document.has_pods and one.namespace]
+        self.entries = [entry for entry in entries if entry.document.has_pods and entry.namespace]
         self.things: dict[str, Thing] = {}
         self.lost: set[str] = set()
         """Objects of ours that somebody has deleted."""
@@ -71,11 +71,11 @@ class JobFollower:
         """From a pod to the object that it belongs to."""
         self.away: dict[str, str] = {}
         self._events: dict[str, list[Thing]] = {}
-        self._owners = Owners({str(one.uid) for one in self.entries}, self._read_owner)
+        self._owners = Owners({str(entry.uid) for entry in self.entries}, self._read_owner)
 
     async def run(self) -> None:
         """Until it is cancelled. Raises ``CannotRunError`` for what may not be read."""
-        namespaces = {one.namespace for one in self.entries if one.namespace}
+        namespaces = {entry.namespace for entry in self.entries if entry.namespace}
         try:
             async with asyncio.TaskGroup() as tasks:
                 for namespace in namespaces:
@@ -169,15 +169,17 @@ class JobFollower:
         while True:
             waiting = [pod["metadata"] for pod in self.pods.values() if not self.state(pod).started]
             about = [(one["namespace"], one["uid"]) for one in waiting[:_ASKED_ABOUT]]
-            about += [(str(one.namespace), str(one.uid)) for one in self.entries if not self.pods_of(one)]
+            about += [
+                (str(entry.namespace), str(entry.uid)) for entry in self.entries if not self.pods_of(entry)
+            ]
             for namespace, uid in about:
                 try:
-                    found = await self._server.events(namespace, f"involvedObject.uid={uid}")
+                    events = await self._server.events(namespace, f"involvedObject.uid={uid}")
                 except RefusedError:
                     return
                 except KubeError:  # it is said by those who follow pods and objects
                     continue
-                self._events[uid] = sorted(found, key=_happened)
+                self._events[uid] = sorted(events, key=_happened)
             await asyncio.sleep(_EVENTS_S)
 
     async def _read_owner(self, ref: ObjectRef) -> Metadata | None:

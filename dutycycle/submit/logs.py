@@ -44,8 +44,8 @@ class Logs:
         tasks = self._tasks.values()
         if tasks:
             await asyncio.wait(tasks, timeout=seconds)
-        for one in tasks:
-            one.cancel()
+        for task in tasks:
+            task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _print(self, namespace: str, pod: str, container: str) -> None:

@@ -91,13 +91,13 @@ class Objects:
         self, documents: Sequence[ManifestDocument], namespace: str | None, *, update: bool
     ) -> None:
         """What kinds they are, and whether they are there. Makes nothing. Raises ``CannotRunError``."""
-        for one in documents:
+        for document in documents:
             try:
-                kind = await self._kind(one)
-                entry = Entry(one, kind, _namespace(one, kind, namespace, self.server.namespace))
+                kind = await self._kind(document)
+                entry = Entry(document, kind, _namespace(document, kind, namespace, self.server.namespace))
                 entry.there_before = await self._read(entry) is not None
             except KubeError as error:
-                raise explained(error, f"look for {one}", self.server) from error
+                raise explained(error, f"look for {document}", self.server) from error
             self.entries.append(entry)
             if entry.there_before and not update:
                 raise CannotRunError(
@@ -125,7 +125,7 @@ class Objects:
         ``hurry``: do not wait any longer.
         """
         until, backoff = time.monotonic() + self.patience_s, Backoff(_POLL_S, 5.0)
-        waiting = [one for one in reversed(self.entries) if one.tried]
+        waiting = [entry for entry in reversed(self.entries) if entry.tried]
         asked: set[str] = set()
         errors: dict[str, KubeError] = {}
         while waiting:
@@ -156,9 +156,9 @@ class Objects:
 
     def keep(self) -> None:
         """Say how what was made can be deleted later."""
-        for one in self.entries:
-            if one.tried:
-                self.say(f"{one}: kept; to delete it: {one.kubectl('delete')}")
+        for entry in self.entries:
+            if entry.tried:
+                self.say(f"{entry}: kept; to delete it: {entry.kubectl('delete')}")
 
     async def _is_left(self, entry: Entry, asked: set[str]) -> bool:
         """Whether what we have made is there still; it is asked to go, once."""

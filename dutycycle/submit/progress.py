@@ -32,7 +32,7 @@ class JobProgress:
     def look(self, now_s: float) -> Outcome | None:
         """The outcome, once there is one. Raises ``CannotRunError``."""
         states = [self.follower.state(pod) for pod in self.follower.pods.values()]
-        if self.began_s is None and any(one.started for one in states):
+        if self.began_s is None and any(state.started for state in states):
             self.began_s = now_s
         if self.bound_s is None and any(pod["spec"].get("nodeName") for pod in self.follower.pods.values()):
             self.bound_s = now_s
@@ -78,8 +78,8 @@ class JobProgress:
 
     def _ended(self) -> Outcome | None:
         """All that end by themselves have, or one of them has failed."""
-        ending = [str(one) for one in self.follower.entries if not one.document.never_ends]
-        found = {str(one): self._outcome(one) for one in self.follower.entries}
+        ending = [str(entry) for entry in self.follower.entries if not entry.document.never_ends]
+        found = {str(entry): self._outcome(entry) for entry in self.follower.entries}
         for one, outcome in found.items():
             if outcome is not None and outcome.status:
                 return Outcome(outcome.status, f"{one}: {outcome.words}")
@@ -117,7 +117,7 @@ class JobProgress:
             why = [
                 f"{pod['metadata']['name']} is {self.follower.state(pod).words}"
                 for pod in self.follower.pods.values()
-            ] or [f"{one}: {self.follower.why_no_pods(one)}" for one in self.follower.entries]
+            ] or [f"{entry}: {self.follower.why_no_pods(entry)}" for entry in self.follower.entries]
             words = f"never started within {short_duration(timeout_s)}, as --timeout says: {why[0]}"
         return Outcome(TIMED_OUT, words)
 

@@ -72,8 +72,8 @@ class Records:
                 f"no broker answered within {self._patience_s:g} s at {broker}; without it there is no report"
             ) from error
         prefix = self._settings.topic_prefix
-        self._names = await topics_there(self._settings, [full_name(prefix, one) for one in _TOPICS])
-        if not any(full_name(prefix, one) in self._names for one in TICK_TOPICS):
+        self._names = await topics_there(self._settings, [full_name(prefix, topic) for topic in _TOPICS])
+        if not any(full_name(prefix, topic) in self._names for topic in TICK_TOPICS):
             raise CannotRunError(
                 f"no topic {full_name(prefix, TICK_TOPICS[0])} on {self._settings.broker}: "
                 "is DUTYCYCLE_TOPIC_PREFIX right, and does a collector run?"
@@ -154,10 +154,10 @@ class Records:
             self._unknown[pod.uid] = message
 
     def _steps(self, sample: ProcessSample) -> None:
-        for one in sample.processes:
-            if one.pod_uid in self._pods() and one.loop is not None and one.loop.steps:
-                self._reporting.add(one.pod_uid)
-                self.periods_s[one.pod_uid] = one.loop.seconds / one.loop.steps
+        for process in sample.processes:
+            if process.pod_uid in self._pods() and process.loop is not None and process.loop.steps:
+                self._reporting.add(process.pod_uid)
+                self.periods_s[process.pod_uid] = process.loop.seconds / process.loop.steps
 
     def _cycle(self, cycle: Cycle) -> None:
         uid, found = cycle.subject.pod_uid, cycle.metrics.get(_STEP)

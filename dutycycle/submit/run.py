@@ -51,13 +51,13 @@ def run_job(wish: RunOptions, settings: Settings) -> int:
     """Run it to its end; its exit status, as ``outcome`` lists them. Raises ``SettingError``."""
     documents = read_documents(wish.files)
     _check(documents, wish)
-    for one in documents:
-        if one.runs_in is not None:
-            say(f"dutycycle: {one} runs in the pods of {one.runs_in}: they are not in its report")
+    for document in documents:
+        if document.runs_in is not None:
+            say(f"dutycycle: {document} runs in the pods of {document.runs_in}: they are not in its report")
     folder: Path | None = None
     try:
         if settings.broker is not None:
-            folder = run_folder(next(one.name for one in documents if one.has_pods), wish.out)
+            folder = run_folder(next(document.name for document in documents if document.has_pods), wish.out)
         run = JobRun(wish, settings, folder, JobStatusLine())
         outcome = asyncio.run(_on_cluster(run, wish, documents))
         say(f"dutycycle: {outcome.words}")
@@ -79,8 +79,8 @@ def run_job(wish: RunOptions, settings: Settings) -> int:
 
 
 def _check(documents: Sequence[ManifestDocument], wish: RunOptions) -> None:
-    endless = [one for one in documents if one.has_pods and one.never_ends]
-    if wish.for_s is None and all(one in endless for one in documents if one.has_pods):
+    endless = [document for document in documents if document.has_pods and document.never_ends]
+    if wish.for_s is None and all(document in endless for document in documents if document.has_pods):
         raise SettingError(f"{endless[0]} never ends by itself: give --for 10m, and it is deleted after that")
 
 
@@ -219,18 +219,18 @@ def past_run_s(records: str, entries: Sequence[Entry]) -> float | None:
     """
     from sinks.records.query import Which, job_peaks, pod_peaks  # here: SQLAlchemy takes a third of a second
 
-    for one in entries:
-        if one.kind.name == "Pod":
+    for entry in entries:
+        if entry.kind.name == "Pod":
             spans = [
                 (pod.last_ms, pod.first_ms)
-                for pod in pod_peaks(records, Which(namespace=one.namespace, name=one.document.name))
-                if pod.final and pod.pod.uid != one.uid
+                for pod in pod_peaks(records, Which(namespace=entry.namespace, name=entry.document.name))
+                if pod.final and pod.pod.uid != entry.uid
             ]
         else:
             spans = [
                 (job.last_ms, job.first_ms)
-                for job in job_peaks(records, Which(namespace=one.namespace, job=one.document.name))
-                if job.final and job.job.uid != one.uid and job.job.kind == one.kind.name
+                for job in job_peaks(records, Which(namespace=entry.namespace, job=entry.document.name))
+                if job.final and job.job.uid != entry.uid and job.job.kind == entry.kind.name
             ]
         if spans:
             last_ms, first_ms = max(spans)

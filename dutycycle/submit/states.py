@@ -68,12 +68,12 @@ def state_of(pod: Thing, events: Iterable[Thing] = ()) -> JobPodState:
 def exits_of(pod: Thing) -> list[Exit]:
     """How containers ended with a code other than 0, the first one first; of a restarted one, the last."""
     found = []
-    for one in _containers(pod):
-        for state in (one.get("state") or {}, one.get("lastState") or {}):
+    for container in _containers(pod):
+        for state in (container.get("state") or {}, container.get("lastState") or {}):
             ended = state.get("terminated")
             if ended and ended.get("exitCode"):
                 reason, at = str(ended.get("reason") or ""), str(ended.get("finishedAt") or "")
-                found.append(Exit(int(ended["exitCode"]), str(one.get("name")), reason, at))
+                found.append(Exit(int(ended["exitCode"]), str(container.get("name")), reason, at))
                 break
     return sorted(found, key=lambda one: one.finished)
 
@@ -87,20 +87,22 @@ def _failed(pod: Thing, status: Thing) -> str:
 
 def _waiting(pod: Thing) -> JobPodState | None:
     """What a container waits for that is more than its start."""
-    for one in _containers(pod):
-        waiting = (one.get("state") or {}).get("waiting") or {}
+    for container in _containers(pod):
+        waiting = (container.get("state") or {}).get("waiting") or {}
         reason, says = waiting.get("reason") or "", one_line(str(waiting.get("message") or ""))
         if reason in _STARTING:
             continue
         if reason == "CrashLoopBackOff":
-            exits = [exit_ for exit_ in exits_of(pod) if exit_.container == one.get("name")]
+            exits = [exit_ for exit_ in exits_of(pod) if exit_.container == container.get("name")]
             after = f" after {exits[0]}" if exits else ""
-            return JobPodState(f"waits to restart{after}, {one.get('restartCount')} restarts", started=True)
+            return JobPodState(
+                f"waits to restart{after}, {container.get('restartCount')} restarts", started=True
+            )
         if reason in _PULL | _NO_IMAGE:
-            says = f"image {one.get('image')} cannot be pulled: {says or reason}"
+            says = f"image {container.get('image')} cannot be pulled: {says or reason}"
             return JobPodState(f"pending: {says}", _has_run(pod), False, says, reason in _NO_IMAGE)
         says = f"{reason}: {says}" if says else reason
-        what = f"container {one.get('name')} cannot be started: {says}"
+        what = f"container {container.get('name')} cannot be started: {says}"
         return JobPodState(f"pending: {what}", _has_run(pod), False, what if reason in _NOT_MADE else None)
     return None
 
@@ -133,7 +135,10 @@ def _containers(pod: Thing) -> Iterator[Thing]:
 
 def _has_run(pod: Thing) -> bool:
     states = [
-        state for one in _containers(pod) for state in (one.get("state"), one.get("lastState")) if state
+        state
+        for container in _containers(pod)
+        for state in (container.get("state"), container.get("lastState"))
+        if state
     ]
     return any("running" in one or "terminated" in one for one in states)
 

@@ -152,20 +152,20 @@ class _StructColumns:
             _add(columns, taken, self._subject, ColumnType("text"))
         self._values: list[tuple[str, str, _Read]] = []
         self._structs: list[tuple[str, _StructColumns]] = []
-        for one in struct.fields:
-            found = _not_none(one.type)
-            if one.name in but:
+        for field in struct.fields:
+            found = _not_none(field.type)
+            if field.name in but:
                 continue
             if isinstance(found, inspect.StructType):
-                inner = _StructColumns(found, f"{prefix}{one.name}_", set(), columns, taken)
-                self._structs.append((one.name, inner))
+                inner = _StructColumns(found, f"{prefix}{field.name}_", set(), columns, taken)
+                self._structs.append((field.name, inner))
                 continue
             kind, read = _kind(found)
-            name = prefix + one.name
+            name = prefix + field.name
             if isinstance(found, inspect.IntType) and found.le == END_OF_TIME_MS:
                 kind, name = ColumnType("timestamp"), name.removesuffix("ts_ms").removesuffix("ms") + "ts"
             _add(columns, taken, name, kind)
-            self._values.append((one.name, name, read))
+            self._values.append((field.name, name, read))
 
     def fill(self, value: Any, row: Row) -> None:
         """Put the values of a struct into a row."""
@@ -197,7 +197,7 @@ def _not_none(info: inspect.Type) -> inspect.Type:
 
 def _item_of(info: inspect.Type, level: RowLevel) -> inspect.Type:
     if level.field and isinstance(info, inspect.StructType):
-        info = _not_none(next(one.type for one in info.fields if one.name == level.field))
+        info = _not_none(next(field.type for field in info.fields if field.name == level.field))
     if isinstance(info, inspect.DictType):
         return _not_none(info.value_type)
     if isinstance(info, inspect.VarTupleType):
@@ -214,7 +214,7 @@ def _kind(info: inspect.Type) -> tuple[ColumnType, _Read]:
     info = _not_none(info)
     match info:
         case inspect.StructType():
-            parts = [(one.name, *_kind(one.type)) for one in info.fields]
+            parts = [(field.name, *_kind(field.type)) for field in info.fields]
             return ColumnType("struct", tuple((name, kind) for name, kind, _ in parts)), _struct_reader(parts)
         case inspect.DictType():
             kind, read = _kind(info.value_type)

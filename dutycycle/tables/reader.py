@@ -32,14 +32,16 @@ def batches(folder: Path, topic: str, columns: Sequence[str], where: Any = None)
             continue
         kinds = table(topic).columns
         schema = (
-            pa.schema([(one, scalar_types(pa)[kinds[one].word]) for one in columns])
+            pa.schema([(column, scalar_types(pa)[kinds[column].word]) for column in columns])
             if name == "csv"
             else None
         )
         try:
             found = dataset.dataset(files, schema=schema, format=_format(dataset, name))
             for batch in found.to_batches(columns=list(columns), filter=where):
-                yield _plain(batch.to_pylist(), [one for one in columns if kinds[one].word == "list"])
+                yield _plain(
+                    batch.to_pylist(), [column for column in columns if kinds[column].word == "list"]
+                )
         except (pa.ArrowException, OSError) as error:
             raise DutycycleError(f"{folder}: the table of {topic} cannot be read: {error}") from error
 

@@ -197,8 +197,8 @@ class Metrics(Collector):
     def samples(self) -> Iterator[tuple[str, Mapping[str, str], float]]:
         """Everything as it is now: name, labels and value of each series."""
         for found in self.registry.collect():
-            for one in found.samples:
-                yield one.name, one.labels, one.value
+            for sample in found.samples:
+                yield sample.name, sample.labels, sample.value
 
     def page(self) -> bytes:
         """Everything as it is now, in Prometheus' text format."""

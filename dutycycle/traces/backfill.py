@@ -190,10 +190,10 @@ class Backfill:
             if text not in self._said:
                 self._progress.say(f"{self._prometheus.place} did not answer with all it has: {text}")
             self._said.add(text)
-        for one in self._history.records(chunk):
-            topic = full_name(self._prefix, one.topic)
-            trace.write(TraceRecord(topic=topic, key=one.key, payload=one.payload, ts_ms=one.ts_ms))
-            self._counts[one.topic] += 1
+        for record in self._history.records(chunk):
+            topic = full_name(self._prefix, record.topic)
+            trace.write(TraceRecord(topic=topic, key=record.key, payload=record.payload, ts_ms=record.ts_ms))
+            self._counts[record.topic] += 1
         points = sum(len(series.points) for of in chunk.series.values() for series in of)
         fitting_ms = asked_ms * min(4.0, _WANTED_POINTS / max(points, 1))
         chunk_ms = self._whole_steps(min(max(fitting_ms, self._least_ms), _MOST_CHUNK_MS))

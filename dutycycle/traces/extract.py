@@ -93,9 +93,9 @@ async def _read_ticks(
     topics = [name for name in TICK_TOPICS if younger or name != _YOUNGER]
     with Progress("records") as progress:
         async for messages, left in read_batches(settings, topics, wanted.start_ms, timeout_s):
-            for one in messages:
-                if one.ts_ms < wanted.end_ms and (nodes is None or one.key_text in nodes):
-                    sorting.add(trace_record(one))
+            for message in messages:
+                if message.ts_ms < wanted.end_ms and (nodes is None or message.key_text in nodes):
+                    sorting.add(trace_record(message))
             done += len(messages)
             progress.whole = done + left
             progress.show(done, sorting.count)
@@ -114,7 +114,7 @@ async def read_batches(
 
     Raises ``BrokerError``: also for a broker that has given nothing for ``timeout_s``, seconds.
     """
-    names = [full_name(settings.topic_prefix, one) for one in topics]
+    names = [full_name(settings.topic_prefix, topic) for topic in topics]
     consumer, loop = Consumer(settings, "dutycycle-report", names, start), asyncio.get_running_loop()
     await consumer.start()
     try:
@@ -145,7 +145,7 @@ def known_pods(told: Iterable[Message], wanted: ExtractRequest) -> Iterator[tupl
         newest = records[-1][1]
         if (newest.finished_ms or wanted.start_ms) < wanted.start_ms:
             continue
-        before = [one for one in records if one[0].ts_ms < wanted.end_ms]
+        before = [record for record in records if record[0].ts_ms < wanted.end_ms]
         if not before:  # what was said of it then was compacted away: it ran, if it has started
             message, pod = records[0]
             if min(pod.started_ms or message.ts_ms, message.ts_ms) >= wanted.end_ms:

@@ -33,7 +33,9 @@ class Frame:
         """The ticks from ``first_ms`` to ``last_ms``, both included, in order, each once."""
         times, first = np.unique(np.frombuffer(self._times, np.int64), return_index=True)
         chosen = (times >= first_ms) & (times <= last_ms)
-        values = {name: np.frombuffer(one, np.float64)[first][chosen] for name, one in self._values.items()}
+        values = {
+            name: np.frombuffer(value, np.float64)[first][chosen] for name, value in self._values.items()
+        }
         return FrameTicks(times[chosen], values)
 
 
@@ -139,13 +141,13 @@ def buckets(times: npt.NDArray[np.int64], values: Floats, first_ms: int, last_ms
     count = (last_ms - first_ms + shift) // step_ms + 1
     known = np.isfinite(values)
     place = np.clip((times[known] - first_ms + shift) // step_ms, 0, count - 1)
-    found = values[known]
+    value = values[known]
     held = np.bincount(place, minlength=count)
     with np.errstate(invalid="ignore"):
-        mean = np.bincount(place, weights=found, minlength=count) / held
+        mean = np.bincount(place, weights=value, minlength=count) / held
     low, high = np.full(count, np.inf), np.full(count, -np.inf)
-    np.minimum.at(low, place, found)
-    np.maximum.at(high, place, found)
+    np.minimum.at(low, place, value)
+    np.maximum.at(high, place, value)
     low[held == 0] = high[held == 0] = np.nan
     return Buckets(first_ms, step_ms, mean, low, high, exact=bool((held <= 1).all()))
 
@@ -155,6 +157,6 @@ def aligned(parts: Iterable[FrameTicks], column: str, first_ms: int, last_ms: in
     each of its values stands until the next."""
     count = (last_ms - first_ms) // step_ms + 1
     place = first_ms + step_ms * np.arange(count)
-    found = [buckets(one.times, one[column], first_ms, last_ms, count) for one in parts]
+    found = [buckets(part.times, part[column], first_ms, last_ms, count) for part in parts]
     rows = [one.mean[np.clip((place - one.start_ms) // one.step_ms, 0, len(one.mean) - 1)] for one in found]
     return np.array(rows).reshape(len(rows), count)

@@ -29,9 +29,9 @@ class ProcessSeen:
     name: str = ""
     """What to call it in a report."""
 
-    def add(self, ts_ms: int, found: Process) -> None:
+    def add(self, ts_ms: int, process: Process) -> None:
         """What one record says of it."""
-        if (now := found.software) is not None:
+        if (now := process.software) is not None:
             if self.software is not None and (self.software.data_workers or 0) > (now.data_workers or 0):
                 # They come and go with each epoch: the most that there were.
                 now = replace(
@@ -39,7 +39,7 @@ class ProcessSeen:
                     data_workers_by=self.software.data_workers_by,
                 )  # fmt: skip
             self.software = now
-        if (loop := found.loop) is not None:
+        if (loop := process.loop) is not None:
             rate = loop.samples / loop.seconds if loop.samples is not None and loop.seconds else None
             if loop.steps:
                 sums = {"steps": loop.steps, "seconds": loop.seconds, "samples": loop.samples}
@@ -71,7 +71,9 @@ class ProcessSeen:
 
 def most_steps(processes: Iterable[ProcessSeen]) -> tuple[ProcessSeen, Loop] | None:
     """The process that reported most steps, and the sums of its loop; None where none did."""
-    loops = [(one, one.loop) for one in processes if one.loop is not None and one.loop.steps]
+    loops = [
+        (process, process.loop) for process in processes if process.loop is not None and process.loop.steps
+    ]
     return max(loops, key=lambda pair: pair[1].steps) if loops else None
 
 
@@ -92,7 +94,7 @@ def named(
     processes: Iterable[ProcessSeen], pods: Collection[str] | None, names: Mapping[str, str]
 ) -> list[ProcessSeen]:
     """The processes of ``pods`` (None: of all), by rank, each with what to call it. ``names``: the pods'."""
-    found = [one for one in processes if pods is None or one.pod_uid in pods]
+    found = [process for process in processes if pods is None or process.pod_uid in pods]
     ranks = Counter(rank for one in found if (rank := _rank(one)) is not None)
     several_pods = len({one.pod_uid for one in found}) > 1
     for one in found:
@@ -166,8 +168,8 @@ def model_words(loop: Loop) -> Iterator[str]:
 
 def software_words(software: Software) -> Iterator[str]:
     """Frameworks, CUDA, NCCL, Python."""
-    for one in software.frameworks or ():
-        yield one.name if one.version is None else f"{one.name} {one.version}"
+    for framework in software.frameworks or ():
+        yield framework.name if framework.version is None else f"{framework.name} {framework.version}"
     for name, version in (("CUDA", software.cuda), ("NCCL", software.nccl), ("Python", software.python)):
         if version is not None:
             yield f"{name} {version}"

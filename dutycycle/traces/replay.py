@@ -71,7 +71,7 @@ def replay_in_process(
 def _refuse_overwriting(traces: list[str], out: str | None) -> None:
     """Raises before anything is opened for writing: a trace that is missing, or that is the output, too."""
     target = None if out in (None, "-") else Path(str(out))
-    for path in map(Path, (one for one in traces if one != "-")):
+    for path in map(Path, (trace for trace in traces if trace != "-")):
         if not path.exists():
             raise TraceError(str(path), 0, "No such file or directory")
         if target is not None and target.is_file() and path.samefile(target):
@@ -97,28 +97,28 @@ def trace_of(trace: TraceWriter | TableWriter, prefix: str) -> Write:
     """Writes derived records into a trace; what is internal is left out."""
     offsets: Counter[str] = Counter()
 
-    def write(one: ProducerRecord) -> None:
-        if TOPICS[one.topic].internal:
+    def write(record: ProducerRecord) -> None:
+        if TOPICS[record.topic].internal:
             return
         trace.write(
             TraceRecord(
-                topic=prefix + one.topic,
-                key=one.key,
-                payload=one.value,
-                offset=offsets[one.topic],
-                ts_ms=one.ts_ms,
+                topic=prefix + record.topic,
+                key=record.key,
+                payload=record.value,
+                offset=offsets[record.topic],
+                ts_ms=record.ts_ms,
             )
         )
-        offsets[one.topic] += 1
+        offsets[record.topic] += 1
 
     return write
 
 
 def _write(outs: Iterable[ProducerRecord], writers: list[Write], made: Counter[str]) -> None:
-    for one in outs:
-        made[one.topic] += 1
+    for out in outs:
+        made[out.topic] += 1
         for write in writers:
-            write(one)
+            write(out)
 
 
 def _summary(read: TraceSamples, made: Counter[str], pipeline: LocalPipeline) -> Iterator[str]:

@@ -40,8 +40,8 @@ class TraceSamples:
         self._reader: TraceReader | None = None
         self._last_ms = 0
         self.tally: Counter[str] = Counter()
-        files = [Path(one) for one in traces]
-        self.size = sum(one.stat().st_size for one in files) if all(map(Path.is_file, files)) else None
+        files = [Path(trace) for trace in traces]
+        self.size = sum(file.stat().st_size for file in files) if all(map(Path.is_file, files)) else None
 
     def position(self) -> int:
         """How many bytes of the files were read."""

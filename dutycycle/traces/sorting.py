@@ -50,8 +50,8 @@ class Sorting:
     def _store(self) -> None:
         path = str(self._folder / f"run-{len(self._runs)}.jsonl.zst")
         with TraceWriter(path) as writer:
-            for one in sorted(self._records, key=self._place):
-                writer.write(one)
+            for record in sorted(self._records, key=self._place):
+                writer.write(record)
         self._runs.append(path)
         self._records, self._bytes = [], 0
 

@@ -52,7 +52,7 @@ class Plan:
 
 def plan_of(template: JobTemplate, wish: TrialOptions) -> Plan:
     """Raises ``SettingError`` where the budget is too small for a single trial."""
-    every = sorted(_variants(template, wish), key=lambda one: (one.total, one.pods))
+    every = sorted(_variants(template, wish), key=lambda variant: (variant.total, variant.pods))
     notes = []
     if len(wish.placements) > 1 and any(one.pods == 1 for one in every):
         notes.append("one pod has one node: packed and spread are the same for it, and it runs once")

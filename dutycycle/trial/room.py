@@ -68,9 +68,9 @@ def room_of(nodes: Sequence[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]
         if not (one.get("spec") or {}).get("unschedulable")
         and (amount := ((one.get("status") or {}).get("allocatable") or {}).get(resource)) is not None
     }
-    for one in pods:
-        node = one["spec"].get("nodeName")
-        if node in gpus and (one.get("status") or {}).get("phase") not in _ENDED:
-            for container in one["spec"].get("containers") or ():
+    for pod in pods:
+        node = pod["spec"].get("nodeName")
+        if node in gpus and (pod.get("status") or {}).get("phase") not in _ENDED:
+            for container in pod["spec"].get("containers") or ():
                 gpus[node] -= int(gpu_resources(container).get(resource, 0))
     return Room(gpus, {node["metadata"]["name"]: node["metadata"].get("labels") or {} for node in nodes})

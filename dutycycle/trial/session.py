@@ -77,16 +77,16 @@ class TrialSession:
         size = await room(self.server, self.template.resource, free=False)
         running: set[asyncio.Task[None]] = set()
         try:
-            for one in plan.variants:
-                why = size.why_never(one) if size is not None else None
+            for variant in plan.variants:
+                why = size.why_never(variant) if size is not None else None
                 if why is None:
-                    await self._wait_for_place(running, one)
-                    why = self._why_not(one)
+                    await self._wait_for_place(running, variant)
+                    why = self._why_not(variant)
                 if why is not None:
-                    self._found[one.name] = Tried(one, why)
+                    self._found[variant.name] = Tried(variant, why)
                     continue
-                self._reserved[one.name] = one
-                running.add(asyncio.create_task(self._one(one)))
+                self._reserved[variant.name] = variant
+                running.add(asyncio.create_task(self._one(variant)))
             for task in running:
                 await task
         except BaseException:
@@ -94,26 +94,26 @@ class TrialSession:
                 self.signals.stop.set()  # the others delete what they have made
                 await asyncio.gather(*running, return_exceptions=True)
             raise
-        return [self._found.get(one.name, Tried(one, _STOPPED)) for one in plan.variants]
+        return [self._found.get(variant.name, Tried(variant, _STOPPED)) for variant in plan.variants]
 
-    async def _wait_for_place(self, running: set[asyncio.Task[None]], one: Variant) -> None:
+    async def _wait_for_place(self, running: set[asyncio.Task[None]], variant: Variant) -> None:
         """Until it may begin, or nothing runs any more."""
-        while running and not (len(running) < self.ways.at_once and await self._has_room(one)):
+        while running and not (len(running) < self.ways.at_once and await self._has_room(variant)):
             done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
             running -= done
             for task in done:
                 await task  # raises what ended it
 
-    async def _has_room(self, one: Variant) -> bool:
+    async def _has_room(self, variant: Variant) -> bool:
         left = await room(self.server, self.template.resource, free=True)
-        for other in (*self._reserved.values(), one):  # pods of the others may not be there yet
+        for other in (*self._reserved.values(), variant):  # pods of the others may not be there yet
             left = left.take(other) if left is not None else None
         return left is not None
 
-    def _why_not(self, one: Variant) -> str | None:
+    def _why_not(self, variant: Variant) -> str | None:
         if self.signals.stop.is_set():
             return _STOPPED
-        cost = one.minutes(self.wish.for_s)
+        cost = variant.minutes(self.wish.for_s)
         left = self._left()
         return None if cost <= left else f"left out: {left:.3g} GPU-minutes are left, and it needs {cost:.3g}"
 
@@ -122,16 +122,16 @@ class TrialSession:
             one.minutes(self.wish.for_s) for one in self._reserved.values()
         )  # fmt: skip
 
-    async def _one(self, one: Variant) -> None:
-        held_s = (self._left() / one.total) * 60 + self.wish.for_s
+    async def _one(self, variant: Variant) -> None:
+        held_s = (self._left() / variant.total) * 60 + self.wish.for_s
         run_id = "".join(secrets.choice(_LETTERS) for _ in range(5))
         longest_s = self.ways.start_s + held_s
         made = manifest.TrialRun(run_id, longest_s, stamp(datetime.now(UTC)), self.ways.priority_class)
-        document = ManifestDocument(manifest.job_of(self.template, one, made), "the trial")
+        document = ManifestDocument(manifest.job_of(self.template, variant, made), "the trial")
         limits = Limits((), timeout_s=longest_s, for_s=self.wish.for_s, held_s=held_s)
-        folder = self.folder / one.name
+        folder = self.folder / variant.name
         folder.mkdir()
-        view = _Named(one.name)
+        view = _Named(variant.name)
         run = JobRun(limits, self.settings, folder, view)
         beating = asyncio.create_task(self._beat(run, view))
         try:
@@ -141,14 +141,14 @@ class TrialSession:
             beating.cancel()
             with suppress(asyncio.CancelledError):
                 await beating
-            del self._reserved[one.name]
-            minutes = one.minutes(run.held_s)
+            del self._reserved[variant.name]
+            minutes = variant.minutes(run.held_s)
             self.spent += minutes
         figures = None
         if is_over and not self.signals.stop.is_set():
             figures = await asyncio.to_thread(self._figures, folder, set(run.pods), view)
         ended = ended.removeprefix(f"job/{document.name}: ")
-        self._found[one.name] = Tried(one, ended, minutes, figures)
+        self._found[variant.name] = Tried(variant, ended, minutes, figures)
         view.line(ended)
 
     def _figures(self, folder: Path, pods: set[str], view: JobStatusLine) -> TrialFigures | None:

@@ -169,4 +169,4 @@ def _write(folder: Path, verdict: TrialVerdict, record: Trials) -> None:
 
 
 def _removed(names: Sequence[str]) -> str:
-    return f"deleted: {', '.join(f'job/{one}' for one in names)}" if names else ""
+    return f"deleted: {', '.join(f'job/{name}' for name in names)}" if names else ""

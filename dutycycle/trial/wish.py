@@ -60,11 +60,11 @@ class TrialOptions:
 def numbers(text: str) -> tuple[int, ...]:
     """``1,2,4``, each once. Raises ``ValueError``."""
     parts = [one.strip() for one in text.split(",")]
-    if not all(one.isascii() and one.isdecimal() and 1 <= int(one) <= 10_000 for one in parts):
+    if not all(part.isascii() and part.isdecimal() and 1 <= int(part) <= 10_000 for part in parts):
         raise ValueError(f"{text!r}: expected numbers from 1 on, such as 1,2,4")
     if len(parts) > _MOST_NUMBERS:
         raise ValueError(f"{text!r}: has {len(parts)} numbers: give {_MOST_NUMBERS} at most")
-    return tuple(dict.fromkeys(int(one) for one in parts))
+    return tuple(dict.fromkeys(int(part) for part in parts))
 
 
 def placements(text: str) -> tuple[str, ...]:

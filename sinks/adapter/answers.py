@@ -45,7 +45,7 @@ def resources(group: str, names: Iterable[str]) -> Json:
     }  # fmt: skip
 
 
-def custom_values(metric: str, found: Iterable[PodFigure]) -> Json:
+def custom_values(metric: str, figures: Iterable[PodFigure]) -> Json:
     """The metric of each pod."""
     items = [
         {
@@ -54,12 +54,12 @@ def custom_values(metric: str, found: Iterable[PodFigure]) -> Json:
             **_measured(one.figure),
             "selector": None,
         }
-        for one in found
+        for one in figures
     ]
     return _list("MetricValueList", CUSTOM, items)
 
 
-def external_values(metric: str, found: Iterable[PodFigure]) -> Json:
+def external_values(metric: str, figures: Iterable[PodFigure]) -> Json:
     """The same as series with labels: the pod's own, and ``pod`` for its name."""
     items = [
         {
@@ -67,7 +67,7 @@ def external_values(metric: str, found: Iterable[PodFigure]) -> Json:
             "metricLabels": {**(one.pod.get("labels") or {}), "pod": one.pod["name"]},
             **_measured(one.figure),
         }
-        for one in found
+        for one in figures
     ]
     return _list("ExternalMetricValueList", EXTERNAL, items)
 

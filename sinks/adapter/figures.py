@@ -61,8 +61,8 @@ class PodFigures:
 
     def values(self, uids: Iterable[str], metric: str, now_ms: int) -> dict[str, MetricValue]:
         """``gpu_util_pct``, or its forecast ``gpu_util_pct_in_300s``, of those pods for which it is known."""
-        found = _FORECAST.fullmatch(metric)
-        name, horizon_s = (found[1], int(found[2])) if found else (metric, 0)
+        match = _FORECAST.fullmatch(metric)
+        name, horizon_s = (match[1], int(match[2])) if match else (metric, 0)
         now = {uid: one for uid in uids if (one := self._current(uid, name, now_ms)) is not None}
         return self._forecast(now, name, horizon_s, now_ms) if horizon_s else now
 
@@ -72,8 +72,8 @@ class PodFigures:
             name
             for windows in self._windows.values()
             for window in windows.values()
-            for name, one in window.metrics.items()
-            if one.mean is not None
+            for name, metric in window.metrics.items()
+            if metric.mean is not None
         }
         return sorted(there | {f"{name}_in_{SHOWN_HORIZON_S}s" for name in there})
 
@@ -117,7 +117,7 @@ class PodFigures:
         if wave is None or period_s is None:
             return None
         sum_then = wave.forecast(period_s, now_ms + horizon_s * 1000, now_ms - self._wait_ms)
-        pods = sum(self._current(one, metric, now_ms) is not None for one in self._pods_of(workload))
+        pods = sum(self._current(pod, metric, now_ms) is not None for pod in self._pods_of(workload))
         return None if sum_then is None or not pods else sum_then / pods
 
     def _trend(self, uid: str, metric: str, horizon_s: int) -> float | None:
@@ -141,11 +141,11 @@ class PodFigures:
     def _cycles_of(self, uid: str) -> Mapping[str, list[tuple[float, float]]]:
         """Period and confidence of each cycle that is long enough, by metric."""
         return {
-            metric: found
+            metric: cycles
             for source in _SOURCES
             if (record := self._cycles.get(f"pod/{uid}/{source}")) is not None
             for metric, one in record.metrics.items()
-            if (found := [cycle for cycle in _cycles(one) if cycle[0] >= LEAST_PERIOD_S])
+            if (cycles := [cycle for cycle in _cycles(one) if cycle[0] >= LEAST_PERIOD_S])
         }
 
     def _take_window(self, record: WindowAggregate) -> None:
@@ -195,7 +195,7 @@ class PodFigures:
             return
         self._swept_ms = now_ms
         for key, windows in list(self._windows.items()):
-            if all(now_ms > one.end_ms + one.size_ms + self._wait_ms for one in windows.values()):
+            if all(now_ms > window.end_ms + window.size_ms + self._wait_ms for window in windows.values()):
                 del self._windows[key]
 
 
@@ -211,8 +211,8 @@ def _mean(window: WindowAggregate, metric: str) -> float | None:
     return None if found is None else found.mean
 
 
-def _cycles(found: CycleMetric) -> Iterator[tuple[float, float]]:
-    if found.cyclic and found.period_s is not None:
-        yield found.period_s, found.confidence or 0.0
-    for other in found.others or ():
+def _cycles(metric: CycleMetric) -> Iterator[tuple[float, float]]:
+    if metric.cyclic and metric.period_s is not None:
+        yield metric.period_s, metric.confidence or 0.0
+    for other in metric.others or ():
         yield other.period_s, other.confidence

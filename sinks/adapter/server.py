@@ -93,10 +93,10 @@ class MetricsApi:
             pods = await self._select(request, namespace)
         else:
             pods = [await self._server.metadata(ObjectRef("v1", "Pod", name, namespace))]
-        found = self._figures_of(pods, metric)
-        if name != _ALL and not found:
+        figures = self._figures_of(pods, metric)
+        if name != _ALL and not figures:
             raise _FailedError(404, f"{metric} of pod {namespace}/{name} is not measured now")
-        return answers.custom_values(metric, found)
+        return answers.custom_values(metric, figures)
 
     async def _external(self, request: web.Request) -> Json:
         metric = request.match_info["metric"]

@@ -64,8 +64,8 @@ class ForbiddenKinds:
 
     def allowed(self, target: Target, verb: str) -> None:
         """An object of this kind could be read (``get``) or written (``patch``)."""
-        found = self._refusals.get(_scope(target))
-        if found is not None and found.permission.startswith(f"{verb} "):
+        refusal = self._refusals.get(_scope(target))
+        if refusal is not None and refusal.permission.startswith(f"{verb} "):
             self._clear(_scope(target), "allowed now")
 
     def forget(self) -> None:
@@ -75,7 +75,7 @@ class ForbiddenKinds:
 
     def _clear(self, scope: _Scope, detail: str) -> None:
         cleared = self._refusals.pop(scope)
-        if all(one.permission != cleared.permission for one in self._refusals.values()):
+        if all(refusal.permission != cleared.permission for refusal in self._refusals.values()):
             self._telemetry.clear_condition(cleared.event, cleared.permission, detail)
 
 
@@ -85,5 +85,5 @@ def _scope(target: Target) -> _Scope:
 
 def missing_permission(message: str) -> str:
     """Verb, resource and API group that we have no right to, as the server says; "" if it does not."""
-    found = _CANNOT.search(message)
-    return " ".join(one for one in found.groups() if one) if found else ""
+    match = _CANNOT.search(message)
+    return " ".join(group for group in match.groups() if group) if match else ""

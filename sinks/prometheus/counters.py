@@ -75,10 +75,10 @@ class NodeCounters:
             for uuid, one in usage.gpus.items()
         }
         pods = {
-            (one.pod_uid, one.gpu, one.attribution): PodCount(
-                one.busy_s, one.sm_s, one.tensor_s, one.energy_j, one.seen_ms
+            (pod.pod_uid, pod.gpu, pod.attribution): PodCount(
+                pod.busy_s, pod.sm_s, pod.tensor_s, pod.energy_j, pod.seen_ms
             )
-            for one in usage.pods
+            for pod in usage.pods
         }
         return cls(usage.partition, usage.offset, usage.collector, usage.seq, usage.ts_ms, gpus, pods)
 
@@ -176,10 +176,10 @@ class NodeCounters:
             },
             pods=tuple(
                 PodUsage(
-                    pod_uid=uid, gpu=gpu, attribution=word, busy_s=one.busy_s, sm_s=one.sm_s,
-                    tensor_s=one.tensor_s, energy_j=one.energy_j, seen_ms=one.seen_ms,
+                    pod_uid=uid, gpu=gpu, attribution=word, busy_s=pod.busy_s, sm_s=pod.sm_s,
+                    tensor_s=pod.tensor_s, energy_j=pod.energy_j, seen_ms=pod.seen_ms,
                 )
-                for (uid, gpu, word), one in self.pods.items()
+                for (uid, gpu, word), pod in self.pods.items()
             ),
         )  # fmt: skip
 

@@ -65,7 +65,7 @@ class SeriesRows:
         names = tuple(map(label_name, pod_labels))
         split = {len(of) for of in (m.OF_POD, m.OF_JOB)}
         assert len(split) == 2  # noqa: S101 - or a pod's labels could be taken for a job's
-        self._declared = {one: _with(one, names) for one in m.SERIES}
+        self._declared = {metric: _with(metric, names) for metric in m.SERIES}
 
     def rows(self, now_ms: int) -> Iterator[tuple[Metric, Mapping[Labels, float]]]:
         """Every metric that there is, with its values by label values."""
@@ -82,7 +82,7 @@ class SeriesRows:
         for pod in kept[: self._most]:
             self._pod(rows, pod, now_ms)
         self._jobs(rows, list(pods.values()), now_ms)
-        return ((self._declared[one], rows[one]) for one in m.SERIES if rows.get(one))
+        return ((self._declared[metric], rows[metric]) for metric in m.SERIES if rows.get(metric))
 
     def _is_fresh(self, node: NodeCounters, now_ms: int) -> bool:
         interval_ms = node.newest.interval_ms if node.newest else 0
@@ -233,8 +233,8 @@ class SeriesRows:
             put(rows, m.JOB_IDLE, labels, float(_is_idle(insight)))
             gap = insight.evidence.get("rank_gap_pct")
             put(rows, m.JOB_RANK_GAP, labels, None if gap is None else gap / 100)
-            for one in insight.anomalies:
-                put(rows, m.JOB_ANOMALY, (*labels, one.kind), 1.0)
+            for anomaly in insight.anomalies:
+                put(rows, m.JOB_ANOMALY, (*labels, anomaly.kind), 1.0)
 
 
 def _with(metric: Metric, names: Labels) -> Metric:
@@ -270,8 +270,8 @@ def _insight(rows: Rows, insight: Insight | None, labels: Labels, now_ms: int) -
     if insight is None:
         return
     idle = _is_idle(insight)
-    for one in insight.anomalies:
-        put(rows, m.POD_ANOMALY, (*labels, one.kind), 1.0)
+    for anomaly in insight.anomalies:
+        put(rows, m.POD_ANOMALY, (*labels, anomaly.kind), 1.0)
     put(rows, m.POD_WORKLOAD, (*labels, insight.kind, insight.bottleneck), 1.0)
     put(rows, m.POD_WORKLOAD_CONFIDENCE, labels, float(insight.confidence))
     put(rows, m.POD_IDLE, labels, float(idle))

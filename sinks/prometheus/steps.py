@@ -29,9 +29,9 @@ class StepReports:
         for process in record.processes:
             if process.loop is not None and process.loop.steps:
                 loops[process.pod_uid].append(process.loop)
-        for uid, found in loops.items():
+        for uid, loop in loops.items():
             reports = self._by_pod[uid]
-            reports.append((record.ts_ms, found))
+            reports.append((record.ts_ms, loop))
             while reports[0][0] <= record.ts_ms - _WINDOW_MS:
                 reports.popleft()
 
@@ -52,5 +52,5 @@ class StepReports:
 
 def _samples_per_s(recent: Sequence[Sequence[Loop]], seconds: float) -> float | None:
     counts = [loop.samples for loops in recent for loop in loops]
-    known = [one for one in counts if one is not None]
+    known = [count for count in counts if count is not None]
     return sum(known) / seconds if len(known) == len(counts) else None

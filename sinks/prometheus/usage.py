@@ -73,16 +73,16 @@ def _allocated(gpu: Gpu, measured: Mapping[str, PodGpuUse]) -> list[PodGpuUse]:
     words: dict[str, str] = {}
     devices: dict[str, list[Gpu | MigDevice]] = defaultdict(list)
     slices = {one.uuid: one for one in gpu.mig or ()}
-    for one in holders(gpu.allocated or ()):
-        if one.pod_uid in measured:
+    for holder in holders(gpu.allocated or ()):
+        if holder.pod_uid in measured:
             continue
-        device = gpu if one.mig is None else slices.get(one.mig)
+        device = gpu if holder.mig is None else slices.get(holder.mig)
         # What others run on the device would be taken for the pod's; on a slice they cannot be.
-        if not one.alone or (measured and one.mig is None):
+        if not holder.alone or (measured and holder.mig is None):
             device = None
-        words[one.pod_uid] = less_sure(words.get(one.pod_uid), UNKNOWN if device is None else ALLOCATED)
+        words[holder.pod_uid] = less_sure(words.get(holder.pod_uid), UNKNOWN if device is None else ALLOCATED)
         if device is not None:
-            devices[one.pod_uid].append(device)
+            devices[holder.pod_uid].append(device)
     found = []
     for pod_uid, word in words.items():
         mine = devices[pod_uid]
@@ -105,11 +105,11 @@ def _allocated(gpu: Gpu, measured: Mapping[str, PodGpuUse]) -> list[PodGpuUse]:
 def _slices_of(gpu: Gpu) -> dict[str, list[MigDevice]]:
     """The slices that a pod was given and shares with nobody, by uid."""
     slices = {one.uuid: one for one in gpu.mig or ()}
-    found: dict[str, list[MigDevice]] = defaultdict(list)
-    for one in holders(gpu.allocated or ()):
-        if one.alone and one.mig in slices:
-            found[one.pod_uid].append(slices[one.mig])
-    return found
+    slices_by_pod: dict[str, list[MigDevice]] = defaultdict(list)
+    for holder in holders(gpu.allocated or ()):
+        if holder.alone and holder.mig in slices:
+            slices_by_pod[holder.pod_uid].append(slices[holder.mig])
+    return slices_by_pod
 
 
 def _share_of_slices(gpu: Gpu, mine: list[MigDevice]) -> float | None:

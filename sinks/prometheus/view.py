@@ -106,10 +106,10 @@ class MetricsView:
 
         self.steps.forget(old)
         self.health = {name: one for name, one in self.health.items() if one.ts_ms > old}
-        self.windows = {k: one for k, one in self.windows.items() if one.end_ms > old}
-        self.trends = {k: one for k, one in self.trends.items() if stays(one)}
-        self.cycles = {k: one for k, one in self.cycles.items() if stays(one)}
-        self.insights = {k: one for k, one in self.insights.items() if stays(one)}
+        self.windows = {k: window for k, window in self.windows.items() if window.end_ms > old}
+        self.trends = {k: trend for k, trend in self.trends.items() if stays(trend)}
+        self.cycles = {k: cycle for k, cycle in self.cycles.items() if stays(cycle)}
+        self.insights = {k: insight for k, insight in self.insights.items() if stays(insight)}
 
     def _alive(self, now_ms: int) -> set[str | None]:
         """GPUs, pods and jobs of the nodes whose samples still come."""

@@ -105,7 +105,7 @@ class Extender:
         else:
             nodes = asked["Nodes"]
             answer["Nodes"] = {
-                **nodes, "items": [one for one in nodes["items"] if one["metadata"]["name"] not in blocked]
+                **nodes, "items": [node for node in nodes["items"] if node["metadata"]["name"] not in blocked]
             }  # fmt: skip
         return answer
 
@@ -169,7 +169,7 @@ def _asked(asked: Any) -> tuple[pods.Object, list[str]]:
     names = asked.get("NodeNames")
     if names is None:
         names = [one["metadata"]["name"] for one in (asked.get("Nodes") or {}).get("items") or ()]
-    if not all(isinstance(one, str) for one in names):
+    if not all(isinstance(name, str) for name in names):
         raise BadRequestError("NodeNames: expected strings")
     pod = asked["Pod"]
     if not isinstance(pod.get("spec"), dict) or not isinstance(pod.get("metadata"), dict):

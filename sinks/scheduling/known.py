@@ -88,7 +88,7 @@ class KnownCluster:
             self._kin.add(template_of_record(peaks.pod), found)
 
     def _take_cycle(self, uid: str, record: Cycle) -> None:
-        periods = [one.period_s for one in record.metrics.values() if one.period_s is not None]
+        periods = [metric.period_s for metric in record.metrics.values() if metric.period_s is not None]
         if periods:
             self._periods[uid] = periods[0]
 

@@ -88,11 +88,11 @@ class Endpoint:
         while True:
             await asyncio.sleep(look_s)
             try:
-                if tls is not None and self.cert is not None and (found := self._files()) != loaded:
+                if tls is not None and self.cert is not None and (files := self._files()) != loaded:
                     # Tried elsewhere first: a certificate without its key would leave ``tls`` with neither.
                     for context in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), tls):
                         context.load_cert_chain(self.cert, self.key)
-                    loaded = found
+                    loaded = files
             except OSError as error:  # such as a key that is not that of the certificate yet
                 telemetry.raise_condition(CERTIFICATE_UNUSABLE, self.name, f"{self.cert}: {error}")
             else:

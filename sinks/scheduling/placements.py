@@ -82,11 +82,15 @@ class Placements:
 
         await retry_until_reachable(send, reachability)
 
-    async def _send(self, producer: Producer, one: Placement) -> None:
+    async def _send(self, producer: Producer, placement: Placement) -> None:
         try:
-            await producer.settle([await producer.send(self._topic, one.uid, encode(one), one.ts_ms)])
+            await producer.settle(
+                [await producer.send(self._topic, placement.uid, encode(placement), placement.ts_ms)]
+            )
         except RecordRefusedError as error:
-            self._dropped(one, "refused", f": {error}")
+            self._dropped(placement, "refused", f": {error}")
 
-    def _dropped(self, one: Placement, reason: str, detail: str = "") -> None:
-        self._telemetry.emit(PLACEMENT_DROPPED, f"{one.namespace}/{one.name}{detail}", reason=reason)
+    def _dropped(self, placement: Placement, reason: str, detail: str = "") -> None:
+        self._telemetry.emit(
+            PLACEMENT_DROPPED, f"{placement.namespace}/{placement.name}{detail}", reason=reason
+        )

@@ -106,8 +106,8 @@ def _most(metrics: Peaks, name: str) -> float | None:
 
 def _usual(metrics: Peaks, name: str) -> float | None:
     """What was enough for 95 % of the time: of a CPU who needs more for a moment gets it a little later."""
-    found = metrics.get(name)
-    return None if found is None else found.max if found.p95 is None else found.p95
+    metric = metrics.get(name)
+    return None if metric is None else metric.max if metric.p95 is None else metric.p95
 
 
 def need(pod: Object, prediction: Prediction | None, other_ranks: int) -> Need:
@@ -130,4 +130,4 @@ def need(pod: Object, prediction: Prediction | None, other_ranks: int) -> Need:
 def job_uid(pod: Object) -> str | None:
     """The uid of what controls the pod."""
     owners = pod["metadata"].get("ownerReferences") or ()
-    return next((one["uid"] for one in owners if one.get("controller")), None)
+    return next((owner["uid"] for owner in owners if owner.get("controller")), None)

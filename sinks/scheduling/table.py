@@ -100,12 +100,12 @@ class NodeTable:
         )
 
     def _row(self, node: str) -> int:
-        found = self._rows.setdefault(node, len(self._rows) + 1)
-        if found >= self._idle.shape[1]:
-            rows = 2 * found
+        row = self._rows.setdefault(node, len(self._rows) + 1)
+        if row >= self._idle.shape[1]:
+            rows = 2 * row
             self._at_ms = _grown(self._at_ms, 1, rows, 0)
             self._gpus, self._idle = _grown(self._gpus, 1, rows), _grown(self._idle, 1, rows)
-        return found
+        return row
 
 
 def _grown(columns: NDArray[_T], axis: int, to: int, empty: float = np.nan) -> NDArray[_T]:

@@ -260,13 +260,13 @@ class CheckpointCoordinator:
     async def _arrived(self, checkpoints: list[tuple[StageTask, Checkpoint]]) -> bool:
         stages = [(task.stage.name, checkpoint) for task, checkpoint in checkpoints]
         writes = [
-            (name, one.operator.partition, one.packed) for name, stage in stages for one in stage.writes
+            (name, write.operator.partition, write.packed) for name, stage in stages for write in stage.writes
         ]
         try:
             await self._outputs_arrived()
             if self._failed or not self._port.may_write():
                 return False
-            await self._rewritten((name, one) for name, stage in stages for one in stage.rewrites)
+            await self._rewritten((name, rewrite) for name, stage in stages for rewrite in stage.rewrites)
             await self._saved(
                 (name, number, piece) for name, number, state in writes for piece in state.pieces
             )

@@ -88,7 +88,11 @@ class Eviction:
 
     def clocks(self, partitions: Collection[int]) -> list[tuple[int, Record]]:
         """The clocks of some partitions, to be stored once the states that they belong to are."""
-        return [(one, self._clocks[one].stored(one)) for one in partitions if one in self._clocks]
+        return [
+            (partition, self._clocks[partition].stored(partition))
+            for partition in partitions
+            if partition in self._clocks
+        ]
 
     @property
     def partitions(self) -> Collection[int]:

@@ -126,9 +126,11 @@ class KeyedOperator:
             except Exception as error:  # noqa: BLE001 - applied before; without it the rest still makes the better state
                 self._reset(f"{self._key}: left out of a rebuild, offset {one.offset}: {error!r}")
 
-    def _record(self, one: _Recent) -> ConsumerRecord:
-        value = None if one.value is None else bytes(lz4.decompress_block(one.value))
-        return ConsumerRecord(self._stage.source, self.partition, one.offset, self._key, value, one.ts_ms)
+    def _record(self, recent: _Recent) -> ConsumerRecord:
+        value = None if recent.value is None else bytes(lz4.decompress_block(recent.value))
+        return ConsumerRecord(
+            self._stage.source, self.partition, recent.offset, self._key, value, recent.ts_ms
+        )
 
     def _resume(self) -> Operator:
         try:
@@ -139,11 +141,11 @@ class KeyedOperator:
             self._reset(f"{self._key}: {error}")
         return self._stage.build(self._key, None)
 
-    def _continued(self, found: Resumed) -> Operator:
-        self.offset = max(self.offset, found.offset)
-        self.seen_ms = found.seen_ms
+    def _continued(self, resumed: Resumed) -> Operator:
+        self.offset = max(self.offset, resumed.offset)
+        self.seen_ms = resumed.seen_ms
         try:
-            return self._stage.build(self._key, found.snapshot)
+            return self._stage.build(self._key, resumed.snapshot)
         except ValueError:
             raise
         except Exception as error:

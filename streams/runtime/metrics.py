@@ -50,7 +50,9 @@ class StreamsMetrics:
 
     def stored(self, task: StageTask, checkpoint: Checkpoint) -> None:
         """A checkpoint is on the broker."""
-        records = [one for write in checkpoint.writes for one in (*write.packed.pieces, write.packed.head)]
+        records = [
+            piece for write in checkpoint.writes for piece in (*write.packed.pieces, write.packed.head)
+        ]
         size = sum(len(key) + len(value) for key, value in records)
         self._snapshots[task.stage.name].inc(len(checkpoint.writes))
         self._snapshot_bytes[task.stage.name].inc(size)

@@ -173,7 +173,7 @@ class StageTask:
 
     def pending(self) -> dict[int, int]:
         """The partitions that a checkpoint may find something in, and how many of their keys changed."""
-        rewritten = (one.partition for one in self._rewrites)
+        rewritten = (rewrite.partition for rewrite in self._rewrites)
         counts = dict.fromkeys((*self._eviction.partitions, *self._done, *rewritten), 0)
         for partition, _ in self._changed:
             counts[partition] = counts.get(partition, 0) + 1
@@ -182,7 +182,7 @@ class StageTask:
     def checkpoint(self, partitions: Collection[int]) -> Checkpoint:
         """Everything processed of some partitions since their last checkpoint, which the next one does not
         hold again; with the first one after a recovery all that is to be written anew."""
-        done = {one: self._done.pop(one) for one in partitions if one in self._done}
+        done = {partition: self._done.pop(partition) for partition in partitions if partition in self._done}
         checkpoint = Checkpoint(done=done, rewrites=self._rewrites)
         self._rewrites = []
         for key in [key for key in self._unflushed if key[0] in partitions]:
@@ -198,7 +198,7 @@ class StageTask:
 
     def _evict(self, checkpoint: Checkpoint, partitions: Collection[int]) -> None:
         checkpoint.clocks = self._eviction.clocks(checkpoint.done)
-        heads = dict(one.packed.head for one in checkpoint.writes)
+        heads = dict(write.packed.head for write in checkpoint.writes)
         evicted, checkpoint.gone = self._eviction.due(heads, partitions)
         for one in evicted:
             checkpoint.outs += self._closed(one)
@@ -267,4 +267,7 @@ def _write(operator: KeyedOperator) -> StateWrite:
 
 
 def _repeated(emissions: list[Emission]) -> bool:
-    return any(isinstance(one, CountedEvent) and one.event == SAMPLE_DUPLICATE.name for one in emissions)
+    return any(
+        isinstance(emission, CountedEvent) and emission.event == SAMPLE_DUPLICATE.name
+        for emission in emissions
+    )

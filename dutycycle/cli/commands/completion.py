@@ -24,12 +24,12 @@ def run(args: argparse.Namespace, _settings: Settings) -> int:
     """Print it. A command that is not installed completes by its name alone."""
     import shtab  # here, not above: --help need not wait for it
 
-    parser = build_parser([one for one in COMMANDS if _is_installed(one)])
+    parser = build_parser([command for command in COMMANDS if _is_installed(command)])
     files = {"FILE": shtab.FILE, "TRACE": shtab.FILE, "RUN": shtab.FILE, "DIR": shtab.DIRECTORY}
-    for one in parser.arguments():
-        first = str(one.metavar).partition("|")[0]
+    for argument in parser.arguments():
+        first = str(argument.metavar).partition("|")[0]
         if first in files:
-            one.complete = files[first]  # type: ignore[attr-defined]  # shtab reads it
+            argument.complete = files[first]  # type: ignore[attr-defined]  # shtab reads it
     sys.stdout.write(shtab.complete(parser, args.shell))
     return 0
 

@@ -78,14 +78,14 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if args.nodes:
         _refuse_with_nodes(args)
         return print_days(node_peaks(url, which), args.format)
-    found: Sequence[PeakRecord] = job_peaks(url, which) if args.jobs else pod_peaks(url, which)
-    if not found:
+    records: Sequence[PeakRecord] = job_peaks(url, which) if args.jobs else pod_peaks(url, which)
+    if not records:
         require_namespace(url, args.namespace)
-    if which == Which() and not any(map(gpu_count, found)) and any(one.gpus for one in node_peaks(url)):
+    if which == Which() and not any(map(gpu_count, records)) and any(peak.gpus for peak in node_peaks(url)):
         print("no pod had a GPU; what each node's GPUs did: dutycycle peaks --nodes", file=sys.stderr)  # noqa: T201
     if args.sort != "name":
-        found = sorted(found, key=lambda one: -(_SORTS[args.sort](one) or 0))
-    return print_records(found, args.format)
+        records = sorted(records, key=lambda one: -(_SORTS[args.sort](one) or 0))
+    return print_records(records, args.format)
 
 
 def _refuse_with_nodes(args: argparse.Namespace) -> None:
@@ -105,9 +105,9 @@ def _label(text: str) -> tuple[str, str]:
 def print_records(records: Sequence[PeakRecord], form: str) -> int:
     """Print the records to stdout; 0, also when there are none."""
     if form == "json":
-        print_json([to_plain(one) for one in records])
+        print_json([to_plain(record) for record in records])
     elif form == "csv":
-        print_csv(_CSV, (row for one in records for row in csv_rows(one)))
+        print_csv(_CSV, (row for record in records for row in csv_rows(record)))
     else:
         print_table(_table(records), "no records yet")
     return 0
@@ -149,7 +149,7 @@ def _head(record: PeakRecord) -> dict[str, Any]:
 
 def _table(records: Sequence[PeakRecord]) -> Table:
     table = Table(box=None, pad_edge=False)
-    times_named = Counter(_name(one) for one in records)
+    times_named = Counter(_name(record) for record in records)
     headers = ["namespace", "name", "node", "job"]
     if any(count > 1 for count in times_named.values()):
         headers.insert(3, "started")  # the same name again is another pod: their start tells them apart
@@ -159,13 +159,13 @@ def _table(records: Sequence[PeakRecord]) -> Table:
         table.add_column(header, justify="right", no_wrap=True)
     table.add_column("seconds", justify="right")
     table.add_column("ended")
-    for one in records:
-        head = _head(one)
-        figures = (form(_value(one, metric)) for _, metric, form in _COLUMNS)
-        span = f"{(one.last_ms - one.first_ms) / 1000:.0f}"
-        head["started"] = _moment(head["started_ms"]) if times_named[_name(one)] > 1 else ""
+    for record in records:
+        head = _head(record)
+        figures = (form(_value(record, metric)) for _, metric, form in _COLUMNS)
+        span = f"{(record.last_ms - record.first_ms) / 1000:.0f}"
+        head["started"] = _moment(head["started_ms"]) if times_named[_name(record)] > 1 else ""
         names = (Text(str(head[name] or "")) for name in headers)
-        table.add_row(*names, str(gpu_count(one) or ""), *figures, span, "yes" if one.final else "")
+        table.add_row(*names, str(gpu_count(record) or ""), *figures, span, "yes" if record.final else "")
     return table
 
 

@@ -90,9 +90,9 @@ def _trace(given: str) -> str:
 def _names(given: Sequence[str]) -> list[str]:
     """What to call each run: short, and no two alike."""
     paths = [Path(one).absolute() for one in given]
-    names = [one.name.split(".")[0] or one.name for one in paths]
+    names = [path.name.split(".")[0] or path.name for path in paths]
     if len(set(names)) < len(names):
-        names = [f"{one.parent.name}/{name}" for one, name in zip(paths, names, strict=True)]
+        names = [f"{path.parent.name}/{name}" for path, name in zip(paths, names, strict=True)]
     seen = Counter[str]()
     for at, name in enumerate(names):
         seen[name] += 1

@@ -70,8 +70,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if not charts:
         raise DutycycleError("nothing was measured between --from and --to")
     write(charts, args.title, span, args.out)
-    lines = sum(len(one.lines) + len(one.dots) for one in charts)
-    print(f"{args.out}: {', '.join(one.title for one in charts)}; {lines} line{'s' * (lines > 1)}")  # noqa: T201
+    lines = sum(len(chart.lines) + len(chart.dots) for chart in charts)
+    print(f"{args.out}: {', '.join(chart.title for chart in charts)}; {lines} line{'s' * (lines > 1)}")  # noqa: T201
     return 0
 
 

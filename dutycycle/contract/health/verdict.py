@@ -38,7 +38,9 @@ def fold(known: GpuHealth | None, event: GpuEvent) -> GpuHealth:
         gpu=event.gpu, index=event.index, level="healthy", since_ms=event.ts_ms, seen_ms=event.ts_ms
     )
     at_ms = max(event.ts_ms, before.seen_ms)
-    standing = [one for one in before.findings if one.kind in _OF_EVENTS and not _is_over(one, at_ms)]
+    standing = [
+        finding for finding in before.findings if finding.kind in _OF_EVENTS and not _is_over(finding, at_ms)
+    ]
     if _was_reset(before, event):
         standing = []
     if (happened := _of_event(event)) is not None:
@@ -47,12 +49,12 @@ def fold(known: GpuHealth | None, event: GpuEvent) -> GpuHealth:
     active = None if counters is None else counters.nvlinks_active
     most = max((n for n in (before.nvlinks_most, active) if n is not None), default=None)
     measured = () if counters is None else _of_counters(counters, most, at_ms)
-    since = {(one.kind, one.code): one.since_ms for one in before.findings}
+    since = {(finding.kind, finding.code): finding.since_ms for finding in before.findings}
     findings = (
         *standing,
         *(replace(one, since_ms=since.get((one.kind, one.code), one.since_ms)) for one in measured),
     )
-    worst = max(findings, key=lambda one: (rank(one.level), one.last_ms), default=None)
+    worst = max(findings, key=lambda finding: (rank(finding.level), finding.last_ms), default=None)
     level = "healthy" if worst is None else worst.level
     return replace(
         before,

@@ -26,13 +26,13 @@ def load(environ: Mapping[str, str], flags: Mapping[str, str] | None = None) -> 
     """
     given = flags or {}
     values = {}
-    for one in fields(Settings):
-        source, text = _source(one.name, one.metadata["flag"] or one.name, environ, given)
+    for field in fields(Settings):
+        source, text = _source(field.name, field.metadata["flag"] or field.name, environ, given)
         if text is None:
             continue
-        shown = "…" if one.metadata["secret"] or "@" in text else repr(text)
+        shown = "…" if field.metadata["secret"] or "@" in text else repr(text)
         try:
-            values[one.name] = value = one.metadata["parse"](text)
+            values[field.name] = value = field.metadata["parse"](text)
         except ValueError as error:
             raise SettingError(f"{source}={shown}: {error}") from error
         if isinstance(value, Secret) and source.endswith("_FILE"):
@@ -89,7 +89,7 @@ def _checked(settings: Settings) -> Settings:
 
 def near_misses(environ: Mapping[str, str]) -> list[tuple[str, str]]:
     """Variables that look like a mistyped setting, each with the setting that it resembles."""
-    known = {PREFIX + one.name.upper() for one in fields(Settings)}
+    known = {PREFIX + field.name.upper() for field in fields(Settings)}
     known |= {name + "_FILE" for name in known}
     found = []
     for name in sorted(environ):

@@ -89,7 +89,7 @@ class CycleScorer:
     def __init__(self, truths: Iterable[CycleTruth]) -> None:
         self._truths = list(truths)
         self._said: dict[tuple[str, str], list[tuple[int, float | None]]] = defaultdict(list)
-        self._wanted = {(one.subject, one.metric) for one in self._truths}
+        self._wanted = {(truth.subject, truth.metric) for truth in self._truths}
 
     def output(self, record: ProducerRecord) -> None:
         """Take a record that the replay made."""
@@ -103,10 +103,10 @@ class CycleScorer:
 
     def result(self) -> dict[str, Any]:
         """F1, its parts, the median delay in periods, and each span."""
-        answers = [self._answer(one) for one in self._truths]
-        cyclic = [one for one in answers if one.truth.period_s is not None]
+        answers = [self._answer(truth) for truth in self._truths]
+        cyclic = [answer for answer in answers if answer.truth.period_s is not None]
         hits = sum(one.right for one in cyclic)
-        alarms = sum(one.period_s is not None and not one.right for one in answers)
+        alarms = sum(answer.period_s is not None and not answer.right for answer in answers)
         delays = [
             one.delay_s / one.truth.period_s
             for one in cyclic
@@ -114,16 +114,16 @@ class CycleScorer:
         ]
         return {
             "f1": f1(hits, alarms, len(cyclic) - hits),
-            "right": sum(one.right for one in answers),
+            "right": sum(answer.right for answer in answers),
             "spans": len(answers),
             "false_alarms": alarms,
             "delay_periods": median(delays) if delays else None,
             "of_spans": [
                 {
-                    **msgspec.to_builtins(one.truth), "said_s": one.period_s, "delay_s": one.delay_s,
-                    "right": one.right,
+                    **msgspec.to_builtins(answer.truth), "said_s": answer.period_s, "delay_s": answer.delay_s,
+                    "right": answer.right,
                 }
-                for one in answers
+                for answer in answers
             ],
         }  # fmt: skip
 

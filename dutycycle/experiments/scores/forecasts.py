@@ -38,13 +38,13 @@ class _Errors:
     bounded: int = 0
     inside: int = 0
 
-    def add(self, one: _Pending, truth: float) -> None:
+    def add(self, pending: _Pending, truth: float) -> None:
         self.count += 1
-        self.error += abs(one.forecast.value - truth)
-        self.persistence += abs(one.now - truth)
-        if isinstance(one.forecast, Forecast):
+        self.error += abs(pending.forecast.value - truth)
+        self.persistence += abs(pending.now - truth)
+        if isinstance(pending.forecast, Forecast):
             self.bounded += 1
-            self.inside += one.forecast.p05 <= truth <= one.forecast.p95
+            self.inside += pending.forecast.p05 <= truth <= pending.forecast.p95
 
 
 @dataclass(slots=True)
@@ -80,16 +80,16 @@ class ForecastScorer:
         series = self._series[place]
         if series.ts_ms != ts_ms:
             return  # there is no value of this moment to compare with
-        for one in forecasts:
-            waiting = series.pending.setdefault((who, one.horizon_s), deque())
-            waiting.append(_Pending(ts_ms + round(one.horizon_s * 1000), series.value, one))
+        for forecast in forecasts:
+            waiting = series.pending.setdefault((who, forecast.horizon_s), deque())
+            waiting.append(_Pending(ts_ms + round(forecast.horizon_s * 1000), series.value, forecast))
 
     def tick(self, node: str, tick: Tick) -> None:
         """Take the ticks of a sample, after what the replay made of it."""
-        for one, value in zip(tick.layout.series, tick.values.tolist(), strict=True):
+        for column, value in zip(tick.layout.series, tick.values.tolist(), strict=True):
             if value != value:  # absent
                 continue
-            place = subject_key(node, one), one.metric
+            place = subject_key(node, column), column.metric
             series = self._series[place]
             if tick.ts_ms <= series.ts_ms:
                 continue

@@ -20,9 +20,9 @@ _READERS: dict[str, Callable[[str], Any]] = {
 }
 
 
-def subject_key(node: str, one: Series) -> str:
+def subject_key(node: str, series: Series) -> str:
     """The key of the subject of a node's series."""
-    return subject_of(node, one.kind, one.member).key
+    return subject_of(node, series.kind, series.member).key
 
 
 class SampleReader:

@@ -37,7 +37,8 @@ class _Ticks:
             if tick.layout is not self._layout:
                 self._layout = tick.layout
                 self._places = {
-                    (subject_key(node, one), one.metric): at for at, one in enumerate(tick.layout.series)
+                    (subject_key(node, column), column.metric): at
+                    for at, column in enumerate(tick.layout.series)
                 }
             at = self._places.get((subject, metric))
             value = float("nan") if at is None else float(tick.values[at])
@@ -82,9 +83,9 @@ class WindowScorer:
         while known.ticks and known.ticks[0].ts_ms < known.watermark_ms - 2 * longest_ms:
             known.ticks.popleft()
         present = {
-            subject_key(node, one)
-            for one, value in zip(tick.layout.series, tick.values.tolist(), strict=True)
-            if value == value and one.metric not in CAPACITIES
+            subject_key(node, column)
+            for column, value in zip(tick.layout.series, tick.values.tolist(), strict=True)
+            if value == value and column.metric not in CAPACITIES
         }
         for size_ms in self._sizes_ms:
             start_ms = tick.ts_ms - tick.ts_ms % size_ms

@@ -59,7 +59,7 @@ class ExactProducer(driver.Producer):
                 if not app.exact_consumer.may_be_replaced():
                     break
                 await sleep(_LOOK_S)
-            full = any(one._builder.closed() for one in batches.values())
+            full = any(batch._builder.closed() for batch in batches.values())
             self._urgent.clear()
             await send(node_id, batches)
             if not full:

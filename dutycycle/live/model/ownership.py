@@ -36,29 +36,29 @@ def uses_of_pods(sample: NvmlSample) -> dict[str, PodUse]:
     busy = {
         place: use >= _BUSY_PCT for place, use in zip(plan.sources, at_places[:, 0].tolist(), strict=True)
     }
-    found: dict[str, PodUse] = {}
+    uses: dict[str, PodUse] = {}
     for uid, scope in plan.attribution:
-        if uid not in found:
+        if uid not in uses:
             util, _, mem, busiest = (_known(value) for value in of_pods.get(uid, _UNUSED))
-            found[uid] = PodUse(util, mem, busiest)
-        found[uid].gpus[int(scope.rpartition("/")[2])] = busy.get((uid, scope), False)
-    _add_names(sample, found)
-    return found
+            uses[uid] = PodUse(util, mem, busiest)
+        uses[uid].gpus[int(scope.rpartition("/")[2])] = busy.get((uid, scope), False)
+    _add_names(sample, uses)
+    return uses
 
 
 def _known(value: float | None) -> float | None:
     return None if value is None or isnan(value) else value
 
 
-def _add_names(sample: NvmlSample, found: dict[str, PodUse]) -> None:
+def _add_names(sample: NvmlSample, uses: dict[str, PodUse]) -> None:
     programs: defaultdict[str, set[str]] = defaultdict(set)
     for gpu in sample.gpus:
         for process in gpu.processes or ():
             if process.pod_uid is not None and process.name is not None:
                 programs[process.pod_uid].add(process.name)
         for one in gpu.allocated or ():
-            if one.pod_uid in found:
-                found[one.pod_uid].name = f"{one.namespace}/{one.pod}"
+            if one.pod_uid in uses:
+                uses[one.pod_uid].name = f"{one.namespace}/{one.pod}"
     for uid, names in programs.items():
-        if uid in found:
-            found[uid].programs = ", ".join(sorted(names))
+        if uid in uses:
+            uses[uid].programs = ", ".join(sorted(names))

@@ -263,20 +263,20 @@ class LiveState:
 
     def jobs(self) -> list[JobRow]:
         """The jobs of these pods, by name."""
-        found: dict[str, JobRow] = {}
+        rows: dict[str, JobRow] = {}
         for pod in self.pods():
             if pod.identity is None or pod.identity.job is None:
                 continue
             ref = pod.identity.job
             key = f"job/{ref.uid}"
-            job = found.get(key)
+            job = rows.get(key)
             if job is None:
                 derived = self._derived.get(key) or Derived()
                 job = JobRow(key, ref.name, derived, ref=ref, namespace=pod.namespace)
-                found[key] = job
+                rows[key] = job
             job.pods[pod.uid] = pod
             job.seen_ms, job.ts_ms = max(job.seen_ms, pod.seen_ms), max(job.ts_ms, pod.ts_ms)
-        return sorted(found.values(), key=lambda one: one.title)
+        return sorted(rows.values(), key=lambda one: one.title)
 
     def row(self, key: str) -> Row | None:
         """The subject of a key; None if it is gone."""

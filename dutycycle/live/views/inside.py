@@ -25,10 +25,10 @@ def inside(state: LiveState, row: Row, width: int) -> Iterator[Line]:
 def _processes(state: LiveState, row: GpuRow) -> Iterator[Line]:
     if row.processes:
         yield [("Processes", "bold")]
-    for one in row.processes:
-        pod = state.rows.get(f"pod/{one.pod_uid}")
-        text = f"{one.pid:>9}  {one.name or 'process':<20} {percent_text(one.gpu_util_pct):>8}"
-        yield [(text, ""), (f"  {bytes_text(one.mem_used_bytes):>10}", ""),
+    for process in row.processes:
+        pod = state.rows.get(f"pod/{process.pod_uid}")
+        text = f"{process.pid:>9}  {process.name or 'process':<20} {percent_text(process.gpu_util_pct):>8}"
+        yield [(text, ""), (f"  {bytes_text(process.mem_used_bytes):>10}", ""),
                ("" if pod is None else f"  {pod.title}", "dim")]  # fmt: skip
 
 
@@ -36,7 +36,7 @@ def _gpus(gpus: Sequence[GpuRow], of_pod: str | None) -> Iterator[Line]:
     if gpus:
         yield [("GPUs", "bold")]
     for gpu in gpus:
-        mine = [one for one in gpu.processes if of_pod is None or one.pod_uid == of_pod]
+        mine = [process for process in gpu.processes if of_pod is None or process.pod_uid == of_pod]
         util = gpu.now.gpu_util_pct
         names = ", ".join(f"{one.name or 'process'} {one.pid}" for one in mine)
         yield [

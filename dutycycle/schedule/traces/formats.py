@@ -26,7 +26,7 @@ def workload_of(
     Raises ``DutycycleError`` without any job that fits.
     """
     nodes = FORMATS[form].machines(machines, wrong) if machines else made
-    found: list[TraceJob] = sorted(FORMATS[form].jobs(path, wrong), key=lambda one: (one.arrival_s, one.name))
+    found: list[TraceJob] = sorted(FORMATS[form].jobs(path, wrong), key=lambda job: (job.arrival_s, job.name))
     if not found:
         raise DutycycleError(f"{path}: has no jobs: is it a trace in the format {form}?")
     found = found[:most]

@@ -53,7 +53,7 @@ class TrialVerdict:
 
 def unit_of(trials: Sequence[Tried]) -> str | None:
     """The first unit that all trials have that have any; else the one that most have."""
-    having = [one.figures.rates for one in trials if one.figures is not None and one.figures.rates]
+    having = [trial.figures.rates for trial in trials if trial.figures is not None and trial.figures.rates]
     counts = {unit: sum(unit in one for one in having) for unit in UNITS}
     best = max(UNITS, key=lambda unit: (counts[unit], -UNITS.index(unit)))
     return best if counts[best] else None
@@ -62,7 +62,7 @@ def unit_of(trials: Sequence[Tried]) -> str | None:
 def verdict_of(trials: Sequence[Tried], goal: str) -> TrialVerdict:
     """Compare them by ``goal``. Among those that are equal but for noise, the one of fewest GPUs is best."""
     unit = unit_of(trials)
-    rows = tuple(_row(one, unit) for one in trials)
+    rows = tuple(_row(trial, unit) for trial in trials)
     known = [(row, value) for row in rows if (value := row.by(goal)) is not None]
     if not known:
         return TrialVerdict(goal, unit, rows)

@@ -86,8 +86,8 @@ class Annotations:
             return kept | keys.that_fit(self._texts(alone).items(), taken)[0]
         if target.kind == "job":
             job = self._jobs.get(target)
-            found = self._texts(self._insights.get(target, {}) | profile)
-            return {} if job is None else job.wanted(present, found)
+            texts = self._texts(self._insights.get(target, {}) | profile)
+            return {} if job is None else job.wanted(present, texts)
         if target.kind == "node":
             node = self._nodes.get(target.name)
             values = {} if node is None else node.values()
@@ -211,7 +211,7 @@ class Annotations:
             value = {
                 "at": rfc3339(record.ts_ms), "expected": record.expected, "considered": record.considered,
                 "left_out": record.left_out,
-                "nodes": [{"node": one.node, "score": one.score, "why": one.why} for one in record.nodes],
+                "nodes": [{"node": node.node, "score": node.score, "why": node.why} for node in record.nodes],
             }  # fmt: skip
             self._placements[target] = {keys.PLACEMENT: measured(value)}
         return target
@@ -225,10 +225,10 @@ class Annotations:
 
 def _object(written: str) -> dict[str, Any]:
     try:
-        found = orjson.loads(written)
+        parsed = orjson.loads(written)
     except orjson.JSONDecodeError:  # somebody else's hand: there is nothing to learn from it
         return {}
-    return found if type(found) is dict else {}
+    return parsed if type(parsed) is dict else {}
 
 
 def _state_values(state: WorkloadState | None) -> dict[str, Any]:
@@ -251,7 +251,10 @@ def _state_values(state: WorkloadState | None) -> dict[str, Any]:
 
 def _insight_values(insight: Insight) -> dict[str, Any]:
     """What a pod is, what holds it back and what is odd about it, by name."""
-    odd = "; ".join(f"{one.kind}: {one.advice}" if one.advice else one.kind for one in insight.anomalies)
+    odd = "; ".join(
+        f"{anomaly.kind}: {anomaly.advice}" if anomaly.advice else anomaly.kind
+        for anomaly in insight.anomalies
+    )
     value = {
         keys.KIND: insight.kind, keys.BOTTLENECK: insight.bottleneck, keys.ADVICE: insight.advice,
         keys.ANOMALY: odd or None,

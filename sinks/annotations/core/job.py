@@ -134,23 +134,25 @@ def pods_by_name(record: JobPeaks) -> dict[str, PodOfJob]:
         name = listed.partition("@")[0]
         if is_name(name):
             incarnations.setdefault(name, []).append(pod)
-    return {name: _joined(found) for name, found in incarnations.items()}
+    return {name: _joined(incarnation) for name, incarnation in incarnations.items()}
 
 
 def _joined(incarnations: list[PodOfJob]) -> PodOfJob:
     """The maximum of all for each figure. GPUs are left out where one incarnation lacks its own."""
     if len(incarnations) == 1:
         return incarnations[0]
-    metrics = reduce(_greatest, (one.metrics for one in incarnations))
+    metrics = reduce(_greatest, (incarnation.metrics for incarnation in incarnations))
     gpus: dict[str, Peaks] = {}
-    if not any(_without_its_gpus(one) for one in incarnations):
-        for one in incarnations:
-            gpus |= {scope: _greatest(gpus.get(scope, {}), peaks) for scope, peaks in one.gpus.items()}
+    if not any(_without_its_gpus(incarnation) for incarnation in incarnations):
+        for incarnation in incarnations:
+            gpus |= {
+                scope: _greatest(gpus.get(scope, {}), peaks) for scope, peaks in incarnation.gpus.items()
+            }
     return PodOfJob(node=incarnations[-1].node, metrics=metrics, gpus=gpus)
 
 
-def _without_its_gpus(one: PodOfJob) -> bool:
-    return not one.gpus and "gpu_util_pct" in one.metrics
+def _without_its_gpus(job: PodOfJob) -> bool:
+    return not job.gpus and "gpu_util_pct" in job.metrics
 
 
 def _greatest(one: Peaks, other: Peaks) -> Peaks:

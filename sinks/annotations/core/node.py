@@ -138,13 +138,15 @@ def gpu_now(gpu: Gpu) -> dict[str, Any]:
 
 def _known(processes: tuple[GpuProcess, ...] | None) -> tuple[GpuProcess, ...] | None:
     """The processes, if all are known. A source that sees pods only, such as dcgm-exporter, gives PID 0."""
-    if processes is None or any(one.pid == UNKNOWN_PID for one in processes):
+    if processes is None or any(process.pid == UNKNOWN_PID for process in processes):
         return None
     return processes
 
 
 def _pid_mem(processes: Iterable[GpuProcess]) -> list[list[Any]]:
-    known = [(one.mem_used_bytes, one.pid) for one in processes if one.mem_used_bytes is not None]
+    known = [
+        (process.mem_used_bytes, process.pid) for process in processes if process.mem_used_bytes is not None
+    ]
     largest = sorted(known, reverse=True)[:MOST_PROCESSES]
     return [[pid, _megabytes(used)] for used, pid in sorted(largest, key=lambda pair: pair[1])]
 

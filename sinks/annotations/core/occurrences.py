@@ -105,11 +105,11 @@ def target_of(record: PodInsight | JobInsight) -> Target | None:
 
 
 def _due(target: Target, entry: _Occurrence) -> Iterator[Due]:
-    for one in entry.holds:
-        first_ms = one.since_ms + AFTER_MS.get(one.reason, 0)
-        if entry.seen_ms >= max(first_ms, entry.not_before_ms.get(one.reason, 0)):
+    for hold in entry.holds:
+        first_ms = hold.since_ms + AFTER_MS.get(hold.reason, 0)
+        if entry.seen_ms >= max(first_ms, entry.not_before_ms.get(hold.reason, 0)):
             repeats = (entry.seen_ms - first_ms) // REPEAT_MS
-            yield Due(target, one, repeats + 1, first_ms + repeats * REPEAT_MS)
+            yield Due(target, hold, repeats + 1, first_ms + repeats * REPEAT_MS)
 
 
 def _holding(record: PodInsight | JobInsight, target: Target, state: WorkloadState) -> Iterator[Occurrence]:
@@ -138,11 +138,11 @@ def _sick(record: NodeHealth, target: Target) -> Iterator[Occurrence]:
 def _odd(record: PodInsight | JobInsight, target: Target) -> Iterator[Occurrence]:
     """One for each kind of anomaly, of the first of that kind."""
     kinds: set[str] = set()
-    for one in record.insight.anomalies:
-        if one.kind in ANOMALIES and one.kind not in kinds:
-            kinds.add(one.kind)
-            note = f"Since {rfc3339(one.since_ms)}: {one.advice or one.kind}"
-            yield Occurrence(target.ref, ANOMALIES[one.kind], "Warning", one.since_ms, note)
+    for anomaly in record.insight.anomalies:
+        if anomaly.kind in ANOMALIES and anomaly.kind not in kinds:
+            kinds.add(anomaly.kind)
+            note = f"Since {rfc3339(anomaly.since_ms)}: {anomaly.advice or anomaly.kind}"
+            yield Occurrence(target.ref, ANOMALIES[anomaly.kind], "Warning", anomaly.since_ms, note)
 
 
 def target_of_job(record: PodInsight) -> Target | None:

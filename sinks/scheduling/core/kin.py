@@ -50,25 +50,25 @@ class Kin:
     outcomes: tuple[PastUse, ...]
 
 
-def _likenesses(one: Template) -> list[tuple[str, Hashable]]:
-    """What pods may have in common with ``one``, the nearest first; the key is the same for all that have."""
+def _likenesses(template: Template) -> list[tuple[str, Hashable]]:
+    """Return what pods may have in common with ``template``, nearest first; pods alike share the key."""
     found: list[tuple[str, Hashable]] = []
-    if one.owner is not None:
-        found.append(("owner template", one.owner))
-    if one.job is not None:
-        found.append(("job name and GPUs", (one.job, one.gpus)))
-    if one.image is not None and one.command is not None:
-        found.append(("image, command and GPUs", (one.image, one.command, one.gpus)))
-    if one.image is not None and one.labels:
-        found.append(("image and labels", (one.image, one.labels)))
-    if one.image is not None:
-        found.append(("image", one.image))
-    if one.labels:
-        found.append(("labels and GPUs", (one.labels, one.gpus)))
-    if one.requests is not None:
-        found.append(("namespace and requests", (one.gpus, one.requests)))
-    found.append(("namespace and GPUs", one.gpus))
-    return [(name, (name, one.namespace, key)) for name, key in found]
+    if template.owner is not None:
+        found.append(("owner template", template.owner))
+    if template.job is not None:
+        found.append(("job name and GPUs", (template.job, template.gpus)))
+    if template.image is not None and template.command is not None:
+        found.append(("image, command and GPUs", (template.image, template.command, template.gpus)))
+    if template.image is not None and template.labels:
+        found.append(("image and labels", (template.image, template.labels)))
+    if template.image is not None:
+        found.append(("image", template.image))
+    if template.labels:
+        found.append(("labels and GPUs", (template.labels, template.gpus)))
+    if template.requests is not None:
+        found.append(("namespace and requests", (template.gpus, template.requests)))
+    found.append(("namespace and GPUs", template.gpus))
+    return [(name, (name, template.namespace, key)) for name, key in found]
 
 
 @dataclass(slots=True)
@@ -87,7 +87,7 @@ class KinIndex:
 
     def nearest(self, template: Template) -> Kin | None:
         """The kin in the nearest likeness that has any; None without kin."""
-        labels = frozenset(one for one in template.labels if one[0] in self._label_keys)
+        labels = frozenset(label for label in template.labels if label[0] in self._label_keys)
         for name, key in _likenesses(replace(template, labels=labels)):
             if found := self._by_key.get(key):
                 return Kin(name, tuple(found))

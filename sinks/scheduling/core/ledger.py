@@ -68,4 +68,4 @@ class Ledger:
             del self._hours[one]
         if past:
             kept = self._running.union(*(hour.pods for hour in self._hours.values()))
-            self._owners = {uid: one for uid, one in self._owners.items() if uid in kept}
+            self._owners = {uid: owner for uid, owner in self._owners.items() if uid in kept}

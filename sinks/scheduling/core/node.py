@@ -26,7 +26,7 @@ class NodeGpu:
     throttled: bool | None = None
 
 
-FIELDS = tuple(one.name for one in fields(NodeGpu))
+FIELDS = tuple(field.name for field in fields(NodeGpu))
 """The first axis of ``gpu_columns``."""
 
 

@@ -67,9 +67,11 @@ def predict(kin: Kin | None, coverage: float = COVERAGE) -> Prediction | None:
         return None
     figures = {}
     for name in FIGURES:
-        found = interval((one.figures[name] for one in kin.outcomes if name in one.figures), coverage)
+        found = interval(
+            (outcome.figures[name] for outcome in kin.outcomes if name in outcome.figures), coverage
+        )
         if found is not None:
             figures[name] = found
-    kinds = Counter(one.kind for one in kin.outcomes if one.kind is not None)
+    kinds = Counter(outcome.kind for outcome in kin.outcomes if outcome.kind is not None)
     kind, most = kinds.most_common(1)[0] if kinds else (None, 0)
     return Prediction(figures, kind, most / max(kinds.total(), 1), len(kin.outcomes), kin.likeness)

@@ -37,7 +37,7 @@ class Scored:
 
     def reasons(self) -> str:
         """What says most first."""
-        ordered = sorted(self.terms, key=lambda one: -one.weight * abs(one.value - 0.5))
+        ordered = sorted(self.terms, key=lambda term: -term.weight * abs(term.value - 0.5))
         return "; ".join(one.reason for one in ordered) or "nothing is known of it"
 
 
@@ -78,13 +78,13 @@ class NodeScores:
 
 def score(nodes: Nodes, need: Need) -> NodeScores:
     """The score of each node. A term that blocks makes it 0, whatever else is good."""
-    found = tuple(column for term in TERMS if (column := term(nodes, need)) is not None)
+    terms = tuple(column for term in TERMS if (column := term(nodes, need)) is not None)
     total, weight = np.zeros(len(nodes.names)), np.zeros(len(nodes.names))
-    for column in found:
+    for column in terms:
         known = ~np.isnan(column.values)
         total += np.where(known, column.values, 0.0) * column.weight
         weight += known * column.weight
     values = np.divide(total, weight, out=np.full(len(total), 0.5), where=weight > 0)
-    for column in found:
+    for column in terms:
         values[column.blocked_places()] = 0.0
-    return NodeScores(nodes, values, found)
+    return NodeScores(nodes, values, terms)

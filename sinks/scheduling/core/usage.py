@@ -34,7 +34,7 @@ class Usage:
     def excess(self, owner: str, rivals: Collection[str], shares: Mapping[str, float], now_s: float) -> float:
         """What ``owner`` used of what it is entitled to; ``rivals``: it and all others."""
         charged = self.charged(now_s)
-        return excess(owner, {one: charged.get(one, 0.0) for one in rivals}, shares)
+        return excess(owner, {rival: charged.get(rival, 0.0) for rival in rivals}, shares)
 
     def charged(self, now_s: float) -> Mapping[str, float]:
         """GPU-seconds in the window, by owner."""

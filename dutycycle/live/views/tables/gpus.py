@@ -20,7 +20,7 @@ def owners(state: LiveState, row: GpuRow) -> str:
     """The pods on it, by name; without one its processes."""
     pods = (state.rows.get(f"pod/{uid}") for uid in sorted(row.pods))
     names = [pod.title for pod in pods if pod is not None]
-    names = names or [one.name or f"pid {one.pid}" for one in row.processes]
+    names = names or [process.name or f"pid {process.pid}" for process in row.processes]
     more = f" +{len(names) - _NAMED}" if len(names) > _NAMED else ""
     return ", ".join(dict.fromkeys(names[:_NAMED])) + more
 

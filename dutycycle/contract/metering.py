@@ -19,6 +19,8 @@ BUFFER_MS = 10_000
 """The driver's buffer reaches back at least so far. What a longer tick did before that, it does not tell."""
 
 
+LEAST_DRAWN_W = 1.0
+"""With less a GPU may be asleep, and its counter of energy stands still."""
 SET_BACK_MS = 300_000
 """A clock that is behind by more than this was set back; by less, a record comes late."""
 
@@ -71,15 +73,16 @@ def joules_of_tick(
     """The energy of a tick that counts for ``seconds``; then what to pass as the last three for the next one:
     NaN, 0 and 0 for the first.
 
-    By the driver's counter: its increase since it was read last, at ``last_j``. While it cannot be read,
-    power times time; what was guessed so since then counts no second time when the counter is back. If that
-    was more than the counter says, so much is owed by its next increases: no sum ever goes down. A step down
-    is a counter that began anew: it adds nothing, and what was guessed before stays.
+    By the driver's counter: its increase since it was read last, at ``last_j``. While it cannot be read, or
+    stands still though power is drawn, power times time; what was guessed so since then counts no second time
+    when the counter is back. If that was more than the counter says, so much is owed by its next increases:
+    no sum ever goes down. A step down is a counter that began anew: it adds nothing, and what was guessed
+    before stays.
 
     The energy is NaN where nothing tells it: without counter and power, and where a counter is read for the
     first time.
     """
-    if isnan(counter_j):
+    if isnan(counter_j) or (counter_j == last_j and power_w > LEAST_DRAWN_W):
         joules = power_w * seconds
         return joules, last_j, guessed_j if isnan(joules) else guessed_j + joules, owed_j
     if isnan(last_j):

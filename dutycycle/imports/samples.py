@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from dutycycle.contract.codec import encode
+from dutycycle.contract.metering import LEAST_DRAWN_W
 from dutycycle.contract.records.pods import JobRef, Pod
 from dutycycle.contract.records.samples import Allocation, Gpu, NvmlSample
 from dutycycle.contract.topics import full_name
@@ -35,7 +36,6 @@ _PARTS = frozenset({"processes", "mig"})
 _PART_MS = 100
 """Rows of a GPU's processes and slices stand so close to one another."""
 _STALL_MS = 1000
-_LEAST_POWER_W = 1
 _gpu = msgspec.json.Decoder(Gpu).decode
 
 
@@ -156,7 +156,7 @@ class Samples:
         if gpu.energy_j is None or gpu.energy_j != energy_j:
             known.energies[gpu.uuid] = (ts_ms, gpu.energy_j or 0)
             return False
-        return ts_ms - since_ms >= _STALL_MS and (gpu.power_w or 0) > _LEAST_POWER_W
+        return ts_ms - since_ms >= _STALL_MS and (gpu.power_w or 0) > LEAST_DRAWN_W
 
     def deal_out(self) -> dict[str, int]:
         """Decide how many GPUs the rows are of that do not say it; by node, after the last row."""

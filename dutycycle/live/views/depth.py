@@ -49,7 +49,7 @@ def _head(row: Row, width: int) -> Iterator[Line]:
         line: Line = []
         for pair in chunk:
             name, value = pair or ("", "")
-            line += [*fit([(f"{name:<12}", "dim"), (value, "")], width // across - 1), (" ", "")]
+            line += [*fit([(f"{name:<11} ", "dim"), (value, "")], width // across - 1), (" ", "")]
         yield line
 
 

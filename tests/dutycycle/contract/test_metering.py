@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutycycle.contract.metering import highest_util_pct, joules_of_tick, mean_of_samples
+from dutycycle.contract.metering import LEAST_DRAWN_W, highest_util_pct, joules_of_tick, mean_of_samples
 from dutycycle.contract.records.samples import Gpu
 
 SAMPLES: list[tuple[str, list[tuple[int, float]], int, float, float]] = [
@@ -69,7 +69,7 @@ def test_the_sum_is_the_increase_of_the_counter_or_the_power(
     for is_read, begins_anew, spent, power in reads:
         counter = 0 if begins_anew else counter + spent
         ticks.append((float(counter) if is_read else nan, power))
-        if not is_read:
+        if not is_read or (counter == before and power > LEAST_DRAWN_W):
             by_power += 0.0 if isnan(power) else power
         else:
             # What the counter says of the time since it was read replaces what the power says.
@@ -83,6 +83,13 @@ def test_every_second_read_fails() -> None:
     """100 W for 300 s are 30 kJ, not 45."""
     ticks = [(1000 + 100.0 * at if at % 2 == 0 else nan, 100.0) for at in range(301)]
     assert energy(ticks) == (30_000, 0)
+
+
+def test_a_counter_that_stands_still_while_power_is_drawn_is_not_one() -> None:
+    """It stops at 10 s; another one is read out each third second alone; a third is of a GPU that sleeps."""
+    assert energy([(100.0 * min(at, 10), 100.0) for at in range(31)]) == (3000, 0)
+    assert energy([(100.0 * (at // 3 * 3), 100.0) for at in range(31)]) == (3000, 0)
+    assert energy([(5.0, 0.5)] * 10) == (0, 0)
 
 
 def test_without_a_counter_it_is_the_power_and_without_both_nothing() -> None:

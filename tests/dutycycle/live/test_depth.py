@@ -1,8 +1,9 @@
 """One subject in depth."""
 
 import pytest
+from msgspec.structs import replace
 
-from dutycycle.live.model.subjects import Row
+from dutycycle.live.model.subjects import GpuRow, Row
 from dutycycle.live.views.depth import depth
 from dutycycle.live.views.spans import text_of, width_of
 from tests.support.fleet import START_MS, fleet
@@ -49,6 +50,15 @@ def test_other_subjects_have_what_is_inside_of_them(key: str, parts: tuple[str, 
     text = "\n".join(text_of(line) for line in depth(state, row, 120))
     for part in parts:
         assert part in text, f"{part!r} is not in\n{text}"
+
+
+def test_a_long_name_of_a_figure_is_apart_from_its_value() -> None:
+    state = fleet(8)
+    row = state.row("gpu/gpu-a/GPU-gpu-a-1")
+    assert isinstance(row, GpuRow)
+    row.now = replace(row.now, nvlink_rx_bytes_per_s=40_000_000_000)
+    text = "\n".join(text_of(line) for line in depth(state, row, 160))
+    assert "NVLink received 40.00 GB/s" in text
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])

@@ -23,6 +23,8 @@ SNAPSHOT_VERSION = 4
 
 FEWEST_SURE = 4.5
 """Periods that a short part has to hold, and a window those of few samples: three are alike by chance."""
+YOUNG_MS = 30_000
+"""What goes on for less has to hold as many: where a run begins, what warms up is alike a few times, too."""
 SHARED = 2
 """So many periods of other series are looked for in a series."""
 
@@ -333,7 +335,8 @@ class CycleBank:
             return None
         main, config = known.cycles[0], self._config
         few = main.period < FEW_SAMPLES
-        if (known.short or few) and known.samples.size < FEWEST_SURE * main.period:
+        young = known.samples.size * self._ring.interval_ms < YOUNG_MS
+        if (known.short or few or young) and known.samples.size < FEWEST_SURE * main.period:
             return None
         enough = config.sure if known.whole and not (known.short or few) else config.sure_of_part
         enough = config.sure_of_begun if known.begun else enough

@@ -255,3 +255,13 @@ def test_a_multiple_gives_way_to_what_the_newest_half_shows(
     one = Detection(cycles, busy(true, 600), 0, True)
     (answer,) = shortest([one], least=8)
     assert [cycle.period for cycle in answer.cycles] == pytest.approx([expected, 7.7], rel=0.01)
+
+
+@pytest.mark.parametrize("kind", ["sine", "square", "sawtooth"])
+@pytest.mark.parametrize("true", [40.0, 60.0])
+def test_what_goes_on_for_less_than_half_a_minute_needs_more_periods(true: float, kind: str) -> None:
+    """Three repetitions where a run begins may be what warms up."""
+    _, changes = fed(column(idle(300), busy(true, 600, kind)), step_ms=100)
+    tick, _, found = changes[0]
+    assert found.period_s == pytest.approx(true / 10, rel=0.03)
+    assert 4.5 * true <= tick - 299 <= 350

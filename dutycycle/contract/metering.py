@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from dutycycle.contract.metrics import ACTIVITY_METRICS
 from dutycycle.contract.records.samples import Gpu, NvmlSample
 
 GAP_MS = 10_000
@@ -21,6 +22,8 @@ BUFFER_MS = 10_000
 
 LEAST_DRAWN_W = 1.0
 """With less a GPU may be asleep, and its counter of energy stands still."""
+_WORKS = 0.5
+"""Of its power limit: no GPU draws as much that does nothing."""
 SET_BACK_MS = 300_000
 """A clock that is behind by more than this was set back; by less, a record comes late."""
 
@@ -119,3 +122,18 @@ def highest_util_pct(gpu: Gpu) -> float | None:
 def highest_power_w(gpu: Gpu) -> float | None:
     """The same of its power, in watts."""
     return max((value for _, value in gpu.power_burst), default=None) if gpu.power_burst else gpu.power_w
+
+
+def without_false_zeros(gpu: Gpu) -> Gpu:
+    """Leave out the counters of activity of a GPU if all are 0 while it draws half of its power limit.
+
+    So DCGM writes after some errors, until it is started again (NVIDIA/DCGM#303). A GPU that draws so much
+    has warps on its multiprocessors, and touches its memory: one of the two has to be among the zeros.
+    """
+    told = [value for name in ACTIVITY_METRICS if (value := getattr(gpu, name)) is not None]
+    says_enough = gpu.sm_active_pct is not None or gpu.dram_active_pct is not None
+    if not says_enough or any(told) or gpu.power_w is None or gpu.power_limit_w is None:
+        return gpu
+    if gpu.power_w < _WORKS * gpu.power_limit_w:
+        return gpu
+    return replace(gpu, **dict.fromkeys(ACTIVITY_METRICS))

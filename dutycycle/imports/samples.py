@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from dutycycle.contract.codec import encode
-from dutycycle.contract.metering import LEAST_DRAWN_W
+from dutycycle.contract.metering import LEAST_DRAWN_W, without_false_zeros
 from dutycycle.contract.records.pods import JobRef, Pod
 from dutycycle.contract.records.samples import Allocation, Gpu, NvmlSample
 from dutycycle.contract.topics import full_name
@@ -122,7 +122,7 @@ class Samples:
             raise ValueError("is of a time before 1970 or after 2100")
         known = self._nodes.setdefault(node, _Node())
         uuid, index = known.identify(row)
-        gpu = msgspec.convert({**row.fields, "index": index, "uuid": uuid}, Gpu)
+        gpu = without_false_zeros(msgspec.convert({**row.fields, "index": index, "uuid": uuid}, Gpu))
         if self._job is not None:
             given = Allocation(pod_uid=f"{self._job}-{node}", namespace=_NAMESPACE, pod=f"{self._job}-{node}")
             gpu = msgspec.structs.replace(gpu, allocated=(given,))

@@ -185,6 +185,26 @@ def test_mig_slices_do_not_speak_for_their_gpu() -> None:
     assert found == gpu(mem_used_bytes=100 * 2**20, mig=(piece,))
 
 
+@pytest.mark.parametrize(
+    ("values", "tensor"),
+    [
+        ({"PROF_SM_ACTIVE": 0, "DEV_POWER_USAGE": 350}, None),
+        ({"PROF_DRAM_ACTIVE": 0, "DEV_POWER_USAGE": 350}, None),
+        ({"PROF_DRAM_ACTIVE": 0, "DEV_POWER_USAGE": 349}, 0),  # at rest
+        ({"PROF_DRAM_ACTIVE": 0.001, "DEV_POWER_USAGE": 690}, 0),  # 32-bit floats
+        ({"DEV_POWER_USAGE": 690}, 0),  # it may compute without tensor cores
+        ({"PROF_SM_ACTIVE": 0}, 0),
+    ],
+)
+def test_zeros_of_activity_that_power_contradicts_are_absent(
+    values: dict[str, float], tensor: float | None
+) -> None:
+    zeros = {"PROF_PIPE_TENSOR_ACTIVE": 0, "PROF_NVLINK_RX_BYTES": 0, "DEV_ENFORCED_POWER_LIMIT": 700}
+    (found,) = gpus([dcgm(name, value) for name, value in (zeros | values).items()], PodIndex())
+    assert (found.tensor_active_pct, found.nvlink_rx_bytes_per_s) == (tensor, tensor)
+    assert found.power_limit_w == 700
+
+
 def test_what_a_mig_slice_does_is_its_own() -> None:
     """And nothing of it is said of the GPU."""
     shares = {"PROF_SM_ACTIVE": 0.5, "PROF_PIPE_TENSOR_ACTIVE": 0.25, "PROF_PIPE_FP16_ACTIVE": 0.125}

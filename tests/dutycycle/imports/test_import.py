@@ -469,3 +469,14 @@ def test_equal_rows_of_two_gpus_are_both_kept(tmp_path: Path) -> None:
     out = tmp_path / "t.jsonl"
     assert main(["import", "nvidia-smi", *files, "--node", "gpu-a", "--out", str(out)]) == 0
     assert [len(record["gpus"]) for record in records(out)] == [2] * 30
+
+
+def test_zeros_of_activity_that_power_contradicts_are_absent(tmp_path: Path) -> None:
+    heading = (
+        "timestamp, index, power.draw [W], enforced.power.limit [W], sm_active, tensor_active, dram_active"
+    )
+    lines = [
+        f"2026/11/20 10:00:0{at}.000, 0, {watts}, 700, 0, 0, 0" for at, watts in enumerate((600, 90, 610))
+    ]
+    found = imported(tmp_path, "\n".join([heading, *lines, ""]))
+    assert [one["gpus"][0].get("tensor_active_pct") for one in found] == [None, 0, None]

@@ -258,6 +258,8 @@ class CsvReader:
         node = shared.pop("node", None)
         if node is not None and not re.fullmatch(NAME_PATTERN, node):
             raise ValueError(f"{node!r} cannot name a node: give --node")
+        if node is not None:
+            self.notes.nodes.add(node)
         if fields_of_gpus:
             rows = [
                 {"model": shared.get("model"), **fields, "index": gpu}

@@ -137,6 +137,12 @@ class _Import:
         for column, (count, first) in notes.out_of_range.items():
             values = f"{count} value{'s' * (count != 1)} that no GPU has, such as {first}"
             self._progress.say(f"{file}: {column}: {values}: left absent")
+        if len(notes.nodes) > 1 and not self._own_nodes:
+            names = ", ".join(sorted(notes.nodes)[:_NAMED])
+            self._progress.say(
+                f"{file}: names {len(notes.nodes)} machines ({names}), which --node makes one: GPUs of one "
+                "index are one GPU; without --node they are apart"
+            )
         if notes.unused:
             self._progress.say(f"{file}: not used: {', '.join(notes.unused)}")
         for remark in (*notes.remarks, *notes.doubtful_units()):

@@ -53,6 +53,7 @@ class Notes:
     field. ``remarks``: sentences, each once.
     ``unfinished``: what a file that ends here has begun.
     ``out_of_range``: of each column how many values were left absent, and the first of them.
+    ``nodes``: the machines that it names.
     ``bare``: by field and column the values that had no unit, and whose heading had none.
     """
 
@@ -62,6 +63,7 @@ class Notes:
     remarks: dict[str, None] = field(default_factory=dict)
     unfinished: str = ""
     out_of_range: dict[str, tuple[int, str]] = field(default_factory=dict)
+    nodes: set[str] = field(default_factory=set)
     bare: dict[tuple[str, str], BareValues] = field(default_factory=dict)
 
     def count_out_of_range(self, column: str, text: str) -> None:

@@ -307,12 +307,14 @@ def test_ticks_of_one_second_are_spread_over_it(tmp_path: Path) -> None:
     assert samples[0]["interval_ms"] in range(240, 285)
 
 
-def test_a_log_of_several_nodes_keeps_them_apart(tmp_path: Path) -> None:
+def test_a_log_of_several_nodes_keeps_them_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     content = "time,hostname,index,util\n" + "".join(
         f"2026-11-20 10:00:00,{node},0,{util}\n" for node, util in (("a", 5), ("b", 6))
     )
     assert sorted(sample["node"] for sample in imported(tmp_path, content)) == ["a", "b"]
+    assert "machines" not in capsys.readouterr().err
     assert {sample["node"] for sample in imported(tmp_path, content, "--node", "c")} == {"c"}
+    assert "names 2 machines (a, b), which --node makes one" in capsys.readouterr().err
 
 
 def test_a_night_in_which_clocks_go_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

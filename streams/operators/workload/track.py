@@ -218,9 +218,11 @@ class Track:
         return checked_kind(checked_loading(choose_kind(self._probabilities, published), seen), values[_UTIL])
 
     def _follow_idleness(self, span: JoinedSpan, values: Floats, kind: str) -> None:
-        """Since when no GPU is used, and the energy since."""
+        """Since when no GPU is used, and the energy since. Where utilization is not measured, power has to
+        tell, and with it the kind."""
         util = values[_UTIL, -SPAN_S:]
-        if kind == "loading" or not (util < IDLE_PCT).any() or (util >= IDLE_PCT).any():
+        rests = (util < IDLE_PCT).any() or (np.isnan(util).all() and kind == IDLE)
+        if kind == "loading" or not rests or (util >= IDLE_PCT).any():
             self._idle_since_ms, self._idle_j = None, 0.0
             return
         if self._idle_since_ms is None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from dutycycle.contract.units import Number
 from streams.operators.workload.channels import IDLE_PCT
+from streams.operators.workload.kinds.classifier import UNKNOWN_KIND
 from streams.operators.workload.rules.finding import (
     NO_BOTTLENECK,
     UNKNOWN_BOTTLENECK,
@@ -96,7 +97,7 @@ def find_bottleneck(stats: PodStats | None, kind: str, gpus: int) -> Finding:
         found = rule(stats, kind, gpus)
         if found is not None and found.confidence >= 0.5:
             return found
-    if kind == "training" and stats.mean(_UTIL) < _STARVED_PCT:
+    if kind in ("training", UNKNOWN_KIND) and stats.mean(_UTIL) < _STARVED_PCT:
         return Finding(
             UNKNOWN_BOTTLENECK, 1.0
         )  # it would use more if it could; what it waits for is not seen
@@ -195,18 +196,20 @@ def _spins(stats: PodStats) -> float:
 
 def _unused(stats: PodStats, _kind: str, gpus: int) -> Finding | None:
     """Some of its GPUs do nothing while others work."""
-    idle = stats.loads.get("idle_gpus", (0.0, 0.0))[1]
-    if gpus < 2 or stats.level_pct < IDLE_PCT:
+    if gpus < 2 or stats.level_pct < IDLE_PCT or not stats.idle_gpus:
         return None
-    return Finding(OVER_PROVISIONED, confidence(ramp(idle, 0.7, 0.98)), {"idle_gpus": round(idle)})
+    sure = confidence(ramp(stats.loads.get("idle_gpus", (0.0, 0.0))[1], 0.7, 0.98))
+    return Finding(OVER_PROVISIONED, sure, {"idle_gpus": stats.idle_gpus})
 
 
 def _imbalance(stats: PodStats, _kind: str, gpus: int) -> Finding | None:
-    """Its own GPUs: one works, another waits."""
+    """Its own GPUs: one works, another waits. Where even the busiest of each second rests most of the time,
+    all of them wait, at other moments, and for something else."""
     gap = stats.mean(_UTIL) - stats.mean("least_gpu_util_pct", stats.mean(_UTIL))
     if gpus < 2:
         return None
-    return Finding("imbalance", confidence(ramp(gap, 15, 35)), {"gpu_util_gap_pct": gap})
+    sure = confidence(ramp(gap, 15, 35), ramp(stats.mean(_UTIL), 30, 50))
+    return Finding("imbalance", sure, {"gpu_util_gap_pct": gap})
 
 
 def _collective(stats: PodStats, kind: str, gpus: int) -> Finding | None:

@@ -12,6 +12,8 @@ _WINDOW_S = 180
 _MIN_S = 45
 _WAITS = 0.6
 """A GPU waits in a second with less than this share of its usual utilization."""
+_BLINKS = 0.05
+"""Share of the seconds in which a GPU that does nothing may look as if it did."""
 _UTIL = CHANNEL_ROW["busiest_gpu_util_pct"]
 _FIGURES = 5
 _BLOCK_MS = 300_000
@@ -38,7 +40,8 @@ class PodStats:
     ``seconds``: how many there are. ``means``, ``most``: mean and largest value by channel, absent channels
     left out. ``level_pct``: the 90th percentile of utilization, the usual one of a GPU at work. ``waits``:
     the share of seconds in which utilization is below 60 % of that, 0-1. ``loads``: by channel, its mean over
-    those seconds and its mean over the others.
+    those seconds and its mean over the others. ``idle_gpus``: how many GPUs are idle in all but a few of the
+    seconds; 0 if that is not known.
     """
 
     seconds: int
@@ -47,6 +50,7 @@ class PodStats:
     level_pct: float
     waits: float
     loads: dict[str, tuple[float, float]]
+    idle_gpus: int = 0
 
     def mean(self, channel: str, absent: float = 0.0) -> float:
         """The mean of a channel, or ``absent``."""
@@ -90,7 +94,15 @@ def pod_stats(values: Floats) -> PodStats | None:
         level_pct=level,
         waits=waits,
         loads={name: (low[row], high[row]) for name, row in there},
+        idle_gpus=_idle_gpus(values[CHANNEL_ROW["idle_gpus"], -_WINDOW_S:]),
     )
+
+
+def _idle_gpus(counts: Floats) -> int:
+    """GPUs that did nothing in all of the seconds but for the few in which they blinked. GPUs that work in
+    turns are idle in most seconds, one or the other, and each of them works."""
+    known = np.sort(counts[~np.isnan(counts)])
+    return int(known[int(_BLINKS * known.size)]) if known.size else 0
 
 
 def _are_false_zeros(means: dict[str, float]) -> bool:

@@ -42,6 +42,12 @@ SPINNING = (
 )
 
 
+TURNS = {
+    "gpu_util_pct": 14, "busiest_gpu_util_pct": (40, 10), "least_gpu_util_pct": 0, "idle_gpus": (3, 0),
+    "gpu_mem_pct": 80, "power_pct": 26,
+}  # fmt: skip
+
+
 def window(of: Mapping[str, float | tuple[float, float]], seconds: int = 180) -> Floats:
     """As a span has them: a channel cannot hold every value."""
     values = np.full((len(CHANNELS), seconds), np.nan)
@@ -112,6 +118,12 @@ def window(of: Mapping[str, float | tuple[float, float]], seconds: int = 180) ->
         ({"gpu_util_pct": 12, "gpu_mem_pct": 10}, "inference", 1, "over_provisioned"),
         ({"gpu_util_pct": 12, "gpu_mem_pct": 70}, "inference", 1, "none"),
         ({"gpu_util_pct": 12}, "inference", 1, "none"),
+        # Who knows not what it is knows not either that nothing holds it back.
+        ({"gpu_util_pct": 12, "gpu_mem_pct": 70}, "unknown", 1, "unknown"),
+        # GPUs that work in turns: one or the other rests in each busy second, and none does nothing.
+        (TURNS, "training", 8, "unknown"),
+        (TURNS, "inference", 8, "none"),
+        (TURNS | {"idle_gpus": (3, 7)}, "training", 8, "over_provisioned"),
         ({"gpu_util_pct": 0, "gpu_mem_pct": 70}, "idle", 1, "idle"),
         ({"gpu_util_pct": 0, "read_kb_per_s": 500_000}, "loading", 1, "input"),
     ],

@@ -428,6 +428,22 @@ def test_samples_become_an_insight() -> None:
     assert lazy["cpu_util_pct"] == pytest.approx(1, rel=0.08)
 
 
+def test_a_gpu_asleep_of_which_power_alone_is_measured_is_idle_and_holds_the_pod_back() -> None:
+    local = LocalPipeline(STAGES.values())
+    outs: list[ProducerRecord] = []
+    for second in range(300):
+        ts_ms = START_MS + 1000 * second
+        gpu = {"uuid": "GPU-0", "index": 0, "power_w": 2.7 + 0.2 * (second % 7 == 0),
+               "allocated": [{"pod_uid": "p", "namespace": "n", "pod": "p"}]}  # fmt: skip
+        head = {"v": 1, "node": "a", "collector": "c", "seq": second, "ts_ms": ts_ms, "interval_ms": 1000}
+        value = orjson.dumps(head | {"gpus": [gpu]})
+        outs += local.feed(ConsumerRecord("nvml-samples", 0, second, "a", value, ts_ms))
+    found = insights(outs)[-1]
+    assert (found.kind, found.bottleneck) == ("idle", "idle")
+    assert found.evidence["idle_s"] >= 60
+    assert found.evidence["idle_energy_j"] == pytest.approx(2.7 * found.evidence["idle_s"], rel=0.1)
+
+
 def test_utilization_is_the_mean_over_gpus_and_rules_know_the_busiest() -> None:
     """Two GPUs were given to a pod: one works and one does nothing."""
     local = LocalPipeline(STAGES.values())

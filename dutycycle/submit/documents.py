@@ -49,6 +49,12 @@ class ManifestDocument:
         return str(self.thing["metadata"]["name"])
 
     @property
+    def written_name(self) -> str:
+        """Its own, or its ``generateName`` as it stands in the file: the same each time that it is read."""
+        prefix = str(self.thing["metadata"].get("generateName") or "")
+        return prefix if prefix and self.name.startswith(prefix) else self.name
+
+    @property
     def namespace(self) -> str | None:
         """The one that it names itself."""
         found: str | None = self.thing["metadata"].get("namespace")

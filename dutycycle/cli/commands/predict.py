@@ -62,7 +62,7 @@ def _answers(
 ) -> Iterator[dict[str, Any]]:
     """One answer for each pod template of an object, as JSON has it; ``missing`` or ``unknown`` says why
     there are no figures."""
-    head = {"kind": document.kind, "name": document.name}
+    head = {"kind": document.kind, "name": document.written_name}
     asked = pods_of(document, namespace, documents)
     if asked.missing is not None:
         yield head | {"missing": asked.missing}

@@ -130,6 +130,24 @@ def test_the_whole_way_from_the_database(tmp_path: Path, capsys: pytest.CaptureF
     assert "no prediction: no pod like it has ended in namespace default" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_name_that_is_yet_to_be_made_is_the_same_each_time(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = "{template: {spec: {containers: [{name: main, image: x}]}}}"
+    job = f"apiVersion: batch/v1\nkind: Job\nmetadata: {{generateName: sweep-}}\nspec: {spec}\n"
+    (tmp_path / "job.yaml").write_text(job)
+    url = f"sqlite:///{tmp_path}/records.db"
+    with RecordsWriter(url) as writer:
+        writer.write("pod-peaks", encode(peaks(pod("p", finished_ms=NOW), 10.0)))
+    said = []
+    for _ in range(2):
+        assert main(["predict", str(tmp_path / "job.yaml"), "--records", url, "--format", form]) == 0
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1]
+    assert ("job/sweep-\n" if form == "text" else '"name": "sweep-"') in said[0]
+
+
 def test_the_same_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "job.yaml").write_text(TORCH + "---\n" + POD)
     url = f"sqlite:///{tmp_path}/records.db"

@@ -8,6 +8,7 @@ from dutycycle.kube.objects import ApiServer
 from dutycycle.submit.objects import MANAGER, CannotRunError, explained
 from dutycycle.trial.manifest import PRIORITY_CLASS
 from dutycycle.trial.room import Room, room_of
+from dutycycle.trial.template import JobTemplate
 
 CLASS = Kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False)
 THE_CLASS: dict[str, Any] = {
@@ -52,9 +53,11 @@ async def _make(server: ApiServer) -> None:
         raise explained(error, f"create the PriorityClass {PRIORITY_CLASS}", server) from error
 
 
-async def room(server: ApiServer, resource: str, *, free: bool) -> Room | None:
-    """The GPUs of the nodes, all of them or those that are free; None where nodes, or for the free ones the
-    pods of all, may not be listed."""
+async def room(server: ApiServer, template: JobTemplate, *, free: bool) -> Room | None:
+    """The GPUs of the nodes that a Job takes, all of them or those that are free.
+
+    None where nodes, or for the free ones the pods of all, may not be listed.
+    """
     try:
         nodes = [one async for one in server.whole(NODE)]
         pods = (await server.list_all(POD, _NOT_ENDED))[0] if free else ()
@@ -62,4 +65,4 @@ async def room(server: ApiServer, resource: str, *, free: bool) -> Room | None:
         return None
     except KubeError as error:
         raise explained(error, "list nodes and pods", server) from error
-    return room_of(nodes, pods, resource)
+    return room_of(nodes, pods, template.resource, template.node_selector)

@@ -74,7 +74,7 @@ class TrialSession:
 
     async def run(self, plan: Plan) -> list[Tried]:
         """In the order of the plan, also those that were not begun. Raises ``DutycycleError``."""
-        size = await room(self.server, self.template.resource, free=False)
+        size = await room(self.server, self.template, free=False)
         running: set[asyncio.Task[None]] = set()
         try:
             for variant in plan.variants:
@@ -105,7 +105,7 @@ class TrialSession:
                 await task  # raises what ended it
 
     async def _has_room(self, variant: Variant) -> bool:
-        left = await room(self.server, self.template.resource, free=True)
+        left = await room(self.server, self.template, free=True)
         for other in (*self._reserved.values(), variant):  # pods of the others may not be there yet
             left = left.take(other) if left is not None else None
         return left is not None

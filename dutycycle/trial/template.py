@@ -26,6 +26,11 @@ class JobTemplate:
     gpus: int
     pods: int
 
+    @property
+    def node_selector(self) -> dict[str, str]:
+        """The labels that its pods want of a node."""
+        return dict(self.thing["spec"]["template"]["spec"].get("nodeSelector") or {})
+
 
 def template_in(documents: Sequence[ManifestDocument]) -> JobTemplate:
     """The Job of a file. Raises ``SettingError``."""

@@ -259,3 +259,30 @@ def test_only_nodes_with_the_model_have_room(
     after = room.take(variant)
     assert (None if after is None else after.gpus) == left
     assert room.why_never(variant) == why
+
+
+@pytest.mark.parametrize(
+    ("variant", "left", "why"),
+    [
+        (Variant(8, 1), {"a": 8, "b": 0, "c": 8}, None),
+        (Variant(8, 2), None, "2 pods of 8 GPUs need nodes: 1 nodes have so many GPUs"),
+        (
+            Variant(8, 1, model=L4), None,
+            "no node that takes pods has the labels nvidia.com/gpu.product=NVIDIA-L4, pool=spot",
+        ),
+        (Variant(8, 1, model=NodeLabel("pool", "own")), {"a": 0, "b": 8, "c": 8}, None),
+    ],
+)  # fmt: skip
+def test_only_nodes_that_the_job_selects_have_room(
+    variant: Variant, left: dict[str, int] | None, why: str | None
+) -> None:
+    """A model of the same label replaces the Job's own value, as it does in the trial's Job."""
+    labels = {"a": {"pool": "own"}, "b": {"pool": "spot"}, "c": {L4.key: L4.value}}
+    nodes = [
+        {"metadata": {"name": name, "labels": of_node}, "status": {"allocatable": {GPU: "8"}}}
+        for name, of_node in labels.items()
+    ]
+    room = room_of(nodes, [], GPU, template(nodeSelector={"pool": "spot"}).node_selector)
+    after = room.take(variant)
+    assert (None if after is None else after.gpus) == left
+    assert room.why_never(variant) == why

@@ -19,6 +19,11 @@ from dutycycle.contract.metrics import GPU_ROWS, LIMITS, MIB, PCT
 _BLANKS = frozenset({*range(0x7FFFFFF0, 0x7FFFFFF4), *(2.0**47 + n for n in range(4)), float(2**63 - 16)})
 """What DCGM writes for a value that it does not have, as 32-bit integer, as double, as 64-bit integer."""
 
+NVLINK_ERRORS = {
+    f"nvlink_{kind}": (f"NVLINK_{kind.upper()}_ERROR_COUNT_TOTAL", f"NVLINK_{kind.upper()}_ERROR_TOTAL")
+    for kind in ("crc_flit", "crc_data", "replay", "recovery")
+}
+"""What is an error of NVLink, each over all links."""
 _HEALTH = {
     "xid": ("XID_ERRORS", "XID_ERROR"),
     "ecc_corrected": ("ECC_SBE_VOL_TOTAL",),
@@ -29,6 +34,7 @@ _HEALTH = {
     "remap_failed": ("ROW_REMAP_FAILURE", "ROW_REMAP_FAILED"),
     "pcie_replays": ("PCIE_REPLAY_COUNTER", "PCIE_REPLAY_TOTAL"),
     "recovery_action": ("GET_GPU_RECOVERY_ACTION", "GPU_RECOVERY_ACTION"),
+    **NVLINK_ERRORS,
 }
 """What is of a GPU's health, with the names of DCGM that it had until and has since version 4.6."""
 HEALTH_FIELDS = frozenset(_HEALTH)

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from collectors.base import Tick
-from collectors.prometheus.dcgm.fields import HEALTH_FIELDS, Vocabulary
+from collectors.prometheus.dcgm.fields import HEALTH_FIELDS, NVLINK_ERRORS, Vocabulary
 from collectors.prometheus.series import NewSample
 from dutycycle.contract.health.changes import STATE_S, Change, changes, describe, is_judged_alike
 from dutycycle.contract.records.health import GpuEvent, GpuFacts, HealthCounters, HitPod
@@ -80,10 +80,12 @@ class DcgmHealth:
 
 
 def _counters_of(values: dict[str, float]) -> HealthCounters | None:
-    """None where the exporter has none of them."""
+    """None where the exporter has none of them. Errors of NVLinks are those of all kinds that it has."""
     known = {
         name: bool(value) if name in _FLAGS else round(value)
         for name, value in values.items()
-        if name != "xid"
+        if name != "xid" and name not in NVLINK_ERRORS
     }
+    if errors := [value for name, value in values.items() if name in NVLINK_ERRORS]:
+        known["nvlink_errors"] = round(sum(errors))
     return HealthCounters(**known) if known else None  # type: ignore[arg-type]

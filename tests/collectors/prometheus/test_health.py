@@ -112,3 +112,19 @@ def test_what_is_absent_is_not_zero() -> None:
     assert event.counters is not None
     assert event.counters.ecc_uncorrected == 0
     assert (event.counters.ecc_corrected, event.counters.remap_failed) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("values", "errors"),
+    [
+        ({"NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL": 3, "NVLINK_REPLAY_ERROR_COUNT_TOTAL": 4}, 7),
+        ({"NVLINK_CRC_DATA_ERROR_TOTAL": 2, "NVLINK_RECOVERY_ERROR_TOTAL": 0}, 2),
+        ({"NVLINK_REPLAY_ERROR_TOTAL": 0}, 0),
+        ({"NVLINK_REPLAY_ERROR_TOTAL": 0x7FFFFFFFFFFFFFF0, "ECC_DBE_VOL_TOTAL": 0}, None),
+        ({"ECC_DBE_VOL_TOTAL": 0}, None),
+    ],
+)
+def test_errors_of_nvlinks_are_those_of_all_kinds(values: Values, errors: int | None) -> None:
+    (event,) = Scraped().events(values)
+    assert event.counters is not None
+    assert event.counters.nvlink_errors == errors

@@ -97,13 +97,13 @@ def _named(path: Path) -> PodName | None:
 def _pod(uid: str, logs: Iterable[CudaUse]) -> CudaPod:
     """One pod: sums over its logs."""
     every = list(logs)
-    burst = _sum(one.burst_us_per_s for one in every)
+    burst = _sum(process.burst_us_per_s for process in every)
     return CudaPod(
         uid=uid,
-        kernel_launches_per_s=_rounded(_sum(one.launches_per_s for one in every)),
+        kernel_launches_per_s=_rounded(_sum(process.launches_per_s for process in every)),
         kernel_burst_pct=None if burst is None else rounded_pct(burst / _US_PER_PCT),
-        memcpys_per_s=_rounded(_sum(one.copies_per_s for one in every)),
-        cuda_mem_used_bytes=_sum(one.mem_used_bytes for one in every),
+        memcpys_per_s=_rounded(_sum(process.copies_per_s for process in every)),
+        cuda_mem_used_bytes=_sum(process.mem_used_bytes for process in every),
     )
 
 

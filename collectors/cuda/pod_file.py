@@ -18,8 +18,8 @@ class PodName:
 def pod_name(text: str) -> PodName | None:
     """The pod that a file names; None where it names none."""
     pairs = (line.partition(":") for line in text.splitlines())
-    found = {key.strip().lower(): value.strip() for key, _, value in pairs}
-    pod, namespace = found.get("podname") or found.get("pod_name"), found.get("namespace")
+    fields = {key.strip().lower(): value.strip() for key, _, value in pairs}
+    pod, namespace = fields.get("podname") or fields.get("pod_name"), fields.get("namespace")
     if not pod or not namespace:
         return None
-    return PodName(namespace, pod, next((found[key] for key in _UID if found.get(key)), None))
+    return PodName(namespace, pod, next((fields[key] for key in _UID if fields.get(key)), None))

@@ -53,7 +53,9 @@ def pod_record(pod: Mapping[str, Any], owner: ObjectRef | None, label_keys: Sequ
         created_ms=_ms(meta.get("creationTimestamp")),
         started_ms=_ms(status.get("startTime")),
         finished_ms=_finished_ms(status) if phase in FINISHED_PHASES else None,
-        images=tuple(one["image"] for one in spec.get("containers") or () if one.get("image")),
+        images=tuple(
+            container["image"] for container in spec.get("containers") or () if container.get("image")
+        ),
         program=made and made.program,
         template=made and made.template,
         trial_of=labels.get(TRIAL_OF) or None,
@@ -88,7 +90,7 @@ def job_ref(owner: ObjectRef | None, labels: Mapping[str, str]) -> JobRef | None
 
 def _finished_ms(status: Mapping[str, Any]) -> int | None:
     """When the last container ended; None for a pod that ended before it had any, as on eviction."""
-    states = [one.get("state") or {} for one in status.get("containerStatuses") or ()]
+    states = [container.get("state") or {} for container in status.get("containerStatuses") or ()]
     ends = [_ms((state.get("terminated") or {}).get("finishedAt")) for state in states]
     return max((end for end in ends if end), default=None)
 
@@ -114,7 +116,7 @@ def replica_of(labels: Mapping[str, str]) -> int | None:
     jobs = _number(labels.get(_JOBSET_REPLICAS))
     if jobs is not None and jobs > 1:
         return _number(labels.get(_JOBSET_INDEX))
-    return next((found for key in _REPLICAS if (found := _number(labels.get(key))) is not None), None)
+    return next((rank for key in _REPLICAS if (rank := _number(labels.get(key))) is not None), None)
 
 
 def _number(text: str | None) -> int | None:

@@ -177,15 +177,15 @@ class PodWatch:
     async def _put(self, pod: Mapping[str, Any]) -> None:
         """Take a pod as it is now."""
         try:
-            found = list(records(pod, await self._owner(pod), self._label_keys))
+            pod_records = list(records(pod, await self._owner(pod), self._label_keys))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             detail = f"a pod that is none: {type(error).__name__}: {error}"
             self._telemetry.emit(COLLECTOR_FAILED, detail, collector="pods", reason="bad_pod")
             return
-        uids = tuple(record.uid for record in found)
+        uids = tuple(record.uid for record in pod_records)
         self._uids[uids[0]] = uids
         with self._lock:
-            for record in found:
+            for record in pod_records:
                 self._table.put(record)
 
     async def _owner(self, pod: Mapping[str, Any]) -> ObjectRef | None:
@@ -216,8 +216,8 @@ class PodWatch:
                 self._forbidden[uid] = self._forbidden.pop(uid)
                 return
             with self._lock:
-                for one in self._uids.get(uid, ()):
-                    self._table.assign(one, job)
+                for pod_uid in self._uids.get(uid, ()):
+                    self._table.assign(pod_uid, job)
 
     async def _fail(self, error: KubeError, waits: Backoff) -> None:
         says = f"{error}; what was read before stays, and it is tried again"

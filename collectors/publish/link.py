@@ -76,6 +76,6 @@ def refused(records: Sequence[Outgoing], failures: Sequence[BrokerError | None])
     """
     pairs = zip(records, failures, strict=True)
     failed = [RefusedRecord(record, error) for record, error in pairs if error is not None]
-    if failed and not any(isinstance(one.error, RecordRefusedError) for one in failed):
+    if failed and not any(isinstance(refusal.error, RecordRefusedError) for refusal in failed):
         raise failed[0].error
     return failed

@@ -91,18 +91,18 @@ class Outbox:
 
     async def _next_batch(self, most: int, most_bytes: int) -> Batch | None:
         self.has_new.clear()
-        if self._spool and (found := await self._oldest(most, most_bytes)):
-            self._in_flight = Batch(tuple(one.record for one in found), found[-1].id)
+        if self._spool and (entries := await self._oldest(most, most_bytes)):
+            self._in_flight = Batch(tuple(entry.record for entry in entries), entries[-1].id)
         elif self._memory:
             self._in_flight = Batch(tuple(self._pop(most, most_bytes)), None)
         return self._in_flight
 
     async def _oldest(self, most: int, most_bytes: int) -> list[Spooled] | None:
         known = self._spool.unreadable
-        found = await self._on_disk(lambda: self._spool.oldest(most, most_bytes))
+        entries = await self._on_disk(lambda: self._spool.oldest(most, most_bytes))
         if broken := self._spool.unreadable - known:
             self._telemetry.emit(SPOOL_DROPPED, f"{self._spool.folder}: could not be read back", count=broken)
-        return found
+        return entries
 
     async def _move_to_disk(self) -> None:
         self.has_new.clear()

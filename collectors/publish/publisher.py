@@ -119,8 +119,8 @@ class Publisher:
 
     async def _send(self, batch: Batch) -> None:
         try:
-            for one in await self._attempt(batch.records):
-                await self._send_alone(one.record)
+            for refusal in await self._attempt(batch.records):
+                await self._send_alone(refusal.record)
         except BrokerError as error:
             if isinstance(error, BrokerRefusedError) and not self._ever_answered:
                 raise
@@ -134,12 +134,12 @@ class Publisher:
 
     async def _send_alone(self, record: Outgoing) -> None:
         """Send alone what was refused together with others; drop it if it was the reason."""
-        for one in await self._attempt([record]):
-            if one.error.reason == "too_large":
+        for refusal in await self._attempt([record]):
+            if refusal.error.reason == "too_large":
                 self._too_large(record)
             else:
                 self._telemetry.emit(
-                    RECORD_REFUSED, str(one.error), topic=record.topic, reason=one.error.reason
+                    RECORD_REFUSED, str(refusal.error), topic=record.topic, reason=refusal.error.reason
                 )
 
     async def _attempt(self, records: Sequence[Outgoing]) -> list[RefusedRecord]:
@@ -181,7 +181,7 @@ class Publisher:
 
     def _count(self, records: Sequence[Outgoing], refused: Sequence[RefusedRecord]) -> None:
         sent = Counter(record.topic for record in records)
-        sent.subtract(one.record.topic for one in refused)
+        sent.subtract(refusal.record.topic for refusal in refused)
         for topic, number in sent.items():
             self._telemetry.metrics.counter(RECORDS_SENT, topic=topic).inc(number)
 

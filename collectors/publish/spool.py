@@ -114,10 +114,10 @@ class Spool:
     def oldest(self, most: int, most_bytes: int) -> list[Spooled]:
         """The oldest records: at most ``most``, about ``most_bytes``, and one at least if there is any."""
         while True:
-            found, broken = self._read(most, most_bytes)
+            entries, broken = self._read(most, most_bytes)
             self._leave_out(broken)
-            if found or not broken:
-                return found
+            if entries or not broken:
+                return entries
 
     def _read(self, most: int, most_bytes: int) -> tuple[list[Spooled], list[int]]:
         """The oldest records, and the ids of those among them whose payload is broken."""

@@ -31,5 +31,5 @@ def steps(
 
 
 def _batch_size(batches: object) -> int | None:
-    found = getattr(batches, "batch_size", None)
-    return found if isinstance(found, int) and found > 0 else None
+    batch_size = getattr(batches, "batch_size", None)
+    return batch_size if isinstance(batch_size, int) and batch_size > 0 else None

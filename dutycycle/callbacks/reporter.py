@@ -52,8 +52,8 @@ class StepReporter:
 
     def describe(self, of_torch: object = None, **facts: Any) -> None:
         """Say what is trained: class, parameters, dtype of a model of PyTorch, or each by itself."""
-        found = {**_of_model(of_torch), **facts}
-        self._facts |= {name: _short(value) for name, value in found.items() if value is not None}
+        description = {**_of_model(of_torch), **facts}
+        self._facts |= {name: _short(value) for name, value in description.items() if value is not None}
 
     def begin(self) -> None:
         """A step begins now. Without this it begins where the one before ended."""
@@ -117,15 +117,15 @@ def _of_model(model: object) -> dict[str, Any]:
     if model is None:
         return {}
     inner: Any = model
-    found: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     with suppress(Exception):  # any model is welcome, and its training goes on without this figure
         while (name := type(inner).__name__) in _WRAPPERS:
             inner = getattr(inner, _WRAPPERS[name])
-        found["model"] = name
+        facts["model"] = name
         parameters = list(model.parameters())  # type: ignore[attr-defined]
-        found["parameters"] = sum(one.numel() for one in parameters)
-        found["dtype"] = str(parameters[0].dtype).removeprefix("torch.")
-    return found
+        facts["parameters"] = sum(parameter.numel() for parameter in parameters)
+        facts["dtype"] = str(parameters[0].dtype).removeprefix("torch.")
+    return facts
 
 
 def _scale(scaler: Any) -> dict[str, float]:

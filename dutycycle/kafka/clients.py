@@ -129,7 +129,7 @@ def translate(error: BaseException, where: str = "Kafka") -> BrokerError:
     if isinstance(error, BrokerError):
         return error
     unknown = _Rule((), BrokerUnreachableError, "error", type(error).__name__)
-    rule = next((one for one in _RULES if isinstance(error, one.errors)), unknown)
+    rule = next((candidate for candidate in _RULES if isinstance(error, candidate.errors)), unknown)
     translated = rule.becomes(rule.reason, f"{where}: {rule.says}{_detail(error)}")
     translated.__cause__ = error
     return translated
@@ -335,14 +335,14 @@ async def probe(settings: Settings) -> None:
     """Connect and log in to one of the brokers. Raises a ``BrokerError`` if none answers."""
     _hush()
     kwargs = {"client_id": "dutycycle-probe", "request_timeout_ms": _PROBE_MS, **security_kwargs(settings)}
-    found: list[BrokerError] = []
+    errors: list[BrokerError] = []
     bootstrap = bootstrap_servers(settings)
     for where in bootstrap:
         try:
             with translated(where):
                 connection = await create_conn(*_host_port(where), **kwargs)
         except BrokerError as error:
-            found.append(error)
+            errors.append(error)
             continue
         try:
             with translated(where):
@@ -353,7 +353,7 @@ async def probe(settings: Settings) -> None:
         if advertised and not set(advertised) & set(bootstrap):
             await _reach_any(advertised, where, kwargs)
         return
-    raise next((error for error in found if isinstance(error, BrokerRefusedError)), found[0])
+    raise next((error for error in errors if isinstance(error, BrokerRefusedError)), errors[0])
 
 
 async def _reach_any(advertised: list[str], where: str, kwargs: dict[str, Any]) -> None:

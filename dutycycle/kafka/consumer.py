@@ -79,17 +79,24 @@ class Consumer:
         with translated():
             batches = await self._driver.getmany(timeout_ms=int(wait_s * 1000), max_records=most)
         return [
-            Message(one.topic, one.partition, one.offset, one.timestamp, one.key, one.value)
+            Message(
+                message.topic,
+                message.partition,
+                message.offset,
+                message.timestamp,
+                message.key,
+                message.value,
+            )
             for batch in batches.values()
-            for one in batch
-            if one.timestamp >= self._least_ms or (one.topic, one.partition) in self._at
+            for message in batch
+            if message.timestamp >= self._least_ms or (message.topic, message.partition) in self._at
         ]
 
     async def ends(self) -> dict[TopicPartition, int]:
         """The offset after the newest record of each partition, now."""
         with translated():
-            found = await self._driver.end_offsets(list(self._driver.assignment()))
-        return {TopicPartition(place.topic, place.partition): offset for place, offset in found.items()}
+            offsets = await self._driver.end_offsets(list(self._driver.assignment()))
+        return {TopicPartition(place.topic, place.partition): offset for place, offset in offsets.items()}
 
     async def reached(self, ends: dict[TopicPartition, int]) -> bool:
         """Whether all records before ``ends`` have been given out."""
@@ -135,7 +142,9 @@ class Consumer:
         if self._at:
             await self._seek_offsets(places)
         if self._whole:
-            await self._driver.seek_to_beginning(*(one for one in places if one.topic in self._whole))
+            await self._driver.seek_to_beginning(
+                *(partition for partition in places if partition.topic in self._whole)
+            )
         for place in places:  # settles where "end" is now, not at some later fetch
             await self._driver.position(place)
 

@@ -92,6 +92,6 @@ class Producer:
                 await asyncio.wait([sender], timeout=_ABORT_S)
         await self._driver.client.close()
         self._driver._closed = True
-        for delivery in [one for one in self._pending if not one.done()]:
+        for delivery in [pending for pending in self._pending if not pending.done()]:
             delivery.set_exception(ConnectionError("given up before it was acknowledged"))
             delivery.exception()  # seen: nobody has to ask for it

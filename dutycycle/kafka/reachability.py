@@ -56,13 +56,13 @@ async def retry_until_reachable(
     """
     while True:
         try:
-            found = await attempt()
+            answer = await attempt()
         except BrokerUnreachableError as error:
             reachability.mark_down(error)
             await sleep(reachability.backoff.next_s())
         else:
             reachability.mark_up()
-            return found
+            return answer
 
 
 async def wait_for_broker(settings: Settings, telemetry: Telemetry) -> None:

@@ -80,13 +80,13 @@ def compare_settings(
     ``wanted``: the settings that Dutycycle gives the topic when it makes it. ``replication``: the replicas
     that it should have at least.
     """
-    found = [
+    differences = [
         *_compare_cleanup(name, use, wanted, topic.settings),
         *_compare_size(name, use, wanted, topic.settings),
         *_compare_times(name, use, wanted, topic.settings),
         *_compare_replicas(name, topic, replication),
     ]
-    return sorted(found, key=lambda difference: not difference.forbids_start)
+    return sorted(differences, key=lambda difference: not difference.forbids_start)
 
 
 def _compare_cleanup(

@@ -116,13 +116,13 @@ def unpack(key: bytes, lookup: Lookup) -> Resumed | None:
 
 def pieces_of(key: bytes, lookup: Lookup) -> list[bytes]:
     """The keys of all pieces that lie under ``key``, those of the slot that is not in use as well."""
-    found = []
+    keys = []
     for slot in (0, 1):
         number = 0
         while lookup(piece_key(key, slot, number)) is not None:
-            found.append(piece_key(key, slot, number))
+            keys.append(piece_key(key, slot, number))
             number += 1
-    return found
+    return keys
 
 
 def is_needed(piece: Piece, head: bytes | None) -> bool:
@@ -135,7 +135,7 @@ def _joined(key: bytes, head: bytes, offset: int, lookup: Lookup) -> bytes:
     if slot_and_count(head) is None:
         raise StateError(f"damaged: a head of {len(head)} bytes")
     keys = named_pieces(key, head)
-    good = [part for one in keys if (part := lookup(one)) is not None and offset_of(part) == offset]
+    good = [part for piece in keys if (part := lookup(piece)) is not None and offset_of(part) == offset]
     if len(good) < len(keys):
         raise StateError(f"{len(keys) - len(good)} of {len(keys)} pieces are missing")
     return b"".join(part[HEADER_BYTES:] for part in good)
@@ -146,7 +146,7 @@ def _parsed(body: bytes, kind: int) -> Snapshot:
         plain = zstandard.ZstdDecompressor().decompress(body) if kind == BodyKind.ZSTD else body
     except zstandard.ZstdError as error:
         raise StateError(f"damaged: {error}") from error
-    found = from_bytes(plain)
-    if not isinstance(found, dict):
+    snapshot = from_bytes(plain)
+    if not isinstance(snapshot, dict):
         raise StateError("damaged: no object")
-    return found
+    return snapshot

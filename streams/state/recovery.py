@@ -72,11 +72,11 @@ class ChangelogReducer:
         offset, have = offset_of(value), self._stored(key)
         if offset < offset_of(have) or (key in self._removed and offset <= self._removed[key]):
             return []
-        found = {piece: self._found(piece, offset) for piece in named_pieces(key, value)}
-        if None in found.values() and have is not None and self._is_whole(key, have):
+        parts = {piece: self._found(piece, offset) for piece in named_pieces(key, value)}
+        if None in parts.values() and have is not None and self._is_whole(key, have):
             return []
-        changes = [(piece, part) for piece, part in found.items() if part not in (None, self._stored(piece))]
-        for piece in found:
+        changes = [(piece, part) for piece, part in parts.items() if part not in (None, self._stored(piece))]
+        for piece in parts:
             ahead = self._ahead.pop(piece, {})
             self._ahead[piece] = {at: part for at, part in ahead.items() if at > offset}
         return [*changes, (key, value)]
@@ -106,13 +106,13 @@ class ChangelogReducer:
     def outdated(self, partitions: Collection[int]) -> list[Rewrite]:
         """What counts and is not the last record of its key, pieces first; other partitions are forgotten."""
         self._last = {key: last for key, last in self._last.items() if partition_of(key) in partitions}
-        found = []
+        rewrites = []
         for key, last in self._last.items():
             value = self._stored(key)
             if offset_of(value) != last:
                 upto = max(last, self._removed.get(key, last)) if value is None else offset_of(value)
-                found.append(Rewrite(partition_of(key), key, value, upto))
-        return sorted(found, key=lambda one: piece_of(one.key) is None)
+                rewrites.append(Rewrite(partition_of(key), key, value, upto))
+        return sorted(rewrites, key=lambda rewrite: piece_of(rewrite.key) is None)
 
     def rewritten(self) -> None:
         """All that was outdated is written anew: the last record of each key is the one that counts."""

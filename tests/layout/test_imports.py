@@ -4,6 +4,7 @@ Each case is a module in the wrong place: it is added to a copy of the packages,
 without it names the contract that it breaks.
 """
 
+import ast
 import configparser
 import os
 import shutil
@@ -105,3 +106,37 @@ def test_every_part_of_dutycycle_has_a_floor() -> None:
     floors = set(RULES["importlinter:contract:layers"]["layers"].split())
     parts = {".".join(path.with_suffix("").parts[:2]) for path in files() if path.parts[0] == "dutycycle"}
     assert parts - {"dutycycle.__init__", "dutycycle.__main__"} - floors == set()
+
+
+NO_NAMES = {"one", "found", "told"}
+PLAIN = [
+    "collectors/cuda", "collectors/pods", "collectors/publish", "dutycycle/callbacks",
+    "dutycycle/contract/health", "dutycycle/contract/records", "dutycycle/kafka", "streams/state",
+]  # fmt: skip
+"""Folders, with all below, whose variables are called by their nouns. The list only grows."""
+
+
+def bound_names(text: str) -> list[tuple[int, str]]:
+    """Return the line and name of each variable and parameter that the source binds."""
+    nodes = list(ast.walk(ast.parse(text)))
+    variables = [(node.lineno, node.id) for node in nodes
+                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]  # fmt: skip
+    return variables + [(node.lineno, node.arg) for node in nodes if isinstance(node, ast.arg)]
+
+
+@pytest.mark.parametrize("folder", PLAIN)
+def test_a_variable_is_called_by_its_noun(folder: str) -> None:
+    paths = [ROOT / path for path in files() if path.is_relative_to(folder)]
+    assert paths
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in paths
+        for line, name in bound_names(path.read_text())
+        if name in NO_NAMES
+    ]
+    assert wrong == []
+
+
+def test_every_way_to_bind_a_name_is_seen() -> None:
+    text = "for one in a: pass\ndef f(found): return [told for told in (lambda one: one)(found)]\none = 1\n"
+    assert sorted(bound_names(text)) == [(1, "one"), (2, "found"), (2, "one"), (2, "told"), (3, "one")]

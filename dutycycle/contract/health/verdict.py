@@ -52,7 +52,10 @@ def fold(known: GpuHealth | None, event: GpuEvent) -> GpuHealth:
     since = {(finding.kind, finding.code): finding.since_ms for finding in before.findings}
     findings = (
         *standing,
-        *(replace(one, since_ms=since.get((one.kind, one.code), one.since_ms)) for one in measured),
+        *(
+            replace(finding, since_ms=since.get((finding.kind, finding.code), finding.since_ms))
+            for finding in measured
+        ),
     )
     worst = max(findings, key=lambda finding: (rank(finding.level), finding.last_ms), default=None)
     level = "healthy" if worst is None else worst.level
@@ -114,11 +117,13 @@ def _of_event(event: GpuEvent) -> Finding | None:
 
 def _with(standing: list[Finding], new: Finding) -> list[Finding]:
     """With what happened; again the same is one finding, longer."""
-    same = next((one for one in standing if (one.kind, one.code) == (new.kind, new.code)), None)
+    same = next(
+        (finding for finding in standing if (finding.kind, finding.code) == (new.kind, new.code)), None
+    )
     if same is None:
         return [*standing, new]
     longer = replace(new, since_ms=same.since_ms, count=same.count + new.count)
-    return [longer if one is same else one for one in standing]
+    return [longer if finding is same else finding for finding in standing]
 
 
 def _of_counters(counters: HealthCounters, most_links: int | None, at_ms: int) -> Iterator[Finding]:

@@ -19,5 +19,5 @@ class VersionedRecord(RecordBase, frozen=True, kw_only=True, tag_field="v", tag=
 def written(empty: Callable[[], _T]) -> _T:
     """The default of a field that is written all the same: that it is empty, zero or false says something."""
     # A plain default, or ``default_factory=dict`` itself, would be left out.
-    found: _T = field(default_factory=lambda: empty())
-    return found
+    default: _T = field(default_factory=lambda: empty())
+    return default

@@ -29,7 +29,7 @@ def add_agent(app: ExactApp, topic: str, handle: Handler, *, name: str) -> None:
 
     async def read(stream: Any) -> None:
         async for batch in stream.noack():
-            await handle([_record(topic, one) for one in batch])
+            await handle([_record(topic, message) for message in batch])
 
     source = app.topic(full_name(app.topic_prefix, topic), schema=_BatchSchema())
     app.agent(source, name=name, concurrency=1)(read)

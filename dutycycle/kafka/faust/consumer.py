@@ -138,7 +138,7 @@ class BatchScheduler:
         """What becomes a message each."""
         for place, batch in records.items():
             if self._is_changelog(place):
-                yield from ((place, one) for one in batch)
+                yield from ((place, message) for message in batch)
             elif batch:
                 yield place, batch
 
@@ -163,8 +163,8 @@ class ExactConsumer(driver.Consumer):
 
     def begins_at(self, topic: str, partition: int) -> int | None:
         """The committed offset, from which reading began or goes on; None if nothing was ever committed."""
-        found: int | None = self._committed_offset.get(TP(topic, partition))
-        return found
+        offset: int | None = self._committed_offset.get(TP(topic, partition))
+        return offset
 
     def is_member(self) -> bool:
         """Whether the group still counts us in. Not so after a stall: then others own the partitions."""
@@ -305,8 +305,8 @@ class ExactConsumer(driver.Consumer):
     async def ends(self, places: Iterable[tuple[str, int]]) -> dict[TP, int]:
         """The offset after the newest record of each of these partitions, now. Asks the broker."""
         wanted = [driver.ensure_aiokafka_TP(TP(*place)) for place in places]
-        found = await self.highwaters(*wanted) if wanted else {}
-        return {TP(tp.topic, tp.partition): end for tp, end in found.items()}
+        offsets = await self.highwaters(*wanted) if wanted else {}
+        return {TP(tp.topic, tp.partition): end for tp, end in offsets.items()}
 
     def ack(self, message: Message) -> bool:
         """Faust's own acknowledgements, among them those of records that failed: they count for nothing."""

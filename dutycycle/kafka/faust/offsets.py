@@ -35,10 +35,10 @@ async def first_offset(settings: Settings, topic: str, number: int, offset: int)
             await driver.start()
             driver.assign([place])
             driver.seek(place, offset)
-            found = await driver.getmany(timeout_ms=_WAIT_MS, max_records=1)
+            batches = await driver.getmany(timeout_ms=_WAIT_MS, max_records=1)
     finally:
         await stop_consumer(driver)
-    return next((int(record.offset) for batch in found.values() for record in batch), None)
+    return next((int(record.offset) for batch in batches.values() for record in batch), None)
 
 
 async def ends(settings: Settings, places: Collection[tuple[str, int]]) -> dict[tuple[str, int], int] | None:
@@ -49,9 +49,9 @@ async def ends(settings: Settings, places: Collection[tuple[str, int]]) -> dict[
         async with asyncio.timeout(_ENDS_S):
             with translated():
                 await driver.start()
-                found = await driver.end_offsets(wanted)
+                offsets = await driver.end_offsets(wanted)
     except (TimeoutError, BrokerError):
         return None  # it is asked again
     finally:
         await stop_consumer(driver)
-    return {(place.topic, place.partition): int(end) for place, end in found.items()}
+    return {(place.topic, place.partition): int(end) for place, end in offsets.items()}

@@ -46,8 +46,8 @@ class Vitals:
         telemetry.status.alive["worker"] = self.liveness_error
         telemetry.status.ready["group"] = self.readiness_error
         metrics = telemetry.metrics
-        metrics.read(LAG, lambda: {one: float(sum(lags)) for one, lags in self.lags().items()})
-        metrics.read(LAG_MAX, lambda: {one: float(max(lags)) for one, lags in self.lags().items()})
+        metrics.read(LAG, lambda: {topic: float(sum(lags)) for topic, lags in self.lags().items()})
+        metrics.read(LAG_MAX, lambda: {topic: float(max(lags)) for topic, lags in self.lags().items()})
         metrics.read(ASSIGNED, self.assigned)
         metrics.read(UNASSIGNED, self.unassigned)
         metrics.read(REBALANCES, lambda: float(self._app.rebalancing_count))
@@ -99,8 +99,8 @@ class Vitals:
         """How far it has read, where it could read on."""
         if self._consumer is None or self._app.held_up():
             return None
-        found: str | None = self._consumer.behind()
-        return found
+        reason: str | None = self._consumer.behind()
+        return reason
 
     def _recovered(self) -> str:
         tables: Any = self._app.tables
@@ -151,7 +151,7 @@ class Vitals:
         if self._app.telemetry.stall_detector.process_stalled():
             return "the process stalled for too long"
         most_s = self._app.telemetry.stall_detector.limits.ended_s
-        still = next((one for one in (self._recovering, self._reading) if one.stalled_s > most_s), None)
+        still = next((timer for timer in (self._recovering, self._reading) if timer.stalled_s > most_s), None)
         unread = str(self._unread.seen) if self._unread.stalled_s > most_s else None
         stuck = self.stuck() or self.truncated() or unread
         return stuck if still is None else stuck or f"no progress in {most_s:g} s: {still.seen}"
@@ -201,13 +201,13 @@ class Vitals:
 
     def lags(self) -> dict[Labels, list[int]]:
         """Records not yet taken, of each partition, by topic; as of the last answer of the broker."""
-        found: dict[Labels, list[int]] = defaultdict(list)
+        lags_by_topic: dict[Labels, list[int]] = defaultdict(list)
         for topic, partition, end, position in self._places():
             taken = self._app.next_offset(topic, partition)
             at = position if taken is None else taken
             if end is not None and at is not None:
-                found[topic,].append(max(end - at, 0))
-        return found
+                lags_by_topic[topic,].append(max(end - at, 0))
+        return lags_by_topic
 
     def assigned(self) -> dict[Labels, float]:
         """Partitions that are read, by topic."""
@@ -219,13 +219,13 @@ class Vitals:
         if subscription is None or subscription.assignment is None:
             return []
         assignment: Any = subscription.assignment
-        found = []
+        positions = []
         for tp in list(assignment.tps):
             if not self._consumer._is_changelog_tp(tp):
                 state = assignment.state_value(tp)
                 topic = tp.topic.removeprefix(self._app.topic_prefix)
-                found.append((topic, tp.partition, state.highwater, state._position))
-        return found
+                positions.append((topic, tp.partition, state.highwater, state._position))
+        return positions
 
     def recovery_s(self) -> float | None:
         """How long the last recovery took."""

@@ -31,6 +31,7 @@ _UTIL = "busiest_gpu_util_pct"
 _STARVED_PCT = 75.0
 _MB = 1e3
 """In kilobytes."""
+_MOST_WAITS = 0.5
 _INDIRECT = 0.65
 """The most confidence of a rule that sees an effect, and not the cause."""
 _LEVEL, _MEMORY_PCT = "level_pct", "gpu_mem_pct"
@@ -195,8 +196,9 @@ def _spins(stats: PodStats) -> float:
 
 
 def _unused(stats: PodStats, _kind: str, gpus: int) -> Finding | None:
-    """Some of its GPUs do nothing while others work."""
-    if gpus < 2 or stats.level_pct < IDLE_PCT or not stats.idle_gpus:
+    """Some of its GPUs do nothing while others work. Where even the busiest waits most of the time, each may
+    rest in another second, and how many rest does not say that the same ones always do."""
+    if gpus < 2 or stats.level_pct < IDLE_PCT or not stats.idle_gpus or stats.waits > _MOST_WAITS:
         return None
     sure = confidence(ramp(stats.loads.get("idle_gpus", (0.0, 0.0))[1], 0.7, 0.98))
     return Finding(OVER_PROVISIONED, sure, {"idle_gpus": stats.idle_gpus})

@@ -42,7 +42,7 @@ SPINNING = (
 )
 
 
-TURNS = {
+TURNS: dict[str, float | tuple[float, float]] = {
     "gpu_util_pct": 14, "busiest_gpu_util_pct": (40, 10), "least_gpu_util_pct": 0, "idle_gpus": (3, 0),
     "gpu_mem_pct": 80, "power_pct": 26,
 }  # fmt: skip
@@ -132,6 +132,13 @@ def test_the_rules(of: dict[str, float | tuple[float, float]], kind: str, gpus: 
     found = find_bottleneck(pod_stats(window(of)), kind, gpus)
     assert found.bottleneck == expected
     assert 0.5 <= found.confidence <= 1
+
+
+def test_of_gpus_that_all_wait_most_of_the_time_none_is_said_to_do_nothing() -> None:
+    stats = pod_stats(window(TURNS | {"idle_gpus": (3, 7)}))
+    assert stats is not None
+    assert find_bottleneck(stats, "training", 8).evidence["idle_gpus"] == 3
+    assert find_bottleneck(replace(stats, waits=0.7), "training", 8).bottleneck == "unknown"
 
 
 def test_zeros_that_power_contradicts_are_unknown() -> None:

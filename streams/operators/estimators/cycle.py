@@ -21,8 +21,8 @@ class CycleForecaster(time_series.base.Forecaster):
     """Finds the cycle of a series, and forecasts it from its newest periods.
 
     Periods need not be whole. From 2.5 periods on a cycle is found once it is beyond doubt: noise, drift and
-    steps have none. Without a cycle the newest value is forecast. The detector of Dutycycle's streams, one
-    series at a time.
+    steps have none. Without a cycle the newest value is forecast. Where an edge falls between two values, the
+    forecast lies between them. The detector of Dutycycle's streams, one series at a time.
 
     Parameters
     ----------
@@ -42,12 +42,12 @@ class CycleForecaster(time_series.base.Forecaster):
     >>> from streams.operators.estimators.cycle import CycleForecaster
 
     >>> model = CycleForecaster()
-    >>> for second in range(200):
+    >>> for second in range(300):
     ...     model.learn_one(90.0 if second % 12.5 < 9 else 10.0)
     >>> round(model.period, 1)
     12.5
     >>> [round(value) for value in model.forecast(horizon=12)]
-    [90, 90, 90, 90, 90, 90, 90, 90, 90, 10, 10, 10]
+    [81, 90, 90, 90, 90, 90, 90, 90, 90, 19, 10, 10]
 
     """
 

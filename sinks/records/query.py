@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from sqlalchemy import URL, Connection, Text, cast, exc, inspect, literal, or_, select
+from sqlalchemy import URL, Connection, Engine, Text, cast, exc, inspect, literal, or_, select
 
 from dutycycle.contract.codec import decode
 from dutycycle.contract.errors import DutycycleError
@@ -12,7 +12,7 @@ from dutycycle.contract.records.derived import JobPeaks, NodePeaks, PodPeaks
 from sinks.records.engine import make_engine, reason_of
 from sinks.records.rows import JOB_TABLE, NODE_TABLE, POD_TABLE, in_order, moment, started_ms
 from sinks.records.store import RecordsRefusedError
-from sinks.records.tables.schema import TABLES, VERSION, version_table
+from sinks.records.tables.schema import TABLES, VERSION, missing_columns, version_table
 from sinks.records.url import parse_records_url, shown, sqlite_path
 
 _JOB_NAMES = {POD_TABLE: ("job_uid", "job_name"), JOB_TABLE: ("job_uid", "name")}
@@ -80,9 +80,11 @@ def reading(url: str) -> Iterator[Connection]:
             _check(connection, parsed)
             yield connection
     except (exc.SQLAlchemyError, OSError) as error:
-        reason = reason_of(error, parsed)
+        reason, advice = reason_of(error, parsed), "check DUTYCYCLE_RECORDS or --records"
+        if isinstance(error, exc.DBAPIError) and _is_older(engine):
+            advice = "they are older than this Dutycycle: start its sink with them once, which adds those"
         raise RecordsRefusedError(
-            f"cannot read peak records in {shown(parsed)}: {reason}; check DUTYCYCLE_RECORDS or --records"
+            f"cannot read peak records in {shown(parsed)}: {reason}; {advice}"
         ) from None  # the cause's own text may hold the password
     finally:
         engine.dispose()
@@ -145,6 +147,15 @@ def _check(connection: Connection, url: URL) -> None:
         raise RecordsRefusedError(
             f"the peak records in {shown(url)} have schema version {found}, this Dutycycle knows {VERSION}"
         )
+
+
+def _is_older(engine: Engine) -> bool:
+    """Tell whether columns are missing that our sink adds; False if that cannot be read either."""
+    try:
+        with engine.connect() as connection:
+            return bool(missing_columns(connection))
+    except exc.SQLAlchemyError:
+        return False
 
 
 def _nothing(url: URL) -> str:

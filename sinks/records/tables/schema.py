@@ -7,6 +7,8 @@ pod's name that is used again is a row of its own, told from the one before by n
 and each pod that used it.
 """
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -236,18 +238,25 @@ def _create_views(connection: Connection) -> None:
         connection.execute(text(create_view(name, connection.dialect.name)))
 
 
+def missing_columns(connection: Connection) -> list[Column[Any]]:
+    """List the columns that are younger than the database, of the tables that it has."""
+    inspector = inspect(connection)
+    return [
+        column
+        for table in (*TABLES.values(), *OTHER_TABLES.values())
+        if inspector.has_table(table.name)
+        for present in ({column["name"] for column in inspector.get_columns(table.name)},)
+        for column in table.columns
+        if column.name not in present
+    ]
+
+
 def _add_columns(connection: Connection) -> None:
     """Add the columns that are younger than the database, and make the views anew that name them.
 
     The columns are NULL in rows that were written before. An older sink that still writes does not name them.
     """
-    missing = [
-        f"{table.name} ADD COLUMN {column.name} {column.type.compile(connection.dialect)}"
-        for table in (*TABLES.values(), *OTHER_TABLES.values())
-        for present in ({column["name"] for column in inspect(connection).get_columns(table.name)},)
-        for column in table.columns
-        if column.name not in present
-    ]
+    missing = missing_columns(connection)
     if not missing:
         return
     for name in reversed(VIEWS):
@@ -259,5 +268,6 @@ def _add_columns(connection: Connection) -> None:
                 f"{str(error.orig).splitlines()[0]}; drop the views that read it, start, and make them anew"
             ) from error
     for column in missing:
-        connection.execute(text(f"ALTER TABLE {column}"))
+        kind = column.type.compile(connection.dialect)
+        connection.execute(text(f"ALTER TABLE {column.table.name} ADD COLUMN {column.name} {kind}"))
     _create_views(connection)

@@ -6,6 +6,7 @@ from sqlalchemy import create_engine, inspect, text
 from docs.generate_contract import page
 from dutycycle.contract.codec import encode
 from dutycycle.contract.errors import DutycycleError
+from sinks.records.query import reading
 from sinks.records.rows import FIGURES, NODE_FIGURES
 from sinks.records.tables.schema import OTHER_TABLES, TABLES
 from sinks.records.tables.views import VIEWS
@@ -44,6 +45,9 @@ def test_a_database_that_is_older_than_a_column_gets_its_columns(records_url: st
                               ("insights", "steps_per_s"), ("gpu_events", "mig"),
                               ("usage_hours", "gpu_sm_s"), ("usage_days", "gpu_tensor_s")):  # fmt: skip
             connection.execute(text(f"ALTER TABLE {table} DROP COLUMN {column}"))
+    older = r"gpu_sm_s.*; they are older than this Dutycycle: start its sink with them once"
+    with pytest.raises(DutycycleError, match=older), reading(records_url) as connection:
+        connection.execute(text("SELECT gpu_sm_s FROM usage_hours"))
     with RecordsWriter(records_url) as writer:
         writer.write("pod-peaks", encode(made.pod_peaks(metrics={"cpu_util_pct": made.peak(90, p95=80)})))
     with engine.connect() as connection:

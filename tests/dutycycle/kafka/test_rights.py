@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # they are there
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     ResourcePatternType,
@@ -48,6 +49,9 @@ class User:
         upsertion = UserScramCredentialUpsertion(self.name, credentials, PASSWORD.encode())
         for answer in self._admin.alter_user_scram_credentials([upsertion]).values():
             answer.result(60)
+        # The controller has it now; the broker, which asks for passwords and rights, has it a little later.
+        login = {"sasl_username": self.name, "sasl_password": PASSWORD}
+        wait_until(lambda: kafka.answers(**login), lambda: f"the broker to know {self.name}")
         self.env = environ(topic_prefix=self.prefix, partitions="2", session_timeout="6s") | kafka.settings()
         self.env |= {"DUTYCYCLE_SASL_USERNAME": self.name, "DUTYCYCLE_SASL_PASSWORD": PASSWORD}
 
@@ -79,6 +83,19 @@ class User:
         ]
         for answer in self._admin.create_acls(bindings).values():
             answer.result(60)
+        wait_until(lambda: self._rights().issuperset(bindings), lambda: f"the broker to know {bindings}")
+
+    def _rights(self) -> set[AclBinding]:
+        anything = AclBindingFilter(  # the stubs do not know that None is any
+            ResourceType.ANY,
+            None,  # type: ignore[arg-type]
+            ResourcePatternType.ANY,
+            f"User:{self.name}",
+            None,  # type: ignore[arg-type]
+            AclOperation.ANY,
+            AclPermissionType.ANY,
+        )
+        return set(self._admin.describe_acls(anything).result(60))
 
     def runs(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """A command of this user, to its end."""

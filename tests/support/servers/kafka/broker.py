@@ -80,10 +80,10 @@ class RunningBroker:
         own = {"bootstrap.servers": self.bootstrap, **self._security(), **_dotted(instead)}
         return AdminClient({"log_level": 0, **own})
 
-    def answers(self) -> bool:
-        """Whether a metadata request comes back with a broker in it."""
+    def answers(self, **instead: str) -> bool:
+        """Whether a metadata request comes back with a broker in it. ``instead``: see ``admin``."""
         try:
-            return bool(self.admin().list_topics(timeout=2).brokers)
+            return bool(self.admin(**instead).list_topics(timeout=2).brokers)
         except KafkaException:
             return False
 

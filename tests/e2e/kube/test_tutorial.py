@@ -31,7 +31,7 @@ from tests.support.servers.prometheus import Prometheus
 pytestmark = [pytest.mark.kube, pytest.mark.prometheus]
 
 PAGE = ROOT / "docs/tutorial.md"
-DEADLINE_S = 180
+DEADLINE_S = 600
 PERIOD_S, BUSY_S = 8.0, 5.5
 LOAD_PCT = 150
 KAFKA = load({}, {})

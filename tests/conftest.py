@@ -1,6 +1,7 @@
 """What every test can use: the real servers as fixtures (see tests/servers)."""
 
 import logging
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +14,10 @@ pytest_plugins = (
     "tests.support.faults.plugin",
     "tests.support.sinks.plugin",
 )
+
+# A shell without job control has what it starts in the background ignore Ctrl-C, and so all that this starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # On a busy machine an example takes as long as it takes. The examples of a test are always the same ones, so
 # that no run is red by chance; `make test` tries a fifth of them, and `make soak` looks for others.

@@ -6,7 +6,7 @@
  forecasts  smaller errors than any peer's at 10, 30 and 300 s
  memory     the leak is announced
  kinds      a better macro-F1 than any rule's
- anomalies  more faults found than any peer finds, and no more false alarms
+ anomalies  more faults found than any peer finds, and no more false alarms; or as many, and fewer
  pictures   are written, and the same bytes again
 ========== =========================================================
 """
@@ -50,7 +50,7 @@ def test_the_whole_comparison(tmp_path: Path) -> None:
     assert {row["curve"]: row["Dutycycle"] for row in figures["memory"]}["leak"] == 100.0
     for shapes in ("tuned", "unseen"):
         kinds_are_told_better_than_by_rules(figures, shapes)
-    faults_are_found_more_often_than_by_any_peer(figures)
+    faults_are_found_better_than_by_any_peer(figures)
     pictures_are_written(tmp_path)
 
 
@@ -59,8 +59,8 @@ def every_table_is_there(figures: Figures) -> None:
         "run", "cycles", "cycles_ours", "cycles_reliability", "cycles_harder", "cycles_delay",
         "cycles_watched", "cycles_machines", "cycles_jobs", "cycles_cost", "forecasts", "forecasts_by_noise",
         "coverage", "ages", "memory", "fills", "job_forecasts", "kinds", "kinds_confusion",
-        "kinds_reliability", "bottlenecks", "bottlenecks_reliability", "anomalies",
-        "anomalies_by_fault", "anomalies_false",
+        "kinds_reliability", "bottlenecks", "bottlenecks_reliability", "bottlenecks_counters",
+        "bottlenecks_counters_reliability", "anomalies", "anomalies_by_fault", "anomalies_false",
     }  # fmt: skip
     assert figures["run"]["first"] == SEEDS.start
 
@@ -96,13 +96,15 @@ def kinds_are_told_better_than_by_rules(figures: Figures, shapes: str) -> None:
     assert ours["macro-F1"] > max(peer["macro-F1"] for peer in peers)
 
 
-def faults_are_found_more_often_than_by_any_peer(figures: Figures) -> None:
+def faults_are_found_better_than_by_any_peer(figures: Figures) -> None:
     ours, peers = split(figures["anomalies"])
     kinds = [name for name, value in ours.items() if name in KINDS and value is not None]
     assert len(peers) == 5
     for peer in peers:
-        assert sum(ours[kind] for kind in kinds) > sum(peer[kind] for kind in kinds)
-        assert ours["alarms/GPU week"] <= peer["alarms/GPU week"]
+        more = sum(ours[kind] for kind in kinds) - sum(peer[kind] for kind in kinds)
+        fewer = peer["alarms/GPU week"] - ours["alarms/GPU week"]
+        # Here each fault is one job: who finds all of them, as we do, must have more false alarms.
+        assert (more > 0 and fewer >= 0) or (more == 0 and fewer > 0)
 
 
 def pictures_are_written(out: Path) -> None:

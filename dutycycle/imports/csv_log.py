@@ -112,6 +112,8 @@ class CsvReader:
 
     def note_amounts(self, line: str) -> None:
         """Let the amounts of a line tell ``decimal``; a line that is wrong has none."""
+        if self._delimiter == "," and line[:1].isdigit() and line.isascii() and '"' not in line:
+            return  # no heading, and no amount with a comma: most lines
         line = _halved(line)
         heading, delimiter = self._find_heading(line)
         if heading is not None:

@@ -6,9 +6,11 @@ import gzip
 import io
 import lzma
 import re
+import shutil
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import zstandard
@@ -53,12 +55,18 @@ _OTHER_FORMATS = (
 class LogFile:
     """Reads one log: plain, or packed by gzip, zstd, xz or bzip2, in UTF-8, UTF-16, UTF-32 or cp1252.
 
-    ``damage`` is what ended a packed file before its end; absent for one that is whole.
+    It can be read several times. A pipe gives its bytes once, and so they are kept in ``folder``; without one
+    it can be read once. ``damage`` is what ended a packed file before its end; absent for one that is whole.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, folder: Path | None = None) -> None:
         self.path = path
         self.damage: str | None = None
+        self._bytes = Path(path)
+        if folder is not None and not self._bytes.is_file():
+            with self._bytes.open("rb") as pipe, NamedTemporaryFile(dir=folder, delete=False) as kept:
+                shutil.copyfileobj(pipe, kept)
+            self._bytes = Path(kept.name)
 
     def read_lines(self) -> Iterator[tuple[int, str]]:
         """Give the lines with their numbers and their ends: the last may have none.
@@ -67,7 +75,7 @@ class LogFile:
         before them is a line without an end. Raises ``DutycycleError`` for an archive, and for a file that no
         reader reads, by its first line with text.
         """
-        with Path(self.path).open("rb") as raw:
+        with self._bytes.open("rb") as raw:
             head = raw.peek(_HEAD_BYTES)
             unpack = next((unpack for mark, unpack in _PACKED if head.startswith(mark)), None)
             stream = raw if unpack is None else unpack(raw)

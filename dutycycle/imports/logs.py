@@ -20,7 +20,7 @@ _IDENTITY = frozenset({"uuid", "index", "model"})
 
 def import_logs(
     files: Mapping[str, str],
-    reader: Callable[[str], Reader] | None,
+    reader: Callable[[LogFile], Reader] | None,
     out: str,
     prefix: str,
     *,
@@ -43,7 +43,8 @@ def import_logs(
         for file, node in files.items():
             samples.begin_file()
             if reader:
-                run.read(file, node, reader(file))
+                log = LogFile(file, folder)
+                run.read(log, node, reader(log))
             else:
                 run.read_wandb(file, WandbSamples(file, node, prefix, job=job, own_node=own_nodes))
         for node, gpus in samples.deal_out().items():
@@ -78,10 +79,10 @@ class _Import:
         self.wrong = 0
         self._read = 0
 
-    def read(self, file: str, node: str, reader: Reader) -> None:
+    def read(self, log: LogFile, node: str, reader: Reader) -> None:
         """Take the lines of one file."""
         before, first_reason, measured = self.samples.rows, "", False
-        log, number = LogFile(file), 0
+        file, number = log.path, 0
         for number, line in log.read_lines():
             self._read += len(line)
             self._progress.show(self._read, self.samples.rows, file)

@@ -34,16 +34,18 @@ _PROCESS = re.compile(
 ).fullmatch
 
 
-def find_decimal_mark(file: str, reader: CsvReader, mark: DecimalMark) -> DecimalMark:
-    """Find the decimal mark of a file by all of its amounts. ``reader`` is another one than reads the values.
+def find_decimal_mark(log: LogFile, reader: CsvReader, mark: DecimalMark) -> None:
+    """Find the decimal mark of a log, if it was not given, by all of its amounts. ``reader`` is another one
+    than reads the values.
 
     Raises ``DutycycleError`` where the amounts do not tell it, and it was not given.
     """
-    for _, line in LogFile(file).read_lines():
-        if mark.mark is None and not line.startswith(("|", "+")):  # a table of nvidia-smi
+    if mark.mark is not None:
+        return
+    for _, line in log.read_lines():
+        if not line.startswith(("|", "+")):  # a table of nvidia-smi
             reader.note_amounts(line)
-    mark.decide(file, reader.delimiter)
-    return mark
+    mark.decide(log.path, reader.delimiter)
 
 
 class SmiReader:

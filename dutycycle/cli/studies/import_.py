@@ -16,6 +16,7 @@ from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.units import NAME_PATTERN
 
 if TYPE_CHECKING:
+    from dutycycle.imports.log_file import LogFile
     from dutycycle.imports.quantities import Reader
 
 EXAMPLE = """dutycycle import nvidia-smi gpu-a.csv --zone Europe/Berlin --out gpu-a.jsonl.zst
@@ -116,7 +117,7 @@ def _files(args: argparse.Namespace) -> dict[str, str]:
     return nodes
 
 
-def _reader(args: argparse.Namespace) -> "Callable[[str], Reader] | None":
+def _reader(args: argparse.Namespace) -> "Callable[[LogFile], Reader] | None":
     """What makes the reader of a file of lines; None where files are not of lines."""
     if args.format == "wandb":
         return None
@@ -138,9 +139,9 @@ def _reader(args: argparse.Namespace) -> "Callable[[str], Reader] | None":
     def clock_and_ticks() -> tuple[Clock, Ticks]:
         return Clock(args.zone, start_ms), Ticks(start_ms, interval_ms)
 
-    def make_reader(file: str) -> SmiReader:
+    def make_reader(log: "LogFile") -> SmiReader:
         mark = DecimalMark({"point": ".", "comma": ","}.get(args.decimal))
-        find_decimal_mark(file, CsvReader(*clock_and_ticks(), choice, mark), mark)
+        find_decimal_mark(log, CsvReader(*clock_and_ticks(), choice, mark), mark)
         return SmiReader(*clock_and_ticks(), choice, mark)
 
     try:

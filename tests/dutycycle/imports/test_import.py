@@ -1,5 +1,7 @@
 """``dutycycle import`` as a user runs it: a trace that a replay reads, wrong lines named, clear errors."""
 
+import os
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -438,6 +440,18 @@ def test_what_may_be_a_thousand_is_refused_until_it_is_said(
         assert main([*command, "--decimal", decimal, "--force"]) == 0
         used = records(out)[0]["gpus"][0]["mem_used_bytes"]
         assert used == round((1234 if mib else 1.234) * 1024**2)
+
+
+@pytest.mark.parametrize(("mib", "used"), [("12,5", 12.5), ("1.234,5", 1234.5)])
+def test_a_pipe_gives_its_lines_once_and_is_read_as_a_file(mib: str, used: float, tmp_path: Path) -> None:
+    log, out = _cells(tmp_path / "gpu-a.csv", f"50;{mib};300"), tmp_path / "t.jsonl"
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=[Path(log).read_bytes()])
+    writer.start()
+    assert main(["import", "nvidia-smi", str(pipe), "--out", str(out)]) == 0
+    writer.join()
+    assert records(out)[0]["gpus"][0]["mem_used_bytes"] == round(used * 1024**2)
 
 
 def test_points_between_commas_are_before_decimals(tmp_path: Path) -> None:

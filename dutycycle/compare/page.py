@@ -11,6 +11,7 @@ from dutycycle.compare.text import NO_DIFFERENCE, heads_of, kind_of, rows_of
 from dutycycle.report.charts.chart import Chart, Line
 from dutycycle.report.charts.plot import color_of, figure_of
 from dutycycle.report.page import chart_of, document, moment, table
+from dutycycle.traces.frames import mean_of_known
 from dutycycle.words import short_duration
 
 _OVERLAID = ("gpu-util", "gpu-power", "cpu", "cycle")
@@ -94,7 +95,5 @@ def _mean(lines: Sequence[Line]) -> Line:
     rows = np.stack(
         [line.points.mean for line in lines if len(line.points.mean) == len(lines[0].points.mean)]
     )
-    known = np.isfinite(rows).any(axis=0)
-    mean = np.full(rows.shape[1], np.nan)
-    mean[known] = np.nanmean(rows[:, known], axis=0)
+    mean = mean_of_known(rows)
     return replace(lines[0], points=replace(lines[0].points, mean=mean, low=mean, high=mean, exact=True))

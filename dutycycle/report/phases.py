@@ -9,7 +9,7 @@ import numpy as np
 
 from dutycycle.report.gather import Plain
 from dutycycle.report.view import GpuView, HostView, View
-from dutycycle.traces.frames import Floats, aligned
+from dutycycle.traces.frames import Floats, aligned, mean_of_known
 
 IDLE, LOADING, CHECKPOINT, BUSY, UNMEASURED = "idle", "loading", "checkpoint", "busy", "not measured"
 _BUSY_PCT = 5.0
@@ -79,9 +79,7 @@ def _activity(view: View) -> _Activity:
         return np.asarray(np.nansum(rows(machines, column), axis=0))
 
     gpus = rows(view.gpus, "gpu_util_pct")
-    known = np.isfinite(gpus).any(axis=0)
-    util = np.full(gpus.shape[1], np.nan)
-    util[known] = np.nanmean(gpus[:, known], axis=0)
+    util = mean_of_known(gpus)
     return _Activity(
         step_ms, util, summed("io_read_bytes_per_s"), summed("io_write_bytes_per_s"), summed("cpu_util_pct")
     )

@@ -160,3 +160,11 @@ def aligned(parts: Iterable[FrameTicks], column: str, first_ms: int, last_ms: in
     found = [buckets(part.times, part[column], first_ms, last_ms, count) for part in parts]
     rows = [one.mean[np.clip((place - one.start_ms) // one.step_ms, 0, len(one.mean) - 1)] for one in found]
     return np.array(rows).reshape(len(rows), count)
+
+
+def mean_of_known(rows: Floats) -> Floats:
+    """Give each step's mean over what is known of ``rows``, shape (subjects, steps); NaN where nothing is."""
+    known = np.isfinite(rows).any(axis=0)
+    mean = np.full(rows.shape[1], np.nan)
+    mean[known] = np.nanmean(rows[:, known], axis=0)
+    return mean

@@ -8,7 +8,7 @@ import numpy as np
 from dutycycle.contract.metrics import CAPACITIES, GPU_ROWS
 from dutycycle.contract.metrics import unit_of as unit_of_name
 from dutycycle.report.charts.chart import POINTS, Chart, Line, Marks, points_of, scaled, unit_of
-from dutycycle.report.charts.cycles import FOLD_PERIODS, SeriesCycles, cycles_of, shown_cycle
+from dutycycle.report.charts.cycles import FOLD_PERIODS, SeriesCycles, ShownCycle, cycles_of, shown_cycle
 from dutycycle.report.charts.forecasts import forecasts_of
 from dutycycle.report.charts.inside import plane_chart, time_chart
 from dutycycle.report.gather import Gathered
@@ -147,9 +147,8 @@ def _heat(gathered: Gathered, view: View) -> Chart | None:
     return Chart("ranks", title, "%", lines, kind="heat", note=note, most=100) if lines else None
 
 
-def _fold(gathered: Gathered, view: View) -> Chart | None:
+def _fold(view: View, chosen: ShownCycle | None) -> Chart | None:
     """The mean over one cycle, of the GPUs whose it is."""
-    chosen = shown_cycle(gathered, view)
     if chosen is None:
         return None
     tick_s = max(view.gpus[0].ticks.step_ms, 1) / 1000
@@ -204,14 +203,15 @@ def charts_of(gathered: Gathered, view: View, processes: Sequence[ProcessSeen] =
         (_NETWORK, of_pods or view.hosts),
         (_DISK_OF_PODS if view.pods else _DISK_OF_HOSTS, view.machines),
     ]
+    chosen = shown_cycle(gathered, view)
     made = [
         time_chart(view),
         *(_made(gathered, view, spec, view.gpus) for spec in _OF_GPUS),
-        plane_chart(gathered, view),
+        plane_chart(view, chosen),
         *(_made(gathered, view, spec, of) for spec, of in of_machines),
         _steps(gathered, view, processes),
         _heat(gathered, view),
-        _fold(gathered, view),
+        _fold(view, chosen),
         *forecasts_of(gathered, view),
     ]
     return [one for one in made if one is not None]

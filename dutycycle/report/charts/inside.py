@@ -4,10 +4,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dutycycle.report.charts.chart import GREY, POINTS, Chart, Line, Spots
-from dutycycle.report.charts.cycles import FOLD_PERIODS, shown_cycle
-from dutycycle.report.gather import Gathered
+from dutycycle.report.charts.cycles import FOLD_PERIODS, ShownCycle
 from dutycycle.report.view import View
-from dutycycle.traces.frames import Buckets, Floats, FrameTicks, aligned
+from dutycycle.traces.frames import Buckets, Floats, FrameTicks, aligned, mean_of_known
 from dutycycle.words import digits
 
 LAYERS = {
@@ -54,8 +53,8 @@ def time_chart(view: View) -> Chart | None:
         rows = aligned(parts, name, view.first_ms, view.last_ms, step_ms)
         if np.nanmax(rows) == 0:
             continue
-        mean, low, high = _over_gpus(rows)
-        points = Buckets(view.first_ms, step_ms, mean, low, high, exact=len(rows) == 1)
+        low, high = np.fmin.reduce(rows), np.fmax.reduce(rows)
+        points = Buckets(view.first_ms, step_ms, mean_of_known(rows), low, high, exact=len(rows) == 1)
         lines.append(Line(name, "", color, points))
     counted = any(np.isfinite(ticks["tensor_active_pct"]).any() for ticks in gpus)
     note = (
@@ -71,23 +70,13 @@ def time_chart(view: View) -> Chart | None:
     )  # fmt: skip
 
 
-def _over_gpus(rows: Floats) -> tuple[Floats, Floats, Floats]:
-    """Give mean, least and most over GPUs, shape (GPUs, steps); NaN where none was measured."""
-    mean, low, high = (np.full(rows.shape[1], np.nan) for _ in range(3))
-    known = np.isfinite(rows).any(axis=0)
-    mean[known] = np.nanmean(rows[:, known], axis=0)
-    low[known], high[known] = np.nanmin(rows[:, known], axis=0), np.nanmax(rows[:, known], axis=0)
-    return mean, low, high
-
-
-def plane_chart(gathered: Gathered, view: View) -> Chart | None:
+def plane_chart(view: View, chosen: ShownCycle | None) -> Chart | None:
     """Draw tensor over DRAM activity: a dot for each part of the cycle, or of the run where it has none. None
     where they were not both measured."""
     gpus = [gpu for gpu in view.gpus if _known(gpu.ticks).any()]
     if not gpus:
         return None
     tick_ms = max(*(gpu.ticks.step_ms for gpu in gpus), 1)
-    chosen = shown_cycle(gathered, view)
     if chosen is None:
         span_ms = view.last_ms - view.first_ms + 1
         period_ms, from_ms, to_ms = float(span_ms), float(view.first_ms), view.last_ms + 1

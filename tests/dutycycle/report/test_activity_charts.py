@@ -9,6 +9,7 @@ import pytest
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.report.build import gather_records, report_of
 from dutycycle.report.charts.chart import Chart
+from dutycycle.report.charts.cycles import shown_cycle
 from dutycycle.report.charts.inside import LAYERS, plane_chart, time_chart
 from dutycycle.report.charts.pictures import write_pictures
 from dutycycle.report.charts.plot import figure_of
@@ -125,9 +126,14 @@ def steps(seconds: int = 300, period: int = 10) -> Gathered:
     return gathered([[tick(at)] for at in range(seconds)])
 
 
+def plane_of(run: Gathered) -> Chart | None:
+    view = view_of(run)
+    return plane_chart(view, shown_cycle(run, view))
+
+
 def test_dots_are_the_parts_of_the_cycle_where_there_is_one() -> None:
     found = steps()
-    chart = plane_chart(found, view_of(found))
+    chart = plane_of(found)
     assert chart is not None
     [spots] = chart.spots
     assert spots.name == "parts of the cycle of 10 s (gpu 0)"
@@ -146,13 +152,13 @@ def test_dots_are_windows_of_a_run_without_a_cycle_and_of_what_was_measured_alon
     ticks: list[list[dict[str, Any]]] = [[ALL | {"dram_active_pct": 30 + (at // 20)}] for at in range(80)]
     ticks[40:60] = [[ALL]] * 20
     found = gathered(ticks)
-    chart = plane_chart(found, view_of(found))
+    chart = plane_of(found)
     assert chart is not None
     [spots] = chart.spots
     assert set(spots.x.round()) == {30, 31, 33}
     assert set(spots.y) == {25}
     found = gathered([[ALL]] * 20)
-    assert plane_chart(found, view_of(found)) is None
+    assert plane_of(found) is None
 
 
 def test_the_page_and_the_pictures_have_both(tmp_path: Any) -> None:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bench.generators_jobs import Floats, Pod, Rng, pod
+from bench.generators_jobs import Floats, Pod, Rng
+from bench.generators_jobs import pod as make_pod
 
 Range = tuple[float, float]
 
@@ -61,33 +62,33 @@ SHAPES: dict[str, tuple[str, Inside]] = {
 def counted_pod(name: str, seed: int) -> tuple[Pod, Pod]:
     """Make the pod of a shape and seed as a GPU without counters shows it, and as one with them does."""
     shape, inside = SHAPES[name]
-    one = pod(shape, seed)
+    pod = make_pod(shape, seed)
     rng = np.random.default_rng([seed, *name.encode()])
     if inside.quiet:
-        few = (rng.uniform(size=one.kind.size) < 0.2) * rng.exponential(6, one.kind.size)
+        few = (rng.uniform(size=pod.kind.size) < 0.2) * rng.exponential(6, pod.kind.size)
         still = dict.fromkeys(("rx_kb_per_s", "tx_kb_per_s", "pcie_kb_per_s"), few)
-        one = replace(one, values=one.values | still, gpus=max(one.gpus, 8))
-    one = replace(one, bottleneck=inside.truth or one.bottleneck)
-    return one, replace(one, values=one.values | _counters(one, inside, rng))
+        pod = replace(pod, values=pod.values | still, gpus=max(pod.gpus, 8))
+    pod = replace(pod, bottleneck=inside.truth or pod.bottleneck)
+    return pod, replace(pod, values=pod.values | _counters(pod, inside, rng))
 
 
-def _counters(one: Pod, inside: Inside, rng: Rng) -> dict[str, Floats]:
-    util = one.values["gpu_util_pct"]
+def _counters(pod: Pod, inside: Inside, rng: Rng) -> dict[str, Floats]:
+    util = pod.values["gpu_util_pct"]
     sm = _follows(util, inside.sm, rng)
     tensor = _follows(sm, inside.tensor, rng)
     # The pipes for floats beside the tensor cores idle while those work.
     fp32 = np.minimum(_follows(sm, inside.fp32, rng), np.maximum(sm - tensor, 0))
-    found = {
+    counters = {
         "sm_active_pct": sm, "tensor_active_pct": tensor, "dram_active_pct": _follows(util, inside.dram, rng),
         "fp32_active_pct": fp32,
     }  # fmt: skip
-    if one.gpus > 1:
-        found["nvlink_mb_per_s"] = rng.uniform(*inside.nvlink_mb) * np.clip(util / 100, 0, 1)
+    if pod.gpus > 1:
+        counters["nvlink_mb_per_s"] = rng.uniform(*inside.nvlink_mb) * np.clip(util / 100, 0, 1)
     missing = rng.uniform(size=util.size) < 0.004  # they come from one call
-    return {name: np.where(missing, np.nan, values) for name, values in found.items()}
+    return {name: np.where(missing, np.nan, values) for name, values in counters.items()}
 
 
 def _follows(whole: Floats, share: Range, rng: Rng) -> Floats:
-    """A part of ``whole``: a share that was drawn once, with noise of its own."""
+    """Give a part of ``whole``: a share that was drawn once, with noise of its own."""
     level = rng.uniform(*share)
     return np.clip(np.round(whole * level * (1 + 0.05 * rng.normal(size=whole.size)), 1), 0, 100)

@@ -142,15 +142,15 @@ def bottlenecks_with_counters(report: TableReport, seeds: range) -> None:
         pods = [counters.counted_pod(shape, seed) for seed in seeds]
         row: list[Cell] = [shape, pods[0][0].bottleneck]
         for place, pairs in enumerate(every):
-            said = [answer for both in pods for answer in watched(both[place])[0]]
-            told = [
-                (one.bottleneck_confidence, one.bottleneck == one.pod.bottleneck)
-                for one in said
-                if one.after_s >= SETTLED_S
+            answers = [answer for both in pods for answer in watched(both[place])[0]]
+            settled = [
+                (answer.bottleneck_confidence, answer.bottleneck == answer.pod.bottleneck)
+                for answer in answers
+                if answer.after_s >= SETTLED_S
             ]
-            pairs += told
-            row += [] if place else [len(told)]
-            row.append(100 * float(np.mean([ok for _, ok in told])))
+            pairs += settled
+            row += [] if place else [len(settled)]
+            row.append(100 * float(np.mean([ok for _, ok in settled])))
         rows.append(row)
     shares = [100 * float(np.mean([ok for _, ok in pairs])) for pairs in every]
     rows.append(["all", None, len(every[0]), *shares])

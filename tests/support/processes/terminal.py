@@ -1,5 +1,6 @@
 """A program that believes a person looks: its input and output are a terminal."""
 
+import errno
 import os
 import pty
 import select
@@ -20,8 +21,9 @@ def read_to_end(ours: int) -> bytes:
     try:
         while data := os.read(ours, 1 << 16):
             text += data
-    except OSError:  # Linux has no end of file for it, but an error
-        pass
+    except OSError as error:
+        if error.errno != errno.EIO:  # Linux has this for the end of a terminal
+            raise
     finally:
         os.close(ours)
     return text

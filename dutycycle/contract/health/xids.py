@@ -110,7 +110,6 @@ XIDS: dict[int, Xid] = {
     173: _warning("C2C link error"),
 }  # fmt: skip
 FALLEN_OFF = 79
-FOLLOW_RECOVERY = 154
 _UNKNOWN = "look at the log of the kernel and at NVIDIA's page of Xid errors"
 
 

@@ -26,10 +26,6 @@ _PRUNE_EVERY_MS = 30_000
 _DERIVED = 100_000
 """Subjects of which records of the streams are kept; those that were heard of longest ago leave first."""
 _R = TypeVar("_R")
-TOPICS_SHOWN = frozenset({
-    "nvml-samples", "cgroup-samples", "pods", "pod-peaks", "job-peaks", "cycles", "trends", "insights",
-    "window-aggregates", "dead-letters", "gpu-health",
-})  # fmt: skip
 
 
 @dataclass(slots=True)

@@ -13,7 +13,6 @@ from streams.operators.cycles.detect.spectrum import (
     ALMOST,
     FEWEST,
     FINE,
-    FLAT,
     SHORTEST,
     Lines,
     Singles,
@@ -22,7 +21,6 @@ from streams.operators.cycles.detect.spectrum import (
     highest_near,
     noise_of,
     scores,
-    standardise,
 )
 
 WORTH_FOLDING = -4.0
@@ -75,16 +73,6 @@ class FoundCycle:
 
     period: float
     confidence: float
-
-
-def likeliest_of(samples: Floats) -> tuple[FoundCycle, Floats] | None:
-    """The likeliest period of one window, however unlikely, and its evidence: what fits and measures the
-    confidence needs. None if no peak of the spectrum is worth folding."""
-    series, known = np.empty((1, samples.size)), np.empty((1, EVIDENCE))
-    standardise(samples, FLAT, series[0])
-    found = np.empty((1, 1 + OTHERS, 2))
-    judge_each(series, spectra(series), np.zeros(1, np.int64), np.zeros(0), found, known)
-    return (FoundCycle(*found[0, 0].tolist()), known[0]) if found[0, 0, 0] else None
 
 
 def spectra(series: Floats) -> Lines:

@@ -75,7 +75,7 @@ class Attribution:
 
     def explain(self, pid: int) -> CgroupId | Unattributed:
         """The same as ``of_pid``, but says why there is no answer, and counts nothing."""
-        started = self._start_time(pid)
+        started = read_start_time(self._proc, pid)
         if started is None:
             return Unattributed.GONE
         key = (pid, started)
@@ -86,14 +86,6 @@ class Attribution:
         if isinstance(found, CgroupId) and found.kind in LASTING:
             self._remember(key, found)
         return found
-
-    def _start_time(self, pid: int) -> int | None:
-        try:
-            stat = (self._proc / str(pid) / "stat").read_bytes()
-            # The name may hold anything, spaces and brackets too: the fields begin after its last bracket.
-            return int(stat[stat.rindex(b")") + 1 :].split()[_START_TIME])
-        except (OSError, ValueError, IndexError):
-            return None
 
     def _look(self, pid: int) -> CgroupId | Unattributed:
         try:
@@ -114,6 +106,16 @@ class Attribution:
         self._known[key] = found
         if len(self._known) > self._capacity:
             self._known.popitem(last=False)
+
+
+def read_start_time(proc: Path, pid: int) -> int | None:
+    """Read when a process started, in clock ticks since the machine did; None for one that is gone."""
+    try:
+        stat = (proc / str(pid) / "stat").read_bytes()
+        # The name may hold anything, spaces and brackets too: the fields begin after its last bracket.
+        return int(stat[stat.rindex(b")") + 1 :].split()[_START_TIME])
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def cgroup_paths(text: str) -> list[str]:

@@ -11,12 +11,14 @@ import socket
 import stat
 import struct
 import threading
+from collections import OrderedDict
 from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from collectors.attribution.processes import Attribution
+from collectors.attribution.cgroup_path import CgroupId
+from collectors.attribution.processes import Attribution, read_start_time
 from dutycycle.contract.codec import DecodeError, decode
 from dutycycle.contract.records.processes import Loop, Process, StepReport
 from dutycycle.telemetry.events import STEPS_REFUSED, Telemetry
@@ -25,8 +27,11 @@ DEFAULT_PATH = "/run/dutycycle/steps.sock"
 MOST_BYTES = 4096
 _MOST_PROCESSES = 256
 _MOST_AT_ONCE = 1024
+_MOST_OWNERS = 1024
 _CREDENTIALS = struct.Struct("3i")
 _WAIT_MS = 200
+_PROC = Path("/proc")
+"""The own one: the kernel gives a sender's id as this process sees it."""
 
 
 class SocketTakenError(OSError):
@@ -42,6 +47,8 @@ class StepSocket:
         self._attribution = attribution
         self._lock = threading.Lock()
         self._reported: dict[int, Process] = {}
+        self._owners: OrderedDict[int, tuple[int, CgroupId]] = OrderedDict()
+        """Of processes that reported, the latest last: when each started, and whose it is."""
         self._socket = _bound(path)
         self._closing = False
         self._thread = threading.Thread(target=self._receive, name="steps", daemon=True)
@@ -90,8 +97,7 @@ class StepSocket:
         except DecodeError as error:
             self._refuse(error.reason.value, pid, error.brief)
             return
-        # Now, and not at the tick: a process that ends sends its last steps before.
-        owner = self._attribution.of_pid(pid)
+        owner = self._find_owner(pid)
         if owner is None or owner.pod_uid is None:
             self._refuse("no_pod", pid, "its process is of no pod")
             return
@@ -105,6 +111,23 @@ class StepSocket:
         self._reported[pid] = Process(
             pid=pid, pod_uid=owner.pod_uid, container_id=owner.container_id, loop=loop
         )
+
+    def _find_owner(self, pid: int) -> CgroupId | None:
+        """Say whose process it is. One that has ended since it sent belongs to whom it belonged before: the
+        last steps of a training are read late where the machine is busy."""
+        started = read_start_time(_PROC, pid)
+        known = self._owners.get(pid)
+        if known is not None and started is None:
+            return known[1]
+        owner = self._attribution.of_pid(pid)
+        if owner is None and known is not None and known[0] == started:  # a zombie is in no pod's cgroup
+            return known[1]
+        if owner is not None and started is not None:
+            self._owners[pid] = (started, owner)
+            self._owners.move_to_end(pid)
+            if len(self._owners) > _MOST_OWNERS:
+                self._owners.popitem(last=False)
+        return owner
 
     def _refuse(self, reason: str, pid: int, detail: str) -> None:
         self._telemetry.emit(STEPS_REFUSED, f"of process {pid}: {detail}", about=str(pid), reason=reason)

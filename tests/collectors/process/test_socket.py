@@ -114,6 +114,40 @@ def test_a_process_of_no_pod_is_refused(node: Node) -> None:
     assert node.refused() == {"no_pod": 1}
 
 
+ENDS = """
+import socket, sys
+sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+for _ in sys.stdin:
+    sender.sendto(sys.argv[2].encode(), sys.argv[1])
+    print("sent", flush=True)
+"""
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_the_last_steps_of_a_process_that_has_ended_count_where_it_is_known(node: Node, known: bool) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", ENDS, node.path, json.dumps(STEPS)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert child.stdin is not None
+    assert child.stdout is not None
+    with child:
+        if known:
+            node.pods.uids[child.pid] = "theirs"
+            child.stdin.write("\n")
+            child.stdin.flush()
+            assert child.stdout.readline() == "sent\n"
+            assert [process.pod_uid for process in node.taken()] == ["theirs"]
+        with node.socket._lock:  # a busy machine: nobody reads until the process is gone
+            child.communicate("\n")
+            del node.pods.uids[os.getpid()]
+            node.pods.uids.pop(child.pid, None)
+    assert [(process.pid, process.pod_uid) for process in node.taken()] == (
+        [(child.pid, "theirs")] if known else []
+    )
+    assert node.refused() == ({} if known else {"no_pod": 1})
+
+
 FORGES = """
 import os, socket, struct, sys
 path, pid = sys.argv[1], int(sys.argv[2])

@@ -19,6 +19,7 @@ from tests.support.streams.conformance_feed import (
     run,
     stored,
 )
+from tests.support.targets import slow_after
 
 _GROWTH = 1.04
 
@@ -51,7 +52,7 @@ def _unlike_plain(value: Any, path: str) -> list[str]:
 
 
 @every_stage
-@pytest.mark.parametrize("every", [1, 13])
+@pytest.mark.parametrize("every", slow_after(1, [1, 13]))
 def test_a_restart_changes_nothing(stage: Stage, every: int) -> None:
     """Before each record, or before some: the same emissions, and byte for byte the same state."""
     key = keys_of(stage)[0]

@@ -55,46 +55,42 @@ def slow_after(quick: int, values: Iterable[Any]) -> list[ParameterSet]:
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test by its servers, its target and its group, and put the longest first."""
+    turns: dict[pytest.Item, tuple[bool, int]] = {}
     for item in items:
         for fixture in sorted(SERVER_FIXTURES.keys() & set(getattr(item, "fixturenames", ()))):
             item.add_marker(SERVER_FIXTURES[fixture])
-        reached = set().union(*map(reach, _functions_of_test(item)))
-        served = any(item.get_closest_marker(mark) for mark in SERVER_FIXTURES.values())
+        marks = {mark.name for mark in item.iter_markers()}
+        served = not marks.isdisjoint(SERVER_FIXTURES.values())
+        reached = frozenset[str]().union(*map(reach, _functions_of_test(item)))
         if served or "tool" in reached:
             item.add_marker("tool")
-        if not (served or reached or item.get_closest_marker("slow") or item.get_closest_marker("soak")):
+        if not (served or reached or marks & {"slow", "soak"}):
             item.add_marker("quick")
-        if group := group_of(item):
+        if group := group_of(item, served="kube" if "kube" in marks else served):
             item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=_turn)
+        # Tests with servers come first, which mostly wait; then those of folders that take long.
+        folders = [number for number, folder in enumerate(_LONG_FOLDERS) if f"tests/{folder}/" in item.nodeid]
+        turns[item] = (not served, min(folders, default=len(_LONG_FOLDERS)))
+    items.sort(key=turns.__getitem__)
 
 
-def group_of(item: pytest.Item) -> str | None:
+def group_of(item: pytest.Item, served: bool | str) -> str | None:
     """Tests of a group run one after another in one worker; a test without one runs anywhere.
 
     A file whose tests use a server, or share what is made for the module, is a group: each worker has
     servers of its own, which start when its first test wants them. So are those of a folder that share what
     its conftest makes for the session. The Kubernetes API server is the dearest: its tests of a whole folder,
-    such as tests/deploy, are a group, so that fewer workers have one.
+    such as tests/deploy, are a group, so that fewer workers have one. ``served``: whether the test uses a
+    server; "kube" for that one.
     """
-    if item.get_closest_marker("kube"):
+    if served == "kube":
         return f"kube of {'/'.join(item.location[0].split('/')[:2])}"
     fixtures = [fixture[-1] for fixture in _fixtures(item).values()]
     for fixture in fixtures:
         if fixture.scope == "session" and fixture.baseid.startswith("tests/"):
             return fixture.baseid
-    served = any(item.get_closest_marker(mark) for mark in SERVER_FIXTURES.values())
     shares = any(fixture.scope in ("module", "class") for fixture in fixtures)
     return item.location[0] if served or shares else None
-
-
-def _turn(item: pytest.Item) -> tuple[bool, int]:
-    """Tests with servers come first, which mostly wait; then those of folders that take long."""
-    served = any(item.get_closest_marker(mark) for mark in SERVER_FIXTURES.values())
-    folders = [
-        number for number, folder in enumerate(_LONG_FOLDERS) if f"tests/{folder}/" in item.location[0]
-    ]
-    return not served, min(folders, default=len(_LONG_FOLDERS))
 
 
 def _fixtures(item: pytest.Item) -> Mapping[str, Sequence[pytest.FixtureDef[Any]]]:
@@ -119,13 +115,19 @@ def reach(function: FunctionType) -> frozenset[str]:
     """
     ends, seen, waiting = set[str](), {function}, [function]
     while waiting:
-        for thing in _named(waiting.pop()):
-            if end := _ENDS.get(id(thing)):
-                ends.add(end)
-            new = set(_functions(thing)) - seen
-            seen |= new
-            waiting += new
+        here, named = _step(waiting.pop())
+        ends |= here
+        waiting += named - seen
+        seen |= named
     return frozenset(ends)
+
+
+@cache
+def _step(function: FunctionType) -> tuple[frozenset[str], frozenset[FunctionType]]:
+    """What a function itself reaches, and our functions that it names."""
+    named = list(_named(function))
+    ends = frozenset(end for thing in named if (end := _ENDS.get(id(thing))))
+    return ends, frozenset(called for thing in named for called in _functions(thing))
 
 
 def _named(function: FunctionType) -> Iterator[object]:

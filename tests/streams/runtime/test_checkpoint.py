@@ -20,6 +20,7 @@ from tests.support.fakes.broker import Broker
 from tests.support.metrics import metric_value
 from tests.support.streams.port import Died, Moment, Worker, place, record
 from tests.support.streams.toy import RESULT, SOURCE, STAGE, TRAIL
+from tests.support.targets import slow_after
 
 KEYS = ("a", "b", "c")
 LOG = [record(offset, offset * 7 % 101, KEYS[offset * offset % 3]) for offset in range(200)]
@@ -145,7 +146,7 @@ STEPS = ("post", "arrived-output", "save-piece", "arrived-piece", "save-head", "
 
 
 @pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("commit_every", [1, 17, 1000])
+@pytest.mark.parametrize("commit_every", slow_after(1, [17, 1, 1000]))
 async def test_death_at_any_step_changes_nothing(step: str, commit_every: int) -> None:
     """Every life dies at that step, each time one later, until one reaches the end."""
     broker, expected = Broker(), await undisturbed()

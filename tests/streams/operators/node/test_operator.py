@@ -21,6 +21,7 @@ from streams.operators.peaks.histogram import percentile
 from streams.state.codec import from_bytes, to_bytes
 from tests.support.data.samples import gpu, nvml, record
 from tests.support.examples import examples
+from tests.support.targets import slow_after
 
 CONFIG = NodeConfig(topic="nvml-samples", source="nvml", sizes_ms=(10_000, 60_000))
 
@@ -237,7 +238,7 @@ SET_BACK: dict[str, list[int]] = {
 
 
 @pytest.mark.parametrize("name", SET_BACK)
-@pytest.mark.parametrize("restart_at", [None, 305, 604])
+@pytest.mark.parametrize("restart_at", slow_after(2, [None, 305, 604]))
 def test_a_clock_that_is_set_back_blinds_no_node(name: str, restart_at: int | None) -> None:
     """Every second is in the ledger; windows, cycles and trends go on in the new time; a restart, also while
     ticks are held, changes nothing."""

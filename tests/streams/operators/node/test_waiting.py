@@ -12,6 +12,7 @@ from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator
 from streams.state.codec import from_bytes, to_bytes
 from tests.support.data.samples import gpu, nvml, record
+from tests.support.targets import slow_after
 
 CONFIG = NodeConfig(
     topic="nvml-samples", source="nvml", sizes_ms=(5_000, 60_000), lateness_ms=3_000, retire_ms=40_000
@@ -59,7 +60,7 @@ def told(plain: list[dict[str, Any]], asked: Sequence[str]) -> tuple[list[Emissi
     return outs, node.flush(), to_bytes(node.snapshot())
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", slow_after(1, range(4)))
 def test_how_many_ticks_wait_and_when_something_is_asked_is_not_seen(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,7 @@ from streams.operators.workload.channels import (
 from streams.operators.workload.rules.advice import advice
 from streams.operators.workload.rules.bottleneck import BottleneckFinder, find_bottleneck
 from streams.operators.workload.rules.stats import PodStats, pod_stats, three_digits
+from tests.support.targets import slow_after
 
 BUSY = {"gpu_util_pct": 97, "mem_copy_util_pct": 30, "gpu_mem_pct": 80, "power_pct": 80, "cpu_pct": 300}
 SPINS = BUSY | {"power_pct": 30, "mem_copy_util_pct": 8}
@@ -163,7 +164,7 @@ def test_absent_is_not_in_the_evidence() -> None:
     assert found.evidence() == pytest.approx(expected, rel=0.036)
 
 
-@pytest.mark.parametrize("seed", [4100, 4101, 4102])
+@pytest.mark.parametrize("seed", slow_after(1, [4100, 4101, 4102]))
 @pytest.mark.parametrize("shape", generators_counters.SHAPES)
 def test_counters_tell_what_utilization_cannot_and_hide_nothing(shape: str, seed: int) -> None:
     """Through the codes of spans, which have to hold what a rule asks for."""

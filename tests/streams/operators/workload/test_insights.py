@@ -32,6 +32,7 @@ from streams.operators.workload.channels import (
 )
 from streams.state.codec import from_bytes, to_bytes
 from streams.topology import stages
+from tests.support.targets import slow_after
 
 START_MS = 1_700_000_000_000
 STAGES = {stage.name: stage for stage in stages(load({}, {"price_gpu_hour": "3", "price_kwh": "0.5"}))}
@@ -95,7 +96,9 @@ def run(operator: Operator, records: Iterable[InsightPart]) -> list[Emission]:
     return [out for one in records for out in operator.update(record(one))]
 
 
-@pytest.mark.parametrize("shape", ["steady", "requests", "download", "ends", "notebook", "stalled"])
+@pytest.mark.parametrize(
+    "shape", slow_after(2, ["steady", "requests", "download", "ends", "notebook", "stalled"])
+)
 def test_interleaving_and_repeats_do_not_matter(shape: str) -> None:
     of = parts(pod(shape, 2000))
     plain = run(STAGES["insights"].build("p", None), in_turn(of))
@@ -117,7 +120,9 @@ def newest(emissions: Iterable[Emission]) -> dict[str, ProducerRecord]:
     return {one.topic: one for one in emissions if isinstance(one, ProducerRecord)}
 
 
-@pytest.mark.parametrize("shape", ["steady", "saturated", "requests", "language", "notebook", "ends"])
+@pytest.mark.parametrize(
+    "shape", slow_after(2, ["steady", "saturated", "requests", "language", "notebook", "ends"])
+)
 def test_what_is_asked_for_too_much_does_not_depend_on_when_that_is_known(shape: str) -> None:
     of = parts(pod(shape, 2000), asks=MUCH)
     early = in_turn(of)

@@ -2,9 +2,11 @@
 
 import csv
 import re
+import shlex
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from operator import itemgetter
 
 from dutycycle.contract.units import NAME_PATTERN
 from dutycycle.imports.moments import Clock, Ticks
@@ -224,6 +226,7 @@ class CsvReader:
             meaning = read_meaning(cell)
             if position not in meanings and meaning is not None and meaning.field not in chosen:
                 meanings[position] = meaning
+        _keep_one_run(cells, meanings, {meaning.run for meaning in by_position.values()} - {None})
         memory = {at: meaning for at, meaning in meanings.items() if meaning.field.startswith("mem_")}
         if any(meaning.names_gpu and meaning.field != "mem_copy_util_pct" for meaning in memory.values()):
             for (
@@ -246,7 +249,8 @@ class CsvReader:
             position = names.index(wanted)
             own = read_meaning(cells[position])
             unit = unit or split_unit(cells[position])[1] or (own.unit if own else None)
-            meanings[position] = Meaning(KEYS.get(key, key), unit, read_gpu_number(name))
+            run = own.run if own else None
+            meanings[position] = Meaning(KEYS.get(key, key), unit, read_gpu_number(name), run=run)
         return meanings
 
     def _read_cells(self, cells: Sequence[str]) -> list[Row]:
@@ -293,6 +297,29 @@ class CsvReader:
                 text = cells[position] if day is None else f"{day} {cells[position]}"
                 return self._clock.read_ms(text, column.unit)
         return self._ticks.next_ms(shared.get("uuid", shared.get("index")))
+
+
+def _keep_one_run(cells: Sequence[str], meanings: dict[int, Meaning], chosen: Set[str | None]) -> None:
+    """Take the columns of other runs of W&B than were ``chosen`` from ``meanings``: GPU 0 of each is another.
+
+    Raises ``ValueError`` where there are several and none was chosen.
+    """
+    runs = sorted({meaning.run for meaning in meanings.values() if meaning.run is not None})
+    if len(runs) > 1 and not chosen:
+        of_first = [(at, meaning) for at, meaning in meanings.items() if meaning.run == runs[0]]
+        of_first.sort(key=lambda column: -column[1].rank)  # so that of two for one field the better is left
+        columns = {(meaning.field, meaning.gpu): at for at, meaning in of_first}
+        keys = {field: key for key, field in reversed(KEYS.items())}
+        names = [
+            f"{keys[field]}={cells[at]}" for (field, _), at in sorted(columns.items(), key=itemgetter(1))
+        ]
+        line = ",".join(f'"{name}"' if "," in name else name for name in names)
+        raise ValueError(
+            f"its columns are of {len(runs)} runs, {', '.join(runs)}: choose those of one, as in --columns "
+            f"{shlex.quote(line)}"
+        )
+    for at in [at for at, meaning in meanings.items() if meaning.run not in (None, *(chosen or runs))]:
+        del meanings[at]
 
 
 def _halved(line: str) -> str:

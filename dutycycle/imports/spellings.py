@@ -2,7 +2,8 @@
 
 A spelling is a set of words: ``memory.used [MiB]``, ``gpu_memory_used_mib``, ``used_gpu_memory`` and
 ``MemUsed(MB)`` are all ``mem`` and ``used``. The names of nvidia-smi are those of ``nvidia-smi
---help-query-gpu`` and ``--help-query-compute-apps``.
+--help-query-gpu`` and ``--help-query-compute-apps``. Those of tables that Weights & Biases exports are no
+words: in ``sft-1 - system/gpu.0.memory`` there is the share of time in which memory was read or written.
 """
 
 import re
@@ -45,7 +46,7 @@ _GPUS = ("gpu", "device", "cuda")
 
 _SPELLINGS = {
     "time": "time|unix time|wall time|time stamp|time utc|local time|elapsed|elapsed time|relative time"
-    "|seconds|t",
+    "|seconds|t|runtime",
     "date": "date",
     "node": "hostname|host|node|nodename|node name|host name",
     "uuid": "uuid|pcie bus id|bus id",
@@ -74,19 +75,30 @@ KEYS = {
     **{row.field.removesuffix(unit_of(row.field).suffix): row.field for row in GPU_ROWS},
 }  # fmt: skip
 """What ``--columns KEY=NAME`` may name, and the field of each."""
+WANDB_FIELDS: dict[str, tuple[str, str | None]] = {
+    name: (row.field, unit) for row in GPU_ROWS for name, unit in row.wandb.items()
+} | {"memoryAllocated": ("mem_used_pct", "%")}
+"""What W&B calls the figures of a GPU: their fields and units."""
+_OF_WANDB = re.compile(
+    r"(?:(?P<run>.+) - )?system[./]gpu\.(?P<gpu>\d+)\.(?P<name>\w+?)(?P<bound>__MIN|__MAX)?"
+).fullmatch
+_TIME_OF_WANDB = re.compile(r"(?P<run>.+) - _timestamp").fullmatch
+"""A column of a table that W&B's page exports, or its API, which names no run. ``bound``: of the runs that a
+chart has grouped, or of the moments that it has joined."""
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
     """What a column's name means. ``unit`` is absent where the name has none; ``gpu`` is the number in it,
     as in ``gpu0_util``; ``rank``: of several columns of one field the least counts. ``names_gpu``: it says
-    that it is of a GPU."""
+    that it is of a GPU. ``run``: the one of W&B that it is of."""
 
     field: str
     unit: str | None
     gpu: int | None = None
     rank: int = 0
     names_gpu: bool = False
+    run: str | None = None
 
 
 def split_unit(name: str) -> tuple[str, str | None]:
@@ -99,6 +111,16 @@ def split_unit(name: str) -> tuple[str, str | None]:
 
 def read_meaning(name: str) -> Meaning | None:
     """Tell what a column's name means; None for one that means nothing here."""
+    of_wandb = _TIME_OF_WANDB(name)
+    if of_wandb is not None:
+        return Meaning("time", "s", run=of_wandb["run"])
+    of_wandb = _OF_WANDB(name)
+    if of_wandb is not None:
+        field_and_unit = WANDB_FIELDS.get(of_wandb["name"])
+        if field_and_unit is None or of_wandb["bound"]:
+            return None
+        rank = list(WANDB_FIELDS).index(of_wandb["name"])
+        return Meaning(*field_and_unit, int(of_wandb["gpu"]), rank, names_gpu=True, run=of_wandb["run"])
     bare, unit = split_unit(name)
     words, gpu, names_gpu = _read_words(bare)
     behind = None
@@ -120,7 +142,8 @@ def read_meaning(name: str) -> Meaning | None:
 
 def read_gpu_number(name: str) -> int | None:
     """Give the number of the GPU in a name such as ``GPU0``."""
-    return _read_words(split_unit(name)[0])[1]
+    of_wandb = _OF_WANDB(name)
+    return int(of_wandb["gpu"]) if of_wandb else _read_words(split_unit(name)[0])[1]
 
 
 def _read_words(name: str) -> tuple[list[str], int | None, bool]:

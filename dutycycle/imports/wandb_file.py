@@ -44,8 +44,10 @@ class WandbFile:
         with Path(self._path).open("rb") as file:
             header = file.read(_HEADER_BYTES)
             if not header.startswith(MAGIC):
+                what = "is empty" if not header else "is no run file of W&B"
                 raise DutycycleError(
-                    f"{self._path}: is no run file of W&B: expected run-<id>.wandb of the folder wandb/"
+                    f"{self._path}: {what}: expected run-<id>.wandb of the folder wandb/; a table that W&B's "
+                    "page exports is read by dutycycle import nvidia-smi"
                 )
             parts: list[bytes] | None = None  # of a message that goes on in the next chunk
             for kind, data in self._read_chunks(file):

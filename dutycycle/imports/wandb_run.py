@@ -44,7 +44,7 @@ class WandbRun:
 
     ``steps`` are those of the counter ``step_name``. ``gpu_bytes``: memory of each GPU, 0 where unknown.
     ``exit_code`` is absent while the run goes on, or when it was killed. ``damage``: sentences about what
-    could not be read.
+    could not be read, or is missing.
     """
 
     run_id: str = ""
@@ -88,6 +88,8 @@ def read_run(path: str, notes: Notes) -> WandbRun:
         run.damage.append(f"{unreadable} messages cannot be read: left out")
     if file.cut_off:
         run.damage.append("the last message is cut off: left out")
+    if run.exit_code is None:
+        run.damage.append("has no end of the run: it goes on, or was killed, or the file is cut off")
     own = [name for name, steps in counters.items() if name != _CALLS and _counts_up(steps)]
     if own:  # of the names that the training chose, the one that is logged most often
         run.step_name = max(own, key=lambda name: len(counters[name]))

@@ -26,11 +26,9 @@ from dutycycle.contract.trace import TraceRecord
 from dutycycle.contract.units import NAME_PATTERN
 from dutycycle.imports.dealing import APART_MS
 from dutycycle.imports.quantities import Column, Notes, Row, complete
+from dutycycle.imports.spellings import WANDB_FIELDS
 from dutycycle.imports.wandb_run import Moment, Step, read_moments, read_number, read_run
 
-_GPU_FIELDS = {name: (row.field, unit) for row in GPU_ROWS for name, unit in row.wandb.items()} | {
-    "memoryAllocated": ("mem_used_pct", "%")
-}
 _SHARES = frozenset(name for row in GPU_ROWS if row.gpm is not None for name in row.wandb)
 """What W&B writes in percent where it asks NVML, and as shares of 1 where it asks DCGM, under one name. In a
 run no value of which is above 1 they are shares."""
@@ -119,10 +117,10 @@ class WandbSamples:
         gpus: dict[int, dict[str, Any]] = {}
         for name, text in moment.stats.items():
             match = _GPU(name)
-            if match is None or match["name"] not in _GPU_FIELDS:
+            if match is None or match["name"] not in WANDB_FIELDS:
                 continue
             if name not in self._columns:
-                field, unit = _GPU_FIELDS[match["name"]]
+                field, unit = WANDB_FIELDS[match["name"]]
                 unit = self._unit_of_shares if match["name"] in _SHARES else unit
                 self._columns[name] = Column(name, field, unit, self.notes)
             value = self._columns[name].read_value(text)

@@ -1,5 +1,6 @@
 """What each format's lines become, as the programs write them."""
 
+import shlex
 from datetime import UTC, tzinfo
 from zoneinfo import ZoneInfo
 
@@ -246,6 +247,48 @@ def test_columns_of_several_gpus_are_mapped() -> None:
     assert rows(smi("power=GPU0,power=GPU1"), text) == [
         Row(AT_MS, {"index": 0, "power_w": 199.975}), Row(AT_MS, {"index": 1, "power_w": 256.5})
     ]  # fmt: skip
+
+
+TABLES_OF_WANDB = {
+    "the API": ("_runtime,_timestamp,system.gpu.0.gpu,system.gpu.0.memory,system.cpu,system.memory",
+                "7.5,1605188891.412,97,31,5,50", {"index": 0, "gpu_util_pct": 97, "mem_copy_util_pct": 31}),
+    "a chart": ("Wall Time,a-1 - system/gpu.3.powerWatts,a-1 - system/gpu.3.powerWatts__MIN,"
+                "a-1 - system/gpu.3.powerWatts__MAX", "1605188891412,250.5,1,900",
+                {"index": 3, "power_w": 250.5}),
+    "one over steps": ("Step,a - b - _timestamp,a - b - system/gpu.0.temp", "3,1605188891.412,61",
+                       {"index": 0, "temp_c": 61}),
+    "two clocks of one field": ("_timestamp,system.gpu.0.graphicsClock,system.gpu.0.smClock",
+                                "1605188891.412,1200,1410", {"index": 0, "sm_clock_mhz": 1410}),
+    "a moment without a value": ("_timestamp,a - system/gpu.0.gpu,a - system/gpu.0.temp",
+                                 "1605188891.412,,61", {"index": 0, "temp_c": 61}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("heading", "cells", "fields"), TABLES_OF_WANDB.values(), ids=TABLES_OF_WANDB.keys())
+def test_tables_that_wandb_exports_are_read(heading: str, cells: str, fields: dict[str, object]) -> None:
+    quoted = ",".join(f'"{name}"' for name in heading.split(","))
+    assert rows(smi(), f"{quoted}\n{cells}\n") == [Row(AT_MS, fields)]
+
+
+def test_of_a_table_with_several_runs_one_is_to_be_chosen() -> None:
+    figures = ("gpu", "powerWatts", "graphicsClock", "smClock")
+    names = [f"{run} - system/gpu.{gpu}.{figure}{bound}" for run in ("a,b - 1", "c") for gpu in (0, 1)
+             for figure in figures for bound in ("", "__MIN", "__MAX")]  # fmt: skip
+    heading = ",".join(f'"{name}"' for name in ("_timestamp", *names))
+    text = f"{heading}\n1605188891.412,{','.join(map(str, range(len(names))))}\n"
+    with pytest.raises(
+        ValueError, match="its columns are of 2 runs, a,b - 1, c: choose those of one"
+    ) as info:
+        rows(smi(), text)
+    (columns,) = shlex.split(str(info.value).partition("--columns ")[2])
+    assert rows(smi(columns), text) == [
+        Row(AT_MS, {"index": 0, "gpu_util_pct": 0, "power_w": 3, "sm_clock_mhz": 9}),
+        Row(AT_MS, {"index": 1, "gpu_util_pct": 12, "power_w": 15, "sm_clock_mhz": 21}),
+    ]
+    assert rows(smi("power=c - system/gpu.1.powerWatts"), text) == [
+        Row(AT_MS, {"index": 1, "gpu_util_pct": 36, "power_w": 39, "sm_clock_mhz": 45}),
+        Row(AT_MS, {"index": 0, "gpu_util_pct": 24, "sm_clock_mhz": 33}),
+    ]  # what is not chosen is of the same run
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from dutycycle.cli.main import main
 from dutycycle.contract.errors import DutycycleError
+from dutycycle.imports.quantities import Notes
 from dutycycle.imports.wandb_file import BLOCK_BYTES, WandbFile, read_fields
+from dutycycle.imports.wandb_run import read_run
 from tests.support.data.traces import read_trace
 from tests.support.data.wandb_file import (
     environment,
@@ -294,6 +296,33 @@ def test_damage_is_said_and_the_rest_is_read(tmp_path: Path, capsys: pytest.Capt
     assert "1 blocks of 32 KiB are damaged (number 4): left out" in output_text
     assert "the last message is cut off: left out" in output_text
     assert "imported: 5 nvml-samples, 5 cgroup-samples, 4 processes from 10 measurements" in output_text
+
+
+@pytest.mark.parametrize("step", range(5, 13))
+def test_a_cut_at_any_byte_is_said(tmp_path: Path, step: int) -> None:
+    """Between two messages nothing is cut off, but the end of the run is missing."""
+    messages = [*a_run()[:20], message((13, b"x" * (BLOCK_BYTES - 3000))), *a_run()[20:]]
+    content = framed(messages)
+    path = tmp_path / "run-ab12cd34.wandb"
+    ends = [len(framed(messages[:count])) for count in range(len(messages))]
+    for end in (*ends, *range(7 + step, len(content), 8 * 97)):
+        path.write_bytes(content[:end])
+        run = read_run(str(path), Notes())
+        assert "has no end of the run: it goes on, or was killed, or the file is cut off" in run.damage
+        assert ("the last message is cut off: left out" in run.damage) == (end not in ends)
+    path.write_bytes(content)
+    assert read_run(str(path), Notes()).damage == []
+
+
+@pytest.mark.parametrize(("content", "reason"), [(b"", "is empty"), (b"Step,a", "is no run file of W&B")])
+def test_what_is_no_run_file_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, reason: str
+) -> None:
+    (tmp_path / "run.wandb").write_bytes(content)
+    assert main(["import", "wandb", str(tmp_path / "run.wandb"), "--out", str(tmp_path / "t.jsonl")]) == 1
+    told = capsys.readouterr().err
+    assert f"run.wandb: {reason}: expected run-<id>.wandb" in told
+    assert "exports is read by dutycycle import nvidia-smi" in told
 
 
 def test_a_run_without_system_metrics_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

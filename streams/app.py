@@ -3,27 +3,23 @@
 import asyncio
 import ctypes
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from dutycycle.contract.log import TopicPartition
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import full_name
 from dutycycle.kafka.faust.agent import add_agent
 from dutycycle.kafka.faust.app import ExactApp, create_app
-from dutycycle.kafka.faust.offsets import describe_truncation
 from dutycycle.telemetry.events import Telemetry
-from streams.names import changelog_name, changelog_stage
+from streams.names import changelog_name
 from streams.operators.base import Stage
 from streams.runtime.checkpoint import CheckpointCoordinator
-from streams.runtime.events import STATE_RESET
-from streams.runtime.faust_port import FaustStreamsPort, StateTable, add_table
-from streams.runtime.port import StreamsPort
+from streams.runtime.faust_port import FaustStreamsPort, add_table
 from streams.runtime.stage_task import StageTask
-from streams.state.recovery import read_to
+from streams.source_logs import SourceLogs
 
 FLUSH_S = 2.0
 """So often coalesced outputs are sent."""
@@ -81,12 +77,7 @@ class StreamsApp:
 
     app: ExactApp
     coordinator: CheckpointCoordinator
-    changelogs: dict[str, str]
-    """Full names of the changelogs: full name of the source."""
-    port: StreamsPort
-    settings: Settings
-    tables: dict[str, StateTable] = field(default_factory=dict)
-    """By the full names of their changelogs."""
+    logs: SourceLogs
 
     async def commit_steadily(self, interval_s: float) -> None:
         """Flush every two seconds and commit over ``interval_s``, more slowly where that is dear, until
@@ -116,6 +107,7 @@ class StreamsApp:
         with suppress(TimeoutError):
             await asyncio.wait_for(coordinator.commit_due.wait(), interval_s)
         while True:
+            await self.logs.verify_sources()
             before = coordinator.metrics.state_bytes
             took_s = await coordinator.commit_gradually(_STATES_AT_ONCE, over_s)
             over_s = pause_s(interval_s, took_s, coordinator.metrics.state_bytes - before)
@@ -136,85 +128,15 @@ class StreamsApp:
         self.coordinator.forget()
 
     async def begin_again(self) -> None:
-        """The tables are recovered: only they count. Called by each of them, before reading goes on."""
-        missing = self._without_state()
+        """The tables are recovered: only they count. Called once, before reading goes on."""
+        missing = self.logs.missing_states()
         if missing:
             self.app.fail(f"assigned {missing[0]} without its state: begun from nothing, it would be wrong")
+        await self.logs.verify_states()
         # Faust now seeks, and then empties every queue: what it fetched in between would be lost (faust#596).
         self.app.flow_control.suspend()
         self.coordinator.begin()
-
-    async def refuse_other_log(self) -> None:
-        """End if a source ends before the last record that its states have seen; once after a recovery."""
-        known = {
-            TopicPartition(self.changelogs[changelog], partition): read
-            for changelog, table in self.tables.items()
-            for partition, read in read_to(table.everything()).items()
-        }
-        try:
-            ends = await self.app.exact_consumer.ends(known.keys() & self.app.consumer.assignment())
-        except Exception as error:  # noqa: BLE001 - whatever it was: what is not known is not passed over
-            self.coordinator.fail(f"asking how far the sources go: {error!r}")
-            return
-        for place, end in sorted((TopicPartition(*place), end) for place, end in ends.items()):
-            if known[place] > end:
-                self.refuse(place, describe_truncation(*place, known[place], end))
-
-    async def begins_anew(self, place: TopicPartition, committed: int) -> bool:
-        """Whether a source is read from its first record, as the state of what is committed of it is gone.
-
-        Where no record of the source is gone, all is made again. Else the worker ends, unless
-        ``DUTYCYCLE_LOST_STATE=begin-anew``: what the state knew is not in the records that are left. A state
-        that others have written since it was recovered is not lost: then the worker ends, too.
-        """
-        for changelog, source in self.changelogs.items():
-            table = self.tables.get(changelog)
-            if source != place.topic or table is None or table.seen_to(place.partition) >= committed:
-                continue
-            stage = changelog_stage(self.settings, changelog)
-            if await self.port.is_sole_writer(stage) is False:
-                self.coordinator.fail(f"states of {changelog}-{place.partition} are older than the commit")
-                return False
-            lost = (
-                f"state lost: {committed} records of {source}-{place.partition} are committed, and "
-                f"{changelog}-{place.partition} has the state of {table.seen_to(place.partition)}"
-            )
-            short = place.topic.removeprefix(self.settings.topic_prefix)
-            first = await self.port.first_offset(TopicPartition(short, place.partition), 0)
-            if first != 0 and self.settings.lost_state == "refuse":
-                how = how_to_begin_anew(source, (), self.app.conf.id)
-                self.coordinator.fail(f"{lost}; DUTYCYCLE_LOST_STATE=begin-anew, or: {how}")
-                return False
-            self.app.telemetry.emit(STATE_RESET, lost, stage=stage)
-            return True
-        return False
-
-    def refuse(self, place: TopicPartition, what: str) -> None:
-        """End with words on how to go on: a log is shorter than what was read of it.
-
-        It may be a new one, all of whose records are new, or a restored copy of which each is known. Only who
-        knows what happened can say which.
-        """
-        states = [changelog for changelog, source in self.changelogs.items() if source == place.topic]
-        self.coordinator.fail(f"{what}; {how_to_begin_anew(place.topic, states, self.app.conf.id)}")
-
-    def _without_state(self) -> list[str]:
-        assigned = {(place.topic, place.partition) for place in self.app.consumer.assignment()}
-        return [
-            f"{source}-{partition}"
-            for changelog, source in self.changelogs.items()
-            for topic, partition in assigned
-            if topic == source and (changelog, partition) not in assigned
-        ]
-
-
-def how_to_begin_anew(topic: str, changelogs: Iterable[str], group: str) -> str:
-    """What to do, in words. ``changelogs`` hold the state that is kept of ``topic``; all by full names."""
-    states = "".join(f"the topic {one} and " for one in sorted(changelogs))
-    return (
-        f"stop the stream workers, delete {states}the offsets that the consumer group {group} has committed "
-        f"of {topic}, and start again: they begin with the oldest record that is there"
-    )
+        await self.logs.refuse_other_log()
 
 
 def create_streams_app(
@@ -227,7 +149,8 @@ def create_streams_app(
     app = create_app(settings, app_id(settings), telemetry)
     names = {stage.name: changelog_name(settings, stage.name) for stage in stages if not stage.stateless}
     tables = {stage: add_table(app, stage, name, partitions[name]) for stage, name in names.items()}
-    port = FaustStreamsPort(app, settings, tables, names.__getitem__)
+    topic_ids: dict[str, str] = {}
+    port = FaustStreamsPort(app, settings, tables, names.__getitem__, topic_ids)
     tasks = [StageTask(stage, port, telemetry, settings.topic_prefix) for stage in stages]
     coordinator = CheckpointCoordinator(port, tasks, telemetry)
     app.next_offset, app.held_up = coordinator.next_offset, coordinator.held_up
@@ -238,11 +161,10 @@ def create_streams_app(
         for changelog, source in changelog_topics(settings, stages).items()
     }
     by_changelog = {names[stage]: table for stage, table in tables.items()}
-    streams = StreamsApp(app, coordinator, sources, port, settings, by_changelog)
-    app.on_log_truncated, app.begins_anew = streams.refuse, streams.begins_anew
-    for table in tables.values():
-        table.on_recover(streams.begin_again)
+    logs = SourceLogs(app, coordinator, sources, by_changelog, port, settings, topic_ids)
+    streams = StreamsApp(app, coordinator, logs)
+    app.on_log_truncated, app.begins_anew = logs.refuse, logs.begins_anew
     for table in list(tables.values())[:1]:  # all are recovered before the first of them is called
-        table.on_recover(streams.refuse_other_log)
+        table.on_recover(streams.begin_again)
     app.on_partitions_revoked.connect(streams.hand_over)
     return streams

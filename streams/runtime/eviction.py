@@ -28,13 +28,13 @@ AT_ONCE = 1_000
 
 
 class Removal(NamedTuple):
-    """Records to be removed from a partition of the changelog, up to ``offset``, in order.
+    """Records to be removed from a partition of the changelog, up to ``offset`` or whatever it is, in order.
 
     The head goes first: what is left of the pieces by a crash is found, and removed, the next time.
     """
 
     partition: int
-    offset: int
+    offset: int | None
     keys: list[bytes]
 
 
@@ -88,8 +88,9 @@ class Eviction:
 
     def clocks(self, partitions: Collection[int]) -> list[tuple[int, Record]]:
         """The clocks of some partitions, to be stored once the states that they belong to are."""
+        topic_id = self._port.topic_id(self._stage.source)
         return [
-            (partition, self._clocks[partition].stored(partition))
+            (partition, self._clocks[partition].stored(partition, topic_id))
             for partition in partitions
             if partition in self._clocks
         ]

@@ -1,7 +1,7 @@
 """The streams' port on Faust: state in tables whose changelogs the coordinator writes itself."""
 
 from asyncio import Future
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import faust
@@ -59,6 +59,11 @@ class StateTable(faust.Table[bytes, bytes]):
             read = max(states, default=-1) + 1
         return read
 
+    def discard(self, partition: int) -> None:
+        """Forget the states of a partition, which are of another log than the one that it has now."""
+        for key in self.reducer.discard(partition):
+            self.mirror(partition, key, None)
+
     def everything(self) -> Iterable[tuple[bytes, bytes]]:
         """All keys and values that the changelog is known to hold."""
         store: Any = self.data
@@ -86,10 +91,13 @@ class FaustStreamsPort(FaustPort):
         settings: Settings,
         tables: dict[str, StateTable],
         changelog: Callable[[str], str],
+        topic_ids: Mapping[str, str],
     ) -> None:
         super().__init__(app, settings)
         self._tables = tables
         self._changelog = changelog
+        self._topic_ids = topic_ids
+        """By the full name of a source: its identity when its partitions were assigned."""
 
     async def post(self, out: ProducerRecord) -> "Future[object]":
         key = key_bytes(out.key)
@@ -105,7 +113,7 @@ class FaustStreamsPort(FaustPort):
             self._changelog(stage), key, value, ts_ms=None, partition=partition, urgent=True
         )
 
-    async def drop(self, stage: str, partition: int, key: bytes, offset: int) -> "Future[object]":
+    async def drop(self, stage: str, partition: int, key: bytes, offset: int | None) -> "Future[object]":
         return await self._app.exact_producer.post(
             self._changelog(stage), key, None, ts_ms=None, partition=partition,
             headers=tombstone_headers(offset), urgent=True,
@@ -145,6 +153,9 @@ class FaustStreamsPort(FaustPort):
 
     def states(self, stage: str) -> Iterable[tuple[bytes, bytes]]:
         return self._tables[stage].everything()
+
+    def topic_id(self, source: str) -> str | None:
+        return self._topic_ids.get(self._full(source))
 
     def committed(self, source: TopicPartition) -> int:
         return self.begins_at(source) or 0

@@ -39,8 +39,8 @@ class StreamsPort(WorkerPort, Protocol):
         """All that was outdated is written anew."""
         ...
 
-    async def drop(self, stage: str, partition: int, key: bytes, offset: int) -> "Future[object]":
-        """Put a tombstone in line, which removes values up to ``offset``; the answer is awaited."""
+    async def drop(self, stage: str, partition: int, key: bytes, offset: int | None) -> "Future[object]":
+        """Put a tombstone in line, which removes values up to ``offset``, or any; the answer is awaited."""
         ...
 
     def mirror(self, stage: str, partition: int, key: bytes, value: bytes | None) -> None:
@@ -53,6 +53,10 @@ class StreamsPort(WorkerPort, Protocol):
 
     def load(self, stage: str, key: bytes) -> bytes | None:
         """What the changelog holds under ``key``."""
+        ...
+
+    def topic_id(self, source: str) -> str | None:
+        """The identity of the topic that is read as ``source``, as of the recovery; None if unknown."""
         ...
 
     def committed(self, source: TopicPartition) -> int:

@@ -51,9 +51,12 @@ class PartitionClock:
         if self._behind >= self._confirm:
             self._high_ms, self._behind = ts_ms, 0
 
-    def stored(self, partition: int) -> Record:
-        """The clock as a record of the changelog."""
-        body = orjson.dumps({"v": _VERSION, "high_ms": self._high_ms, "behind": self._behind})
+    def stored(self, partition: int, topic_id: str | None = None) -> Record:
+        """The clock as a record of the changelog, with the identity of the topic whose records it saw; None
+        where the broker knows none."""
+        body = orjson.dumps(
+            {"v": _VERSION, "high_ms": self._high_ms, "behind": self._behind, "topic_id": topic_id}
+        )
         return clock_key(partition), to_value(BodyKind.PLAIN, self.offset, self.now_ms, body)
 
     @classmethod
@@ -70,3 +73,14 @@ class PartitionClock:
         except (ValueError, KeyError, TypeError):
             return None
         return clock if plain.get("v") == _VERSION else None
+
+
+def topic_id_of(value: bytes | None) -> str | None:
+    """The identity of the topic whose records a stored clock saw; None where it does not say."""
+    if value is None or header_of(value) is None:
+        return None
+    try:
+        topic_id: Any = orjson.loads(value[HEADER_BYTES:])["topic_id"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return topic_id if isinstance(topic_id, str) else None

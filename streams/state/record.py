@@ -149,9 +149,9 @@ def named_pieces(key: bytes, value: bytes) -> list[bytes]:
     return [piece_key(key, slot, number) for number in range(count)]
 
 
-def tombstone_headers(offset: int) -> Headers:
-    """What a tombstone carries, as it has no value: the offset of the state that it removes."""
-    return [(_OFFSET_NAME, b"%d" % offset)]
+def tombstone_headers(offset: int | None) -> Headers:
+    """What a tombstone carries, as it has no value: the offset of the state that it removes; None: any."""
+    return [] if offset is None else [(_OFFSET_NAME, b"%d" % offset)]
 
 
 def tombstone_offset(headers: Iterable[tuple[str, bytes]]) -> int | None:

@@ -33,12 +33,13 @@ _GONE, _OTHER = -1, -2
 
 
 class Rewrite(NamedTuple):
-    """A record that counts although it is not the last one of its key; ``value`` None is a tombstone."""
+    """A record that counts although it is not the last one of its key; ``value`` None is a tombstone, which
+    removes what is no newer than ``offset``, or whatever there is where that is None."""
 
     partition: int
     key: bytes
     value: bytes | None
-    offset: int
+    offset: int | None
 
 
 class ChangelogReducer:
@@ -49,6 +50,7 @@ class ChangelogReducer:
         self._last: dict[bytes, int] = {}
         self._removed: dict[bytes, int] = {}
         self._ahead: dict[bytes, dict[int, bytes]] = {}
+        self._discarded: set[bytes] = set()
 
     def read(self, key: bytes, value: bytes | None, headers: Headers) -> list[Change]:
         """What changes by the next record. Anybody can write to a topic: a stray one changes nothing."""
@@ -61,8 +63,10 @@ class ChangelogReducer:
         return self._state(key, value) if piece is None else self._piece(key, value, piece)
 
     def _tombstone(self, key: bytes, upto: int | None) -> list[Change]:
-        if upto is None:
-            return [(key, None)]  # of somebody's hand
+        if upto is None:  # of somebody's hand, or of a log that is no more
+            self._removed.pop(key, None)
+            self._ahead.pop(key, None)
+            return [(key, None)]
         if upto < offset_of(self._stored(key)):
             return []
         self._removed[key] = max(upto, self._removed.get(key, upto))
@@ -103,22 +107,39 @@ class ChangelogReducer:
             self._last[key] = _OTHER
         return []
 
+    def discard(self, partition: int) -> set[bytes]:
+        """Let nothing that was read of a partition count any more: its offsets are those of another log.
+        Answers its keys."""
+        keys = {key for key in self._last if partition_of(key) == partition}
+        self._discarded |= keys
+        return keys
+
     def outdated(self, partitions: Collection[int]) -> list[Rewrite]:
-        """What counts and is not the last record of its key, pieces first; other partitions are forgotten."""
+        """What counts and is not the last record of its key, pieces first and clocks last, which say that
+        there is a state; other partitions are forgotten."""
         self._last = {key: last for key, last in self._last.items() if partition_of(key) in partitions}
         rewrites = []
         for key, last in self._last.items():
             value = self._stored(key)
-            if offset_of(value) != last:
+            if key in self._discarded:
+                rewrites.append(Rewrite(partition_of(key), key, None, None))
+            elif offset_of(value) != last:
                 upto = max(last, self._removed.get(key, last)) if value is None else offset_of(value)
                 rewrites.append(Rewrite(partition_of(key), key, value, upto))
-        return sorted(rewrites, key=lambda rewrite: piece_of(rewrite.key) is None)
+        return sorted(
+            rewrites,
+            key=lambda rewrite: (
+                piece_of(rewrite.key) is None,
+                rewrite.key == clock_key(rewrite.partition),
+            ),
+        )
 
     def rewritten(self) -> None:
         """All that was outdated is written anew: the last record of each key is the one that counts."""
         self._last.clear()
         self._removed.clear()
         self._ahead.clear()
+        self._discarded.clear()
 
 
 def read_to(states: Iterable[tuple[bytes, bytes]]) -> dict[int, int]:

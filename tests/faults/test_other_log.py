@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
 from dutycycle.contract.topics import full_name
@@ -73,6 +74,16 @@ def state_of(field: Field, source: str) -> str:
     return next(name for name, of in changelogs.items() if of == source)
 
 
+async def read_to_the_end(field: Field, trace: list[TraceRecord]) -> None:
+    """Let a worker take a trace, commit it, and end."""
+    log = field.folder / "before.log"
+    expected = replayed(write_trace(field.folder / "before.jsonl", trace), field.folder)
+    feed = await field.feed(trace, PER_S)
+    await feed.finish()
+    with running("stream", env=field.env, log=log):
+        await until(lambda: set(results(field.tap.found)) >= set(expected), log.read_text)
+
+
 def refusal(field: Field) -> str:
     """What a worker says that is started now, and ends with 1."""
     log = field.folder / "refused.log"
@@ -113,10 +124,43 @@ async def test_a_source_that_was_created_again_is_refused_until_its_state_is_del
     tell(f"1 topic created again, 2 starts refused; then {counted(expected)}: all equal")
 
 
-async def test_a_worker_ends_when_its_source_is_created_again(
+async def test_a_source_that_was_filled_again_while_no_worker_ran_is_known_by_its_id(
     kafka: RunningBroker, topic_prefix: str, tmp_path: Path, tell: Tell
 ) -> None:
-    old = of_nvml(6, 200)
+    """It has more records than the one before, so that every offset fits."""
+    old, new = of_nvml(4, 60), of_nvml(4, 120, b"new-")
+    expected = about(replayed(write_trace(tmp_path / "new.jsonl", new), tmp_path), "new-")
+    async with Field(kafka, topic_prefix, tmp_path, seed=1) as field:
+        source, state = full_name(topic_prefix, "nvml-samples"), state_of(field, "nvml-samples")
+        await read_to_the_end(field, old)
+        await create_again(kafka, source)
+        feed = await field.feed(new, PER_S)
+        await feed.finish()
+        message = await asyncio.to_thread(refusal, field)
+        for word in (source, "deleted and created again", "its id is", state, "LOST_STATE=begin-anew"):
+            assert word in message, message
+        assert about(results(field.tap.found), "new-") == {}
+        field.env["DUTYCYCLE_LOST_STATE"] = "begin-anew"
+        log = tmp_path / "anew.log"
+        with running("stream", env=field.env, log=log):
+            await until(lambda: about(results(field.tap.found), "new-") == expected, log.read_text)
+        assert "state_reset" in log.read_text()
+        assert "source_gap" not in log.read_text()
+        del field.env["DUTYCYCLE_LOST_STATE"]  # what was made again is of the topic that there is now
+        log = tmp_path / "after.log"
+        feed = await field.feed(of_nvml(1, 60, b"more-"), PER_S)
+        await feed.finish()
+        with running("stream", env=field.env, log=log):
+            await until(lambda: about(results(field.tap.found), "more-") != {}, log.read_text)
+        assert "state_reset" not in log.read_text()
+    tell(f"1 topic filled again, 1 start refused; then {counted(expected)}: all equal")
+
+
+@pytest.mark.parametrize("new", [pytest.param((2, 60), id="shorter"), pytest.param((6, 120), id="longer")])
+async def test_a_worker_ends_when_its_source_is_created_again(
+    kafka: RunningBroker, topic_prefix: str, tmp_path: Path, tell: Tell, new: tuple[int, int]
+) -> None:
+    old = of_nvml(6, 60)
     before = about(replayed(write_trace(tmp_path / "old.jsonl", old), tmp_path), "gpu-")
     async with Field(kafka, topic_prefix, tmp_path, seed=2) as field:
         log = tmp_path / "stream.log"
@@ -127,7 +171,7 @@ async def test_a_worker_ends_when_its_source_is_created_again(
             await feed.finish()
             await until(lambda: about(results(field.tap.found), "gpu-") == before, log.read_text)
             await create_again(kafka, full_name(topic_prefix, "nvml-samples"))
-            feed = await field.feed(of_nvml(2, 60, b"new-"), PER_S)
+            feed = await field.feed(of_nvml(*new, b"new-"), 10 * PER_S)
             await feed.finish()
             assert await asyncio.wait_for(worker.wait(), 120) == 1, log.read_text()
         finally:
@@ -135,8 +179,9 @@ async def test_a_worker_ends_when_its_source_is_created_again(
                 worker.kill()
                 await worker.wait()
         assert "deleted and created again" in log.read_text()
-        assert about(results(field.tap.found), "new-") == {}
-    tell("1 topic created again under a worker: it ended, and nothing of the new log was taken for read")
+        is_shorter = len(of_nvml(*new)) < len(old)
+        assert not is_shorter or about(results(field.tap.found), "new-") == {}
+    tell(f"1 topic created again under a worker, with records of {new} nodes and seconds: it ended")
 
 
 async def test_a_sink_reads_all_of_a_log_that_its_group_is_ahead_of(

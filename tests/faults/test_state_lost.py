@@ -12,9 +12,8 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from dutycycle.contract.topics import full_name
-from dutycycle.contract.trace import TraceRecord
 from dutycycle.kafka.faust.offsets import ends
-from tests.faults.test_other_log import PER_S, create_again, of_nvml, refusal, state_of
+from tests.faults.test_other_log import PER_S, create_again, of_nvml, read_to_the_end, refusal, state_of
 from tests.support.faults.field import PARTITIONS, Field
 from tests.support.faults.oracle import counted, difference, replayed, results, write_trace
 from tests.support.faults.tap import until
@@ -92,13 +91,3 @@ async def test_a_worker_does_not_start_on_a_topic_that_loses_or_falsifies(
     assert f"{name} has {setting}={value}" in message
     assert "dutycycle topics --apply" in message
     assert "Traceback" not in message
-
-
-async def read_to_the_end(field: Field, trace: list[TraceRecord]) -> None:
-    """Let a worker take a trace, commit it, and end."""
-    log = field.folder / "before.log"
-    expected = replayed(write_trace(field.folder / "before.jsonl", trace), field.folder)
-    feed = await field.feed(trace, PER_S)
-    await feed.finish()
-    with running("stream", env=field.env, log=log):
-        await until(lambda: set(results(field.tap.found)) >= set(expected), log.read_text)

@@ -9,7 +9,7 @@ import math
 import time
 from asyncio import FIRST_COMPLETED, CancelledError, Event, ensure_future, sleep, timeout, to_thread, wait
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, cast
 from weakref import WeakSet
@@ -22,8 +22,9 @@ from faust.types.tuples import ConsumerMessage, Message
 from mode.services import Service
 
 from dutycycle.contract.log import TopicPartition
-from dutycycle.kafka.clients import close_interrupted, describe_failure, pace_metadata
+from dutycycle.kafka.clients import close_interrupted, describe_failure, pace_metadata, translated
 from dutycycle.kafka.faust.offsets import describe_truncation
+from dutycycle.kafka.faust.topic_ids import read_topic_ids
 
 _NO_GENERATION = -1
 _LEAVE_S = 1.0
@@ -307,6 +308,15 @@ class ExactConsumer(driver.Consumer):
         wanted = [driver.ensure_aiokafka_TP(TP(*place)) for place in places]
         offsets = await self.highwaters(*wanted) if wanted else {}
         return {TP(tp.topic, tp.partition): end for tp, end in offsets.items()}
+
+    async def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+        """The identity of each topic (full name) that the broker knows one of. Raises ``BrokerError``."""
+        thread: Any = self._thread
+        with translated():
+            ids: dict[str, str] = await thread.call_thread(
+                read_topic_ids, thread._ensure_consumer()._client, topics
+            )
+        return ids
 
     def ack(self, message: Message) -> bool:
         """Faust's own acknowledgements, among them those of records that failed: they count for nothing."""

@@ -10,15 +10,13 @@ import orjson
 import pytest
 
 from dutycycle.contract.log import ProducerRecord, TopicPartition
-from dutycycle.contract.settings.load import load
 from dutycycle.telemetry.events import SOURCE_GAP
 from dutycycle.telemetry.metrics import COMMITS
-from streams.app import StreamsApp
 from streams.operators.base import Stage
 from streams.runtime.checkpoint import FLUSH_AT_ONCE
 from tests.support.fakes.broker import Broker
 from tests.support.metrics import metric_value
-from tests.support.streams.port import Died, Moment, Worker, place, record
+from tests.support.streams.port import Died, Moment, Worker, place, record, streams_app
 from tests.support.streams.toy import RESULT, SOURCE, STAGE, TRAIL
 from tests.support.targets import slow_after
 
@@ -310,7 +308,7 @@ async def test_a_worker_that_was_replaced_ends_if_records_wait_in_the_producer(a
     if arrived:
         await flushing
     worker.port.member = False
-    await StreamsApp(app, worker.coordinator, {}, worker.port, load({})).hand_over()
+    await streams_app(app, worker.coordinator, worker.port).hand_over()
     await flushing
     assert worker.port.failures == ([] if arrived else ["was replaced"])
     assert committed.is_set() is arrived
@@ -325,9 +323,7 @@ async def test_a_worker_whose_commits_end_with_an_error_ends(monkeypatch: pytest
 
     monkeypatch.setattr(worker.port, "may_write", may_write)
     app: Any = SimpleNamespace(fail=failures.append)
-    await asyncio.wait_for(
-        StreamsApp(app, worker.coordinator, {}, worker.port, load({})).commit_steadily(0.01), 10
-    )
+    await asyncio.wait_for(streams_app(app, worker.coordinator, worker.port).commit_steadily(0.01), 10)
     assert failures == ["commits ended: AttributeError('there is no group yet')"]
 
 
@@ -374,9 +370,7 @@ async def test_free_memory_is_given_back_also_while_a_commit_is_under_way(
     monkeypatch.setattr("streams.app.TRIM_S", 0.001)
     monkeypatch.setattr(worker.coordinator, "commit_gradually", endless)
     app: Any = SimpleNamespace()
-    committing = asyncio.create_task(
-        StreamsApp(app, worker.coordinator, {}, worker.port, load({})).commit_steadily(600.0)
-    )
+    committing = asyncio.create_task(streams_app(app, worker.coordinator, worker.port).commit_steadily(600.0))
     await asyncio.wait_for(thrice.wait(), 10)
     committing.cancel()
     await asyncio.wait([committing])

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.state.partition_clock import PartitionClock
-from streams.state.record import state_key, to_value
+from streams.state.partition_clock import PartitionClock, topic_id_of
+from streams.state.record import BodyKind, state_key, to_value
 
 STRIDE, CONFIRM = 100, 50_000
 YEAR = 31_536_000_000
@@ -74,3 +74,11 @@ def test_a_clock_is_no_key() -> None:
     clock = PartitionClock(STRIDE, confirm=CONFIRM)
     clock.observe(0, 0)
     assert clock.stored(3)[0] != state_key(3, "")
+
+
+def test_a_stored_clock_knows_the_topic_whose_records_it_saw() -> None:
+    clock = PartitionClock(STRIDE, confirm=CONFIRM)
+    clock.observe(0, 1)
+    assert topic_id_of(clock.stored(3, "ab12")[1]) == "ab12"
+    for unknown in (clock.stored(3)[1], b"hello", None, to_value(BodyKind.PLAIN, 1, 2, b"[]")):
+        assert topic_id_of(unknown) is None

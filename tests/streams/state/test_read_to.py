@@ -2,7 +2,7 @@
 
 import pytest
 
-from streams.app import how_to_begin_anew
+from streams.source_logs import how_to_begin_anew
 from streams.state.record import BodyKind, Record, clock_key, piece_key, state_key, to_value
 from streams.state.recovery import read_to
 

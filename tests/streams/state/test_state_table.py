@@ -5,7 +5,8 @@ from collections.abc import Iterable
 import pytest
 
 from streams.state.codec import Packed, pack, unpack
-from streams.state.record import state_key, tombstone_headers
+from streams.state.partition_clock import PartitionClock
+from streams.state.record import clock_key, state_key, tombstone_headers
 from tests.support.fakes.broker import Changelog, Stored, Table
 
 KEY = state_key(0, "a")
@@ -127,3 +128,34 @@ def test_records_under_keys_that_are_none_of_ours_are_left_out(key: bytes, value
     table = recovered([at(7).head], at(7).pieces, [(key, value)])
     assert key not in table
     assert offset_in(table) == 7
+
+
+def test_states_of_another_log_are_removed_clocks_last_and_lower_offsets_count_again() -> None:
+    """Also where a key had left: the tombstone of an old offset does not keep out a new state."""
+    log, evicted = Changelog(), state_key(0, "evicted")
+    first = at(40)
+    for key, value in (*first.pieces, first.head, PartitionClock(1, confirm=1, offset=41).stored(0)):
+        log.append(Stored(key, value, []))
+    log.append(Stored(evicted, None, tombstone_headers(900)))
+    log.append(Stored(state_key(1, "other"), pack(KEY, 3, {}, None).head[1], []))
+    table = read(log)
+    for key in table.reducer.discard(0):
+        table.mirror(key, None)
+    rewrites = table.reducer.outdated({0, 1})
+    assert {rewrite.key for rewrite in rewrites} == {key for key, _ in first.pieces} | {
+        KEY,
+        evicted,
+        clock_key(0),
+    }
+    assert rewrites[-1].key == clock_key(0), (
+        "while it lies there, the next worker sees of what the states are"
+    )
+    for rewrite in rewrites:
+        assert rewrite.value is None
+        log.append(Stored(rewrite.key, None, tombstone_headers(rewrite.offset)))
+    assert set(read(log).data) == {state_key(1, "other")}
+    anew = at(5)
+    for key, value in (*anew.pieces, anew.head, (evicted, pack(evicted, 6, {}, None).head[1])):
+        log.append(Stored(key, value, []))
+    found = read(log).data
+    assert (offset_in(found), evicted in found) == (5, True)

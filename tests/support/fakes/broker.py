@@ -144,6 +144,8 @@ class Broker:
         self.changelogs: dict[TopicPartition, Changelog] = defaultdict(Changelog)
         """By name of the stage."""
         self.committed: dict[TopicPartition, int] = {}
+        self.topic_ids: dict[str, str] = {}
+        """By source."""
         self.outputs: list[ProducerRecord] = []
         self.watchers: list[Watcher] = []
         self.listeners: list[Callable[[str], None]] = []

@@ -8,10 +8,8 @@ from types import SimpleNamespace
 from typing import Any, Protocol
 
 from dutycycle.contract.log import ConsumerRecord, TopicPartition
-from dutycycle.contract.settings.load import load
 from dutycycle.contract.topics import DEFAULT_PREFIX
 from dutycycle.telemetry.events import Telemetry
-from streams.app import StreamsApp
 from streams.operators.base import Stage
 from streams.runtime.checkpoint import CheckpointCoordinator
 from streams.runtime.stage_task import StageTask
@@ -20,6 +18,7 @@ from tests.support.simulation.port import SimulatedPort
 from tests.support.simulation.process import Process, delay_s
 from tests.support.simulation.trace import Trace
 from tests.support.simulation.virtual import Nursery
+from tests.support.streams.port import streams_app
 
 OFFSETS_EVERY_S = 1.0
 AT_ONCE = 1
@@ -72,7 +71,7 @@ class Worker:
         self._news = {task.stage.source: asyncio.Event() for task in self.tasks}
         self._recovering: asyncio.Task[None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self.streams = StreamsApp(self._app(), self.coordinator, {}, self.port, load({}))
+        self.streams = streams_app(self._app(), self.coordinator, self.port)
         broker.listeners.append(self._hears)
 
     def _app(self) -> Any:

@@ -4,12 +4,17 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from dutycycle.contract.log import ConsumerRecord, ProducerRecord, TopicPartition
+from dutycycle.contract.settings.load import load
 from dutycycle.telemetry.events import Telemetry
+from streams.app import StreamsApp
 from streams.operators.base import Stage
 from streams.runtime.checkpoint import EARLY, CheckpointCoordinator
+from streams.runtime.port import StreamsPort
 from streams.runtime.stage_task import MAX_RESIDENT, StageTask
+from streams.source_logs import SourceLogs
 from streams.state.record import tombstone_headers
 from streams.state.recovery import Rewrite
 from tests.support.fakes.broker import Broker, Stored, Table
@@ -54,7 +59,9 @@ class BrokerPort(ABC):
     async def save(self, stage: str, partition: int, key: bytes, value: bytes) -> "asyncio.Future[object]":
         return await self._store(_KINDS[key[2]], stage, partition, Stored(key, value, []))
 
-    async def drop(self, stage: str, partition: int, key: bytes, offset: int) -> "asyncio.Future[object]":
+    async def drop(
+        self, stage: str, partition: int, key: bytes, offset: int | None
+    ) -> "asyncio.Future[object]":
         return await self._store("tombstone", stage, partition, Stored(key, None, tombstone_headers(offset)))
 
     async def _store(self, kind: str, stage: str, partition: int, record: Stored) -> "asyncio.Future[object]":
@@ -87,12 +94,20 @@ class BrokerPort(ABC):
     def load(self, stage: str, key: bytes) -> bytes | None:
         return self.table(stage).data.get(key)
 
+    def topic_id(self, source: str) -> str | None:
+        return self.broker.topic_ids.get(source)
+
     def begins_at(self, source: TopicPartition) -> int | None:
         return self.begins.get(source)
 
     async def first_offset(self, source: TopicPartition, offset: int) -> int | None:
         found = self.broker.logs[source].next_from(offset)
         return None if found is None else found.offset
+
+
+def streams_app(app: Any, coordinator: CheckpointCoordinator, port: StreamsPort) -> StreamsApp:
+    """What a worker does with its app, on a port of the tests, which knows no changelogs by their topics."""
+    return StreamsApp(app, coordinator, SourceLogs(app, coordinator, {}, {}, port, load({}), {}))
 
 
 class Died(BaseException):

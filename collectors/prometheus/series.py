@@ -87,7 +87,7 @@ def without_replicas(series: Sequence[ScrapedSeries]) -> list[ScrapedSeries]:
     """What several replicas of Prometheus scraped, each series once, without the replica's label.
 
     The first replica counts; where it misses a scrape, the next takes over. Points are not mixed: two scrapes
-    of one moment would look like twice as many.
+    of one moment would look like twice as many. What is no number is kept of all replicas, to be counted.
     """
     of_replicas = frozenset(name for one in series for name in one.labels if _REPLICA.fullmatch(name))
     if not of_replicas:
@@ -95,7 +95,8 @@ def without_replicas(series: Sequence[ScrapedSeries]) -> list[ScrapedSeries]:
     found = []
     for one in _alike(series, lambda _: of_replicas):
         labels = {name: text for name, text in one[0].labels.items() if name not in of_replicas}
-        found.append(ScrapedSeries(labels, _merged(one), no_numbers=one[0].no_numbers))
+        no_numbers = sorted(point for replica in one for point in replica.no_numbers)
+        found.append(ScrapedSeries(labels, _merged(one), no_numbers=tuple(no_numbers)))
     return found
 
 

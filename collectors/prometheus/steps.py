@@ -161,4 +161,5 @@ def _key(labels: SeriesLabels) -> _Key:
 
 def _by_labels(series: Iterable[ScrapedSeries]) -> Iterator[tuple[_Key, dict[int, float]]]:
     for one in series:
-        yield _key(one.labels), dict(one.points + one.no_numbers)
+        # What one replica of Prometheus has as a number is known, whatever another has.
+        yield _key(one.labels), dict(one.no_numbers + one.points)

@@ -91,11 +91,6 @@ class FrameTicks:
         place = int(np.searchsorted(passed, 0.95 * passed[-1] * (1 - 1e-12)))
         return float(values[order][place])
 
-    def increase(self, name: str) -> float | None:
-        """How much a counter grew; a step down is a reset, and adds nothing. None with one value."""
-        known = self[name][np.isfinite(self[name])]
-        return float(np.maximum(np.diff(known), 0).sum()) if len(known) > 1 else None
-
 
 @dataclass(frozen=True, slots=True)
 class Buckets:

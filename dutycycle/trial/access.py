@@ -65,4 +65,4 @@ async def room(server: ApiServer, template: JobTemplate, *, free: bool) -> Room 
         return None
     except KubeError as error:
         raise explained(error, "list nodes and pods", server) from error
-    return room_of(nodes, pods, template.resource, template.node_selector)
+    return room_of(nodes, pods, template)

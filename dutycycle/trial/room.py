@@ -1,41 +1,55 @@
 """Where the pods of a trial fit: GPUs of nodes, all and free. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dutycycle.kube.quantity import parse_quantity
 from dutycycle.kube.resources import gpu_resources
+from dutycycle.trial.nodes import keep_apart, why_refused
 from dutycycle.trial.plan import Variant
+from dutycycle.trial.template import JobTemplate
 
 _ENDED = frozenset({"Succeeded", "Failed"})
+_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """GPUs by node, and the labels of nodes. ``selector``: the labels that the Job itself wants of a node."""
+    """GPUs of the nodes that the Job's pods take, and the labels of nodes.
+
+    ``selector``: the labels that the Job itself wants of a node. ``refused``: of each node with GPUs that its
+    pods never take, why. ``apart``: the Job says itself that no two of its pods share a node.
+    """
 
     gpus: Mapping[str, int]
     labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     selector: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+    apart: bool = False
 
     def take(self, variant: Variant) -> "Room | None":
         """What is left after the pods of a trial were put there; None where they do not fit."""
         left = dict(self.gpus)
         nodes = sorted(self._able(variant), key=lambda node: -left[node])
         if variant.placement == "packed":
-            if not nodes or left[nodes[0]] < variant.total:
+            if not nodes or left[nodes[0]] < variant.total or self._is_contradicted(variant):
                 return None
             left[nodes[0]] -= variant.total
-            return Room(left, self.labels, self.selector)
+            return replace(self, gpus=left)
         for _ in range(variant.pods):
-            node = next((one for one in nodes if left[one] >= variant.gpus), None)
+            node = next((name for name in nodes if left[name] >= variant.gpus), None)
             if node is None:
                 return None
             left[node] -= variant.gpus
-            if variant.placement == "spread":
+            if variant.placement == "spread" or self.apart:
                 nodes.remove(node)
-        return Room(left, self.labels, self.selector)
+            if self.apart:  # nor are pods of other trials of this Job put there
+                del left[node]
+        return replace(self, gpus=left)
+
+    def _is_contradicted(self, variant: Variant) -> bool:
+        return self.apart and variant.placement == "packed" and variant.pods > 1
 
     def _able(self, variant: Variant) -> list[str]:
         """The nodes with the labels that the Job wants, and with the variant's model of GPU."""
@@ -50,35 +64,52 @@ class Room:
         """Why a trial can never run on nodes with so many GPUs in all; None where it can."""
         if self.take(variant) is not None:
             return None
+        nodes: dict[str, list[str]] = {}
+        for node, reason in self.refused.items():
+            nodes.setdefault(reason, []).append(node)
+        left_out = [f"{_names(names)} ({reason})" for reason, names in sorted(nodes.items())]
+        beside = f"; its pods never take {', '.join(left_out)}" if left_out else ""
+        return self._lacking(variant) + beside
+
+    def _lacking(self, variant: Variant) -> str:
+        """What a trial that does not fit lacks."""
         gpus = [self.gpus[node] for node in self._able(variant)]
         if not gpus and (wanted := self._wanted(variant)):
             labels = ", ".join(f"{key}={value}" for key, value in sorted(wanted.items()))
-            return f"no node that takes pods has the label{'s' * (len(wanted) > 1)} {labels}"
+            return f"no node that takes its pods has the label{'s' * (len(wanted) > 1)} {labels}"
+        if self._is_contradicted(variant):
+            return "no two of its pods share a node (podAntiAffinity), so they cannot be packed on one"
         most = max(gpus, default=0)
         if variant.gpus > most:
             return f"no node has {variant.gpus} GPUs: the largest has {most}"
         if variant.placement == "packed":
             return f"no node has {variant.total} GPUs for all pods: the largest has {most}"
         able = sum(free >= variant.gpus for free in gpus)
-        each = " of their own" if variant.placement == "spread" else ""
+        each = " of their own" if variant.placement == "spread" or self.apart else ""
         return f"{variant.pods} pods of {variant.gpus} GPUs need nodes{each}: {able} nodes have so many GPUs"
 
 
-def room_of(
-    nodes: Sequence[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]], resource: str,
-    selector: Mapping[str, str] | None = None,
-) -> Room:  # fmt: skip
-    """GPUs that no pod asks for, of nodes that take pods; ``selector``: the Job's ``nodeSelector``."""
-    gpus = {
-        one["metadata"]["name"]: int(parse_quantity(amount) or 0)
-        for one in nodes
-        if not (one.get("spec") or {}).get("unschedulable")
-        and (amount := ((one.get("status") or {}).get("allocatable") or {}).get(resource)) is not None
-    }
+def room_of(nodes: Sequence[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]], job: JobTemplate) -> Room:
+    """GPUs that none of ``pods`` asks for, of the nodes that the pods of a Job take."""
+    gpus: dict[str, int] = {}
+    refused: dict[str, str] = {}
+    for node in nodes:
+        amount = ((node.get("status") or {}).get("allocatable") or {}).get(job.resource)
+        reason = why_refused(node, job.pod, job.resource)
+        if amount is not None and reason is None:
+            gpus[node["metadata"]["name"]] = int(parse_quantity(amount) or 0)
+        elif amount is not None and parse_quantity(amount):
+            refused[node["metadata"]["name"]] = reason or ""
     for pod in pods:
-        node = pod["spec"].get("nodeName")
-        if node in gpus and (pod.get("status") or {}).get("phase") not in _ENDED:
+        node_name = pod["spec"].get("nodeName")
+        if node_name in gpus and (pod.get("status") or {}).get("phase") not in _ENDED:
             for container in pod["spec"].get("containers") or ():
-                gpus[node] -= int(gpu_resources(container).get(resource, 0))
+                gpus[node_name] -= int(gpu_resources(container).get(job.resource, 0))
     labels = {node["metadata"]["name"]: node["metadata"].get("labels") or {} for node in nodes}
-    return Room(gpus, labels, selector or {})
+    apart = keep_apart(job.pod, job.pod_labels)
+    return Room(gpus, labels, job.pod.get("nodeSelector") or {}, refused, apart)
+
+
+def _names(nodes: Sequence[str]) -> str:
+    more = len(nodes) - _NAMED
+    return ", ".join(nodes[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -27,9 +27,15 @@ class JobTemplate:
     pods: int
 
     @property
-    def node_selector(self) -> dict[str, str]:
-        """The labels that its pods want of a node."""
-        return dict(self.thing["spec"]["template"]["spec"].get("nodeSelector") or {})
+    def pod(self) -> Thing:
+        """The specification of its pods."""
+        spec: Thing = self.thing["spec"]["template"]["spec"]
+        return spec
+
+    @property
+    def pod_labels(self) -> Mapping[str, str]:
+        """The labels of its pods, as far as the Job has them itself."""
+        return (self.thing["spec"]["template"].get("metadata") or {}).get("labels") or {}
 
 
 def template_in(documents: Sequence[ManifestDocument]) -> JobTemplate:

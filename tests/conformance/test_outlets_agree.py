@@ -8,9 +8,12 @@ from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dutycycle.contract.codec import decode
 from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.metering import LEAST_DRAWN_W
 from dutycycle.contract.records.samples import NvmlSample
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.live.model.state import LiveState
@@ -136,6 +139,59 @@ def test_utilization_busy_time_and_power_are_the_drivers(name: str) -> None:
     } == pytest.approx(dict.fromkeys(_HIGHEST, highest))
 
 
+@given(
+    reads=st.lists(
+        st.tuples(
+            st.sampled_from(["read", "fails", "stands still", "begins anew"]), st.sampled_from([0.5, 90, 300])
+        ),
+        min_size=3, max_size=40,
+    )
+)  # fmt: skip
+def test_energy_by_a_counter_that_fails_and_stands_still_is_one(reads: list[tuple[str, float]]) -> None:
+    """Ledger, totals, series and report agree; windows have what the counter itself tells, and never a zero
+    of one that stands still while power is drawn. ``reads``: of each second what the counter does, and the
+    power."""
+    counter_j, last_j, told_j, guessed_j, samples_of_node, drawn = 0.0, 0.0, 0.0, 0.0, [], False
+    for second, (what, power_w) in enumerate([("read", 90), *reads]):
+        counter_j = 0.0 if what == "begins anew" else counter_j + (power_w if what != "stands still" else 0)
+        fields: dict[str, Any] = {"power_w": power_w, "processes": [{"pid": 1, "pod_uid": "p"}]}
+        if what != "fails":
+            fields["energy_j"] = counter_j
+        samples_of_node.append(nvml(second, [gpu(**fields)], ts_ms=1000 * (BEGIN + second)))
+        if second == 0:
+            last_j = counter_j
+        elif what == "fails" or (counter_j == last_j and power_w > LEAST_DRAWN_W):
+            guessed_j += power_w
+        else:
+            drawn = drawn or counter_j >= last_j
+            told_j += max(counter_j - last_j, 0.0)
+            last_j, guessed_j = counter_j, guessed_j if counter_j < last_j else 0.0
+    records = [record("nvml-samples", "a", one, offset) for offset, one in enumerate(samples_of_node)]
+    pipeline, counters = LocalPipeline(stages(Settings())), NodeCounters()
+    outs = [out for one in records for out in pipeline.feed(one)] + pipeline.close()
+    for offset, one in enumerate(records):
+        counters.add(decode(NvmlSample, one.value or b"", one.topic), 0, offset)
+    gathered = gather_records(records, Settings())
+    facts = facts_of(gathered, view_of(gathered), Settings())
+    [used] = plain(outs, "usage")[-1]["gpus"]
+    count = counters.gpus["GPU-0"]
+    assert {
+        "ledger": used["energy_j"],
+        "totals": plain(outs, "pod-peaks")[-1]["totals"]["energy_j"],
+        "series": count.energy_j,
+        "series, the pod's": counters.pods["p", "GPU-0", "measured"].energy_j,
+        "report": facts.gpus[0].energy_j,
+    } == pytest.approx(dict.fromkeys(_ENERGY, count.energy_j))
+    for size_ms in (10_000, 60_000):
+        windows = [
+            one["metrics"]["energy_j"]["increase"] for one in plain(outs, "window-aggregates")
+            if one["size_ms"] == size_ms and "increase" in one["metrics"].get("energy_j", {})
+        ]  # fmt: skip
+        assert sum(windows) == pytest.approx(told_j)
+        assert bool(windows) == drawn, "what no counter told is absent, not 0"
+
+
+_ENERGY = ("ledger", "totals", "series", "series, the pod's", "report")
 _OUTLETS = (
     "ledger", "totals", "series, the GPU's", "series, the pod's", "report", "windows", "windows, the pod's",
     "peaks", "day",

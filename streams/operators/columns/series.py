@@ -12,12 +12,14 @@ import numpy as np
 
 from dutycycle.contract.metrics import COUNTERS
 from dutycycle.contract.records.derived import Subject, gpu_subject, node_subject, pod_subject
-from streams.operators.columns.arrays import Bools, Floats, Ints
+from streams.operators.columns.arrays import Floats, Ints
 
 K = TypeVar("K", bound=tuple[str, ...])
 
 PCT_OF_GPU = ("gpu_util_pct", "mem_copy_util_pct")
 """The peaks of these are made of those of the pod's GPUs: the largest of any, and the mean over all."""
+NO_POWER, GAUGE = -1, -2
+"""Instead of the column of a counter's power: there is none, or it is no counter."""
 
 
 class Series(NamedTuple):
@@ -102,6 +104,9 @@ def subjects_of(series: Sequence[Series]) -> Ints:
     return np.fromiter(each, np.int64, len(series))
 
 
-def are_counters(series: Sequence[Series]) -> Bools:
-    """Which of the series are cumulative counters, shape (len(series),)."""
-    return np.fromiter((one.metric in COUNTERS for one in series), np.bool_, len(series))
+def powers_of_counters(series: Sequence[Series]) -> Ints:
+    """For each of the series that is a cumulative counter, all of which are of energy, the column of its
+    subject's power, or ``NO_POWER``; ``GAUGE`` for all others. Shape (len(series),)."""
+    powers = {one.member: column for column, one in enumerate(series) if one.metric == "power_w"}
+    columns = (powers.get(one.member, NO_POWER) if one.metric in COUNTERS else GAUGE for one in series)
+    return np.fromiter(columns, np.int64, len(series))

@@ -3,8 +3,10 @@ are."""
 
 import numpy as np
 
+from dutycycle.contract.metering import LEAST_DRAWN_W
 from streams.compiled import entry, kernel
-from streams.operators.columns.arrays import Bools, Floats, Ints
+from streams.operators.columns.arrays import Floats, Ints
+from streams.operators.columns.series import GAUGE
 
 FIGURES = ("count", "mean", "std", "min", "max", "p50", "p95", "p99", "increase")
 _COUNT, _MEAN, _STD, _MIN, _MAX, _P50, _P95, _P99, _INCREASE = range(9)
@@ -27,14 +29,21 @@ def _in_order(times: Ints, start: int, end: int) -> Ints:
 
 
 @kernel
-def _increase(last: float, values: Floats) -> float:
-    """The sum of the steps up, each from the value before it; NaN without any."""
-    total = np.nan
-    for value in values:
+def _counter(last: float, inside: Ints, rows: Floats, column: int, power: int, figures: Floats) -> float:
+    """Fill in how many values were read, and the sum of the steps up, each from the value before it: absent
+    without any. Give the last value. ``power``: the column of what the GPU draws, or below 0."""
+    figures[_COUNT] = 0
+    for row in inside:
+        value = rows[row, column]
+        stands_still = value == last and power >= 0 and rows[row, power] > LEAST_DRAWN_W
+        if np.isnan(value) or stands_still:
+            continue
+        figures[_COUNT] += 1
         if value >= last:
-            total = (value - last) if np.isnan(total) else total + (value - last)
+            step = value - last
+            figures[_INCREASE] = step if np.isnan(figures[_INCREASE]) else figures[_INCREASE] + step
         last = value
-    return total
+    return last
 
 
 @kernel
@@ -66,33 +75,33 @@ def _percentile(ordered: Floats, q: float) -> float:
 
 
 @entry(
-    "void(int64[::1], float64[:, ::1], float64[:, ::1], int64, int64, boolean[::1], float64[::1], "
+    "void(int64[::1], float64[:, ::1], float64[:, ::1], int64, int64, int64[::1], float64[::1], "
     "float64[:, ::1])"
 )
 def window_figures(
-    times: Ints, rows: Floats, highs: Floats, start: int, end: int, counters: Bools, last: Floats,
+    times: Ints, rows: Floats, highs: Floats, start: int, end: int, powers: Ints, last: Floats,
     figures: Floats,
 ) -> None:  # fmt: skip
     """Fill ``figures``, shape (n, ``FIGURES``), from the rows whose time is in ``[start, end)``.
 
     ``times``, ``rows`` and ``highs`` (of each value the most within its tick) are in the order of arrival.
-    ``counters``: the columns of cumulative counters; ``last``: their values before the window, which become
-    those at its end.
+    ``powers``: the columns of the power of cumulative counters (``powers_of_counters``); ``last``: the
+    counters' values before the window, which become those at its end.
     """
     inside = _in_order(times, start, end)
     values = np.empty(len(inside))
     figures[:] = np.nan
     for column in range(rows.shape[1]):
+        if powers[column] != GAUGE:
+            last[column] = _counter(last[column], inside, rows, column, powers[column], figures[column])
+            continue
         count = 0
         for row in inside:
             if not np.isnan(rows[row, column]):
                 values[count] = rows[row, column]
                 count += 1
         figures[column, _COUNT] = count
-        if count > 0 and counters[column]:
-            figures[column, _INCREASE] = _increase(last[column], values[:count])
-            last[column] = values[count - 1]
-        elif count > 0:
+        if count > 0:
             _gauge(values[:count], figures[column])
             for row in inside:
                 figures[column, _MAX] = np.fmax(figures[column, _MAX], highs[row, column])

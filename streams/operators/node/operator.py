@@ -21,7 +21,7 @@ from dutycycle.telemetry.events import SAMPLE_LATE
 from streams.operators.base import CountedEvent, Emission, Snapshot
 from streams.operators.columns.arrays import Floats, Ints, check_version
 from streams.operators.columns.block import TickBlock, TickQueue
-from streams.operators.columns.series import ColumnIndex, Series, are_counters
+from streams.operators.columns.series import ColumnIndex, Series, powers_of_counters
 from streams.operators.columns.tick import Layout, Tick
 from streams.operators.cycles.result import NO_CYCLE
 from streams.operators.keyed import decode_under_key
@@ -272,7 +272,7 @@ class NodeOperator:
         return columns
 
     def _resize(self, keep: Ints) -> None:
-        self._windows.resize(keep, are_counters(self._index.ids))
+        self._windows.resize(keep, powers_of_counters(self._index.ids))
         self._window_records.resize(self._index.ids)
         self._gpus.resize(self._index.ids)
         self._last_seen = np.where(keep >= 0, np.append(self._last_seen, 0)[keep], 0)
@@ -363,7 +363,7 @@ class NodeOperator:
         self._last_ms, self._look_offset_ms = plain["last_ms"], plain["look_offset_ms"]
         held: list[bytes] = plain["timeline"]["held"]
         self._timeline.restore(plain["timeline"], [Held(self._decoded(data), data) for data in held])
-        self._windows.restore(plain["windows"], are_counters(self._index.ids))
+        self._windows.restore(plain["windows"], powers_of_counters(self._index.ids))
         self._window_records.resize(self._index.ids)
         self._analysis.restore(plain["analysis"], self._index.ids)
         self._peaks.restore(plain["peaks"])

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from streams.operators.columns.arrays import Bools, Floats, Ints, pack, remap, unpack
+from streams.operators.columns.arrays import Floats, Ints, pack, remap, unpack
+from streams.operators.columns.series import GAUGE
 from streams.operators.node.figures import FIGURES, window_figures
 
 _FIRST_ROWS = 16
@@ -26,7 +27,8 @@ class ClosedWindow:
     interpolate linearly between the two nearest values (definition 7 of Hyndman and Fan, Sample Quantiles in
     Statistical Packages, 1996). A cumulative counter has ``count`` and ``increase``: the sum of the steps
     that end in the window, each from the last value before it, in this window or in one before. A step down
-    is a counter that began anew, and adds nothing; without a step there is no ``increase``.
+    is a counter that began anew, and adds nothing; without a step there is no ``increase``. A counter of
+    energy that stands still while power is drawn is not read (``contract.metering``).
     """
 
     size_ms: int
@@ -41,8 +43,8 @@ class ClosedWindow:
 class WindowBank:
     """All windows of a node. ``sizes_ms`` are the lengths; windows are aligned to the Unix epoch.
 
-    ``_counters``: the columns that hold cumulative counters. ``_last``: their newest values in the windows
-    that have closed, by length of the windows.
+    ``_powers``: the columns of the power of cumulative counters, as ``powers_of_counters`` has them.
+    ``_last``: the counters' newest values in the windows that have closed, by length of the windows.
     """
 
     def __init__(self, sizes_ms: Sequence[int], lateness_ms: int) -> None:
@@ -52,18 +54,18 @@ class WindowBank:
         self._rows = np.full((_FIRST_ROWS, 0), np.nan)
         self._highs = np.full((_FIRST_ROWS, 0), np.nan)
         self._used = 0
-        self._counters = np.zeros(0, np.bool_)
+        self._powers: Ints = np.zeros(0, np.int64)
         self._last = np.full((len(self._sizes), 0), np.nan)
         self._open: set[tuple[int, int]] = set()
         self._due: float = float("inf")
 
-    def resize(self, keep: Ints, counters: Bools) -> None:
-        """Column ``i`` becomes what was column ``keep[i]``, or a new one where that is -1; ``counters``:
-        which columns hold cumulative counters."""
+    def resize(self, keep: Ints, powers: Ints) -> None:
+        """Column ``i`` becomes what was column ``keep[i]``, or a new one where that is -1; ``powers``: those
+        of the columns as they are then, from ``powers_of_counters``."""
         self._rows = remap(self._rows, keep, np.nan)
         self._highs = remap(self._highs, keep, np.nan)
         self._last = remap(self._last, keep, np.nan)
-        self._counters = counters
+        self._powers = powers
 
     def add(self, ts_ms: int, row: Floats, watermark_ms: int, highs: Floats | None = None) -> bool:
         """Take a tick, late or not, into the windows that are still open; False if it came too late for one
@@ -127,7 +129,7 @@ class WindowBank:
         figures = np.empty((self._rows.shape[1], len(FIGURES)))
         last = self._last[self._sizes.index(size)]
         window_figures(
-            self._times[: self._used], self._rows, self._highs, start, start + size, self._counters, last,
+            self._times[: self._used], self._rows, self._highs, start, start + size, self._powers, last,
             figures,
         )  # fmt: skip
         return ClosedWindow(size, start, figures)
@@ -155,12 +157,12 @@ class WindowBank:
             "rows": pack(rows),
             "higher": pack(higher),
             "highs": pack(highs.ravel()[higher]),
-            "last": pack(self._last[:, self._counters]),
+            "last": pack(self._last[:, self._powers != GAUGE]),
         }
 
-    def restore(self, plain: dict[str, Any], counters: Bools) -> None:
-        """Take over a snapshot; ``counters``: of its columns."""
-        width = len(counters)
+    def restore(self, plain: dict[str, Any], powers: Ints) -> None:
+        """Take over a snapshot; ``powers``: of its columns."""
+        counters, width = powers != GAUGE, len(powers)
         times = plain["times"]
         self._used = len(times)
         room = max(_FIRST_ROWS, self._used)
@@ -171,7 +173,7 @@ class WindowBank:
         self._highs = self._rows.copy()
         higher = unpack(plain["higher"], "i8", (-1,))
         self._highs.ravel()[higher] = unpack(plain["highs"], "f8", (-1,))
-        self._counters = counters
+        self._powers = powers
         self._last = np.full((len(self._sizes), width), np.nan)
         self._last[:, counters] = unpack(plain["last"], "f8", (len(self._sizes), int(counters.sum())))
         self._open = {(start, size) for start, size in plain["open"]}

@@ -1,7 +1,10 @@
 """Goal: each sample goes out once, in its node's record, under the right names."""
 
+from math import inf, nan
+
 import pytest
 
+from collectors.prometheus.answers import AnswerReader
 from collectors.prometheus.dcgm.devices import GpuReader
 from collectors.prometheus.dcgm.fields import Vocabulary
 from collectors.prometheus.identity.exporters import Exporters
@@ -232,6 +235,30 @@ def test_replicas_are_one_series(
         [ScrapedSeries({"__name__": "m", **of}, tuple(points)) for of, points in ((B, b), (A, a))]
     )
     assert found == [ScrapedSeries({"__name__": "m"}, tuple(expected))]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "points", "told"),
+    [
+        ((nan, 2.0), (3.0, 4.0), [(60_000, 3), (120_000, 2)], {"nan": 1}),
+        ((1.0, 2.0), (inf, 4.0), [(60_000, 1), (120_000, 2)], {"inf": 1}),
+        ((1.0, nan), (3.0, -inf), [(60_000, 1)], {"nan": 1, "-inf": 1}),
+        ((nan, nan), (inf, inf), [], {"nan": 2, "inf": 2}),
+    ],
+    ids=["of the first", "of the second", "of both", "all"],
+)  # fmt: skip
+def test_what_is_no_number_is_counted_of_each_replica(
+    a: tuple[float, ...], b: tuple[float, ...], points: list[tuple[int, float]], told: dict[str, int]
+) -> None:
+    answer = parse_matrix(
+        {"metric": {"__name__": "m", **of}, "values": [(60, str(first)), (120, str(second))]}
+        for of, (first, second) in ((A, a), (B, b))
+    )
+    (found,) = without_replicas(answer)
+    assert list(found.points) == points
+    reader = AnswerReader()
+    reader.read({"hosts": [found]})
+    assert reader.no_numbers == {("m", text): count for text, count in told.items()}
 
 
 def test_what_has_no_replica_stays_as_it_is() -> None:

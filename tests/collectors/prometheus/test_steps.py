@@ -7,7 +7,7 @@ import pytest
 from collectors.prometheus.answers import AnswerReader
 from collectors.prometheus.dcgm.fields import Vocabulary
 from collectors.prometheus.identity.pods import PodIndex
-from collectors.prometheus.series import ScrapedSeries, parse_matrix, samples_after
+from collectors.prometheus.series import ScrapedSeries, parse_matrix, samples_after, without_replicas
 from collectors.prometheus.steps import StepAnswers, of_steps
 
 UTIL, ENERGY = "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"
@@ -65,6 +65,23 @@ def test_a_value_that_is_no_number_spoils_the_mean_of_its_step_alone(mean: float
     samples = [(sample.ts_ms, sample.value) for sample in samples_after(found[0], 0, 300_000)]
     assert samples == [(SECOND, 5)]
     assert reader.no_numbers == {(UTIL, f"{mean:g}"): 1}
+
+
+def test_of_two_replicas_the_one_with_numbers_tells_the_step() -> None:
+    def answer(first: object, second: object) -> list[ScrapedSeries]:
+        return without_replicas(
+            parse_matrix(
+                {"metric": {"__name__": UTIL, "replica": name, **GPU}, "values": [(60, str(value))]}
+                for name, value in (("a", first), ("b", second))
+            )
+        )
+
+    answers = StepAnswers(means={UTIL: answer(40, nan)}, highs={UTIL: answer(90, nan)})
+    reader = AnswerReader()
+    found = reader.read(of_steps({"gpus": answer(0, nan)}, answers, STEP_S, reader.vocabulary))["gpus"]
+    samples = [(one.ts_ms, one.value, one.high) for one in samples_after(found[0], 0, 300_000)]
+    assert samples == [(FIRST, 40, 90)]
+    assert reader.no_numbers == {(UTIL, "nan"): 1}
 
 
 def test_a_counter_has_its_growth_in_the_step_and_else_that_between_two_steps() -> None:

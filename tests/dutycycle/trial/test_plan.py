@@ -203,7 +203,7 @@ def test_room_is_what_pods_that_have_not_ended_leave_on_nodes_that_take_pods() -
 
     nodes = [node("a", "8"), node("b", "4", unschedulable=True), {"metadata": {"name": "c"}}]
     pods = [pod("a", "Running"), pod("a", "Succeeded"), pod("b", "Running"), {"spec": {"containers": []}}]
-    assert room_of(nodes, pods, "nvidia.com/gpu").gpus == {"a": 6}
+    assert room_of(nodes, pods, template()).gpus == {"a": 6}
 
 
 L4, A100 = NodeLabel("nvidia.com/gpu.product", "NVIDIA-L4"), NodeLabel("gpu", "a100-80g")
@@ -244,7 +244,7 @@ def test_what_names_no_model(text: str) -> None:
         (Variant(9, 1, model=A100), None, "no node has 9 GPUs: the largest has 8"),
         (
             Variant(1, 1, model=NodeLabel("gpu", "h100")), None,
-            "no node that takes pods has the label gpu=h100",
+            "no node that takes its pods has the label gpu=h100",
         ),
     ],
 )  # fmt: skip
@@ -255,7 +255,7 @@ def test_only_nodes_with_the_model_have_room(
         {"metadata": {"name": name, "labels": labels}, "status": {"allocatable": {GPU: "8"}}}
         for name, labels in (("a", {L4.key: L4.value}), ("b", {A100.key: A100.value}))
     ]
-    room = room_of(nodes, [], GPU)
+    room = room_of(nodes, [], template())
     after = room.take(variant)
     assert (None if after is None else after.gpus) == left
     assert room.why_never(variant) == why
@@ -268,7 +268,7 @@ def test_only_nodes_with_the_model_have_room(
         (Variant(8, 2), None, "2 pods of 8 GPUs need nodes: 1 nodes have so many GPUs"),
         (
             Variant(8, 1, model=L4), None,
-            "no node that takes pods has the labels nvidia.com/gpu.product=NVIDIA-L4, pool=spot",
+            "no node that takes its pods has the labels nvidia.com/gpu.product=NVIDIA-L4, pool=spot",
         ),
         (Variant(8, 1, model=NodeLabel("pool", "own")), {"a": 0, "b": 8, "c": 8}, None),
     ],
@@ -282,7 +282,115 @@ def test_only_nodes_that_the_job_selects_have_room(
         {"metadata": {"name": name, "labels": of_node}, "status": {"allocatable": {GPU: "8"}}}
         for name, of_node in labels.items()
     ]
-    room = room_of(nodes, [], GPU, template(nodeSelector={"pool": "spot"}).node_selector)
+    room = room_of(nodes, [], template(nodeSelector={"pool": "spot"}))
     after = room.take(variant)
     assert (None if after is None else after.gpus) == left
     assert room.why_never(variant) == why
+
+
+NOT_TAKEN: dict[str, tuple[dict[str, Any], dict[str, Any], str | None]] = {
+    # what the Job's pods have, what the node has, and why it is none of theirs
+    "any node": ({}, {}, None),
+    "cordoned": ({}, {"unschedulable": True}, "cordoned"),
+    "a taint": ({}, {"taints": [{"key": "team", "value": "vision", "effect": "NoSchedule"}]},
+                "taint team=vision:NoSchedule"),
+    "a taint that only weighs": ({}, {"taints": [{"key": "team", "effect": "PreferNoSchedule"}]}, None),
+    "tolerated": ({"tolerations": [{"key": "team", "value": "vision", "effect": "NoSchedule"}]},
+                  {"taints": [{"key": "team", "value": "vision", "effect": "NoSchedule"}]}, None),
+    "another value tolerated": ({"tolerations": [{"key": "team", "operator": "Equal", "value": "nlp"}]},
+                                {"taints": [{"key": "team", "value": "vision", "effect": "NoExecute"}]},
+                                "taint team=vision:NoExecute"),
+    "another effect tolerated": ({"tolerations": [{"key": "t", "operator": "Exists", "effect": "NoExecute"}]},
+                                 {"taints": [{"key": "t", "effect": "NoSchedule"}]}, "taint t:NoSchedule"),
+    "all tolerated": ({"tolerations": [{"operator": "Exists"}]},
+                      {"taints": [{"key": "t", "effect": "NoSchedule"}]}, None),
+    "a key without a value": ({"tolerations": [{"key": "t", "operator": "Exists"}]},
+                              {"taints": [{"key": "t", "value": "1", "effect": "NoExecute"}]}, None),
+    "the taint of GPUs, which may be tolerated for us": (
+        {}, {"taints": [{"key": GPU, "value": "present", "effect": "NoSchedule"}]}, None),
+    "cpu": ({}, {"allocatable": {"cpu": "3920m"}}, "a pod asks for more cpu than 3920m"),
+    "enough cpu": ({}, {"allocatable": {"cpu": "4"}}, None),
+}  # fmt: skip
+
+
+def affinity(*terms: dict[str, Any]) -> dict[str, Any]:
+    rule = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}
+    return {"affinity": {"nodeAffinity": rule}}
+
+
+def expressions(*rows: tuple[str, str, list[str]]) -> dict[str, Any]:
+    return {"matchExpressions": [{"key": key, "operator": op, "values": list_} for key, op, list_ in rows]}
+
+
+AFFINE: dict[str, tuple[dict[str, Any], bool]] = {
+    "in": (expressions(("gpu", "In", ["a100", "h100"])), True),
+    "not in": (expressions(("gpu", "NotIn", ["h100"])), False),
+    "not in, without the label": (expressions(("zone", "NotIn", ["a"])), True),
+    "there": (expressions(("gpu", "Exists", [])), True),
+    "not there": (expressions(("zone", "DoesNotExist", [])), True),
+    "more": (expressions(("memory", "Gt", ["79"])), True),
+    "not more": (expressions(("memory", "Gt", ["80"])), False),
+    "less": (expressions(("memory", "Lt", ["81"])), True),
+    "less, of what is no number": (expressions(("gpu", "Lt", ["81"])), False),
+    "one of two is not so": (expressions(("gpu", "Exists", []), ("zone", "In", ["a"])), False),
+    "by name": ({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}, True),
+    "another name": ({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["m"]}]}, False),
+    "nothing": ({}, False),
+}
+
+
+def one_node(**has: Any) -> dict[str, Any]:
+    allocatable = {GPU: "8", **has.pop("allocatable", {})}
+    labels = {"gpu": "h100", "memory": "80"}
+    return {"metadata": {"name": "n", "labels": labels}, "spec": has, "status": {"allocatable": allocatable}}
+
+
+@pytest.mark.parametrize(("pod", "has", "reason"), NOT_TAKEN.values(), ids=NOT_TAKEN.keys())
+def test_a_node_that_the_pods_never_take_is_no_room_and_it_is_said_why(
+    pod: dict[str, Any], has: dict[str, Any], reason: str | None
+) -> None:
+    room = room_of([one_node(**has)], [], template(**pod))
+    assert room.refused == ({} if reason is None else {"n": reason})
+    why = room.why_never(Variant(8, 1))
+    assert why == (reason and f"no node has 8 GPUs: the largest has 0; its pods never take n ({reason})")
+
+
+@pytest.mark.parametrize(("term", "is_taken"), AFFINE.values(), ids=AFFINE.keys())
+def test_node_affinity_chooses_nodes(term: dict[str, Any], is_taken: bool) -> None:
+    room = room_of([one_node()], [], template(**affinity(term)))
+    assert room.refused == ({} if is_taken else {"n": "not of its nodeAffinity"})
+    either = affinity(expressions(("zone", "Exists", [])), term, expressions(("zone", "In", ["b"])))
+    assert room_of([one_node()], [], template(**either)).gpus == ({"n": 8} if is_taken else {})
+
+
+def test_many_nodes_that_are_not_taken_are_told_by_their_reasons() -> None:
+    taint: dict[str, Any] = {"taints": [{"key": "t", "effect": "NoSchedule"}]}
+    specs: dict[str, dict[str, Any]] = {
+        "a": {}, **{f"t{at}": taint for at in range(5)}, "c": {"unschedulable": True}
+    }  # fmt: skip
+    nodes = [{**one_node(**spec), "metadata": {"name": name}} for name, spec in specs.items()]
+    assert room_of(nodes, [], template()).why_never(Variant(8, 2)) == (
+        "2 pods of 8 GPUs need nodes: 1 nodes have so many GPUs; its pods never take c (cordoned), t0, t1, "
+        "t2 and 2 more (taint t:NoSchedule)"
+    )
+
+
+def test_pods_that_keep_apart_are_not_packed_and_have_a_node_each() -> None:
+    term = {"labelSelector": {"matchLabels": {"app": "train"}}, "topologyKey": "kubernetes.io/hostname"}
+    rule = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    job: Any = document(affinity=rule).thing
+    job["spec"]["template"]["metadata"] = {"labels": {"app": "train"}}
+    nodes = [{**one_node(), "metadata": {"name": name}} for name in "ab"]
+    room = room_of(nodes, [], template_in([ManifestDocument(job, "f")]))
+    assert room.why_never(Variant(1, 2, "packed")) == (
+        "no two of its pods share a node (podAntiAffinity), so they cannot be packed on one"
+    )
+    assert (
+        room.why_never(Variant(1, 3)) == "3 pods of 1 GPUs need nodes of their own: 2 nodes have so many GPUs"
+    )
+    after = room.take(Variant(1, 1))
+    assert after is not None
+    assert after.take(Variant(1, 2)) is None, "pods of another trial have the labels, too"
+    job["spec"]["template"]["metadata"] = {"labels": {"app": "other"}}
+    room = room_of(nodes, [], template_in([ManifestDocument(job, "f")]))
+    assert room.why_never(Variant(1, 3)) is None

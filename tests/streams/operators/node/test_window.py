@@ -9,19 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streams.operators.columns.series import GAUGE, NO_POWER
 from streams.operators.node.figures import FIGURES
 from streams.operators.node.window import ClosedWindow, WindowBank
 
 
 def bank(sizes: tuple[int, ...] = (10_000,), lateness: int = 10_000, width: int = 1) -> WindowBank:
     made = WindowBank(sizes, lateness)
-    made.resize(np.full(width, -1), np.zeros(width, np.bool_))
+    made.resize(np.full(width, -1), np.full(width, GAUGE))
     return made
 
 
 def counter_bank(sizes: tuple[int, ...] = (10_000,)) -> WindowBank:
     made = WindowBank(sizes, 10_000)
-    made.resize(np.full(1, -1), np.ones(1, np.bool_))
+    made.resize(np.full(1, -1), np.full(1, NO_POWER))
     return made
 
 
@@ -136,6 +137,29 @@ def test_a_counter_has_its_increase(
     assert all(math.isnan(of[name]) for of in found.values() for name in FIGURES[1:-1]), "it is no gauge"
 
 
+# (counter, watts) of each second -> the increase of the window, and the values that were read.
+STALLS = [
+    ("it moves", [(100, 50), (150, 50), (200, 50)], 100, 3),
+    ("it stands still and moves again", [(100, 50), (100, 50), (200, 50)], 100, 2),
+    ("it stands still for good", [(100, 50), (100, 50), (100, 50)], None, 1),
+    ("asleep", [(100, 0.5), (100, 0.5), (100, 0.5)], 0, 3),
+    ("nobody knows the power", [(100, math.nan), (100, math.nan)], 0, 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("goal", "ticks", "increase", "count"), STALLS, ids=[row[0] for row in STALLS])
+def test_a_counter_that_stands_still_while_power_is_drawn_is_not_read(
+    goal: str, ticks: list[tuple[float, float]], increase: float | None, count: int
+) -> None:
+    made = WindowBank((10_000,), 10_000)
+    made.resize(np.full(2, -1), np.array([1, GAUGE]))
+    for second, row in enumerate(ticks):
+        made.add(1000 * second, np.array(row, np.float64), 0)
+    (window,) = made.close()
+    told = window.of("increase")[0]
+    assert (None if math.isnan(told) else told, window.of("count")[0]) == (increase, count), goal
+
+
 @given(st.lists(st.integers(0, 50), min_size=2, max_size=90))
 def test_the_increases_of_all_windows_are_the_whole(steps: list[int]) -> None:
     made = counter_bank((10_000, 60_000))
@@ -172,7 +196,7 @@ def test_restart_equals_no_restart(
     whole, cut_one = made((10_000, 20_000)), made((10_000, 20_000))
     before, _ = run(cut_one, ticks[:cut])
     again = WindowBank((10_000, 20_000), 10_000)
-    again.restore(cut_one.snapshot(), np.array([made is counter_bank]))
+    again.restore(cut_one.snapshot(), np.array([NO_POWER if made is counter_bank else GAUGE]))
     watermark = max(second for second, _ in ticks[:cut]) * 1000
     for second, value in ticks[cut:]:
         again.add(second * 1000, np.array([value]), watermark)

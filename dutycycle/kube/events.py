@@ -22,13 +22,17 @@ _HASH_CHARS = 16
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """Something that holds of an object since ``since_ms``. ``type`` is ``Normal`` or ``Warning``."""
+    """Something that holds of an object since ``since_ms``. ``type`` is ``Normal`` or ``Warning``.
+
+    ``fault``: which of several that have one reason; empty where an object has one at a time.
+    """
 
     about: ObjectRef
     reason: str
     type: str
     since_ms: int
     note: str
+    fault: str = ""
 
     @property
     def namespace(self) -> str:
@@ -38,7 +42,7 @@ class Occurrence:
     @property
     def name(self) -> str:
         """Of its Event: the same whoever writes it, and however often, as long as it holds."""
-        what = f"{self.about.uid}/{self.reason}/{self.since_ms}"
+        what = f"{self.about.uid}/{self.reason}/{self.since_ms}" + (f"/{self.fault}" if self.fault else "")
         digest = hashlib.sha256(what.encode()).hexdigest()[:_HASH_CHARS]
         return f"{self.about.name[:_LONGEST_NAME].rstrip('-.')}.{digest}"
 

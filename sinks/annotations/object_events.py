@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from dutycycle.contract.records.health import NodeHealth
+from dutycycle.contract.records.health import GpuEvent, NodeHealth
 from dutycycle.contract.records.parts import JobInsight, PodInsight
 from dutycycle.kube.errors import BusyError, GoneError, RefusedError
 from dutycycle.kube.events import EVENT, new_event, repetition
@@ -45,8 +45,8 @@ class ObjectEvents:
         self._held_until = _NEVER
         self._lacking: set[str] = set()
 
-    def take(self, record: PodInsight | JobInsight | NodeHealth) -> None:
-        """Note what holds of a pod, a job or a node."""
+    def take(self, record: PodInsight | JobInsight | NodeHealth | GpuEvent) -> None:
+        """Note what holds of a pod, a job or a node, and what hit a pod."""
         self.occurrences.take(record)
 
     async def run(self, may_write: Callable[[], bool]) -> None:

@@ -10,7 +10,7 @@ from dutycycle.contract.backoff import Backoff
 from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.records.deadletter import Reason
 from dutycycle.contract.records.derived import JobPeaks, PodPeaks
-from dutycycle.contract.records.health import NodeHealth
+from dutycycle.contract.records.health import GpuEvent, NodeHealth
 from dutycycle.contract.records.parts import JobInsight, PodInsight
 from dutycycle.contract.records.samples import NvmlSample
 from dutycycle.kube.errors import BusyError, GoneError, KubeError, NoKindError
@@ -46,14 +46,13 @@ _FIRST_PAUSE_S = 1.0
 _DRAIN_S = 5.0
 _LOOK_S = 1.0
 _LONGEST_PAUSE_S = 60.0
-_SAMPLES = "nvml-samples"
+_SAMPLES, _FAULTS = "nvml-samples", "gpu-events"
 
 
 class AnnotationSink:
     """Holds what objects should carry until it is written; the newest value wins."""
 
     name = "annotations"
-    topics: tuple[str, ...] = TOPICS
 
     def __init__(
         self,
@@ -81,6 +80,7 @@ class AnnotationSink:
         self._gone_objects = GoneObjects(clock)
         self._heartbeats = Heartbeats(server, policy.heartbeat_s, self.name, telemetry, clock)
         self._events = ObjectEvents(server, self.name, telemetry, clock) if policy.events else None
+        self.topics: tuple[str, ...] = TOPICS if self._events is None else (*TOPICS, _FAULTS)
         self._plan = WritePlan(policy.interval_s, policy.most)
         self._origins: dict[Target, ConsumerRecord] = {}
         self._failures: dict[Target | None, int] = {}
@@ -103,9 +103,12 @@ class AnnotationSink:
 
     def take(self, origin: ConsumerRecord, record: Any) -> None:
         """Note what the record changes."""
-        target = self._annotations.take(record)
-        if self._events is not None and isinstance(record, PodInsight | JobInsight | NodeHealth):
+        if self._events is not None and isinstance(record, PodInsight | JobInsight | NodeHealth | GpuEvent):
             self._events.take(record)
+        if isinstance(record, GpuEvent):
+            return
+        urgent = self._annotations.is_urgent(record)
+        target = self._annotations.take(record)
         if isinstance(record, NvmlSample):
             self._sampled[record.node] = origin.ts_ms
             if target is not None:
@@ -114,7 +117,9 @@ class AnnotationSink:
             return
         final = record.final if isinstance(record, PodPeaks | JobPeaks) else None
         self._origins[target] = origin
-        shed = self._plan.touch(target, origin.topic_partition, origin.offset, final=final, now=self._clock())
+        shed = self._plan.touch(
+            target, origin.topic_partition, origin.offset, final=final, now=self._clock(), urgent=urgent
+        )
         if shed is not None:
             self._forget(shed.target)
             if shed.lost:

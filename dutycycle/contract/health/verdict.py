@@ -164,3 +164,12 @@ def sentence(health: GpuHealth) -> str:
         f"gpu {health.index}: {health.level}: {health.reason}, since {since:%Y-%m-%d %H:%M} UTC; "
         f"{health.action}"
     )
+
+
+def fault_sentence(event: GpuEvent) -> str:
+    """One line for who used the GPU: what happened to it, how often, where, and what is to be done."""
+    times = f" ({event.count} times)" if event.count > 1 else ""
+    of_slice = "" if event.mig is None else f" (slice {event.mig})"
+    told = ", as its answers tell" if event.inferred else ""
+    what = f"{event.name}{times} on gpu {event.index}{of_slice} of node {event.node}{told}"
+    return f"{what}; {event.action}" if event.action else what

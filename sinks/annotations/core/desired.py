@@ -74,6 +74,13 @@ class Annotations:
         """
         return self._handlers[type(record)](record)
 
+    def is_urgent(self, record: Record) -> bool:
+        """Whether it should not wait for its turn: a node's GPUs are judged otherwise. Before ``take``."""
+        if not isinstance(record, NodeHealth):
+            return False
+        node = self._nodes.get(record.node)
+        return node is None or node.is_news(record)
+
     def wanted(self, target: Target, present: Present) -> dict[str, str]:
         """All that we want on the object, keys with prefix, within what fits beside what is kept there."""
         profile = self._profiles.get(target, {})

@@ -57,6 +57,10 @@ class NodeView:
         """Take the health of its GPUs; the newest counts."""
         self._health = record
 
+    def is_news(self, record: NodeHealth) -> bool:
+        """Whether another level holds of one of its GPUs than was taken, or another finding."""
+        return self._health is None or _verdicts(record) != _verdicts(self._health)
+
     def health(self) -> dict[str, str]:
         """The annotations of its GPUs' health by name; none before it was heard of."""
         if self._health is None or not self._health.gpus:
@@ -93,6 +97,13 @@ class NodeView:
             return self._adopted.get(uuid, {})
         found = _values(self._analyses.get(uuid, GpuAnalysis()))
         return {name: found[name] for name in _ANALYSIS if name in found}
+
+
+def _verdicts(record: NodeHealth) -> dict[str, tuple[str, frozenset[tuple[str, int | None]]]]:
+    return {
+        gpu.gpu: (gpu.level, frozenset((finding.kind, finding.code) for finding in gpu.findings))
+        for gpu in record.gpus
+    }
 
 
 def _values(analysis: GpuAnalysis) -> dict[str, Any]:

@@ -8,14 +8,15 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from dutycycle.contract.health.verdict import rank, sentence
-from dutycycle.contract.records.health import NodeHealth
+from dutycycle.contract.health.verdict import fault_sentence, rank, sentence
+from dutycycle.contract.records.health import GpuEvent, NodeHealth
 from dutycycle.contract.records.parts import JobInsight, PodInsight, WorkloadState
+from dutycycle.contract.records.pods import is_name_key
 from dutycycle.kube.events import Occurrence
-from sinks.annotations.core.targets import Target, job_target, node_target, pod_target
+from sinks.annotations.core.targets import Target, job_target, node_target, placed_target, pod_target
 from sinks.annotations.core.values import rfc3339
 
-GPU_IDLE, CYCLE_LOST, GPU_UNHEALTHY = "GpuIdle", "CycleLost", "GpuUnhealthy"
+GPU_IDLE, CYCLE_LOST, GPU_UNHEALTHY, GPU_FAULT = "GpuIdle", "CycleLost", "GpuUnhealthy", "GpuFault"
 ANOMALIES = {
     "slow_steps": "StepsSlower", "hot_gpu": "GpuHotter", "slow_gpu": "GpuSlower", "power": "PowerUnusual",
     "hang": "RankHangs", "stall": "TrainingStalls",
@@ -38,19 +39,21 @@ MOST = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """An Event to write: for the ``count``-th time, as of ``at_ms``."""
+    """An Event to write: for the ``count``-th time, as of ``at_ms``. ``known_as``: where it was found."""
 
     target: Target
     occurrence: Occurrence
     count: int
     at_ms: int
+    known_as: str = ""
 
 
 @dataclass(slots=True)
 class _Occurrence:
     seen_ms: int = 0
     holds: tuple[Occurrence, ...] = ()
-    not_before_ms: dict[str, int] = field(default_factory=dict)
+    not_before_ms: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By reason and fault."""
 
 
 class Occurrences:
@@ -58,36 +61,61 @@ class Occurrences:
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
-        self._entries: OrderedDict[Target, _Occurrence] = OrderedDict()
+        self._entries: OrderedDict[tuple[Target, str], _Occurrence] = OrderedDict()
+        """By object and, of what hit it, the fault; the state of an object has none."""
 
-    def take(self, record: PodInsight | JobInsight | NodeHealth) -> None:
+    def take(self, record: PodInsight | JobInsight | NodeHealth | GpuEvent) -> None:
         """Take a record."""
         if isinstance(record, NodeHealth):
             self._note(node_target(record.node), record.ts_ms, lambda target: _sick(record, target))
+        elif isinstance(record, GpuEvent):
+            self._note_fault(record)
         elif (state := record.state) is not None:
             self._note(target_of(record), state.seen_ms, lambda target: _holding(record, target, state))
 
     def _note(
         self, target: Target | None, seen_ms: int, holding: Callable[[Target], Iterator[Occurrence]]
     ) -> None:
-        if target is None:
+        if target is not None:
+            self._keep((target, ""), seen_ms, tuple(holding(target)))
+
+    def _note_fault(self, event: GpuEvent) -> None:
+        """Note it of each pod that used the GPU: one that goes on is one Event, as others that hold."""
+        if event.kind == "state" or event.severity == "info":
             return
-        entry = self._entries.setdefault(target, _Occurrence())
-        entry.seen_ms, entry.holds = seen_ms, tuple(holding(target))
-        self._entries.move_to_end(target)
+        if event.kind != "xid" and event.severity != "fatal":
+            return  # rows that were remapped, and such: the node's concern
+        fault = f"{event.gpu}/{event.kind}/{event.code}"
+        for pod in event.pods or ():
+            if pod.namespace is None or pod.name is None or is_name_key(pod.uid):
+                continue
+            if (target := placed_target(pod.namespace, pod.name, pod.uid)) is not None:
+                known = self._entries.get((target, fault))
+                if known is not None and known.seen_ms < event.ts_ms - FRESH_MS:
+                    del self._entries[target, fault]  # that one was over
+                    known = None
+                since_ms = event.ts_ms if known is None else known.holds[0].since_ms
+                note = fault_sentence(event)[:_LONGEST_NOTE]
+                hold = Occurrence(target.ref, GPU_FAULT, "Warning", since_ms, note, fault)
+                self._keep((target, fault), event.ts_ms, (hold,))
+
+    def _keep(self, key: tuple[Target, str], seen_ms: int, holds: tuple[Occurrence, ...]) -> None:
+        entry = self._entries.setdefault(key, _Occurrence())
+        entry.seen_ms, entry.holds = seen_ms, holds
+        self._entries.move_to_end(key)
         if len(self._entries) > self._most:
             self._entries.popitem(last=False)
 
     def due(self, now_ms: int) -> list[Due]:
         """The Events to write now. Forgets what was not heard of lately: it may hold no more."""
-        for target in [one for one, entry in self._entries.items() if entry.seen_ms < now_ms - FRESH_MS]:
-            del self._entries[target]
-        return [due for target, entry in self._entries.items() for due in _due(target, entry)]
+        for key in [key for key, entry in self._entries.items() if entry.seen_ms < now_ms - FRESH_MS]:
+            del self._entries[key]
+        return [due for key, entry in self._entries.items() for due in _due(key, entry)]
 
     def done(self, due: Due) -> None:
         """It was written, or never can be."""
-        if entry := self._entries.get(due.target):
-            entry.not_before_ms[due.occurrence.reason] = due.at_ms + REPEAT_MS
+        if entry := self._entries.get((due.target, due.known_as)):
+            entry.not_before_ms[due.occurrence.reason, due.occurrence.fault] = due.at_ms + REPEAT_MS
 
     def clear(self) -> None:
         """Know nothing any more."""
@@ -104,12 +132,12 @@ def target_of(record: PodInsight | JobInsight) -> Target | None:
     return job_target(record.job, record.namespace)
 
 
-def _due(target: Target, entry: _Occurrence) -> Iterator[Due]:
+def _due(key: tuple[Target, str], entry: _Occurrence) -> Iterator[Due]:
     for hold in entry.holds:
         first_ms = hold.since_ms + AFTER_MS.get(hold.reason, 0)
-        if entry.seen_ms >= max(first_ms, entry.not_before_ms.get(hold.reason, 0)):
+        if entry.seen_ms >= max(first_ms, entry.not_before_ms.get((hold.reason, hold.fault), 0)):
             repeats = (entry.seen_ms - first_ms) // REPEAT_MS
-            yield Due(target, hold, repeats + 1, first_ms + repeats * REPEAT_MS)
+            yield Due(key[0], hold, repeats + 1, first_ms + repeats * REPEAT_MS, key[1])
 
 
 def _holding(record: PodInsight | JobInsight, target: Target, state: WorkloadState) -> Iterator[Occurrence]:
@@ -126,13 +154,11 @@ def _holding(record: PodInsight | JobInsight, target: Target, state: WorkloadSta
 
 
 def _sick(record: NodeHealth, target: Target) -> Iterator[Occurrence]:
-    """One for all GPUs of a node that should get no more work, the worst first."""
-    sick = [gpu for gpu in record.gpus if rank(gpu.level) >= rank("drain")]
-    if sick:
-        sick.sort(key=lambda gpu: -rank(gpu.level))
-        note = "\n".join(map(sentence, sick))[:_LONGEST_NOTE]
-        since_ms = max(gpu.since_ms for gpu in sick)
-        yield Occurrence(target.ref, GPU_UNHEALTHY, "Warning", since_ms, note)
+    """One for each GPU that should get no more work, the worst first; another one when it gets worse."""
+    for gpu in sorted(record.gpus, key=lambda gpu: -rank(gpu.level)):
+        if rank(gpu.level) >= rank("drain"):
+            note, fault = sentence(gpu)[:_LONGEST_NOTE], f"{gpu.gpu}/{gpu.level}"
+            yield Occurrence(target.ref, GPU_UNHEALTHY, "Warning", gpu.since_ms, note, fault)
 
 
 def _odd(record: PodInsight | JobInsight, target: Target) -> Iterator[Occurrence]:

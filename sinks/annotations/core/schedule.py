@@ -22,6 +22,8 @@ REFUSED = 10
 """So many intervals lie between two tries to write what the API server refuses."""
 REFRESH = 120
 """After so many intervals even the smallest change is written, the time stamp too: an hour, by default."""
+URGENT_S = 3.0
+"""Two writes of what should not wait for the interval lie so far apart, at least."""
 _NEVER = float("-inf")
 
 
@@ -85,6 +87,8 @@ class _PlannedWrite:
     final: bool = False
     late: bool = False
     """The last try failed."""
+    urgent: bool = False
+    urgent_in_flight: bool = False
     ticket: int = 0
     lru: _LruList = _LruList.CLEAN
 
@@ -111,12 +115,20 @@ class WritePlan:
         self._on_hold_until = _NEVER
 
     def touch(
-        self, target: Target, place: TopicPartition, offset: int, *, final: bool | None, now: float
+        self,
+        target: Target,
+        place: TopicPartition,
+        offset: int,
+        *,
+        final: bool | None,
+        now: float,
+        urgent: bool = False,
     ) -> Shed | None:
         """A record changed what the object should carry. Says which object was given up for room.
 
         A final record is due at once: it is the last, and the object may go soon. None: a record that does
-        not know, such as an insight, changes nothing of that.
+        not know, such as an insight, changes nothing of that. An ``urgent`` one does not wait for the
+        interval, but for the pause after a write that failed.
         """
         entry = self._entries.setdefault(target, _PlannedWrite())
         entry.waiting.add(place, offset)
@@ -125,6 +137,10 @@ class WritePlan:
             entry.not_before = min(entry.not_before, now)
             entry.ticket = 0
         entry.final = final
+        if urgent and not entry.late:
+            entry.not_before = min(entry.not_before, entry.written_at + URGENT_S)
+            entry.ticket = 0
+        entry.urgent = entry.urgent or urgent
         self._move(target, entry, anew=True)
         if entry.ticket == 0 and entry.in_flight is None:
             self._queue(target, entry)
@@ -140,6 +156,7 @@ class WritePlan:
                 target = heapq.heappop(queue)[2]
                 entry = self._entries[target]
                 entry.in_flight, entry.waiting, entry.ticket = entry.waiting, PendingOffsets(), 0
+                entry.urgent_in_flight, entry.urgent = entry.urgent, False
                 return target
         return None
 
@@ -157,7 +174,8 @@ class WritePlan:
             return ChangeThreshold.MUCH
         if entry.final:
             return ChangeThreshold.TIME_STAMP
-        if entry.written_at == _NEVER:  # by us: it may carry all, from before a restart
+        if entry.written_at == _NEVER or entry.urgent_in_flight:
+            # Never by us: it may carry all, from before a restart.
             return ChangeThreshold.ANY_FIGURE
         is_long_ago = now - entry.written_at >= REFRESH * self._interval_s
         return ChangeThreshold.TIME_STAMP if is_long_ago else ChangeThreshold.MUCH
@@ -172,15 +190,16 @@ class WritePlan:
         if entry := self._entries.get(target):
             entry.written_at = now
             entry.damping.wrote(changed, now, self._interval_s)
-            self._complete(
-                target, entry, now if entry.final and not entry.waiting.empty else now + self._interval_s
-            )
+            is_last = entry.final and not entry.waiting.empty
+            wait_s = 0.0 if is_last else URGENT_S if entry.urgent else self._interval_s
+            self._complete(target, entry, now + wait_s)
 
     def skipped(self, target: Target, now: float) -> None:
         """What changed was not enough for a write: it counts as done."""
         if entry := self._entries.get(target):
             entry.written_at = now if entry.written_at == _NEVER else entry.written_at
-            self._complete(target, entry, now + self._interval_s / EVALUATE_SHARE)
+            wait_s = self._interval_s / EVALUATE_SHARE
+            self._complete(target, entry, now + (min(URGENT_S, wait_s) if entry.urgent else wait_s))
 
     def refused(self, target: Target, now: float) -> None:
         """It can not be written; a later change may, after a longer pause."""
@@ -192,6 +211,7 @@ class WritePlan:
         if entry := self._entries.get(target):
             if entry.in_flight is not None:
                 entry.waiting.merge(entry.in_flight)
+            entry.urgent = entry.urgent or entry.urgent_in_flight
             self._complete(target, entry, not_before, late=True)
 
     def forbidden(self, target: Target, not_before: float) -> None:

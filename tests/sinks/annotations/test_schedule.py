@@ -7,6 +7,7 @@ from sinks.annotations.core.schedule import (
     EVALUATE_SHARE,
     REFRESH,
     REFUSED,
+    URGENT_S,
     ChangeThreshold,
     WritePlan,
 )
@@ -105,6 +106,40 @@ def test_a_final_that_comes_during_a_write_is_due_after_it(plan: WritePlan) -> N
     assert plan.next_due(101) == A
     plan.written(A, 101)
     assert plan.is_over(A)
+
+
+def urge(plan: WritePlan, offset: int, now: float) -> None:
+    assert plan.touch(A, PLACE, offset, final=None, now=now, urgent=True) is None
+
+
+def test_what_is_urgent_waits_for_seconds_and_not_for_the_interval(plan: WritePlan) -> None:
+    touch(plan, A, 0, now=100)
+    assert plan.next_due(100) == A
+    plan.written(A, 100, {"figure"})
+    touch(plan, A, 1, now=101)
+    urge(plan, 2, 101)
+    assert plan.next_due(100 + URGENT_S - 0.1) is None
+    assert plan.next_due(100 + URGENT_S) == A
+    assert plan.threshold(A, 103) is ChangeThreshold.ANY_FIGURE, "whatever else is damped"
+    urge(plan, 3, 103)
+    plan.written(A, 103)
+    assert plan.next_due(103) is None
+    assert plan.next_due(103 + URGENT_S) == A, "it came during the write"
+    plan.written(A, 106)
+    touch(plan, A, 4, now=107)
+    assert plan.next_due(106 + INTERVAL - 0.1) is None, "the next one is as any other"
+    assert plan.next_due(106 + INTERVAL) == A
+    assert plan.threshold(A, 136) is ChangeThreshold.MUCH
+
+
+def test_what_is_urgent_waits_where_a_write_has_failed_and_stays_urgent(plan: WritePlan) -> None:
+    urge(plan, 0, 100)
+    assert plan.next_due(100) == A
+    plan.failed(A, 160)
+    urge(plan, 1, 101)
+    assert plan.next_due(159) is None
+    assert plan.next_due(160) == A
+    assert plan.threshold(A, 160) is ChangeThreshold.ANY_FIGURE
 
 
 def test_a_failed_write_holds_its_records_until_it_succeeds(plan: WritePlan) -> None:

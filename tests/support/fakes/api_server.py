@@ -87,6 +87,8 @@ class FakeApi:
         self.objects: dict[str, dict[str, Any]] = {}
         self.leases: dict[str, dict[str, Any]] = {}
         """Whole Leases, by path."""
+        self.events: dict[str, dict[str, Any]] = {}
+        """Whole Events, by path."""
         self.groups = {path: list(kinds) for path, kinds in GROUPS.items()}
         self.trouble: deque[Trouble] = deque()
         self.always: Trouble | None = None
@@ -198,7 +200,9 @@ class FakeApi:
         if request.path.startswith("/apis/") and request.path.count("/") == 2:
             return self._versions(request.path.removeprefix("/apis/"))
         if request.path.startswith("/apis/coordination.k8s.io/v1/"):
-            return self._lease(body, request)
+            return _kept(self.leases, body, request)
+        if request.path.startswith("/apis/events.k8s.io/v1/"):
+            return _kept(self.events, body, request)
         if request.path in self.objects:
             return self._object(body, request)
         return self._list(request) or _status(404, "not found")
@@ -246,18 +250,6 @@ class FakeApi:
         namespace = {"namespace": parts[-3]} if "namespaces" in parts else {}
         return {"name": parts[-1], **namespace, **self.objects[path]}
 
-    def _lease(self, body: bytes, request: web.Request) -> web.Response:
-        given = json.loads(body)
-        if request.method == "POST":
-            made = self.leases[f"{request.path}/{given['metadata']['name']}"] = given
-            return web.json_response(made, status=201)
-        if request.path not in self.leases:
-            return _status(404, f"{request.path} not found")
-        lease = self.leases[request.path]
-        for part in given:
-            lease[part] = {**lease[part], **given[part]}
-        return web.json_response(lease)
-
     def _object(self, body: bytes, request: web.Request) -> web.Response:
         metadata = self.objects[request.path]
         if request.method == "PATCH":
@@ -270,6 +262,23 @@ class FakeApi:
             metadata["annotations"] = {k: v for k, v in merged.items() if v is not None}
             self.writers.append((_token(request), request.path))
         return web.json_response({"kind": "Thing", "metadata": metadata})
+
+
+def _kept(whole: dict[str, dict[str, Any]], body: bytes, request: web.Request) -> web.Response:
+    """An object that is made once, and merged into afterwards."""
+    given = json.loads(body)
+    if request.method == "POST":
+        path = f"{request.path}/{given['metadata']['name']}"
+        if path in whole:
+            return _status(409, f"{path} already exists")
+        whole[path] = given
+        return web.json_response(given, status=201)
+    if request.path not in whole:
+        return _status(404, f"{request.path} not found")
+    kept = whole[request.path]
+    for part in given:
+        kept[part] = {**kept.get(part, {}), **given[part]}
+    return web.json_response(kept)
 
 
 def _status(status: int, message: str, headers: dict[str, str] | None = None) -> web.Response:

@@ -1,0 +1,281 @@
+"""Goal: each fault of a GPU is told in seconds, with the right words, wherever somebody may look.
+
+The driver is the fake one, and so are the kubelet and the API server: a world with one fault a GPU, of which
+a job has four. The collector, the streams, the sinks and the live view run as they do in a cluster.
+"""
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import orjson
+from sqlalchemy import create_engine, text
+
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import TOPICS, full_name
+from dutycycle.kafka.embedded import EmbeddedBroker
+from dutycycle.telemetry.endpoint import AskError
+from streams.names import changelogs
+from tests.support.fakes.api_server import FakeApi, fake_api_server, kubeconfig
+from tests.support.fakes.kubelet import FakeKubelet, kubelet_on
+from tests.support.fakes.nvml import library
+from tests.support.fakes.nvml.scenario import FakeEvent, FakeGpu, FakeMig, Scenario
+from tests.support.kafka import settings_of
+from tests.support.processes.commands import dutycycle, environ, read_now, running, wait_until
+from tests.support.processes.figures import Process
+
+NODE, NODE_PATH = "gpu-a", "/api/v1/nodes/gpu-a"
+XID, LOST, COUNTER, NAN, OVER, OLD, SLICED, BROKEN = range(8)
+"""The GPUs by their faults."""
+SLICE = "MIG-00000000-0000-4000-8000-000000000001"
+COUNTERS = {2: 71.5, 3: 30, 5: 44.4, 10: 33.3}
+"""GPM's of SM, occupancy, tensor cores and DRAM."""
+IN_TIME_S = 10.0
+
+
+def uuid(index: int) -> str:
+    return f"GPU-00000000-0000-4000-8000-00000000000{index}"
+
+
+def world(fault_at_s: float | None = None, start: float = 0.0) -> Scenario:
+    """Eight GPUs, in order until their faults come."""
+
+    def gpu(index: int, **changes: Any) -> FakeGpu:
+        of_all: dict[str, Any] = {
+            "values": {"util": 83, "mem_used": 7e9, "mem_total": 80e9, "power_w": 400}, "counters": COUNTERS,
+        }  # fmt: skip
+        if index == SLICED:
+            of_all["values"] |= {"mig_mode": 1}
+            of_all["mig"] = [FakeMig(index=0, uuid=SLICE, gi=5, util=60, counters=COUNTERS)]
+        return FakeGpu(uuid=uuid(index), **(of_all | changes))
+
+    gpus = [gpu(index) for index in range(8)]
+    if fault_at_s is not None:
+        at = fault_at_s
+        gpus[XID] = gpu(XID, events=[FakeEvent(data=48, at_s=at)])
+        gpus[LOST] = gpu(LOST, errors={"*": f"GPU_IS_LOST from={at}"})
+        gpus[COUNTER] = gpu(COUNTER, errors={"gpm:5": f"UNKNOWN from={at}"})
+        gpus[NAN] = gpu(NAN, counters=COUNTERS | {5: "nan"})
+        gpus[OVER] = gpu(OVER, counters=COUNTERS | {5: 130})
+        gpus[OLD] = gpu(OLD, values={"util": 83, "gpm": 0})
+        gpus[SLICED] = gpu(SLICED, events=[FakeEvent(data=43, at_s=at, gi=5, ci=0)])
+        gpus[BROKEN] = gpu(BROKEN, events=[FakeEvent(data=64, at_s=at)], fields={145: 1})
+    return Scenario(gpus=gpus, start=start)
+
+
+def pod(name: str) -> dict[str, Any]:
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "bert", "uid": "j1", "controller": True}
+    return {
+        "metadata": {"uid": f"uid-{name}", "name": name, "namespace": "team", "resourceVersion": "1",
+                     "ownerReferences": [owner]},
+        "spec": {"nodeName": NODE, "containers": [{"name": "main", "image": "bert:1"}]},
+        "status": {"phase": "Running"},
+    }  # fmt: skip
+
+
+HELD = {"bert-0": uuid(XID), "bert-1": uuid(LOST), "bert-2": SLICE, "bert-3": uuid(BROKEN)}
+"""What the kubelet gave to the pods of the job."""
+
+
+@contextmanager
+def machine(folder: Path, scenario: Path) -> Iterator[tuple[dict[str, str], FakeApi]]:
+    """The node's kubelet, and the API server; the environment of a process there."""
+    fake = library.env(library.build(), scenario)
+    seen = {name: fake[name] for name in ("LD_LIBRARY_PATH", "FAKE_NVML_SCENARIO")}
+    kubelet = FakeKubelet()
+    with TemporaryDirectory(prefix="dc-") as short, fake_api_server() as api:
+        api.groups["/apis/batch/v1"] = [("Job", "jobs", True)]
+        api.add("/apis/batch/v1/namespaces/team/jobs/bert", "j1")
+        api.add(NODE_PATH, "n")
+        for name, device in HELD.items():
+            kubelet.give(name, device)
+            api.pods.put(pod(name))
+            api.add(f"/api/v1/namespaces/team/pods/{name}", f"uid-{name}")
+        socket = Path(short) / "kubelet.sock"
+        with kubelet_on(socket, kubelet):
+            env = environ(
+                node=NODE, kubernetes="on", pod_resources=str(socket), spool=str(folder / "spool"),
+                records=f"sqlite:///{folder}/records.db", partitions="1",
+            )  # fmt: skip
+            config = kubeconfig(folder, api.url)
+            yield env | seen | {"KUBECONFIG": str(config), "PYTHONUNBUFFERED": "1"}, api
+
+
+@dataclass
+class Outlets:
+    """What each outlet says now, as text, and when each was first heard to say what it should."""
+
+    folder: Path
+    api: FakeApi
+    exported: Process
+    came_s: dict[str, float] = field(default_factory=dict)
+
+    def annotation(self) -> str:
+        ours = self.api.objects[NODE_PATH]["annotations"]
+        return "\n".join(
+            f"{key} {ours.get(f'dutycycle.io/{key}')}" for key in ("gpu_health", "gpu_health_reason")
+        )
+
+    def event(self) -> str:
+        return "\n".join(
+            f"{event['regarding']['kind']} {event['regarding']['name']} {event['reason']}: {event['note']}"
+            for event in [*self.api.events.values()]
+        )
+
+    def series(self) -> str:
+        try:
+            return self.exported.page()
+        except AskError:
+            return ""
+
+    def screen(self) -> str:
+        return (self.folder / "top.log").read_text()
+
+    def sql(self) -> str:
+        engine = create_engine(f"sqlite:///{self.folder}/records.db")
+        try:
+            with engine.connect() as connection:
+                rows = connection.execute(text(
+                    "SELECT gpu_index, kind, code, name, pod, job, mig, inferred FROM gpu_events"
+                ))  # fmt: skip
+                return "\n".join(" ".join(str(cell) for cell in row) for row in rows)
+        finally:
+            engine.dispose()
+
+
+def labels(index: int) -> str:
+    return f'gpu="{index}",node="{NODE}",uuid="{uuid(index)}"'
+
+
+def expected() -> dict[tuple[str, str], str]:
+    """What each outlet is to say of each fault, as a pattern."""
+    gone = "Xid 79: GPU has fallen off the bus"
+    ecc, row = "Xid 48: uncorrectable ECC error", "row remapping failed"
+    since = r", since \S+ \S+ UTC; "
+    words = {
+        ("annotation", "the worst"): r"gpu_health replace",
+        ("annotation", "an Xid"): f"gpu {XID}: reset: {ecc}{since}drain the node, then reset the GPU",
+        ("annotation", "a lost GPU"): f"gpu {LOST}: reset: {gone}{since}restart the machine",
+        ("annotation", "a broken one"): f"gpu {BROKEN}: replace: {row}{since}replace the GPU",
+        ("event", "an Xid"): f"Node {NODE} GpuUnhealthy: gpu {XID}: reset: {ecc}",
+        ("event", "a lost GPU"): f"Node {NODE} GpuUnhealthy: gpu {LOST}: reset: {gone}",
+        ("event", "a broken one"): f"Node {NODE} GpuUnhealthy: gpu {BROKEN}: replace: {row}",
+        ("event", "the pod of an Xid"): f"Pod bert-0 GpuFault: {ecc} on gpu {XID} of node {NODE}; drain",
+        ("event", "the pod of a lost GPU"):
+            f"Pod bert-1 GpuFault: {gone} on gpu {LOST} of node {NODE}, as its answers tell; restart",
+        ("event", "the pod of a slice"):
+            rf"Pod bert-2 GpuFault: Xid 43: GPU stopped processing on gpu {SLICED} \(slice {SLICE}\) of node",
+        ("event", "the pod of a broken one"):
+            f"Pod bert-3 GpuFault: Xid 64: row remapping or page retirement failed on gpu {BROKEN}",
+        ("sql", "an Xid"): f"^{XID} xid 48 {ecc} bert-0 bert ",
+        ("sql", "a lost GPU"): f"^{LOST} xid 79 {gone} bert-1 bert None (True|1)$",
+        ("sql", "a slice"): f"^{SLICED} xid 43 Xid 43: GPU stopped processing bert-2 bert {SLICE} ",
+        ("sql", "a broken one"): f"^{BROKEN} remap_failed None {row} bert-3 bert ",
+        ("screen", "an Xid"): f"! GPU {NODE}:{XID}: reset: {ecc}; drain",
+        ("screen", "a lost GPU"): f"! GPU {NODE}:{LOST}: reset: {gone}; restart",
+        ("screen", "a broken one"): f"! GPU {NODE}:{BROKEN}: replace: {row}; replace",
+    }  # fmt: skip
+    for what, index, level, codes in (
+        ("an Xid", XID, 3, [48]), ("a lost GPU", LOST, 3, [79]), ("a slice", SLICED, 0, [43]),
+        ("a broken one", BROKEN, 4, [64]),
+    ):  # fmt: skip
+        words["series", f"{what}: level"] = rf"^dutycycle_gpu_health\{{{labels(index)}\}} {level}\.0$"
+        for code in codes:
+            words["series", what] = (
+                rf'^dutycycle_gpu_xid_errors_total\{{{labels(index)},xid="{code}"\}} 1\.0$'
+            )
+    return words
+
+
+def tensor(index: int) -> re.Pattern[str]:
+    return re.compile(rf"^dutycycle_gpu_tensor_active_ratio\{{.*{uuid(index)}.*\}} (\S+)$", re.MULTILINE)
+
+
+def told(outlets: Outlets, missing: dict[tuple[str, str], str], since_s: float) -> dict[tuple[str, str], str]:
+    """Look once at each outlet; what is still ``missing``, from which what came is taken."""
+    for outlet in dict.fromkeys(outlet for outlet, _ in missing):
+        says = getattr(outlets, outlet)()
+        for key in [key for key in missing if key[0] == outlet]:
+            if re.search(missing[key], says, re.MULTILINE):
+                outlets.came_s[": ".join(key)] = time.time() - since_s
+                del missing[key]
+    return missing
+
+
+def check_absent(env: dict[str, str], counted: dict[str, float]) -> None:
+    """What cannot be measured any more is absent in samples and on the screen, and the rest is there."""
+    picture = orjson.loads(dutycycle("top", "--once", "--format", "json", env=env).stdout)
+    shown = {gpu["index"]: gpu for gpu in picture["gpus"]}
+    sample = orjson.loads(read_now(settings_of(env), ["nvml-samples"])["nvml-samples", NODE][-1])
+    measured = {gpu["index"]: gpu for gpu in sample["gpus"]}
+    assert LOST not in measured
+    for gpus in (shown, measured):
+        for index in (COUNTER, NAN, OVER):
+            assert "tensor_active_pct" not in gpus[index]
+            assert gpus[index]["sm_active_pct"] == 71.5
+        assert "sm_active_pct" not in gpus[OLD]
+        assert gpus[OLD]["gpu_util_pct"] == 83
+        assert gpus[XID]["tensor_active_pct"] == 44.4
+    (piece,) = measured[SLICED]["mig"]
+    assert (piece["sm_active_pct"], measured[SLICED].get("sm_active_pct")) == (71.5, None)
+    reasons = {name for name in counted if name.startswith("not_measured_total") and "tensor_active" in name}
+    assert any('reason="unknown_error"' in name for name in reasons), counted
+    assert any('reason="out_of_range"' in name for name in reasons), counted
+
+
+def check_report(env: dict[str, str], folder: Path) -> None:
+    """The report of the job has what hit its pods, and nothing else."""
+    trace = folder / "job.jsonl"
+    dutycycle("record", "--from", "1000000000000", "--out", trace, env=env)
+    page = folder / "report.html"
+    dutycycle("report", trace, "--job", "bert", "--out", page, env=env)
+    said = re.findall(r"<strong>GPU fault</strong> at \S+ \S+ UTC: (.*?)</", page.read_text())
+    assert {fault.partition(":")[0] + fault.partition(":")[2].partition(":")[0] for fault in said} == {
+        f"Xid 48 uncorrectable ECC error on gpu {XID}, used by bert-0",
+        f"Xid 79 GPU has fallen off the bus on gpu {LOST}, used by bert-1",
+        f"Xid 43 GPU stopped processing on gpu {SLICED}, used by bert-2",
+        f"Xid 64 row remapping or page retirement failed on gpu {BROKEN}, used by bert-3",
+        f"row remapping failed on gpu {BROKEN}, used by bert-3 replace the GPU",
+    }, said
+
+
+def test_each_fault_is_told_at_each_outlet_in_seconds(tmp_path: Path) -> None:
+    names = [*(full_name("dutycycle.", name) for name in TOPICS), *changelogs(Settings(partitions=1))]
+    start = time.time() - 100
+    scenario = world(start=start).write(tmp_path / "scenario")
+    with ExitStack() as stack:
+        broker = stack.enter_context(EmbeddedBroker(dict.fromkeys(names, 1)))
+        env, api = stack.enter_context(machine(tmp_path, scenario))
+        env |= {"DUTYCYCLE_BROKER": broker.url}
+        commands = {"collect": ["collect"], "stream": ["stream"], "sink": ["sink"],
+                    "series": ["sink", "--metrics"], "top": ["top"]}  # fmt: skip
+        for name, command in commands.items():
+            stack.enter_context(running(*command, env=env, log=tmp_path / f"{name}.log"))
+        outlets = Outlets(tmp_path, api, Process(tmp_path / "series.log"))
+        measured = list(range(8))
+        measured.remove(SLICED)
+        wait_until(
+            lambda: all(tensor(index).search(outlets.series()) for index in measured)
+            and "gpu_health healthy" in outlets.annotation(),
+            lambda: f"{outlets.annotation()}\n{outlets.screen()}\n{outlets.series()}",
+        )  # fmt: skip
+        fault_s = time.time()
+        world(fault_s - start, start).write(scenario)
+        missing = expected()
+        wait_until(lambda: not told(outlets, missing, fault_s), lambda: f"{missing} of {outlets}")
+        silent = (COUNTER, NAN, OVER, OLD)
+        wait_until(
+            lambda: not any(tensor(index).search(outlets.series()) for index in silent), outlets.series
+        )
+        assert tensor(XID).search(outlets.series()), "the others go on"
+        check_absent(env, Process(tmp_path / "collect.log").figures())
+        check_report(env, tmp_path)
+    slow = "reason=slow" in (tmp_path / "collect.log").read_text()
+    assert slow or max(outlets.came_s.values()) < IN_TIME_S, outlets.came_s
+    for name in commands:
+        assert "Traceback" not in (tmp_path / f"{name}.log").read_text()

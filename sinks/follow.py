@@ -1,7 +1,7 @@
 """Follows topics without a consumer group: every process reads every partition, so any two know the same."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,6 @@ from dutycycle.kafka.reachability import Reachability, retry_until_reachable
 from dutycycle.telemetry.events import Telemetry
 from sinks.events import RECORD_UNREADABLE
 
-Offsets = dict[TopicPartition, int]
 _WAIT_S = 0.5
 
 
@@ -33,10 +32,10 @@ class TopicFollower:
     async def follow(
         self,
         topics: Sequence[str],
-        begin: Callable[[], tuple[Start, Offsets]],
+        begin: Callable[[], Start],
         take: Callable[[Sequence[Message]], None],
         reached: Callable[[], None],
-        connected: Callable[[Offsets], None] = lambda ends: None,
+        connected: Callable[[Mapping[TopicPartition, int]], None] = lambda ends: None,
     ) -> None:
         """Give records to ``take`` until cancelled. After each outage ``begin`` says from where.
 
@@ -46,7 +45,7 @@ class TopicFollower:
         reachability = Reachability(self.settings, self.telemetry)
 
         async def read() -> None:
-            consumer = Consumer(self.settings, self.name, names, *begin())
+            consumer = Consumer(self.settings, self.name, names, begin())
             try:
                 await consumer.start()
                 ends = await consumer.ends()

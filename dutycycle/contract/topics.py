@@ -21,7 +21,6 @@ from dutycycle.contract.records.placement import Placement
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.processes import ProcessSample
 from dutycycle.contract.records.samples import CgroupSample, CudaSample, NvmlSample
-from dutycycle.contract.records.usage import NodeUsage
 
 DEFAULT_PREFIX = "dutycycle."
 _HOUR_MS = 3_600_000
@@ -99,9 +98,7 @@ _ALL = (
     Topic(
         name="job-parts", key="job uid", writer="streams", record=JobPart, retention_ms=_DAY_MS, internal=True
     ),
-    Topic(
-        name="node-parts", key="node", writer="streams", record=NodePart, retention_ms=_DAY_MS, internal=True
-    ),
+    Topic(name="node-parts", key="node", writer="streams", record=NodePart, cleanup="compact", internal=True),
     Topic(
         name="pod-insights", key="pod uid", writer="streams", record=PodInsight, retention_ms=_DAY_MS,
         internal=True,
@@ -122,7 +119,6 @@ _ALL = (
         name="placements", key="pod uid", writer="extender", record=Placement, retention_ms=_DAY_MS,
         internal=True,
     ),
-    Topic(name="node-usage", key="node", writer="sinks", record=NodeUsage, cleanup="compact", internal=True),
 )  # fmt: skip
 
 TOPICS: dict[str, Topic] = {topic.name: topic for topic in _ALL}

@@ -8,7 +8,7 @@ from dutycycle.kafka.consumer import Message, Start
 from dutycycle.telemetry.events import Telemetry
 from sinks.adapter.figures import PodFigures
 from sinks.events import DERIVED
-from sinks.follow import Offsets, TopicFollower
+from sinks.follow import TopicFollower
 from sinks.tasks import together
 
 _WINDOWS = ("window-aggregates",)
@@ -34,8 +34,8 @@ class AdapterReader:
         await together(self._follow(_COMPACTED), self._follow(_WINDOWS))
 
     async def _follow(self, topics: tuple[str, ...]) -> None:
-        def begin() -> tuple[Start, Offsets]:
-            return "beginning" if topics == _COMPACTED else round(time.time() * 1000) - _LOOK_BACK_MS, {}
+        def begin() -> Start:
+            return "beginning" if topics == _COMPACTED else round(time.time() * 1000) - _LOOK_BACK_MS
 
         await self._follower.follow(topics, begin, self._take, lambda: self._behind.discard(topics))
 

@@ -39,7 +39,7 @@ GPU_THROTTLED = Metric(
 )
 GPU_PODS = Metric("gpu_pods", "Pods that use the GPU or were given it", OF_GPU)
 GPU_BUSY = Metric(
-    "gpu_busy_seconds_total", "Time in which a kernel ran, integrated from the driver's samples", OF_GPU
+    "gpu_busy_seconds_total", "Time in which a kernel ran, by the ledger from the driver's samples", OF_GPU
 )
 GPU_SM = Metric("gpu_sm_active_seconds_total", "Time times the activity of the multiprocessors", OF_GPU)
 GPU_TENSOR = Metric("gpu_tensor_active_seconds_total", "Time times the activity of the tensor cores", OF_GPU)
@@ -116,7 +116,7 @@ POD_TENSOR_NOW = Metric(
 )
 POD_BUSY = Metric(
     "pod_gpu_busy_seconds_total",
-    "Time in which a kernel of the pod ran on this GPU, integrated from the driver's samples",
+    "The pod's part of the time in which a kernel ran on this GPU, by the ledger",
     (*OF_POD, *_ON_GPU),
 )
 POD_SM = Metric(
@@ -131,7 +131,7 @@ POD_TENSOR = Metric(
 )
 POD_ENERGY = Metric(
     "pod_gpu_energy_joules_total",
-    "The pod's part of the GPU's energy; attribution shared: divided by utilization",
+    "The pod's part of the GPU's energy, by the ledger",
     (*OF_POD, *_ON_GPU),
 )
 POD_CYCLIC = Metric("pod_cyclic", "1 while the metric has a cycle, 0 after it was lost", (*OF_POD, "metric"))

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field, replace
 
 from dutycycle.contract.metrics import GPU_ROWS
 from dutycycle.contract.records.insights import Insight
+from dutycycle.contract.records.parts import PodOnGpu
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import Gpu
 from dutycycle.contract.settings.parsers import label_name
 from dutycycle.telemetry.metrics import Labels, Metric
 from sinks.prometheus import metrics as m
 from sinks.prometheus.analysis import Rows, analysis_of_job, exhausted_s, forecasts, put
-from sinks.prometheus.counters import Key, NodeCounters, PodCount
 from sinks.prometheus.health import health_rows
 from sinks.prometheus.usage import PodGpuUse
-from sinks.prometheus.view import MetricsView
+from sinks.prometheus.view import MetricsView, NodeNow
 
 _POWER = frozenset({"sw_power_cap", "hw_power_brake_slowdown"})
 _HEAT = frozenset({"sw_thermal_slowdown", "hw_thermal_slowdown"})
@@ -27,23 +27,31 @@ _NOT_HELD = frozenset({"applications_clocks_setting", "display_clock_setting", "
 """Somebody set the clocks so: that throttles nothing."""
 _GPU_WINDOW = ((m.GPU_UTIL_MEAN, "mean"), (m.GPU_UTIL_MAX, "max"), (m.GPU_UTIL_P95, "p95"))
 _POD_WINDOW = ((m.POD_UTIL_MEAN, "mean"), (m.POD_UTIL_MAX, "max"), (m.POD_UTIL_P95, "p95"))
+_GPU_TOTALS = (
+    (m.GPU_BUSY, "gpu_busy_s"), (m.GPU_SM, "gpu_sm_s"), (m.GPU_TENSOR, "gpu_tensor_s"),
+    (m.GPU_ENERGY, "energy_j"),
+)  # fmt: skip
+_POD_TOTALS = (
+    (m.POD_BUSY, "gpu_busy_s"), (m.POD_SM, "gpu_sm_s"), (m.POD_TENSOR, "gpu_tensor_s"),
+    (m.POD_ENERGY, "energy_j"),
+)  # fmt: skip
 
 
 @dataclass(slots=True)
 class PodNow:
-    """A pod that has series: its ``uses`` at the last sample, with the GPU of each, and its counters."""
+    """A pod that has series: its ``uses`` at the last sample, with the GPU of each, and what the ledger has
+    of it, by GPU."""
 
     uid: str
     node: str
-    ts_ms: int
     uses: list[tuple[Gpu, PodGpuUse]] = field(default_factory=list)
-    counts: list[tuple[Key, PodCount]] = field(default_factory=list)
+    totals: list[PodOnGpu] = field(default_factory=list)
     labels: Labels = ()
 
     @property
     def busy_s(self) -> float:
         """GPU time so far."""
-        return sum(count.busy_s or 0 for _, count in self.counts)
+        return sum(on_gpu.totals.get("gpu_busy_s", 0.0) for on_gpu in self.totals)
 
     @property
     def utils(self) -> list[float]:
@@ -72,7 +80,7 @@ class SeriesRows:
         rows: Rows = defaultdict(dict)
         pods: dict[str, PodNow] = {}
         for name, node in self._view.nodes.items():
-            if node.newest is not None and self._is_fresh(node, now_ms):
+            if self._is_fresh(node, now_ms):
                 self._gpus(rows, name, node, now_ms)
                 self._find_pods(pods, name, node, now_ms)
         for health in self._view.health.values():
@@ -84,22 +92,18 @@ class SeriesRows:
         self._jobs(rows, list(pods.values()), now_ms)
         return ((self._declared[metric], rows[metric]) for metric in m.SERIES if rows.get(metric))
 
-    def _is_fresh(self, node: NodeCounters, now_ms: int) -> bool:
-        interval_ms = node.newest.interval_ms if node.newest else 0
-        return now_ms - node.ts_ms <= max(self._stale_ms, 3 * interval_ms)
+    def _is_fresh(self, node: NodeNow, now_ms: int) -> bool:
+        return now_ms - node.newest.ts_ms <= max(self._stale_ms, 3 * node.newest.interval_ms)
 
-    def _gpus(self, rows: Rows, name: str, node: NodeCounters, now_ms: int) -> None:
-        for gpu in node.newest.gpus if node.newest else ():
+    def _gpus(self, rows: Rows, name: str, node: NodeNow, now_ms: int) -> None:
+        part = self._view.parts.get(name)
+        for gpu in node.newest.gpus:
             labels = name, str(gpu.index), gpu.uuid
             _gpu_gauges(rows, labels, gpu)
             put(rows, m.GPU_PODS, labels, float(len(node.uses[gpu.uuid])))
-            count = node.gpus[gpu.uuid]
-            if gpu.gpu_util_pct is not None:
-                put(rows, m.GPU_BUSY, labels, count.busy_s)
-            put(rows, m.GPU_SM, labels, count.sm_s)
-            put(rows, m.GPU_TENSOR, labels, count.tensor_s)
-            if gpu.energy_j is not None or gpu.power_w is not None:
-                put(rows, m.GPU_ENERGY, labels, count.energy_j)
+            totals = part.totals.get(gpu.uuid, {}) if part else {}
+            for metric, total in _GPU_TOTALS:
+                put(rows, metric, labels, totals.get(total))
             key = f"gpu/{name}/{gpu.uuid}"
             self._window(rows, _GPU_WINDOW, key, labels, now_ms)
             trend = self._view.trends.get((key, "nvml"))
@@ -107,23 +111,25 @@ class SeriesRows:
             forecasts(rows, m.GPU_MEMORY_FORECAST, labels, trend, "mem_used_bytes", 1)
             put(rows, m.GPU_EXHAUSTED, labels, exhausted_s(trend, "mem_used_bytes", now_ms))
             cycle = self._view.cycles.get((key, "nvml"))
-            for metric, one in cycle.metrics.items() if cycle else ():
-                put(rows, m.GPU_PERIOD, (*labels, metric), one.period_s)
+            for measured, one in cycle.metrics.items() if cycle else ():
+                put(rows, m.GPU_PERIOD, (*labels, measured), one.period_s)
 
-    def _find_pods(self, pods: dict[str, PodNow], name: str, node: NodeCounters, now_ms: int) -> None:
+    def _find_pods(self, pods: dict[str, PodNow], name: str, node: NodeNow, now_ms: int) -> None:
         """Add the pods of a node that have not ended."""
 
         def of(uid: str) -> PodNow:
             if uid not in pods:
                 labels = self._labels(uid, name, self._view.pods.get(uid))
-                pods[uid] = PodNow(uid, name, node.ts_ms, labels=labels)
+                pods[uid] = PodNow(uid, name, labels=labels)
             return pods[uid]
 
-        for key, count in node.pods.items():
-            identity = self._view.pods.get(key[0])
-            if identity is None or not identity.finished or now_ms - count.seen_ms <= self._stale_ms:
-                of(key[0]).counts.append((key, count))
-        for gpu in node.newest.gpus if node.newest else ():
+        part = self._view.parts.get(name)
+        for on_gpu in part.pods if part else ():
+            identity = self._view.pods.get(on_gpu.pod_uid)
+            seen_ms = node.seen_ms.get(on_gpu.pod_uid, 0)
+            if identity is None or not identity.finished or now_ms - seen_ms <= self._stale_ms:
+                of(on_gpu.pod_uid).totals.append(on_gpu)
+        for gpu in node.newest.gpus:
             for use in node.uses[gpu.uuid]:
                 of(use.pod_uid).uses.append((gpu, use))
 
@@ -147,23 +153,17 @@ class SeriesRows:
         put(rows, m.POD_POWER, labels, _power_w(pod))
         put(rows, m.POD_SM_NOW, labels, _mean(_of_own_gpus([pod], "sm_active_pct"), 0.01))
         put(rows, m.POD_TENSOR_NOW, labels, _mean(_of_own_gpus([pod], "tensor_active_pct"), 0.01))
-        places = {gpu.uuid: str(gpu.index) for gpu in self._gpus_of(pod.node)}
-        for (_, uuid, word), count in pod.counts:
-            on = (*labels, places.get(uuid, ""), uuid, word)
-            put(rows, m.POD_BUSY, on, count.busy_s)
-            put(rows, m.POD_SM, on, count.sm_s)
-            put(rows, m.POD_TENSOR, on, count.tensor_s)
-            put(rows, m.POD_ENERGY, on, count.energy_j)
+        places = {gpu.uuid: str(gpu.index) for gpu in self._view.nodes[pod.node].newest.gpus}
+        for on_gpu in pod.totals:
+            on = (*labels, places.get(on_gpu.gpu, ""), on_gpu.gpu, on_gpu.attribution)
+            for metric, total in _POD_TOTALS:
+                put(rows, metric, on, on_gpu.totals.get(total))
         self._window(rows, _POD_WINDOW, key, labels, now_ms)
         self._analysis(rows, pod, now_ms)
         _insight(rows, self._view.insights.get(key), labels, now_ms)
         if (rates := self._view.steps.rates(pod.uid, now_ms)) is not None:
             put(rows, m.POD_STEPS, labels, rates.steps)
             put(rows, m.POD_SAMPLES, labels, rates.samples)
-
-    def _gpus_of(self, node: str) -> Iterable[Gpu]:
-        newest = self._view.nodes[node].newest
-        return newest.gpus if newest else ()
 
     def _analysis(self, rows: Rows, pod: PodNow, now_ms: int) -> None:
         """Cycles and trends of a pod. Its GPU memory is full when that of one of its GPUs is."""

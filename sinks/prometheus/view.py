@@ -1,30 +1,52 @@
 """What the topics say now of nodes, pods and jobs: the newest record of each. Pure."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
-from dutycycle.contract.metering import is_outdated
+from dutycycle.contract.metering import SET_BACK_MS, is_outdated, with_means
 from dutycycle.contract.records.derived import Cycle, Subject, Trend, WindowAggregate
 from dutycycle.contract.records.health import NodeHealth
 from dutycycle.contract.records.insights import Insight
+from dutycycle.contract.records.parts import NodePart
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.processes import ProcessSample
 from dutycycle.contract.records.samples import NvmlSample
-from dutycycle.contract.records.usage import NodeUsage
-from sinks.prometheus.counters import NodeCounters
 from sinks.prometheus.steps import StepReports
+from sinks.prometheus.usage import PodGpuUse, uses
 
 FORGET_MS = 3_600_000
 """What is said of a subject without samples is forgotten after so long."""
 NODE_GONE_MS = 86_400_000
-"""A node that was silent for so long begins anew."""
+"""Nothing is known of a node that was silent for so long: the streams begin it anew, too."""
+
+
+@dataclass(slots=True)
+class NodeNow:
+    """``newest``: the last sample, with the means of its tick; ``uses``: whose each of its GPUs was, by UUID;
+    ``seen_ms``: when each pod was last seen on one of them."""
+
+    newest: NvmlSample
+    uses: dict[str, list[PodGpuUse]] = field(default_factory=dict)
+    seen_ms: dict[str, int] = field(default_factory=dict)
+
+    def sample(self, sample: NvmlSample) -> None:
+        """Take a sample; one that comes late, or again, changes nothing."""
+        if is_outdated(sample.ts_ms, self.newest.ts_ms):
+            return
+        if self.newest.ts_ms - sample.ts_ms > SET_BACK_MS:  # no pod was seen later than now
+            self.seen_ms = {uid: min(ms, sample.ts_ms) for uid, ms in self.seen_ms.items()}
+        self.newest = with_means(sample)
+        self.uses = {gpu.uuid: uses(gpu) for gpu in self.newest.gpus}
+        self.seen_ms |= {use.pod_uid: sample.ts_ms for of_gpu in self.uses.values() for use in of_gpu}
 
 
 class MetricsView:
     """Fed with records in their order. ``window_ms``: the length of the windows that are kept."""
 
     def __init__(self, window_ms: int) -> None:
-        self.nodes: dict[str, NodeCounters] = {}
+        self.nodes: dict[str, NodeNow] = {}
+        self.parts: dict[str, NodePart] = {}
         self.pods: dict[str, Pod] = {}
         self.windows: dict[str, WindowAggregate] = {}
         self.trends: dict[tuple[str, str], Trend] = {}
@@ -32,8 +54,6 @@ class MetricsView:
         self.insights: dict[str, Insight] = {}
         self.health: dict[str, NodeHealth] = {}
         self.steps = StepReports()
-        self.complete_to: dict[int, int] = {}
-        """Of each partition of the samples, where a reader has to begin."""
         self._window_ms = window_ms
         self._take: dict[type, Callable[[Any], None]] = {
             WindowAggregate: self._window,
@@ -43,15 +63,12 @@ class MetricsView:
             Pod: self._pod,
             ProcessSample: self.steps.add,
             NodeHealth: self._health,
-            NodeUsage: self._usage,
+            NvmlSample: self._sample,
+            NodePart: self._part,
         }
 
-    def sample(self, record: NvmlSample, partition: int, offset: int) -> None:
-        """Take the GPUs of a node at one tick."""
-        self.nodes.setdefault(record.node, NodeCounters()).add(record, partition, offset)
-
     def take(self, record: Any) -> None:
-        """Take any other record."""
+        """Take a record."""
         self._take[type(record)](record)
 
     def remove(self, topic: str, key: str) -> None:
@@ -59,11 +76,15 @@ class MetricsView:
         if topic == "pods":
             self.pods.pop(key, None)
 
-    def partition_moved(self, partition: int) -> None:
-        """The samples of ``partition`` begin anew: what was counted stays, and no offset was seen."""
-        for node in self.nodes.values():
-            if node.partition == partition:
-                node.offset = -1
+    def _sample(self, record: NvmlSample) -> None:
+        self.nodes.setdefault(record.node, NodeNow(record)).sample(record)
+
+    def _part(self, record: NodePart) -> None:
+        """A worker that starts again repeats parts: an older one of the same state never takes a counter
+        back."""
+        known = self.parts.get(record.node)
+        if known is None or known.since_ms != record.since_ms or known.ts_ms <= record.ts_ms:
+            self.parts[record.node] = record
 
     def _window(self, record: WindowAggregate) -> None:
         if record.source == "nvml" and record.size_ms == self._window_ms:
@@ -86,20 +107,12 @@ class MetricsView:
     def _health(self, record: NodeHealth) -> None:
         self.health[record.node] = record
 
-    def _usage(self, record: NodeUsage) -> None:
-        """Of another process, or of this one before: only what is new to us counts."""
-        place = record.partition
-        self.complete_to[place] = max(self.complete_to.get(place, 0), record.complete_to)
-        if record.node not in self.nodes:
-            self.nodes[record.node] = NodeCounters.of(record)
-
-    def forget(self, now_ms: int) -> Iterator[str]:
-        """Drop what nobody asks for any more; the nodes whose counters are to be removed from the topic."""
-        for name in [name for name, node in self.nodes.items() if now_ms - node.ts_ms > NODE_GONE_MS]:
-            del self.nodes[name]
-            yield name
-        alive = self._alive(now_ms)
-        old = now_ms - FORGET_MS
+    def forget(self, now_ms: int) -> None:
+        """Drop what nobody asks for any more."""
+        gone, old = now_ms - NODE_GONE_MS, now_ms - FORGET_MS
+        self.nodes = {name: node for name, node in self.nodes.items() if node.newest.ts_ms > gone}
+        self.parts = {name: part for name, part in self.parts.items() if part.ts_ms > gone}
+        alive = self._alive(old)
 
         def stays(one: Trend | Cycle | Insight) -> bool:
             return one.ts_ms > old or _of(one.subject) in alive
@@ -111,12 +124,14 @@ class MetricsView:
         self.cycles = {k: cycle for k, cycle in self.cycles.items() if stays(cycle)}
         self.insights = {k: insight for k, insight in self.insights.items() if stays(insight)}
 
-    def _alive(self, now_ms: int) -> set[str | None]:
+    def _alive(self, old_ms: int) -> set[str | None]:
         """GPUs, pods and jobs of the nodes whose samples still come."""
-        fresh = [node for node in self.nodes.values() if now_ms - node.ts_ms < FORGET_MS]
-        pods = {uid for node in fresh for uid, _, _ in node.pods}
+        fresh = [node for node in self.nodes.values() if node.newest.ts_ms > old_ms]
+        for node in fresh:
+            node.seen_ms = {uid: ms for uid, ms in node.seen_ms.items() if ms > old_ms}
+        pods = {uid for node in fresh for uid in node.seen_ms}
         jobs = {pod.job.uid for uid in pods if (pod := self.pods.get(uid)) and pod.job}
-        gpus = {uuid for node in fresh for uuid in node.gpus}
+        gpus = {uuid for node in fresh for uuid in node.uses}
         return {*gpus, *pods, *jobs}
 
 

@@ -9,7 +9,7 @@ from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import short_name
 from dutycycle.kafka.consumer import Message, Start
 from dutycycle.telemetry.events import Telemetry
-from sinks.follow import Offsets, TopicFollower
+from sinks.follow import TopicFollower
 from sinks.tasks import together
 
 DESCRIBED = ("insights", "cycles", "gpu-health")
@@ -69,9 +69,8 @@ class SchedulingReader:
         await self._follow(ENDED)
 
     async def _follow(self, topics: tuple[str, ...]) -> None:
-        def begin() -> tuple[Start, Offsets]:
-            now_ms = time.time() * 1000
-            return round(now_ms - self._since_ms) if topics == self._recent else "beginning", {}
+        def begin() -> Start:
+            return round(time.time() * 1000 - self._since_ms) if topics == self._recent else "beginning"
 
         def reached() -> None:
             self._behind.discard(topics)

@@ -8,11 +8,10 @@ import pytest
 from dutycycle.contract.codec import decode
 from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.records.derived import WindowAggregate
-from dutycycle.contract.records.samples import NvmlSample
+from dutycycle.contract.records.parts import NodePart
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.live.model.state import LiveState
 from sinks.adapter.figures import PodFigures
-from sinks.prometheus.counters import NodeCounters
 from sinks.prometheus.view import MetricsView
 from streams.local import LocalPipeline
 from streams.topology import stages
@@ -94,16 +93,17 @@ def test_every_second_of_both_sources_is_in_the_ledger(outs: list[ProducerRecord
 
 
 def test_sinks_show_the_newest_and_not_the_latest(outs: list[ProducerRecord]) -> None:
-    view, figures, screen, counters = MetricsView(10_000), PodFigures(10.0), LiveState(), NodeCounters()
+    view, figures, screen = MetricsView(10_000), PodFigures(10.0), LiveState()
     for one in outs:
         if one.topic == "window-aggregates":
             window = decode(WindowAggregate, one.value or b"", one.topic)
             view.take(window)
             figures.take(one.topic, one.key, window)
+        elif one.topic == "node-parts":
+            view.take(decode(NodePart, one.value or b"", one.topic))
     for tick in range(SECONDS):
         plain = samples(tick)["nvml-samples"]
         screen.feed("nvml-samples", "a", orjson.dumps(plain), plain["ts_ms"])
-        counters.add(decode(NvmlSample, orjson.dumps(plain), "nvml-samples"), 0, tick)
     assert END_MS - 20_000 < view.windows["pod/p"].end_ms <= END_MS + 10_000
     assert {one.end_ms for one in figures._windows["pod/p/nvml"].values()} <= {
         *range(END_MS - 60_000, END_MS + 60_001)
@@ -111,5 +111,8 @@ def test_sinks_show_the_newest_and_not_the_latest(outs: list[ProducerRecord]) ->
     history = screen.rows["gpu/a/GPU-0"].history  # type: ignore[union-attr]
     assert list(history.times())[-1] == END_MS
     assert min(history.times()) >= CORRECTED_MS
-    assert counters.pods["p", "GPU-0", "measured"].seen_ms == END_MS
-    assert counters.gpus["GPU-0"].busy_s == pytest.approx(SECONDS * (5 * 95 + 3 * 3) / 800, rel=0.01)
+    counted = view.parts["a"]
+    assert END_MS - 20_000 < counted.ts_ms <= END_MS + 10_000
+    busy_s = SECONDS * (5 * 95 + 3 * 3) / 800
+    assert counted.totals["GPU-0"]["gpu_busy_s"] == pytest.approx(busy_s, rel=0.01)
+    assert counted.pods[0].totals["gpu_busy_s"] == pytest.approx(busy_s, rel=0.01)

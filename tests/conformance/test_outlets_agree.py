@@ -11,16 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutycycle.contract.codec import decode
 from dutycycle.contract.log import ConsumerRecord, ProducerRecord
 from dutycycle.contract.metering import LEAST_DRAWN_W
-from dutycycle.contract.records.samples import NvmlSample
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.live.model.state import LiveState
 from dutycycle.report.build import gather_records
 from dutycycle.report.facts import facts_of
 from dutycycle.report.view import view_of
-from sinks.prometheus.counters import NodeCounters
 from streams.local import LocalPipeline
 from streams.topology import stages
 from tests.support.data.samples import gpu, nvml, record
@@ -80,15 +77,16 @@ def test_utilization_busy_time_and_power_are_the_drivers(name: str) -> None:
     records: list[ConsumerRecord] = [
         record("nvml-samples", "a", one, offset) for offset, one in enumerate(samples(load))
     ]
-    pipeline, counters, screen = LocalPipeline(stages(Settings())), NodeCounters(), LiveState()
+    pipeline, screen = LocalPipeline(stages(Settings())), LiveState()
     outs = [out for one in records for out in pipeline.feed(one)] + pipeline.close()
-    for offset, one in enumerate(records):
-        counters.add(decode(NvmlSample, one.value or b"", one.topic), 0, offset)
+    for one in records:
         screen.feed(one.topic, "a", one.value, one.ts_ms)
     gathered = gather_records(records, Settings())
     facts = facts_of(gathered, view_of(gathered), Settings())
     [used] = plain(outs, "usage")[-1]["gpus"]
     peaks = plain(outs, "pod-peaks")[-1]
+    series = plain(outs, "node-parts")[-1]
+    counted, of_counted = series["totals"]["GPU-0"], series["pods"][0]["totals"]
     day = plain(outs, "node-peaks")[-1]["gpus"]["a/0"]
     windows = [one for one in plain(outs, "window-aggregates") if one["size_ms"] == 60_000]
     of_gpu, of_pod = (
@@ -99,8 +97,8 @@ def test_utilization_busy_time_and_power_are_the_drivers(name: str) -> None:
     assert {
         "ledger": used["busy_s"],
         "totals": peaks["totals"]["gpu_busy_s"],
-        "series, the GPU's": counters.gpus["GPU-0"].busy_s * SECONDS / (SECONDS - 1),
-        "series, the pod's": (counters.pods["p", "GPU-0", "measured"].busy_s or 0) * SECONDS / (SECONDS - 1),
+        "series, the GPU's": counted["gpu_busy_s"],
+        "series, the pod's": of_counted["gpu_busy_s"],
         "report": facts.gpus[0].busy_s,
         "windows": seconds_of(of_gpu),
         "windows, the pod's": sum(
@@ -112,17 +110,16 @@ def test_utilization_busy_time_and_power_are_the_drivers(name: str) -> None:
     } == pytest.approx(dict.fromkeys(_OUTLETS, busy_s), rel=0.02)
     assert {
         "ledger": used["energy_j"] / SECONDS,
-        "series": counters.gpus["GPU-0"].energy_j / (SECONDS - 1),
+        "series": counted["energy_j"] / SECONDS,
         "report": facts.gpus[0].power_mean,
         "day": day["power_w"]["mean"],
     } == pytest.approx(dict.fromkeys(("ledger", "series", "report", "day"), watts), rel=0.02)
-    counted, of_counted = counters.gpus["GPU-0"], counters.pods["p", "GPU-0", "measured"]
     for name, pct in (("sm_s", 50.0), ("tensor_s", 12.5)):
         assert {
             "ledger": used[name],
             "totals": peaks["totals"][f"gpu_{name}"],
-            "series, the GPU's": getattr(counted, name) * SECONDS / (SECONDS - 1),
-            "series, the pod's": getattr(of_counted, name) * SECONDS / (SECONDS - 1),
+            "series, the GPU's": counted[f"gpu_{name}"],
+            "series, the pod's": of_counted[f"gpu_{name}"],
         } == pytest.approx(dict.fromkeys(_OUTLETS[:4], SECONDS * pct / 100), rel=0.01)
     highest = max(
         pct for one in records for _, pct in orjson.loads(one.value or b"")["gpus"][0]["util_burst"]
@@ -167,21 +164,19 @@ def test_energy_by_a_counter_that_fails_and_stands_still_is_one(reads: list[tupl
             told_j += max(counter_j - last_j, 0.0)
             last_j, guessed_j = counter_j, guessed_j if counter_j < last_j else 0.0
     records = [record("nvml-samples", "a", one, offset) for offset, one in enumerate(samples_of_node)]
-    pipeline, counters = LocalPipeline(stages(Settings())), NodeCounters()
+    pipeline = LocalPipeline(stages(Settings()))
     outs = [out for one in records for out in pipeline.feed(one)] + pipeline.close()
-    for offset, one in enumerate(records):
-        counters.add(decode(NvmlSample, one.value or b"", one.topic), 0, offset)
     gathered = gather_records(records, Settings())
     facts = facts_of(gathered, view_of(gathered), Settings())
     [used] = plain(outs, "usage")[-1]["gpus"]
-    count = counters.gpus["GPU-0"]
+    series = plain(outs, "node-parts")[-1]
     assert {
         "ledger": used["energy_j"],
         "totals": plain(outs, "pod-peaks")[-1]["totals"]["energy_j"],
-        "series": count.energy_j,
-        "series, the pod's": counters.pods["p", "GPU-0", "measured"].energy_j,
+        "series": series["totals"]["GPU-0"]["energy_j"],
+        "series, the pod's": series["pods"][0]["totals"]["energy_j"],
         "report": facts.gpus[0].energy_j,
-    } == pytest.approx(dict.fromkeys(_ENERGY, count.energy_j))
+    } == pytest.approx(dict.fromkeys(_ENERGY, facts.gpus[0].energy_j))
     for size_ms in (10_000, 60_000):
         windows = [
             one["metrics"]["energy_j"]["increase"] for one in plain(outs, "window-aggregates")

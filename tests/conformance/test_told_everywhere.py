@@ -58,16 +58,14 @@ def outlets(**counters: float) -> dict[str, str]:
     read = [*records(**counters)]
     pipeline, screen = LocalPipeline(stages(Settings())), LiveState()
     annotations, view = desired.Annotations("k"), MetricsView(60_000)
-    for offset, source in enumerate(read):
+    for source in read:
         everything: list[ConsumerRecord | ProducerRecord] = [source, *pipeline.feed(source)]
         for one in everything:
             screen.feed(one.topic, one.key or "", one.value, one.ts_ms)
             told: Any = decode(TOPICS[one.topic].record, one.value or b"", one.topic)
             if one.topic in desired.TOPICS:
                 annotations.take(told)
-            if one.topic == "nvml-samples":
-                view.sample(told, 0, offset)
-            elif one.topic in ("pods", "insights"):
+            if one.topic in ("nvml-samples", "pods", "insights"):
                 view.take(told)
     target = job_target(JOB, "default")
     assert target is not None

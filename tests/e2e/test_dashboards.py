@@ -157,7 +157,7 @@ COUNTED = {
 def counted_per_s(server: Prometheus, what: str) -> float:
     """How much faster than time a counter of the training grows, over some steps; 0 while it is too young."""
     name = f'dutycycle_pod_gpu_{what}_total{{job_name="bert"}}'
-    span_s = 4 * fleet.PERIOD_S
+    span_s = 5 * fleet.PERIOD_S  # the ledger is told every ten seconds
     found = server.query(f"sum({name} - {name} offset {span_s}s) / {span_s}")
     return one(found) if found else 0.0
 

@@ -14,20 +14,25 @@ from typing import Any
 
 import pytest
 
-from dutycycle.contract.codec import from_plain
+from dutycycle.contract.codec import decode, from_plain
+from dutycycle.contract.log import ProducerRecord
+from dutycycle.contract.records.parts import NodePart
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import NvmlSample
 from dutycycle.contract.topics import ALIKE_TOPICS, TOPICS
 from dutycycle.kafka.topics import ensure_topics
 from dutycycle.telemetry.serving import SERVING
-from sinks.prometheus.counters import NodeCounters
-from tests.support.data.samples import gpu, nvml
+from streams.operators.columns.nvml import NvmlReader
+from streams.operators.node.operator import NodeConfig, NodeOperator
+from tests.support.data.samples import gpu, nvml, record
 from tests.support.kafka import send, settings_of
 from tests.support.processes.commands import environ, running, wait_until
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.prometheus import check
 
 NODES = ("a", "b", "c")
+CONFIG = NodeConfig(topic="nvml-samples", source="nvml", sizes_ms=(1000,), lateness_ms=0)
+"""A window ends with each tick, and the ledger is told with it."""
 Env = dict[str, str]
 
 
@@ -38,40 +43,44 @@ def publish(env: Env, records: Iterable[tuple[str, str, Any]]) -> None:
 
 
 class Feed:
-    """Ticks of three nodes in real time, one a second, that end now; and what they add up to."""
+    """Ticks of three nodes in real time, one a second, that end now, and what the ledger has of them."""
 
     def __init__(self, env: Env) -> None:
         self._env = env
         self._seq = 0
-        self._counters = {node: NodeCounters() for node in NODES}
+        self._nodes = {node: NodeOperator(CONFIG, node, NvmlReader(node)) for node in NODES}
+        self._parts: dict[str, NodePart] = {}
 
     def send(self, ticks: int) -> None:
         """So many ticks more; the last one is of this moment."""
         begin_ms = round(time.time() * 1000) - 1000 * ticks
         records: list[tuple[str, str, Any]] = []
         for tick in range(ticks):
-            for node, counters in self._counters.items():
-                sample = self._sample(node, begin_ms + 1000 * (tick + 1))
-                records.append(("nvml-samples", node, sample))
-                counters.add(sample, 0, self._seq)
+            for node, operator in self._nodes.items():
+                plain = self._sample(node, begin_ms + 1000 * (tick + 1))
+                records.append(("nvml-samples", node, from_plain(NvmlSample, plain, "nvml-samples")))
+                operator.update(record("nvml-samples", node, plain, self._seq))
+                for out in operator.flush():
+                    if isinstance(out, ProducerRecord) and out.topic == "node-parts":
+                        self._parts[node] = decode(NodePart, out.value or b"", out.topic)
+                        records.append((out.topic, node, self._parts[node]))
             self._seq += 1
         publish(self._env, records)
 
-    def _sample(self, node: str, ts_ms: int) -> NvmlSample:
+    def _sample(self, node: str, ts_ms: int) -> dict[str, Any]:
         n = self._seq
         processes = [{"pid": 1, "pod_uid": f"pod-{node}", "gpu_util_pct": n * 7 % 100}]
         one = gpu(0, gpu_util_pct=n * 7 % 100, energy_j=1000 + 0.37 * n, processes=processes)
-        plain = nvml(n, [one], ts_ms=ts_ms, node=node, collector=node)
-        return from_plain(NvmlSample, plain, "nvml-samples")
+        return nvml(n, [one], ts_ms=ts_ms, node=node, collector=node)
 
     @property
     def expected(self) -> dict[tuple[str, str], float]:
         """The pods' counters, by metric and node."""
         found = {}
-        for node, counters in self._counters.items():
-            (count,) = counters.pods.values()
-            found["busy_seconds", node] = count.busy_s or 0.0
-            found["energy_joules", node] = count.energy_j or 0.0
+        for node, part in self._parts.items():
+            (on_gpu,) = part.pods
+            found["busy_seconds", node] = on_gpu.totals["gpu_busy_s"]
+            found["energy_joules", node] = on_gpu.totals["energy_j"]
         return found
 
 

@@ -56,7 +56,7 @@ async def test_after_an_answer_the_next_outage_is_waited_for_anew(monkeypatch: p
     monkeypatch.setattr(follow, "Consumer", Flaky)
     follower = TopicFollower(SETTINGS, Telemetry("metrics"), "test")
     following = asyncio.create_task(
-        follower.follow(["pods"], lambda: ("beginning", {}), lambda messages: None, lambda: None)
+        follower.follow(["pods"], lambda: "beginning", lambda messages: None, lambda: None)
     )
     await asyncio.wait_for(enough.wait(), 30)
     following.cancel()

@@ -88,12 +88,30 @@ class GpuAnalysis(RecordBase, frozen=True, kw_only=True):
     maxima: Mapping[str, Number] = written(dict)
 
 
+class PodOnGpu(RecordBase, frozen=True, kw_only=True):
+    """What a pod used of one GPU since it was first seen there. ``attribution``: the least sure of the ways
+    in which that was known. A pod that is away for ten minutes is forgotten, and begins anew."""
+
+    pod_uid: Uid
+    gpu: Uid
+    attribution: Label
+    totals: Totals = written(dict)
+
+
 class NodePart(VersionedRecord, frozen=True, kw_only=True):
-    """What is known of a node's GPUs, by UUID, for the annotations of the Node. The newest part counts."""
+    """What is known of a node's GPUs: for the annotations of the Node, and for the counters of Prometheus.
+
+    The newest by ``ts_ms`` counts, of those with the same ``since_ms``: the beginning of the node's state, or
+    of its time if its clock was set back. ``gpus`` and ``totals`` are by UUID. ``totals`` and ``pods``: the
+    ledger since the node, or the pod on that GPU, was first seen; what is not known is absent.
+    """
 
     node: NodeName
     ts_ms: Millis
+    since_ms: Millis = written(int)
     gpus: Mapping[str, GpuAnalysis]
+    totals: Mapping[str, Totals] = written(dict)
+    pods: tuple[PodOnGpu, ...] = ()
 
 
 class PodTrend(RecordBase, frozen=True, kw_only=True):

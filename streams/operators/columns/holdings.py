@@ -40,7 +40,8 @@ class Holding(NamedTuple):
 class Holdings:
     """Every pod on every GPU: ``rows``, of which the first are those of nobody, one for each GPU.
 
-    ``gpus`` (n, 3): columns of energy and power in the values of a tick, and where its devices end.
+    ``gpus`` (n, 6): columns of energy and power in the values of a tick, where its devices end, and the
+    columns of utilization, SM and tensor activity of the whole.
     ``devices`` (d, 4): the columns of utilization, SM and tensor activity, and where its holders end;
     ``weights`` (d,): the part that it is of its GPU. ``holders`` (h, 2): its row, and its column of
     utilization in the tallies.
@@ -81,9 +82,10 @@ def holdings_of(node: str, gpus: Sequence[Gpu], plan: UsePlan) -> Holdings:
             weights.append(device.weight)
         slices += len(gpu.mig or ()) * len(MIG_METRICS)
         first = at * len(GPU_METRICS)
-        of_gpus.append((first + _ENERGY, first + _POWER, devices))
+        whole = (first + column for column in _OF_GPU)
+        of_gpus.append((first + _ENERGY, first + _POWER, devices, *whole))
     return Holdings(
-        tuple(rows.values()), _ints(of_gpus, 3), _ints(of_devices, 4), np.array(weights, np.float64),
+        tuple(rows.values()), _ints(of_gpus, 6), _ints(of_devices, 4), np.array(weights, np.float64),
         _ints(of_holders, 2),
     )  # fmt: skip
 

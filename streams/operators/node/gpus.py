@@ -1,4 +1,4 @@
-"""What the annotations of a Node say of its GPUs beyond the last sample: cycle, trend, and recent maxima.
+"""What is said of a node's GPUs beyond the last sample: cycle, trend, recent maxima, and what the ledger has.
 
 Derived records are keyed by subject, so those of one node reach different workers of the sinks. Here they are
 still together. A part says all that is known at its time, so the newest supersedes those before it.
@@ -22,6 +22,7 @@ from streams.operators.columns.series import Series
 from streams.operators.node.analysis import Analysis
 from streams.operators.node.window import ClosedWindow
 from streams.operators.rounding import tidied
+from streams.operators.usage.bank import UsageBank
 
 METRIC = "gpu_util_pct"
 """The trend is that of the GPU's utilization; the cycle, too, if that has one."""
@@ -73,7 +74,7 @@ class NodeGpus:
     def __init__(self, node: str) -> None:
         self._node = node
         self._gpus: dict[str, _Gpu] = {}
-        self._ts_ms = 0
+        self._since_ms, self._ts_ms = -1, 0
         self._places: list[tuple[str, str]] = []
         self._columns: Ints = np.zeros(0, np.int64)
         """The columns of ``NODE_ANNOTATIONS``, and of each the GPU and metric."""
@@ -89,18 +90,22 @@ class NodeGpus:
         self._places = [(series[at].member, series[at].metric) for at in columns]
         self._columns = np.array(columns, np.int64)
 
-    def close_windows(self, closed: Sequence[ClosedWindow]) -> None:
-        """Windows have closed."""
+    def close_windows(self, closed: Sequence[ClosedWindow], ledger: UsageBank) -> None:
+        """Windows have closed, and ``ledger`` has all ticks until now."""
+        if not self._columns.size:
+            return
         before_ms = self._ts_ms
+        if self._since_ms < 0:
+            self._since_ms = min(window.start_ms for window in closed)
         for window in closed:
             end_ms = window.start_ms + window.size_ms
+            self._ts_ms = max(self._ts_ms, end_ms)
             maxima = tidied(window.of("max")[self._columns])
             for (uuid, metric), maximum in zip(self._places, maxima, strict=True):
                 if not isnan(maximum):
                     self._recent(uuid, metric).add(end_ms, maximum)
-                    self._ts_ms = max(self._ts_ms, end_ms)
         if self._ts_ms > before_ms:
-            self._make_part()
+            self._make_part(ledger)
 
     def _recent(self, uuid: str, metric: str) -> RecentMaximum:
         gpu = self._gpus.get(uuid)
@@ -111,14 +116,18 @@ class NodeGpus:
             known = gpu.maxima[metric] = RecentMaximum()
         return known
 
-    def _make_part(self) -> None:
-        gpus = {uuid: self._gpus[uuid].analysis() for uuid in sorted(self._gpus)}
-        self._pending = encode(NodePart(node=self._node, ts_ms=self._ts_ms, gpus=gpus)).decode()
+    def _make_part(self, ledger: UsageBank) -> None:
+        part = NodePart(
+            node=self._node, ts_ms=self._ts_ms, since_ms=self._since_ms,
+            gpus={uuid: self._gpus[uuid].analysis() for uuid in sorted(self._gpus)},
+            totals=ledger.of_gpus(), pods=ledger.of_pods_on_gpus(),
+        )  # fmt: skip
+        self._pending = encode(part).decode()
 
-    def close(self) -> None:
+    def close(self, ledger: UsageBank) -> None:
         """The input has ended: the last part says what the last evaluation found, too."""
         if self._pending is not None:
-            self._make_part()
+            self._make_part(ledger)
 
     def evaluated(self, found: Analysis) -> None:
         """Cycles and trends that changed. They are sent with the next window that closes."""
@@ -148,14 +157,14 @@ class NodeGpus:
             uuid: [gpu.cyclic, gpu.period_s, gpu.slope_per_s, _snapshots(gpu.maxima)]
             for uuid, gpu in self._gpus.items()
         }
-        return {"gpus": gpus, "ts_ms": self._ts_ms, "pending": self._pending}
+        return {"gpus": gpus, "times": [self._since_ms, self._ts_ms], "pending": self._pending}
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Take over a snapshot."""
         for uuid, (cyclic, period_s, slope_per_s, maxima) in plain["gpus"].items():
             recent = {metric: RecentMaximum(falling) for metric, falling in maxima.items()}
             self._gpus[uuid] = _Gpu(cyclic, period_s, slope_per_s, recent)
-        self._ts_ms, self._pending = plain["ts_ms"], plain["pending"]
+        (self._since_ms, self._ts_ms), self._pending = plain["times"], plain["pending"]
 
 
 def _snapshots(maxima: dict[str, RecentMaximum]) -> dict[str, list[list[float]]]:

@@ -38,7 +38,7 @@ from streams.operators.usage.bank import UsageBank
 from streams.operators.workload.channels import SPAN_MS
 from streams.operators.workload.spans import SpanBank
 
-SNAPSHOT_VERSION = 22
+SNAPSHOT_VERSION = 23
 
 
 class Reader(Protocol):
@@ -259,7 +259,8 @@ class NodeOperator:
 
     def _closed(self, closed: list[ClosedWindow]) -> list[Emission]:
         if closed:
-            self._gpus.close_windows(closed)
+            self._count()
+            self._gpus.close_windows(closed, self._usage)
         return [out for one in closed for out in self._window_records.of(one)]
 
     def _columns(self, layout: Layout) -> Ints:
@@ -332,7 +333,7 @@ class NodeOperator:
         if self._last_ms > self._closed_ms:
             self._closed_ms = self._last_ms
             emissions += self._tell(self._analysis.evaluate(self._last_ms))
-            self._gpus.close()
+            self._gpus.close(self._usage)
         return emissions + self._spans.close() + self._usage.flush() + self._days.flush() + self.flush()
 
     def snapshot(self) -> Snapshot:

@@ -1,6 +1,6 @@
 """The ledger of one node: each hour so far. The times of ticks are those of the samples."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -10,11 +10,13 @@ from dutycycle.contract.codec import encode
 from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.metering import SET_BACK_MS, counted_ms, is_gap
 from dutycycle.contract.records.hours import HOUR_MS, UsageHour
+from dutycycle.contract.records.parts import PodOnGpu
 from streams.operators.base import Emission
 from streams.operators.columns.block import TickBlock
 from streams.operators.rounding import tidy
 from streams.operators.usage.gpus import GpuMeter
 from streams.operators.usage.pods import PodMeter
+from streams.operators.usage.table import OnGpu
 
 MOST_LEFT = 4
 """So many hours that a jump of the clock has left are kept."""
@@ -30,8 +32,8 @@ class UsageBank:
         self._pods = PodMeter() if source == "cgroup" else None
         self._meter = self._gpus or self._pods
         self._last_ms: int | None = None
-        self._before: dict[str, dict[str, float]] = {}
-        """What each pod used before this hour; less what it did in it before it was forgotten."""
+        self._before: dict[OnGpu, dict[str, float]] = {}
+        """What each pod used of each GPU before this hour; less what it did in it before it was forgotten."""
         self._left: dict[int, dict[str, Any]] = {}
         """Hours that were left by a jump of the clock, which may come back, as snapshots of the meter."""
 
@@ -40,7 +42,7 @@ class UsageBank:
         if self._last_ms is None or self._meter is None or self._last_ms // HOUR_MS == ts_ms // HOUR_MS:
             return []
         emissions = self.flush()
-        self._before = {uid: of for uid, of in self._sums().items() if any(of.values())}
+        self._before = {key: of for key, of in self._sums().items() if any(of.values())}
         if abs(ts_ms - self._last_ms) > SET_BACK_MS:  # perhaps by a wrong clock
             self._left[self._last_ms // HOUR_MS] = self._meter.snapshot()
             if len(self._left) > MOST_LEFT:
@@ -82,37 +84,59 @@ class UsageBank:
 
     def totals(self) -> dict[str, dict[str, float]]:
         """What each pod used since it was first seen, or forgotten."""
+        totals: dict[str, dict[str, float]] = {}
+        for (uid, _), used in self._sums().items():
+            of_pod = totals.setdefault(uid, {})
+            for name, amount in used.items():
+                of_pod[name] = of_pod.get(name, 0.0) + amount
+        return {uid: {name: tidy(of[name]) for name in sorted(of)} for uid, of in totals.items()}
+
+    def of_gpus(self) -> dict[str, dict[str, float]]:
+        """What each GPU did since it was first seen, by UUID."""
+        return self._gpus.of_gpus() if self._gpus else {}
+
+    def of_pods_on_gpus(self) -> tuple[PodOnGpu, ...]:
+        """What each pod used of each GPU since it was first seen there, or forgotten."""
+        if self._gpus is None:
+            return ()
         sums = self._sums()
-        return {uid: {name: tidy(of[name]) for name in sorted(of)} for uid, of in sums.items()}
+        return tuple(
+            PodOnGpu(
+                pod_uid=uid, gpu=gpu, attribution=word,
+                totals={name: tidy(amount) for name, amount in sorted(sums.get((uid, gpu), {}).items())},
+            )
+            for (uid, gpu), word in self._gpus.origins().items()
+        )  # fmt: skip
 
-    def _sums(self) -> dict[str, dict[str, float]]:
-        found = self._meter.sums() if self._meter else {}
-        for uid, before in self._before.items():
-            now = found.get(uid, {})
+    def _sums(self) -> dict[OnGpu, dict[str, float]]:
+        sums = self._meter.sums() if self._meter else {}
+        for key, before in self._before.items():
+            now = sums.get(key, {})
             names = before.keys() | now.keys()
-            found[uid] = {name: before.get(name, 0.0) + now.get(name, 0.0) for name in names}
-        return found
+            sums[key] = {name: before.get(name, 0.0) + now.get(name, 0.0) for name in names}
+        return sums
 
-    def forget(self, pods: Iterable[str]) -> None:
+    def forget(self, pods: Collection[str]) -> None:
         """These pods begin anew if they come back."""
-        for uid in pods:
-            self._before.pop(uid, None)
-        self._take_off(pods)
+        self._before = {key: used for key, used in self._before.items() if key[0] not in pods}
+        if self._gpus:
+            self._gpus.forget(pods)
+        if self._meter:
+            self._take_off(key for key in self._meter.sums() if key[0] in pods)
 
-    def _take_off(self, pods: Iterable[str]) -> None:
-        """What the hour has of these pods is no part of what they used since it began."""
-        now = self._meter.sums() if self._meter else {}
-        for uid in pods:
-            if uid in now:
-                before = self._before.get(uid, {})
-                names = before.keys() | now[uid].keys()
-                self._before[uid] = {name: before.get(name, 0.0) - now[uid].get(name, 0.0) for name in names}
+    def _take_off(self, keys: Iterable[OnGpu]) -> None:
+        """What the hour has of these is no part of what they used since it began."""
+        sums = self._meter.sums() if self._meter else {}
+        for key in keys:
+            before, now = self._before.get(key, {}), sums[key]
+            names = before.keys() | now.keys()
+            self._before[key] = {name: before.get(name, 0.0) - now.get(name, 0.0) for name in names}
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
         return {
             "last_ms": self._last_ms,
-            "before": self._before,
+            "before": [[*key, used] for key, used in self._before.items()],
             "meter": self._meter.snapshot() if self._meter else None,
             "left": [[hour, meter] for hour, meter in self._left.items()],
         }
@@ -120,7 +144,7 @@ class UsageBank:
     def restore(self, plain: dict[str, Any]) -> None:
         """Take over a snapshot."""
         self._last_ms = plain["last_ms"]
-        self._before = {uid: dict(of) for uid, of in plain["before"].items()}
+        self._before = {(uid, gpu): dict(used) for uid, gpu, used in plain["before"]}
         self._left = dict(plain["left"])
         if self._meter:
             self._meter.restore(plain["meter"])

@@ -1,5 +1,6 @@
 """The time and energy of a node's GPUs, divided among those who have them: see ``contract.records.hours``."""
 
+from collections.abc import Container
 from typing import Any
 
 import numpy as np
@@ -12,16 +13,20 @@ from streams.operators.columns.arrays import Bools, Floats, Ints, pack, unpack
 from streams.operators.columns.holdings import NOT_KNOWN, THE_REST
 from streams.operators.columns.tick import Layout
 from streams.operators.rounding import tidy
-from streams.operators.usage.table import HourTable
+from streams.operators.usage.table import HourTable, OnGpu
 
 FIGURES = 9
 _CHANGED, _TIME, _KNOWN, _BUSY, _SM, _SM_KNOWN, _TENSOR, _TENSOR_KNOWN, _ENERGY, _COUNTED = range(FIGURES + 1)
 """Columns of the hour, in seconds and joules. ``_COUNTED`` is 1 if there is any measure of energy."""
 _ACTIVE = 2
 """Of a device, after its utilization: SM and tensor activity."""
-
-
-_joules, _CARRIED = kernel(joules_of_tick), 3
+_LAST_J, _GUESSED_J, _OWED_J, _ALL_BUSY, _ALL_SM, _ALL_TENSOR, _ALL_ENERGY = 0, 1, 2, 3, 5, 7, 9
+_OF_GPU = 11
+"""Columns of a GPU as a whole: what ``joules_of_tick`` carries from tick to tick, then what the GPU did since
+it was first seen, each followed by how much of it is known: 0 if nothing is."""
+_NAMES = (("gpu_busy_s", _ALL_BUSY), ("gpu_sm_s", _ALL_SM), ("gpu_tensor_s", _ALL_TENSOR),
+          ("energy_j", _ALL_ENERGY))  # fmt: skip
+_joules = kernel(joules_of_tick)
 
 
 @kernel
@@ -78,25 +83,38 @@ def _device(
         _energy(hour, row, joules * parts[at])
 
 
+@kernel
+def _tell(whole: Floats, which: int, seconds: float, pct: float) -> None:
+    """Add what a GPU, or a slice of it where only slices are measured, did in ``seconds``, as far as it is
+    known; whose it is makes no difference."""
+    if not np.isnan(pct):
+        whole[_ALL_BUSY + 2 * which] += seconds * pct / 100
+        whole[_ALL_BUSY + 2 * which + 1] += seconds
+
+
 @entry(
     "void(float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[::1], boolean[::1], float64[:, ::1], "
     "int64[::1], int64[::1], int64[:, ::1], int64[:, ::1], float64[::1], int64[:, ::1])"
 )
 def _add(
-    hour: Floats, ticks: Floats, tallies: Floats, seconds: Floats, gaps: Bools, driver_j: Floats,
+    hour: Floats, ticks: Floats, tallies: Floats, seconds: Floats, gaps: Bools, wholes: Floats,
     slots: Ints, rows: Ints, gpus: Ints, devices: Ints, weights: Floats, holders: Ints,
 ) -> None:  # fmt: skip
-    """Add ticks. ``slots``: the row in which ``driver_j`` has what is carried from tick to tick of each GPU
-    (see ``joules_of_tick``). ``rows``: of each holding, in the
-    hour; the first are nobody's."""
+    """Add ticks. ``slots``: the row of each GPU in ``wholes``. ``rows``: of each holding, in the hour; the
+    first are nobody's."""
     for tick in range(len(seconds)):
         values, first, begin = ticks[tick], 0, 0
         pcts = np.empty(1 + _ACTIVE)
         for gpu in range(len(gpus)):
-            counter, power, carried = values[gpus[gpu, 0]], values[gpus[gpu, 1]], driver_j[slots[gpu]]
-            joules, carried[0], carried[1], carried[2] = _joules(
-                counter, power, seconds[tick], carried[0], carried[1], carried[2]
+            counter, power, whole = values[gpus[gpu, 0]], values[gpus[gpu, 1]], wholes[slots[gpu]]
+            joules, whole[_LAST_J], whole[_GUESSED_J], whole[_OWED_J] = _joules(
+                counter, power, seconds[tick], whole[_LAST_J], whole[_GUESSED_J], whole[_OWED_J]
             )
+            if not np.isnan(joules):
+                whole[_ALL_ENERGY] += joules
+                whole[_ALL_ENERGY + 1] = 1
+            for which in range(1 + _ACTIVE):
+                _tell(whole, which, seconds[tick], values[gpus[gpu, 3 + which]])
             if gaps[tick] and joules > 0:  # who used it while nobody measured is not known
                 _energy(hour, rows[gpu], joules)
                 joules = 0.0
@@ -106,6 +124,8 @@ def _add(
             for device in range(first, last):
                 for which in range(1 + _ACTIVE):
                     pcts[which] = values[devices[device, which]]
+                    if np.isnan(values[gpus[gpu, 3 + which]]):
+                        _tell(whole, which, weights[device] * seconds[tick], pcts[which])
                 pct, end, size = pcts[0], devices[device, 1 + _ACTIVE], weights[device]
                 held, parts = holders[begin:end], np.empty(end - begin)
                 told = _divide(held, tallies[tick], pct, parts)
@@ -117,15 +137,17 @@ def _add(
 
 
 class GpuMeter:
-    """The GPUs of one node. ``_driver_j``, a row for each of ``_gpus``: the newest value of its energy
-    counter, what was guessed since, and what is owed: see ``joules_of_tick``."""
+    """The GPUs of one node. ``_wholes`` has a row for each of ``_gpus``, with the columns of ``_OF_GPU``.
+    ``_origins``: how it is known that a pod has a GPU, since it was first seen there; ``_words`` in the hour.
+    """
 
     def __init__(self) -> None:
         self._hour = HourTable(FIGURES)
         self._words: dict[tuple[str, ...], str] = {}
+        self._origins: dict[OnGpu, str] = {}
         self._models: dict[str, str] = {}
         self._gpus: dict[str, int] = {}
-        self._driver_j: Floats = np.zeros((0, _CARRIED))
+        self._wholes: Floats = np.zeros((0, _OF_GPU))
         self._layout: Layout | None = None
         self._plan: tuple[Any, ...] = ()
 
@@ -134,7 +156,7 @@ class GpuMeter:
         come after a gap, in which nobody measured."""
         if layout is not self._layout:
             self._lay_out(layout)
-        _add(self._hour.figures, values, tallies, seconds, gaps, self._driver_j, *self._plan)
+        _add(self._hour.figures, values, tallies, seconds, gaps, self._wholes, *self._plan)
 
     def _lay_out(self, layout: Layout) -> None:
         """Other GPUs, pods or processes than before, or another hour."""
@@ -145,9 +167,12 @@ class GpuMeter:
             key = one.pod_uid, one.gpu
             self._models[one.gpu] = one.model
             self._words[key] = less_sure(self._words.get(key), one.attribution)
+            if one.pod_uid:
+                self._origins[key] = less_sure(self._origins.get(key), one.attribution)
             if one.gpu not in self._gpus:
                 self._gpus[one.gpu] = len(self._gpus)
-                self._driver_j = np.vstack((self._driver_j, (np.nan, 0.0, 0.0)))
+                self._wholes = np.vstack((self._wholes, np.zeros(_OF_GPU)))
+                self._wholes[-1, _LAST_J] = np.nan
         slots = np.array([self._gpus[one.gpu] for one in held.rows[: len(held.gpus)]], np.int64)
         rows = self._hour.rows([(one.pod_uid, one.gpu) for one in held.rows])
         self._plan = slots, rows, held.gpus, held.devices, held.weights, held.holders
@@ -168,21 +193,38 @@ class GpuMeter:
             ) in self._hour.changed(keep=keep)
         )  # fmt: skip
 
-    def sums(self) -> dict[str, dict[str, float]]:
-        """What each pod used in the hour so far, over its GPUs."""
-        found: dict[str, dict[str, float]] = {}
-        for (pod, _), figures in zip(self._hour.keys, self._hour.figures.tolist(), strict=False):
+    def sums(self) -> dict[OnGpu, dict[str, float]]:
+        """What each pod used of each GPU in the hour so far."""
+        sums: dict[OnGpu, dict[str, float]] = {}
+        for (pod, gpu), figures in zip(self._hour.keys, self._hour.figures.tolist(), strict=False):
             if pod:
-                of = found.setdefault(pod, {"gpu_s": 0.0})
-                of["gpu_s"] += figures[_TIME]
+                known = {"gpu_s": figures[_TIME]}
                 if figures[_KNOWN]:
-                    of["gpu_busy_s"] = of.get("gpu_busy_s", 0.0) + figures[_BUSY]
-                for name, place in (("gpu_sm_s", _SM), ("gpu_tensor_s", _TENSOR)):
-                    if figures[place + 1]:
-                        of[name] = of.get(name, 0.0) + figures[place]
+                    known["gpu_busy_s"] = figures[_BUSY]
+                if figures[_SM_KNOWN]:
+                    known["gpu_sm_s"] = figures[_SM]
+                if figures[_TENSOR_KNOWN]:
+                    known["gpu_tensor_s"] = figures[_TENSOR]
                 if figures[_COUNTED]:
-                    of["energy_j"] = of.get("energy_j", 0.0) + figures[_ENERGY]
-        return found
+                    known["energy_j"] = figures[_ENERGY]
+                sums[pod, gpu] = known
+        return sums
+
+    def of_gpus(self) -> dict[str, dict[str, float]]:
+        """What each GPU did since it was first seen, whosever it was."""
+        return {
+            uuid: {name: tidy(whole[at]) for name, at in _NAMES if whole[at + 1]}
+            for uuid, whole in zip(self._gpus, self._wholes.tolist(), strict=True)
+        }
+
+    def origins(self) -> dict[OnGpu, str]:
+        """How it is known that a pod has a GPU, of every pod on every GPU until it is forgotten."""
+        return self._origins
+
+    def forget(self, pods: Container[str]) -> None:
+        """These pods begin anew if they come back."""
+        self._origins = {key: word for key, word in self._origins.items() if key[0] not in pods}
+        self._layout = None
 
     def begin(self) -> None:
         """Another hour begins."""
@@ -194,15 +236,17 @@ class GpuMeter:
         return {
             "hour": self._hour.snapshot(),
             "words": [[*key, word] for key, word in self._words.items()],
+            "origins": [[*key, word] for key, word in self._origins.items()],
             "models": dict(self._models),
             "gpus": list(self._gpus),
-            "driver_j": pack(self._driver_j),
+            "wholes": pack(self._wholes),
         }
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Take over a snapshot."""
         self._hour.restore(plain["hour"])
         self._words = {(pod, gpu): word for pod, gpu, word in plain["words"]}
+        self._origins = {(pod, gpu): word for pod, gpu, word in plain["origins"]}
         self._models = dict(plain["models"])
         self._gpus = {uuid: at for at, uuid in enumerate(plain["gpus"])}
-        self._driver_j = unpack(plain["driver_j"], "f8", (len(self._gpus), _CARRIED))
+        self._wholes = unpack(plain["wholes"], "f8", (len(self._gpus), _OF_GPU))

@@ -10,7 +10,7 @@ from streams.operators.columns.arrays import Bools, Floats, Ints
 from streams.operators.columns.series import Series
 from streams.operators.columns.tick import Layout
 from streams.operators.rounding import tidy
-from streams.operators.usage.table import HourTable
+from streams.operators.usage.table import HourTable, OnGpu
 
 FIGURES = 5
 _CHANGED, _SECONDS, _CPU, _CPU_KNOWN, _MEMORY, _MEMORY_KNOWN = range(FIGURES + 1)
@@ -74,10 +74,10 @@ class PodMeter:
             rows.append(_row(key[0] or None, figures))
         return tuple(rows)
 
-    def sums(self) -> dict[str, dict[str, float]]:
+    def sums(self) -> dict[OnGpu, dict[str, float]]:
         """What each pod used in the hour so far."""
         return {
-            uid: {"cpu_s": figures[_CPU]}
+            (uid, ""): {"cpu_s": figures[_CPU]}
             for (uid,), figures in zip(self._hour.keys, self._hour.figures.tolist(), strict=False)
             if uid and figures[_CPU_KNOWN]
         }

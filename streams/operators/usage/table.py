@@ -1,12 +1,13 @@
 """The figures of an hour so far, a row for each of its keys; and which of them changed."""
 
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from streams.operators.columns.arrays import Floats, Ints, pack, unpack
 
-K = TypeVar("K", bound=tuple[str, ...])
+OnGpu = tuple[str, str]
+"""A pod's uid and a GPU's UUID, which is empty for what a pod uses of the host."""
 CHANGED = 0
 """The column that is 1 from a change of the row until it is written."""
 _ROOM = 16

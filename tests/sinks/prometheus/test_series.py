@@ -11,6 +11,7 @@ from dutycycle.contract.metrics import GPU_ROWS
 from dutycycle.contract.records.derived import Cycle, Trend, WindowAggregate
 from dutycycle.contract.records.health import NodeHealth
 from dutycycle.contract.records.insights import Insight
+from dutycycle.contract.records.parts import NodePart
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.processes import ProcessSample
 from dutycycle.contract.records.samples import NvmlSample
@@ -64,6 +65,11 @@ SICK: dict[str, Any] = {
     },
 }  # fmt: skip
 HEALTH = {"v": 1, "node": "a", "ts_ms": NOW_MS, "gpus": [SICK]}
+USED = {"gpu_busy_s": 0.6, "gpu_sm_s": 0.01, "gpu_tensor_s": 0.01, "energy_j": 300}
+PART: dict[str, Any] = {
+    "v": 1, "node": "a", "ts_ms": NOW_MS, "since_ms": 1, "gpus": {}, "totals": {"GPU-0": USED},
+    "pods": [{"pod_uid": "p", "gpu": "GPU-0", "attribution": "measured", "totals": {"gpu_s": 1} | USED}],
+}  # fmt: skip
 RECORDS: dict[Any, dict[str, Any]] = {
     Pod: POD,
     Insight: IDLE,
@@ -72,6 +78,7 @@ RECORDS: dict[Any, dict[str, Any]] = {
     WindowAggregate: WINDOW,
     ProcessSample: STEPS,
     NodeHealth: HEALTH,
+    NodePart: PART,
 }
 
 
@@ -79,7 +86,7 @@ def feed(
     view: MetricsView, seq: int, gpus: list[dict[str, Any]], at_ms: int = NOW_MS, node: str = "a"
 ) -> None:
     plain = nvml(seq, gpus, ts_ms=at_ms, node=node)
-    view.sample(from_plain(NvmlSample, plain, "nvml-samples"), 0, seq)
+    view.take(from_plain(NvmlSample, plain, "nvml-samples"))
 
 
 def full_view() -> MetricsView:
@@ -97,8 +104,7 @@ def full_view() -> MetricsView:
     view.take(from_plain(Trend, TREND | of_gpu | {"metrics": metrics}, "trends"))
     view.take(from_plain(Cycle, CYCLE | of_gpu, "cycles"))
     view.take(from_plain(WindowAggregate, WINDOW | of_gpu, "window-aggregates"))
-    feed(view, 1, [gpu(0, **FULL)], NOW_MS - 1000)
-    feed(view, 2, [gpu(0, **FULL | {"energy_j": 309})])
+    feed(view, 2, [gpu(0, **FULL)])
     return view
 
 
@@ -203,7 +209,7 @@ def test_a_node_that_is_silent_has_no_series() -> None:
 def test_slow_samples_are_not_stale() -> None:
     view = MetricsView(60_000)
     plain = nvml(0, [gpu(gpu_util_pct=0)], ts_ms=NOW_MS, interval_ms=60_000)
-    view.sample(from_plain(NvmlSample, plain, "nvml-samples"), 0, 0)
+    view.take(from_plain(NvmlSample, plain, "nvml-samples"))
     assert shown(view, NOW_MS + 180_000)
     assert not shown(view, NOW_MS + 180_001)
 
@@ -257,9 +263,14 @@ def test_unknown_is_not_idle() -> None:
 
 def test_the_pods_that_used_most_have_series() -> None:
     view = MetricsView(60_000)
-    for seq in range(3):
-        every = [gpu(n, gpu_util_pct=10 * n, processes=[{"pid": n, "pod_uid": f"p{n}"}]) for n in range(5)]
-        feed(view, seq, every, NOW_MS + seq * 1000)
+    feed(
+        view,
+        0,
+        [gpu(n, gpu_util_pct=5, processes=[{"pid": n, "pod_uid": f"p{n}"}]) for n in range(5)],
+        NOW_MS + 2000,
+    )
+    pods = [PART["pods"][0] | {"pod_uid": f"p{n}", "totals": {"gpu_busy_s": n}} for n in range(5)]
+    view.take(from_plain(NodePart, PART | {"pods": pods}, "node-parts"))
     series = SeriesRows(view, (), 60, 2)
     rows = {metric.name: values for metric, values in series.rows(NOW_MS + 2000)}
     assert {labels[2] for labels in rows["pod_gpu_utilization_ratio"]} == {"p4", "p3"}
@@ -274,7 +285,41 @@ def test_what_is_old_leaves_memory() -> None:
         len(one) for one in (view.windows, view.trends, view.cycles, view.insights)
     ]
     feed(view, 3, [gpu(0, **FULL)], later)
-    assert list(view.forget(later)) == []
+    view.forget(later)
     assert kept() == [0, 3, 3, 2], "what is said of the living stays, however old"
-    assert list(view.forget(later + 86_400_001)) == ["a"]
+    assert view.nodes.keys() == {"a"}
+    view.forget(later + 86_400_001)
     assert kept() == [0, 0, 0, 0]
+    assert not view.nodes
+    assert not view.parts
+
+
+def test_a_part_that_is_told_again_takes_no_counter_back() -> None:
+    """A worker repeats what came after its checkpoint, however much that is; another state begins anew."""
+    view = full_view()
+
+    def told(ts_ms: int, joules: float, since_ms: int = 1) -> float:
+        part = PART | {"ts_ms": ts_ms, "since_ms": since_ms, "totals": {"GPU-0": {"energy_j": joules}}}
+        view.take(from_plain(NodePart, part, "node-parts"))
+        return shown(view)["gpu_energy_joules_total"][ON_GPU]
+
+    assert told(NOW_MS + 10_000, 310) == 310
+    assert told(NOW_MS - 3_600_000, 9) == 310
+    assert told(NOW_MS + 10_000, 310) == 310
+    assert told(NOW_MS - 3_600_000, 311, since_ms=NOW_MS - 3_610_000) == 311, "the clock was set back"
+
+
+def test_without_a_part_there_is_no_counter_and_all_the_rest() -> None:
+    view = full_view()
+    view.parts.clear()
+    assert {one.name for one in SERIES} - set(shown(view)) == {
+        f"{of}_{what}_total"
+        for of in ("gpu", "pod_gpu")
+        for what in ("busy_seconds", "sm_active_seconds", "tensor_active_seconds", "energy_joules")
+    }
+
+
+def test_a_sample_that_comes_late_or_again_shows_nothing() -> None:
+    view = full_view()
+    feed(view, 1, [gpu(0, **FULL | {"gpu_util_pct": 10})], NOW_MS - 1000)
+    assert shown(view)["gpu_utilization_ratio"][ON_GPU] == 0.6

@@ -1,5 +1,6 @@
 """The hour of a node's GPUs: who has how much of which, and its energy."""
 
+from itertools import pairwise
 from typing import Any
 
 import orjson
@@ -8,6 +9,7 @@ import pytest
 from dutycycle.contract.codec import decode
 from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.records.hours import GpuHour, UsageHour
+from dutycycle.contract.records.parts import NodePart
 from dutycycle.contract.records.samples import NvmlSample
 from streams.operators.columns.block import TickBlock
 from streams.operators.columns.nvml import NvmlReader
@@ -238,6 +240,85 @@ def test_a_restart_changes_nothing() -> None:
     assert hours(samples, restart_at=77) == hours(samples)
 
 
+Totals = dict[str, Any]
+NO_USE = gpu(0, gpu_util_pct=80, energy_j=10)
+ALL = {"gpu_busy_s": 80, "energy_j": 990}
+TOLD: dict[str, tuple[list[dict[str, Any]], Totals, dict[tuple[str, str], Totals]]] = {
+    # name: (samples, the GPU's totals, {(pod, how that is known): its totals on the GPU}) after 100 s
+    "nobody": (runs([NO_USE]), ALL, {}),
+    "alone": (
+        runs([NO_USE | ACTIVE | {"processes": [A]}]),
+        ALL | {"gpu_sm_s": 40, "gpu_tensor_s": 10},
+        {("A", "measured"): ALL | {"gpu_s": 100, "gpu_sm_s": 40, "gpu_tensor_s": 10}},
+    ),
+    "two: by use, as in the hour": (
+        runs([NO_USE | {"processes": [A, B]}]),
+        ALL,
+        {("A", "measured"): {"gpu_s": 70, "gpu_busy_s": 60, "energy_j": 742.5},
+         ("B", "measured"): {"gpu_s": 30, "gpu_busy_s": 20, "energy_j": 247.5}},
+    ),
+    "nothing tells what each of two does, but what their GPU does": (
+        runs([NO_USE | {"allocated": given("A", "B")}]),
+        ALL,
+        {(uid, "unknown"): {"gpu_s": 50, "energy_j": 495} for uid in "AB"},
+    ),
+    "slices, of which the driver tells nothing of the whole": (
+        runs([gpu(0, energy_j=10, mig=HALF, allocated=given("A", mig="m1"))]),
+        {"gpu_busy_s": 50, "energy_j": 990},
+        {("A", "allocated"): {"gpu_s": 75, "gpu_busy_s": 37.5, "energy_j": 742.5}},
+    ),
+    "slices and the whole: no second counts twice": (
+        runs([gpu(0, gpu_util_pct=50, energy_j=10, mig=HALF, allocated=given("A", mig="m1"))]),
+        {"gpu_busy_s": 50, "energy_j": 990},
+        {("A", "allocated"): {"gpu_s": 75, "gpu_busy_s": 37.5, "energy_j": 742.5}},
+    ),
+    "nothing is known but who has it": (
+        runs([gpu(0, allocated=given("A"))]), {}, {("A", "allocated"): {"gpu_s": 100}},
+    ),
+    "idle is 0": (
+        runs([gpu(0, gpu_util_pct=0, power_w=0, processes=[process("A", 0)])]),
+        {"gpu_busy_s": 0, "energy_j": 0},
+        {("A", "measured"): {"gpu_s": 100, "gpu_busy_s": 0, "energy_j": 0}},
+    ),
+    "over the end of an hour": (
+        runs([NO_USE | {"processes": [A]}], begin=H // 1000 - 50),
+        ALL, {("A", "measured"): ALL | {"gpu_s": 100}},
+    ),
+    "given first, and seen then: its figure is partly the GPU's": (
+        runs([NO_USE | {"allocated": given("A")}], 50, H // 1000 - 50)
+        + runs([NO_USE | {"allocated": given("A"), "processes": [A]}], 50, H // 1000),
+        ALL, {("A", "allocated"): ALL | {"gpu_s": 100}},
+    ),
+    "a gap: one tick of work, and its energy is the GPU's alone": (
+        runs([NO_USE | {"processes": [A]}], 50) + runs([NO_USE | {"processes": [A]}], 50, 150),
+        {"gpu_busy_s": 80, "energy_j": 1990},
+        {("A", "measured"): {"gpu_s": 100, "gpu_busy_s": 80, "energy_j": 980}},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("case", TOLD)
+def test_what_the_series_count_is_in_the_nodes_part(case: str, restarted: bool) -> None:
+    samples, of_gpu, of_pods = TOLD[case]
+    operator = NodeOperator(CONFIG, "a", NvmlReader("a"))
+    outs: list[Any] = []
+    for offset, sample in enumerate(samples):
+        if restarted and offset in (33, 50, 77):
+            snapshot, operator = operator.snapshot(), NodeOperator(CONFIG, "a", NvmlReader("a"))
+            operator.restore(snapshot)
+        outs += operator.update(record("nvml-samples", "a", sample, offset)) + operator.flush()
+    parts = [decode(NodePart, one.value or b"", one.topic) for one in outs + operator.close()
+             if isinstance(one, ProducerRecord) and one.topic == "node-parts"]  # fmt: skip
+    assert parts[-1].totals["GPU-0"] == pytest.approx(of_gpu)
+    told = {(one.pod_uid, one.attribution): one.totals for one in parts[-1].pods}
+    assert told.keys() == of_pods.keys()
+    assert all(told[pod] == pytest.approx(totals) for pod, totals in of_pods.items())
+    assert len({part.since_ms for part in parts}) == 1
+    for before, after in pairwise(parts):
+        assert all(after.totals["GPU-0"][name] >= amount for name, amount in before.totals["GPU-0"].items())
+
+
 def test_totals_are_of_a_whole_life_and_begin_anew_after_a_pod_was_forgotten() -> None:
     bank, reader = UsageBank("a", "nvml"), NvmlReader("a")
 
@@ -250,8 +331,12 @@ def test_totals_are_of_a_whole_life_and_begin_anew_after_a_pod_was_forgotten() -
     feed(range(3500, 3700))  # over the end of an hour
     assert bank.totals()["A"] == pytest.approx({"gpu_s": 200, "gpu_busy_s": 100, "energy_j": 1990})
     bank.forget(["A"])
+    assert bank.of_pods_on_gpus() == ()
     assert bank.totals()["A"] == pytest.approx({"gpu_s": 0, "gpu_busy_s": 0, "energy_j": 0})
     feed(range(3700, 3710))
     other = UsageBank("a", "nvml")
     other.restore(bank.snapshot())
-    assert other.totals()["A"] == pytest.approx({"gpu_s": 10, "gpu_busy_s": 5, "energy_j": 100})
+    used = {"gpu_s": 10, "gpu_busy_s": 5, "energy_j": 100}
+    assert other.totals()["A"] == pytest.approx(used)
+    assert {one.pod_uid: one.totals for one in other.of_pods_on_gpus()}["A"] == pytest.approx(used)
+    assert other.of_gpus()["GPU-0"] == pytest.approx({"gpu_busy_s": 105, "energy_j": 2090})

@@ -77,6 +77,8 @@ class MetricRow:
     cumulative, and has the increase in a window; a *capacity* says how much there is, and bounds a trend; a
     *setting* is read and shown, and has none of these.
 
+    ``own``: pods and jobs have its peaks, over GPUs and slices that a pod has to itself; no value at a tick.
+
     ``trend``, ``cycle``: it has one. ``resolution``: of a metric with a trend, the least difference that is
     worth telling, in its unit; the interval of a forecast reaches as far to both sides. ``peak``: its peaks
     have columns in SQL and on a node; ``p95``: with a 95th percentile. ``sum_of``: of a node or pod the sum
@@ -99,6 +101,7 @@ class MetricRow:
     field: str
     source: str = "nvml"
     subjects: tuple[Subject, ...] = ("gpu",)
+    own: bool = False
     kind: Literal["gauge", "counter", "capacity", "setting"] = "gauge"
     trend: bool = False
     resolution: float = math.nan
@@ -134,6 +137,7 @@ _DEV, _PROF = "DCGM_FI_DEV_", "DCGM_FI_PROF_"
 _ON_GPU: frozenset[Subject] = frozenset({"gpu"})
 _ON_GPU_AND_JOB: frozenset[Subject] = frozenset({"gpu", "job"})
 _ON_POD_AND_JOB: frozenset[Subject] = frozenset({"pod", "job"})
+_ON_ALL: frozenset[Subject] = frozenset({"gpu", "pod", "job"})
 _OF_PODS: tuple[Subject, ...] = ("container", "pod", "job")
 _NETWORK = Annotation("network_mbps", _ON_POD_AND_JOB, _MEGABIT, 1)
 _DISK = Annotation("disk_io", _ON_POD_AND_JOB, _MEGA, 1)
@@ -284,12 +288,12 @@ CATALOGUE = (
         smi_dmon={"txpci": "MB/s"}, series=GpuSeries("gpu_pcie_transmit_bytes_per_second"),
     ),
     MetricRow(
-        field="sm_active_pct", subjects=("gpu", "slice", "node"), peak=True, chart="gpu-sm", compared="mean",
-        title="SM activity", word="SM",
+        field="sm_active_pct", subjects=("gpu", "slice", "node"), peak=True, own=True, chart="gpu-sm",
+        compared="mean", title="SM activity", word="SM",
         meaning="share of the multiprocessors' time with a warp on them, also one that waits; from Hopper on",
         limits=PCT, gpm=2, dcgm={f"{_PROF}SM_ACTIVE": 100, f"{_PROF}SM_UTIL_RATIO": 100},
         smi="sm active|sm activity|sm act", dcgmi={"SMACT": "ratio"}, wandb={"smActive": None},
-        series=GpuSeries("gpu_sm_active_ratio", 0.01), annotation=Annotation("sm_active", _ON_GPU),
+        series=GpuSeries("gpu_sm_active_ratio", 0.01), annotation=Annotation("sm_active", _ON_ALL),
     ),
     MetricRow(
         field="sm_occupancy_pct", subjects=("gpu", "slice"), title="SM occupancy",
@@ -300,18 +304,18 @@ CATALOGUE = (
         series=GpuSeries("gpu_sm_occupancy_ratio", 0.01),
     ),
     MetricRow(
-        field="tensor_active_pct", subjects=("gpu", "slice", "node"), cycle=True, peak=True,
+        field="tensor_active_pct", subjects=("gpu", "slice", "node"), cycle=True, peak=True, own=True,
         chart="gpu-tensor", compared="mean", title="Tensor activity", word="tensor",
         meaning="share of the time in which the tensor cores worked, of all of theirs; from Hopper on",
         limits=PCT, gpm=5,
         dcgm={f"{_PROF}PIPE_TENSOR_ACTIVE": 100, f"{_PROF}TENSOR_UTIL_RATIO": 100},
         smi="tensor active|tensor activity|tensor util", dcgmi={"TENSO": "ratio"},
         wandb={"pipeTensorActive": None},
-        series=GpuSeries("gpu_tensor_active_ratio", 0.01), annotation=Annotation("tensor_active", _ON_GPU),
+        series=GpuSeries("gpu_tensor_active_ratio", 0.01), annotation=Annotation("tensor_active", _ON_ALL),
     ),
     MetricRow(
-        field="dram_active_pct", subjects=("gpu", "slice", "node"), cycle=True, peak=True, chart="gpu-dram",
-        compared="mean", title="DRAM activity", word="DRAM",
+        field="dram_active_pct", subjects=("gpu", "slice", "node"), cycle=True, peak=True, own=True,
+        chart="gpu-dram", compared="mean", title="DRAM activity", word="DRAM",
         meaning="bandwidth of the GPU's memory that was used; about 80 % can be had; from Hopper on",
         limits=PCT, gpm=10, dcgm={f"{_PROF}DRAM_ACTIVE": 100, f"{_PROF}DRAM_UTIL_RATIO": 100},
         smi="dram active|dram activity|dram util", dcgmi={"DRAMA": "ratio"}, wandb={"dramActive": None},
@@ -441,6 +445,8 @@ GPU_METRICS = names(row for row in GPU_ROWS if row.kind != "setting")
 ACTIVITY_METRICS = names(row for row in GPU_ROWS if row.gpm is not None)
 """What the driver's performance counters tell of the work of multiprocessors, tensor cores and memory."""
 MIG_METRICS = names(rows_of("nvml", "slice"))
+OWN_GPU_METRICS = names(row for row in GPU_ROWS if row.own)
+"""What pods and jobs have peaks of, over GPUs and slices that a pod has to itself."""
 POD_GPU_METRICS = names(rows_of("nvml", "pod"))
 """Of a pod at a tick: means over its GPUs, their memory together, and the utilization of the busiest."""
 HOST_METRICS = names(rows_of("cgroup", "node"))
@@ -464,7 +470,7 @@ P95_METRICS = names(row for row in CATALOGUE if row.p95)
 """The metrics whose peaks have a ``p95``: what pods ask for, and what they should; and the power of nodes."""
 NODE_GPU_ROWS = rows_of("nvml", "node")
 """What the peaks of a node have of its GPUs."""
-PEAK_COLUMNS = names(row for row in CATALOGUE if row.peak and "pod" in row.subjects)
+PEAK_COLUMNS = names(row for row in CATALOGUE if row.peak and (row.own or "pod" in row.subjects))
 """The metrics whose peaks have columns of their own, of pods and jobs; every other one is in the JSON."""
 NODE_PEAK_COLUMNS = names(row for row in CATALOGUE if row.peak and "node" in row.subjects)
 """The same of nodes."""

@@ -208,7 +208,11 @@ def _means(record: PodPeaks | JobPeaks | None) -> Iterator[str]:
     """What only the records have: means, and over which time."""
     if record is None:
         return
-    names = {"gpu_util_pct": "GPU", "cpu_util_pct": "CPU", "cpu_throttled_pct": "CPU throttled"}
+    names = {
+        "gpu_util_pct": "GPU", "sm_active_pct": "SM", "tensor_active_pct": "tensor cores",
+        "dram_active_pct": "GPU memory bandwidth", "cpu_util_pct": "CPU",
+        "cpu_throttled_pct": "CPU throttled",
+    }  # fmt: skip
     means = (
         f"{words} {output.format_percent(record.metrics[name].mean)}"
         for name, words in names.items()

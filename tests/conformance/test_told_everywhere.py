@@ -15,9 +15,10 @@ from dutycycle.report.build import gather_records, report_of
 from dutycycle.report.page import html_of
 from sinks.annotations.core import desired, keys
 from sinks.annotations.core.diff import Present
-from sinks.annotations.core.targets import job_target
+from sinks.annotations.core.targets import job_target, pod_target
 from sinks.prometheus.series import SeriesRows
 from sinks.prometheus.view import MetricsView
+from sinks.records.rows import rows_of
 from streams.local import LocalPipeline
 from streams.topology import stages
 from tests.support.data.samples import cgroup, gpu, nvml, record
@@ -55,7 +56,7 @@ def records(**counters: float) -> Iterator[ConsumerRecord]:
 
 def outlets(**counters: float) -> dict[str, str]:
     """What each outlet says of the job in the end."""
-    read = [*records(**counters)]
+    read, peaks = [*records(**counters)], dict[str, Any]()
     pipeline, screen = LocalPipeline(stages(Settings())), LiveState()
     annotations, view = desired.Annotations("k"), MetricsView(60_000)
     for source in read:
@@ -63,12 +64,19 @@ def outlets(**counters: float) -> dict[str, str]:
         for one in everything:
             screen.feed(one.topic, one.key or "", one.value, one.ts_ms)
             told: Any = decode(TOPICS[one.topic].record, one.value or b"", one.topic)
+            if one.topic in ("pod-peaks", "job-peaks"):
+                peaks[one.topic] = told
             if one.topic in desired.TOPICS:
                 annotations.take(told)
             if one.topic in ("nvml-samples", "pods", "insights"):
                 view.take(told)
-    target = job_target(JOB, "default")
+    for last in pipeline.flush():
+        if last.topic in ("pod-peaks", "job-peaks"):
+            peaks[last.topic] = decode(TOPICS[last.topic].record, last.value or b"", last.topic)
+            annotations.take(peaks[last.topic])
+    target, of_pod = job_target(JOB, "default"), pod_target(peaks["pod-peaks"].pod)
     assert target is not None
+    assert of_pod is not None
     written = annotations.wanted(target, Present({}))
     series = dict(SeriesRows(view, (), 60, 100).rows(1000 * SECONDS))
     rows = [
@@ -84,6 +92,23 @@ def outlets(**counters: float) -> dict[str, str]:
     return {
         "screen": "\n".join("".join(text for text, _ in line) for line in lines),
         "annotation": f"{written['k/' + keys.BOTTLENECK]}: {written['k/' + keys.ADVICE]}",
+        "maxima": "\n".join(
+            f"{key} {value}"
+            for one in (target, of_pod)
+            for key, value in annotations.wanted(one, Present({})).items()
+        ),
+        "peaks": "\n".join(
+            f"{topic} {name} {peak.max} {peak.mean}"
+            for topic, record in peaks.items()
+            for name, peak in record.metrics.items()
+        ),
+        "sql": "\n".join(
+            f"{row.table} {name} {value}"
+            for record in peaks.values()
+            for row in rows_of(record)
+            for name, value in row.values.items()
+            if value is not None
+        ),
         "series": "\n".join(rows),
         "report": page[: page.index("<script")] if "<script" in page else page,
     }
@@ -94,6 +119,13 @@ def outlets(**counters: float) -> dict[str, str]:
     [
         ("screen", ["kernels too small, or too few", "utilization 100 %, SM 12 %", "CUDA graphs"]),
         ("annotation", ["launch: ", "utilization 100 %, SM 12 %", "CUDA graphs"]),
+        ("maxima", ['k/w-0 {"gpu', '"sm_active":12', "max_sm_active 12", "max_tensor_active 4"]),
+        ("peaks", [f"{of}-peaks {metric}" for of in ("pod", "job") for metric in (
+            "sm_active_pct 12 12", "tensor_active_pct 4 4", "dram_active_pct 7 7"
+        )]),
+        ("sql", [f"{of}_peaks {figure}" for of in ("pod", "job") for figure in (
+            "max_sm_active_pct 12", "mean_tensor_active_pct 4", "mean_dram_active_pct 7"
+        )]),
         ("series", ["'launch') 1", "job_gpu_sm_active_ratio", " 0.12", "job_gpu_utilization_ratio"]),
         (
             "report",
@@ -105,7 +137,7 @@ def outlets(**counters: float) -> dict[str, str]:
             ],
         ),
     ],
-)
+)  # fmt: skip
 def test_a_job_that_is_in_use_and_does_little_is_told_so(outlet: str, words: list[str]) -> None:
     said = outlets(sm_active_pct=SM, tensor_active_pct=4, dram_active_pct=7, fp32_active_pct=2)[outlet]
     assert [one for one in words if one not in said] == [], said
@@ -115,4 +147,5 @@ def test_where_nothing_is_counted_nothing_of_it_is_told() -> None:
     said = outlets()
     assert not [name for name, text in said.items() if "SM 12 %" in text or "launch" in text]
     assert "as far as its utilization tells" in said["annotation"]
-    assert "sm_active" not in said["series"]
+    for outlet in ("series", "peaks", "sql", "maxima"):
+        assert "_active" not in said[outlet]

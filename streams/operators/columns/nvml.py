@@ -10,7 +10,7 @@ import numpy as np
 from msgspec.structs import astuple
 
 from dutycycle.contract.metering import mean_of_samples
-from dutycycle.contract.metrics import GPU_METRICS, MIG_METRICS, POD_GPU_METRICS
+from dutycycle.contract.metrics import GPU_METRICS, MIG_METRICS, OWN_GPU_METRICS, POD_GPU_METRICS
 from dutycycle.contract.records.samples import Gpu, GpuProcess, MigDevice, NvmlSample
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Bools, Floats, Ints
@@ -44,6 +44,8 @@ def _fields(record: Any, *names: str) -> Any:
 _cells_of_gpus = _fields(Gpu, *_CELLS)
 _shape_of_gpus = _fields(Gpu, "uuid", "index", "allocated", "mig", "processes")
 _throttles_of_gpus = _fields(Gpu, "throttle")
+_own_of_gpus = _fields(Gpu, "uuid", *OWN_GPU_METRICS)
+_own_of_slices = _fields(MigDevice, "uuid", *OWN_GPU_METRICS)
 _cells_of_slices = _fields(MigDevice, *MIG_METRICS)
 _uuids_of_slices = _fields(MigDevice, "uuid")
 _cells_of_processes = _fields(GpuProcess, *USE_METRICS)
@@ -80,21 +82,40 @@ def _take_largest(high_cells: Floats, util_cells: Ints, highest: Floats) -> None
         high_cells[util_cells[gpu, 0]] = np.fmax(high_cells[util_cells[gpu, 0]], largest)
 
 
+@kernel
+def _take_own(cells: Floats, ends: Ints, own_cells: Ints, means: Floats, highs: Floats) -> None:
+    """Put what pods have to themselves into ``means`` and ``highs``: over the devices of a place, whose cells
+    end at ``ends``."""
+    first = 0
+    for at in range(ends.size):
+        total, known = 0.0, 0
+        highs[at] = np.nan
+        for cell in own_cells[first : ends[at]]:
+            if not np.isnan(cells[cell]):
+                total += cells[cell]
+                known += 1
+                highs[at] = np.fmax(highs[at], cells[cell])
+        means[at] = total / known if known > 0 else np.nan
+        first = ends[at]
+
+
 @entry(
     "void(float64[::1], float64[:, ::1], int64[::1], int64[:, ::1], float64, int64[:, ::1], int64[::1],"
     " int64[::1], int64[:, ::1], float64[::1], int64[::1], int64[::1], boolean[::1], int64[::1], int64[::1],"
-    " int64[::1], int64[::1], float64[::1])"
+    " int64[::1], int64[::1], int64[::1], int64[::1], float64[::1])"
 )
 def _columns(
     cells: Floats, pairs: Floats, pair_ends: Ints, sampled_cells: Ints, interval_ms: float, table_cells: Ints,
     value_cells: Ints, limit_cells: Ints, util_cells: Ints, held_down: Floats, ends: Ints, rows: Ints,
-    measured: Bools, devices: Ints, bursts: Ints, pod_ends: Ints, places: Ints, found: Floats,
+    measured: Bools, devices: Ints, bursts: Ints, pod_ends: Ints, places: Ints, own_ends: Ints,
+    own_cells: Ints, found: Floats,
 ) -> None:  # fmt: skip
     """Write values, tallies, highs, facts and value highs of a tick one after the other into ``found``: one
     array is made faster outside of the loop than five within. Value highs are written if there is room.
 
     ``cells``: those of the tick, the last of which is NaN. ``pairs``: the driver's samples; of each list of
     them ``pair_ends`` has its end, and ``sampled_cells`` its cell and, of utilization, its GPU, else -1.
+    ``own_ends``, ``own_cells``: as in ``_take_own``.
     """
     highest = np.full(limit_cells.size, np.nan)
     high_cells = _take_means(cells, pairs, pair_ends, sampled_cells, interval_ms, highest)
@@ -111,13 +132,15 @@ def _columns(
         found[at] = cells[value_cells[at]]
     found[begin : begin + pods.size] = pods.ravel()
     begin += pods.size
-    tallies = found[begin : begin + len(pods) + uses.size]
+    tallies = found[begin : begin + len(pods) + uses.size + own_ends.size]
+    used = len(pods) + uses.size
     tallies[: len(pods)] = pods[:, _MEMORY]
-    tallies[len(pods) :] = uses.ravel()
+    tallies[len(pods) : used] = uses.ravel()
     begin += tallies.size
     highs = found[begin : begin + tallies.size]
-    highs[:] = tallies
-    highs[len(pods) :: 3] = _highs(table, uses, highest, ends, rows, measured, bursts)
+    highs[:used] = tallies[:used]
+    _take_own(cells, own_ends, own_cells, tallies[used:], highs[used:])
+    highs[len(pods) : used : 3] = _highs(table, uses, highest, ends, rows, measured, bursts)
     begin += tallies.size
     for gpu in range(limit_cells.size):
         found[begin] = cells[limit_cells[gpu]]
@@ -147,6 +170,8 @@ class NvmlReader:
         """The bursts that there are: of which GPU by position, of which metric."""
         self._has_highs = False
         """Whether there are bursts, or the largest utilization beside its mean."""
+        self._counted: set[str] = set()
+        """The GPUs and slices that have ever told what they really do: the others have no columns for it."""
         self._sampled_cells: Ints = np.zeros((0, 2), np.int64)
         """Of each of them the cell, and of those of utilization the GPU, else -1."""
         self._lay_out((), 0, 0)
@@ -162,7 +187,9 @@ class NvmlReader:
             uuids, indexes, allocated, _counts(slices), _uuids_of_slices(of_slices), _counts(processes),
             _shape_of_processes(of_processes),
         )  # fmt: skip
-        if shape != self._shape:
+        counted = {*_counted(_own_of_gpus(gpus)), *_counted(_own_of_slices(of_slices))}
+        if shape != self._shape or not counted <= self._counted:
+            self._counted |= counted
             self._lay_out(sample.gpus, len(of_slices[0]), len(of_processes[0]))
             self._shape = shape
         throttles = _throttles_of_gpus(gpus)
@@ -192,7 +219,7 @@ class NvmlReader:
         _columns(
             record.cells, record.pairs, record.pair_ends, self._sampled_cells, self._interval_ms,
             *self._cells, self._held_down, use.ends, use.rows, use.measured, use.devices, use.bursts,
-            use.pod_ends, use.places, found,
+            use.pod_ends, use.places, *self._own_cells, found,
         )  # fmt: skip
         return Tick(
             self._collector, record.seq, record.ts_ms, self._interval_ms, self._layout,
@@ -212,6 +239,15 @@ class NvmlReader:
         series += [Series("pod", uid, metric) for uid in plan.pods for metric in POD_GPU_METRICS]
         tallies = [TallySeries(uid, "", POD_GPU_METRICS[_MEMORY]) for uid in plan.pods]
         tallies += [TallySeries(uid, scope, metric) for uid, scope in plan.sources for metric in USE_METRICS]
+        devices = [*self._uuids, *uuids]
+        self._counted.intersection_update(devices)
+        own = [
+            (place, known)
+            for place, rows in plan.owned().items()
+            if (known := [row for row in rows if devices[row] in self._counted])
+        ]
+        self._own_cells = _own_cells([known for _, known in own], len(gpus), slices)
+        tallies += [TallySeries(*place, metric) for place, _ in own for metric in OWN_GPU_METRICS]
         scopes = tuple(f"{self._node}/{gpu.index}" for gpu in gpus)
         sizes = (len(series), len(tallies), len(tallies), 3 * len(gpus), len(series))
         self._ends = tuple(accumulate(sizes))
@@ -286,6 +322,30 @@ def _cells(gpus: int, slices: int, processes: int) -> tuple[Ints, Ints, Ints, In
     values = np.append(of_gpus[: len(GPU_METRICS)].T, of_slices.T)
     util = np.ascontiguousarray(of_gpus[[_UTIL, _UTIL_MAX]].T)
     return np.ascontiguousarray(table), values, of_gpus[_LIMIT], util
+
+
+def _own_cells(owned: Sequence[Sequence[int]], gpus: int, slices: int) -> tuple[Ints, Ints]:
+    """Where the groups of ``OWN_GPU_METRICS`` end, and their cells; ``owned``: the rows of each place."""
+    groups = [
+        [
+            _CELLS.index(metric) * gpus + row
+            if row < gpus
+            else (len(_CELLS) - 1) * gpus + MIG_METRICS.index(metric) * slices + row
+            for row in rows
+        ]
+        for rows in owned
+        for metric in OWN_GPU_METRICS
+    ]
+    ends = np.cumsum([len(group) for group in groups], dtype=np.int64)
+    return ends, np.array([cell for group in groups for cell in group], np.int64)
+
+
+def _counted(columns: Sequence[tuple[Any, ...]]) -> Iterator[str]:
+    """The devices of which a metric of ``OWN_GPU_METRICS`` is known; the first column has their uuids."""
+    uuids, *metrics = columns
+    return (
+        uuid for uuid, *cells in zip(uuids, *metrics, strict=True) if any(cell is not None for cell in cells)
+    )
 
 
 def _sampled_cells(gpus: int, bursts: Sequence[tuple[int, str]]) -> Ints:

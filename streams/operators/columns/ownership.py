@@ -54,6 +54,14 @@ class UsePlan:
         found = [(place, one.burst) for place, one in self.sources.items() if one.burst is not None]
         return sorted(found, reverse=True)
 
+    def owned(self) -> dict[Place, tuple[int, ...]]:
+        """The GPUs and slices that pods have to themselves, as rows of a ``use_table``, by place."""
+        rows = {
+            place: source.rows if not source.measured else () if source.device is None else (source.device,)
+            for place, source in self.sources.items()
+        }
+        return {place: devices for place, devices in rows.items() if devices}
+
     def uses(self, gpus: Sequence[Gpu]) -> Floats:
         """What is used at each place, without a compiler: see ``uses_of``. The figures of ``gpus`` are those
         of the whole tick (``contract.metering.with_means``)."""

@@ -10,13 +10,13 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from dutycycle.contract.metrics import COUNTERS
+from dutycycle.contract.metrics import COUNTERS, OWN_GPU_METRICS
 from dutycycle.contract.records.derived import Subject, gpu_subject, node_subject, pod_subject
 from streams.operators.columns.arrays import Floats, Ints
 
 K = TypeVar("K", bound=tuple[str, ...])
 
-PCT_OF_GPU = ("gpu_util_pct", "mem_copy_util_pct")
+PCT_OF_GPU = ("gpu_util_pct", "mem_copy_util_pct", *OWN_GPU_METRICS)
 """The peaks of these are made of those of the pod's GPUs: the largest of any, and the mean over all."""
 NO_POWER, GAUGE = -1, -2
 """Instead of the column of a counter's power: there is none, or it is no counter."""

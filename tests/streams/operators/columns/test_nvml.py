@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from dutycycle.contract.codec import from_plain
+from dutycycle.contract.metrics import OWN_GPU_METRICS
 from dutycycle.contract.records.samples import NvmlSample
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.columns.series import Series
@@ -184,3 +185,53 @@ def test_what_changes_is_noticed(goal: str, other: dict[str, Any]) -> None:
         got, expected = reader.read(sample([one])), read([one])
         assert got.layout == expected.layout, goal
         assert (values(got), tallies(got)) == (values(expected), tallies(expected)), goal
+
+
+A_GPU = {"sm_active_pct": 70, "tensor_active_pct": 40, "dram_active_pct": 20}
+A_SLICE = {"uuid": "MIG-1", "sm_active_pct": 30, "tensor_active_pct": 10}
+OWNED: list[tuple[str, list[dict[str, Any]], dict[tuple[str, str], tuple[float, float]]]] = [
+    (
+        "alone on a GPU, by its processes",
+        [gpu(0, **A_GPU, processes=[process(1, "p")]), gpu(1, sm_active_pct=99)],
+        {("a/0", "sm_active_pct"): (70, 70), ("a/0", "tensor_active_pct"): (40, 40),
+         ("a/0", "dram_active_pct"): (20, 20)},
+    ),
+    (
+        "alone on a GPU, by the kubelet",
+        [gpu(0), gpu(1, sm_active_pct=5, allocated=[{"pod_uid": "p", "namespace": "n", "pod": "p"}])],
+        {("a/1", "sm_active_pct"): (5, 5)},
+    ),
+    ("with a stranger", [gpu(0, **A_GPU, processes=[process(1, "p"), process(2)])], {}),
+    ("with another pod", [gpu(0, **A_GPU, processes=[process(1, "p"), process(2, "q")])], {}),
+    (
+        "slices: their mean, and the busier",
+        [gpu(0), gpu(1, mig=[A_SLICE, {"uuid": "MIG-2", "sm_active_pct": 50}, {"uuid": "MIG-3"}], allocated=[
+            {"pod_uid": "p", "namespace": "n", "pod": "p", "mig": f"MIG-{number}"} for number in (1, 2, 3)
+        ])],
+        {("a/1", "sm_active_pct"): (40, 50), ("a/1", "tensor_active_pct"): (10, 10)},
+    ),
+    ("a GPU without counters", [gpu(0, gpu_util_pct=90, processes=[process(1, "p")])], {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("gpus", "expected"), [pytest.param(*case, id=name) for name, *case in OWNED])
+def test_what_a_gpu_does_is_its_pods_where_one_has_it_alone(
+    gpus: list[dict[str, Any]], expected: dict[tuple[str, str], tuple[float, float]]
+) -> None:
+    found = {
+        (scope, metric): pair
+        for (_, scope, metric), pair in tallies(read(gpus)).items()
+        if metric in OWN_GPU_METRICS
+    }
+    assert found == expected
+
+
+def test_gpus_without_counters_have_no_columns_for_them_and_others_keep_theirs() -> None:
+    reader = NvmlReader("a")
+    running = {"processes": [process(1, "p")]}
+
+    def columns(**fields: Any) -> int:
+        tick = reader.read(sample([gpu(0, **running, **fields)]))
+        return sum(one.metric in OWN_GPU_METRICS for one in tick.layout.tallies)
+
+    assert [columns(), columns(**A_GPU), columns()] == [0, 3, 3]

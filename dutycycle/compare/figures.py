@@ -10,11 +10,12 @@ import numpy as np
 from dutycycle.compare.noise import blocks_of, error_of_max, error_of_mean
 from dutycycle.compare.steps import WORK, Measure, step_measures
 from dutycycle.contract.metrics import GPU_ROWS, unit_of
+from dutycycle.report.charts.inside import layers_of
 from dutycycle.report.facts import joules_text, seconds_text
 from dutycycle.report.page import Report
 from dutycycle.report.phases import seconds_by_name
 from dutycycle.report.view import GpuView, HostView
-from dutycycle.traces.frames import Floats, aligned
+from dutycycle.traces.frames import Floats, FrameTicks, aligned, mean_of_known
 from dutycycle.words import bytes_text, decimal_bytes, short_duration
 
 Better = Literal["less", "more", ""]
@@ -47,6 +48,12 @@ def _seconds(value: float) -> str:
 
 
 _PHASES = ("loading", *WORK, "checkpoint", "idle")
+TIME_LAYERS = {
+    "gpu_tensor_time_pct": "tensor cores", "gpu_sm_time_pct": "SM without tensor cores",
+    "gpu_empty_time_pct": "in use, SM empty", "gpu_untold_time_pct": "in use, not told further",
+    "gpu_idle_time_pct": "idle",
+}  # fmt: skip
+"""Where the GPUs' time goes, by figure: the layers of the report's chart of it."""
 COMPARED = tuple(row for row in GPU_ROWS if row.compared)
 FIGURES = (
     Figure("duration_s", "Duration", _seconds, "less"),
@@ -61,6 +68,7 @@ FIGURES = (
     Figure("cycle_s", "Cycle", _unit("s")),
     Figure("cycles", "Cycles, about", lambda value: f"{value:.0f}"),
     *(Figure(row.field, f"{row.title}, {row.compared}", _unit(unit_of(row.field).text)) for row in COMPARED),
+    *(Figure(id_, f"GPUs' time: {layer}", _unit("%")) for id_, layer in TIME_LAYERS.items()),
     Figure("gpu_mem_bytes", "GPU memory, max of one", bytes_text),
     Figure("cpu_cores", "CPU, mean", _unit("cores", 3)),
     Figure("mem_bytes", "Host memory, max of one", bytes_text),
@@ -104,6 +112,7 @@ class _GriddedRun:
         yield from step_measures(self._report, of_cycles.get("cycle_s"))
         yield from of_cycles.items()
         yield from self._of_gpus()
+        yield from self._of_time()
         yield from self._of_machines()
         for name, (seconds, count) in seconds_by_name(self._report.phases).items():
             yield f"{name}_phase_s", Measure(seconds, sqrt(2 * count) * max(_EDGE_S, self._tick_s))
@@ -127,6 +136,16 @@ class _GriddedRun:
                 yield row.field, found
         if (memory := self._max(gpus, "mem_used_bytes")) is not None:
             yield "gpu_mem_bytes", memory
+
+    def _of_time(self) -> Iterator[tuple[str, Measure]]:
+        """Where the time goes, of a run whose GPUs tell what they do; else utilization says all there is."""
+        gpus = [gpu.ticks for gpu in self._view.gpus if np.isfinite(gpu.ticks["gpu_util_pct"]).any()]
+        if not any(np.isfinite(ticks["tensor_active_pct"]).any() for ticks in gpus):
+            return
+        view, parts = self._view, [FrameTicks(ticks.times, layers_of(ticks)) for ticks in gpus]
+        for id_, layer in TIME_LAYERS.items():
+            line = mean_of_known(aligned(parts, layer, view.first_ms, view.last_ms, self._step_ms))
+            yield id_, Measure(float(np.nanmean(line)), error_of_mean(self._blocks(line)))
 
     def _of_machines(self) -> Iterator[tuple[str, Measure]]:
         view, of = self._view, self._view.machines

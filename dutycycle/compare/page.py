@@ -7,6 +7,7 @@ from html import escape
 import numpy as np
 
 from dutycycle.compare.comparison import LEAST, SIGMAS, NamedRun, verdicts
+from dutycycle.compare.figures import TIME_LAYERS
 from dutycycle.compare.text import NO_DIFFERENCE, heads_of, kind_of, rows_of
 from dutycycle.report.charts.chart import Chart, Line
 from dutycycle.report.charts.plot import color_of, figure_of
@@ -20,6 +21,7 @@ _OVERLAID = ("gpu-util", "gpu-power", "cpu", "cycle")
 def html_of(runs: Sequence[NamedRun]) -> str:
     """The whole file."""
     charts = [chart for id_ in _OVERLAID if (chart := _overlaid(runs, id_)) is not None]
+    charts += [*_planes(runs), *_stacks(runs)]
     names = ", ".join(run.name for run in runs)
     body = [*_head(runs), *_table(runs), *_charts(charts), *_about()]
     figures = {one.id: figure_of(one, 0, 0) for one in charts}
@@ -78,17 +80,42 @@ def _about() -> Iterator[str]:
 
 def _overlaid(runs: Sequence[NamedRun], id_: str) -> Chart | None:
     """One line a run: the mean over its GPUs or machines, since its start."""
-    found = [
-        (place, run, chart)
-        for place, run in enumerate(runs)
-        for chart in run.report.charts
-        if chart.id == id_
-    ]
+    found = _charts_of(runs, id_)
     if not found:
         return None
     kind, first = "fold" if id_ == "cycle" else "since", found[0][2]
     lines = [replace(_mean(chart.lines), name=run.name, group="", color=place) for place, run, chart in found]
     return Chart(id_, first.title, first.unit, lines, kind=kind, most=first.most)
+
+
+def _planes(runs: Sequence[NamedRun]) -> Iterator[Chart]:
+    """Tensor cores against memory: the dots of each run in its color, of those where both were measured."""
+    if found := _charts_of(runs, "gpu-plane"):
+        spots = [
+            replace(spots, name=run.name, color=place) for place, run, chart in found for spots in chart.spots
+        ]
+        first = found[0][2]
+        note = (
+            "A dot is a part of a run, or of its cycle. To the right memory is the limit, above tensor cores."
+        )
+        yield replace(first, spots=spots, note=note)
+
+
+def _stacks(runs: Sequence[NamedRun]) -> Iterator[Chart]:
+    """Where the GPUs' time goes, of runs whose GPUs tell: a chart each, as layers cannot be overlaid."""
+    for place, run, chart in _charts_of(runs, "gpu-time"):
+        if not TIME_LAYERS.keys() & run.measures.keys():
+            continue
+        yield replace(chart, id=f"{chart.id}-{place}", title=f"{chart.title}: {run.name}")
+
+
+def _charts_of(runs: Sequence[NamedRun], id_: str) -> list[tuple[int, NamedRun, Chart]]:
+    return [
+        (place, run, chart)
+        for place, run in enumerate(runs)
+        for chart in run.report.charts
+        if chart.id == id_
+    ]
 
 
 def _mean(lines: Sequence[Line]) -> Line:

@@ -269,13 +269,12 @@ def chart_of(chart: Chart) -> Iterator[str]:
         for one in chart.series
     ]
     head = ["Series", "Min", "Mean", "Max"]
+    tables = [] if chart.spots else [table(head, rows)]
     for spots in chart.spots:
         head = [spots.name, chart.across, f"{chart.title} ({chart.unit})"]
-        rows = [
-            [str(at + 1), f"{x:.4g}", f"{y:.4g}"]
-            for at, (x, y) in enumerate(zip(spots.x, spots.y, strict=True))
-        ]
-    shown = table(head, rows)
+        places = zip(spots.x, spots.y, strict=True)
+        tables.append(table(head, [[str(at), f"{x:.4g}", f"{y:.4g}"] for at, (x, y) in enumerate(places, 1)]))
+    shown = "".join(tables)
     yield f"<details><summary>Figures</summary>{shown}</details></figure>"
 
 

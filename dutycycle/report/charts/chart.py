@@ -45,11 +45,13 @@ class Dots:
 
 @dataclass(frozen=True, slots=True)
 class Spots:
-    """Dots with two values each, in their order; nothing else connects them."""
+    """Dots with two values each, in their order; nothing else connects them. ``color``: a place in the
+    palette; None: the later, the darker."""
 
     name: str
     x: Floats
     y: Floats
+    color: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

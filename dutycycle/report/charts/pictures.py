@@ -100,6 +100,9 @@ def draw(axes: "Axes", chart: Chart) -> None:
     if chart.kind == "plane":
         for spots in chart.spots:
             axes.plot(spots.x, spots.y, "-", color=color_of(GREY), linewidth=1, zorder=1)
+            if spots.color is not None:
+                axes.scatter(spots.x, spots.y, color=color_of(spots.color), label=spots.name, zorder=2)
+                continue
             axes.scatter(
                 spots.x, spots.y, c=np.arange(len(spots.x)), cmap="Blues", vmin=-len(spots.x) / 3, zorder=2
             )

@@ -186,6 +186,8 @@ def _layer(chart: Chart, line: Line, low: np.ndarray, high: np.ndarray) -> Itera
 
 
 def _spots(spots: Spots, chart: Chart) -> Figure:
+    shades: Figure = {"color": list(range(len(spots.x))), "colorscale": [[0, "#b5d2f3"], [1, "#0b3c6f"]]}
+    color: Figure = shades if spots.color is None else {"color": color_of(spots.color)}
     return {
         "type": "scatter",
         "mode": "lines+markers",
@@ -193,11 +195,8 @@ def _spots(spots: Spots, chart: Chart) -> Figure:
         "x": rounded(spots.x),
         "y": rounded(spots.y),
         "line": {"width": 1, "color": _GREY},
-        "marker": {
-            "size": 9,
-            "color": list(range(len(spots.x))),
-            "colorscale": [[0, "#b5d2f3"], [1, "#0b3c6f"]],
-        },
+        "marker": {"size": 9, **color},
+        "showlegend": spots.color is not None,
         "hovertemplate": f"%{{y:.3~g}} {chart.unit}, {chart.across}: %{{x:.3~g}}<extra></extra>",
     }
 

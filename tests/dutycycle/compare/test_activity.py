@@ -1,0 +1,88 @@
+"""What GPUs do while in use, of runs side by side: the table says what the charts draw."""
+
+import json
+import re
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from dutycycle.compare.comparison import NamedRun
+from dutycycle.compare.figures import TIME_LAYERS, measures_of
+from dutycycle.compare.page import html_of
+from dutycycle.compare.text import plain_of
+from dutycycle.contract.log import ConsumerRecord
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.report.build import gather_records, report_of
+from tests.support.data.samples import gpu, nvml, record
+
+SECONDS = 400
+
+
+def samples(tensor: float | None) -> Iterator[ConsumerRecord]:
+    """Two GPUs in steps of 20 s, of which the second works half as hard; None: they count nothing."""
+    chance = np.random.default_rng(7)
+    for at in range(SECONDS):
+        works = at % 20 < 15
+        gpus = []
+        for index in range(2):
+            util = (95 if works else 5) + chance.normal()
+            counted = {} if tensor is None else {
+                "sm_active_pct": round(0.8 * util, 1), "dram_active_pct": 20 + 10 * index,
+                "tensor_active_pct": round((tensor if works else 0) / (1 + index), 1),
+            }  # fmt: skip
+            processes = [{"pid": index + 1, "pod_uid": "p"}]
+            gpus.append(gpu(index, gpu_util_pct=round(util, 1), processes=processes, **counted))
+        yield record("nvml-samples", "a", nvml(at, gpus), at)
+
+
+def run(name: str, tensor: float | None) -> NamedRun:
+    report = report_of(gather_records([*samples(tensor)], Settings()), Settings(), name)
+    return NamedRun(name, report, measures_of(report))
+
+
+@pytest.fixture(scope="module")
+def runs() -> list[NamedRun]:
+    return [run("fp32", 8.0), run("bf16", 60.0)]
+
+
+def test_the_table_says_where_the_time_goes_as_the_chart_draws_it(runs: list[NamedRun]) -> None:
+    for one in runs:
+        (chart,) = (chart for chart in one.report.charts if chart.id == "gpu-time")
+        drawn = {line.name: float(np.nanmean(line.points.mean)) for line in chart.lines}
+        told = {layer: one.measures[id_].value for id_, layer in TIME_LAYERS.items()}
+        assert sum(told.values()) == pytest.approx(100)
+        assert {layer: pct for layer, pct in told.items() if layer in drawn} == pytest.approx(drawn)
+        assert all(pct == 0 for layer, pct in told.items() if layer not in drawn)
+
+
+def test_more_time_on_tensor_cores_is_a_difference_and_the_idle_time_is_none(runs: list[NamedRun]) -> None:
+    changed = {change["figure"]: change for change in plain_of(runs)["changes"]}
+    tensor = changed["gpu_tensor_time_pct"]
+    assert (tensor["before"], tensor["after"], tensor["changed"]) == (
+        pytest.approx(0.75 * 6, abs=0.1), pytest.approx(0.75 * 45, abs=0.3), True,
+    )  # fmt: skip
+    assert changed["gpu_idle_time_pct"]["changed"] is False
+
+
+def test_each_run_has_a_stack_and_its_dots_on_the_plane(runs: list[NamedRun]) -> None:
+    page = html_of(runs)
+    for one in runs:
+        assert f"Where the GPUs&#x27; time goes: {one.name}" in page
+        (plane,) = (chart for chart in one.report.charts if chart.id == "gpu-plane")
+        (spots,) = plane.spots
+        rows = page.partition(f'>{one.name}</th><th scope="col">DRAM')[2].partition("</table>")[0]
+        cells = [float(cell) for cell in re.findall(r"<td[^>]*>([\d.]+)</td>", rows)]
+        assert np.array(cells).reshape(-1, 3)[:, 2] == pytest.approx(spots.y, rel=1e-3)
+    (figures,) = re.findall(r'id="figures">(.*?)</script>', page)
+    figure = json.loads(figures)["gpu-plane"]
+    assert [of["name"] for of in figure["data"]] == ["fp32", "bf16"]
+    assert len({of["marker"]["color"] for of in figure["data"]}) == 2
+
+
+def test_where_nothing_is_counted_nothing_of_it_is_compared() -> None:
+    silent = [run("old", None), run("older", None)]
+    page = html_of(silent)
+    assert not TIME_LAYERS.keys() & silent[0].measures.keys()
+    assert "time goes" not in page
+    assert "gpu-plane" not in page

@@ -10,6 +10,7 @@ from dutycycle.contract.settings.groups import Settings
 from dutycycle.kafka.faust.agent import add_agent
 from dutycycle.kafka.faust.app import ExactApp, create_app
 from dutycycle.kafka.faust.port import FaustPort, WorkerPort
+from dutycycle.kafka.membership import name_protocol
 from dutycycle.telemetry.events import Telemetry
 from sinks.base import Sink
 from sinks.deadletters import DeadLetters
@@ -19,6 +20,10 @@ from sinks.metrics import serve_metrics
 
 ACKNOWLEDGE_S = 0.5
 _HAND_OVER_S = 6.0
+_COMMON = (
+    "records", "annotations", "annotation_prefix", "usage_hours", "usage_days",
+    "price_gpu_models", "price_cpu_hour", "price_gpu_hour", "price_kwh",
+)  # fmt: skip
 
 MakeSinks = Callable[[DeadLetters, WorkerPort], Sequence[Sink]]
 
@@ -28,11 +33,16 @@ def app_id(settings: Settings) -> str:
     return f"{settings.topic_prefix}sinks"
 
 
+def group_protocol(settings: Settings) -> str:
+    """What all workers of the sinks have in common: where they write, and what is computed there."""
+    return name_protocol(settings, _COMMON)
+
+
 class SinksApp:
     """The app with its dispatcher, not started."""
 
     def __init__(self, settings: Settings, make: MakeSinks, telemetry: Telemetry) -> None:
-        self.app: ExactApp = create_app(settings, app_id(settings), telemetry)
+        self.app: ExactApp = create_app(settings, app_id(settings), telemetry, group_protocol(settings))
         self._telemetry = telemetry
         self._prefix = settings.topic_prefix
         port = FaustPort(self.app, settings)

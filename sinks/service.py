@@ -10,6 +10,7 @@ from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import ALIKE_TOPICS, TOPICS
 from dutycycle.kafka.faust.port import WorkerPort
 from dutycycle.kafka.faust.runner import run_app
+from dutycycle.kafka.membership import verify_membership
 from dutycycle.kafka.reachability import StoppedError, unless, wait_for_topics
 from dutycycle.kube.client import Limits
 from dutycycle.kube.objects import ApiServer, connect
@@ -17,7 +18,7 @@ from dutycycle.telemetry.events import Telemetry
 from sinks.annotations.core import desired
 from sinks.annotations.core.schedule import WritePolicy
 from sinks.annotations.sink import AnnotationSink
-from sinks.app import SinksApp
+from sinks.app import SinksApp, app_id, group_protocol
 from sinks.base import Sink
 from sinks.deadletters import DeadLetters
 from sinks.events import ANNOTATIONS_OFF, SINK_AWAY
@@ -50,6 +51,7 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
         await unless(stop, _opened(store, telemetry))
         status.waiting = f"waiting for the broker at {settings.broker}"
         await unless(stop, wait_for_topics(settings, telemetry, ALIKE_TOPICS, outputs=_DERIVED))
+        await unless(stop, verify_membership(settings, app_id(settings), group_protocol(settings)))
     except StoppedError:
         store.close()
         if server is not None:

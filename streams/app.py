@@ -5,14 +5,15 @@ import ctypes
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
-from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.groups import OperatorSettings, Settings, StreamSettings
 from dutycycle.contract.topics import full_name
 from dutycycle.kafka.faust.agent import add_agent
 from dutycycle.kafka.faust.app import ExactApp, create_app
+from dutycycle.kafka.membership import name_protocol
 from dutycycle.telemetry.events import Telemetry
 from streams.names import changelog_name
 from streams.operators.base import Stage
@@ -64,6 +65,12 @@ def pause_s(interval_s: float, took_s: float, written_bytes: int) -> float:
 def app_id(settings: Settings) -> str:
     """The consumer group of the streams."""
     return f"{settings.topic_prefix}streams"
+
+
+def group_protocol(settings: Settings) -> str:
+    """What all workers of the streams have in common: every setting that decides what a result is."""
+    names = {setting.name for group in (StreamSettings, OperatorSettings) for setting in fields(group)}
+    return name_protocol(settings, names - {"snapshot_interval", "lost_state", "session_timeout"})
 
 
 def changelog_topics(settings: Settings, stages: Sequence[Stage]) -> dict[str, str]:
@@ -146,7 +153,7 @@ def create_streams_app(
     partitions: dict[str, int],
 ) -> StreamsApp:
     """The app, not started. ``partitions`` has those of each changelog by its full name."""
-    app = create_app(settings, app_id(settings), telemetry)
+    app = create_app(settings, app_id(settings), telemetry, group_protocol(settings))
     names = {stage.name: changelog_name(settings, stage.name) for stage in stages if not stage.stateless}
     tables = {stage: add_table(app, stage, name, partitions[name]) for stage, name in names.items()}
     topic_ids: dict[str, str] = {}

@@ -8,10 +8,11 @@ from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import TOPICS
 from dutycycle.kafka.faust import logs
 from dutycycle.kafka.faust.runner import run_app
+from dutycycle.kafka.membership import verify_membership
 from dutycycle.kafka.reachability import StoppedError, unless, wait_for_topics
 from dutycycle.telemetry import events
 from dutycycle.telemetry.events import Telemetry
-from streams.app import changelog_topics, create_streams_app
+from streams.app import app_id, changelog_topics, create_streams_app, group_protocol
 from streams.operators.base import Stage
 from streams.runtime import events as state_events
 from streams.runtime.metrics import STUCK_S
@@ -39,6 +40,7 @@ async def run_stages(
     with suppress(StoppedError):
         status.waiting = f"waiting for the broker at {settings.broker}"
         partitions = await unless(stop, _topics(settings, stages, telemetry))
+        await unless(stop, verify_membership(settings, app_id(settings), group_protocol(settings)))
         streams = create_streams_app(settings, stages, telemetry, partitions)
         overdue_s = STUCK_S + 2 * settings.snapshot_interval
         status.ready["commits"] = lambda: streams.coordinator.metrics.overdue(overdue_s)

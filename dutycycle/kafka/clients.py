@@ -68,7 +68,8 @@ _RULES = (
     ),
     _Rule(
         (errors.InconsistentGroupProtocolError,), BrokerRefusedError, "group",
-        "another program uses this consumer group: stop it, or take another DUTYCYCLE_TOPIC_PREFIX",
+        "another program, or a worker of another release or with other settings, uses this consumer group: "
+        "stop it, or take another DUTYCYCLE_TOPIC_PREFIX",
     ),
     _Rule(
         (errors.UnsupportedVersionError, errors.IncompatibleBrokerVersion),

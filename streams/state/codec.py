@@ -107,7 +107,7 @@ def unpack(key: bytes, lookup: Lookup) -> Resumed | None:
         return None
     header = header_of(value)
     if header is None:
-        raise StateError(f"not a state of format {FORMAT}")
+        raise StateError(f"state of format {value[:1].hex() or 'none'}, this program reads {FORMAT:02x}")
     body, kind = value[HEADER_BYTES:], header.kind
     if kind == BodyKind.HEAD:
         body, kind = _joined(key, value, header.offset, lookup), BodyKind.ZSTD

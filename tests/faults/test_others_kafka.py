@@ -11,14 +11,16 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer as OtherConsumer
+from confluent_kafka import TopicPartition
 
 from dutycycle.contract.topics import full_name
 from dutycycle.contract.trace import TraceRecord
 from dutycycle.kafka.clients import probe
 from dutycycle.kafka.errors import BrokerUnreachableError
-from tests.faults.test_other_log import PER_S, STREAM, of_nvml, state_of
+from dutycycle.kafka.faust.offsets import ends
+from tests.faults.test_other_log import PER_S, STREAM, of_nvml, read_to_the_end, state_of
 from tests.support.faults.field import PARTITIONS, Field
-from tests.support.faults.oracle import write_trace
+from tests.support.faults.oracle import results, write_trace
 from tests.support.faults.tap import until
 from tests.support.kafka import settings_of
 from tests.support.processes.commands import DEADLINE_S, derived, environ, running, wait_until
@@ -44,11 +46,16 @@ def run(env: dict[str, str], *arguments: str) -> "subprocess.CompletedProcess[st
 
 def readiness(log: Path) -> str:
     """What the worker that writes ``log`` says of itself: ``ready``, or why it is not."""
+    return read_page(log, "readyz")
+
+
+def read_page(log: Path, page_name: str) -> str:
+    """A page that the worker serves which writes ``log``; or why there is none yet."""
     address = re.search(r"serves (http://[0-9.:]+)", log.read_text())
     if address is None:
         return "starting"
     try:
-        with urllib.request.urlopen(f"{address[1]}/readyz", timeout=10) as page:  # noqa: S310 - of this machine
+        with urllib.request.urlopen(f"{address[1]}/{page_name}", timeout=10) as page:  # noqa: S310 - of this machine
             text: bytes = page.read()
     except urllib.error.HTTPError as error:
         text = error.read()
@@ -78,6 +85,32 @@ async def test_a_worker_whose_changelog_is_deleted_is_unready_and_names_it(
             if worker.returncode is None:
                 worker.kill()
             await worker.wait()
+
+
+async def test_records_that_expired_unread_are_counted_though_no_other_follows(
+    kafka: RunningBroker, topic_prefix: str, tmp_path: Path, trace: list[TraceRecord]
+) -> None:
+    async with Field(kafka, topic_prefix, tmp_path, seed=7) as field:
+        half = len(trace) // 2
+        await read_to_the_end(field, trace[:half])
+        feed = await field.feed(trace[half:], PER_S)
+        await feed.finish()
+        source = full_name(topic_prefix, "nvml-samples")
+        last = await ends(field.settings, [(source, number) for number in range(int(PARTITIONS))])
+        assert last is not None
+        admin = kafka.admin()  # named, because it must outlive its futures
+        for answer in admin.delete_records(
+            [TopicPartition(*place, end) for place, end in last.items()]
+        ).values():
+            await asyncio.to_thread(answer.result, 60)
+        log = tmp_path / "stream.log"
+        gone = f'dutycycle_source_gap_total{{topic="nvml-samples"}} {len(trace) - half}.0\n'
+        with running("stream", env=field.env, log=log):
+            await until(lambda: gone in read_page(log, "metrics"), lambda: read_page(log, "metrics"))
+            feed = await field.feed(of_nvml(1, SECONDS, b"new-"), PER_S)
+            await feed.finish()
+            await until(lambda: any("/new-" in name[1] for name in results(field.tap.found)), log.read_text)
+            assert gone in read_page(log, "metrics"), f"they are counted once: {log.read_text()}"
 
 
 def test_a_batch_is_no_larger_than_a_topic_takes(
@@ -130,6 +163,32 @@ def test_a_group_of_another_program_is_named(kafka: RunningBroker, topic_prefix:
         other.close()
     assert done.returncode == 1
     assert f"consumer group {topic_prefix}streams: another program uses this consumer group" in done.stderr
+
+
+def test_workers_of_one_group_have_the_same_settings(
+    kafka: RunningBroker, topic_prefix: str, tmp_path: Path
+) -> None:
+    """Else figures would depend on who has a partition, and records be in two databases, half in each."""
+    env = environ(broker=kafka.url, topic_prefix=topic_prefix, session_timeout=kafka.session_timeout)
+    records = [f"sqlite:///{tmp_path}/{name}.db" for name in ("first", "other")]
+    log, sink_log = tmp_path / "stream.log", tmp_path / "sink.log"
+    sink_env = env | {"DUTYCYCLE_ANNOTATIONS": "off", "DUTYCYCLE_RECORDS": records[0]}
+    with (
+        running("stream", env=env, log=log),
+        running("sink", env=sink_env, log=sink_log),
+    ):
+        wait_until(lambda: readiness(log).startswith("ready"), log.read_text)
+        wait_until(lambda: readiness(sink_log).startswith("ready"), sink_log.read_text)
+        worker = run(env | {"DUTYCYCLE_WINDOWS": "30s"}, "stream")
+        sink = run(sink_env | {"DUTYCYCLE_RECORDS": records[1]}, "sink")
+        assert readiness(log).startswith("ready")
+    assert (worker.returncode, sink.returncode) == (1, 1)
+    assert (
+        f"consumer group {topic_prefix}streams: its workers have DUTYCYCLE_WINDOWS the default (here [30.0])"
+        in worker.stderr
+    )
+    assert f"consumer group {topic_prefix}sinks: its workers have DUTYCYCLE_RECORDS #" in sink.stderr
+    assert records[0] not in sink.stderr
 
 
 def test_all_topics_are_those_that_are_there(

@@ -20,6 +20,7 @@ from dutycycle.kafka.faust.assignor import ExactAssignor
 from dutycycle.kafka.faust.consumer import ExactConsumer
 from dutycycle.kafka.faust.logs import route_library_logs
 from dutycycle.kafka.faust.producer import ExactProducer
+from dutycycle.kafka.membership import name_protocol
 from dutycycle.kafka.reachability import Reachability
 from dutycycle.kafka.security import bootstrap_servers, ssl_context
 from dutycycle.telemetry.events import Telemetry
@@ -95,6 +96,8 @@ class ExactApp(faust.App):
     failure: str | None = None
     """Why it cannot go on, once it cannot."""
     topic_prefix: str = ""
+    group_protocol: str
+    """What its members of the group have in common, as ``name_protocol`` says it."""
     unread_partitions: Mapping[str, int] = MappingProxyType({})
     """Of each topic how many partitions no member of the group has, where this worker deals them out."""
     reachability: Reachability
@@ -156,8 +159,11 @@ class ExactApp(faust.App):
         return ExactTransport(self.conf.broker_consumer, self)
 
 
-def create_app(settings: Settings, app_id: str, telemetry: Telemetry) -> ExactApp:
-    """A new app, not started. ``app_id`` is its consumer group; call inside a running event loop.
+def create_app(
+    settings: Settings, app_id: str, telemetry: Telemetry, group_protocol: str | None = None
+) -> ExactApp:
+    """A new app, not started. ``app_id`` is its consumer group, whose members all have ``group_protocol``, by
+    default the release alone; call inside a running event loop.
 
     Raises ``SettingError`` for a broker that is not set or certificates that are none.
     """
@@ -173,6 +179,7 @@ def create_app(settings: Settings, app_id: str, telemetry: Telemetry) -> ExactAp
     )
     app.telemetry = telemetry
     app.topic_prefix = settings.topic_prefix
+    app.group_protocol = group_protocol or name_protocol(settings, ())
     app.reachability = Reachability(settings, telemetry)
     telemetry.stall_detector.process_limit_s = _STALL_SHARE * settings.session_timeout
     app.finalize()

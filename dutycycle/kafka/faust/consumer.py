@@ -22,9 +22,12 @@ from faust.types.tuples import ConsumerMessage, Message
 from mode.services import Service
 
 from dutycycle.contract.log import TopicPartition
+from dutycycle.contract.topics import TOPICS
 from dutycycle.kafka.clients import close_interrupted, describe_failure, pace_metadata, translated
 from dutycycle.kafka.faust.offsets import describe_truncation
 from dutycycle.kafka.faust.topic_ids import read_topic_ids
+from dutycycle.kafka.membership import NamedProtocol
+from dutycycle.telemetry.events import SOURCE_GAP
 
 _NO_GENERATION = -1
 _LEAVE_S = 1.0
@@ -82,6 +85,11 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
     def _create_worker_consumer(self, transport: Any) -> Any:
         consumer = super()._create_worker_consumer(transport)
+        app: Any = self.app
+        consumer._partition_assignment_strategy = [
+            NamedProtocol(assignor, app.group_protocol)
+            for assignor in consumer._partition_assignment_strategy
+        ]
         consumer._fetch_max_wait_ms, consumer._fetch_min_bytes = _FETCH_WAIT_MS, _FETCH_BYTES
         pace_metadata(consumer._client)
         close_interrupted(consumer._client)
@@ -150,6 +158,8 @@ class ExactConsumer(driver.Consumer):
     def on_init(self) -> None:
         super().on_init()
         self._done: dict[TP, int] = {}
+        self._counted_to: dict[TP, int] = {}
+        """To where a log had begun later than what was committed of it."""
         self._empty_handed = Event()
         self._empty_handed.set()
         self._batches: defaultdict[TP, WeakSet[Message]] = defaultdict(WeakSet)
@@ -289,9 +299,34 @@ class ExactConsumer(driver.Consumer):
             committed, app = self._committed_offset.get(tp), cast("Any", self.app)
             if committed and await app.begins_anew(TopicPartition(*tp), committed):
                 self._committed_offset[tp] = self._read_offset[tp] = None
+        await self._count_expired(sources)
         fresh = [tp for tp in sources if not self._committed_offset.get(tp)]
         if fresh:
             await self._thread.seek_to_beginning(*map(driver.ensure_aiokafka_TP, fresh))
+
+    async def _count_expired(self, sources: Iterable[TP]) -> None:
+        """Count the records that were not read and are gone, also where no other comes after them; reading
+        begins after them. Of a compacted topic, or one that is none of ours, it is unknown what is gone."""
+        app: Any = self.app
+        names = {tp: tp.topic.removeprefix(app.topic_prefix) for tp in sources}
+        keeps_all = {name for name, topic in TOPICS.items() if topic.cleanup != "compact"}
+        committed = {
+            tp: offset
+            for tp, name in names.items()
+            if (offset := self._committed_offset.get(tp)) and name in keeps_all
+        }
+        wanted = map(driver.ensure_aiokafka_TP, committed)
+        for tp, first in (await self.earliest_offsets(*wanted)).items() if committed else ():
+            place = TP(tp.topic, tp.partition)
+            if first <= committed[place]:
+                continue
+            self._committed_offset[place] = first
+            # What was counted is not committed before a record follows, and is found at each rebalance.
+            read = max(committed[place], self._counted_to.get(place, 0))
+            self._counted_to[place] = first
+            if first > read:
+                detail = f"{names[place]}-{tp.partition}: {read}-{first - 1} are gone from the broker"
+                app.telemetry.emit(SOURCE_GAP, detail, count=first - read, topic=names[place])
 
     async def _forget_beyond(self, ends: Mapping[TP, int]) -> None:
         """What is committed beyond the end of a log was another log's."""

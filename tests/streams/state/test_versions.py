@@ -56,6 +56,25 @@ def checked_span(key: str, snapshot: Snapshot | None) -> Span:
 
 
 @pytest.mark.parametrize(
+    ("stored", "words"),
+    [
+        (to_value(BodyKind.PLAIN, 0, 0, state(v=2)), "a span: version 2, this program reads 1"),
+        (
+            bytes([FORMAT + 1]) + to_value(BodyKind.PLAIN, 0, 0, state())[1:],
+            f"state of format {FORMAT + 1:02x}, this program reads {FORMAT:02x}",
+        ),
+    ],
+)
+async def test_a_state_that_is_refused_names_its_version_and_ours(
+    stored: bytes, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = Broker()
+    broker.replace("spans", KEY, stored)
+    await Worker(broker, stage=replace(SPANS, build=checked_span)).commit(at(1, 0))
+    assert words in caplog.text
+
+
+@pytest.mark.parametrize(
     ("stored", "goes_on"),
     [
         pytest.param(to_value(BodyKind.PLAIN, 0, 0, state(count=41)), True, id="today's"),

@@ -1,0 +1,105 @@
+"""What all workers of a consumer group have in common, or are refused: release and settings of results.
+
+A partition moves from worker to worker, and its state and results with it: with other windows, another
+database or a state of another release, figures would depend on who has it. A group's protocol has a name that
+all its members must offer, else the broker refuses the newest. So what has to be equal is that name.
+"""
+
+import json
+import socket
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.kafka.clients import new_admin, translated
+from dutycycle.kafka.errors import BrokerError, BrokerRefusedError
+
+_PREFIX = "dutycycle "
+_RELEASE = "release"
+
+
+def name_protocol(settings: Settings, names: Iterable[str]) -> str:
+    """The name of the protocol: the release, and those of the settings ``names`` that are no defaults.
+
+    A secret is there by a digest. A SQLite file is another one on each host.
+    """
+    terms: dict[str, Any] = {_RELEASE: _release()}
+    wanted = set(names)
+    for setting in fields(Settings):
+        value = getattr(settings, setting.name)
+        if setting.name not in wanted or value == setting.default:
+            continue
+        if setting.metadata["secret"]:
+            where = socket.gethostname() if str(value).startswith("sqlite") else ""
+            value = f"#{sha256(f'{value}{where}'.encode()).hexdigest()[:8]}"
+        terms[setting.name] = value
+    return _PREFIX + json.dumps(terms, default=str)
+
+
+def _release() -> str:
+    try:
+        return version("dutycycle")
+    except PackageNotFoundError:  # run from a folder of sources
+        return "unknown"
+
+
+class NamedProtocol:
+    """One of the driver's assignors, under another name."""
+
+    def __init__(self, assignor: Any, name: str) -> None:
+        self.name = name
+        self._assignor = assignor
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(self._assignor, attribute)
+
+
+async def verify_membership(settings: Settings, group: str, protocol: str) -> None:
+    """Raise ``BrokerRefusedError`` if the group has members with another protocol, and say what differs.
+
+    Nothing is known, and nothing raised, while the group is in a rebalance, or where the user may not ask:
+    then the broker refuses, and with fewer words.
+    """
+    admin = new_admin(settings, "group")
+    try:
+        with translated():
+            await admin.start()
+            answers = await admin.describe_consumer_groups([group])
+    except BrokerError:
+        return
+    finally:
+        await admin.close()
+    for _, _, _, _, theirs, *_ in (description for answer in answers for description in answer.groups):
+        if theirs and theirs != protocol:
+            raise BrokerRefusedError(
+                "group", f"consumer group {group}: {describe_difference(theirs, protocol)}"
+            )
+
+
+def describe_difference(theirs: str, ours: str) -> str:
+    """In words, what the members of a group have that a worker has not, and what to do."""
+    end = "or take another DUTYCYCLE_TOPIC_PREFIX"
+    if not theirs.startswith(_PREFIX):
+        return f"another program uses this consumer group, with the protocol {theirs!r}: stop it, {end}"
+    there, here = _terms(theirs), _terms(ours)
+    differences = [
+        f"{_term(name)} {there.get(name, 'the default')} (here {here.get(name, 'the default')})"
+        for name in {**there, **here}
+        if there.get(name) != here.get(name)
+    ]
+    return (
+        f"its workers have {', '.join(differences)}, and all workers of a group must have the same: "
+        f"stop those first, {end}"
+    )
+
+
+def _terms(protocol: str) -> Mapping[str, Any]:
+    terms: Mapping[str, Any] = json.loads(protocol.removeprefix(_PREFIX))
+    return terms
+
+
+def _term(name: str) -> str:
+    return name if name == _RELEASE else f"DUTYCYCLE_{name.upper()}"

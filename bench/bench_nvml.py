@@ -10,30 +10,43 @@ import os
 import subprocess
 import sys
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from msgspec.structs import replace
+
 from collectors.base import Tick
 from collectors.nvml import gate
 from collectors.nvml.collector import NvmlCollector
+from dutycycle.contract.codec import decode, encode
+from dutycycle.contract.metrics import ACTIVITY_METRICS
+from dutycycle.contract.records.samples import NvmlSample
 from dutycycle.telemetry.events import Telemetry
 from tests.support.fakes.nvml.library import build, env
-from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario, sine, square
+from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario, Signal, sine, square
 
 GPUS = 8
 PROCESSES = 6
 TICKS = 200
 INSIDE = "BENCH_NVML_INSIDE"
-COUNTERS = {number: sine(3 + number, 5, 95) for number in (2, 3, 5, 10, 11, 12, 13, 60, 61)}
+COUNTERS: dict[int, Signal] = {
+    2: sine(5, 60, 90), 3: sine(6, 20, 45), 5: sine(7, 30, 70), 10: sine(8, 20, 60), 11: 0, 12: sine(9, 3, 8),
+    13: 0, 60: sine(10, 60_000, 140_000), 61: sine(11, 60_000, 140_000),
+}  # fmt: skip
+"""Of GPM, by its numbers: a training on tensor cores that talks over NVLink, in percent and MiB/s."""
 WITHOUT: dict[str, dict[str, Any]] = {
     "all": {}, "no counters of activity": {"activity": ()}, "no health": {"health": False},
     "neither": {"activity": (), "health": False},
 }  # fmt: skip
 """What a collector is told not to read."""
+MOST_OF_A_CORE, MOST_BYTES = 0.003, 2500
+"""What activity and health may cost: at a tick a second of a core, and of each sample."""
+_ADDED = (*ACTIVITY_METRICS, "sw_power_cap_pct", "sw_thermal_pct", "hw_thermal_pct", "power_brake_pct")
+_ADDED_CALLS = ("gpm_sample", "gpm_answers", "next_event", "fabric")
 
 
 def scenario(pids: Sequence[int] = range(1000, 1000 + GPUS * PROCESSES)) -> Scenario:
@@ -53,17 +66,26 @@ def gpu(number: int, pids: Sequence[int]) -> FakeGpu:
     )
 
 
+def added_bytes(sample: NvmlSample) -> int:
+    """Count the bytes of a sample that activity and health add to it, before compression."""
+    without = dict.fromkeys(_ADDED)
+    gpus = tuple(replace(gpu, **without) for gpu in sample.gpus)
+    return len(encode(sample)) - len(encode(replace(sample, gpus=gpus)))
+
+
 class Stopwatch:
-    """Time by function of the gate, microseconds; put around each by ``wrap``."""
+    """Time by function of the gate, microseconds, and calls; put around each by ``wrap``."""
 
     def __init__(self) -> None:
         self.spent_us: dict[str, float] = defaultdict(float)
+        self.calls: Counter[str] = Counter()
 
     def wrap(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """``function``, timed."""
 
         def timed(*arguments: Any) -> Any:
             begun = time.perf_counter_ns()
+            self.calls[name] += 1
             try:
                 return function(*arguments)
             finally:
@@ -72,10 +94,10 @@ class Stopwatch:
         return timed
 
 
-def ticks(count: int, pause_s: float, **options: Any) -> tuple[list[float], int]:
-    """CPU time of each tick in microseconds, and the bytes of the last sample."""
+def ticks(count: int, pause_s: float, **options: Any) -> tuple[list[float], bytes]:
+    """CPU time of each tick in microseconds, and the last sample."""
     collector = NvmlCollector(Telemetry("bench"), **options)
-    spent, size = [], 0
+    spent, last = [], b""
     for seq in range(count):
         now = time.monotonic()
         tick = Tick(
@@ -89,34 +111,43 @@ def ticks(count: int, pause_s: float, **options: Any) -> tuple[list[float], int]
         begun = time.process_time_ns()
         out, *_ = collector.collect(tick)
         spent.append((time.process_time_ns() - begun) / 1000)
-        size = len(out.payload or b"")
+        last = out.payload or b""
         time.sleep(max(0.0, now + pause_s - time.monotonic()))
     collector.close()
-    return spent[1:], size
+    return spent[1:], last
 
 
 def measure(count: int) -> None:
     """Print it: first undisturbed, then with each call timed."""
-    spent, size = ticks(count, 0.1)
+    spent, last = ticks(count, 0.1)
     worst = quantiles(spent, n=20)[-1]
-    print(f"a tick of {GPUS} GPUs at 10 Hz: {median(spent):.0f} µs of CPU (95 %: {worst:.0f}), {size} bytes")
-    spent, size = ticks(6, 1.0)
-    print(f"a tick of {GPUS} GPUs at  1 Hz: {median(spent):.0f} µs of CPU, {size} bytes")
+    print(f"a tick of {GPUS} GPUs at 10 Hz: {median(spent):.0f} µs (95 %: {worst:.0f}), {len(last)} bytes")
+    spent, last = ticks(6, 1.0)
+    print(f"a tick of {GPUS} GPUs at  1 Hz: {median(spent):.0f} µs, {len(last)} bytes")
     each: dict[str, list[float]] = {name: [] for name in WITHOUT}
-    sizes = dict.fromkeys(WITHOUT, 0)
     for _ in range(4):  # in turns: the machine is not always as fast
         for name, options in WITHOUT.items():
-            spent, sizes[name] = ticks(count // 4, 0.12, **options)
+            spent, _ = ticks(count // 4, 0.12, **options)
             each[name] += spent
-    print(f"\nwhat is read, µs of CPU a tick of {GPUS} GPUs (mean), bytes of a sample")
+    print(f"\nwhat is read, µs of CPU a tick of {GPUS} GPUs (median)")
     for name, of in each.items():
-        print(f"{sum(of) / len(of):9.0f}  {sizes[name]:6d}  {name}")
+        print(f"{median(of):9.0f}  {name}")
+    added_us, size = (
+        median(each["all"]) - median(each["neither"]),
+        added_bytes(decode(NvmlSample, last, "bench")),
+    )
+    print(
+        f"activity and health: {added_us:.0f} µs a tick, at 1 Hz {added_us / 1e4:.3f} % of a core (at most "
+        f"{100 * MOST_OF_A_CORE:g}), {size} bytes of a sample before compression (at most {MOST_BYTES})"
+    )
     watch = Stopwatch()
     for name, function in list(vars(gate).items()):
         ours = callable(function) and getattr(function, "__module__", "") == gate.__name__
         if ours and name not in {"call", "nvml_error"} and not name.startswith("_"):
             setattr(gate, name, watch.wrap(name, function))
     spent, _ = ticks(count, 0.1)
+    added = ", ".join(f"{watch.calls[name] / count:.2f} {name}" for name in _ADDED_CALLS)
+    print(f"\ncalls a tick of activity and health: {added}")
     print(f"\nby call, µs a tick at 10 Hz (all: {median(spent):.0f})")
     for name, total in sorted(watch.spent_us.items(), key=lambda item: -item[1]):
         print(f"{total / count:9.1f}  {name}")

@@ -62,7 +62,13 @@ class FieldReader:
             return None
         per_s = (value - last[1]) / (at_s - last[0])
         # Counter and clock are not read at one instant: the whole time may be a little more.
-        return min(round(100 * per_s / _NS_PER_S, 1), 100.0) if name.endswith("_pct") else round(per_s)
+        return tenths(min(100 * per_s / _NS_PER_S, 100.0)) if name.endswith("_pct") else round(per_s)
+
+
+def tenths(pct: float) -> float:
+    """Round to a tenth; what is whole then has no point, as most shares of time are 0 and each is written."""
+    rounded = round(pct, 1)
+    return int(rounded) if rounded.is_integer() else rounded
 
 
 def _is_rate(name: str) -> bool:

@@ -13,6 +13,7 @@ from threading import Lock
 from typing import Any
 
 from collectors.nvml import gate
+from collectors.nvml.fields import tenths
 from collectors.nvml.query import DeviceQuery
 from collectors.nvml.types import Handle, NoDataError, NvmlError, is_refused
 from dutycycle.contract.metrics import MIB, Subject, rows_of
@@ -132,4 +133,4 @@ class GpmReader:
 def _rounded(pct: float) -> float:
     """Round to a tenth of a percent. Two counters are not read at one instant: a whole one may be a little
     more than 100."""
-    return 100.0 if 100 < pct < 100.5 else round(pct, 1)
+    return 100 if 100 < pct < 100.5 else tenths(pct)

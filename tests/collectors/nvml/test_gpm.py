@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.bench_nvml import MOST_BYTES, added_bytes, scenario
 from dutycycle.contract.metrics import ACTIVITY_METRICS
 from tests.support.fakes.nvml.probe import Answer, Probe
 from tests.support.fakes.nvml.scenario import FakeGpu, FakeMig, Scenario, Signal, square
@@ -146,3 +147,16 @@ def test_slices_have_their_own_and_the_gpu_none(tmp_path: Path) -> None:
     assert (first.gpu_util_pct, first.sm_active_pct, first.tensor_active_pct) == (40, 30, 12)
     assert (second.gpu_util_pct, second.sm_active_pct) == (70, None)
     assert activity(answer) == NONE
+
+
+def test_a_sample_of_eight_gpus_grows_by_no_more_than_was_promised(tmp_path: Path) -> None:
+    with Probe(tmp_path, scenario()) as probe:
+        probe.tick()
+        time.sleep(0.2)
+        sample = probe.tick().sample
+    assert sample is not None
+    assert [len(sample.gpus), sample.gpus[7].sw_power_cap_pct, sample.gpus[7].fp64_active_pct] == [8, 0, 0]
+    assert all(
+        gpu.nvlink_rx_bytes_per_s > 1e10 for gpu in sample.gpus if gpu.nvlink_rx_bytes_per_s is not None
+    )
+    assert 2000 < added_bytes(sample) <= MOST_BYTES

@@ -44,7 +44,7 @@ COMMANDS = {
     "predict": "say what the pods of a job's file will need, from the records of those like them",
     "trial": "run a Job for minutes with different GPUs and placements, and say which is best",
     "schedule": "simulate what our priorities and scores of nodes would do to a trace of arrivals",
-    "annotate": "remove our annotations from all Kubernetes objects",
+    "remove": "remove what was made in a cluster at run time: annotations, PriorityClasses, Leases, Events",
     "health": "say whether the GPUs of this machine are in order, and what is to be done if not",
     "healthy": "ask a running process whether it is healthy",
     "completion": "print the script by which bash, zsh or fish completes this command",

@@ -59,8 +59,8 @@ class Kind:
 
 POD = Kind("v1", "Pod", "pods", short_names=frozenset({"po"}))
 NODE = Kind("v1", "Node", "nodes", namespaced=False, short_names=frozenset({"no"}))
-
 EVENT = Kind("v1", "Event", "events")
+PRIORITY_CLASS = Kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False)
 
 
 def version_path(api_version: str) -> str:

@@ -145,10 +145,15 @@ class ApiServer:
         return dict((await self._client.create(kind.path(), body)).get("status") or {})
 
     async def each(
-        self, kind: Kind, namespace: str | None = None, selector: str | None = None
+        self,
+        kind: Kind,
+        namespace: str | None = None,
+        selector: str | None = None,
+        fields: str | None = None,
     ) -> AsyncIterator[Metadata]:
-        """The metadata of every object of a kind, page by page; with ``selector`` only of these labels."""
-        async for answer in self._pages(kind, namespace, selector, _METADATA.format("List")):
+        """The metadata of every object of a kind, page by page; with ``selector`` only of these labels, with
+        ``fields`` only of these values of fields."""
+        async for answer in self._pages(kind, namespace, selector, _METADATA.format("List"), fields):
             for one in answer.get("items") or ():  # an empty list of metadata is null
                 yield one["metadata"]
 
@@ -174,9 +179,10 @@ class ApiServer:
         return found
 
     async def _pages(
-        self, kind: Kind, namespace: str | None, selector: str | None, accept: str
+        self, kind: Kind, namespace: str | None, selector: str | None, accept: str, fields: str | None = None
     ) -> AsyncIterator[Mapping[str, Any]]:
         query = {"limit": str(self._page)} | ({"labelSelector": selector} if selector else {})
+        query |= {"fieldSelector": fields} if fields else {}
         while True:
             answer = await self._client.get(kind.path(namespace=namespace), query, accept)
             yield answer

@@ -2,17 +2,19 @@
 
 from typing import Any
 
-from dutycycle.kube.discovery import NODE, POD, Kind
+from dutycycle.kube.discovery import NODE, POD
+from dutycycle.kube.discovery import PRIORITY_CLASS as CLASS
 from dutycycle.kube.errors import BusyError, GoneError, KubeError, RefusedError
+from dutycycle.kube.heartbeat import LABELS
 from dutycycle.kube.objects import ApiServer
 from dutycycle.submit.objects import MANAGER, CannotRunError, explained
 from dutycycle.trial.manifest import PRIORITY_CLASS
 from dutycycle.trial.room import Room, room_of
 from dutycycle.trial.template import JobTemplate
 
-CLASS = Kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False)
 THE_CLASS: dict[str, Any] = {
-    "apiVersion": CLASS.api_version, "kind": CLASS.name, "metadata": {"name": PRIORITY_CLASS},
+    "apiVersion": CLASS.api_version, "kind": CLASS.name,
+    "metadata": {"name": PRIORITY_CLASS, "labels": LABELS},
     "value": -1000, "preemptionPolicy": "Never", "globalDefault": False,
     "description": "Trials of Dutycycle: they preempt nobody, and all others go first.",
 }  # fmt: skip

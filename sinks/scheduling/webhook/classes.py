@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from dutycycle.kube.discovery import Kind
+from dutycycle.kube.discovery import PRIORITY_CLASS
 from dutycycle.kube.errors import BusyError, GoneError, KubeError
 from dutycycle.kube.heartbeat import LABELS
 from dutycycle.kube.objects import ApiServer
@@ -18,7 +18,6 @@ from sinks.scheduling.core import classes
 from sinks.scheduling.core.policy import Policy
 from sinks.scheduling.webhook.admission import CLASS_PREFIX
 
-PRIORITY_CLASS = Kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False)
 OURS = {**LABELS, "app.kubernetes.io/component": "webhook"}
 _SELECTOR = ",".join(f"{name}={value}" for name, value in OURS.items())
 _MANAGER = "dutycycle-webhook"

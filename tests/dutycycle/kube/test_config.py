@@ -51,18 +51,16 @@ def said(folder: Path, *arguments: str, kubeconfig: str = "", **settings: str) -
 
 
 def test_the_command_has_no_setting_to_blame(tmp_path: Path) -> None:
-    begin, end = f"dutycycle: annotate --remove: {USELESS}: KUBECONFIG", "give KUBECONFIG a good file\n"
-    assert said(tmp_path, "annotate", "--remove", kubeconfig="/none") == f"{begin}=/none: no such file; {end}"
-    assert said(tmp_path, "annotate", "--remove") == (
-        f"{begin} is not set, and ~/.kube/config: no such file; {end}"
-    )
+    begin, end = f"dutycycle: remove: {USELESS}: KUBECONFIG", "give KUBECONFIG a good file\n"
+    assert said(tmp_path, "remove", kubeconfig="/none") == f"{begin}=/none: no such file; {end}"
+    assert said(tmp_path, "remove") == (f"{begin} is not set, and ~/.kube/config: no such file; {end}")
 
 
 def test_credentials_that_a_helper_does_not_give(tmp_path: Path) -> None:
     file = tmp_path / "config"
     program = helper(tmp_path, "echo you have to log in >&2; exit 3")
     file.write_text(CONFIG.format(url="http://127.0.0.1:1", helper=program))
-    line = said(tmp_path, "annotate", "--remove", kubeconfig=str(file))
+    line = said(tmp_path, "remove", kubeconfig=str(file))
     assert f"{USELESS}: KUBECONFIG={file}: credentials cannot be got: exec: process returned 3" in line
     assert "you have to log in" in line
     assert line.count("\n") == 1

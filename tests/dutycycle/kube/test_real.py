@@ -196,7 +196,7 @@ async def annotate_remove(client: Client, namespace: str) -> str:
     env = environ() | {"KUBECONFIG": str(client.kubeconfig)}
     env.pop("KUBERNETES_SERVICE_HOST", None)
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "dutycycle", "annotate", "--remove", "-n", namespace, env=env,
+        sys.executable, "-m", "dutycycle", "remove", "-n", namespace, env=env,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     out, err = await asyncio.wait_for(process.communicate(), 60)

@@ -6,11 +6,12 @@ from contextlib import asynccontextmanager
 import pytest
 import yaml
 
+from dutycycle.kube.discovery import PRIORITY_CLASS
 from dutycycle.kube.errors import RefusedError
 from dutycycle.telemetry.events import Telemetry
 from sinks.scheduling.core.classes import wanted
 from sinks.scheduling.core.policy import Band, Policy
-from sinks.scheduling.webhook.classes import OURS, PRIORITY_CLASS, PriorityClasses
+from sinks.scheduling.webhook.classes import OURS, PriorityClasses
 from tests.support.deploy.manifests import NAMESPACE, of_kind, render
 from tests.support.kube.api_server import api_server
 from tests.support.kube.shipped import account, without

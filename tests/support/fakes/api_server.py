@@ -265,7 +265,9 @@ class FakeApi:
 
 
 def _kept(whole: dict[str, dict[str, Any]], body: bytes, request: web.Request) -> web.Response:
-    """An object that is made once, and merged into afterwards."""
+    """An object that is made once, and merged into afterwards. None is listed."""
+    if request.method == "GET":
+        return _status(404, f"{request.path} not found")
     given = json.loads(body)
     if request.method == "POST":
         path = f"{request.path}/{given['metadata']['name']}"

@@ -1,4 +1,4 @@
-"""``dutycycle annotate --remove``, as a process: from everything, ours alone, and what failed is told."""
+"""``dutycycle remove``, as a process: from everything, ours alone, and what failed is told."""
 
 import asyncio
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dutycycle.kube.discovery import Kind
-from sinks.annotations.removal import may_carry
+from sinks.removal import may_carry
 from tests.support.fakes.api_server import MPIJOB, NODE, FakeApi, Trouble
 from tests.support.processes.commands import environ
 from tests.support.processes.warm import command
@@ -20,7 +20,13 @@ users: [{{name: u, user: {{token: t}}}}]
 contexts: [{{name: x, context: {{cluster: c, user: u}}}}]
 current-context: x
 """
-FOREIGN = {"example.org/a": "1", "plain": "2", "xdutycycle.io/a": "3", "dutycycle.io.example/a": "4"}
+FOREIGN = {
+    "dutycycle.io/trial": "gpus=1,2",
+    "example.org/a": "1",
+    "plain": "2",
+    "xdutycycle.io/a": "3",
+    "dutycycle.io.example/a": "4",
+}
 
 
 def pod(i: int) -> str:
@@ -41,14 +47,14 @@ def api(api: FakeApi) -> FakeApi:
     return api
 
 
-async def annotate(api: FakeApi, folder: Path, *arguments: str) -> tuple[int, str, str]:
+async def removal(api: FakeApi, folder: Path, *arguments: str) -> tuple[int, str, str]:
     """Exit status, output and errors of the command."""
     config = folder / "config"
     config.write_text(CONFIG.format(url=api.url))
     env = environ() | {"KUBECONFIG": str(config)}
     env.pop("KUBERNETES_SERVICE_HOST", None)
     process = await asyncio.create_subprocess_exec(
-        *command(), "annotate", *arguments, env=env,
+        *command(), "remove", *arguments, env=env,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     out, err = await asyncio.wait_for(process.communicate(), 60)
@@ -57,23 +63,23 @@ async def annotate(api: FakeApi, folder: Path, *arguments: str) -> tuple[int, st
 
 
 async def test_all_of_ours_and_nothing_else_goes(api: FakeApi, tmp_path: Path) -> None:
-    status, out, err = await annotate(api, tmp_path, "--remove", "--dry-run")
+    status, out, err = await removal(api, tmp_path, "--dry-run")
     assert (status, err) == (0, "")
     assert "Pod default/pod-0: dutycycle.io/a, dutycycle.io/b\n" in out
     assert out.endswith("would remove 17 annotations from 10 objects: 1 MPIJob, 1 Node, 8 Pod\n")
     assert api.count("PATCH") == 0
-    status, out, err = await annotate(api, tmp_path, "--remove")
+    status, out, err = await removal(api, tmp_path)
     assert (status, out) == (0, "removed 17 annotations from 10 objects: 1 MPIJob, 1 Node, 8 Pod\n")
-    assert "a sink that still runs writes them again" in err
+    assert "a sink or webhook that still runs makes them again" in err
     assert all(one["annotations"] == FOREIGN for one in api.objects.values())
     assert api.count("PATCH") == 10
     assert all(set(one["annotations"].values()) == {None} for one in api.patches)
-    status, out, err = await annotate(api, tmp_path, "--remove")
+    status, out, err = await removal(api, tmp_path)
     assert (status, out, err) == (0, "removed 0 annotations from 0 objects\n", "")
 
 
 async def test_in_one_namespace(api: FakeApi, tmp_path: Path) -> None:
-    status, out, _ = await annotate(api, tmp_path, "--remove", "-n", "other")
+    status, out, _ = await removal(api, tmp_path, "-n", "other")
     assert (status, out) == (0, "removed 1 annotations from 1 objects: 1 Pod\n")
     assert api.objects[ELSEWHERE]["annotations"] == FOREIGN
     assert "dutycycle.io/gpu-0" in api.objects[NODE]["annotations"]
@@ -81,7 +87,7 @@ async def test_in_one_namespace(api: FakeApi, tmp_path: Path) -> None:
 
 async def test_a_namespace_that_does_not_exist_is_an_error(api: FakeApi, tmp_path: Path) -> None:
     for flags in ([], ["--dry-run"]):
-        status, out, err = await annotate(api, tmp_path, "--remove", "-n", "nosuch", *flags)
+        status, out, err = await removal(api, tmp_path, "-n", "nosuch", *flags)
         assert (status, out) == (1, "")
         assert err == "dutycycle: there is no namespace nosuch: see --namespace\n"
     assert api.count("PATCH") == 0
@@ -89,7 +95,7 @@ async def test_a_namespace_that_does_not_exist_is_an_error(api: FakeApi, tmp_pat
 
 async def test_a_namespace_that_may_not_be_asked_for_is_taken_as_it_is(api: FakeApi, tmp_path: Path) -> None:
     api.refused["/api/v1/namespaces/other"] = 403
-    status, out, _ = await annotate(api, tmp_path, "--remove", "-n", "other")
+    status, out, _ = await removal(api, tmp_path, "-n", "other")
     assert (status, out) == (0, "removed 1 annotations from 1 objects: 1 Pod\n")
 
 
@@ -100,7 +106,7 @@ async def test_copies_go_after_what_they_are_copied_from(api: FakeApi, tmp_path:
     objects = [f"{begin}/deployments/web", f"{begin}/replicasets/web-1", f"{begin}/replicasets/web-2"]
     for path in objects:
         api.add(path, path)["annotations"] = {"dutycycle.io/web-1-x": "{}"} | FOREIGN
-    status, out, _ = await annotate(api, tmp_path, "--remove", "-n", "default")
+    status, out, _ = await removal(api, tmp_path, "-n", "default")
     assert status == 0
     assert "1 Deployment, 1 MPIJob, 7 Pod, 2 ReplicaSet" in out
     assert all(api.objects[path]["annotations"] == FOREIGN for path in objects)
@@ -112,7 +118,7 @@ async def test_what_fails_is_told_and_does_not_stop_the_rest(api: FakeApi, tmp_p
     no = '{"message":"pods \\"pod-3\\" is forbidden: User \\"u\\" cannot patch resource \\"pods\\""}'
     api.always = Trouble(403, path=pod(3), body=no)
     api.trouble.extend([Trouble(429, {"Retry-After": "1"}), Trouble(500), Trouble(409)])
-    status, out, err = await annotate(api, tmp_path, "--remove")
+    status, out, err = await removal(api, tmp_path)
     assert status == 1
     assert out == "removed 15 annotations from 9 objects: 1 MPIJob, 1 Node, 7 Pod\n"
     assert 'patch Pod default/pod-3: 403: pods "pod-3" is forbidden' in err
@@ -122,23 +128,17 @@ async def test_what_fails_is_told_and_does_not_stop_the_rest(api: FakeApi, tmp_p
 
 async def test_a_kind_that_may_not_be_listed(api: FakeApi, tmp_path: Path) -> None:
     api.always = Trouble(403, method="GET", path="/mpijobs", body='{"message":"cannot list resource"}')
-    status, out, err = await annotate(api, tmp_path, "--remove")
+    status, out, err = await removal(api, tmp_path)
     assert (status, out) == (1, "removed 16 annotations from 9 objects: 1 Node, 8 Pod\n")
     assert "list mpijobs: 403: cannot list resource (a role must allow it)" in err
 
 
 async def test_without_a_server(api: FakeApi, tmp_path: Path) -> None:
     await api.stop()
-    status, out, err = await annotate(api, tmp_path, "--remove")
+    status, out, err = await removal(api, tmp_path)
     assert (status, out) == (1, "")
     assert err.startswith("dutycycle: the API server's kinds cannot be read: http://127.0.0.1:")
     assert err.count("\n") == 1
-
-
-async def test_wrong_use(api: FakeApi, tmp_path: Path) -> None:
-    status, _, err = await annotate(api, tmp_path)
-    assert status == 2
-    assert "--remove" in err
 
 
 CARRY: dict[tuple[str, str], bool] = {

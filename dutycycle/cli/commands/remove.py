@@ -1,4 +1,4 @@
-"""``dutycycle annotate --remove``: removes all our annotations."""
+"""``dutycycle remove``: removes from a cluster what was made there at run time."""
 
 import argparse
 import asyncio
@@ -10,12 +10,11 @@ from dutycycle.kube.client import Limits
 from dutycycle.kube.errors import GoneError, KubeError
 from dutycycle.kube.objects import ApiServer, connect
 from dutycycle.kube.references import ObjectRef
-from sinks.annotations.core.targets import Target
-from sinks.annotations.removal import AnnotationRemoval, remove
+from sinks.removal import Removal, remove
 
-EXAMPLE = "dutycycle annotate --remove --dry-run\ndutycycle annotate --remove --namespace team-a"
+EXAMPLE = "dutycycle remove --dry-run\ndutycycle remove --namespace team-a"
 SETTINGS = ("annotation_prefix", "annotation_rate")
-NOTE = "a sink that still runs writes them again: stop it first, or set DUTYCYCLE_ANNOTATIONS=off"
+NOTE = "a sink or webhook that still runs makes them again: stop it first, or set DUTYCYCLE_ANNOTATIONS=off"
 _SHOWN_KEYS = 4
 
 
@@ -25,15 +24,15 @@ class NoNamespaceError(DutycycleError):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What to do, and where."""
-    parser.add_argument(
-        "--remove", action="store_true", required=True,
-        help="remove every annotation with our prefix from nodes, pods and owners of pods; " + NOTE,
-    )  # fmt: skip
+    parser.description = (
+        "Remove every annotation with our prefix from nodes, pods and owners of pods, but those by which "
+        f"users ask for a trial; and our PriorityClasses, Leases and Events. Topics stay; {NOTE}."
+    )
     parser.add_argument(
         "-n",
         "--namespace",
         metavar="NAME",
-        help="only in this namespace, and not from nodes (default: everywhere)",
+        help="only in this namespace: nothing of nodes, no PriorityClass (default: everywhere)",
     )
     parser.add_argument("--dry-run", action="store_true", help="only say what would be removed")
 
@@ -44,20 +43,20 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     for failure in done.failures:
         print(f"dutycycle: {failure}", file=sys.stderr)  # noqa: T201
     print(_counts(done, dry_run=args.dry_run))  # noqa: T201
-    if done.keys and not args.dry_run:
+    if (done.keys or done.deleted) and not args.dry_run:
         print(f"dutycycle: {NOTE}", file=sys.stderr)  # noqa: T201
     return 1 if done.failures else 0
 
 
-async def _remove(args: argparse.Namespace, settings: Settings) -> AnnotationRemoval:
+async def _remove(args: argparse.Namespace, settings: Settings) -> Removal:
     limits = Limits(requests_per_s=settings.annotation_rate)
-    server = await connect("on", asked_by="annotate --remove", limits=limits, user_agent="dutycycle-annotate")
+    server = await connect("on", asked_by="remove", limits=limits, user_agent="dutycycle-remove")
     assert server is not None  # noqa: S101 - "on" finds one, or raises
     try:
         if args.namespace is not None:
             await _check_namespace(server, args.namespace)
-        found = _say if args.dry_run else _say_nothing
-        return await remove(server, settings.annotation_prefix, args.namespace, found, dry_run=args.dry_run)
+        say = _say if args.dry_run else _say_nothing
+        return await remove(server, settings.annotation_prefix, args.namespace, say, dry_run=args.dry_run)
     finally:
         await server.close()
 
@@ -72,18 +71,21 @@ async def _check_namespace(server: ApiServer, name: str) -> None:
         return
 
 
-def _say(target: Target, keys: list[str]) -> None:
+def _say(name: str, keys: list[str]) -> None:
     more = f" and {len(keys) - _SHOWN_KEYS} more" if len(keys) > _SHOWN_KEYS else ""
-    print(f"{target}: {', '.join(sorted(keys)[:_SHOWN_KEYS])}{more}")  # noqa: T201
+    print(f"{name}: {', '.join(sorted(keys)[:_SHOWN_KEYS])}{more}" if keys else name)  # noqa: T201
 
 
-def _say_nothing(target: Target, keys: list[str]) -> None:
+def _say_nothing(name: str, keys: list[str]) -> None:
     """What is done is counted at the end."""
 
 
-def _counts(done: AnnotationRemoval, *, dry_run: bool) -> str:
+def _counts(done: Removal, *, dry_run: bool) -> str:
     verb = "would remove" if dry_run else "removed"
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(done.objects.items()))
-    return f"{verb} {done.keys} annotations from {sum(done.objects.values())} objects" + (
-        f": {kinds}" if kinds else ""
+    made = "".join(f"; {count} {kind}" for kind, count in sorted(done.deleted.items()))
+    return (
+        f"{verb} {done.keys} annotations from {sum(done.objects.values())} objects"
+        + (f": {kinds}" if kinds else "")
+        + made
     )

@@ -1,15 +1,20 @@
-"""Takes our annotations away again, from everything that can carry them."""
+"""Takes away what was made in a cluster while we ran: annotations, PriorityClasses, Leases and Events.
+
+What Helm or ``kubectl apply`` made goes with them, and what users wrote is theirs.
+"""
 
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from dutycycle.contract.backoff import Backoff
 from dutycycle.contract.errors import DutycycleError
-from dutycycle.kube.discovery import Kind
+from dutycycle.kube.discovery import EVENT, PRIORITY_CLASS, Kind
 from dutycycle.kube.errors import BusyError, GoneError, KubeError
+from dutycycle.kube.events import CONTROLLER
+from dutycycle.kube.heartbeat import LEASE, SELECTOR
 from dutycycle.kube.objects import ApiServer
 from dutycycle.kube.references import Metadata
 from sinks.annotations.core.targets import Target
@@ -26,21 +31,41 @@ _COPIES = frozenset({"ReplicaSet", "ControllerRevision"})
 _NEEDED = frozenset({"list", "patch"})
 
 
+WRITTEN_BY_USERS = frozenset({"trial"})
+"""Keys with our prefix by which a user asks for something: they stay (docs/scheduling.md)."""
+
+
+class Made(NamedTuple):
+    """Objects that are ours altogether, by a selector of their labels or fields."""
+
+    kind: Kind
+    labels: str | None = None
+    fields: str | None = None
+
+
+MADE = (
+    Made(PRIORITY_CLASS, labels=SELECTOR),
+    Made(LEASE, labels=SELECTOR),
+    Made(EVENT, fields=f"reportingComponent={CONTROLLER}"),
+)
+
+
 class ServerAwayError(DutycycleError):
     """The API server cannot even say which kinds it has."""
 
 
 @dataclass(slots=True)
-class AnnotationRemoval:
-    """What was done: objects by kind, keys in all, and what could not be done."""
+class Removal:
+    """What was done: annotated objects by kind, keys in all, deleted objects by kind; and what failed."""
 
     objects: Counter[str] = field(default_factory=Counter)
     keys: int = 0
+    deleted: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
 
 
-Found = Callable[[Target, list[str]], None]
-"""Called for each object that carries keys of ours, before they are taken away."""
+Say = Callable[[str, list[str]], None]
+"""Called for each object before anything is done: with its keys of ours, or none if it goes as a whole."""
 
 
 def may_carry(kind: Kind, namespace: str | None) -> bool:
@@ -59,13 +84,14 @@ def may_carry(kind: Kind, namespace: str | None) -> bool:
 
 
 async def remove(
-    server: ApiServer, prefix: str, namespace: str | None, found: Found, *, dry_run: bool
-) -> AnnotationRemoval:
-    """Take every key that begins with ``prefix/`` from every object; one that fails does not stop the rest.
+    server: ApiServer, prefix: str, namespace: str | None, say: Say, *, dry_run: bool
+) -> Removal:
+    """Take every key that begins with ``prefix/`` from every object, and delete what was made; one that
+    fails does not stop the rest. With ``namespace`` nothing outside of it is touched.
 
     Raises ``ServerAwayError`` where not even the kinds can be asked for.
     """
-    done = AnnotationRemoval()
+    done = Removal()
     try:
         kinds = [kind for kind in await server.kinds.every() if may_carry(kind, namespace)]
     except KubeError as error:
@@ -73,10 +99,48 @@ async def remove(
     for kind in sorted(kinds, key=lambda one: one.name in _COPIES):
         try:
             async for page in _pages(server, kind, namespace, prefix):
-                await asyncio.gather(*(_clear(server, one, keys, found, done, dry_run) for one, keys in page))
+                await asyncio.gather(
+                    *(_clear(server, target, keys, say, done, dry_run) for target, keys in page)
+                )
         except KubeError as error:
             done.failures.append(_failure("list", kind.plural, error))
+    for made in MADE:
+        if namespace is None or made.kind.namespaced:
+            await _delete(server, made, namespace, say, done, dry_run)
     return done
+
+
+async def _delete(
+    server: ApiServer, made: Made, namespace: str | None, say: Say, done: Removal, dry_run: bool
+) -> None:
+    """Delete every object of one kind that was made."""
+    kind = made.kind
+
+    async def delete(metadata: Metadata) -> None:
+        place = metadata.get("namespace")
+        name = f"{kind.name} {place}/{metadata['name']}" if place else f"{kind.name} {metadata['name']}"
+        say(name, [])
+        try:
+            if not dry_run:
+                await patiently(
+                    lambda: server.delete(kind, metadata["name"], place, metadata["uid"], "Background")
+                )
+        except GoneError:
+            return
+        except KubeError as error:
+            done.failures.append(_failure("delete", name, error))
+        else:
+            done.deleted[kind.name] += 1
+
+    try:
+        there = [metadata async for metadata in server.each(kind, namespace, made.labels, made.fields)]
+    except GoneError:  # the server has no such kind, and so none of these
+        return
+    except KubeError as error:
+        done.failures.append(_failure("list", kind.plural, error))
+        return
+    for first in range(0, len(there), _AT_ONCE):
+        await asyncio.gather(*map(delete, there[first : first + _AT_ONCE]))
 
 
 async def _pages(
@@ -85,7 +149,11 @@ async def _pages(
     """The objects that carry keys of ours, a few at a time."""
     page: list[tuple[Target, list[str]]] = []
     async for metadata in server.each(kind, namespace):
-        keys = [key for key in metadata.get("annotations") or {} if key.startswith(f"{prefix}/")]
+        keys = [
+            key
+            for key in metadata.get("annotations") or {}
+            if key.startswith(f"{prefix}/") and key.partition("/")[2] not in WRITTEN_BY_USERS
+        ]
         if keys:
             page.append((_target(kind, metadata), keys))
         if len(page) == _AT_ONCE:
@@ -101,9 +169,9 @@ def _target(kind: Kind, metadata: Metadata) -> Target:
 
 
 async def _clear(
-    server: ApiServer, target: Target, keys: list[str], found: Found, done: AnnotationRemoval, dry_run: bool
+    server: ApiServer, target: Target, keys: list[str], say: Say, done: Removal, dry_run: bool
 ) -> None:
-    found(target, keys)
+    say(str(target), keys)
     try:
         if not dry_run:
             await patiently(lambda: server.annotate(target.ref, dict.fromkeys(keys)))

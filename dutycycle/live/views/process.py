@@ -54,4 +54,5 @@ def signal_question(row: OnGpu, signal_name: str) -> str:
     """What is asked before a signal is sent."""
     facts = row.facts
     user = "" if facts is None or facts.user is None else f" of {facts.user}"
-    return f"send {signal_name} to process {row.process.pid} ({row.process.name or 'process'}{user})? y/N"
+    name = row.process.name or "of unknown name"
+    return f"send {signal_name} to process {row.process.pid} ({name}{user})? y/N"

@@ -284,6 +284,26 @@ async def test_processes_of_this_machine_have_user_command_and_age_and_two_of_a_
         assert f"{psutil.Process().name()} {os.getpid()}" in text, "its parent is this process"
 
 
+async def test_on_a_hundred_columns_user_and_age_have_room_and_a_session_is_told_once(
+    trainings: list[subprocess.Popen[bytes]],
+) -> None:
+    state = local_state(trainings)
+    async with screen(state).run_test(size=(100, 30)) as pilot:
+        await pilot.press("5")
+        lines = shown(pilot)
+        assert [title for title in ("user", "CPU", "memory", "age", "process") if title not in lines[2]] == []
+        assert [("session" in line, "└" in line) for line in lines[3:5]] == [(True, False), (False, True)]
+
+
+async def test_a_process_of_which_nobody_knows_the_name_is_called_by_none() -> None:
+    state = LiveState()
+    feed(state, "nvml-samples", "a", nvml(10, processes=[{"pid": 4_000_000}]))
+    async with screen(state).run_test(size=(100, 30)) as pilot:
+        await pilot.press("5")
+        (line,) = [line for line in shown(pilot)[3:] if "4000000" in line]
+        assert line.rstrip().endswith("·")
+
+
 async def test_a_signal_is_sent_after_a_yes_and_not_without(
     trainings: list[subprocess.Popen[bytes]],
 ) -> None:

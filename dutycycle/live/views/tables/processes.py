@@ -30,7 +30,7 @@ class OnGpu:
     def name(self) -> str:
         """The program, with its arguments where they are known."""
         known = self.facts.command if self.facts is not None else None
-        return known or self.process.name or "process"
+        return known or self.process.name or UNKNOWN
 
     @property
     def group(self) -> str:
@@ -74,17 +74,25 @@ def age_s(state: LiveState, facts: ProcessFacts | None) -> float | None:
 
 
 def _tree(row: OnGpu, _: int) -> Line:
-    """The job once, and below it a line for each of its processes."""
+    """The job once, and below it a line for each of its processes; without a job the pod, or login session,
+    which all of them have."""
     if not row.group:
         return []
-    return [(row.group, "bold")] if row.is_first else [("  └ ", "dim"), (row.pod, "dim")]
+    return [(row.group, "bold")] if row.is_first else [("  └ ", "dim"), (row.pod if row.job else "", "dim")]
 
 
 def columns(state: LiveState) -> Sequence[TableColumn[OnGpu]]:
     """What is shown of a process, from left to right; what nobody here can know has no column."""
     rows = on_gpus(state)
+    longest = max((len(row.gpu.name) for row in rows), default=0)
     shown: list[TableColumn[OnGpu]] = [
-        TableColumn("GPU", 10, lambda row, _: [(row.gpu.name, "")], lambda row: row.gpu.order, grows=24),
+        TableColumn(
+            "GPU",
+            min(longest, 10),
+            lambda row, _: [(row.gpu.name, "")],
+            lambda row: row.gpu.order,
+            grows=min(longest, 24),
+        ),
         TableColumn(
             "pid", 8, lambda row, _: [(str(row.process.pid), "")], lambda row: row.process.pid, right=True
         ),
@@ -110,8 +118,8 @@ def columns(state: LiveState) -> Sequence[TableColumn[OnGpu]]:
         ]  # fmt: skip
     return [
         *shown,
-        TableColumn("job, pod", 16, _tree, lambda row: row.group or None, rank=1, grows=40),
-        TableColumn("process", 16, lambda row, _: [(row.name, "bold")], lambda row: row.name, grows=80),
+        TableColumn("job, pod", 12, _tree, lambda row: row.group or None, rank=1, grows=40),
+        TableColumn("process", 14, lambda row, _: [(row.name, "bold")], lambda row: row.name, grows=80),
     ]
 
 

@@ -170,6 +170,6 @@ def fault_sentence(event: GpuEvent) -> str:
     """One line for who used the GPU: what happened to it, how often, where, and what is to be done."""
     times = f" ({event.count} times)" if event.count > 1 else ""
     of_slice = "" if event.mig is None else f" (slice {event.mig})"
-    told = ", as its answers tell" if event.inferred else ""
-    what = f"{event.name}{times} on gpu {event.index}{of_slice} of node {event.node}{told}"
+    inference = ", as its answers tell" if event.inferred else ""
+    what = f"{event.name}{times} on gpu {event.index}{of_slice} of node {event.node}{inference}"
     return f"{what}; {event.action}" if event.action else what

@@ -124,16 +124,28 @@ def highest_power_w(gpu: Gpu) -> float | None:
     return max((value for _, value in gpu.power_burst), default=None) if gpu.power_burst else gpu.power_w
 
 
-def without_false_zeros(gpu: Gpu) -> Gpu:
-    """Leave out the counters of activity of a GPU if all are 0 while it draws half of its power limit.
+class FalseZeros:
+    """Leaves out counters of activity of a source that writes 0 for all of them after some errors, as DCGM
+    does until it is started again (NVIDIA/DCGM#303). Its samples are to come in their order.
 
-    So DCGM writes after some errors, until it is started again (NVIDIA/DCGM#303). A GPU that draws so much
-    has warps on its multiprocessors, and touches its memory: one of the two has to be among the zeros.
+    A GPU that draws half of its power limit has warps on its multiprocessors, and touches its memory: one of
+    the two has to be among the zeros. From then on its zeros tell nothing, also while it draws less, until a
+    counter moves.
     """
-    told = [value for name in ACTIVITY_METRICS if (value := getattr(gpu, name)) is not None]
-    says_enough = gpu.sm_active_pct is not None or gpu.dram_active_pct is not None
-    if not says_enough or any(told) or gpu.power_w is None or gpu.power_limit_w is None:
-        return gpu
-    if gpu.power_w < _WORKS * gpu.power_limit_w:
-        return gpu
-    return replace(gpu, **dict.fromkeys(ACTIVITY_METRICS))
+
+    def __init__(self) -> None:
+        self._distrusted: set[str] = set()
+
+    def drop(self, gpu: Gpu) -> Gpu:
+        """Give the GPU without its counters if they are such zeros."""
+        told = [value for name in ACTIVITY_METRICS if (value := getattr(gpu, name)) is not None]
+        if any(told):
+            self._distrusted.discard(gpu.uuid)
+        if not told or any(told):
+            return gpu
+        says_enough = gpu.sm_active_pct is not None or gpu.dram_active_pct is not None
+        power_w, limit_w = gpu.power_w, gpu.power_limit_w
+        works = power_w is not None and limit_w is not None and power_w >= _WORKS * limit_w
+        if says_enough and works:
+            self._distrusted.add(gpu.uuid)
+        return replace(gpu, **dict.fromkeys(ACTIVITY_METRICS)) if gpu.uuid in self._distrusted else gpu

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from dutycycle.contract.codec import encode
-from dutycycle.contract.metering import LEAST_DRAWN_W, without_false_zeros
+from dutycycle.contract.metering import LEAST_DRAWN_W, FalseZeros
 from dutycycle.contract.records.pods import JobRef, Pod
 from dutycycle.contract.records.samples import Allocation, Gpu, NvmlSample
 from dutycycle.contract.topics import full_name
@@ -54,6 +54,7 @@ class _Node:
     nameless_ms: "array[int]" = field(default_factory=lambda: array("q"))
     deal: Deal = field(default_factory=Deal)
     in_seconds: bool = True
+    false_zeros: FalseZeros = field(default_factory=FalseZeros)
 
     def identify(self, row: Row) -> tuple[str, int]:
         """Give the uuid and the index of a row's GPU, of which the log may tell one, or none."""
@@ -122,7 +123,8 @@ class Samples:
             raise ValueError("is of a time before 1970 or after 2100")
         known = self._nodes.setdefault(node, _Node())
         uuid, index = known.identify(row)
-        gpu = without_false_zeros(msgspec.convert({**row.fields, "index": index, "uuid": uuid}, Gpu))
+        gpu = msgspec.convert({**row.fields, "index": index, "uuid": uuid}, Gpu)
+        gpu = known.false_zeros.drop(gpu)
         if self._job is not None:
             given = Allocation(pod_uid=f"{self._job}-{node}", namespace=_NAMESPACE, pod=f"{self._job}-{node}")
             gpu = msgspec.structs.replace(gpu, allocated=(given,))

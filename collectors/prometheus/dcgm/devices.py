@@ -14,7 +14,7 @@ from collectors.prometheus.identity.labels import Workload
 from collectors.prometheus.identity.pods import PodIndex
 from collectors.prometheus.series import NewSample, SeriesLabels
 from collectors.throttle import throttle_names
-from dutycycle.contract.metering import without_false_zeros
+from dutycycle.contract.metering import FalseZeros
 from dutycycle.contract.metrics import ACTIVITY_METRICS, MIG_METRICS
 from dutycycle.contract.records.samples import Allocation, Gpu, MigDevice
 
@@ -49,6 +49,7 @@ class GpuReader:
     """
 
     def __init__(self, vocabulary: Vocabulary, exporters: Exporters) -> None:
+        self._false_zeros = FalseZeros()
         self.vocabulary = vocabulary
         self.exporters = exporters
         self.impossible: Impossible = Counter()
@@ -68,7 +69,8 @@ class GpuReader:
             else:
                 self.impossible[sample.name, sample.value] += 1
         known = (_gpu(uuid, rows, pod_index) for uuid, rows in devices.items())
-        return tuple(sorted((gpu for gpu in known if gpu is not None), key=lambda gpu: (gpu.index, gpu.uuid)))
+        gpus = (self._false_zeros.drop(gpu) for gpu in known if gpu is not None)
+        return tuple(sorted(gpus, key=lambda gpu: (gpu.index, gpu.uuid)))
 
 
 def explain(impossible: Impossible) -> str:
@@ -94,10 +96,10 @@ def _gpu(uuid: str, rows: list[_Row], pod_index: PodIndex) -> Gpu | None:
     if "gpu_util_pct" in values:
         fields["gpu_util_max_pct"] = _high(row for row in rows if not row.sample.labels.get("GPU_I_ID"))
     slices = tuple(_slice(uuid, name, instances[name]) for name in sorted(instances))
-    return without_false_zeros(Gpu(
+    return Gpu(
         uuid=uuid, index=int(index), model=labels.get("modelName") or None, mig=slices or None,
         allocated=_holders(uuid, rows, pod_index), **fields | _memory(values),
-    ))  # fmt: skip
+    )  # fmt: skip
 
 
 def _slice(uuid: str, instance: str, rows: list[_Row]) -> MigDevice:

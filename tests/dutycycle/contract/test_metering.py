@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutycycle.contract.metering import LEAST_DRAWN_W, highest_util_pct, joules_of_tick, mean_of_samples
+from dutycycle.contract.metering import (
+    LEAST_DRAWN_W,
+    FalseZeros,
+    highest_util_pct,
+    joules_of_tick,
+    mean_of_samples,
+)
 from dutycycle.contract.records.samples import Gpu
 
 SAMPLES: list[tuple[str, list[tuple[int, float]], int, float, float]] = [
@@ -109,3 +115,18 @@ def test_without_a_counter_it_is_the_power_and_without_both_nothing() -> None:
 )
 def test_the_most_that_a_gpu_did(fields: dict[str, Any], highest: float | None) -> None:
     assert highest_util_pct(Gpu(uuid="g", index=0, **fields)) == highest
+
+
+ZEROS: dict[str, Any] = {"sm_active_pct": 0, "tensor_active_pct": 0, "dram_active_pct": 0}
+
+
+def test_zeros_are_distrusted_from_where_power_contradicts_them_until_a_counter_moves() -> None:
+    false_zeros = FalseZeros()
+
+    def sm(power_w: float, uuid: str = "GPU-1", **told: float) -> float | None:
+        gpu = Gpu(uuid=uuid, index=0, power_w=power_w, power_limit_w=700, **(ZEROS | told))
+        return false_zeros.drop(gpu).sm_active_pct
+
+    assert [sm(90), sm(400), sm(300), sm(90)] == [0, None, None, None]
+    assert sm(90, "GPU-2") == 0, "the other works as it should"
+    assert [sm(500, dram_active_pct=0.1), sm(90), sm(349), sm(350)] == [0, 0, 0, None]

@@ -491,8 +491,8 @@ def test_zeros_of_activity_that_power_contradicts_are_absent(tmp_path: Path) -> 
     heading = (
         "timestamp, index, power.draw [W], enforced.power.limit [W], sm_active, tensor_active, dram_active"
     )
-    lines = [
-        f"2026/11/20 10:00:0{at}.000, 0, {watts}, 700, 0, 0, 0" for at, watts in enumerate((600, 90, 610))
-    ]
+    figures = ((90, 0), (600, 0), (90, 0), (300, 0), (500, 12), (90, 0))
+    lines = [f"2026/11/20 10:00:0{at}.000, 0, {watts}, 700, {pct}, {pct}, {pct}"
+             for at, (watts, pct) in enumerate(figures)]  # fmt: skip
     found = imported(tmp_path, "\n".join([heading, *lines, ""]))
-    assert [one["gpus"][0].get("tensor_active_pct") for one in found] == [None, 0, None]
+    assert [one["gpus"][0].get("tensor_active_pct") for one in found] == [0, None, None, None, 12, 0]

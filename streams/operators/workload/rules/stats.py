@@ -25,9 +25,6 @@ _EVIDENCE = {
     "tensor_active_pct": "tensor_active_pct", "dram_active_pct": "dram_active_pct",
 }  # fmt: skip
 """Names in a record's evidence, and the channels that they are means of."""
-_COUNTERS = frozenset(
-    {"sm_active_pct", "tensor_active_pct", "dram_active_pct", "fp32_active_pct", "nvlink_mb_per_s"}
-)
 _RATES = {
     "io_bytes_per_s": ("read_kb_per_s", "write_kb_per_s"), "net_bytes_per_s": ("rx_kb_per_s", "tx_kb_per_s")
 }  # fmt: skip
@@ -85,8 +82,6 @@ def pod_stats(values: Floats) -> PodStats | None:
         return None
     mean, low, high, most, count = figures.T.tolist()
     there = [(name, row) for name, row in CHANNEL_ROW.items() if count[row]]
-    if _are_false_zeros({name: mean[row] for name, row in there}):
-        there = [(name, row) for name, row in there if name not in _COUNTERS]
     return PodStats(
         seconds=seconds,
         means={name: mean[row] for name, row in there},
@@ -103,15 +98,6 @@ def _idle_gpus(counts: Floats) -> int:
     turns are idle in most seconds, one or the other, and each of them works."""
     known = np.sort(counts[~np.isnan(counts)])
     return int(known[int(_BLINKS * known.size)]) if known.size else 0
-
-
-def _are_false_zeros(means: dict[str, float]) -> bool:
-    """Tell whether counters of activity say nothing: after some errors DCGM writes 0 for all of them
-    (NVIDIA/DCGM#303), while power shows that the GPU works."""
-    if "sm_active_pct" not in means:
-        return False
-    activity = means["sm_active_pct"] + means.get("dram_active_pct", 0.0)
-    return activity < 1 and means.get("power_pct", 0.0) >= 50
 
 
 @entry("Tuple((int64, float64, float64))(float64[:, ::1], float64[:, ::1])")

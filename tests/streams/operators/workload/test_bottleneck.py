@@ -114,8 +114,6 @@ def window(of: Mapping[str, float | tuple[float, float]], seconds: int = 180) ->
         (SPINNING, "training", 8, "communication"),
         (SPINNING | {"sm_active_pct": 8}, "training", 8, "communication"),
         (SPINNING | {"dram_active_pct": 20, "tensor_active_pct": 10}, "training", 8, "unknown"),
-        # Zeros of DCGM after an error, while power says that the GPU works.
-        (BUSY | dict.fromkeys(COUNTERS, 0), "training", 8, "gpu"),
         ({"gpu_util_pct": 12, "gpu_mem_pct": 10}, "inference", 1, "over_provisioned"),
         ({"gpu_util_pct": 12, "gpu_mem_pct": 70}, "inference", 1, "none"),
         ({"gpu_util_pct": 12}, "inference", 1, "none"),
@@ -140,16 +138,6 @@ def test_of_gpus_that_all_wait_most_of_the_time_none_is_said_to_do_nothing() -> 
     assert stats is not None
     assert find_bottleneck(stats, "training", 8).evidence["idle_gpus"] == 3
     assert find_bottleneck(replace(stats, waits=0.7), "training", 8).bottleneck == "unknown"
-
-
-def test_zeros_that_power_contradicts_are_unknown() -> None:
-    """And no figure of an insight: DCGM writes them after an error."""
-    stats = pod_stats(window(BUSY | dict.fromkeys(COUNTERS, 0)))
-    assert stats is not None
-    assert not COUNTERS.keys() & stats.evidence().keys()
-    resting = pod_stats(window(BUSY | {"power_pct": 20} | dict.fromkeys(COUNTERS, 0)))
-    assert resting is not None
-    assert resting.evidence()["sm_active_pct"] == 0
 
 
 def test_too_short_a_time_says_nothing() -> None:

@@ -4,15 +4,17 @@ A figure is the mean of the shortest of the windows that ended last. A pod whose
 none, which is not 0: an idle pod has windows, and in them 0.
 """
 
+import difflib
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from dutycycle.contract.metering import is_outdated
+from dutycycle.contract.metrics import METRICS
 from dutycycle.contract.records.derived import Cycle, CycleMetric, Trend, WindowAggregate
 from dutycycle.contract.records.pods import Pod
-from sinks.adapter.wave import LEAST_PERIOD_S, Wave
+from sinks.adapter.wave import LEAST_PERIOD_S, SLOT_MS, SLOTS, Wave
 
 SHOWN_HORIZON_S = 300
 """The horizon of the forecasts that discovery lists; others are answered too."""
@@ -20,6 +22,8 @@ _GRACE_MS = 30_000
 """How much later than its end and the allowed lateness a window may be: the next one's wait, and Kafka."""
 _FORECAST = re.compile(r"(.+)_in_([1-9][0-9]{0,4})s")
 _SOURCES = ("nvml", "cgroup")
+_LONGEST_S = SLOTS * SLOT_MS // 1000
+"""Nothing is forecast beyond the longest cycle."""
 
 
 class MetricValue(NamedTuple):
@@ -58,6 +62,17 @@ class PodFigures:
             self._watch(key.split("/")[1])
         elif isinstance(record, WindowAggregate) and record.subject.kind == "pod":
             self._take_window(record)
+
+    def refusal(self, metric: str) -> str | None:
+        """Say why there can never be such a metric, with the one that may be meant; None if there can."""
+        match = _FORECAST.fullmatch(metric)
+        name = match[1] if match else metric
+        if match and int(match[2]) > _LONGEST_S:
+            return f"{metric}: forecasts reach {_LONGEST_S} s, the longest cycle"
+        if name in METRICS:
+            return None
+        close = difflib.get_close_matches(name, METRICS, n=1)
+        return f"there is no metric {name}" + (f"; did you mean {close[0]}?" if close else "")
 
     def values(self, uids: Iterable[str], metric: str, now_ms: int) -> dict[str, MetricValue]:
         """``gpu_util_pct``, or its forecast ``gpu_util_pct_in_300s``, of those pods for which it is known."""

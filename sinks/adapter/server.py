@@ -88,7 +88,8 @@ class MetricsApi:
     async def _custom(self, request: web.Request) -> Json:
         if request.query.get("metricLabelSelector"):
             raise _FailedError(400, "metricLabelSelector: metrics of pods have no labels of their own")
-        namespace, name, metric = (request.match_info[part] for part in ("namespace", "pod", "metric"))
+        namespace, name = request.match_info["namespace"], request.match_info["pod"]
+        metric = self._metric(request)
         if name == _ALL:
             pods = await self._select(request, namespace)
         else:
@@ -99,9 +100,16 @@ class MetricsApi:
         return answers.custom_values(metric, figures)
 
     async def _external(self, request: web.Request) -> Json:
-        metric = request.match_info["metric"]
+        metric = self._metric(request)
         pods = await self._select(request, request.match_info["namespace"])
         return answers.external_values(metric, self._figures_of(pods, metric))
+
+    def _metric(self, request: web.Request) -> str:
+        """What is asked for. An autoscaler takes an empty list for a stall: a wrong name is an error."""
+        metric = request.match_info["metric"]
+        if refusal := self._figures.refusal(metric):
+            raise _FailedError(404, refusal)
+        return metric
 
     async def _select(self, request: web.Request, namespace: str) -> list[Metadata]:
         selector = request.query.get("labelSelector")

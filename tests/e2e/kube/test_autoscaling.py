@@ -109,6 +109,11 @@ def test_kubectl_reads_the_figures_and_only_who_may(kube: Kube, cluster: Cluster
     }
     names = {one["name"] for one in kube.admin.request("GET", CUSTOM)["resources"]}
     assert {"pods/gpu_util_pct", "pods/gpu_util_pct_in_300s"} <= names
+    for typo in ("gpu_utl_pct", "gpu_util_pct_in_99999s"):
+        for asked in (f"{path}/*/{typo}", f"{EXTERNAL}/namespaces/{cluster.namespace}/{typo}"):
+            with pytest.raises(Refused) as absent:
+                kube.admin.request("GET", asked)
+            assert absent.value.status == 404
     nobody = service_account(kube, cluster.namespace, "nobody")
     with pytest.raises(Refused) as refused:
         nobody.request("GET", f"{path}/*/gpu_util_pct")

@@ -112,6 +112,23 @@ def test_a_stalled_source_never_answers_with_a_longer_window(size_s: int, end_s:
     assert len(known) == 170 - 125 + 1, "10 s, the lateness and the grace after its end, and then nothing"
 
 
+@pytest.mark.parametrize(
+    ("metric", "refusal"),
+    [
+        (UTIL, None),
+        ("sm_active_pct_in_30s", None),
+        ("gpu_util_pct_in_86400s", None),
+        ("gpu_util_pct_in_99999s", "gpu_util_pct_in_99999s: forecasts reach 86400 s, the longest cycle"),
+        ("gpu_utl_pct", "there is no metric gpu_utl_pct; did you mean gpu_util_pct?"),
+        ("gpu_utl_pct_in_300s", "there is no metric gpu_utl_pct; did you mean gpu_util_pct?"),
+        ("gpu_util_pct_in_0s", "there is no metric gpu_util_pct_in_0s; did you mean gpu_util_pct?"),
+        ("requests", "there is no metric requests"),
+    ],
+)
+def test_a_metric_that_can_never_be_is_no_stall(metric: str, refusal: str | None) -> None:
+    assert figures().refusal(metric) == refusal
+
+
 def test_each_source_has_metrics_of_its_own() -> None:
     found = fed(window("a", 100, 42), window("a", 100, 350, source="cgroup", metric="cpu_util_pct"))
     assert (one(found, 100), one(found, 100, "cpu_util_pct")) == (42, 350)

@@ -44,7 +44,7 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
     telemetry.expect(events, topic=SAMPLE_TOPICS, collector=[one.name for one in measuring])
     outbox = Outbox(open_spool(settings, telemetry, os.environ), telemetry, _MEMORY_BYTES)
     publisher = Publisher(
-        outbox, telemetry, Reachability(settings, telemetry), lambda: KafkaLink.open(settings)
+        outbox, telemetry, Reachability(settings, telemetry), lambda: KafkaLink.open(settings, telemetry)
     )
     _register(telemetry, outbox, publisher)
     sending = publisher.start()

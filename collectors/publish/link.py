@@ -12,6 +12,7 @@ from dutycycle.kafka.errors import BrokerError, RecordRefusedError
 from dutycycle.kafka.producer import Producer
 from dutycycle.kafka.topic_settings import read_batch_bytes
 from dutycycle.kafka.topics import ensure_topics
+from dutycycle.telemetry.events import Telemetry
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +46,14 @@ class KafkaLink:
         self._names = {name: full_name(prefix, name) for name in TOPICS}
 
     @classmethod
-    async def open(cls, settings: Settings) -> Self:
+    async def open(cls, settings: Settings, telemetry: Telemetry | None = None) -> Self:
         """Connect, and create the topics if they are missing. Raises ``BrokerError``, ``DutycycleError``."""
         await probe(settings)  # for the clients a wrong password and an absent broker are the same error
         # A collector keeps no state: that partitions differ concerns the workers, which say so.
         topics = await ensure_topics(settings, SAMPLE_TOPICS, alike=False)
         batch_bytes = await read_batch_bytes(settings, topics, BATCH_BYTES)
         # No linger: a batch is handed over at once, and awaited before the next.
-        producer = Producer(settings, "collector", linger_ms=0, batch_bytes=batch_bytes)
+        producer = Producer(settings, "collector", linger_ms=0, batch_bytes=batch_bytes, telemetry=telemetry)
         await producer.start()
         return cls(producer, settings.topic_prefix)
 

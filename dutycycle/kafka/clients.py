@@ -27,6 +27,7 @@ from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.kafka.errors import BrokerError, BrokerRefusedError, BrokerUnreachableError, RecordRefusedError
 from dutycycle.kafka.security import bootstrap_servers, security_kwargs
+from dutycycle.telemetry.events import THROTTLED, Telemetry
 
 REQUEST_MS = 10_000
 """How long an answer of the broker may take."""
@@ -304,6 +305,26 @@ def pace_metadata(
         return good
 
     client._metadata_update = paced
+
+
+def note_throttling(client: Any, telemetry: Telemetry) -> None:
+    """Count each answer to a client of the driver (``AIOKafkaClient``) that the broker delayed, as a quota is
+    used up. It is no failure: the delay is what the quota asks for."""
+    send: Callable[..., Awaitable[Any]] = client.send
+
+    async def send_and_note(node_id: int, request: Any, **options: Any) -> Any:
+        answer = await send(node_id, request, **options)
+        delay_ms = getattr(answer, "throttle_time_ms", 0)
+        if delay_ms:
+            name = type(request).__name__.removesuffix("Request").lower()
+            detail = (
+                f"{client._client_id}: answered {delay_ms} ms late, as a quota of this user or client is "
+                "used up: producer_byte_rate, consumer_byte_rate or request_percentage"
+            )
+            telemetry.emit(THROTTLED, detail, request=name)
+        return answer
+
+    client.send = send_and_note
 
 
 def new_topic(name: str, partitions: int, replication: int, config: dict[str, str]) -> Any:

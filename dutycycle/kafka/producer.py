@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.kafka.clients import BATCH_BYTES, new_producer, translate, translated
+from dutycycle.kafka.clients import BATCH_BYTES, new_producer, note_throttling, translate, translated
 from dutycycle.kafka.errors import BrokerError, BrokerUnreachableError
+from dutycycle.telemetry.events import Telemetry
 
 Delivery = asyncio.Future[Any]
 """Done when the broker has acknowledged the record."""
@@ -28,11 +29,15 @@ class Producer:
         linger_ms: int = 20,
         compression: str = "zstd",
         batch_bytes: int = BATCH_BYTES,
+        telemetry: Telemetry | None = None,
     ) -> None:
-        """``batch_bytes``: the largest batch of several records; see ``topic_settings.read_batch_bytes``."""
+        """``batch_bytes``: the largest batch of several records; see ``topic_settings.read_batch_bytes``.
+        ``telemetry`` counts what a quota delays."""
         self._driver = new_producer(
             settings, name, linger_ms=linger_ms, compression=compression, batch_bytes=batch_bytes
         )
+        if telemetry is not None:
+            note_throttling(self._driver.client, telemetry)
         self._pending: set[Delivery] = set()
 
     async def start(self) -> None:

@@ -53,6 +53,10 @@ BROKER_UNREACHABLE = Event(
     "broker_unreachable", logging.WARNING, "The broker cannot be reached", ("reason",),
     by=(COLLECT, STREAM, SINK, METRICS, ADAPTER, EXTENDER, WEBHOOK),
 )
+THROTTLED = Event(
+    "throttled", logging.WARNING, "Answers that the broker delayed, because a quota is used up", ("request",),
+    by=(COLLECT, STREAM, SINK), values={"request": ("produce", "fetch")},
+)
 DEAD_LETTER = Event(
     "dead_letter", logging.WARNING, "Records that could not be used", ("topic", "reason"),
     by=(STREAM, SINK), values={"reason": Reason},

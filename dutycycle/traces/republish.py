@@ -69,7 +69,9 @@ async def _publish(
         return Counter()
     topics = await ensure_topics(settings, SAMPLE_TOPICS)
     batch_bytes = await read_batch_bytes(settings, topics, BATCH_BYTES)
-    producer = Producer(settings, "dutycycle-replay", linger_ms=50, batch_bytes=batch_bytes)
+    producer = Producer(
+        settings, "dutycycle-replay", linger_ms=50, batch_bytes=batch_bytes, telemetry=telemetry
+    )
     await producer.start()
     try:
         sent = await _send_all(producer, progress.track(read), settings, pace, stop)

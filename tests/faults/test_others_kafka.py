@@ -5,22 +5,28 @@ import re
 import struct
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
 
 import pytest
+from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.types import Array, Boolean, Float64, Int16, Int32, Schema, String
 from confluent_kafka import Consumer as OtherConsumer
 from confluent_kafka import TopicPartition
 
+from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import full_name
 from dutycycle.contract.trace import TraceRecord
-from dutycycle.kafka.clients import probe
+from dutycycle.kafka.clients import new_admin, probe
 from dutycycle.kafka.errors import BrokerUnreachableError
 from dutycycle.kafka.faust.offsets import ends
-from tests.faults.test_other_log import PER_S, STREAM, of_nvml, read_to_the_end, state_of
+from streams.app import app_id
+from tests.faults.test_other_log import PER_S, STREAM, of_nvml, read_to_the_end
+from tests.support.faults.dirt import shifted
 from tests.support.faults.field import PARTITIONS, Field
-from tests.support.faults.oracle import results, write_trace
+from tests.support.faults.oracle import replayed, results, write_trace
 from tests.support.faults.tap import until
 from tests.support.kafka import settings_of
 from tests.support.processes.commands import DEADLINE_S, derived, environ, running, wait_until
@@ -28,6 +34,8 @@ from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.ports import free_port
 
 NODES, SECONDS = 4, 60
+QUOTAS = {"producer_byte_rate": 20_000.0, "consumer_byte_rate": 20_000.0, "request_percentage": 50.0}
+"""Of a worker: it needs some seconds for what it does in one."""
 _VERSIONS = 18
 
 
@@ -64,27 +72,36 @@ def read_page(log: Path, page_name: str) -> str:
     return text.decode()
 
 
-async def test_a_worker_whose_changelog_is_deleted_is_unready_and_names_it(
-    kafka: RunningBroker, topic_prefix: str, tmp_path: Path, trace: list[TraceRecord]
+async def test_a_worker_whose_topic_is_deleted_names_it(
+    kafka: RunningBroker, tmp_path: Path, trace: list[TraceRecord]
 ) -> None:
-    async with Field(kafka, topic_prefix, tmp_path, seed=6) as field:
-        log = tmp_path / "stream.log"
-        feed = await field.feed(trace, PER_S)
-        await feed.finish()
-        with log.open("wb") as out:
-            worker = await asyncio.create_subprocess_exec(*STREAM, env=field.env, stdout=out, stderr=out)
-        try:
-            await field.tap.more(log.read_text)
-            state = state_of(field, "nvml-samples")
-            admin = kafka.admin()  # named, because it must outlive its futures
-            await asyncio.to_thread(admin.delete_topics([state])[state].result, 60)
-            # What has something to commit ends at once; what has nothing reads nothing any more.
-            gone, refused = f"topic {state} is gone", f"topic {state}: the topic does not exist"
-            await until(lambda: gone in readiness(log) or refused in log.read_text(), log.read_text)
-        finally:
-            if worker.returncode is None:
-                worker.kill()
-            await worker.wait()
+    """It ends, or is not ready, within a minute. Of a topic that it writes the next record misses it."""
+
+    async def delete(name: str) -> None:
+        (folder := tmp_path / name).mkdir()
+        prefix, log = kafka.new_prefix(), folder / "stream.log"
+        async with Field(kafka, prefix, folder, seed=6) as field:
+            feed = await field.feed(trace, PER_S)
+            await feed.finish()
+            with log.open("wb") as out:
+                worker = await asyncio.create_subprocess_exec(*STREAM, env=field.env, stdout=out, stderr=out)
+            try:
+                await field.tap.more(log.read_text)
+                topic = f"{prefix}{name}"
+                admin = kafka.admin()  # named, because it must outlive its futures
+                await asyncio.to_thread(admin.delete_topics([topic])[topic].result, 60)
+                if name == "window-aggregates":
+                    feed = await field.feed(of_nvml(NODES, SECONDS, b"new-"), PER_S)
+                    await feed.finish()
+                # What has something to commit ends at once; what has nothing reads nothing any more.
+                gone, refused = f"topic {topic} is gone", f"topic {topic}: the topic does not exist"
+                await until(lambda: gone in readiness(log) or refused in log.read_text(), log.read_text)
+            finally:
+                if worker.returncode is None:
+                    worker.kill()
+                await worker.wait()
+
+    await asyncio.gather(*map(delete, ("state-nvml", "nvml-samples", "window-aggregates")))
 
 
 async def test_records_that_expired_unread_are_counted_though_no_other_follows(
@@ -165,6 +182,63 @@ def test_a_group_of_another_program_is_named(kafka: RunningBroker, topic_prefix:
     assert f"consumer group {topic_prefix}streams: another program uses this consumer group" in done.stderr
 
 
+@pytest.mark.parametrize("setting", ["message.timestamp.before.max.ms", "message.timestamp.after.max.ms"])
+def test_a_time_that_a_topic_refuses_is_named_with_the_topic(
+    kafka: RunningBroker, topic_prefix: str, tmp_path: Path, trace: list[TraceRecord], setting: str
+) -> None:
+    """Clocks of nodes and of the broker are further apart than somebody's topic allows."""
+    topic = f"{topic_prefix}nvml-samples"
+    kafka.create_topics({topic: int(PARTITIONS)}, **{setting.replace(".", "_"): "3600000"})
+    if "after" in setting:
+        trace = at_hour(trace, 2)
+    path = write_trace(tmp_path / "trace.jsonl", trace)
+    done = run(
+        environ(broker=kafka.url, topic_prefix=topic_prefix), "replay", str(path), "--broker", kafka.url
+    )
+    assert done.returncode == 1
+    assert f"topic {topic}: its time is further from the broker's clock" in done.stderr
+    assert setting in done.stderr
+
+
+async def test_a_quota_and_an_admins_compression_change_no_figure(
+    kafka: RunningBroker, topic_prefix: str, tmp_path: Path
+) -> None:
+    """The broker's clock is an hour ahead of the nodes', too."""
+    trace = at_hour(of_nvml(NODES, SECONDS), -1)
+    expected = replayed(write_trace(tmp_path / "trace.jsonl", trace), tmp_path)
+    for name, compression in (("nvml-samples", "gzip"), ("pod-parts", "snappy"), ("insight-parts", "lz4")):
+        kafka.create_topics({f"{topic_prefix}{name}": int(PARTITIONS)}, compression_type=compression)
+    async with Field(kafka, topic_prefix, tmp_path, seed=8) as field:
+        client = app_id(field.settings)
+        await set_quotas(field.settings, client, QUOTAS)
+        feed = await field.feed(trace, PER_S)
+        await feed.finish()
+        log = tmp_path / "stream.log"
+        with running("stream", env=field.env, log=log):
+            await until(lambda: results(field.tap.found) == expected, log.read_text)
+            await until(lambda: "throttled request=" in log.read_text(), log.read_text)
+            assert readiness(log).startswith("ready")
+        assert f"{client}: answered " in log.read_text()
+
+
+def at_hour(trace: list[TraceRecord], hours: int) -> list[TraceRecord]:
+    """The trace, moved by whole hours: it begins in the hour that is so many from the present one."""
+    first_s = (trace[0].ts_ms or 0) // 1000
+    whole = (time.time_ns() // 10**9 - first_s) // 3600 + hours
+    return [shifted(record, 3600 * whole) for record in trace]
+
+
+async def set_quotas(settings: Settings, client: str, quotas: dict[str, float]) -> None:
+    """Limit a client by its id. Kafka's own tool for it is not among the jars."""
+    admin = new_admin(settings, "quotas")
+    await admin.start()
+    try:
+        answer = await admin._send_request(_QuotasRequest(client, quotas))
+    finally:
+        await admin.close()
+    assert [entry[0] for entry in answer.entries] == [0]
+
+
 def test_workers_of_one_group_have_the_same_settings(
     kafka: RunningBroker, topic_prefix: str, tmp_path: Path
 ) -> None:
@@ -230,3 +304,44 @@ def _answer(request: bytes, port: int) -> bytes:
         host = b"127.0.0.1"
         body = struct.pack(">iih", 1, 1, len(host)) + host + struct.pack(">ii", port, 0)
     return struct.pack(">i", len(correlation + body)) + correlation + body
+
+
+class _QuotasResponse(Response):  # type: ignore[misc]  # the driver has no types
+    API_KEY, API_VERSION = 49, 0
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "entries",
+            Array(
+                ("error_code", Int16),
+                ("error_message", String("utf-8")),
+                ("entity", Array(("type", String("utf-8")), ("name", String("utf-8")))),
+            ),
+        ),
+    )
+
+
+class _QuotasStruct(RequestStruct):  # type: ignore[misc]
+    API_KEY, API_VERSION, RESPONSE_TYPE = 49, 0, _QuotasResponse
+    SCHEMA = Schema(
+        (
+            "entries",
+            Array(
+                ("entity", Array(("type", String("utf-8")), ("name", String("utf-8")))),
+                ("ops", Array(("key", String("utf-8")), ("value", Float64), ("remove", Boolean))),
+            ),
+        ),
+        ("validate_only", Boolean),
+    )
+
+
+class _QuotasRequest(Request[_QuotasStruct]):  # type: ignore[misc]
+    """AlterClientQuotas, which aiokafka and librdkafka do not have."""
+
+    API_KEY = 49
+
+    def __init__(self, client: str, quotas: dict[str, float]) -> None:
+        self._entry = ([("client-id", client)], [(name, value, False) for name, value in quotas.items()])
+
+    def build(self, request_struct_class: type[_QuotasStruct]) -> _QuotasStruct:
+        return request_struct_class([self._entry], False)

@@ -23,7 +23,13 @@ from mode.services import Service
 
 from dutycycle.contract.log import TopicPartition
 from dutycycle.contract.topics import TOPICS
-from dutycycle.kafka.clients import close_interrupted, describe_failure, pace_metadata, translated
+from dutycycle.kafka.clients import (
+    close_interrupted,
+    describe_failure,
+    note_throttling,
+    pace_metadata,
+    translated,
+)
 from dutycycle.kafka.faust.offsets import describe_truncation
 from dutycycle.kafka.faust.topic_ids import read_topic_ids
 from dutycycle.kafka.membership import NamedProtocol
@@ -92,6 +98,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         ]
         consumer._fetch_max_wait_ms, consumer._fetch_min_bytes = _FETCH_WAIT_MS, _FETCH_BYTES
         pace_metadata(consumer._client)
+        note_throttling(consumer._client, app.telemetry)
         close_interrupted(consumer._client)
         return consumer
 

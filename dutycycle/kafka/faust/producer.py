@@ -12,7 +12,13 @@ from aiokafka.partitioner import murmur2
 from aiokafka.structs import TopicPartition
 from faust.transport.drivers import aiokafka as driver
 
-from dutycycle.kafka.clients import close_interrupted, name_topics_in_failures, pace_metadata, translate
+from dutycycle.kafka.clients import (
+    close_interrupted,
+    name_topics_in_failures,
+    note_throttling,
+    pace_metadata,
+    translate,
+)
 
 _LAST_REQUESTS_S = 1.0
 _LOOK_S = 0.1
@@ -37,6 +43,8 @@ class ExactProducer(driver.Producer):
         client._message_accumulator._batch_ttl = math.inf
         self._urgent = Event()
         pace_metadata(client.client)
+        app: Any = self.app
+        note_throttling(client.client, app.telemetry)
         close_interrupted(client.client)
         name_topics_in_failures(client)
         self._guard(client._sender)

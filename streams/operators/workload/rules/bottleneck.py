@@ -218,12 +218,13 @@ def _collective(stats: PodStats, kind: str, gpus: int) -> Finding | None:
     """Kernels that move data between GPUs, or spin until the others come: nothing is computed meanwhile.
 
     What NVLink carries tells the one. The other is a GPU that is busy, hardly touches its memory, has idle
-    tensor cores and needs little power. How many multiprocessors spin says nothing: it depends on NCCL.
+    tensor cores and needs little power. How many multiprocessors spin says nothing: it depends on NCCL. That
+    is no server's work either, whatever the pod is taken for; much on NVLink may be.
     """
-    if kind == "inference" or gpus < 2 or not _has_counters(stats):
+    if gpus < 2 or not _has_counters(stats):
         return None
     tensor, nvlink_mb = stats.mean("tensor_active_pct"), stats.mean("nvlink_mb_per_s")
-    moves = confidence(ramp(nvlink_mb, 100e3, 200e3), ramp(-tensor, -40, -20))
+    moves = confidence(ramp(nvlink_mb, 100e3, 200e3), ramp(-tensor, -40, -20), float(kind != "inference"))
     spins = confidence(
         ramp(stats.mean(_UTIL), 80, 95), ramp(-tensor, -3, -1), ramp(-stats.mean("dram_active_pct"), -5, -2),
         ramp(-stats.mean("power_pct", 100), -55, -45),

@@ -113,6 +113,8 @@ def window(of: Mapping[str, float | tuple[float, float]], seconds: int = 180) ->
         (COUNTED | {"nvlink_mb_per_s": 250e3, "tensor_active_pct": 15}, "training", 8, "communication"),
         (SPINNING, "training", 8, "communication"),
         (SPINNING | {"sm_active_pct": 8}, "training", 8, "communication"),
+        (SPINNING, "inference", 8, "communication"),
+        (COUNTED | {"nvlink_mb_per_s": 250e3, "tensor_active_pct": 15}, "inference", 8, "gpu"),
         (SPINNING | {"dram_active_pct": 20, "tensor_active_pct": 10}, "training", 8, "unknown"),
         ({"gpu_util_pct": 12, "gpu_mem_pct": 10}, "inference", 1, "over_provisioned"),
         ({"gpu_util_pct": 12, "gpu_mem_pct": 70}, "inference", 1, "none"),

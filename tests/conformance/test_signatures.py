@@ -1,0 +1,169 @@
+"""What GPUs really do, as samples of a pod: each signature is told, and nothing else is claimed.
+
+Scripted samples go through all stages. Figures are those of a Hopper's counters, with a little noise.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dutycycle.contract.codec import decode
+from dutycycle.contract.log import ConsumerRecord
+from dutycycle.contract.records.insights import Insight
+from dutycycle.contract.settings.groups import Settings
+from streams.local import LocalPipeline
+from streams.topology import stages
+from tests.support.data.samples import cgroup, gpu, nvml, record
+from tests.support.targets import slow_after
+
+SECONDS = 300
+NODE = "gpu-a"
+LIMIT_W = 700
+Figures = dict[str, Any]
+Script = Callable[[int], list[Figures]]
+"""What each GPU does in a second; ``cpu`` is taken out: what the pod's container does then."""
+
+TRAINS: Figures = {
+    "gpu_util_pct": 98, "power_w": 600, "mem_copy_util_pct": 35, "sm_active_pct": 88, "tensor_active_pct": 55,
+    "dram_active_pct": 35, "fp32_active_pct": 6, "fp64_active_pct": 0, "nvlink_rx_bytes_per_s": 2e10,
+}  # fmt: skip
+IDLES: Figures = {
+    "gpu_util_pct": 0, "power_w": 90, "mem_copy_util_pct": 0, "sm_active_pct": 0, "tensor_active_pct": 0,
+    "dram_active_pct": 0, "fp32_active_pct": 0, "fp64_active_pct": 0, "nvlink_rx_bytes_per_s": 0,
+}  # fmt: skip
+SPINS = TRAINS | {
+    "gpu_util_pct": 100, "power_w": 260, "mem_copy_util_pct": 0, "sm_active_pct": 30, "tensor_active_pct": 0,
+    "dram_active_pct": 0.4, "fp32_active_pct": 0.2, "nvlink_rx_bytes_per_s": 1e6,
+}  # fmt: skip
+COUNTERS = {name for name in TRAINS if "active" in name} | {"nvlink_rx_bytes_per_s"}
+UTILIZATION_ALONE = {name: value for name, value in TRAINS.items() if name not in COUNTERS}
+
+
+def steady(gpus: int = 2, **changes: Any) -> Script:
+    return lambda _at: [TRAINS | changes for _ in range(gpus)]
+
+
+def in_turns(works: Figures, waits: Figures, gpus: int = 2) -> Script:
+    """Ten seconds the one, five the other."""
+    return lambda at: [works if at % 15 < 10 else waits for _ in range(gpus)]
+
+
+SIGNATURES: dict[str, tuple[Script, str]] = {
+    "memory held, nothing done": (lambda _at: [IDLES, IDLES], "idle"),
+    "waits for data while the CPU is throttled": (
+        in_turns(TRAINS | {"cpu": {"cpu_throttled_pct": 5}}, IDLES | {"cpu": {"cpu_throttled_pct": 60}}),
+        "input",
+    ),
+    "waits for data that is read": (
+        in_turns(TRAINS, IDLES | {"cpu": {"io_read_bytes_per_s": 3e8}}), "input",
+    ),
+    "kernels too small": (
+        steady(sm_active_pct=12, tensor_active_pct=4, dram_active_pct=7, power_w=300), "launch",
+    ),
+    "memory is the limit": (steady(tensor_active_pct=12, dram_active_pct=72), "memory_bandwidth"),
+    "32-bit floats": (steady(tensor_active_pct=0, fp32_active_pct=55, dram_active_pct=20), "precision"),
+    "NVLink carries all it can": (
+        steady(tensor_active_pct=12, dram_active_pct=15, nvlink_rx_bytes_per_s=3e11), "communication",
+    ),
+    "kernels that spin": (lambda _at: [SPINS, SPINS], "communication"),
+    "held down by power": (steady(power_w=698, throttle=["sw_power_cap"]), "power"),
+    "held down by heat": (steady(power_w=450, throttle=["sw_thermal_slowdown"]), "heat"),
+    "one GPU works": (lambda _at: [TRAINS, TRAINS | {"gpu_util_pct": 40, "sm_active_pct": 30}], "imbalance"),
+    "tensor cores are the limit": (steady(tensor_active_pct=72), "gpu"),
+    "64-bit floats": (steady(tensor_active_pct=0, fp64_active_pct=60, fp32_active_pct=2), "gpu"),
+}  # fmt: skip
+CONTROLS: dict[str, tuple[Script, set[str]]] = {
+    "a good training": (steady(), {"gpu"}),
+    "a training in steps": (
+        in_turns(TRAINS, TRAINS | {"gpu_util_pct": 92, "tensor_active_pct": 30}), {"gpu"},
+    ),
+    "one GPU alone": (steady(gpus=1), {"gpu"}),
+    "no counters": (lambda _at: [UTILIZATION_ALONE, UTILIZATION_ALONE], {"gpu"}),
+    "some counters": (lambda _at: [UTILIZATION_ALONE | {"tensor_active_pct": 45}] * 2, {"gpu"}),
+    "a server with few requests": (
+        lambda at: [TRAINS | {
+            "gpu_util_pct": 20 + 15 * (at * 7919 % 5 == 0), "sm_active_pct": 4, "tensor_active_pct": 2,
+            "dram_active_pct": 5, "power_w": 200,
+        }],
+        {"none", "unknown", "over_provisioned"},
+    ),
+}  # fmt: skip
+
+
+def samples(script: Script, seconds: int = SECONDS) -> Iterator[ConsumerRecord]:
+    pod = {"v": 1, "uid": "uid-1", "namespace": "ml", "name": "w-0", "node": NODE, "phase": "Running"}
+    yield record("pods", "uid-1", pod)
+    chance = np.random.default_rng(3)
+    for at in range(seconds):
+        container: Figures = {"id": "c", "cpu_util_pct": 240, "mem_used_bytes": 8e9}
+        gpus = []
+        for index, figures in enumerate(script(at)):
+            told = dict(figures)
+            container |= told.pop("cpu", {})
+            noisy = {
+                name: round(min(value * chance.normal(1, 0.01), 100 if name.endswith("_pct") else 1e13), 1)
+                for name, value in told.items() if not isinstance(value, list)
+            }  # fmt: skip
+            process = {"pid": index + 1, "pod_uid": "uid-1", "mem_used_bytes": 60e9}
+            gpus.append(
+                gpu(index, **(told | noisy), processes=[process], mem_used_bytes=60e9, mem_total_bytes=80e9,
+                    power_limit_w=LIMIT_W)
+            )  # fmt: skip
+        yield record("nvml-samples", NODE, nvml(at, gpus, node=NODE), at)
+        host = {"cpu_util_pct": 300, "cpu_count": 64, "mem_used_bytes": 2e10, "mem_total_bytes": 5e11}
+        pods = [{"uid": "uid-1", "containers": [container]}]
+        yield record("cgroup-samples", NODE, cgroup(at, host, pods, node=NODE), at)
+
+
+def insights(script: Script, seconds: int = SECONDS) -> list[Insight]:
+    """All that is said of the pod, in order."""
+    pipeline, told = LocalPipeline(stages(Settings())), []
+    for one in samples(script, seconds):
+        told += [out for out in pipeline.feed(one) if out.topic == "insights"]
+    told += [out for out in pipeline.flush() if out.topic == "insights"]
+    return [
+        insight
+        for out in told
+        if (insight := decode(Insight, out.value or b"", "insights")).subject.kind == "pod"
+    ]
+
+
+@pytest.mark.parametrize("name", slow_after(4, SIGNATURES))
+def test_each_signature_is_told_and_nothing_else(name: str) -> None:
+    script, expected = SIGNATURES[name]
+    said = insights(script)
+    assert said[-1].bottleneck == expected
+    assert said[-1].advice or expected == "idle"
+    assert {one.bottleneck for one in said} <= {expected, "unknown"}
+    assert not [anomaly for one in said for anomaly in one.anomalies]
+
+
+@pytest.mark.parametrize("name", slow_after(3, CONTROLS))
+def test_of_controls_nothing_is_claimed(name: str) -> None:
+    script, allowed = CONTROLS[name]
+    said = insights(script)
+    assert {one.bottleneck for one in said} <= allowed | {"unknown"}
+    assert not [anomaly for one in said for anomaly in one.anomalies]
+
+
+HANGS_S, AT_S = 3300, 2400
+TRAINS_ALONE = TRAINS | {"gpu_util_pct": 95}
+
+
+def hangs(at: int) -> list[Figures]:
+    """It trains, and then all ranks wait for one that does not come."""
+    return [SPINS | {"gpu_util_pct": 100}] * 2 if at >= AT_S else [TRAINS_ALONE] * 2
+
+
+def zeros(at: int) -> list[Figures]:
+    """It trains; then its counters say nothing at all, while power is what it was."""
+    return [TRAINS_ALONE | (dict.fromkeys(COUNTERS, 0) if at >= AT_S else {})] * 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("script", "expected"), [(hangs, {"hang"}), (zeros, set())], ids=["hang", "zeros"])
+def test_a_hang_needs_more_signs_than_counters_of_zero(script: Script, expected: set[str]) -> None:
+    said = insights(script, HANGS_S)
+    assert {anomaly.kind for one in said for anomaly in one.anomalies} == expected

@@ -81,7 +81,8 @@ class _UserLocator(_Entry, UserWideCacheLocator):
 
 
 def _stamp(entry: Any) -> str:
-    """What an entry is made of, in short: its code and constants, and those of the kernels that it calls."""
+    """What an entry is made of, in short: its code and constants, and those of the kernels that it calls.
+    Their modules, too: compiled code imports the module of each kernel when it is loaded."""
     digest = hashlib.sha256(Path(__file__).read_bytes())
     waiting, seen = [entry], set()
     while waiting:
@@ -90,6 +91,7 @@ def _stamp(entry: Any) -> str:
             continue
         seen.add(function)
         code = function.__code__
+        digest.update(function.__module__.encode())
         digest.update(code.co_code + repr((code.co_consts, code.co_names, function.__defaults__)).encode())
         for name in code.co_names:
             value = function.__globals__.get(name)

@@ -1,6 +1,6 @@
 """From a process, a cgroup or a device to the pod that uses it.
 
 ``processes``: who runs there, by ``/proc/<pid>/cgroup``. ``allocations``: who has the device, by the kubelet.
-The streams decide which of the two a figure follows: ``streams.operators.columns.ownership``.
+The streams decide which of the two a figure follows: ``dutycycle.contract.ownership``.
 May import ``telemetry``, ``contract``; ``kubelet`` is the only importer of grpc.
 """

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dutycycle.contract.metrics import GPU_ROWS
+from dutycycle.contract.ownership.now import PodGpuUse
 from dutycycle.contract.records.insights import Insight
 from dutycycle.contract.records.parts import PodOnGpu
 from dutycycle.contract.records.pods import Pod
@@ -18,7 +19,6 @@ from dutycycle.telemetry.metrics import Labels, Metric
 from sinks.prometheus import metrics as m
 from sinks.prometheus.analysis import Rows, analysis_of_job, exhausted_s, forecasts, put
 from sinks.prometheus.health import health_rows
-from sinks.prometheus.usage import PodGpuUse
 from sinks.prometheus.view import MetricsView, NodeNow
 
 _POWER = frozenset({"sw_power_cap", "hw_power_brake_slowdown"})
@@ -97,10 +97,11 @@ class SeriesRows:
 
     def _gpus(self, rows: Rows, name: str, node: NodeNow, now_ms: int) -> None:
         part = self._view.parts.get(name)
-        for gpu in node.newest.gpus:
+        sample, uses = node.look()
+        for gpu in sample.gpus:
             labels = name, str(gpu.index), gpu.uuid
             _gpu_gauges(rows, labels, gpu)
-            put(rows, m.GPU_PODS, labels, float(len(node.uses[gpu.uuid])))
+            put(rows, m.GPU_PODS, labels, float(len(uses[gpu.uuid])))
             totals = part.totals.get(gpu.uuid, {}) if part else {}
             for metric, total in _GPU_TOTALS:
                 put(rows, metric, labels, totals.get(total))
@@ -129,8 +130,9 @@ class SeriesRows:
             seen_ms = node.seen_ms.get(on_gpu.pod_uid, 0)
             if identity is None or not identity.finished or now_ms - seen_ms <= self._stale_ms:
                 of(on_gpu.pod_uid).totals.append(on_gpu)
-        for gpu in node.newest.gpus:
-            for use in node.uses[gpu.uuid]:
+        sample, uses = node.look()
+        for gpu in sample.gpus:
+            for use in uses[gpu.uuid]:
                 of(use.pod_uid).uses.append((gpu, use))
 
     def _labels(self, uid: str, node: str, pod: Pod | None) -> Labels:
@@ -295,7 +297,7 @@ def _of_own_gpus(pods: Iterable[PodNow], metric: str) -> list[float]:
 
 def _power_w(pod: PodNow) -> float | None:
     known = [
-        gpu.power_w * use.share for gpu, use in pod.uses if gpu.power_w is not None and use.share is not None
+        gpu.power_w * use.part for gpu, use in pod.uses if gpu.power_w is not None and use.part is not None
     ]
     return sum(known) if known else None if pod.uses else 0.0
 

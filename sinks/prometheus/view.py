@@ -1,10 +1,10 @@
 """What the topics say now of nodes, pods and jobs: the newest record of each. Pure."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from dutycycle.contract.metering import SET_BACK_MS, is_outdated, with_means
+from dutycycle.contract.ownership.now import PodGpuUse, uses_of_gpus
 from dutycycle.contract.records.derived import Cycle, Subject, Trend, WindowAggregate
 from dutycycle.contract.records.health import NodeHealth
 from dutycycle.contract.records.insights import Insight
@@ -13,7 +13,6 @@ from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.processes import ProcessSample
 from dutycycle.contract.records.samples import NvmlSample
 from sinks.prometheus.steps import StepReports
-from sinks.prometheus.usage import PodGpuUse, uses
 
 FORGET_MS = 3_600_000
 """What is said of a subject without samples is forgotten after so long."""
@@ -21,14 +20,13 @@ NODE_GONE_MS = 86_400_000
 """Nothing is known of a node that was silent for so long: the streams begin it anew, too."""
 
 
-@dataclass(slots=True)
 class NodeNow:
-    """``newest``: the last sample, with the means of its tick; ``uses``: whose each of its GPUs was, by UUID;
-    ``seen_ms``: when each pod was last seen on one of them."""
+    """A node's ``newest`` sample. ``seen_ms``: when each pod was last seen on one of its GPUs."""
 
-    newest: NvmlSample
-    uses: dict[str, list[PodGpuUse]] = field(default_factory=dict)
-    seen_ms: dict[str, int] = field(default_factory=dict)
+    def __init__(self, newest: NvmlSample) -> None:
+        self.newest = newest
+        self.seen_ms: dict[str, int] = {}
+        self._looked: tuple[NvmlSample, dict[str, list[PodGpuUse]]] | None = None
 
     def sample(self, sample: NvmlSample) -> None:
         """Take a sample; one that comes late, or again, changes nothing."""
@@ -36,9 +34,19 @@ class NodeNow:
             return
         if self.newest.ts_ms - sample.ts_ms > SET_BACK_MS:  # no pod was seen later than now
             self.seen_ms = {uid: min(ms, sample.ts_ms) for uid, ms in self.seen_ms.items()}
-        self.newest = with_means(sample)
-        self.uses = {gpu.uuid: uses(gpu) for gpu in self.newest.gpus}
-        self.seen_ms |= {use.pod_uid: sample.ts_ms for of_gpu in self.uses.values() for use in of_gpu}
+        self.newest, self._looked = sample, None
+        for gpu in sample.gpus:
+            uids = {process.pod_uid for process in gpu.processes or ()}
+            uids.update(allocation.pod_uid for allocation in gpu.allocated or ())
+            self.seen_ms |= {uid: sample.ts_ms for uid in uids if uid is not None}
+
+    def look(self) -> tuple[NvmlSample, dict[str, list[PodGpuUse]]]:
+        """The newest sample with the means of its tick, and whose each of its GPUs is, by UUID. It is worked
+        out when somebody asks: most samples are followed by another one before."""
+        if self._looked is None:
+            sample = with_means(self.newest)
+            self._looked = sample, uses_of_gpus(sample)
+        return self._looked
 
 
 class MetricsView:
@@ -131,7 +139,7 @@ class MetricsView:
             node.seen_ms = {uid: ms for uid, ms in node.seen_ms.items() if ms > old_ms}
         pods = {uid for node in fresh for uid in node.seen_ms}
         jobs = {pod.job.uid for uid in pods if (pod := self.pods.get(uid)) and pod.job}
-        gpus = {uuid for node in fresh for uuid in node.uses}
+        gpus = {gpu.uuid for node in fresh for gpu in node.newest.gpus}
         return {*gpus, *pods, *jobs}
 
 

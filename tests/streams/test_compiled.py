@@ -57,6 +57,13 @@ def test_it_is_compiled_once_and_anew_when_what_it_is_made_of_changes(folder: Pa
     assert imported(folder) == ["9.0", "0"]
 
 
+def test_a_kernel_that_moves_to_another_module_is_no_longer_looked_for_in_the_old_one(folder: Path) -> None:
+    assert imported(folder) == ["7.0", "0"]
+    (folder / "other.py").rename(folder / "third.py")
+    (folder / "module.py").write_text(MODULE.replace("from other", "from third"))
+    assert imported(folder) == ["7.0", "0"]
+
+
 def test_what_it_is_not_made_of_may_change(folder: Path) -> None:
     assert imported(folder) == ["7.0", "0"]
     (folder / "module.py").write_text("# A comment moves it down.\n" + MODULE)

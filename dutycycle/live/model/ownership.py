@@ -2,13 +2,11 @@
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from math import isnan
 
+from dutycycle.contract.ownership.now import uses_of_gpus
 from dutycycle.contract.records.samples import NvmlSample
-from streams.operators.columns.ownership import pods_of, use_plan
 
 _BUSY_PCT = 1.0
-_UNUSED = (None,) * 4
 
 
 @dataclass(slots=True)
@@ -29,25 +27,21 @@ class PodUse:
 
 def uses_of_pods(sample: NvmlSample) -> dict[str, PodUse]:
     """By pod uid."""
-    plan = use_plan(sample.node, sample.gpus)
-    arrays = plan.arrays()
-    at_places = plan.uses(sample.gpus)
-    of_pods = dict(zip(plan.pods, pods_of(at_places, arrays.pod_ends, arrays.places).tolist(), strict=True))
-    busy = {
-        place: use >= _BUSY_PCT for place, use in zip(plan.sources, at_places[:, 0].tolist(), strict=True)
-    }
-    uses: dict[str, PodUse] = {}
-    for uid, scope in plan.attribution:
-        if uid not in uses:
-            util, _, mem, busiest = (_known(value) for value in of_pods.get(uid, _UNUSED))
-            uses[uid] = PodUse(util, mem, busiest)
-        uses[uid].gpus[int(scope.rpartition("/")[2])] = busy.get((uid, scope), False)
-    _add_names(sample, uses)
-    return uses
-
-
-def _known(value: float | None) -> float | None:
-    return None if value is None or isnan(value) else value
+    pods: dict[str, PodUse] = defaultdict(PodUse)
+    utils: dict[str, list[float]] = defaultdict(list)
+    indexes = {gpu.uuid: gpu.index for gpu in sample.gpus}
+    for uuid, uses in uses_of_gpus(sample).items():
+        for use in uses:
+            pod = pods[use.pod_uid]
+            pod.gpus[indexes[uuid]] = use.util_pct is not None and use.util_pct >= _BUSY_PCT
+            if use.mem_bytes is not None:
+                pod.mem = (pod.mem or 0.0) + use.mem_bytes
+            if use.util_pct is not None:
+                utils[use.pod_uid].append(use.util_pct)
+    for uid, known in utils.items():
+        pods[uid].util, pods[uid].busiest = sum(known) / len(known), max(known)
+    _add_names(sample, pods)
+    return dict(pods)
 
 
 def _add_names(sample: NvmlSample, uses: dict[str, PodUse]) -> None:

@@ -11,17 +11,17 @@ from msgspec.structs import astuple
 
 from dutycycle.contract.metering import mean_of_samples
 from dutycycle.contract.metrics import GPU_METRICS, MIG_METRICS, OWN_GPU_METRICS, POD_GPU_METRICS
-from dutycycle.contract.records.samples import Gpu, GpuProcess, MigDevice, NvmlSample
-from streams.compiled import entry, kernel
-from streams.operators.columns.arrays import Bools, Floats, Ints
-from streams.operators.columns.holdings import holdings_of
-from streams.operators.columns.ownership import (
+from dutycycle.contract.ownership.holdings import holdings_of
+from dutycycle.contract.ownership.uses import (
     USE_METRICS,
     highs_of,
     pods_of,
     use_plan,
     uses_of,
 )
+from dutycycle.contract.records.samples import Gpu, GpuProcess, MigDevice, NvmlSample
+from streams.compiled import entry, kernel
+from streams.operators.columns.arrays import Bools, Floats, Ints
 from streams.operators.columns.series import Series, TallySeries
 from streams.operators.columns.template import Cells, Found, Pairs, Templates
 from streams.operators.columns.tick import Tick, make_layout

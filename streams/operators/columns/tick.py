@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dutycycle.contract.ownership.holdings import Holdings
 from streams.operators.columns.arrays import Floats
-from streams.operators.columns.holdings import Holdings
 from streams.operators.columns.series import Series, TallySeries
 
 

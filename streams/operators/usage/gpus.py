@@ -7,10 +7,10 @@ import numpy as np
 
 from dutycycle.contract.attribution import less_sure
 from dutycycle.contract.metering import joules_of_tick
+from dutycycle.contract.ownership.holdings import divide, energy_part
 from dutycycle.contract.records.hours import GpuHour
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Bools, Floats, Ints, pack, unpack
-from streams.operators.columns.holdings import NOT_KNOWN, THE_REST
 from streams.operators.columns.tick import Layout
 from streams.operators.rounding import tidy
 from streams.operators.usage.table import HourTable, OnGpu
@@ -26,31 +26,7 @@ _OF_GPU = 11
 it was first seen, each followed by how much of it is known: 0 if nothing is."""
 _NAMES = (("gpu_busy_s", _ALL_BUSY), ("gpu_sm_s", _ALL_SM), ("gpu_tensor_s", _ALL_TENSOR),
           ("energy_j", _ALL_ENERGY))  # fmt: skip
-_joules = kernel(joules_of_tick)
-
-
-@kernel
-def _divide(holders: Ints, tallies: Floats, pct: float, parts: Floats) -> bool:
-    """Fill ``parts`` with what each holder does of all that the device does. False if that cannot be told:
-    then it is divided evenly."""
-    parts[:] = 1 / len(parts)
-    if len(parts) == 1:
-        return True
-    uses = np.zeros(len(parts))
-    for at in range(len(parts)):
-        column = holders[at, 1]
-        if column >= 0:
-            uses[at] = tallies[column]
-        elif column == NOT_KNOWN:
-            uses[at] = np.nan
-    rest = pct - uses.sum()
-    for at in range(len(parts)):
-        if holders[at, 1] == THE_REST:
-            uses[at] = rest if rest > 0 or np.isnan(rest) else 0.0
-    total = uses.sum()
-    if total > 0:
-        parts[:] = uses / total
-    return not np.isnan(total)
+_joules, _divide, _energy_part = kernel(joules_of_tick), kernel(divide), kernel(energy_part)
 
 
 @kernel
@@ -129,9 +105,8 @@ def _add(
                 pct, end, size = pcts[0], devices[device, 1 + _ACTIVE], weights[device]
                 held, parts = holders[begin:end], np.empty(end - begin)
                 told = _divide(held, tallies[tick], pct, parts)
-                # Of slices by their utilization, if that of each is known.
-                weight = size * pct / every if every > 0 else size
-                _device(hour, rows, held, parts, size * seconds[tick], told, pcts, joules * weight)
+                of_device = joules * _energy_part(size, pct, every)
+                _device(hour, rows, held, parts, size * seconds[tick], told, pcts, of_device)
                 begin = end
             first = last
 

@@ -258,6 +258,7 @@ def test_unknown_is_not_idle() -> None:
     found = {name: values for name, values in shown(view).items() if name.startswith("pod_")}
     assert found == {
         "pod_gpus": {("", one, one, "a", "", "", "", "unknown"): 1 for one in ("p", "q")},
+        "pod_gpu_power_watts": {("", one, one, "a", "", "", ""): 2.5 for one in ("p", "q")},
     }
 
 

@@ -92,6 +92,11 @@ CASES: list[tuple[str, dict[str, Any], Found]] = [
         {"q": ("measured", None, 1), "p": ("allocated", 40, 3)},
     ),
     (
+        "a process on a slice, which no driver counts: it has the slice to itself",
+        gpu(0, mig=SLICES, processes=[process("p", mem_used_bytes=1)], allocated=[given("p", mig="MIG-1")]),
+        {"p": ("measured", 40, 1)},
+    ),
+    (
         "two slices of one pod: the busier one, and the sum of memory",
         gpu(0, mig=SLICES, allocated=[given("p", mig="MIG-1"), given("p", mig="MIG-2")]),
         {"p": ("allocated", 40, 7)},

@@ -1,17 +1,19 @@
-"""Goal: whose a GPU's figures are is judged as in the streams; no energy counts twice."""
+"""Goal: whose a GPU is at one tick is what the ledger says; no energy counts twice."""
 
-from math import isnan
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutycycle.contract.codec import from_plain
-from dutycycle.contract.records.samples import Gpu
-from sinks.prometheus.usage import uses
-from streams.operators.columns.ownership import use_plan
-from tests.support.data.samples import gpu
+from dutycycle.contract.codec import decode, from_plain
+from dutycycle.contract.log import ProducerRecord
+from dutycycle.contract.ownership.now import uses_of_gpus
+from dutycycle.contract.records.hours import UsageHour
+from dutycycle.contract.records.samples import NvmlSample
+from streams.operators.columns.nvml import NvmlReader
+from streams.operators.node.operator import NodeConfig, NodeOperator
+from tests.support.data.samples import gpu, nvml, record
 
 PODS = st.sampled_from(["p", "q", None])
 SLICES = [{"uuid": f"MIG-{n}", "mem_total_bytes": 10 * n, "mem_used_bytes": n} for n in (1, 2)]
@@ -39,25 +41,19 @@ GPU = st.fixed_dictionaries(
 
 
 @given(GPU)
-def test_as_in_the_streams(plain: dict[str, Any]) -> None:
-    one = from_plain(Gpu, plain, "nvml-samples")
-    plan = use_plan("a", [one])
-    figures = {
-        place: [None if isnan(figure) else figure for figure in use]
-        for place, use in zip(plan.sources, plan.uses([one]).tolist(), strict=True)
-    }
-    mine = {use.pod_uid: use for use in uses(one)}
-    assert {pod for pod, place in plan.attribution if place == "a/0"} == set(mine)
-    for pod, use in mine.items():
-        util, _, memory = figures.get((pod, "a/0"), [None, None, None])
-        assert use.mem_bytes == memory
-        if use.util_pct != util:  # of a process on a slice the streams know no utilization
-            assert util is None
-            assert one.mig
-            assert use.attribution == "allocated"
-        else:
-            assert use.attribution in (plan.attribution[pod, "a/0"], "allocated")
-    assert sum(use.share or 0 for use in mine.values()) <= 1.000001
+def test_power_and_energy_of_one_tick_are_divided_in_the_same_way(plain: dict[str, Any]) -> None:
+    """A gauge of power is told of the newest sample, and the ledger integrates it."""
+    seen = plain | {"power_w": 100}
+    sample = nvml(0, [seen])
+    used = uses_of_gpus(from_plain(NvmlSample, sample, "nvml-samples"))["GPU-0"]
+    assert sum(use.part or 0 for use in used) == pytest.approx(1) or sum(use.part or 0 for use in used) < 1
+    operator = NodeOperator(NodeConfig(topic="nvml-samples", source="nvml"), "a", NvmlReader("a"))
+    operator.update(record("nvml-samples", "a", sample))
+    [hour] = [decode(UsageHour, out.value or b"", "usage") for out in operator.close()
+              if isinstance(out, ProducerRecord) and out.topic == "usage"]  # fmt: skip
+    joules = {row.pod_uid: row.energy_j for row in hour.gpus if row.pod_uid}
+    assert {use.pod_uid: 100 * use.part for use in used if use.part is not None} == pytest.approx(joules)
+    assert joules.keys() <= {use.pod_uid for use in used}
 
 
 def process(pod: str | None, util: float | None, pid: int = 1) -> dict[str, Any]:
@@ -78,16 +74,18 @@ SHARES = {
     ),
     "the GPU and a slice of it": (
         {"mig": MIG, "allocated": [given_to("p"), given_to("q", mig="MIG-1")]},
-        {"p": None, "q": 0.75},
+        {"p": 0.5, "q": 0.5},
     ),
     "alone": ({"processes": [process("p", 40)]}, {"p": 1.0}),
     "by utilization": ({"processes": [process("p", 60), process("q", 20, 2)]}, {"p": 0.75, "q": 0.25}),
     "evenly, while both wait": ({"processes": [process("p", 0), process("q", 0, 2)]}, {"p": 0.5, "q": 0.5}),
-    "a stranger has his part": ({"processes": [process("p", 60), process(None, 20, 2)]}, {"p": 0.75}),
-    "nobody knows": ({"processes": [process("p", None), process("q", 20, 2)]}, {"p": None, "q": None}),
+    "a stranger has the rest": (
+        {"gpu_util_pct": 80, "processes": [process("p", 60), process(None, None, 2)]}, {"p": 0.75},
+    ),
+    "nobody knows": ({"processes": [process("p", None), process("q", 20, 2)]}, {"p": 0.5, "q": 0.5}),
     "given to one": ({"allocated": [given_to("p")]}, {"p": 1.0}),
     "given to two": ({"allocated": [given_to("p", shared=True), given_to("q", shared=True)]},
-                     {"p": None, "q": None}),
+                     {"p": 0.5, "q": 0.5}),
     "slices": ({"mig": MIG, "allocated": [given_to("p", mig="MIG-1"), given_to("q", mig="MIG-2")]},
                {"p": 0.75, "q": 0.25}),
     "an unused slice has its part": ({"mig": MIG, "allocated": [given_to("p", mig="MIG-2")]}, {"p": 0.25}),
@@ -99,4 +97,5 @@ SHARES = {
 @pytest.mark.parametrize("case", SHARES.values(), ids=SHARES.keys())
 def test_shares_of_energy(case: tuple[dict[str, Any], dict[str, float | None]]) -> None:
     fields, shares = case
-    assert {use.pod_uid: use.share for use in uses(from_plain(Gpu, gpu(0, **fields), "x"))} == shares
+    sample = from_plain(NvmlSample, nvml(0, [gpu(0, **fields)]), "nvml-samples")
+    assert {use.pod_uid: use.part for use in uses_of_gpus(sample)["GPU-0"]} == shares

@@ -11,11 +11,14 @@ from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from dutycycle.contract.attribution import ALLOCATED, MEASURED, UNKNOWN, holders, less_sure
 from dutycycle.contract.records.samples import Gpu
-from streams.operators.columns.arrays import Bools, Floats, Ints
 
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 USE_METRICS = ("gpu_util_pct", "mem_copy_util_pct", "mem_used_bytes")
 Cell = float | None
 Place = tuple[str, str]
@@ -27,8 +30,8 @@ class _Source(NamedTuple):
     """Where the figures of a place are in a ``use_table``.
 
     ``rows``: of each of its processes (``measured``), or of each device that it was given. ``device``: of a
-    GPU which the pod has alone, for what its processes do not tell. ``burst``: the GPU, by position, whose
-    bursts are all of this pod: they tell more than its processes do.
+    GPU or a slice which the pod has alone, for what its processes do not tell. ``burst``: the GPU, by
+    position, whose bursts are all of this pod: they tell more than its processes do.
     """
 
     rows: tuple[int, ...]
@@ -177,7 +180,7 @@ def use_plan(node: str, gpus: Sequence[Gpu]) -> UsePlan:
     processes = slices + sum(len(gpu.mig or ()) for gpu in gpus)
     for position, gpu in enumerate(gpus):
         scope = f"{node}/{gpu.index}"
-        owned = _add_measured(plan, gpu, scope, position, processes)
+        owned = _add_measured(plan, gpu, scope, position, slices, processes)
         if gpu.allocated:
             _add_allocated(plan, gpu, scope, position, slices, owned)
         slices += len(gpu.mig or ())
@@ -188,8 +191,16 @@ def use_plan(node: str, gpus: Sequence[Gpu]) -> UsePlan:
     return plan
 
 
-def _add_measured(plan: UsePlan, gpu: Gpu, scope: str, position: int, begin: int) -> Collection[str]:
-    """The pods whose processes are seen on the GPU; the use of its first process is at ``begin``."""
+def _add_measured(
+    plan: UsePlan, gpu: Gpu, scope: str, position: int, slices: int, begin: int
+) -> Collection[str]:
+    """The pods whose processes are seen on the GPU; the use of its first slice is at ``slices``, and that of
+    its first process at ``begin``."""
+    own_slices: dict[str, list[int]] = defaultdict(list)
+    rows_of_slices = {slice_.uuid: slices + at for at, slice_ in enumerate(gpu.mig or ())}
+    for holder in holders(gpu.allocated or ()) if rows_of_slices else ():
+        if holder.alone and holder.mig in rows_of_slices:
+            own_slices[holder.pod_uid].append(rows_of_slices[holder.mig])
     owned: dict[str, dict[int, int]] = defaultdict(dict)
     users = {process.pod_uid for process in gpu.processes or ()}
     for at, process in enumerate(gpu.processes or ()):
@@ -198,7 +209,9 @@ def _add_measured(plan: UsePlan, gpu: Gpu, scope: str, position: int, begin: int
     for pod_uid, pids in owned.items():
         rows = {begin + at: pid for at, pid in pids.items()}
         alone = position if len(users) == 1 else None
-        plan.sources[pod_uid, scope] = _Source(tuple(rows), device=alone, burst=alone)
+        own = own_slices[pod_uid]  # no driver counts a process on a slice
+        device = own[0] if len(own) == 1 else alone
+        plan.sources[pod_uid, scope] = _Source(tuple(rows), device=device, burst=alone)
         plan.attribution[pod_uid, scope] = MEASURED
         for row, pid in rows.items():
             plan.sources[pod_uid, f"{scope}/{pid}"] = _Source((row,))

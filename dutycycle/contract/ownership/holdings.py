@@ -13,9 +13,8 @@ import numpy as np
 
 from dutycycle.contract.attribution import ALLOCATED, MEASURED, UNKNOWN, holders
 from dutycycle.contract.metrics import GPU_METRICS, MIG_METRICS
+from dutycycle.contract.ownership.uses import USE_METRICS, Floats, Ints, UsePlan
 from dutycycle.contract.records.samples import Gpu, MigDevice
-from streams.operators.columns.arrays import Floats, Ints
-from streams.operators.columns.ownership import USE_METRICS, UsePlan
 
 NOBODY = ""
 _POWER, _ENERGY = (GPU_METRICS.index(name) for name in ("power_w", "energy_j"))
@@ -88,6 +87,35 @@ def holdings_of(node: str, gpus: Sequence[Gpu], plan: UsePlan) -> Holdings:
         tuple(rows.values()), _ints(of_gpus, 6), _ints(of_devices, 4), np.array(weights, np.float64),
         _ints(of_holders, 2),
     )  # fmt: skip
+
+
+def divide(holders: Ints, tallies: Floats, pct: float, parts: Floats) -> bool:
+    """Fill ``parts`` with what each of a device's ``holders`` does of the ``pct`` percent that it does. False
+    if that cannot be told: then it is divided evenly. A loop for a compiler, as ``energy_part`` is."""
+    parts[:] = 1 / len(parts)
+    if len(parts) == 1:
+        return True
+    uses = np.zeros(len(parts))
+    for at in range(len(parts)):
+        column = holders[at, 1]
+        if column >= 0:
+            uses[at] = tallies[column]
+        elif column == NOT_KNOWN:
+            uses[at] = np.nan
+    rest = pct - uses.sum()
+    for at in range(len(parts)):
+        if holders[at, 1] == THE_REST:
+            uses[at] = rest if rest > 0 or np.isnan(rest) else 0.0
+    total = uses.sum()
+    if total > 0:
+        parts[:] = uses / total
+    return not np.isnan(total)
+
+
+def energy_part(size: float, pct: float, every: float) -> float:
+    """What a device has of its GPU's energy: by size and utilization, if that of each device is known, and
+    ``every``, their sum, is not 0; else by size."""
+    return size * pct / every if every > 0 else size
 
 
 def _ints(rows: Sequence[tuple[int, ...]], width: int) -> Ints:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import NormalDist
 
-from dutycycle.contract.log import ConsumerRecord, ProducerRecord, TopicPartition
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
 from dutycycle.contract.records.derived import Peak, PodPeaks
 from dutycycle.contract.records.pods import Pod
 from dutycycle.kube.client import Client as ApiClient
@@ -24,13 +24,11 @@ from dutycycle.kube.config import Access
 from dutycycle.kube.objects import ApiServer, connect
 from dutycycle.kube.references import ObjectRef, Patch
 from dutycycle.telemetry.events import Telemetry
-from sinks.annotations.core.desired import Annotations
-from sinks.annotations.core.schedule import WritePlan, WritePolicy
-from sinks.annotations.forbidden import ForbiddenKinds
+from sinks.annotations.core.schedule import WritePolicy
 from sinks.annotations.sink import AnnotationSink
-from sinks.annotations.writer import AnnotationWriter
 from sinks.deadletters import DeadLetters
 from tests.support.servers.kube.client import Client
+from tests.support.sinks.queueless import QueuelessSink
 
 EVERY_S = 10
 """The streams say once in 10 s what a pod needed so far."""
@@ -122,38 +120,6 @@ class SimulatedCluster:
                 self._lives[i] = self._born(second)
 
 
-class Decider:
-    """The sink without its queues: takes records, and writes what is due."""
-
-    def __init__(self, server: Memory, most: int) -> None:
-        policy = WritePolicy(most=most)
-        self._annotations = Annotations(policy.prefix)
-        self._plan = WritePlan(policy.interval_s, policy.most)
-        telemetry = Telemetry("bench")
-        forbidden = ForbiddenKinds(telemetry, time.monotonic)
-        self._writer = AnnotationWriter(server, policy.prefix, self._annotations, forbidden, telemetry)
-
-    def take(self, record: PodPeaks, second: int) -> None:
-        """Take a record."""
-        target = self._annotations.take(record)
-        assert target is not None
-        self._plan.touch(target, TopicPartition("pod-peaks", 0), second, final=record.final, now=second)
-
-    async def write(self, second: int) -> None:
-        """Write all that is due."""
-        while (due := self._plan.next_due(second)) is not None:
-            threshold, damped = self._plan.threshold(due, second), self._plan.damped(due, second)
-            written = await self._writer.write(due, threshold, damped)
-            if written is None:
-                self._plan.skipped(due, second)
-            else:
-                self._plan.written(due, second, written.changed)
-            if self._plan.is_over(due):
-                self._plan.drop(due)
-                self._annotations.forget(due)
-                self._writer.forget(due)
-
-
 @dataclass(frozen=True, slots=True)
 class Needed:
     """What a cluster needs, per second of its own time."""
@@ -176,7 +142,7 @@ class Taken:
 async def simulate(pods: int, seconds: int, seed: int) -> Needed:
     """``seconds`` of a cluster whose pods come and go, after a warm-up of as long."""
     cluster, server, spent_s = SimulatedCluster(pods, seed), Memory(), 0.0
-    sink = Decider(server, 2 * pods)
+    sink = QueuelessSink(server, WritePolicy(most=2 * pods))
     for second in range(2 * seconds):
         if second == seconds:
             server.reads = server.writes = 0

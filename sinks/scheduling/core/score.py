@@ -4,22 +4,16 @@ The stock scheduler has filtered the nodes by requests before. A node is never r
 that others are better, and the scheduler decides.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import nsmallest
 
 import numpy as np
 
 from sinks.scheduling.core.node import Floats, Need, Nodes
-from sinks.scheduling.core.terms import cycles, free_cpu, free_memory, health, heat, network, packing, ranks
-from sinks.scheduling.core.terms.term import Term, TermColumn
+from sinks.scheduling.core.terms import TERMS, Term, TermColumn
 
 HIGHEST_EXTENDER_SCORE = 10
 """``MaxExtenderPriority`` of kube-scheduler; it is multiplied by ten and by the extender's weight."""
-TERMS: tuple[Callable[[Nodes, Need], TermColumn | None], ...] = (
-    free_memory.term, packing.term, ranks.term, free_cpu.term, network.term, cycles.term, heat.term,
-    health.term,
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from sinks.annotations.core.damping import CALM, MOST, Damping
+from sinks.annotations.core.schedule import WritePolicy
 from tests.support.sinks.made import K80, node_part, sample
-from tests.support.sinks.stationary import Load, Sink, WrittenNode, flat, square, wave, writes_of_node
+from tests.support.sinks.queueless import QueuelessSink
+from tests.support.sinks.stationary import Load, WrittenNode, flat, square, wave, writes_of_node
 from tests.support.targets import slow_after
 
 HOUR_S = 3600
@@ -33,14 +35,16 @@ async def test_after_ten_minutes_there_are_two_writes_an_hour_at_most(loads: lis
 async def test_noise_delays_no_news() -> None:
     """Slope, cycle and memory are noise from the beginning; then the only process ends."""
     server = WrittenNode()
-    sink = Sink(server)
+    sink = QueuelessSink(server, WritePolicy())
     chance = random.Random(0)  # noqa: S311 - a load, no secret
     for second in range(0, 2 * HOUR_S + 100, 10):
         processes = K80.processes if second < 2 * HOUR_S else ()
         used = chance.uniform(2e9, 11e9)
-        await sink.take(sample(replace(K80, mem_used_bytes=used, processes=processes)), second)
+        server.second = second
         part = node_part(cyclic=chance.random() < 0.5, slope_per_s=chance.gauss(0, 1))
-        await sink.take(part, second)
+        for record in (sample(replace(K80, mem_used_bytes=used, processes=processes)), part):
+            sink.take(record, second)
+            await sink.write(second)
     seconds = [write.second for write in server.writes]
     noise = [second for second in seconds if second < 2 * HOUR_S]
     assert noise[:5] == [0, 30, 60, 120, 240]

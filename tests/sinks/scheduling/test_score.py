@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sinks.scheduling.core.node import Need, NodeGpu, NodeResources, Nodes
-from sinks.scheduling.core.score import TERMS, Scored
+from sinks.scheduling.core.score import Scored
 from sinks.scheduling.core.score import score as scores
+from sinks.scheduling.core.terms import TERMS
 from tests.support.examples import examples
 
 GIB = 1024**3

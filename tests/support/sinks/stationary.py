@@ -5,30 +5,25 @@ The streams' own operator, and the sink's own decisions; the clock is that of th
 
 import math
 import random
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dutycycle.contract.codec import decode, encode
-from dutycycle.contract.log import ConsumerRecord, ProducerRecord, TopicPartition
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
 from dutycycle.contract.records.parts import NodePart
 from dutycycle.contract.records.samples import Gpu, GpuProcess, NvmlSample
 from dutycycle.kube.client import Client
 from dutycycle.kube.config import Access
 from dutycycle.kube.objects import ApiServer
 from dutycycle.kube.references import ObjectRef, Patch
-from dutycycle.telemetry.events import Telemetry
-from sinks.annotations.core.desired import Annotations, Record
-from sinks.annotations.core.schedule import WritePlan, WritePolicy
-from sinks.annotations.forbidden import ForbiddenKinds
+from sinks.annotations.core.schedule import WritePolicy
 from sinks.annotations.sink import SAMPLE_SHARE
-from sinks.annotations.writer import AnnotationWriter
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator
+from tests.support.sinks.queueless import QueuelessSink
 
 Load = Callable[[int, random.Random], float]
 """Utilization in percent at a second."""
-_PLACE = TopicPartition("any", 0)
 _FIRST_MS = 1_700_000_000_000
 _BYTES = 80_000_000_000
 
@@ -77,43 +72,10 @@ class WrittenNode(ApiServer):
         return dict(self.annotations_now)
 
 
-class Sink:
-    """The annotations sink without its queues: it takes records, and writes what is due."""
-
-    def __init__(self, server: WrittenNode) -> None:
-        policy, telemetry = WritePolicy(), Telemetry("test")
-        self._server = server
-        self._annotations = Annotations(policy.prefix)
-        self._plan = WritePlan(policy.interval_s, policy.most)
-        forbidden = ForbiddenKinds(telemetry, time.monotonic)
-        self._writer = AnnotationWriter(server, policy.prefix, self._annotations, forbidden, telemetry)
-
-    async def take(self, record: Record, second: int) -> None:
-        """Take a record, and write if that is due."""
-        target = self._annotations.take(record)
-        assert target is not None
-        self._plan.touch(target, _PLACE, second, final=None, now=second)
-        await self.write(second)
-
-    async def write(self, second: int) -> None:
-        """Write what is due."""
-        self._server.second = second
-        while (due := self._plan.next_due(second)) is not None:
-            if not self._annotations.is_known(due):
-                self._plan.failed(due, second + 30)
-                continue
-            threshold, damped = self._plan.threshold(due, second), self._plan.damped(due, second)
-            written = await self._writer.write(due, threshold, damped)
-            if written is None:
-                self._plan.skipped(due, second)
-            else:
-                self._plan.written(due, second, written.changed)
-
-
 async def writes_of_node(loads: Sequence[Load], seconds: int, seed: int = 0) -> list[Write]:
     """All writes to a node whose GPUs have these loads, from its first sample on."""
     server = WrittenNode()
-    sink = Sink(server)
+    sink = QueuelessSink(server, WritePolicy())
     chance = random.Random(seed)  # noqa: S311 - a load, no secret
     operator = NodeOperator(NodeConfig(topic="nvml-samples", source="nvml"), "gpu-a", NvmlReader("gpu-a"))
     every_s = int(WritePolicy().interval_s / SAMPLE_SHARE)
@@ -122,11 +84,14 @@ async def writes_of_node(loads: Sequence[Load], seconds: int, seed: int = 0) -> 
         out = operator.update(ConsumerRecord("nvml-samples", 0, second, "gpu-a", encode(tick), tick.ts_ms))
         if second % 2 == 0:
             out += operator.flush()
+        server.second = second
         if second % every_s == 0:
-            await sink.take(tick, second)
+            sink.take(tick, second)
+            await sink.write(second)
         for one in out:
             if isinstance(one, ProducerRecord) and one.topic == "node-parts" and one.value:
-                await sink.take(decode(NodePart, one.value, "node-parts"), second)
+                sink.take(decode(NodePart, one.value, "node-parts"), second)
+                await sink.write(second)
         await sink.write(second)
     return server.writes
 

@@ -1,1 +1,0 @@
-"""What counts for a score, a file each: ``term(nodes, need)``, None where it does not concern the pod."""

@@ -1,0 +1,43 @@
+"""The annotations sink without its queues, for tests and benches: it writes what is due at a given time."""
+
+import time
+
+from dutycycle.contract.log import TopicPartition
+from dutycycle.kube.objects import ApiServer
+from dutycycle.telemetry.events import Telemetry
+from sinks.annotations.core.desired import Annotations, Record
+from sinks.annotations.core.schedule import WritePlan, WritePolicy
+from sinks.annotations.forbidden import ForbiddenKinds
+from sinks.annotations.writer import AnnotationWriter
+
+_PLACE = TopicPartition("any", 0)
+
+
+class QueuelessSink:
+    """Decides and writes as the sink does. Times are seconds of any clock."""
+
+    def __init__(self, server: ApiServer, policy: WritePolicy) -> None:
+        telemetry = Telemetry("test")
+        self._annotations = Annotations(policy.prefix)
+        self._plan = WritePlan(policy.interval_s, policy.most)
+        forbidden = ForbiddenKinds(telemetry, time.monotonic)
+        self._writer = AnnotationWriter(server, policy.prefix, self._annotations, forbidden, telemetry)
+
+    def take(self, record: Record, second: int) -> None:
+        """Take a record of an object that there is."""
+        target = self._annotations.take(record)
+        assert target is not None
+        self._plan.touch(target, _PLACE, second, final=getattr(record, "final", None), now=second)
+
+    async def write(self, second: int) -> None:
+        """Write all that is due."""
+        while (due := self._plan.next_due(second)) is not None:
+            if not self._annotations.is_known(due):
+                self._plan.failed(due, second + 30)
+                continue
+            threshold, damped = self._plan.threshold(due, second), self._plan.damped(due, second)
+            written = await self._writer.write(due, threshold, damped)
+            if written is None:
+                self._plan.skipped(due, second)
+            else:
+                self._plan.written(due, second, written.changed)

@@ -9,14 +9,18 @@ https://github.com/NVIDIA/DCGM (4.6). Those of nvidia-smi have times with ``-o D
 import re
 from typing import Any
 
+from dutycycle.contract.health import logged
 from dutycycle.contract.metrics import GPU_ROWS
 from dutycycle.imports.moments import Clock, Ticks
 from dutycycle.imports.quantities import Column, Notes, Row
 
 _DCGM_FIELDS = {name: (row.field, unit) for row in GPU_ROWS for name, unit in row.dcgmi.items()} | {
-    "DVCCTR": ("throttle", None)
+    "DVCCTR": ("throttle", None),
+    **{name: (field, None) for name, field in logged.DCGMI.items()},
 }
-_SMI_FIELDS = {name: (row.field, unit) for row in GPU_ROWS for name, unit in row.smi_dmon.items()}
+_SMI_FIELDS = {name: (row.field, unit) for row in GPU_ROWS for name, unit in row.smi_dmon.items()} | {
+    name: (field, None) for name, field in logged.SMI_DMON.items()
+}
 _SMI_UNITS = ("idx", "yyyymmdd", "hh:mm:ss")
 _IDENTITY = frozenset({"gpu", "date", "time", "pid", "command", "name"})
 _STOPPED = "dmon was stopped"

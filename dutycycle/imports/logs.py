@@ -61,6 +61,11 @@ def import_logs(
             progress.say(
                 f"energy stood still {samples.stalled} times while power was drawn, and is absent there"
             )
+        if samples.unnamed_faults:
+            progress.say(
+                f"{samples.unnamed_faults} lines tell of faults, and not of which GPU: these are left out; "
+                "give the log a column of the GPU's index or uuid"
+            )
         left_out = [f"{run.wrong} wrong line{'s' * (run.wrong != 1)}"] * bool(run.wrong)
         if samples.undealt:
             left_out.append(f"{samples.undealt} lines of moments that have not a line of each GPU")

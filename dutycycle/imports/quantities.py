@@ -7,6 +7,7 @@ from math import isfinite
 from typing import Any, NamedTuple, Protocol
 
 from collectors.throttle import throttle_names
+from dutycycle.contract.health import logged
 from dutycycle.contract.metrics import LIMITS, PCT, Range, unit_of
 
 _KIB, _MIB, _GIB = 1024, 1024**2, 1024**3
@@ -181,6 +182,7 @@ QUANTITIES: Mapping[str, Quantity] = {
     "mem_reserved_bytes": _quantity("mem_reserved_bytes", LIMITS["mem_total_bytes"]),
     "mem_used_pct": _quantity("mem_used_pct", PCT),
     "time": Quantity(_SECONDS, "", 0, 1e20),
+    **{name: Quantity({"": 1}, "", 0, 2**48, whole=True) for name in logged.COUNTS},
     "index": Quantity({"": 1}, "", 0, 1024, whole=True),
     "pid": Quantity({"": 1}, "", 0, 2**31, whole=True),
 }
@@ -199,7 +201,7 @@ def read_throttle(text: str) -> tuple[str, ...]:
 
 TEXTS: Mapping[str, Callable[[str], Any]] = {
     "uuid": read_words, "model": read_words, "process_name": read_words, "node": read_words,
-    "time": str, "date": str, "throttle": read_throttle,
+    "time": str, "date": str, "throttle": read_throttle, **dict.fromkeys(logged.FLAGS, logged.read_flag),
 }  # fmt: skip
 """Of each field that is no number."""
 

@@ -4,7 +4,7 @@ Each node's records are in order of time, and those of several nodes less than a
 """
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, median
@@ -13,7 +13,9 @@ from typing import Any
 import msgspec
 
 from dutycycle.contract.codec import encode
+from dutycycle.contract.health.logged import FIELDS, FaultEvents
 from dutycycle.contract.metering import LEAST_DRAWN_W, FalseZeros
+from dutycycle.contract.records.health import HitPod
 from dutycycle.contract.records.pods import JobRef, Pod
 from dutycycle.contract.records.samples import Allocation, Gpu, NvmlSample
 from dutycycle.contract.topics import full_name
@@ -98,6 +100,7 @@ class Samples:
     With a ``job`` all GPUs are its own, with a pod for each node. ``undealt``: rows that were left out, since
     their moment had not as many as the others. ``stalled``: energies that stood still while power was drawn.
     ``doubled``: rows that an earlier file has as well, of the same moment and with the same figures.
+    ``unnamed_faults``: rows that tell of faults, and not of which GPU.
     """
 
     def __init__(self, folder: Path, prefix: str, job: str | None = None) -> None:
@@ -105,7 +108,8 @@ class Samples:
         self._job = job
         self._sorting = Sorting(folder, prefix, _RUN_BYTES)
         self._nodes: dict[str, _Node] = {}
-        self.undealt = self.stalled = self.doubled = self._rows = 0
+        self._events, self._faults = full_name(prefix, "gpu-events"), FaultEvents()
+        self.undealt = self.stalled = self.doubled = self.unnamed_faults = self._rows = 0
         self._file = 0
 
     @property
@@ -123,7 +127,10 @@ class Samples:
             raise ValueError("is of a time before 1970 or after 2100")
         known = self._nodes.setdefault(node, _Node())
         uuid, index = known.identify(row)
-        gpu = msgspec.convert({**row.fields, "index": index, "uuid": uuid}, Gpu)
+        fields, told = row.fields, {name: row.fields[name] for name in FIELDS & row.fields.keys()}
+        if told:
+            fields = {name: value for name, value in fields.items() if name not in told}
+        gpu = msgspec.convert({**fields, "index": index, "uuid": uuid}, Gpu)
         gpu = known.false_zeros.drop(gpu)
         if self._job is not None:
             given = Allocation(pod_uid=f"{self._job}-{node}", namespace=_NAMESPACE, pod=f"{self._job}-{node}")
@@ -131,6 +138,8 @@ class Samples:
         if gpu.energy_j is not None and self._stands_still(known, gpu, row.ts_ms):
             gpu = msgspec.structs.replace(gpu, energy_j=None)
             self.stalled += 1
+        if told:
+            self._add_faults(node, gpu, row.ts_ms, told)
         if not row.fields.keys() & _PARTS:
             gap_ms = row.ts_ms - known.last_ms.get(uuid, row.ts_ms)
             if uuid in known.last_ms and gap_ms >= 0 and len(known.gaps_ms) < _MOST_GAPS:
@@ -146,6 +155,19 @@ class Samples:
             )
         )  # fmt: skip
         self._rows += 1
+
+    def _add_faults(self, node: str, gpu: Gpu, ts_ms: int, told: Mapping[str, Any]) -> None:
+        """Add what happened to a GPU; of one that its row does not name nobody can say it."""
+        if gpu.uuid == _NAMELESS:
+            self.unnamed_faults += 1
+            return
+        pods = tuple(
+            HitPod(uid=given.pod_uid, namespace=given.namespace, name=given.pod)
+            for given in gpu.allocated or () if given.pod_uid is not None
+        )  # fmt: skip
+        named = {"uuid": gpu.uuid, "index": gpu.index, "model": gpu.model}
+        for event in self._faults.events(node, named, ts_ms, told, pods or None):
+            self.add_record(TraceRecord(topic=self._events, key=node, payload=encode(event), ts_ms=ts_ms))
 
     def add_record(self, record: TraceRecord) -> None:
         """Take a record of something else than GPUs: it comes out as it is, in order of time."""
@@ -272,6 +294,9 @@ class Samples:
         """Spread several ticks of one second over it, where a log's times are whole seconds."""
         waiting: dict[str, list[_Tick]] = {}
         for tick in ticks:
+            if isinstance(tick, TraceRecord):
+                for node in [name for name, same in waiting.items() if same[0].last_ms < (tick.ts_ms or 0)]:
+                    yield from _apart(waiting.pop(node))
             if isinstance(tick, TraceRecord) or not self._nodes[tick.node].in_seconds:
                 yield tick
                 continue

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, field
 
 from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.health import logged
 from dutycycle.contract.metrics import GPU_ROWS, unit_of
 from dutycycle.imports.quantities import QUANTITIES, TEXTS
 
@@ -58,6 +59,7 @@ _SPELLINGS = {
     "pid": "pid|process id",
     "process_name": "process name|process",
     **{row.field: row.smi for row in GPU_ROWS if row.smi},
+    **logged.SPELLINGS,
 }  # fmt: skip
 """The words of each spelling, in any order; of several in one log the first counts."""
 _FIELDS: dict[frozenset[str], tuple[str, int]] = {
@@ -73,6 +75,7 @@ KEYS = {
     "mem_pct": "mem_used_pct",
     "throttle": "throttle", "pid": "pid", "process_name": "process_name",
     **{row.field.removesuffix(unit_of(row.field).suffix): row.field for row in GPU_ROWS},
+    **{name: name for name in (*logged.COUNTS, *logged.FLAGS)},
 }  # fmt: skip
 """What ``--columns KEY=NAME`` may name, and the field of each."""
 WANDB_FIELDS: dict[str, tuple[str, str | None]] = {

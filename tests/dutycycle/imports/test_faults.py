@@ -1,0 +1,115 @@
+"""Faults that logs tell of: counters of nvidia-smi and dcgmi become events, and what is none stays none."""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from dutycycle.cli.main import main
+from tests.support.data.traces import read_trace
+
+SMI = (
+    "ecc.errors.corrected.volatile.total", "ecc.errors.uncorrected.volatile.total",
+    "retired_pages.single_bit_ecc.count", "retired_pages.double_bit.count", "retired_pages.pending",
+    "remapped_rows.correctable", "remapped_rows.uncorrectable", "remapped_rows.pending",
+    "remapped_rows.failure",
+)  # fmt: skip
+GOOD = "4, 0, 0, 0, No, 0, 0, No, No"
+
+
+def imported(folder: Path, form: str, text: str, *flags: str) -> list[dict[str, Any]]:
+    """The events that a log becomes."""
+    log, out = folder / "log", folder / "trace.jsonl"
+    log.write_text(text)
+    assert main(["import", form, str(log), "--node", "a", "--out", str(out), *flags]) == 0
+    records = list(read_trace(str(out)))
+    assert [one.ts_ms for one in records if one.topic != "dutycycle.pods"] == sorted(
+        one.ts_ms or 0 for one in records if one.topic != "dutycycle.pods"
+    )
+    return [orjson.loads(one.payload or b"") for one in records if one.topic == "dutycycle.gpu-events"]
+
+
+def smi(*rows: str, head: str = "timestamp, index, utilization.gpu [%], " + ", ".join(SMI)) -> str:
+    lines = [f"2026/11/20 10:00:{10 * at:02d}.000, {row}" for at, row in enumerate(rows)]
+    return "\n".join([head, *lines, ""])
+
+
+@pytest.mark.parametrize(
+    ("then", "kind", "count"),
+    [
+        ("9, 2, 0, 0, No, 0, 0, No, No", "ecc_uncorrected", 2),
+        ("4, 0, 1, 2, No, 0, 0, No, No", "pages_retired", 3),
+        ("4, 0, 0, 0, Yes, 0, 0, No, No", "pages_pending", 1),
+        ("4, 0, 0, 0, No, 2, 1, No, No", "rows_remapped", 1),
+        ("4, 0, 0, 0, No, 0, 0, Yes, No", "remap_pending", 1),
+        ("4, 0, 0, 0, No, 0, 0, No, Yes", "remap_failed", 1),
+        ("900, 0, 0, 0, No, 3, 0, No, No", None, 0),
+        ("[N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A]", None, 0),
+    ],
+)
+def test_what_changed_between_two_rows_is_an_event(
+    tmp_path: Path, then: str, kind: str | None, count: int
+) -> None:
+    state, *events = imported(
+        tmp_path, "nvidia-smi", smi(f"3, 90 %, {GOOD}", f"3, 90 %, {then}"), "--job", "bert"
+    )
+    assert (state["kind"], state["index"], state["counters"]["ecc_corrected"]) == ("state", 3, 4)
+    assert state["counters"]["remap_failed"] is False
+    if kind is None:
+        assert events == []
+        return
+    (event,) = events
+    assert (event["kind"], event["count"], event["ts_ms"] - state["ts_ms"]) == (kind, count, 10_000)
+    assert [pod["name"] for pod in event["pods"]] == ["bert-a"]
+
+
+def test_gpus_are_told_apart_and_lifetime_counters_are_named_as_unused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = (
+        "timestamp, index, utilization.gpu [%], remapped_rows.failure, ecc.errors.uncorrected.aggregate.total"
+    )
+    rows = ["0, 9 %, No, 7", "1, 9 %, Yes, 0", "0, 9 %, Yes, 8", "1, 9 %, Yes, 0"]
+    events = imported(tmp_path, "nvidia-smi", smi(*rows, head=head))
+    assert [(one["index"], one["kind"]) for one in events] == [
+        (0, "state"),
+        (1, "state"),
+        (0, "remap_failed"),
+    ]
+    assert "not used: ecc.errors.uncorrected.aggregate.total" in capsys.readouterr().err
+
+
+def test_of_no_named_gpu_nobody_can_say_what_broke(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = "timestamp, utilization.gpu [%], remapped_rows.failure"
+    assert imported(tmp_path, "nvidia-smi", smi("9 %, No", "9 %, Yes", head=head)) == []
+    assert "2 lines tell of faults, and not of which GPU" in capsys.readouterr().err
+
+
+def test_a_flag_that_is_none_is_a_wrong_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    head = "timestamp, index, utilization.gpu [%], remapped_rows.failure"
+    assert len(imported(tmp_path, "nvidia-smi", smi("0, 9 %, No", "0, 9 %, perhaps", head=head))) == 1
+    assert "'perhaps' is no remap_failed" in capsys.readouterr().err
+
+
+def test_dcgmi_tells_its_last_xid_and_counters(tmp_path: Path) -> None:
+    heading = "#Entity   GPUTL  XIDER  EDVTL  URMPS  RRP  RRF\nID\n"
+    rows = ["97 31 0 0 0 0", "97 31 0 0 0 0", "95 48 1 1 1 0", "94 48 1 1 1 0", "0 79 1 1 1 0"]
+    text = heading + "".join(f"GPU 0     {row}\n" for row in rows)
+    events = imported(tmp_path, "dcgm-dmon", text, "--start", "2026-11-20T10:00:00Z")
+    found = [
+        (one["kind"], one.get("code"), one["ts_ms"] // 1000 % 60) for one in events if one["kind"] != "state"
+    ]
+    assert found == [
+        ("xid", 48, 2), ("ecc_uncorrected", None, 2), ("rows_remapped", None, 2), ("remap_pending", None, 2),
+        ("xid", 79, 4),
+    ]  # fmt: skip
+
+
+def test_dmon_of_nvidia_smi_counts_replays(tmp_path: Path) -> None:
+    text = "# gpu   sm  sbecc  dbecc  pci\n# Idx    %   errs   errs  errs\n"
+    text += "    0   90   5   1   0\n    0   90   5   1   3\n"
+    events = imported(tmp_path, "nvidia-smi", text, "--start", "2026-11-20T10:00:00Z")
+    assert [(one["kind"], one["counters"]) for one in events] == [("state", {"pcie_replays": 0})]

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
 
 from dutycycle.cli.studies import trial
 from dutycycle.contract.settings.groups import PREFIX, Settings
@@ -17,6 +19,7 @@ from dutycycle.telemetry.metrics import LAG
 from dutycycle.trial.access import THE_CLASS
 from tests.support.deploy.generate_chart_files import there as chart_files
 from tests.support.deploy.generate_chart_files import wanted as wanted_files
+from tests.support.deploy.generate_schema import limits as limits_text
 from tests.support.deploy.generate_schema import text as schema_text
 from tests.support.deploy.manifests import (
     CHART,
@@ -75,6 +78,7 @@ def test_the_examples_render(file: Any) -> None:
 
 def test_the_schema_is_current() -> None:
     assert (CHART / "values.schema.json").read_text() == schema_text()
+    assert (CHART / "limits.json").read_text() == limits_text()
 
 
 @pytest.mark.parametrize(
@@ -114,7 +118,12 @@ def test_the_schema_refuses_a_wrong_value_or_name(path: str) -> None:
 @pytest.mark.parametrize(
     "values",
     [
-        {"collector": {"interval": "500ms"}, "streams": {"windows": "5s,1.5m"}, "listen": {"port": 8080}},
+        {
+            "collector": {"interval": "500ms"},
+            "streams": {"windows": "5s,1.5m"},
+            "metrics": {"window": "5s"},
+            "listen": {"port": 8080},
+        },
         {
             "streams": {
                 "resources": {"limits": {"cpu": 2, "memory": "1.5Gi"}},
@@ -151,11 +160,81 @@ def test_the_schema_accepts_what_is_right(values: Object) -> None:
         ({"trials": {"enabled": True}}, "trials.namespaces: name those whose Jobs may ask for a trial"),
         ({"prometheus": {"enabled": True, "url": "http://a:9090"}}, "set collector.enabled to false"),
         ({"prometheus": {"enabled": True}, "collector": {"enabled": False}}, "prometheus.url"),
+        ({"metrics": {"enabled": True, "window": "30s"}},
+         "metrics.window: 30s is none of streams.windows, 10s,60s: no mean, maximum or p95 would be served"),
+        ({"metrics": {"enabled": True}, "streams": {"windows": "30s,300s"}}, "metrics.window: 60s is none"),
+        ({"streams": {"windows": "10s,10s"}}, "streams.windows: 10s,10s: give whole seconds, each larger"),
+        ({"streams": {"windows": "1m,10s"}}, "streams.windows: 1m,10s: give whole seconds, each larger"),
+        ({"streams": {"windows": "10s,90.5s"}}, "streams.windows: 10s,90.5s: give whole seconds"),
+        ({"streams": {"windows": "10s,1h"}}, "streams.windows: 1h is not within 1s and 600s"),
+        ({"sinks": {"annotations": {"interval": "0s"}}}, "sinks.annotations.interval: 0s is not within 1s"),
+        ({"metrics": {"remoteWrite": {"interval": "500ms"}}}, "metrics.remoteWrite.interval: 500ms is not"),
+        ({"collector": {"interval": "2d"}}, "collector.interval: 2d is not within 0.05s and 3600s"),
+        ({"adapter": {"enabled": True, "port": 19470}}, "adapter.port: 19470 is listen.port"),
+        ({"webhook": {"enabled": True, "port": 9000}, "listen": {"port": 9000}}, "webhook.port: 9000 is"),
+        ({"webhook": {"enabled": True, "policy": "nonsense"}}, "webhook.policy: give TOML"),
+        ({"sinks": {"annotations": {"prefix": "kubernetes.io"}}}, "kubernetes.io is reserved for Kubernetes"),
+        ({"sinks": {"annotations": {"prefix": "x.k8s.io"}}}, "x.k8s.io is reserved for Kubernetes"),
+        ({"kafka": {"broker": "kafka://a:9092", "tls": {"clientSecret": "s"}}}, "say kafka+ssl://"),
+        ({"dashboards": {"without": ["x"]}}, "dashboards.without: there is no dashboard x"),
+        ({"podLabels": ["-bad-"]}, "podLabels"),
+        ({"podLabels": ["a.b", "a_b"]}, "podLabels: two of a.b,a_b would have the same name on a series"),
     ],
 )  # fmt: skip
 def test_what_cannot_work_is_refused_at_install(values: Object, says: str) -> None:
     done = helm("template", "d", str(CHART), values=values)
     assert (done.returncode, says in done.stderr) == (1, True)
+
+
+DURATIONS = st.sampled_from(
+    ["0s", "1ms", "0.5s", "1s", "5", "10s", "60s", "1m", "90.5s", "300s", "1h", "1d", "400d"]
+)
+SOME_VALUES = {
+    "collector.interval": DURATIONS, "streams.lateness": DURATIONS, "metrics.window": DURATIONS,
+    "streams.windows": st.lists(DURATIONS, min_size=1, max_size=3).map(",".join),
+    "sinks.annotations.interval": DURATIONS, "sinks.annotations.heartbeat": DURATIONS,
+    "sinks.annotations.prefix": st.sampled_from(["dutycycle.io", "kubernetes.io", "a.k8s.io", "x", "a..b"]),
+    "metrics.stale": DURATIONS, "metrics.remoteWrite.interval": DURATIONS,
+    "metrics.remoteWrite.url": st.sampled_from(["", "http://a:1/write", "https://a"]),
+    "adapter.port": st.sampled_from([6443, 19470, 8888]), "extender.port": st.sampled_from([8888, 19470]),
+    "webhook.port": st.sampled_from([8889, 8888, 19470]), "listen.port": st.sampled_from([19470, 8888]),
+    "podLabels": st.lists(st.sampled_from(["team", "-bad-", "a/b", "a b", "a_b", "t" * 80]), max_size=3),
+    "kafka.topicPrefix": st.sampled_from(["dutycycle.", "", "a_", "..", "-x"]),
+    "kafka.partitions": st.sampled_from([1, 8, 10_000]), "kafka.replication": st.sampled_from([1, 3, 99]),
+}  # fmt: skip
+EVERYTHING: Object = {part: {"enabled": True} for part in ("adapter", "extender", "webhook", "metrics")}
+
+
+@given(
+    given=st.sets(st.sampled_from(sorted(SOME_VALUES)), min_size=1, max_size=3).flatmap(
+        lambda paths: st.fixed_dictionaries({path: SOME_VALUES[path] for path in sorted(paths)})
+    )
+)
+@settings(max_examples=30)
+def test_what_the_chart_accepts_each_process_takes(given: Object) -> None:
+    """A value that the process refuses would be seen as a CrashLoopBackOff, minutes later."""
+    values: Object = {part: dict(setting) for part, setting in EVERYTHING.items()}
+    for path, value in given.items():
+        *parts, name = path.split(".")
+        place = values
+        for part in parts:
+            place = place.setdefault(part, {})
+        place[name] = value
+    done = helm("template", "d", str(CHART), values=values)
+    if done.returncode:
+        event("refused")
+        return
+    event("accepted")
+    for _, _, container in every_container(list(filter(None, yaml.safe_load_all(done.stdout)))):
+        variables = environment(container) if "env" in container else {}
+        plain = {
+            name: value
+            for name, value in variables.items()
+            if name.startswith(PREFIX)
+            and not name.endswith("_FILE")
+            and name.removeprefix(PREFIX) not in _FILES
+        }
+        load({"DUTYCYCLE_NODE": "n"} | plain)
 
 
 def test_versions_are_the_projects() -> None:
@@ -180,9 +259,9 @@ def test_every_setting_is_one_and_is_taken(things: list[Object]) -> None:
             and "SASL" not in key
             and not key.endswith("USERNAME")
         }
-        settings = load({"DUTYCYCLE_NODE": "n"} | there)
-        assert settings.broker is not None
-        assert name == "topics" or settings.listen == f"0.0.0.0:{PORTS['collect']}"
+        taken = load({"DUTYCYCLE_NODE": "n"} | there)
+        assert taken.broker is not None
+        assert name == "topics" or taken.listen == f"0.0.0.0:{PORTS['collect']}"
 
 
 def sees_software(container: Object) -> bool:
@@ -420,7 +499,8 @@ def test_trials_are_tried_by_one_in_the_namespaces_and_within_the_budget_that_ar
 
 def test_the_class_of_trials_is_that_of_the_code_and_may_be_there_already() -> None:
     made = of_kind(render(TRIALS), "PriorityClass")
-    assert made | {"metadata": {"name": made["metadata"]["name"]}} == THE_CLASS
+    assert made["metadata"]["name"] == THE_CLASS["metadata"]["name"]
+    assert made | {"metadata": THE_CLASS["metadata"]} == THE_CLASS
     there = render({"trials": TRIALS["trials"] | {"priorityClass": {"create": False}}})
     assert not [one for one in there if one["kind"] == "PriorityClass"]
 

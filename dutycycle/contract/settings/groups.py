@@ -61,7 +61,7 @@ class CollectorSettings:
     """What is measured on a node, and from which source."""
 
     node: str = _setting("", parsers.node, "this node's name; default: the host's")
-    interval: float = _setting(1.0, parsers.seconds(0.05, 3600), "between two ticks of the collector")
+    interval: float = _setting(1.0, parsers.Seconds(0.05, 3600), "between two ticks of the collector")
     host_root: str = _setting("/", parsers.folder, "where the host's /proc and /sys are mounted")
     containers: str = _setting(
         "pods",
@@ -141,12 +141,12 @@ class StreamSettings:
     """Windows, state, and when the state of silent nodes, pods and jobs is removed."""
 
     windows: tuple[float, ...] = _setting(
-        (10.0, 60.0), parsers.several_seconds(1, 600), "lengths of the tumbling windows"
+        (10.0, 60.0), parsers.SeveralSeconds(parsers.Seconds(1, 600)), "lengths of the tumbling windows"
     )
-    lateness: float = _setting(10.0, parsers.seconds(0, 3600), "how late a sample may be for its window")
+    lateness: float = _setting(10.0, parsers.Seconds(0, 3600), "how late a sample may be for its window")
     snapshot_interval: float = _setting(
         30.0,
-        parsers.seconds(0.1, 300),
+        parsers.Seconds(0.1, 300),
         "between two commits of state and offsets; results come sooner",
     )
     lost_state: str = _setting(
@@ -157,21 +157,21 @@ class StreamSettings:
     )
     session_timeout: float = _setting(
         10.0,
-        parsers.seconds(2, 300),
+        parsers.Seconds(2, 300),
         "silence after which a worker's partitions go to others; brokers refuse less than 6s by default",
     )
-    retire: float = _setting(600.0, parsers.seconds(10, 86_400), "silence after which a series is dropped")
+    retire: float = _setting(600.0, parsers.Seconds(10, 86_400), "silence after which a series is dropped")
     evict: float = _setting(
-        86_400.0, parsers.seconds(10, 31_536_000), "silence after which a node's state is removed"
+        86_400.0, parsers.Seconds(10, 31_536_000), "silence after which a node's state is removed"
     )
     evict_pods: float = _setting(
         3 * 86_400.0,
-        parsers.seconds(10, 31_536_000),
+        parsers.Seconds(10, 31_536_000),
         "the same for a pod; longer than the retention of samples",
     )
     evict_jobs: float = _setting(
         7 * 86_400.0,
-        parsers.seconds(10, 31_536_000),
+        parsers.Seconds(10, 31_536_000),
         "the same for a job; long enough for a pause over a weekend",
     )
     price_gpu_hour: float | None = _setting(
@@ -192,7 +192,7 @@ class OperatorSettings:
     """
 
     evaluate: float = _setting(
-        10.0, parsers.seconds(1, 600), "between two evaluations of trends and cycles, in the data's own time"
+        10.0, parsers.Seconds(1, 600), "between two evaluations of trends and cycles, in the data's own time"
     )
     cycles_metrics: tuple[str, ...] = _setting(
         (), parsers.metric_names, "metrics that cycles are looked for in, such as gpu_util_pct,power_w"
@@ -220,7 +220,7 @@ class OperatorSettings:
         (), parsers.metric_names, "metrics that are forecast, such as gpu_util_pct,mem_used_bytes"
     )
     trends_horizons: tuple[float, ...] = _setting(
-        (10.0, 30.0, 300.0), parsers.several_seconds(1, 3600), "how far ahead forecasts reach"
+        (10.0, 30.0, 300.0), parsers.SeveralSeconds(parsers.Seconds(1, 3600)), "how far ahead forecasts reach"
     )
     models: tuple[ModelSetting, ...] = _setting(
         (),
@@ -258,12 +258,12 @@ class SinkSettings:
     )
     usage_hours: float = _setting(
         90 * 86_400.0,
-        parsers.seconds(86_400, 315_360_000),
+        parsers.Seconds(86_400, 315_360_000),
         "so long usage is kept by the hour, and then by the day",
     )
     usage_days: float = _setting(
         1825 * 86_400.0,
-        parsers.seconds(86_400, 3_153_600_000),
+        parsers.Seconds(86_400, 3_153_600_000),
         "so long usage and peaks of nodes are kept by the day",
     )
     annotations: str = _setting(
@@ -273,11 +273,11 @@ class SinkSettings:
     )
     annotation_prefix: str = _setting("dutycycle.io", parsers.dns_name, "prefix of all annotation keys")
     annotation_interval: float = _setting(
-        30.0, parsers.seconds(1, 86_400), "minimum time between two writes to one object"
+        30.0, parsers.Seconds(1, 86_400), "minimum time between two writes to one object"
     )
     annotation_heartbeat: float = _setting(
         60.0,
-        parsers.seconds(0, 86_400),
+        parsers.Seconds(0, 86_400),
         "minimum time between renewals of a node's Lease, which says when it was sampled last; 0: no Lease",
     )
     kubernetes_events: str = _setting(
@@ -289,11 +289,11 @@ class SinkSettings:
         50, parsers.whole(1, 10_000), "maximum of requests per second of one sink to the API server"
     )
     metrics_window: float = _setting(
-        60.0, parsers.seconds(1, 600), "the window whose mean, maximum and p95 are served to Prometheus"
+        60.0, parsers.Seconds(1, 600), "the window whose mean, maximum and p95 are served to Prometheus"
     )
     metrics_stale: float = _setting(
         60.0,
-        parsers.seconds(5, 3600),
+        parsers.Seconds(5, 3600),
         "age of a node's newest sample at which its series end; at least three of its intervals",
     )
     metrics_pods: int = _setting(
@@ -321,7 +321,7 @@ class RemoteWriteSettings:
     remote_write_labels: tuple[tuple[str, str], ...] = _setting(
         (), parsers.series_labels, "labels that every series gets, such as cluster=a,__replica__=1"
     )
-    remote_write_interval: float = _setting(15.0, parsers.seconds(1, 300), "between two samples of a series")
+    remote_write_interval: float = _setting(15.0, parsers.Seconds(1, 300), "between two samples of a series")
     remote_write_bytes: int = _setting(
         64 * 1024**2,
         parsers.size(1024**2),

@@ -151,29 +151,31 @@ def models(value: str) -> tuple[ModelSetting, ...]:
     return found
 
 
-def seconds(low: float, high: float) -> Parser:
-    """A duration between two bounds, in seconds."""
+@dataclass(frozen=True, slots=True)
+class Seconds:
+    """A duration from ``low`` to ``high``, in seconds."""
 
-    def parse(value: str) -> float:
-        found = duration(value)
-        if not low <= found <= high:
-            raise ValueError(f"expected a duration from {low:.10g}s to {high:.10g}s")
-        return found
+    low: float
+    high: float
 
-    return parse
+    def __call__(self, value: str) -> float:
+        parsed = duration(value)
+        if not self.low <= parsed <= self.high:
+            raise ValueError(f"expected a duration from {self.low:.10g}s to {self.high:.10g}s")
+        return parsed
 
 
-def several_seconds(low: float, high: float) -> Parser:
-    """Different durations of whole seconds, ascending, separated by commas."""
-    one = seconds(low, high)
+@dataclass(frozen=True, slots=True)
+class SeveralSeconds:
+    """Different durations of whole seconds, ascending, separated by commas; each as ``each`` says."""
 
-    def parse(value: str) -> tuple[float, ...]:
-        found = tuple(one(part) for part in value.split(","))
-        if list(found) != sorted(set(found)) or any(item != int(item) for item in found):
+    each: Seconds
+
+    def __call__(self, value: str) -> tuple[float, ...]:
+        parsed = tuple(self.each(part) for part in value.split(","))
+        if list(parsed) != sorted(set(parsed)) or any(length != int(length) for length in parsed):
             raise ValueError("expected whole seconds, each larger than the one before, such as 10s,60s")
-        return found
-
-    return parse
+        return parsed
 
 
 def size(low: int) -> Parser:
@@ -217,6 +219,8 @@ def dns_name(value: str) -> str:
     """A DNS name, as the prefix of an annotation key has to be."""
     if not _DNS.fullmatch(value) or len(value) > 253:
         raise ValueError("expected a DNS name in lower case, such as dutycycle.io")
+    if re.search(r"(^|\.)(kubernetes|k8s)\.io$", value):
+        raise ValueError("this name is reserved for Kubernetes itself: give one of your own")
     return value
 
 

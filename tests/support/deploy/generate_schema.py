@@ -1,14 +1,18 @@
-"""``python -m tests.support.deploy.generate_schema``: writes the chart's values.schema.json from its values.
+"""``python -m tests.support.deploy.generate_schema``: writes the chart's values.schema.json from its values,
+and limits.json with the bounds of durations from the settings that they become.
 
 A name that is not in values.yaml is refused: Helm would ignore a mistyped one, and nobody would know. A value
 has the type of its default, or what ``_RULES`` says of its name where the type says too little.
 """
 
 import json
+from dataclasses import fields
 from typing import Any
 
 import yaml
 
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.parsers import Seconds, SeveralSeconds
 from tests.support.deploy.manifests import CHART, Object
 
 _TEXT: Object = {"type": "string"}
@@ -88,7 +92,9 @@ _RULES: dict[str, Object] = {
     "nodeSelector": _map(_TEXT),
     "partitions": _whole(1),
     "podAnnotations": _map(_TEXT),
-    "podLabels": _list(_TEXT),
+    "podLabels": _list(
+        _matching(r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+    ),
     "pods": _whole(0),
     "port": _PORT,
     "prefix": _matching(_DNS),
@@ -126,11 +132,31 @@ _RULES: dict[str, Object] = {
     "without": _list(_TEXT),
     "windows": _matching(f"{_DURATION}(,{_DURATION})*"),
 }  # fmt: skip
+_DURATIONS = {
+    "collector.interval": "interval", "prometheus.interval": "interval", "streams.windows": "windows",
+    "streams.lateness": "lateness", "sinks.annotations.interval": "annotation_interval",
+    "sinks.annotations.heartbeat": "annotation_heartbeat", "metrics.window": "metrics_window",
+    "metrics.stale": "metrics_stale", "metrics.remoteWrite.interval": "remote_write_interval",
+}  # fmt: skip
+"""The setting that each duration of the values becomes."""
 _TYPES = {bool: "boolean", int: "integer", str: "string", list: "array"}
 
 
 def main() -> None:
     (CHART / "values.schema.json").write_text(text())
+    (CHART / "limits.json").write_text(limits())
+
+
+def limits() -> str:
+    """Give the bounds of each duration in seconds, as the process that gets it has them."""
+    parsers = {field.name: field.metadata["parse"] for field in fields(Settings)}
+    bounds: dict[str, list[float]] = {}
+    for path, setting in _DURATIONS.items():
+        parser = parsers[setting]
+        each = parser.each if isinstance(parser, SeveralSeconds) else parser
+        assert isinstance(each, Seconds), setting
+        bounds[path] = [each.low, each.high]
+    return json.dumps(bounds, indent=1) + "\n"
 
 
 def text() -> str:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from dutycycle.contract.log import TopicPartition
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.kafka.clients import new_consumer, partition, stop_consumer, translated
+from dutycycle.kafka.clients import new_consumer, partition, probe, stop_consumer, translated
 from dutycycle.kafka.errors import MissingTopicError
 
 Start = Literal["beginning", "end"] | int
@@ -61,6 +61,7 @@ class Consumer:
 
     async def start(self) -> None:
         """Connect and go to the place. Raises ``BrokerError``, or names a topic that does not exist."""
+        await probe(self._settings)  # it says why a broker cannot be reached, which the driver does not
         await self._refuse_missing()
         reset = "latest" if self._from == "end" else "earliest"
         self._driver = new_consumer(

@@ -11,7 +11,7 @@ from typing import Any
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import TOPICS, full_name
-from dutycycle.kafka.clients import check_code, is_code, new_admin, new_topic, translated
+from dutycycle.kafka.clients import check_code, is_code, new_admin, new_topic, probe, translated
 from dutycycle.kafka.errors import BrokerRefusedError, BrokerUnreachableError
 from dutycycle.kafka.security import bootstrap_servers
 from dutycycle.kafka.topic_settings import TopicUse, verify_settings
@@ -79,6 +79,7 @@ async def ensure_topics(
 
 async def topics_there(settings: Settings, names: Iterable[str]) -> list[str]:
     """Which of the topics ``names`` (full names) there are. Raises ``BrokerError``."""
+    await probe(settings)  # it says why a broker cannot be reached, which the admin client does not
     admin = new_admin(settings, "admin")
     try:
         with translated():

@@ -277,7 +277,7 @@ def test_all_topics_are_those_that_are_there(
     assert f"{len(trace)} " in done.stderr
 
 
-async def test_an_advertised_address_where_nobody_is_is_named() -> None:
+async def test_an_advertised_address_where_nobody_is_is_named(tmp_path: Path) -> None:
     """A broker that answers, and sends its clients to a port where nobody listens."""
     nobody = free_port()
 
@@ -291,8 +291,13 @@ async def test_an_advertised_address_where_nobody_is_is_named() -> None:
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     async with server:
-        with pytest.raises(BrokerUnreachableError, match=rf":{nobody} \(its advertised\.listeners\)"):
-            await probe(settings_of(environ(broker=f"kafka://127.0.0.1:{port}")))
+        env = environ(broker=f"kafka://127.0.0.1:{port}")
+        where = rf":{nobody} \(its advertised\.listeners\)"
+        with pytest.raises(BrokerUnreachableError, match=where):
+            await probe(settings_of(env))
+        for command in (["topics"], ["top", "--once"], ["record", "--out", str(tmp_path / "out.jsonl")]):
+            done = await asyncio.to_thread(run, env, *command, "--timeout", "1s")
+            assert (done.returncode, bool(re.search(where, done.stderr))) == (1, True), done.stderr
 
 
 def _answer(request: bytes, port: int) -> bytes:

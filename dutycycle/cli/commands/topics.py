@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from dutycycle.kafka.topic_settings import Difference, TopicDescription, TopicUse
 
 EXAMPLE = """dutycycle topics --broker kafka://kafka:9092
-dutycycle topics --dry-run
+dutycycle topics --dry-run --format json
 dutycycle topics --acls alice"""
 SETTINGS = (*arguments.OF_BROKER, *arguments.OF_TOPICS)
 ROLES: dict[str, tuple[str, ...]] = {
@@ -57,6 +58,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Whether to do it."""
     parser.add_argument("--dry-run", action="store_true", help="only say which topics there should be")
     parser.add_argument(
+        "--format", choices=("table", "json"), default="table",
+        help="of --dry-run; json has every setting, as for Terraform (default: table)",
+    )  # fmt: skip
+    parser.add_argument(
         "--apply",
         action="store_true",
         help="give the topics that are there the settings that they should have",
@@ -76,6 +81,19 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         sys.stdout.write(format_acls(settings, args.acls))
         return 0
     topics = planned(settings)
+    if args.format == "json":
+        if not args.dry_run:
+            raise SettingError("--format json says which topics there should be: give --dry-run, too")
+        plan = {
+            topic.name: {
+                "partitions": settings.partitions,
+                "replication": settings.replication,
+                "config": dict(topic.config),
+            }
+            for topic in topics
+        }
+        sys.stdout.write(json.dumps(plan, indent=2) + "\n")
+        return 0
     if args.dry_run:
         for topic in topics:
             sys.stdout.write(format_topic(topic.name, settings.partitions, topic.config))

@@ -1,6 +1,7 @@
 """``dutycycle topics``: all that a deployment has, made on a real Kafka and found there by its workers."""
 
 import asyncio
+import json
 import subprocess
 
 from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]  # it is there
@@ -62,6 +63,20 @@ def test_a_dry_run_needs_no_broker() -> None:
     ).stdout.splitlines()
     assert lines[0] == "y.nvml-samples\tpartitions=24\tdelete\t48 h"
     assert len(lines) == len(planned(load({"DUTYCYCLE_NODE": "n"})))
+
+
+def test_a_dry_run_says_every_setting_as_json() -> None:
+    env = environ(topic_prefix="x.", partitions="12", replication="3")
+    plan = json.loads(dutycycle("topics", "--dry-run", "--format", "json", env=env).stdout)
+    assert plan == {
+        topic.name: {"partitions": 12, "replication": 3, "config": topic.config}
+        for topic in planned(load(env))
+    }
+    refused = subprocess.run(
+        [*command(), "topics", "--format", "json"],
+        env=env, capture_output=True, text=True, check=False, timeout=DEADLINE_S,
+    )  # fmt: skip
+    assert (refused.returncode, "--dry-run" in refused.stderr) == (2, True)
 
 
 def test_without_a_broker_it_says_what_to_give() -> None:

@@ -18,7 +18,7 @@ from collectors.nvml.processes import ProcessIdentities, ProcessUtilizationReade
 from collectors.nvml.query import DeviceQuery
 from collectors.nvml.types import Handle, SampleBuffer
 from collectors.throttle import throttle_names
-from dutycycle.contract.metrics import LIMITS
+from dutycycle.contract.metrics import ACTIVITY_METRICS, LIMITS
 from dutycycle.contract.records.samples import Gpu
 from dutycycle.telemetry.events import Telemetry
 
@@ -41,6 +41,9 @@ class DeviceRef:
         return f"GPU {self.index} ({self.uuid})"
 
 
+_CODECS = {"enc_util_pct": gate.encoder_pct, "dec_util_pct": gate.decoder_pct}
+
+
 class Device:
     """A GPU, and what rates and cursors need from tick to tick. It outlives its handle: see ``renew``.
 
@@ -56,6 +59,8 @@ class Device:
         self._fields = FieldReader()
         self._gpm = GpmReader(metrics_of("gpu", activity), "gpm")
         self._mig = MigReader(activity)
+        self._codecs = [(name, way) for name, way in _CODECS.items() if name in activity]
+        self._asks_for_all = set(ACTIVITY_METRICS) <= set(activity)
         self._divided = False
         self._model: str | None = None
         self._static: dict[str, int] = {}
@@ -100,7 +105,7 @@ class Device:
         power_limit_mw = self._ask_static("power_limit", gate.power_limit_mw)
         # In MIG mode the driver does not say whose a GPU's counters are; its slices have their own.
         activity = {} if self._divided else self._gpm.read(self.query, None, self.ref.uuid)
-        fields: Mapping[str, Any] = self._fields.read(self.query) | activity
+        fields: Mapping[str, Any] = self._fields.read(self.query) | activity | self._read_codecs()
         reasons = ask("throttle", gate.event_reasons, gate.throttle_reasons)
         utilizations = self._utilizations.read(self.query, now, tick.interval_ms)
         gpu = Gpu(
@@ -128,6 +133,13 @@ class Device:
             **fields,
         )
         return self._possible(gpu)
+
+    def _read_codecs(self) -> dict[str, int]:
+        """What encoder and decoder do: as asked for by name, else where the GPU tells no more of itself."""
+        before_gpm = self._asks_for_all and not self._gpm.is_supported
+        ways = _CODECS.items() if before_gpm else self._codecs
+        found = {name: self.query.ask(name, way) for name, way in ways}
+        return {name: pct for name, pct in found.items() if pct is not None}
 
     def _possible(self, gpu: Gpu) -> Gpu:
         """The GPU without values that none has."""

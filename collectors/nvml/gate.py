@@ -134,6 +134,16 @@ def utilization(handle: Handle) -> tuple[int, int]:
     return rates.gpu, rates.memory
 
 
+def encoder_pct(handle: Handle) -> int:
+    """Percent of the driver's last sampling period in which the video encoder worked. None with MIG."""
+    return int(call(pynvml.nvmlDeviceGetEncoderUtilization, handle)[0])
+
+
+def decoder_pct(handle: Handle) -> int:
+    """The same of the video decoder."""
+    return int(call(pynvml.nvmlDeviceGetDecoderUtilization, handle)[0])
+
+
 def memory(handle: Handle) -> tuple[int, int]:
     """Bytes used, without what the driver reserves, and in total (nvidia-smi: memory.used, .total)."""
     info = call(pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2)

@@ -59,6 +59,11 @@ class GpmReader:
         self._supported = False
         self._samples: dict[int | None, _Samples] = {}
 
+    @property
+    def is_supported(self) -> bool:
+        """Whether the GPU was found to have GPM when it was read last."""
+        return self._supported
+
     def read(self, query: DeviceQuery, instance: int | None, key: str) -> dict[str, float]:
         """Give the values since the last read of the GPU (``instance`` None) or of a GPU instance, by field.
 

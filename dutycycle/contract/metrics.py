@@ -203,7 +203,8 @@ CATALOGUE = (
             f"{_DEV}POWER_MGMT_LIMIT": 1, f"{_DEV}BOARD_POWER_LIMIT_REQUESTED_WATTS": 1,
             f"{_DEV}ENFORCED_POWER_LIMIT": 1, f"{_DEV}BOARD_POWER_LIMIT_ENFORCED_WATTS": 1,
         },
-        smi="enforced power limit|power limit", dcgmi={"PMLMT": "W"}, wandb={"enforcedPowerLimitWatts": "W"},
+        smi="enforced power limit|power limit", dcgmi={"PMLMT": "W", "EPLMT": "W"},
+        wandb={"enforcedPowerLimitWatts": "W"},
         series=GpuSeries("gpu_power_limit_watts"),
     ),
     MetricRow(
@@ -344,6 +345,21 @@ CATALOGUE = (
         series=GpuSeries("gpu_fp16_active_ratio", 0.01),
     ),
     MetricRow(
+        field="enc_util_pct", title="Encoder utilization", word="encoder",
+        meaning="share of the time in which the video encoder worked; of GPUs before Hopper, and where "
+        "it is asked for", limits=PCT, nvml="nvmlDeviceGetEncoderUtilization",
+        dcgm={"dcgm_enc_utilization": 1, f"{_DEV}ENC_UTIL": 1, f"{_DEV}ENC_UTIL_RATIO": 100},
+        smi="encoder util|enc util|enc|encoder", dcgmi={"ECUTL": "%"}, smi_dmon={"enc": "%"},
+        series=GpuSeries("gpu_encoder_utilization_ratio", 0.01),
+    ),
+    MetricRow(
+        field="dec_util_pct", title="Decoder utilization", word="decoder",
+        meaning="the same of the video decoder", limits=PCT, nvml="nvmlDeviceGetDecoderUtilization",
+        dcgm={"dcgm_dec_utilization": 1, f"{_DEV}DEC_UTIL": 1, f"{_DEV}DEC_UTIL_RATIO": 100},
+        smi="decoder util|dec util|dec|decoder", dcgmi={"DCUTL": "%"}, smi_dmon={"dec": "%"},
+        series=GpuSeries("gpu_decoder_utilization_ratio", 0.01),
+    ),
+    MetricRow(
         field="nvlink_rx_bytes_per_s", title="NVLink received", meaning="received over all NVLinks",
         limits=(0, 1e13), gpm=60, dcgm={f"{_PROF}NVLINK_RX_BYTES": 1}, dcgmi={"NVLRX": "B/s"},
         smi="nvlink rx", series=GpuSeries("gpu_nvlink_receive_bytes_per_second"),
@@ -444,6 +460,8 @@ LIMITS = {row.field: row.limits for row in GPU_ROWS}
 GPU_METRICS = names(row for row in GPU_ROWS if row.kind != "setting")
 ACTIVITY_METRICS = names(row for row in GPU_ROWS if row.gpm is not None)
 """What the driver's performance counters tell of the work of multiprocessors, tensor cores and memory."""
+CODEC_METRICS = ("enc_util_pct", "dec_util_pct")
+"""What video engines do: read where a GPU has no such counters, or where they are asked for by name."""
 MIG_METRICS = names(rows_of("nvml", "slice"))
 OWN_GPU_METRICS = names(row for row in GPU_ROWS if row.own)
 """What pods and jobs have peaks of, over GPUs and slices that a pod has to itself."""

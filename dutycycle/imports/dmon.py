@@ -34,6 +34,8 @@ class DcgmDmonReader:
         self.notes = Notes()
         self._ticks = ticks
         self._columns: list[Column | None] | None = None
+        self._by_rank: list[tuple[int, Column]] = []
+        """Of two columns for one field (a requested limit of power, and the enforced one) the last counts."""
 
     def read_rows(self, line: str) -> list[Row]:
         """Give the row of a GPU; none for a heading, its units, and the end. Raises ``ValueError``."""
@@ -46,6 +48,9 @@ class DcgmDmonReader:
                     Column(name, *_DCGM_FIELDS[name], self.notes) if name in _DCGM_FIELDS else None
                     for name in names[1:]
                 ]
+                ranks = {name: rank for rank, name in enumerate(_DCGM_FIELDS)}
+                known = [(at, column) for at, column in enumerate(self._columns) if column is not None]
+                self._by_rank = sorted(known, key=lambda pair: ranks[pair[1].name])
                 self.notes.columns = tuple(names[1:])
                 self.notes.unused = tuple(name for name in names[1:] if name not in _DCGM_FIELDS)
             return []
@@ -61,12 +66,11 @@ class DcgmDmonReader:
         cells = entity["values"].split()
         if len(cells) != len(self._columns):
             raise ValueError(f"{len(cells)} values for {len(self._columns)} columns")
-        values = {
-            column.field: column.read_value(cell)
-            for column, cell in zip(self._columns, cells, strict=True) if column is not None
-        }  # fmt: skip
-        measured = {field: value for field, value in values.items() if value is not None}
-        return [Row(ts_ms, {"index": int(entity["number"]), **measured})]
+        measured: dict[str, Any] = {"index": int(entity["number"])}
+        for position, column in self._by_rank:
+            if (value := column.read_value(cells[position])) is not None:
+                measured[column.field] = value
+        return [Row(ts_ms, measured)]
 
 
 class SmiDmonReader:

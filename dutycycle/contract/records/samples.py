@@ -80,6 +80,8 @@ class Gpu(RecordBase, frozen=True, kw_only=True):
     fp64_active_pct: Pct | None = None
     fp32_active_pct: Pct | None = None
     fp16_active_pct: Pct | None = None
+    enc_util_pct: Pct | None = None
+    dec_util_pct: Pct | None = None
     nvlink_rx_bytes_per_s: Amount | None = None
     nvlink_tx_bytes_per_s: Amount | None = None
     sm_clock_mhz: Amount | None = None

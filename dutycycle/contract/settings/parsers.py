@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from dutycycle.contract.metrics import ACTIVITY_METRICS
+from dutycycle.contract.metrics import ACTIVITY_METRICS, CODEC_METRICS
 from dutycycle.contract.settings.models import ModelSetting, model
 from dutycycle.contract.settings.secret import Secret, header_lines
 
@@ -128,8 +128,9 @@ def gpu_activity(value: str) -> str:
     if value in ("on", "off"):
         return value
     chosen = {part.strip() for part in value.split(",")}
-    if others := chosen - set(ACTIVITY_METRICS):
-        names = ",".join(ACTIVITY_METRICS)
+    known = (*ACTIVITY_METRICS, *CODEC_METRICS)
+    if others := chosen - set(known):
+        names = ",".join(known)
         raise ValueError(f"expected on, off, or some of {names}; {min(others)!r} is none of them")
     return ",".join(sorted(chosen))
 

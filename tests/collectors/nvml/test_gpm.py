@@ -1,7 +1,7 @@
 """What GPUs and slices really do, by GPM: percent and bytes of the time between two ticks."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -160,3 +160,39 @@ def test_a_sample_of_eight_gpus_grows_by_no_more_than_was_promised(tmp_path: Pat
         gpu.nvlink_rx_bytes_per_s > 1e10 for gpu in sample.gpus if gpu.nvlink_rx_bytes_per_s is not None
     )
     assert 2000 < added_bytes(sample) <= MOST_BYTES
+
+
+CODECS = ("enc_util_pct", "dec_util_pct")
+VIDEO: Mapping[str, Signal] = {"enc": 30, "dec": 80}
+
+
+@pytest.mark.parametrize(
+    ("values", "activity", "expected"),
+    [
+        ({"gpm": 0}, ACTIVITY_METRICS, (30, 80)),
+        ({}, ACTIVITY_METRICS, (None, None)),  # its counters tell more
+        ({}, ("sm_active_pct", "dec_util_pct"), (None, 80)),
+        ({"gpm": 0}, ("sm_active_pct",), (None, None)),
+        ({"gpm": 0}, (), (None, None)),
+        ({"gpm": 0, "mig_mode": 1}, ACTIVITY_METRICS, (None, None)),
+    ],
+)
+def test_encoder_and_decoder_are_read_before_hopper_and_as_asked_for(
+    tmp_path: Path, values: Mapping[str, Signal], activity: Sequence[str], expected: tuple[float | None, ...]
+) -> None:
+    gpu = FakeGpu(uuid="GPU-1", values={**VIDEO, **values})
+    with Probe(tmp_path, Scenario(gpus=[gpu]), activity=activity) as probe:
+        probe.tick()
+        found = probe.tick().gpu
+    assert tuple(getattr(found, name) for name in CODECS) == expected
+
+
+def test_a_driver_that_refuses_the_encoder_is_asked_for_the_decoder(tmp_path: Path) -> None:
+    errors = {"nvmlDeviceGetEncoderUtilization": "NOT_SUPPORTED"}
+    gpu = FakeGpu(uuid="GPU-1", values={**VIDEO, "gpm": 0}, errors=errors)
+    calls = ["nvmlDeviceGetEncoderUtilization", "nvmlDeviceGetDecoderUtilization"]
+    with Probe(tmp_path, Scenario(gpus=[gpu])) as probe:
+        answer = [probe.tick(calls=calls) for _ in range(4)][-1]
+    assert (answer.gpu.enc_util_pct, answer.gpu.dec_util_pct) == (None, 80)
+    assert answer.counts["not_measured", ("enc_util_pct", "not_supported")] == 1
+    assert [answer.calls[name] for name in calls] == [1, 4]

@@ -113,3 +113,16 @@ def test_dmon_of_nvidia_smi_counts_replays(tmp_path: Path) -> None:
     text += "    0   90   5   1   0\n    0   90   5   1   3\n"
     events = imported(tmp_path, "nvidia-smi", text, "--start", "2026-11-20T10:00:00Z")
     assert [(one["kind"], one["counters"]) for one in events] == [("state", {"pcie_replays": 0})]
+
+
+def test_of_two_limits_of_power_the_enforced_one_counts(tmp_path: Path) -> None:
+    out = tmp_path / "trace.jsonl"
+    for order in (("PMLMT", "EPLMT"), ("EPLMT", "PMLMT")):
+        cells = {"PMLMT": "700.000", "EPLMT": "550.000"}
+        values = "  ".join(cells[name] for name in order)
+        (tmp_path / "log").write_text(f"#Entity   {'  '.join(order)}  ECUTL\nID\nGPU 0     {values}  4\n")
+        start = ("--start", "2026-11-20T10:00:00Z", "--node", "a", "--force")
+        assert main(["import", "dcgm-dmon", str(tmp_path / "log"), "--out", str(out), *start]) == 0
+        (sample,) = [one for one in read_trace(str(out)) if one.topic == "dutycycle.nvml-samples"]
+        (gpu,) = orjson.loads(sample.payload or b"")["gpus"]
+        assert (gpu["power_limit_w"], gpu["enc_util_pct"]) == (550, 4)

@@ -194,7 +194,7 @@ def test_usual_spellings_are_known(name: str, cell: str, fields: dict[str, objec
     [
         "cpu_util", "cpu_memory_used", "ram_used", "temperature.gpu.max", "clocks.max.sm [MHz]",
         "fan.speed [%]",
-        "power.max_limit [W]", "utilization.encoder [%]", "loss", "train_time", "pcie.link.gen.max", "count",
+        "power.max_limit [W]", "utilization.jpeg [%]", "loss", "train_time", "pcie.link.gen.max", "count",
     ],
 )  # fmt: skip
 def test_what_is_of_something_else_is_not_used(name: str) -> None:
@@ -384,7 +384,7 @@ SMI_DMON = """# gpu    pwr  gtemp  mtemp     sm    mem    enc    dec   mclk   pc
 """
 FIRST = {"index": 0, "power_w": 43, "temp_c": 35, "gpu_util_pct": 97, "mem_copy_util_pct": 12,
          "mem_clock_mhz": 9501, "sm_clock_mhz": 1410, "mem_used_bytes": 1024 * MIB,
-         "pcie_rx_bytes_per_s": 3_000_000}  # fmt: skip
+         "enc_util_pct": 0, "dec_util_pct": 0, "pcie_rx_bytes_per_s": 3_000_000}  # fmt: skip
 
 
 def test_dmon_of_nvidia_smi() -> None:
@@ -394,7 +394,7 @@ def test_dmon_of_nvidia_smi() -> None:
     assert found[0].fields == FIRST
     assert "sm_clock_mhz" not in found[1].fields
     assert [row.fields.get("mem_temp_c") for row in found] == [None, None, 71]
-    assert reader.notes.unused == ("enc", "dec")
+    assert reader.notes.unused == ()
     with pytest.raises(ValueError, match="3 values for 12 columns"):
         reader.read_rows("    0     44     36")
     with pytest.raises(ValueError, match="has no times: give --start"):

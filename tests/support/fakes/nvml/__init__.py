@@ -31,9 +31,9 @@ environment of a process that is to see it (the library is found by name, so it 
 
 A number is a signal that never changes. Further keys of a GPU: mem_total, mem_reserved, power_limit_w,
 energy_j (else the integral of power_w), temp_c, slowdown_c, sm_mhz, mem_mhz, pcie_rx and pcie_tx (bytes/s),
-pcie_gen, pcie_width, mem_temp_c, throttle (the mask), gpm (0: before Hopper), util_hz, power_hz,
-process_hz, ring (samples kept), pcie_bits (32: a counter that wraps), idle_dry (0: an idle GPU is sampled,
-too), serial, bus_id, ecc and persistence (0, 1), event_types (the mask), fabric_state (0: none, 3:
+pcie_gen, pcie_width, mem_temp_c, enc and dec (percent), throttle (the mask), gpm (0: before Hopper), util_hz,
+power_hz, process_hz, ring (samples kept), pcie_bits (32: a counter that wraps), idle_dry (0: an idle GPU is
+sampled, too), serial, bus_id, ecc and persistence (0, 1), event_types (the mask), fabric_state (0: none, 3:
 completed), fabric_health (the mask), fabric_summary, fabric_version (2: no summary).
 ``*`` as the function of an error means all of them, of a delay all others.
 """

@@ -61,6 +61,7 @@ def main() -> None:
         host_root=setup["host_root"],
         retry_s=setup["retry_s"],
         health=setup["health"],
+        activity=setup["activity"],
     )
     for line in sys.stdin:
         asked = json.loads(line)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dutycycle.contract.codec import decode
+from dutycycle.contract.metrics import ACTIVITY_METRICS
 from dutycycle.contract.records.health import GpuEvent
 from dutycycle.contract.records.samples import Gpu, NvmlSample
 from tests.support.fakes.nvml.library import build, env
@@ -54,6 +55,7 @@ class Probe:
         host_root: Path | None = None,
         retry_s: float = 30.0,
         health: bool = True,
+        activity: Sequence[str] = ACTIVITY_METRICS,
     ) -> None:
         self._path = scenario.write(folder / "world")
         self._library = library or build(without=without)
@@ -62,6 +64,7 @@ class Probe:
             "host_root": str(host_root or folder),
             "retry_s": retry_s,
             "health": health,
+            "activity": list(activity),
         }
         self._seq = -1
         self.monotonic_s = 1000.0

@@ -39,6 +39,25 @@ EXPORT unsigned nvmlDeviceGetUtilizationRates(void *device, Utilization *out) {
     return OK;
 }
 
+/* Of a video engine, with the period that it is a mean of. */
+static unsigned codec(const Call *call, const Signal *signal, unsigned *util, unsigned *period_us) {
+    if (call->mig || call->gpu->mig_mode.a > 0) return NOT_SUPPORTED;
+    double span = 1 / call->gpu->util_hz.a;
+    *util = whole(signal_mean(signal, call->t - span, call->t));
+    *period_us = (unsigned)(span * 1e6);
+    return OK;
+}
+
+EXPORT unsigned nvmlDeviceGetEncoderUtilization(void *device, unsigned *util, unsigned *period_us) {
+    DEVICE_CALL(device);
+    return codec(&call, &call.gpu->enc, util, period_us);
+}
+
+EXPORT unsigned nvmlDeviceGetDecoderUtilization(void *device, unsigned *util, unsigned *period_us) {
+    DEVICE_CALL(device);
+    return codec(&call, &call.gpu->dec, util, period_us);
+}
+
 EXPORT unsigned nvmlDeviceGetMemoryInfo(void *device, Memory *out) {
     DEVICE_CALL(device);
     double reserved = call.mig ? 0 : signal_at(&call.gpu->mem_reserved, call.t);

@@ -101,19 +101,17 @@ class UsageBank:
             return ()
         sums = self._sums()
         return tuple(
-            PodOnGpu(
-                pod_uid=uid, gpu=gpu, attribution=word,
-                totals={name: tidy(amount) for name, amount in sorted(sums.get((uid, gpu), {}).items())},
-            )
+            PodOnGpu(pod_uid=uid, gpu=gpu, attribution=word, totals=sums.get((uid, gpu), {}))
             for (uid, gpu), word in self._gpus.origins().items()
-        )  # fmt: skip
+        )
 
     def _sums(self) -> dict[OnGpu, dict[str, float]]:
         sums = self._meter.sums() if self._meter else {}
         for key, before in self._before.items():
-            now = sums.get(key, {})
-            names = before.keys() | now.keys()
-            sums[key] = {name: before.get(name, 0.0) + now.get(name, 0.0) for name in names}
+            used = dict(before)
+            for name, amount in sums.get(key, {}).items():
+                used[name] = used.get(name, 0.0) + amount
+            sums[key] = used
         return sums
 
     def forget(self, pods: Collection[str]) -> None:
@@ -128,9 +126,9 @@ class UsageBank:
         """What the hour has of these is no part of what they used since it began."""
         sums = self._meter.sums() if self._meter else {}
         for key in keys:
-            before, now = self._before.get(key, {}), sums[key]
-            names = before.keys() | now.keys()
-            self._before[key] = {name: before.get(name, 0.0) - now.get(name, 0.0) for name in names}
+            before = self._before.setdefault(key, {})
+            for name, amount in sums[key].items():
+                before[name] = before.get(name, 0.0) - amount
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""

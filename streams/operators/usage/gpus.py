@@ -188,7 +188,7 @@ class GpuMeter:
     def of_gpus(self) -> dict[str, dict[str, float]]:
         """What each GPU did since it was first seen, whosever it was."""
         return {
-            uuid: {name: tidy(whole[at]) for name, at in _NAMES if whole[at + 1]}
+            uuid: {name: whole[at] for name, at in _NAMES if whole[at + 1]}
             for uuid, whole in zip(self._gpus, self._wholes.tolist(), strict=True)
         }
 

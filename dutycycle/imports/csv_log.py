@@ -28,6 +28,8 @@ _DELIMITERS = (",", ";", "\t", "|", "、")
 _SPACES = " "
 _COMMA = re.compile(r"(?<=\d),(?=\d)")
 """In a time: before the parts of its second."""
+_PARTED = re.compile(r"\d['’\s]\d{3}(?!\d)").search
+"""A line in which a number may have its thousands parted by a space or an apostrophe."""
 _BEGINS_LIKE_A_NUMBER = re.compile(r"[-+.]?\d").match
 _NO_TIME = "no column of time: name it (--columns time=NAME,…), or give --start, when the log begins"
 
@@ -106,10 +108,11 @@ class CsvReader:
         cells = _split(line, self._delimiter or ",")
         if len(cells) != self._width:
             raise ValueError(f"{len(cells)} values for {self._width} columns")
-        cells = [
-            self._decimal.rewrite(cell) if position in self._amounts else _COMMA.sub(".", cell)
-            for position, cell in enumerate(cells)
-        ]
+        if self._delimiter != "," or '"' in line or self._decimal.mark == "," or _PARTED(line):
+            cells = [
+                self._decimal.rewrite(cell) if position in self._amounts else _COMMA.sub(".", cell)
+                for position, cell in enumerate(cells)
+            ]  # else no cell has a mark that has to be written otherwise, as in most lines
         return self._read_cells(cells)
 
     def note_amounts(self, line: str) -> None:

@@ -90,7 +90,10 @@ class LogFile:
                     if not begun:
                         self._check_format(line.strip(" \r\n\t\0"))
                         begun = not line.isspace()
-                    yield from ((number, part) for part in _NULS.split(line) if part)
+                    if "\0" in line:
+                        yield from ((number, part) for part in _NULS.split(line) if part)
+                    else:
+                        yield number, line
             except _DAMAGE as error:
                 if unpack is None:
                     raise

@@ -11,6 +11,8 @@ _DAY_OF_WEEK = re.compile(
     r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? +(?P<month>[A-Z][a-z]{2}) +(?P<day>\d{1,2}) +"
     r"(?P<time>\d\d:\d\d:\d\d)(?: (?P<zone>[A-Z]{2,5}))? (?P<year>\d{4})"
 ).fullmatch
+_USUAL = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[ T](\d\d:\d\d:\d\d(?:\.\d+)?)").fullmatch
+"""As nvidia-smi writes it, and most scripts."""
 _TIME_OF_DAY = re.compile(r"\d{1,2}:\d\d(:\d\d([.,]\d+)?)?").fullmatch
 _YEAR_FIRST = re.compile(r"(\d{4})[/.](\d\d)[/.](\d\d)(.*)", re.DOTALL).fullmatch
 _DAY_FIRST = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})(.*)", re.DOTALL).fullmatch
@@ -51,13 +53,17 @@ class Clock:
 
     def read_ms(self, text: str, unit: str | None = None) -> int:
         """Give Unix milliseconds. Raises ``ValueError``, which names the fix."""
-        digits = _DATE_OF_DIGITS(text)
+        usual = _USUAL(text)
+        digits = None if usual else _DATE_OF_DIGITS(text)
         if digits:
             year, month, day, hour, minute, second = digits.groups("00")
             text = f"{year}-{month}-{day} {hour}:{minute}:{second}"
-        if _NUMBER(text):
+        if not usual and _NUMBER(text):
             return self._read_number(float(text), unit)
-        moment, abbreviation = self._read_moment(_in_usual_order(text, unit))
+        if usual:
+            moment, abbreviation = _read_iso("{}-{}-{} {}".format(*usual.groups()), text), None
+        else:
+            moment, abbreviation = self._read_moment(_in_usual_order(text, unit))
         if moment.tzinfo is None:
             moment = self._in_zone(moment, text, abbreviation)
             if self._last is not None and not self._has_zone:
@@ -100,12 +106,7 @@ class Clock:
             day, month, year, rest = day_first.groups()
             text = f"{year}-{month:>02}-{day:>02}{rest}"
         without_space = re.sub(r" (?=[-+]\d\d:?\d\d$)|(?<=\d) ?(?:UTC|GMT)$", "", text)
-        try:
-            moment = datetime.fromisoformat(without_space)
-        except ValueError:
-            raise ValueError(
-                f"{text!r} is no time: expected one such as 2026-11-20T10:00:00.412 or seconds since 1970"
-            ) from None
+        moment = _read_iso(without_space, text)
         in_utc = text.endswith(("UTC", "GMT"))
         return (moment.replace(tzinfo=UTC) if in_utc else moment), None
 
@@ -136,6 +137,16 @@ class Clock:
             return first
         earliest = self._last.timestamp() - _JITTER_S
         return second if first.timestamp() < earliest <= second.timestamp() else first
+
+
+def _read_iso(text: str, written: str) -> datetime:
+    """Raises ``ValueError``, which names it as it is ``written``."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(
+            f"{written!r} is no time: expected one such as 2026-11-20T10:00:00.412 or seconds since 1970"
+        ) from None
 
 
 def _in_usual_order(text: str, unit: str | None) -> str:

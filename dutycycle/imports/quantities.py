@@ -124,7 +124,7 @@ def read_number(text: str) -> int | float:
 
 def is_measured(text: str) -> bool:
     """Tell whether a cell has a value: not ``N/A``, ``[Not Supported]``, ``ERR!``, ``nan``, nothing."""
-    return not text.startswith(("[", "<")) and text.lower() not in _UNMEASURED
+    return text[:1].isdigit() or not (text.startswith(("[", "<")) or text.lower() in _UNMEASURED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,10 +109,12 @@ POD_UTIL_P95 = Metric(
 POD_MEMORY = Metric("pod_gpu_memory_used_bytes", "GPU memory that the pod uses", OF_POD)
 POD_POWER = Metric("pod_gpu_power_watts", "The pod's part of the power of its GPUs", OF_POD)
 POD_SM_NOW = Metric(
-    "pod_gpu_sm_active_ratio", f"{_SM}: mean over the GPUs that the pod has to itself", OF_POD
+    "pod_gpu_sm_active_ratio", f"{_SM}: mean over the GPUs and slices that the pod has to itself", OF_POD
 )
 POD_TENSOR_NOW = Metric(
-    "pod_gpu_tensor_active_ratio", f"{_TENSOR}: mean over the GPUs that the pod has to itself", OF_POD
+    "pod_gpu_tensor_active_ratio",
+    f"{_TENSOR}: mean over the GPUs and slices that the pod has to itself",
+    OF_POD,
 )
 POD_BUSY = Metric(
     "pod_gpu_busy_seconds_total",
@@ -188,11 +190,13 @@ JOB_UTIL = Metric(
     "job_gpu_utilization_ratio", f"{_UTIL}, at the last sample: mean over the job's GPUs", OF_JOB
 )
 JOB_SM_NOW = Metric(
-    "job_gpu_sm_active_ratio", f"{_SM}: mean over the GPUs that the job's pods have to themselves", OF_JOB
+    "job_gpu_sm_active_ratio",
+    f"{_SM}: mean over the GPUs and slices that the job's pods have to themselves",
+    OF_JOB,
 )
 JOB_TENSOR_NOW = Metric(
     "job_gpu_tensor_active_ratio",
-    f"{_TENSOR}: mean over the GPUs that the job's pods have to themselves",
+    f"{_TENSOR}: mean over the GPUs and slices that the job's pods have to themselves",
     OF_JOB,
 )
 JOB_UTIL_MEAN = Metric(

@@ -290,8 +290,8 @@ def _is_idle(insight: Insight) -> bool:
 
 
 def _of_own_gpus(pods: Iterable[PodNow], metric: str) -> list[float]:
-    """Give the values of the GPUs that pods have to themselves, as far as they are known."""
-    values = (getattr(gpu, metric) for pod in pods for gpu, use in pod.uses if use.alone)
+    """Give the values of the GPUs and slices that pods have to themselves, as far as they are known."""
+    values = (getattr(device, metric) for pod in pods for _, use in pod.uses for device in use.own)
     return [value for value in values if value is not None]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from dutycycle.contract.metrics import GPU_METRICS, MIG_METRICS
 from dutycycle.contract.ownership.holdings import Holdings, divide, energy_part, holdings_of
 from dutycycle.contract.ownership.uses import Floats, use_plan
-from dutycycle.contract.records.samples import Gpu, NvmlSample
+from dutycycle.contract.records.samples import Gpu, MigDevice, NvmlSample
 
 _NOTHING_KNOWN = (float("nan"),) * 3
 
@@ -18,15 +18,15 @@ _NOTHING_KNOWN = (float("nan"),) * 3
 class PodGpuUse:
     """A pod's use of one GPU. ``util_pct`` and ``mem_bytes`` None: not known, which is not idle.
 
-    ``alone``: all that the device does is this pod's. ``part``: what it has of the GPU's power and energy, 0
-    to 1; None where it holds no part of it.
+    ``own``: the devices that it has to itself, the GPU or slices of it: all that they do is this pod's.
+    ``part``: what it has of the GPU's power and energy, 0 to 1; None where it holds no part of it.
     """
 
     pod_uid: str
     attribution: str
     util_pct: float | None = None
     mem_bytes: float | None = None
-    alone: bool = False
+    own: tuple[Gpu | MigDevice, ...] = ()
     part: float | None = None
 
 
@@ -40,7 +40,8 @@ def uses_of_gpus(sample: NvmlSample) -> dict[str, list[PodGpuUse]]:
     held = holdings_of(sample.node, sample.gpus, plan)
     parts = _parts_of_energy(sample.gpus, held, np.append(np.zeros(len(plan.pods)), figures))
     by_place = dict(zip(plan.sources, figures.tolist(), strict=True))
-    alone = {place for place, _ in plan.alone()}
+    devices: list[Gpu | MigDevice] = [*sample.gpus, *(one for gpu in sample.gpus for one in gpu.mig or ())]
+    owned = plan.owned()
     uuids = {f"{sample.node}/{gpu.index}": gpu.uuid for gpu in sample.gpus}
     uses: dict[str, list[PodGpuUse]] = {gpu.uuid: [] for gpu in sample.gpus}
     for place, word in plan.attribution.items():
@@ -49,7 +50,7 @@ def uses_of_gpus(sample: NvmlSample) -> dict[str, list[PodGpuUse]]:
         uses[uuid].append(
             PodGpuUse(
                 pod_uid, word, None if isnan(util) else util, None if isnan(memory) else memory,
-                place in alone, parts.get((pod_uid, uuid)),
+                tuple(devices[row] for row in owned.get(place, ())), parts.get((pod_uid, uuid)),
             )
         )  # fmt: skip
     return uses

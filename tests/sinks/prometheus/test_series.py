@@ -324,3 +324,23 @@ def test_a_sample_that_comes_late_or_again_shows_nothing() -> None:
     view = full_view()
     feed(view, 1, [gpu(0, **FULL | {"gpu_util_pct": 10})], NOW_MS - 1000)
     assert shown(view)["gpu_utilization_ratio"][ON_GPU] == 0.6
+
+
+def test_a_pod_on_slices_has_what_they_do() -> None:
+    """Of the GPU above them nothing is known."""
+    given = [
+        {"pod_uid": "p", "namespace": "ml", "pod": "bert-0", "mig": f"MIG-{number}"} for number in (1, 2)
+    ]
+    slices = [
+        {"uuid": "MIG-1", "gpu_util_pct": 80, "sm_active_pct": 40, "tensor_active_pct": 20},
+        {"uuid": "MIG-2", "gpu_util_pct": 80, "sm_active_pct": 60},
+        {"uuid": "MIG-3", "gpu_util_pct": 99, "sm_active_pct": 99},
+    ]
+    view = MetricsView(60_000)
+    view.take(from_plain(Pod, POD, "pods"))
+    sample = nvml(1, [gpu(0, mig=slices, allocated=given)], ts_ms=NOW_MS)
+    view.take(from_plain(NvmlSample, sample, "nvml-samples"))
+    series = shown(view)
+    assert series["pod_gpu_sm_active_ratio"] == {ON_POD: 0.5}
+    assert series["pod_gpu_tensor_active_ratio"] == {ON_POD: 0.2}
+    assert series["job_gpu_sm_active_ratio"] == {ON_JOB: 0.5}

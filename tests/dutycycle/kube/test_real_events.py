@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dutycycle.contract.records.health import GpuHealth, NodeHealth
+from dutycycle.contract.records.health import GpuEvent, GpuHealth, HitPod, NodeHealth
 from dutycycle.contract.records.parts import JobInsight, PodInsight, WorkloadState
 from dutycycle.contract.records.pods import JobRef
 from dutycycle.telemetry.events import Telemetry
@@ -18,6 +18,7 @@ from sinks.annotations.forbidden import RETRY_S
 from sinks.annotations.object_events import AT_ONCE, ObjectEvents
 from sinks.annotations.sink import AnnotationSink
 from tests.dutycycle.kube.test_real import GUIDE, SPEC, new
+from tests.support.data.gpu_events import made_event
 from tests.support.kube.api_server import api_server
 from tests.support.kube.shipped import account, shipped_rules, without
 from tests.support.servers.kube.client import Client, Object
@@ -56,10 +57,10 @@ class Writing:
     def __init__(self, events: ObjectEvents, telemetry: Telemetry, clock: list[float]) -> None:
         self.events, self.telemetry, self._clock = events, telemetry, clock
 
-    async def take(self, *records: PodInsight | JobInsight | NodeHealth) -> None:
+    async def take(self, *records: PodInsight | JobInsight | NodeHealth | GpuEvent) -> None:
         """Take them, and write what is due."""
         for record in records:
-            if isinstance(record, NodeHealth):
+            if isinstance(record, NodeHealth | GpuEvent):
                 seen_ms = record.ts_ms
             else:
                 assert record.state is not None
@@ -134,6 +135,24 @@ async def test_a_broken_gpu_is_below_its_node(kube: Kube, namespace: str) -> Non
     assert text.endswith(
         "gpu 3: reset: Xid 79: GPU has fallen off the bus, since 2026-11-22 12:00 UTC; restart the machine"
     )
+
+
+async def test_a_fault_of_a_gpu_is_below_the_pod_that_used_it(kube: Kube, namespace: str) -> None:
+    created = new(kube, "v1", "Pod", "bert-0", namespace, spec=SPEC)
+    pod = HitPod(uid=created["metadata"]["uid"], namespace=namespace, name="bert-0")
+    async with writing(sinks(kube, namespace)) as sink:
+        for code in (79, 79, 48):
+            inferred = True if code == 79 else None
+            await sink.take(made_event("xid", code, ts_ms=SINCE_MS, index=3, inferred=inferred, pods=(pod,)))
+    rows = described(kube, "pod", "bert-0", namespace)
+    assert sorted(rows) == [
+        ["Warning", "GpuFault", f"dutycycle.io/sinks {text}"]
+        for text in (
+            "Xid 48: uncorrectable ECC error on gpu 3 of node gpu-a; drain the node, then reset the GPU",
+            "Xid 79: GPU has fallen off the bus on gpu 3 of node gpu-a, as its answers tell; "
+            "restart the machine; check power, seating and cooling",
+        )
+    ]
 
 
 async def test_it_is_one_event_with_a_series_also_after_a_restart(kube: Kube, namespace: str) -> None:

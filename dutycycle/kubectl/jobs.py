@@ -1,7 +1,7 @@
 """The objects that own pods: how people name them, all that carry annotations, or the one that is meant."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dutycycle.contract.errors import SettingError
 from dutycycle.kube.discovery import POD, Kind
@@ -36,14 +36,23 @@ OWNERS = (
 
 @dataclass(frozen=True, slots=True)
 class AnnotatedJob:
-    """An object with its annotations, parsed; ``found`` is empty where it has none of ours."""
+    """An object with its annotations, parsed; ``found`` is empty where it has none of ours.
+
+    ``owns``: what was asked for, where this is its owner: figures stand on the topmost one.
+    """
 
     kind: Kind
     meta: Metadata
     found: Json
+    owns: str = ""
 
     def __str__(self) -> str:
         return f"{self.kind.name.lower()}/{self.meta['name']}"
+
+    @property
+    def remark(self) -> str:
+        """Why this is shown and not what was asked for; empty where it was asked for."""
+        return f"the figures of {self.owns} are those of its owner {self}" if self.owns else ""
 
 
 @dataclass(slots=True)
@@ -73,7 +82,8 @@ class Jobs:
             raise self.denied[0][1]
 
     def one(self, text: str, namespace: str) -> AnnotatedJob:
-        """The job that ``bert`` or ``mpijob/bert`` means; of several, the one that carries annotations.
+        """The job that ``bert`` or ``mpijob/bert`` means; of several, the one that carries annotations; for
+        one that carries none its topmost owner, as of a CronJob's Job.
 
         Raises ``NotThereError``, ``ForbiddenError``, ``KubectlError`` where several do, or ``SettingError``.
         """
@@ -89,7 +99,23 @@ class Jobs:
             raise NotThereError(f"there is no {what} in namespace {namespace}")
         if len(carrying) > 1:
             raise KubectlError(f"{name} may be {' or '.join(map(str, carrying))}: say which")
-        return carrying[0]
+        job = carrying[0]
+        while not job.found and (owner := self._owner_of(job)) is not None:
+            job = owner
+        return job
+
+    def _owner_of(self, job: AnnotatedJob) -> AnnotatedJob | None:
+        """The object that controls it, if there is one that may be read."""
+        owners = job.meta.get("ownerReferences") or ()
+        owner = next((owner for owner in owners if owner.get("controller")), None)
+        if owner is None:
+            return None
+        group = owner["apiVersion"].rpartition("/")[0]
+        kinds = [kind for kind in self.api.kinds() if (kind.name, kind.group) == (owner["kind"], group)]
+        found = next(self._named(owner["name"], kinds[:1], job.meta["namespace"]), None)
+        if found is None or found.meta["uid"] != owner["uid"]:
+            return None
+        return replace(found, owns=job.owns or str(job))
 
     def _named(self, name: str, kinds: Iterable[Kind], namespace: str) -> Iterator[AnnotatedJob]:
         for kind in kinds:

@@ -19,7 +19,8 @@ def show_peaks(api: Api, args: argparse.Namespace) -> None:
     workers = of_job(job.found)
     if not workers:
         raise KubectlError(
-            f"{job} carries no figures of its pods yet: they come within a minute of a pod's first sample; "
+            f"{job}{f', the owner of {job.owns},' if job.owns else ''} carries no figures of its pods yet: "
+            "they come within a minute of a pod's first sample; "
             f"look at `kubectl dutycycle top pods -n {args.namespace}`"
         )
     samples = JobSamples(api, args.prefix, args.namespace)
@@ -29,6 +30,7 @@ def show_peaks(api: Api, args: argparse.Namespace) -> None:
         emit({"kind": job.kind.name, **where, "annotations": job.found}, args.output)
         return
     answer = _answer(job, workers)
+    answer.remarks += [job.remark] if job.remark else []
     if sample.at_ms is not None:  # these figures outlive the pods: that nothing is sampled any more is usual
         answer.remarks.append(f"last sample: {sample.text(samples.now_ms, ' ago')}")
     print_answer(answer, args.output, headers=not args.no_headers)

@@ -100,6 +100,7 @@ def top_jobs(api: Api, args: argparse.Namespace) -> Answer:
     headers = ["KIND", "PODS>", "GPUS>", *(header for header, _, _ in _USAGE), "MAX-GPU-MEM>", _LAST_SAMPLE]
     headers += [*_INSIGHTS, *["ADVICE"] * wide]
     answer = _answer("job", headers, rows, looking.there, args, samples.problem)
+    answer.remarks += [job.remark for job in jobs if job.remark]
     if looking.denied:
         kinds = ", ".join(str(kind) for kind, _ in looking.denied)
         kind, error = looking.denied[0]

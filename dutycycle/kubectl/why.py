@@ -54,6 +54,8 @@ class _AskedSubject:
     """Why its last sample is not known."""
     is_deleted: bool = False
     node: str | None = None
+    remark: str = ""
+    """Why this job is shown and not the one that was asked for."""
 
     @property
     def usage(self) -> MaxUsage:
@@ -76,7 +78,8 @@ def show_why(api: Api, args: argparse.Namespace) -> None:
         return
     deleted = " (deleted: this is its peak record)" if subject.is_deleted else ""
     print(f"{subject.kind.lower()} {subject.namespace}/{subject.name}{deleted}")  # noqa: T201
-    for line in (*_figures(subject), *_means(subject.record), *_insights(known, subject)):
+    remark = [subject.remark] if subject.remark else []
+    for line in (*remark, *_figures(subject), *_means(subject.record), *_insights(known, subject)):
         sys.stdout.write(f"  {line}\n")
 
 
@@ -122,7 +125,10 @@ def _job(api: Api, args: argparse.Namespace) -> _AskedSubject:
     record = next(iter(records), None)
     samples = JobSamples(api, args.prefix, args.namespace)
     sample = samples.of_job(args.namespace, job.found)
-    return _AskedSubject(job.kind.name, args.namespace, name, uid, job.found, record, sample, samples.problem)
+    return _AskedSubject(
+        job.kind.name, args.namespace, name, uid, job.found, record, sample, samples.problem,
+        remark=job.remark,
+    )  # fmt: skip
 
 
 def _gone(error: NotThereError, records: str | None) -> NotThereError:

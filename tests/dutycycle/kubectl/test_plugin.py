@@ -13,7 +13,7 @@ from dutycycle.kube.objects import ApiServer
 from dutycycle.kubectl.annotations import ours
 from tests.support.kubectl.plugin_user import BUSY, IDLE, UPDATED, User, job, mpijob, pod, thing
 from tests.support.servers.kube.accounts import grant, service_account
-from tests.support.servers.kube.client import Client
+from tests.support.servers.kube.client import Client, Object
 from tests.support.servers.kube.server import Kube
 
 HEADER = ["NAME", "GPUS", "MAX-GPU", "MAX-CPU", "MAX-MEM", "MAX-NET(Mbit/s)", "MAX-DISK(MB/s)", "LAST-SAMPLE",
@@ -192,6 +192,35 @@ def test_a_large_job_says_that_it_has_more_gpus_than_are_named(
         0,
         ["w-0", "-", "-", "90%", "1GB", "5%", "-", "-", "-", "-"],
     )
+
+
+def owned(kube: Kube, thing: Object, owner: Object) -> Object:
+    """It, made as one that ``owner`` controls."""
+    reference = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": owner["metadata"]["name"]}
+    reference |= {"uid": owner["metadata"]["uid"], "controller": True}
+    thing["metadata"]["ownerReferences"] = [reference]
+    return kube.admin.create(thing)
+
+
+def test_who_asks_for_a_job_that_something_owns_gets_the_owner_s_figures(
+    kube: Kube, user: User, namespace: str
+) -> None:
+    template = {"spec": job(namespace, "x")["spec"]}
+    cron = thing("batch/v1", "CronJob", namespace, "nightly", n__0=WORKER)
+    cron = kube.admin.create(cron | {"spec": {"schedule": "0 0 1 1 *", "jobTemplate": template}})
+    owned(kube, job(namespace, "nightly-2"), cron)
+    set_ = kube.admin.create(mpijob(namespace, "train"))
+    owned(kube, job(namespace, "train-launcher"), set_)
+    told = "the figures of job/nightly-2 are those of its owner cronjob/nightly"
+    for command in (["peaks", "job/nightly-2"], ["top", "jobs", "nightly-2"]):
+        status, stdout, stderr = user.run(*command, "-n", namespace)
+        assert (status, stderr.splitlines()[0]) == (0, told), (stdout, stderr)
+        assert "100%" in stdout
+    status, stdout, _ = user.run("why", "job/nightly-2", "-n", namespace)
+    assert (status, stdout.splitlines()[:2]) == (0, [f"cronjob {namespace}/nightly", f"  {told}"])
+    status, _, stderr = user.run("peaks", "job/train-launcher", "-n", namespace)
+    assert status == 1
+    assert "mpijob/train, the owner of job/train-launcher, carries no figures of its pods yet" in stderr
 
 
 def test_a_name_that_two_jobs_have(kube: Kube, user: User, namespace: str) -> None:

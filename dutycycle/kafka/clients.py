@@ -17,6 +17,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition, errors
 from aiokafka import client as aiokafka_client
+from aiokafka import conn as aiokafka_conn
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.conn import create_conn
@@ -52,7 +53,7 @@ class _Rule:
 _RULES = (
     _Rule(
         (errors.AuthenticationFailedError, errors.SaslAuthenticationFailed),
-        BrokerRefusedError, "authentication", "user name or password is wrong (DUTYCYCLE_SASL_*)",
+        BrokerRefusedError, "authentication", "user name, password or token is wrong (DUTYCYCLE_SASL_*)",
     ),
     _Rule(
         (errors.UnsupportedSaslMechanismError, errors.AuthenticationMethodNotSupported),
@@ -258,6 +259,19 @@ async def _create_noted(*args: Any, **kwargs: Any) -> Any:
 
 
 aiokafka_client.create_conn = _create_noted
+
+
+class _RefusableToken(aiokafka_conn.OAuthAuthenticator):  # type: ignore[misc]  # the driver has no types
+    """Hears that a token is refused. The driver goes on as if it were accepted, and loses the connection."""
+
+    async def step(self, payload: bytes | None) -> tuple[bytes, bool] | None:
+        """The next message of the client: after the broker's reasons an empty one, which it answers by an
+        error (RFC 7628, 3.2.3)."""
+        answer: tuple[bytes, bool] | None = await super().step(payload)
+        return (b"\x01", True) if answer is None and payload else answer
+
+
+aiokafka_conn.OAuthAuthenticator = _RefusableToken
 
 
 def close_interrupted(client: Any) -> None:

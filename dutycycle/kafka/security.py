@@ -1,13 +1,16 @@
 """From settings to what a Kafka client needs to connect: addresses, TLS, credentials.
 
-Knows no driver: the clients of ``bus`` and the Faust apps take the same answers from here.
+The clients of ``dutycycle.kafka`` and the Faust apps take the same answers from here.
 """
 
 import ssl
 from typing import Any
 
+from aiokafka.abc import AbstractTokenProvider
+
 from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.secret import Secret
 
 _TLS = "kafka+ssl"
 
@@ -57,6 +60,24 @@ def _refuse_unused(settings: Settings) -> None:
             )
 
 
+class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # the driver has no types
+    """The token of OAUTHBEARER, as it is when a connection is made: who replaces its file renews it."""
+
+    def __init__(self, token: Secret) -> None:
+        self._token = token
+
+    async def token(self) -> str:
+        """The token."""
+        return self._token.now()
+
+
+def token_provider(settings: Settings) -> TokenProvider | None:
+    """The token to authenticate with; None with any mechanism but OAUTHBEARER."""
+    if settings.sasl_mechanism != "OAUTHBEARER" or settings.sasl_token is None:
+        return None
+    return TokenProvider(settings.sasl_token)
+
+
 def security_kwargs(settings: Settings) -> dict[str, Any]:
     """Protocol, TLS context and SASL credentials, by the argument names of aiokafka's clients."""
     context = ssl_context(settings)
@@ -69,4 +90,5 @@ def security_kwargs(settings: Settings) -> dict[str, Any]:
         "sasl_mechanism": settings.sasl_mechanism,
         "sasl_plain_username": settings.sasl_username,
         "sasl_plain_password": settings.sasl_password,
+        "sasl_oauth_token_provider": token_provider(settings),
     }

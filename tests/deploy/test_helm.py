@@ -264,6 +264,14 @@ def test_every_setting_is_one_and_is_taken(things: list[Object]) -> None:
         assert name == "topics" or taken.listen == f"0.0.0.0:{PORTS['collect']}"
 
 
+def test_a_token_takes_the_place_of_user_and_password() -> None:
+    sasl = {"mechanism": "OAUTHBEARER", "existingSecret": "token"}
+    (container,) = pod_specs(render({"kafka": {"sasl": sasl}}))["streams"]["containers"]
+    given = environment(container)
+    assert given["DUTYCYCLE_SASL_TOKEN_FILE"] == "/etc/dutycycle/sasl/password"
+    assert not {"DUTYCYCLE_SASL_USERNAME", "DUTYCYCLE_SASL_PASSWORD_FILE"} & set(given)
+
+
 def sees_software(container: Object) -> bool:
     return "SYS_PTRACE" in container["securityContext"]["capabilities"].get("add", [])
 

@@ -6,8 +6,6 @@ import struct
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -32,6 +30,7 @@ from tests.support.kafka import settings_of
 from tests.support.processes.commands import DEADLINE_S, derived, environ, running, wait_until
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.ports import free_port
+from tests.support.telemetry_pages import read_page, readiness
 
 NODES, SECONDS = 4, 60
 QUOTAS = {"producer_byte_rate": 20_000.0, "consumer_byte_rate": 20_000.0, "request_percentage": 50.0}
@@ -50,26 +49,6 @@ def run(env: dict[str, str], *arguments: str) -> "subprocess.CompletedProcess[st
         [sys.executable, "-m", "dutycycle", *arguments], env=env, capture_output=True, text=True, check=False,
         timeout=DEADLINE_S,
     )  # fmt: skip
-
-
-def readiness(log: Path) -> str:
-    """What the worker that writes ``log`` says of itself: ``ready``, or why it is not."""
-    return read_page(log, "readyz")
-
-
-def read_page(log: Path, page_name: str) -> str:
-    """A page that the worker serves which writes ``log``; or why there is none yet."""
-    address = re.search(r"serves (http://[0-9.:]+)", log.read_text())
-    if address is None:
-        return "starting"
-    try:
-        with urllib.request.urlopen(f"{address[1]}/{page_name}", timeout=10) as page:  # noqa: S310 - of this machine
-            text: bytes = page.read()
-    except urllib.error.HTTPError as error:
-        text = error.read()
-    except OSError as error:
-        return str(error)
-    return text.decode()
 
 
 async def test_a_worker_whose_topic_is_deleted_names_it(

@@ -45,11 +45,19 @@ class KafkaSettings:
     tls_cert: str | None = _setting(None, parsers.readable_file, "client certificate (PEM) for mutual TLS")
     tls_key: str | None = _setting(None, parsers.readable_file, "private key (PEM) of the client certificate")
     sasl_mechanism: str | None = _setting(
-        None, parsers.choice("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"), "how to authenticate to Kafka"
+        None,
+        parsers.choice("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"),
+        "how to authenticate to Kafka",
     )
     sasl_username: str | None = _setting(None, parsers.non_empty, "user name for SASL")
     sasl_password: str | None = _setting(
         None, parsers.non_empty, "password for SASL; prefer …_FILE", secret=True
+    )
+    sasl_token: Secret | None = _setting(
+        None,
+        parsers.secret,
+        "token for OAUTHBEARER, for user and password; prefer …_FILE, which is read again as it changes",
+        secret=True,
     )
     topic_prefix: str = _setting("dutycycle.", parsers.topic_prefix, "prefix of all topic names")
     partitions: int = _setting(8, parsers.whole(1, 10_000), "partitions of a topic that is created")

@@ -66,7 +66,12 @@ def _host_name() -> str:
 
 
 def _checked(settings: Settings) -> Settings:
-    if settings.sasl_mechanism and not (settings.sasl_username and settings.sasl_password):
+    if settings.sasl_mechanism == "OAUTHBEARER":
+        if not settings.sasl_token:
+            raise SettingError(
+                "DUTYCYCLE_SASL_MECHANISM=OAUTHBEARER: DUTYCYCLE_SASL_TOKEN(_FILE) must be set, too"
+            )
+    elif settings.sasl_mechanism and not (settings.sasl_username and settings.sasl_password):
         raise SettingError(
             "DUTYCYCLE_SASL_MECHANISM is set: DUTYCYCLE_SASL_USERNAME and DUTYCYCLE_SASL_PASSWORD(_FILE) "
             "must be, too"

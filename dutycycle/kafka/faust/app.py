@@ -22,7 +22,7 @@ from dutycycle.kafka.faust.logs import route_library_logs
 from dutycycle.kafka.faust.producer import ExactProducer
 from dutycycle.kafka.membership import name_protocol
 from dutycycle.kafka.reachability import Reachability
-from dutycycle.kafka.security import bootstrap_servers, ssl_context
+from dutycycle.kafka.security import bootstrap_servers, ssl_context, token_provider
 from dutycycle.telemetry.events import Telemetry
 
 _STALL_SHARE = 0.6
@@ -238,6 +238,8 @@ def _group(session_s: float) -> dict[str, Any]:
 
 def _credentials(settings: Settings) -> Any:
     context = ssl_context(settings)
+    if (provider := token_provider(settings)) is not None:
+        return faust.OAuthCredentials(oauth_cb=provider, ssl_context=context)
     if settings.sasl_mechanism is not None:
         return faust.SASLCredentials(
             username=settings.sasl_username,

@@ -41,6 +41,7 @@ GOOD: dict[str, Sequence[tuple[str, Any]]] = {
         ("https://user:pass@host/prefix", "https://user:pass@host/prefix")],
     "prometheus_username": [("reader", "reader")], "prometheus_password": [("hunter 2", Secret("hunter 2"))],
     "remote_write_password": [("hunter 2", Secret("hunter 2"))],
+    "sasl_token": [("t0ken", Secret("t0ken"))],
     "prometheus_token": [("t0ken", Secret("t0ken"))], "remote_write_token": [("t0ken", Secret("t0ken"))],
     "prometheus_headers": [("X-Scope-OrgID: a|b\nX-More: 1", Secret("X-Scope-OrgID: a|b\nX-More: 1"))],
     "prometheus_cluster": [("cluster", "cluster"), ("cluster=eu west/1", "cluster=eu west/1")],
@@ -99,8 +100,9 @@ BAD: dict[str, dict[str, list[str]]] = {
     "cannot be read": {"tls_key": [""], "prometheus_ca": ["/does/not/exist"],
         "remote_write_ca": ["/does/not/exist"], "webhook_key": [""], "webhook_policy": ["/does/not/exist"],
         "adapter_key": [""], "extender_key": [""]},
-    "one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512": {"sasl_mechanism": ["plain"]},
+    "one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER": {"sasl_mechanism": ["plain"]},
     "is empty": {"sasl_username": [""], "sasl_password": [" "], "prometheus_username": [" "],
+        "sasl_token": [""],
         "prometheus_password": [""], "prometheus_token": [""], "prometheus_headers": [""],
         "remote_write_headers": ["\n"], "pod_resources": [""], "steps_socket": [""], "spool": [""],
         "remote_write_username": [""], "remote_write_password": [" "], "remote_write_token": [""],
@@ -252,6 +254,14 @@ def test_any_text_is_a_value_or_a_setting_error(flags: dict[str, str]) -> None:
     ("environ", "missing"),
     [
         ({"DUTYCYCLE_SASL_MECHANISM": "PLAIN"}, "DUTYCYCLE_SASL_USERNAME"),
+        (
+            {
+                "DUTYCYCLE_SASL_MECHANISM": "OAUTHBEARER",
+                "DUTYCYCLE_SASL_USERNAME": "u",
+                "DUTYCYCLE_SASL_PASSWORD": "p",
+            },
+            "DUTYCYCLE_SASL_TOKEN",
+        ),
         ({"DUTYCYCLE_PROMETHEUS_USERNAME": "u"}, "DUTYCYCLE_PROMETHEUS_PASSWORD"),
         ({"DUTYCYCLE_PROMETHEUS_PASSWORD": "p"}, "DUTYCYCLE_PROMETHEUS_USERNAME"),
         (

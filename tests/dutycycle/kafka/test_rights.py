@@ -1,9 +1,12 @@
 """A Kafka with ACLs: what ``dutycycle topics --acls`` prints suffices, and what is missing is named."""
 
 import asyncio
+import json
 import subprocess
 import sys
+import time
 import uuid
+from base64 import urlsafe_b64encode
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -27,6 +30,9 @@ from tests.support.faults.oracle import write_trace
 from tests.support.kafka import settings_of
 from tests.support.processes.commands import DEADLINE_S, derived, environ, running, wait_until
 from tests.support.servers.kafka.broker import RunningBroker
+from tests.support.servers.kafka.properties import PASSWORD as PRINCIPAL_CLAIM
+from tests.support.servers.kafka.properties import USERNAME
+from tests.support.telemetry_pages import readiness
 
 PASSWORD = "only-for-tests-too"
 OPERATIONS = {
@@ -187,3 +193,55 @@ def test_readers_are_told_that_it_may_be_rights(
     )
     assert done.returncode == 1
     assert "may the user see it (Kafka's ACLs, Describe)?" in done.stderr
+
+
+def unsecured_token(user: str, expires_s: float) -> str:
+    """A token without a signature, which Kafka takes where nobody has set up more; the test broker looks for
+    the user's name under a claim that is its password."""
+    claims = {PRINCIPAL_CLAIM: user, "sub": user, "iat": 0, "exp": expires_s}
+    parts = ({"alg": "none"}, claims)
+    return ".".join(urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts) + "."
+
+
+def test_a_token_is_as_good_as_a_password_and_read_again_as_it_changes(
+    secure_kafka: RunningBroker, tmp_path: Path
+) -> None:
+    file, log = tmp_path / "token", tmp_path / "stream.log"
+    env = environ(topic_prefix=secure_kafka.new_prefix(), partitions="2", session_timeout="6s")
+    env |= {name: value for name, value in secure_kafka.settings().items() if "SASL" not in name}
+    env |= {"DUTYCYCLE_SASL_MECHANISM": "OAUTHBEARER", "DUTYCYCLE_SASL_TOKEN_FILE": str(file)}
+    file.write_text(unsecured_token(USERNAME, expires_s=1_000_000_000))
+    expired = subprocess.run(
+        [sys.executable, "-m", "dutycycle", "topics"], env=env, capture_output=True, text=True, check=False,
+        timeout=DEADLINE_S,
+    )  # fmt: skip
+    assert (expired.returncode, "token is wrong (DUTYCYCLE_SASL_*)" in expired.stderr) == (1, True)
+    file.write_text(unsecured_token(USERNAME, expires_s=time.time() + 3600))
+    with running("stream", env=env, log=log):
+        wait_until(lambda: readiness(log).startswith("ready"), log.read_text)
+
+
+def test_no_topic_comes_by_being_asked_for(secure_kafka: RunningBroker, tmp_path: Path, trace: Path) -> None:
+    """This broker makes topics that a client asks for by name, of one partition."""
+    prefix = secure_kafka.new_prefix()
+    env = environ(topic_prefix=prefix, partitions="2", session_timeout="6s") | secure_kafka.settings()
+    admin = secure_kafka.admin()
+
+    def counts() -> dict[str, int]:
+        topics = admin.list_topics(timeout=30).topics
+        return {name: len(topics[name].partitions) for name in topics if name.startswith(prefix)}
+
+    def runs(*arguments: str) -> int:
+        return subprocess.run(
+            [sys.executable, "-m", "dutycycle", *arguments], env=env, capture_output=True, check=False,
+            timeout=DEADLINE_S,
+        ).returncode  # fmt: skip
+
+    assert runs("record", "--from", "-1h", "--out", str(tmp_path / "x.jsonl")) == 1
+    assert runs("top", "--once", "--timeout", "2s") == 1
+    assert counts() == {}
+    assert runs("replay", str(trace), "--broker", secure_kafka.url) == 0
+    log = tmp_path / "stream.log"
+    with running("stream", env=env, log=log):
+        wait_until(lambda: readiness(log).startswith("ready"), log.read_text)
+    assert set(counts().values()) == {2}

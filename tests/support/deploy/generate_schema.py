@@ -84,7 +84,7 @@ _RULES: dict[str, Object] = {
     "lateness": _matching(_DURATION),
     "maxReplicas": _whole(1),
     "maxUnavailable": _AT_ONCE,
-    "mechanism": _one_of("", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
+    "mechanism": _one_of("", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"),
     "metricLabels": _map(_TEXT),
     "metricsFrom": _list(_object(namespaceSelector=_ANY, podSelector=_ANY, ipBlock=_ANY)),
     "namespaces": _list(_matching(_LABEL)),

@@ -71,8 +71,12 @@ imagePullSecrets:
 {{- with .Values.kafka.sasl }}
 {{- if .mechanism }}
 - {name: DUTYCYCLE_SASL_MECHANISM, value: {{ .mechanism | quote }}}
+{{- if eq .mechanism "OAUTHBEARER" }}
+- {name: DUTYCYCLE_SASL_TOKEN_FILE, value: /etc/dutycycle/sasl/password}
+{{- else }}
 - {name: DUTYCYCLE_SASL_USERNAME, value: {{ required "kafka.sasl.username" .username | quote }}}
 - {name: DUTYCYCLE_SASL_PASSWORD_FILE, value: /etc/dutycycle/sasl/password}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- if .Values.kafka.tls.caSecret }}

@@ -74,7 +74,13 @@ def _listeners(ports: Ports) -> str:
 def _security(certificates: Certificates) -> Mapping[str, object]:
     login = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
     return {
-        "sasl.enabled.mechanisms": MECHANISM,
+        "sasl.enabled.mechanisms": f"{MECHANISM},OAUTHBEARER",
+        "listener.name.clients.oauthbearer.sasl.jaas.config": (
+            "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+            f'unsecuredLoginStringClaim_sub="broker" unsecuredValidatorPrincipalClaimName="{PASSWORD}";'
+        ),
+        # As on many clusters: no client of ours may make a topic by asking for it.
+        "auto.create.topics.enable": "true",
         # The broker itself comes by the plain listener of the loopback, and has no name there.
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": f"User:{USERNAME};User:ANONYMOUS",

@@ -32,7 +32,9 @@ class Topic:
     """One topic, without its prefix.
 
     ``retention_ms`` is meaningless for a compacted topic (``cleanup="compact"``: the newest record of
-    each key stays). ``internal`` topics are ours to change; the others are the contract.
+    each key stays). ``segment_bytes``: Kafka compacts what is older than the newest segment, so who reads a
+    topic from its beginning reads so much of each partition at least; None is the broker's own, a gigabyte.
+    ``internal`` topics are ours to change; the others are the contract.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Topic:
     cleanup: str = "delete"
     retention_ms: int = 7 * _DAY_MS
     max_bytes: int = 1_000_000
+    segment_bytes: int | None = None
     internal: bool = False
 
     def config(self) -> dict[str, str]:
@@ -54,6 +57,8 @@ class Topic:
         }
         if self.cleanup == "delete":
             config["retention.ms"] = str(self.retention_ms)
+        if self.segment_bytes is not None:
+            config["segment.bytes"] = str(self.segment_bytes)
         return config
 
 
@@ -98,7 +103,10 @@ _ALL = (
     Topic(
         name="job-parts", key="job uid", writer="streams", record=JobPart, retention_ms=_DAY_MS, internal=True
     ),
-    Topic(name="node-parts", key="node", writer="streams", record=NodePart, cleanup="compact", internal=True),
+    Topic(
+        name="node-parts", key="node", writer="streams", record=NodePart, cleanup="compact",
+        segment_bytes=16_777_216, internal=True,
+    ),
     Topic(
         name="pod-insights", key="pod uid", writer="streams", record=PodInsight, retention_ms=_DAY_MS,
         internal=True,

@@ -117,6 +117,10 @@ def _compare_size(
         harm = "a record that is larger is refused"
         # A collector leaves out a record that is too large and goes on; a worker cannot.
         yield Difference(name, "max.message.bytes", most, needed, harm, use is not TopicUse.SOURCE)
+    segment, small = actual.get("segment.bytes"), wanted.get("segment.bytes")
+    if segment is not None and small is not None and int(segment) > int(small):
+        harm = "whoever starts reads so much of each partition: compaction leaves out the newest segment"
+        yield Difference(name, "segment.bytes", segment, small, harm)
 
 
 def _compare_times(

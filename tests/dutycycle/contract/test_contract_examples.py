@@ -59,6 +59,14 @@ def test_topics_are_the_published_ones(name: str, key: str, cleanup: str) -> Non
     assert int(config["max.message.bytes"]) >= topic.max_bytes
 
 
+def test_what_is_written_every_ten_seconds_and_read_from_its_beginning_is_compacted_soon() -> None:
+    """A node writes 4 kB every ten seconds: with the broker's segments a start would read a gigabyte of each
+    partition."""
+    config = TOPICS["node-parts"].config()
+    assert int(config["max.message.bytes"]) < int(config["segment.bytes"]) <= 32 * 1024**2
+    assert "segment.bytes" not in TOPICS["trends"].config()
+
+
 @pytest.mark.parametrize("prefix", ["dutycycle.", "", "team-a."])
 def test_full_and_short_names_are_each_other_s_inverse(prefix: str) -> None:
     for name in TOPICS:

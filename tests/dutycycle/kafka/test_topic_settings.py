@@ -47,6 +47,7 @@ def test_a_topic_that_dutycycle_made_has_no_difference(use: TopicUse, wanted: di
         (TopicUse.CHANGELOG, CHANGELOG_CONFIG, "message.timestamp.type", "CreateTime", False),
         (TopicUse.CHANGELOG, CHANGELOG_CONFIG, "min.compaction.lag.ms", "0", False),
         (TopicUse.OUTPUT, TRENDS, "min.insync.replicas", "2", True),
+        (TopicUse.SOURCE, TOPICS["node-parts"].config(), "segment.bytes", "1073741824", False),
     ],
 )
 def test_a_difference_names_what_it_does_and_the_command_that_mends_it(

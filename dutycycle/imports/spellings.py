@@ -19,6 +19,7 @@ _THOUSANDS = re.compile(r"(?<=\d)['’\s](?=\d{3}(?!\d))")
 _MARKED = re.compile(r"[-+]?(\d+(?:[.,]\d+)+)").match
 _BRACKETS = re.compile(r"(?P<name>.*?)\s*[\[(](?P<unit>[^\])]*)[\])]\s*").fullmatch
 _UNIT_BEHIND = re.compile(r"(?P<name>.*[a-z_])(?P<unit>KiB|MiB|GiB|KB|MB|GB|MHz|GHz|mW|kW|kWh|mJ)").fullmatch
+_LAST_NUMBER = re.compile(r"[\W_](\d{1,3})\]?$").search
 _PARTS = re.compile(r"[^\W\d_]+|\d+").findall
 _HUMPS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[^\W\d_A-Za-z]+").findall
 _SAME = {
@@ -107,7 +108,7 @@ class Meaning:
 def split_unit(name: str) -> tuple[str, str | None]:
     """Take the unit in brackets from a name: ``power.draw [W]``, ``load(%)``."""
     match = _BRACKETS(name)
-    if match:
+    if match and not match["unit"].isdecimal():  # ``util[0]`` is of GPU 0
         return match["name"], match["unit"].strip()
     return (name[:-1].rstrip(), "%") if name.endswith("%") else (name, None)
 
@@ -144,9 +145,13 @@ def read_meaning(name: str) -> Meaning | None:
 
 
 def read_gpu_number(name: str) -> int | None:
-    """Give the number of the GPU in a name such as ``GPU0``."""
+    """Give the number of the GPU in a name that ``--columns`` chose: ``GPU0``, ``util_0``, ``util[0]``."""
     of_wandb = _OF_WANDB(name)
-    return int(of_wandb["gpu"]) if of_wandb else _read_words(split_unit(name)[0])[1]
+    if of_wandb:
+        return int(of_wandb["gpu"])
+    bare = split_unit(name)[0]
+    number, last = _read_words(bare)[1], _LAST_NUMBER(bare)
+    return int(last[1]) if number is None and last else number
 
 
 def _read_words(name: str) -> tuple[list[str], int | None, bool]:

@@ -291,6 +291,14 @@ def test_of_a_table_with_several_runs_one_is_to_be_chosen() -> None:
     ]  # what is not chosen is of the same run
 
 
+@pytest.mark.parametrize("names", [("util[0]", "util[1]"), ("load_0 [%]", "load_1 [%]"), ("sm.0", "sm.1")])
+def test_columns_that_end_with_a_number_can_be_told_to_be_of_gpus(names: tuple[str, str]) -> None:
+    text = f"timestamp,{','.join(names)}\n1605188891.412,5,6\n"
+    assert rows(smi(",".join(f"util={name}" for name in names)), text) == [
+        Row(AT_MS, {"index": 0, "gpu_util_pct": 5}), Row(AT_MS, {"index": 1, "gpu_util_pct": 6})
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "names",
     [

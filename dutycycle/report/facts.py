@@ -51,7 +51,7 @@ class GpuUse:
     power_mean: float | None
     power_max: float | None
     temp_max: float | None
-    throttled: dict[str, float]
+    throttled: dict[str, float] | None
     """Of each reason the share of the ticks in which the driver gave it, in percent."""
 
 
@@ -177,8 +177,11 @@ def _energy_j(ticks: FrameTicks) -> float | None:
     return total
 
 
-def _throttled(gathered: Gathered, codes: np.ndarray) -> dict[str, float]:
+def _throttled(gathered: Gathered, codes: np.ndarray) -> dict[str, float] | None:
+    """For what share of the ticks each reason held; None where the source does not tell reasons."""
     known = codes[np.isfinite(codes)].astype(int)
+    if not len(known):
+        return None
     found: dict[str, float] = {}
     for code, count in zip(*np.unique(known, return_counts=True), strict=True):
         for name in gathered.throttles[code]:
@@ -249,7 +252,12 @@ def key_figures(facts: Facts, view: View) -> Iterator[tuple[str, str]]:
     if facts.gpus:
         yield "GPUs", f"{len(facts.gpus)} × {facts.gpus[0].model or 'GPU'}"
         seconds, busy = facts.total("seconds") or 0.0, facts.total("busy_s")
-        yield "GPU time", seconds_text(seconds) + ("" if busy is None else f", busy {seconds_text(busy)}")
+        told_s = sum(gpu.seconds for gpu in facts.gpus if gpu.busy_s is not None)
+        part = "" if told_s == seconds else f" of {seconds_text(told_s)} of which that is known"
+        yield (
+            "GPU time",
+            seconds_text(seconds) + ("" if busy is None else f", busy {seconds_text(busy)}{part}"),
+        )
         if (energy := facts.total("energy_j")) is not None:
             yield "GPU energy", joules_text(energy)
         high = max((one.util_max for one in facts.gpus if one.util_max is not None), default=None)

@@ -79,7 +79,7 @@ def html_of(report: Report) -> str:
         *_figures(report),
         *_phases(report),
         *_charts(report),
-        *_gpus(report.facts.gpus),
+        *_gpus(report.facts),
         *_insights(report.facts.verdicts),
         *_cycles(report.facts),
         *_processes(report.facts),
@@ -295,11 +295,10 @@ def _said(chart: Chart) -> Iterator[str]:
         yield chart.cycle[0]
 
 
-def _gpus(gpus: Sequence[GpuUse]) -> Iterator[str]:
-    if not gpus:
+def _gpus(facts: Facts) -> Iterator[str]:
+    if not facts.gpus:
         return
-    mean = sum(one.util_mean or 0 for one in gpus) / len(gpus)
-    shown = table(_OF_GPU, [_gpu_row(one, mean) for one in gpus])
+    shown = table(_OF_GPU, [_gpu_row(gpu, facts.util_mean) for gpu in facts.gpus])
     yield f'<section><h2>GPUs</h2><div class="wide">{shown}</div></section>'
 
 
@@ -309,14 +308,18 @@ _OF_GPU = (
 )  # fmt: skip
 
 
-def _gpu_row(one: GpuUse, mean: float) -> list[str]:
-    throttled = (f"{name.replace('_', ' ')} {share:.1f} %" for name, share in one.throttled.items())
+def _gpu_row(one: GpuUse, mean: float | None) -> list[str]:
+    """``mean``: over the GPUs whose utilization is known."""
+    throttled = ""
+    if one.throttled is not None:
+        shares = (f"{name.replace('_', ' ')} {share:.1f} %" for name, share in one.throttled.items())
+        throttled = ", ".join(shares) or "no"
     return [
         one.name,
         one.node,
         one.model or "",
         _pct(one.util_mean),
-        "" if one.util_mean is None else f"{one.util_mean - mean:+.1f}",
+        "" if one.util_mean is None or mean is None else f"{one.util_mean - mean:+.1f}",
         _pct(one.util_max),
         _pct(one.mem_copy_max),
         "" if one.mem_max is None else bytes_text(one.mem_max),
@@ -324,7 +327,7 @@ def _gpu_row(one: GpuUse, mean: float) -> list[str]:
         _unit(one.power_max, "W"),
         "" if one.energy_j is None else joules_text(one.energy_j),
         _unit(one.temp_max, ""),
-        ", ".join(throttled) or "no",
+        throttled,
     ]
 
 

@@ -67,7 +67,8 @@ _GPU_FIGURES = tuple(field.name for field in fields(GpuUse) if field.name != "th
 
 def _gpus(facts: Facts) -> Iterator[_Row]:
     for one in facts.gpus:
-        yield (*(getattr(one, name) for name in _GPU_FIGURES), orjson.dumps(one.throttled).decode())
+        throttled = None if one.throttled is None else orjson.dumps(one.throttled).decode()
+        yield (*(getattr(one, name) for name in _GPU_FIGURES), throttled)
 
 
 def _cycles(facts: Facts) -> Iterator[_Row]:

@@ -1,5 +1,6 @@
 """The figures of a report, against what the trace was made of."""
 
+import re
 from dataclasses import replace
 from itertools import pairwise
 
@@ -8,11 +9,13 @@ import pytest
 
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.trace import decode_line, encode_line
-from dutycycle.report.build import report_of
+from dutycycle.report.build import gather_records, report_of
 from dutycycle.report.facts import Facts, evidence_of, facts_of, headline, key_figures
 from dutycycle.report.gather import Gathered
+from dutycycle.report.page import html_of
 from dutycycle.report.phases import Phase, phases_of, seconds_by_name
 from dutycycle.report.view import view_of
+from tests.support.data.samples import record
 from tests.support.data.training_job import IDLE_S, LOADING_S, START_MS, activity, training_job
 
 SECONDS = 720
@@ -42,6 +45,7 @@ def test_gpus_are_summed_exactly(facts: Facts) -> None:
         assert use.temp_max == max(one["temp_c"] for one in ticks)
         assert use.energy_j == pytest.approx(ticks[-1]["energy_j"] - ticks[0]["energy_j"])
         throttled = sum(bool(one["throttle"]) for one in ticks)
+        assert use.throttled is not None
         assert use.throttled.get("hw_thermal_slowdown", 0) == pytest.approx(100 * throttled / SECONDS)
     assert facts.gpus[0].throttled
 
@@ -79,6 +83,27 @@ def test_key_figures_say_what_moved(gathered: Gathered, facts: Facts) -> None:
         for second in range(SECONDS)
     )
     assert found["Disk"].startswith(f"read {reading / 1e9:.2f} GB")
+
+
+def test_a_gpu_whose_utilization_nobody_tells_is_no_zero_in_means() -> None:
+    """As one in MIG mode, beside two that are used; none tells what holds its clocks down."""
+    utils = {"GPU-a": 60.0, "GPU-b": 90.0}
+    records = [
+        record("nvml-samples", "n", {
+            "v": 1, "node": "n", "collector": "c", "seq": second, "ts_ms": 1000 * (1_770_000_000 + second),
+            "interval_ms": 1000,
+            "gpus": [{"uuid": uuid, "index": index, "gpu_util_pct": utils.get(uuid), "power_w": 100}
+                     for index, uuid in enumerate(("GPU-m", *utils))],
+        }, second) for second in range(60)
+    ]  # fmt: skip
+    gathered = gather_records(records, Settings())
+    report = report_of(gathered, Settings(), "mig")
+    rows = re.findall(r"<tr>(.*?)</tr>", html_of(report).partition("<h2>GPUs</h2>")[2], re.DOTALL)
+    cells = [re.sub("<[^>]+>", "|", row) for row in rows]
+    assert [text for cell in cells for text in re.findall(r"[-+]\d+\.\d", cell)] == ["-15.0", "+15.0"]
+    assert "no" not in [text for cell in cells for text in cell.split("|")], "nobody says that it was not"
+    figures = dict(key_figures(report.facts, view_of(gathered)))
+    assert figures["GPU time"] == "180 GPU-s, busy 90 GPU-s of 120 GPU-s of which that is known"
 
 
 def test_phases_follow_what_the_job_did(gathered: Gathered) -> None:

@@ -127,9 +127,9 @@ class Samples:
             raise ValueError("is of a time before 1970 or after 2100")
         known = self._nodes.setdefault(node, _Node())
         uuid, index = known.identify(row)
-        fields, told = row.fields, {name: row.fields[name] for name in FIELDS & row.fields.keys()}
-        if told:
-            fields = {name: value for name, value in fields.items() if name not in told}
+        fields, faults = row.fields, {name: row.fields[name] for name in FIELDS & row.fields.keys()}
+        if faults:
+            fields = {name: value for name, value in fields.items() if name not in faults}
         gpu = msgspec.convert({**fields, "index": index, "uuid": uuid}, Gpu)
         gpu = known.false_zeros.drop(gpu)
         if self._job is not None:
@@ -138,8 +138,8 @@ class Samples:
         if gpu.energy_j is not None and self._stands_still(known, gpu, row.ts_ms):
             gpu = msgspec.structs.replace(gpu, energy_j=None)
             self.stalled += 1
-        if told:
-            self._add_faults(node, gpu, row.ts_ms, told)
+        if faults:
+            self._add_faults(node, gpu, row.ts_ms, faults)
         if not row.fields.keys() & _PARTS:
             gap_ms = row.ts_ms - known.last_ms.get(uuid, row.ts_ms)
             if uuid in known.last_ms and gap_ms >= 0 and len(known.gaps_ms) < _MOST_GAPS:
@@ -156,7 +156,7 @@ class Samples:
         )  # fmt: skip
         self._rows += 1
 
-    def _add_faults(self, node: str, gpu: Gpu, ts_ms: int, told: Mapping[str, Any]) -> None:
+    def _add_faults(self, node: str, gpu: Gpu, ts_ms: int, faults: Mapping[str, Any]) -> None:
         """Add what happened to a GPU; of one that its row does not name nobody can say it."""
         if gpu.uuid == _NAMELESS:
             self.unnamed_faults += 1
@@ -166,7 +166,7 @@ class Samples:
             for given in gpu.allocated or () if given.pod_uid is not None
         )  # fmt: skip
         named = {"uuid": gpu.uuid, "index": gpu.index, "model": gpu.model}
-        for event in self._faults.events(node, named, ts_ms, told, pods or None):
+        for event in self._faults.events(node, named, ts_ms, faults, pods or None):
             self.add_record(TraceRecord(topic=self._events, key=node, payload=encode(event), ts_ms=ts_ms))
 
     def add_record(self, record: TraceRecord) -> None:

@@ -70,7 +70,7 @@ class FaultEvents:
         node: str,
         gpu: Mapping[str, Any],
         ts_ms: int,
-        told: Mapping[str, Any],
+        figures: Mapping[str, Any],
         pods: tuple[HitPod, ...] | None,
     ) -> Iterator[GpuEvent]:
         """Give what happened by a row of a GPU, of which ``uuid``, ``index`` and perhaps ``model`` are known.
@@ -82,11 +82,13 @@ class FaultEvents:
             return
         known.ts_ms = ts_ms
         happened: list[Change] = []
-        if "xid" in told:
-            if told["xid"] and known.xid is not None and told["xid"] != known.xid:
-                happened.append(Change("xid", told["xid"]))  # of dcgmi: the last one, until there is another
-            known.xid = told["xid"]
-        before, counters = known.counters, _counters(told) or known.counters
+        if "xid" in figures:
+            if figures["xid"] and known.xid is not None and figures["xid"] != known.xid:
+                happened.append(
+                    Change("xid", figures["xid"])
+                )  # of dcgmi: the last one, until there is another
+            known.xid = figures["xid"]
+        before, counters = known.counters, _counters(figures) or known.counters
         known.counters = counters
         if counters is not None:
             happened += changes(before, counters)
@@ -105,8 +107,8 @@ class FaultEvents:
             )  # fmt: skip
 
 
-def _counters(told: Mapping[str, Any]) -> HealthCounters | None:
-    pages = [told[name] for name in _PAGES if name in told]
-    counts = {name: value for name, value in told.items() if name not in (*_PAGES, "xid")}
+def _counters(figures: Mapping[str, Any]) -> HealthCounters | None:
+    pages = [figures[name] for name in _PAGES if name in figures]
+    counts = {name: value for name, value in figures.items() if name not in (*_PAGES, "xid")}
     counters = HealthCounters(pages_retired=sum(pages) if pages else None, **counts)
     return None if counters == HealthCounters() else counters

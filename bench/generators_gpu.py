@@ -68,6 +68,19 @@ def flat(d: Draft) -> None:
     _starts_up(d)
 
 
+def ranks(d: Draft) -> None:
+    """Ranks on several GPUs, which spin while they wait for one another: always full, at any power."""
+    rng = d.rng
+    _hold(d, "training")
+    d.gpus = int(rng.choice((2, 4, 8, 8)))
+    d.effort[:] = rng.uniform(0.3, 0.95)
+    d.copy_share[:] = rng.uniform(0.1, 0.6)
+    d.util[:] = 100 - abs(d.noise(rng.uniform(0.2, 1.5)))
+    if rng.uniform() < 0.7:
+        _pauses(d)
+    _starts_up(d)
+
+
 def offloaded(d: Draft) -> None:
     """Parameters live on the host: each step the GPU works shortly, and waits for the rest of it."""
     rng = d.rng
@@ -168,6 +181,39 @@ def rare(d: Draft) -> None:
     _starts_up(d)
 
 
+def batches(d: Draft) -> None:
+    """A server that waits with its model in memory, and gets some hundred requests at once: seconds of work,
+    and none between."""
+    rng = d.rng
+    _hold(d, "inference")
+    d.mem[:] = rng.uniform(15, 97)
+    d.copy_share[:] = rng.uniform(0.3, 0.85)
+    d.effort[:] = rng.uniform(0.3, 1.0)
+    work_s, gap_s = _log(rng, 1, 8), _log(rng, 3, 25)
+    at = rng.uniform(0, 20)
+    while at < d.n:
+        ends = at + work_s * np.exp(0.5 * rng.normal())
+        seconds = np.arange(int(at), min(int(ends) + 1, d.n))
+        level = min(rng.uniform(55, 130), 100)
+        d.util[seconds] += level * (np.minimum(seconds + 1, ends) - np.maximum(seconds, at)).clip(0, 1)
+        at = ends + gap_s * np.exp(0.8 * rng.normal())
+    d.util = d.util.clip(0, 100)
+
+
+def decoding(d: Draft) -> None:
+    """A server that answers a request after the other, or a few at once: each token reads all weights, so the
+    GPU is neither full nor near its limit, and always the same."""
+    rng = d.rng
+    _hold(d, "inference")
+    d.mem[:] = rng.uniform(8, 95)
+    d.util[:] = rng.uniform(35, 88) + d.noise(rng.uniform(0.8, 3), rng.uniform(0, 0.5))
+    d.copy_share[:] = rng.uniform(0.2, 0.5)
+    d.effort[:] = rng.uniform(0.2, 0.45)
+    warm = int(_log(rng, 5, 60))
+    d.util[:warm] *= rng.uniform(0.4, 0.9)
+    _starts_up(d)
+
+
 def hum(d: Draft) -> None:
     """A little work all the time: a game, a screen, a search. Nobody can be sure."""
     rng = d.rng
@@ -198,7 +244,8 @@ def loaded(d: Draft) -> None:
 WIDE: dict[str, Shape] = {
     one.__name__: one
     for one in (
-        flat, offloaded, starved, allocating, runs, little, constant_load, rare, hum, loop, loaded,
+        flat, ranks, offloaded, starved, allocating, runs, little, constant_load, rare, batches, decoding,
+        hum, loop, loaded,
     )
 }  # fmt: skip
 SHARES = {

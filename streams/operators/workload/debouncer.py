@@ -6,12 +6,11 @@ from streams.operators.workload.kinds.classifier import MIN_CONFIDENCE, UNKNOWN_
 from streams.operators.workload.rules.bottleneck import IDLE, Judgement
 from streams.operators.workload.rules.finding import UNKNOWN_BOTTLENECK
 
-_FIRST_SPANS = 3
-"""Spans before anything is published; ``_UNKNOWN_SPANS`` before ``unknown`` is."""
 _KIND_SPANS = 2
-"""Spans in a row that have to agree on another kind before it is published."""
+"""Spans in a row that have to agree on a kind before it is published."""
 _UNKNOWN_SPANS = 6
-"""The same for ``unknown``: doubt alone is no change."""
+"""The same for ``unknown`` of a pod whose kind was known: doubt alone is no change. Of a pod of which nothing
+was said yet, ``unknown`` is published at once: that is how much is known."""
 _BOTTLENECK_SPANS = 3
 _SETTLED_SPANS = 12
 """Judgements in a row after which a pod counts as settled."""
@@ -37,11 +36,10 @@ class _Streak:
 
 @dataclass(slots=True)
 class InsightDebouncer:
-    """``published``: the judgement that was published last, if any. ``spans``: how many came so far, at most
-    six. ``kind`` and ``bottleneck``: what the newest judgements said, published or not."""
+    """``published``: the judgement that was published last, if any. ``kind`` and ``bottleneck``: what the
+    newest judgements said, published or not."""
 
     published: Judgement | None = None
-    spans: int = 0
     kind: _Streak = field(default_factory=_Streak)
     bottleneck: _Streak = field(default_factory=_Streak)
 
@@ -64,7 +62,6 @@ class InsightDebouncer:
 
     def add(self, now: Judgement, start_ms: int) -> Judgement | None:
         """Take the judgement of the span that began at ``start_ms``. Returns what to publish, or None."""
-        self.spans = min(self.spans + 1, _UNKNOWN_SPANS)
         self.kind.add(now.kind, start_ms)
         self.bottleneck.add(now.bottleneck, start_ms)
         since_ms = self._changed_since_ms(now)
@@ -87,8 +84,7 @@ class InsightDebouncer:
     def _kind_changed(self, now: Judgement) -> bool:
         unknown = now.kind == UNKNOWN_KIND
         if self.published is None:
-            enough = self.spans >= (_UNKNOWN_SPANS if unknown else _FIRST_SPANS)
-            return enough and self.kind.count >= _KIND_SPANS
+            return unknown or self.kind.count >= _KIND_SPANS
         agreeing = _UNKNOWN_SPANS if unknown else _KIND_SPANS
         return now.kind != self.published.kind and self.kind.count >= agreeing
 

@@ -25,7 +25,7 @@ from streams.operators.workload.rules.rightsizing import Size, with_sizes
 from streams.operators.workload.rules.state import STATE_MS
 from streams.operators.workload.track import Prices, Track
 
-SNAPSHOT_VERSION = 14
+SNAPSHOT_VERSION = 15
 REPEAT_MS = STATE_MS
 """So often the insight is sent to the sinks and to the job even if it is the same: a sink that has just
 started knows nothing, and what is missing on an object has to come back. ``insights`` has changes alone."""
@@ -216,8 +216,11 @@ class PodInsightOperator:
         return []
 
     def close(self) -> list[Emission]:
-        """A span without its other half stays unjudged; nothing is published early."""
-        return []
+        """A span without its other half stays unjudged. Of a pod that ends while the other source might still
+        have come, what its GPU alone says is published now."""
+        waits = self._gpu_only is not None and self._gpu_only_spans < _GPU_ONLY_SPANS
+        published = self._gpu_only.debouncer.published if self._gpu_only is not None and waits else None
+        return [] if published is None else [*self._publish(published)]
 
     def snapshot(self) -> Snapshot:
         """Plain data."""

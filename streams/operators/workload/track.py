@@ -69,7 +69,9 @@ _POWER = CHANNEL_ROW["power_w"]
 _GPU_CONFIDENCE, _GPU_STAYS = 0.75, 0.65
 """The least confidence of a kind where the GPU alone is seen, and with which a pod stays of a kind: more
 kinds look alike then."""
-_WORKED_S = 40
+_SOON_S, _SOON_CONFIDENCE = 120, 0.8
+"""Of a GPU that has worked for less, little is known: a kind has to be likelier."""
+_WORKED_S = 30
 """A GPU that was busy for less has only started: it shows no kind of work."""
 _WORKS = frozenset({"training", "inference", "interactive"})
 """A pod of such a kind may rest for minutes and go on: that it has changed is up to the model."""
@@ -211,7 +213,8 @@ class Track:
         if self._probabilities is None:
             return KindEstimate(UNKNOWN_KIND, NOTHING_KNOWN)
         if seen is None:
-            kind = choose_kind(self._probabilities, published, _GPU_CONFIDENCE, _GPU_STAYS)
+            least = _GPU_CONFIDENCE if self._history.worked_s >= _SOON_S else _SOON_CONFIDENCE
+            kind = choose_kind(self._probabilities, published, least, _GPU_STAYS)
             if kind.kind in _WORKS and not worked:
                 return KindEstimate(UNKNOWN_KIND, 1 - kind.confidence)
             return checked_kind(kind, values[_UTIL])

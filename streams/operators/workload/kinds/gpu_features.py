@@ -27,7 +27,7 @@ GPU_NAMES = (
     "range", "range_spread", "depth", "smooth", "rest_longest", "rest_now", "starts",
     "mem_level", "mem_moves", "mem_span", "mem_drop",
     "power_busy", "power_over", "power_now", "power_spread", "power_follows",
-    "copy_ratio", "minutes", "gpus", *_BY_SECOND,
+    "copy_ratio", "minutes", "gpus", "begins_loaded", "still_alone", "still_together", *_BY_SECOND,
 )  # fmt: skip
 """In the order of the vector."""
 _ROW = {name: row for row, name in enumerate(ROWS)}
@@ -51,10 +51,12 @@ def gpu_features(spans: Floats, tick_s: float, gpus: int, by_second: Floats | No
         "minutes": np.log2(1 + kept.shape[1] * seconds / 60) / 5, "gpus": np.log2(max(gpus, 1)) / 3,
     }  # fmt: skip
     found |= _utilization(kept, busy, max(_RECENT * SPAN_S // seconds, 1))
-    found |= _ranges(kept, busy) if tick_s <= _SPAN_TICK_S else {}
+    found |= _ranges(kept, busy, gpus) if tick_s <= _SPAN_TICK_S else {}
     found |= _rests(kept[_ROW["most"]], seconds)
     found |= _memory(kept[_ROW["memory"]])
     found |= _power(kept, busy, max(_RECENT * SPAN_S // seconds, 1), known[_ROW["power_w"]])
+    if known[_ROW["most"], 0] < _IDLE_PCT:  # a server is loaded before it is asked
+        found["begins_loaded"] = known[_ROW["memory"], 0] / 100
     if tick_s <= _FINE_S and by_second is not None:
         found |= {name: float(by_second[NAMES.index(name)]) for name in _BY_SECOND}
     return np.array([found.get(name, np.nan) for name in GPU_NAMES])
@@ -85,14 +87,17 @@ def _utilization(kept: Floats, busy: np.ndarray, recent: int) -> dict[str, float
     return found
 
 
-def _ranges(kept: Floats, busy: np.ndarray) -> dict[str, float]:
-    """How far utilization moves within ten seconds, and whether it does so alike in all of them."""
+def _ranges(kept: Floats, busy: np.ndarray, gpus: int) -> dict[str, float]:
+    """How far utilization moves within ten seconds, and whether it does so alike in all of them; how often it
+    does not move at all, where there is one GPU, as with a kernel in a loop, and how often where there are
+    several, as with ranks that wait for one another."""
     if not busy.any():
         return {}
     wide = (kept[_ROW["most"]] - kept[_ROW["least"]])[busy]
     found = {
         "range": wide.mean() / 100,
         "depth": float(np.median(kept[_ROW["least"]][busy] / kept[_ROW["most"]][busy])),
+        "still_alone" if gpus <= 1 else "still_together": (wide <= 1).mean(),
     }
     return found | (
         {"range_spread": min(wide.std() / (wide.mean() + 3), 2.0)} if wide.size >= _FEWEST else {}

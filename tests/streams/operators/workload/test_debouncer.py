@@ -27,12 +27,23 @@ def test_a_kind_in_doubt_is_not_told_again_until_it_is_sure() -> None:
     assert (found.kind, found.confidence, found.bottleneck) == ("training", 0.6, "none")
 
 
-def test_two_that_agree_are_enough_once_there_are_three() -> None:
+def test_a_kind_is_told_when_two_judgements_agree() -> None:
     debouncer = InsightDebouncer()
     assert after(1, debouncer, now=replace(NOW, kind="loading")) == []
     assert after(1, debouncer, 2) == []
     (found,) = after(1, debouncer, 3)
     assert (found.kind, found.since_ms) == ("training", 10_000)
+
+
+def test_that_nothing_is_known_is_told_at_once_and_later_only_after_a_minute() -> None:
+    debouncer, doubt = InsightDebouncer(), replace(NOW, kind="unknown", confidence=0.4)
+    (first,) = after(1, debouncer, now=doubt)
+    assert (first.kind, first.ts_ms) == ("unknown", 10_000)
+    (kind,) = after(2, debouncer, 2)
+    assert (kind.kind, kind.ts_ms) == ("training", 30_000)
+    assert after(5, debouncer, 4, doubt) == []
+    (again,) = after(1, debouncer, 9, doubt)
+    assert (again.kind, again.ts_ms) == ("unknown", 90_000)
 
 
 def test_since_when_a_pod_is_what_it_is() -> None:

@@ -1,5 +1,7 @@
 """Kinds from the GPU alone: figures that mean the same at any tick, rest by power and memory."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
@@ -33,6 +35,12 @@ def channels(seconds: int, **of: float | Floats) -> Floats:
 def fed(values: Floats, tick_s: int = 1, track: Track | None = None, begin_s: int = 0) -> Track:
     """A track that took these seconds as ticks of ``tick_s`` see them, each in the span in which it comes."""
     track = track or Track(Prices())
+    for part in parts(values, 1, tick_s, begin_s):
+        track.add(JoinedSpan(part, None))
+    return track
+
+
+def parts(values: Floats, gpus: int, tick_s: int = 1, begin_s: int = 0) -> Iterator[InsightPart]:
     codes = quantize("nvml", values.T).T
     for first in range(0, codes.shape[1], 10):
         span = codes[:, first : first + 10].copy()
@@ -41,12 +49,10 @@ def fed(values: Floats, tick_s: int = 1, track: Track | None = None, begin_s: in
             continue
         if tick_s >= 10:
             span[:, ticks[0] + 1 :] = 255
-        part = InsightPart(
+        yield InsightPart(
             uid="p", source="nvml", start_ms=START_MS + 1000 * (begin_s + first), codes=codes_to_text(span),
-            gpus=1, tick_ms=None if tick_s == 1 else 1000 * tick_s,
+            gpus=gpus, tick_ms=None if tick_s == 1 else 1000 * tick_s,
         )  # fmt: skip
-        track.add(JoinedSpan(part, None))
-    return track
 
 
 def told(track: Track) -> tuple[str, float]:
@@ -69,6 +75,42 @@ def test_a_training_is_one_at_any_tick(tick_s: int) -> None:
     kind, confidence = told(fed(training(), tick_s))
     assert kind == "training"
     assert confidence >= 0.75
+
+
+def full(gpus: int, seconds: int = 180) -> Track:
+    """GPUs at 99-100 % from the tenth second on, at three fifths of their power."""
+    rng = np.random.default_rng(8)
+    util = np.where(np.arange(seconds) < 10, 0, 99 + (rng.uniform(size=seconds) < 0.5))
+    draws = np.where(util > 0, 420 + 8 * rng.normal(size=seconds), 70) * gpus
+    copy = np.where(util > 0, 40 + 3 * rng.normal(size=seconds), 0)
+    track = Track(Prices())
+    values = channels(
+        seconds, busiest_gpu_util_pct=util, gpu_util_pct=util, mem_copy_util_pct=copy,
+        gpu_mem_pct=np.where(util > 0, 39.0, 0.0), power_w=draws,
+    )  # fmt: skip
+    for part in parts(values, gpus):
+        track.add(JoinedSpan(part, None))
+    return track
+
+
+def test_ranks_that_spin_on_eight_gpus_train() -> None:
+    kind, confidence = told(full(8))
+    assert kind == "training"
+    assert confidence >= 0.75
+
+
+def test_a_server_that_was_loaded_before_its_first_requests_is_told_within_a_minute() -> None:
+    rng = np.random.default_rng(9)
+    util, at = np.zeros(70), 14
+    while at < 70:
+        lasts = int(rng.integers(2, 6))
+        util[at : at + lasts] = 95
+        at += lasts + int(rng.integers(3, 12))
+    values = channels(
+        70, busiest_gpu_util_pct=util, gpu_util_pct=util, mem_copy_util_pct=0.62 * util, gpu_mem_pct=80.0,
+        power_w=np.where(util > 0, 290.0, 100.0),
+    )  # fmt: skip
+    assert told(fed(values))[0] == "inference"
 
 
 def loaded(util: float = 0, power: float | Floats = 120.0, memory: float | Floats = 40.0) -> Floats:
@@ -139,6 +181,32 @@ def test_what_is_absent_is_not_zero() -> None:
     assert np.isfinite(row).all()
     assert gpu_kind_probabilities(found, 0.0).sum() == pytest.approx(1)
     assert gpu_features(np.full((len(ROWS), 5), np.nan), 1.0, 1, None) is None
+
+
+def figure(name: str, values: Floats, tick_s: float = 1.0, gpus: int = 1) -> float:
+    found = gpu_features(values, tick_s, gpus, None)
+    assert found is not None
+    return float(found[GPU_NAMES.index(name)])
+
+
+def test_memory_counts_as_loaded_before_work_only_where_the_gpu_rests_at_first() -> None:
+    rests = spans(3)
+    rests[:3, :4] = 0.0
+    rests[ROWS.index("memory"), :4] = 80.0
+    assert figure("begins_loaded", rests) == pytest.approx(0.8)
+    assert np.isnan(figure("begins_loaded", spans(3))), "it works at the first span: nobody saw the beginning"
+    rests[ROWS.index("memory"), 0] = np.nan
+    assert np.isnan(figure("begins_loaded", rests))
+
+
+def test_that_nothing_moves_is_told_by_how_many_gpus_there_are_and_only_of_fine_ticks() -> None:
+    still = spans(4)
+    still[ROWS.index("least")] = still[ROWS.index("most")]
+    assert figure("still_alone", still) == 1.0
+    assert np.isnan(figure("still_alone", still, gpus=8))
+    assert figure("still_together", still, gpus=8) == 1.0
+    assert figure("still_together", spans(4), gpus=8) == 0.0
+    assert np.isnan(figure("still_together", still, tick_s=30.0, gpus=8)), "a tick alone has no range"
 
 
 def test_a_cycle_is_evidence_of_training() -> None:

@@ -202,13 +202,25 @@ def test_nothing_is_told_twice_nor_often() -> None:
 
 def test_a_pod_of_which_only_the_gpu_is_known_is_told_all_the_same() -> None:
     of = parts(pod("asleep", 2000))
-    (told,) = insights(run(STAGES["insights"].build("p", None), of["nvml"]))
+    doubt, told = insights(run(STAGES["insights"].build("p", None), of["nvml"]))
+    assert (doubt.kind, doubt.ts_ms) == ("unknown", START_MS + SPAN_MS)
     assert (told.kind, told.bottleneck, told.ts_ms) == ("idle", "idle", START_MS + 6 * SPAN_MS)
     assert told.bottleneck_confidence == 0.82, "of a minute, and it grows with the time"
     silent = STAGES["insights"].build("p", None)
-    assert run(silent, of["nvml"][:5]) == [], "the other source may come any moment"
+    assert run(silent, of["nvml"][:2]) == [], "the other source may come any moment"
+    assert insights(run(silent, of["nvml"][2:5])) == [doubt]
     assert insights(run(silent, of["nvml"][5:6])) == [told]
     assert "cpu_util_pct" not in told.evidence, "absent is not idle"
+
+
+def test_a_pod_that_ends_within_seconds_is_told_as_it_is_known() -> None:
+    of = parts(pod("asleep", 2000))
+    short, joined = STAGES["insights"].build("p", None), STAGES["insights"].build("p", None)
+    run(short, of["nvml"][:2])
+    (told,) = insights(short.close())
+    assert (told.kind, told.ts_ms) == ("unknown", START_MS + SPAN_MS)
+    run(joined, [of["nvml"][0], of["cgroup"][0], of["nvml"][1]])
+    assert joined.close() == [], "the other source is there: its half of the second span is missing"
 
 
 @pytest.mark.parametrize("sources", [("nvml", "cgroup"), ("nvml",)], ids=" ".join)
@@ -301,7 +313,8 @@ def test_a_smaller_gpu_is_not_advised_and_taken_back_with_the_load_of_a_server()
             first_ms = (2 * turn + number) * 24 * SPAN_MS
             moved = {s: [replace(one, start_ms=one.start_ms + first_ms) for one in of[s][:24]] for s in of}
             found += insights(run(operator, in_turn(moved | {"pods": quiet["pods"]})))
-    assert {one.kind for one in found} == {"inference"}
+    assert found[0].kind == "unknown", "of the first ten seconds"
+    assert {one.kind for one in found[1:]} == {"inference"}
     assert sum(one.bottleneck == "over_provisioned" for one in found) <= 1
 
 

@@ -207,6 +207,14 @@ class CsvReader:
             column.name for of_gpu in columns.values() for field, (_, _, column) in of_gpu.items()
             if field not in _NO_FIGURES
         )  # fmt: skip
+        for of_gpu in columns.values():
+            known = of_gpu.keys() | columns.get(None, {}).keys()
+            if "mem_used_pct" in of_gpu and not known & {"mem_used_bytes", "mem_total_bytes"}:
+                name = of_gpu["mem_used_pct"][2].name
+                remark = (
+                    f"{name}: a share of the memory, of which no column tells how much there is: not used"
+                )
+                self.notes.remarks[remark] = None
         used = {position for of_gpu in columns.values() for _, position, _ in of_gpu.values()}
         self.notes.unused = tuple(
             split_unit(cell)[0] for position, cell in enumerate(cells) if position not in used and cell

@@ -249,6 +249,20 @@ def test_columns_of_several_gpus_are_mapped() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("more", "used", "is_told"), [("", None, True), (",gpu_mem_total [MiB]", 512 * MIB, False)]
+)
+def test_a_share_of_memory_without_the_whole_is_told(more: str, used: int | None, is_told: bool) -> None:
+    reader = smi()
+    cells = "50,25" + (",2048" if more else "")
+    ((row),) = rows(reader, f"timestamp,util,GPU memory use (%){more}\n1605188891.412,{cells}\n")
+    assert row.fields.get("mem_used_bytes") == used
+    told = [
+        remark for remark in reader.notes.remarks if "of which no column tells how much there is" in remark
+    ]
+    assert bool(told) is is_told
+
+
 TABLES_OF_WANDB = {
     "the API": ("_runtime,_timestamp,system.gpu.0.gpu,system.gpu.0.memory,system.cpu,system.memory",
                 "7.5,1605188891.412,97,31,5,50", {"index": 0, "gpu_util_pct": 97, "mem_copy_util_pct": 31}),

@@ -22,6 +22,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.conn import create_conn
 from aiokafka.protocol.metadata import MetadataRequest
+from aiokafka.record.memory_records import MemoryRecords
 
 from dutycycle.contract.backoff import Backoff
 from dutycycle.contract.errors import DutycycleError
@@ -157,10 +158,28 @@ def name_topics_in_failures(producer: Any) -> None:
     def append_named(builder: Any, place: Any) -> Any:
         batch = append(builder, place)
         fail: Callable[[BaseException], None] = batch.failure
-        batch.failure = lambda exception: fail(translate(exception, f"topic {place.topic}"))
+
+        def fail_named(exception: BaseException) -> None:
+            where = f"topic {place.topic}"
+            if isinstance(exception, errors.MessageSizeTooLargeError | errors.RecordListTooLargeError):
+                where += f", {_name_largest_record(batch)}"
+            fail(translate(exception, where))
+
+        batch.failure = fail_named
         return batch
 
     accumulator._append_batch = append_named
+
+
+def _name_largest_record(batch: Any) -> str:
+    """Say which record of a refused batch is the largest: its key, and the bytes of key and value."""
+    records = MemoryRecords(bytes(batch.get_data_buffer()))
+    sizes: list[tuple[int, bytes]] = []
+    while (inner := records.next_batch()) is not None:
+        sizes += [(len(record.key or b"") + len(record.value or b""), record.key or b"") for record in inner]
+    size, key = max(sizes)
+    among = f", the largest of {len(sizes)}" if len(sizes) > 1 else ""
+    return f"key {key.decode(errors='replace')[:200]!r} of {size} bytes{among}"
 
 
 def _detail(error: BaseException) -> str:

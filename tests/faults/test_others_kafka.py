@@ -2,10 +2,10 @@
 
 import asyncio
 import re
-import struct
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import Array, Boolean, Float64, Int16, Int32, Schema, String
 from confluent_kafka import Consumer as OtherConsumer
 from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource  # type: ignore[attr-defined]
 
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import full_name
@@ -28,14 +29,13 @@ from tests.support.faults.oracle import replayed, results, write_trace
 from tests.support.faults.tap import until
 from tests.support.kafka import settings_of
 from tests.support.processes.commands import DEADLINE_S, derived, environ, running, wait_until
-from tests.support.servers.kafka.broker import RunningBroker
+from tests.support.servers.kafka.broker import OwnBroker, RunningBroker
 from tests.support.servers.ports import free_port
 from tests.support.telemetry_pages import read_page, readiness
 
 NODES, SECONDS = 4, 60
 QUOTAS = {"producer_byte_rate": 20_000.0, "consumer_byte_rate": 20_000.0, "request_percentage": 50.0}
 """Of a worker: it needs some seconds for what it does in one."""
-_VERSIONS = 18
 
 
 @pytest.fixture
@@ -118,6 +118,39 @@ def test_a_batch_is_no_larger_than_a_topic_takes(
     path = write_trace(tmp_path / "trace.jsonl", trace)
     done = run(env, "replay", str(path), "--broker", kafka.url)
     assert (done.returncode, f"published: {len(trace)} nvml-samples" in done.stderr) == (0, True), done.stderr
+
+
+@pytest.mark.parametrize("topic", ["state-nvml", "window-aggregates"])
+async def test_what_a_topic_does_not_take_any_more_is_named_with_key_and_size(
+    kafka: RunningBroker, topic_prefix: str, tmp_path: Path, trace: list[TraceRecord], topic: str
+) -> None:
+    """Somebody lowers the limit of a topic under a running worker. It ends, and does not begin again."""
+    name, log = f"{topic_prefix}{topic}", tmp_path / "stream.log"
+    async with Field(kafka, topic_prefix, tmp_path, seed=8) as field:
+        feed = await field.feed(trace, PER_S)
+        await feed.finish()
+        with log.open("wb") as out:
+            worker = await asyncio.create_subprocess_exec(*STREAM, env=field.env, stdout=out, stderr=out)
+        try:
+            await field.tap.more(log.read_text)
+            limit = ConfigEntry("max.message.bytes", "300", incremental_operation=AlterConfigOpType.SET)
+            resource = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=[limit])
+            admin = kafka.admin()  # named, because it must outlive its futures
+            await asyncio.to_thread(admin.incremental_alter_configs([resource])[resource].result, 60)
+            feed = await field.feed(of_nvml(NODES, SECONDS, b"new-"), PER_S)
+            await feed.finish()
+            await asyncio.wait_for(worker.wait(), DEADLINE_S)
+        finally:
+            if worker.returncode is None:
+                worker.kill()
+            await worker.wait()
+        (line,) = [line for line in log.read_text().splitlines() if line.startswith("dutycycle: ")]
+        assert re.search(rf"topic {name}, key '[^']+' of \d+ bytes.*: the record is larger than", line), line
+        assert "max.message.bytes" in line
+        again = await asyncio.to_thread(run, field.env, "stream")
+        assert again.returncode == 1
+        assert name in again.stderr
+        assert "max.message.bytes" in again.stderr
 
 
 def test_a_collector_keeps_no_state_and_starts_though_partitions_differ(
@@ -256,38 +289,33 @@ def test_all_topics_are_those_that_are_there(
     assert f"{len(trace)} " in done.stderr
 
 
-async def test_an_advertised_address_where_nobody_is_is_named(tmp_path: Path) -> None:
-    """A broker that answers, and sends its clients to a port where nobody listens."""
+def test_a_prefix_that_is_too_long_says_how_long_it_may_be(kafka: RunningBroker) -> None:
+    for length in (201, 241):
+        done = run(environ(broker=kafka.url, topic_prefix="a" * length), "topics")
+        assert (done.returncode, "expected at most 200 characters" in done.stderr) == (2, True), done.stderr
+
+
+@pytest.fixture
+def misleading_broker() -> Iterator[tuple[OwnBroker, int]]:
+    """A broker that sends its clients to a port where nobody listens, and that port."""
     nobody = free_port()
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while size := await reader.read(4):
-            request = await reader.readexactly(int.from_bytes(size, "big"))
-            writer.write(_answer(request, nobody))
-            await writer.drain()
-        writer.close()
-
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    async with server:
-        env = environ(broker=f"kafka://127.0.0.1:{port}")
-        where = rf":{nobody} \(its advertised\.listeners\)"
-        with pytest.raises(BrokerUnreachableError, match=where):
-            await probe(settings_of(env))
-        for command in (["topics"], ["top", "--once"], ["record", "--out", str(tmp_path / "out.jsonl")]):
-            done = await asyncio.to_thread(run, env, *command, "--timeout", "1s")
-            assert (done.returncode, bool(re.search(where, done.stderr))) == (1, True), done.stderr
+    broker = OwnBroker(advertised=nobody)
+    broker.start()
+    yield broker, nobody
+    broker.discard()
 
 
-def _answer(request: bytes, port: int) -> bytes:
-    """The answer, with its length, to a request for the versions, or else for the cluster: one broker."""
-    key, correlation = int.from_bytes(request[:2], "big"), request[4:8]
-    if key == _VERSIONS:
-        body = struct.pack(">hi", 0, 2) + struct.pack(">hhh", 3, 0, 0) + struct.pack(">hhh", _VERSIONS, 0, 0)
-    else:
-        host = b"127.0.0.1"
-        body = struct.pack(">iih", 1, 1, len(host)) + host + struct.pack(">ii", port, 0)
-    return struct.pack(">i", len(correlation + body)) + correlation + body
+def test_an_advertised_address_where_nobody_is_is_named(
+    misleading_broker: tuple[OwnBroker, int], tmp_path: Path
+) -> None:
+    broker, nobody = misleading_broker
+    env = environ(broker=broker.url)
+    where = rf":{nobody} \(its advertised\.listeners\)"
+    with pytest.raises(BrokerUnreachableError, match=where):
+        asyncio.run(probe(settings_of(env)))
+    for command in (["topics"], ["top", "--once"], ["record", "--out", str(tmp_path / "out.jsonl")]):
+        done = run(env, *command, "--timeout", "1s")
+        assert (done.returncode, bool(re.search(where, done.stderr))) == (1, True), done.stderr
 
 
 class _QuotasResponse(Response):  # type: ignore[misc]  # the driver has no types

@@ -116,11 +116,11 @@ class OwnBroker(RunningBroker):
 
     session_timeout = "4s"
 
-    def __init__(self, *, secure: bool = False) -> None:
+    def __init__(self, *, secure: bool = False, advertised: int | None = None) -> None:
         self._class_path = jars.class_path()
         self._folder = Path(tempfile.mkdtemp(prefix="dutycycle-kafka-"))
         certificates = make_certificates(self._folder) if secure else None
-        ports = Ports(free_port(), free_port(), free_port())
+        ports = Ports(free_port(), free_port(), free_port(), advertised)
         scheme = "kafka+ssl" if secure else "kafka"
         super().__init__(f"{scheme}://127.0.0.1:{ports.clients}", certificates)
         self._properties = self._folder / "server.properties"

@@ -43,11 +43,13 @@ _SINGLE_NODE: dict[str, object] = {
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Loopback ports of one broker. ``local`` is plain and for the broker itself when clients come by TLS."""
+    """Loopback ports of one broker. ``local`` is plain and for the broker itself when clients come by TLS;
+    ``advertised`` is what clients are told, if another one than ``clients``."""
 
     clients: int
     controller: int
     local: int
+    advertised: int | None = None
 
 
 def render(folder: Path, ports: Ports, certificates: Certificates | None) -> str:
@@ -57,8 +59,8 @@ def render(folder: Path, ports: Ports, certificates: Certificates | None) -> str
         "log.dirs": folder / "data",
         "controller.quorum.voters": f"1@127.0.0.1:{ports.controller}",
         "inter.broker.listener.name": "LOCAL",
-        "listeners": _listeners(ports) + f",CONTROLLER://127.0.0.1:{ports.controller}",
-        "advertised.listeners": _listeners(ports),
+        "listeners": _listeners(ports.clients, ports.local) + f",CONTROLLER://127.0.0.1:{ports.controller}",
+        "advertised.listeners": _listeners(ports.advertised or ports.clients, ports.local),
         "listener.security.protocol.map": "CLIENTS:{},LOCAL:PLAINTEXT,CONTROLLER:PLAINTEXT".format(
             "SASL_SSL" if certificates else "PLAINTEXT"
         ),
@@ -67,8 +69,8 @@ def render(folder: Path, ports: Ports, certificates: Certificates | None) -> str
     return "".join(f"{key}={value}\n" for key, value in values.items())
 
 
-def _listeners(ports: Ports) -> str:
-    return f"CLIENTS://127.0.0.1:{ports.clients},LOCAL://127.0.0.1:{ports.local}"
+def _listeners(clients: int, local: int) -> str:
+    return f"CLIENTS://127.0.0.1:{clients},LOCAL://127.0.0.1:{local}"
 
 
 def _security(certificates: Certificates) -> Mapping[str, object]:

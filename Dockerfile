@@ -24,7 +24,7 @@ RUN python -m venv --without-pip /opt/dutycycle \
 COPY --from=build /wheels /wheels
 RUN pip --python=/opt/dutycycle install --no-deps --no-index /wheels/*.whl
 # Streams have loops that numba compiles when they are first imported, and keeps beside them: not in each container anew.
-RUN ! /opt/dutycycle/bin/python -c "import numba" || /opt/dutycycle/bin/python -c "import streams.topology"
+RUN ! /opt/dutycycle/bin/python -c "import numba" || /opt/dutycycle/bin/python -m streams.compile
 
 FROM python:3.11.13-slim-bookworm
 LABEL org.opencontainers.image.title="Dutycycle" \

@@ -40,7 +40,7 @@ $(VENV)/.dependencies: requirements.lock requirements-build.lock $(VENV)/.python
 # Built without isolation: setuptools is in a lock, so nothing unpinned is fetched.
 $(VENV)/.installed: $(VENV)/.dependencies pyproject.toml
 	$(INSTALL) --no-deps --no-build-isolation --editable .
-	$(BIN)/python -c "import streams.topology"  # numba compiles what is compiled (ADR 22), once
+	$(BIN)/python -m streams.compile
 	@touch $@
 
 # What checks and tests it, beside what runs.

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from streams import compile as compile_all
 from streams import compiled
 
 MODULE = """
@@ -129,3 +130,13 @@ def test_python_calls_entries_and_is_refused_by_kernels(folder: Path) -> None:
         )
         assert done.returncode == 1
         assert "TypeError" in done.stderr
+
+
+def test_what_is_compiled_beside_the_detector_does_not_import_it() -> None:
+    detector = "streams.operators.cycles.detect.detector"
+    looks = f"import sys, {', '.join(compile_all.APART)}; print({detector!r} in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", looks], check=True, capture_output=True, text=True)
+    assert done.stdout == "False\n"
+    looks = f"import sys, {compile_all.CYCLES}; print({detector!r} in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", looks], check=True, capture_output=True, text=True)
+    assert done.stdout == "True\n"

@@ -90,8 +90,18 @@ CASES = {
     "Spark executor of a driver in a Job": Case((JOB, POD), {"spark-role": "executor"}, "executor"),
     "Spark executor of a driver of nobody": Case((POD,), {"spark-role": "executor"}, "executor"),
     "LeaderWorkerSet's worker": Case(
-        (SET, POD, SET), {"leaderworkerset.sigs.k8s.io/worker-index": "3"}, None, 3
+        (one("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"), SET, POD, SET),
+        {"leaderworkerset.sigs.k8s.io/worker-index": "3"}, None, 3,
     ),
+    "Spark executor of an application": Case(
+        (one("sparkoperator.k8s.io/v1beta2", "SparkApplication"), POD), {"spark-role": "executor"}, "executor"
+    ),
+    "a step of an Argo Workflow": Case((one("argoproj.io/v1alpha1", "Workflow"),)),
+    "a Job in an AppWrapper": Case((one("workload.codeflare.dev/v1beta2", "AppWrapper"), JOB)),
+    "InferenceService": Case((
+        one("serving.kserve.io/v1beta1", "InferenceService"), one("apps/v1", "Deployment", APP),
+        one("apps/v1", "ReplicaSet", APP),
+    )),
     "Notebook": Case(
         (one("kubeflow.org/v1", "Notebook"), one("apps/v1", "StatefulSet", APP)),
         {"apps.kubernetes.io/pod-index": "0"}, None, 0,

@@ -50,6 +50,11 @@ OWNERS: dict[tuple[str, str], tuple[str, str, Object]] = {
     ("ray.io", "rayclusters"): ("ray.io/v1", "RayCluster", {}),
     ("ray.io", "rayservices"): ("ray.io/v1", "RayService", {}),
     ("batch.volcano.sh", "jobs"): ("batch.volcano.sh/v1alpha1", "Job", {}),
+    ("leaderworkerset.x-k8s.io", "leaderworkersets"): ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", {}),
+    ("sparkoperator.k8s.io", "sparkapplications"): ("sparkoperator.k8s.io/v1beta2", "SparkApplication", {}),
+    ("argoproj.io", "workflows"): ("argoproj.io/v1alpha1", "Workflow", {}),
+    ("workload.codeflare.dev", "appwrappers"): ("workload.codeflare.dev/v1beta2", "AppWrapper", {}),
+    ("serving.kserve.io", "inferenceservices"): ("serving.kserve.io/v1beta1", "InferenceService", {}),
 }
 """By group and resource: how an object of it is made."""
 LEASES = [(verb, "coordination.k8s.io", "leases") for verb in ("create", "patch")]

@@ -32,6 +32,11 @@ KINDS = (
     Kind("ray.io", ("v1",), "RayCluster", "rayclusters"),
     Kind("ray.io", ("v1",), "RayService", "rayservices"),
     Kind("batch.volcano.sh", ("v1alpha1",), "Job", "jobs"),
+    Kind("leaderworkerset.x-k8s.io", ("v1",), "LeaderWorkerSet", "leaderworkersets"),
+    Kind("sparkoperator.k8s.io", ("v1beta2",), "SparkApplication", "sparkapplications"),
+    Kind("argoproj.io", ("v1alpha1",), "Workflow", "workflows"),
+    Kind("workload.codeflare.dev", ("v1beta2",), "AppWrapper", "appwrappers"),
+    Kind("serving.kserve.io", ("v1beta1",), "InferenceService", "inferenceservices"),
     Kind("example.com", ("v1",), "Experiment", "experiments"),
 )
 

@@ -63,11 +63,14 @@ class JobView:
         summary = {self._key(keys.PODS_SUMMARY): self.summary}
         kept, _ = keys.that_fit((summary | chosen).items(), taken)
         with_key = kept.keys() | self._stays(present, kept).keys()
-        return kept | {self._key(keys.PODS_OMITTED): text(self.hidden + len(self.pods.keys() - with_key))}
+        hidden = max(0, self.hidden - len(self._unrecorded(present) & with_key))
+        return kept | {self._key(keys.PODS_OMITTED): text(hidden + len(self.pods.keys() - with_key))}
 
     def surplus(self, present: Present, wanted: Mapping[str, str]) -> frozenset[str]:
         """The keys of pods that others have to make room for: at the end alone."""
-        mine = self.pods.keys() & present.ours.keys() if self.final else frozenset[str]()
+        if not self.final:
+            return frozenset()
+        mine = (self.pods.keys() & present.ours.keys()) | self._unrecorded(present)
         return frozenset(mine - wanted.keys())
 
     def _chosen(self, present: Present) -> dict[str, str]:
@@ -76,11 +79,22 @@ class JobView:
         if not self.final:
             # What is there comes first: left out, its older value would stay, and take room all the same.
             ordered.sort(key=lambda key: key not in present.ours)
-        return {key: self.pods[key] for key in ordered[: keys.MOST_PODS]}
+        most = keys.MOST_PODS if self.final else keys.MOST_PODS - len(self._unrecorded(present))
+        return {key: self.pods[key] for key in ordered[: max(0, most)]}
+
+    def _unrecorded(self, present: Present) -> frozenset[str]:
+        """Keys of pods that the record had once: of a very large job it has those that need most by now."""
+        if not self.hidden:
+            return frozenset()
+        return frozenset(
+            key
+            for key, value in present.ours.items()
+            if key not in self.pods and "_" not in key and value.startswith("{")
+        )
 
     def _stays(self, present: Present, wanted: Mapping[str, str]) -> dict[str, str]:
         """What is on the job after the write beside ``wanted``."""
-        gone = self.pods.keys() if self.final else frozenset[str]()
+        gone = self.pods.keys() | self._unrecorded(present) if self.final else frozenset[str]()
         return stays("job", self.prefix, present.ours, wanted.keys() | gone)
 
     def _key(self, name: str) -> str:

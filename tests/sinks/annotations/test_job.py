@@ -169,6 +169,23 @@ def test_pods_that_not_even_the_record_has_are_counted_and_gpus_that_it_lacks_ar
     assert after(record, found) == found
 
 
+def test_pods_that_leave_the_record_of_a_very_large_job_keep_their_keys_and_make_no_more_of_them() -> None:
+    """A record has those that need most at the time: of 5,000 pods never the same ones."""
+    chance, every = random.Random(7), workers(5000)  # noqa: S311
+    found: dict[str, str] = {f"{P}/team": '"a"', f"{P}/trial": "gpus=1"}
+    for _ in range(20):
+        some = dict(chance.sample(sorted(every.items()), 2000))
+        found = after(replace(job(some), pods_omitted=3000), found)
+        keys = pods_of(found) - {"trial"}
+        assert len(keys) == MOST_PODS
+        assert value(found, PODS_OMITTED) + len(keys) == 5000
+    last = replace(job(some, final=True), pods_omitted=3000)
+    found = after(last, found)
+    assert pods_of(found) - {"trial"} == set(sorted(some, key=lambda name: -some[name])[:MOST_PODS])
+    assert value(found, PODS_OMITTED) == 5000 - MOST_PODS
+    assert found[f"{P}/trial"] == "gpus=1"
+
+
 SECOND = "worker-0@1700000060000"
 INCARNATIONS: dict[str, tuple[dict[str, PodOfJob], dict[str, Any]]] = {
     "the later one needs more": (

@@ -35,6 +35,10 @@ ANNOTATION_SHED = Event(
 PODS_OMITTED = Event(
     "pods_omitted", logging.WARNING, "Jobs with more pods than fit into their annotations", by=(SINK,)
 )
+ANNOTATIONS_FULL = Event(
+    "annotations_full", logging.WARNING, "Nodes and pods whose annotations leave no room for all of ours",
+    ("kind",), by=(SINK,), values={"kind": ("node", "pod")},
+)
 ANNOTATIONS_OFF = Event(
     "annotations_off", logging.INFO, "No Kubernetes objects are annotated", ("reason",),
     by=(SINK,), values={"reason": ("off", "no_api_server")},

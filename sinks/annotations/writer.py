@@ -13,6 +13,7 @@ from sinks.annotations.core.keys import PODS_OMITTED
 from sinks.annotations.core.schedule import ChangeThreshold
 from sinks.annotations.core.targets import Target
 from sinks.annotations.forbidden import ForbiddenKindError, ForbiddenKinds
+from sinks.events import ANNOTATIONS_FULL
 from sinks.events import PODS_OMITTED as SOME_OMITTED
 
 _MAY_BE_ANOTHER = frozenset({"409", "422"})
@@ -46,6 +47,8 @@ class AnnotationWriter:
         self._annotations = annotations
         self._telemetry = telemetry
         self._present: dict[Target, Present] = {}
+        self._full: set[Target] = set()
+        """Of which it was told that not all fits."""
         self._generation = 0
 
     async def write(
@@ -59,6 +62,7 @@ class AnnotationWriter:
         """
         present = await self._known(target)
         wanted = self._annotations.wanted(target, present)
+        self._tell_left_out(target, self._annotations.left_out(target, wanted))
         surplus = self._annotations.surplus(target, present, wanted)
         patch = diff(target.kind, self._prefix, wanted, present.ours, surplus)
         if not patch:
@@ -77,11 +81,21 @@ class AnnotationWriter:
     def forget(self, target: Target) -> None:
         """Read the object anew the next time."""
         self._present.pop(target, None)
+        self._full.discard(target)
 
     def clear(self) -> None:
         """Read every object anew; what is under way is not learnt any more, as others may write next."""
         self._generation += 1
         self._present.clear()
+        self._full.clear()
+
+    def _tell_left_out(self, target: Target, count: int) -> None:
+        if not count:
+            self._full.discard(target)
+        elif target not in self._full:
+            self._full.add(target)
+            detail = f"{target}: {count} keys do not fit beside its other annotations, of 256 KiB in all"
+            self._telemetry.emit(ANNOTATIONS_FULL, detail, kind=target.kind)
 
     async def _known(self, target: Target) -> Present:
         known = self._present.get(target)

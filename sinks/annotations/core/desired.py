@@ -97,18 +97,27 @@ class Annotations:
             return {} if job is None else job.wanted(present, texts)
         if target.kind == "node":
             node = self._nodes.get(target.name)
-            values = {} if node is None else node.values()
             if node is not None and not node.is_sampled:
                 # Perhaps none of its GPUs answers any more: what was written of them stays.
-                kept = dict(present.ours) | self._texts(values)
+                kept = dict(present.ours) | self._texts(node.values())
                 return keys.that_fit(kept.items(), present.others_bytes)[0]
-        else:
-            values = self._pods.get(target, {}) | self._insights.get(target, {}) | alone
-        pairs = self._texts(values)
+        pairs = self._texts(self._values(target))
         kept_bytes = keys.size_of(stays(target.kind, self._prefix, present.ours, pairs))
         # What is there already comes first: left out, its older value would stay, and take room all the same.
         ordered = sorted(pairs.items(), key=lambda pair: pair[0] not in present.ours)
         return keys.that_fit(ordered, present.others_bytes + kept_bytes)[0]
+
+    def left_out(self, target: Target, wanted: Mapping[str, str]) -> int:
+        """How many keys of a node or pod do not fit beside what others wrote. A job says it itself."""
+        return 0 if target.kind == "job" else len(self._texts(self._values(target)).keys() - wanted.keys())
+
+    def _values(self, target: Target) -> dict[str, Any]:
+        """What is known of a node or a pod, by name without prefix."""
+        if target.kind == "node":
+            node = self._nodes.get(target.name)
+            return {} if node is None else node.values()
+        known = self._pods.get(target, {}) | self._insights.get(target, {})
+        return known | self._profiles.get(target, {}) | self._placements.get(target, {})
 
     def surplus(self, target: Target, present: Present, wanted: Mapping[str, str]) -> frozenset[str]:
         """What else may be taken away: keys that this kind of object would otherwise keep for ever."""

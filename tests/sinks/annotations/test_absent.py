@@ -127,3 +127,20 @@ async def test_nothing_waits_once_all_that_is_due_is_written(api: FakeApi) -> No
         assert not work.sink.pending_offsets().empty, "what changed since waits for the interval"
     assert api.count("PATCH") == 1
     assert b'dutycycle_writes_total{sink="annotations"} 1.0' in rig.telemetry.metrics.page()
+
+
+async def test_a_pod_whose_annotations_leave_no_room_is_told_once_until_they_do(
+    api: FakeApi, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = "/api/v1/namespaces/default/pods/pod-of-uid-0"
+    api.add(path, "uid-0")["annotations"] = {"example.org/fat": "x" * 245_730}
+    rig = Rig()
+    with caplog.at_level(logging.WARNING):
+        async with annotating(api, rig, policy=OFTEN) as work:
+            for _ in range(3):
+                await work.write(made.pod_peaks("uid-0"))
+    assert rig.count("annotations_full") == 1
+    (line,) = [one.getMessage() for one in caplog.records if "annotations_full" in one.getMessage()]
+    assert "Pod default/pod-of-uid-0: " in line
+    assert "keys do not fit beside its other annotations, of 256 KiB in all" in line
+    assert rig.telemetry.conditions == {}

@@ -53,6 +53,7 @@ class SourceLogs:
     async def verify_states(self) -> None:
         """Let no state count that was made from another log than its source has now; once after a recovery,
         before its states are used."""
+        self._discarded.clear()  # read from its beginning once, and not at each assignment
         is_first, ids = not self._topic_ids, await self._read_ids()
         self._refuse_changed(ids)
         self._topic_ids.update(ids)
@@ -84,6 +85,8 @@ class SourceLogs:
     async def verify_sources(self) -> None:
         """End if a source was deleted and created again since its partitions were assigned: what would be
         committed is of both logs. A broker that does not answer commits nothing either."""
+        if not self._topic_ids:  # not begun, or a broker without ids: there is nothing to compare
+            return
         try:
             self._refuse_changed(await self._ask_ids())
         except BrokerError:

@@ -12,6 +12,7 @@ from dataclasses import fields
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
+from urllib.parse import urlsplit
 
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.kafka.clients import new_admin, translated
@@ -34,6 +35,8 @@ def name_protocol(settings: Settings, names: Iterable[str]) -> str:
             continue
         if setting.metadata["secret"]:
             where = socket.gethostname() if str(value).startswith("sqlite") else ""
+            url = urlsplit(str(value))  # who logs in, and by which password, decides no result
+            value = url._replace(netloc=url.netloc.rpartition("@")[2]).geturl()
             value = f"#{sha256(f'{value}{where}'.encode()).hexdigest()[:8]}"
         terms[setting.name] = value
     return _PREFIX + json.dumps(terms, default=str)

@@ -137,6 +137,9 @@ def test_the_schema_refuses_a_wrong_value_or_name(path: str) -> None:
             },
             "image": {"tag": "v1.2-rc.1"},
         },
+        {"streams": {"enabled": False}, "metrics": {"window": "30s"}},
+        {"webhook": {"enabled": True, "policy": "# the defaults\n\n"}},
+        {"webhook": {"enabled": True, "policy": 'bands."" = [50000000, 60000000]\n'}},
     ],
 )
 def test_the_schema_accepts_what_is_right(values: Object) -> None:
@@ -176,6 +179,7 @@ def test_the_schema_accepts_what_is_right(values: Object) -> None:
         ({"sinks": {"annotations": {"prefix": "kubernetes.io"}}}, "kubernetes.io is reserved for Kubernetes"),
         ({"sinks": {"annotations": {"prefix": "x.k8s.io"}}}, "x.k8s.io is reserved for Kubernetes"),
         ({"kafka": {"broker": "kafka://a:9092", "tls": {"clientSecret": "s"}}}, "say kafka+ssl://"),
+        ({"kafka": {"trial": {"enabled": True}, "tls": {"caSecret": "s"}}}, "say kafka+ssl://"),
         ({"dashboards": {"without": ["x"]}}, "dashboards.without: there is no dashboard x"),
         ({"podLabels": ["-bad-"]}, "podLabels"),
         ({"podLabels": ["a.b", "a_b"]}, "podLabels: two of a.b,a_b would have the same name on a series"),

@@ -6,7 +6,7 @@ aiokafka asks for metadata as Kafka 2 knew it, by names alone. This is the same 
 from collections.abc import Collection
 from typing import Any
 
-from aiokafka.errors import IncompatibleBrokerVersion
+from aiokafka.errors import IncompatibleBrokerVersion, KafkaError
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import (
     Boolean,
@@ -97,10 +97,16 @@ async def read_topic_ids(client: Any, names: Collection[str]) -> dict[str, str]:
     A topic that there is not, or whose broker is older than Kafka 2.8, is left out. ``client`` is one of the
     driver's. Raises ``KafkaError`` where no broker answers.
     """
-    try:
-        answer = await client.send(client.get_random_node(), _IdsRequest(names))
-    except (IncompatibleBrokerVersion, NotImplementedError):
-        return {}
+    brokers = [broker.nodeId for broker in client.cluster.brokers()] or [client.get_random_node()]
+    for number, broker in enumerate(brokers, 1):
+        try:
+            answer = await client.send(broker, _IdsRequest(names))
+            break
+        except (IncompatibleBrokerVersion, NotImplementedError):
+            return {}
+        except KafkaError:  # one that is away, as in a rolling restart: another one knows as much
+            if number == len(brokers):
+                raise
     ids = {name: (high, low) for code, name, high, low, *_ in answer.topics if not code}
     mask = 2**64 - 1
     return {name: f"{high & mask:016x}{low & mask:016x}" for name, (high, low) in ids.items() if high or low}

@@ -22,6 +22,7 @@ def test_defaults_and_settings_that_decide_no_result_are_not_in_it() -> None:
 def test_a_database_is_compared_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     first = protocol(records="postgresql://user:hunter2@host/db")
     assert first == protocol(records="postgresql://user:hunter2@host/db")
+    assert first == protocol(records="postgresql://user:rotated@host/db"), "who logs in decides no result"
     assert first != protocol(records="postgresql://user:hunter2@other/db")
     assert "hunter2" not in first
     local = protocol(records="sqlite:///records.db")

@@ -141,7 +141,7 @@ class FalseZeros:
         told = [value for name in ACTIVITY_METRICS if (value := getattr(gpu, name)) is not None]
         if any(told):
             self._distrusted.discard(gpu.uuid)
-        if not told or any(told):
+        if not told or any(told) or gpu.gpu_util_pct == 0:  # no kernel ran: these zeros are true
             return gpu
         says_enough = gpu.sm_active_pct is not None or gpu.dram_active_pct is not None
         power_w, limit_w = gpu.power_w, gpu.power_limit_w

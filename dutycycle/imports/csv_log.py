@@ -31,6 +31,7 @@ _COMMA = re.compile(r"(?<=\d),(?=\d)")
 _PARTED = re.compile(r"\d['’\s]\d{3}(?!\d)").search
 """A line in which a number may have its thousands parted by a space or an apostrophe."""
 _BEGINS_LIKE_A_NUMBER = re.compile(r"[-+.]?\d").match
+_NAMES_A_RUN = re.compile(r" - (?:system[./]|_[a-z])").search
 _NO_TIME = "no column of time: name it (--columns time=NAME,…), or give --start, when the log begins"
 
 
@@ -82,6 +83,7 @@ class CsvReader:
         self._names = choice.names if choice else ()
         self._delimiter: str | None = None
         self._width = 0
+        self._of_wandb = False
         self._decimal = decimal or DecimalMark()
         self._amounts: set[int] = set()
         self._columns: dict[int | None, list[tuple[int, Column]]] = {}
@@ -148,11 +150,11 @@ class CsvReader:
         name between rows of several values is a word of another program.
         """
         best: tuple[int, list[str], str] = (0, [], ",")
-        if _BEGINS_LIKE_A_NUMBER(line.lstrip(' "')):
+        if _is_like_a_number(line.lstrip(' "')):
             return None, ","
         for delimiter in _DELIMITERS:
             cells = _split(line, delimiter)
-            if any(map(_BEGINS_LIKE_A_NUMBER, cells)) or not any(map(is_measured, cells)):
+            if any(map(_is_like_a_number, cells)) or not any(map(is_measured, cells)):
                 continue
             known = sum(
                 any(name in (cell, split_unit(cell)[0]) for _, name in self._names)
@@ -176,6 +178,7 @@ class CsvReader:
         self.notes.columns = tuple(read_words(cell)[:_LONGEST_NAME] for cell in cells if cell)
         chosen = self._chosen(cells)
         meanings = self._find_meanings(cells, chosen)
+        self._of_wandb = len({meaning.run for cell in cells if (meaning := read_meaning(cell))} - {None}) > 1
         if not meanings:
             names = ", ".join(self.notes.columns)
             raise ValueError(
@@ -281,6 +284,7 @@ class CsvReader:
             rows = [
                 {"model": shared.get("model"), **fields, "index": gpu}
                 for gpu, fields in fields_of_gpus.items()
+                if not self._of_wandb or any(value is not None for value in fields.values())
             ]
         else:
             self._check_identity(shared, cells)
@@ -331,6 +335,11 @@ def _keep_one_run(cells: Sequence[str], meanings: dict[int, Meaning], chosen: Se
         )
     for at in [at for at, meaning in meanings.items() if meaning.run not in (None, *(chosen or runs))]:
         del meanings[at]
+
+
+def _is_like_a_number(cell: str) -> bool:
+    """A name such as ``7b-sft - system/gpu.0.gpu`` is none."""
+    return _BEGINS_LIKE_A_NUMBER(cell) is not None and _NAMES_A_RUN(cell) is None
 
 
 def _halved(line: str) -> str:

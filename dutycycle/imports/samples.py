@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from dutycycle.contract.codec import encode
+from dutycycle.contract.health.changes import STATE_S
 from dutycycle.contract.health.logged import FIELDS, FaultEvents
 from dutycycle.contract.metering import LEAST_DRAWN_W, FalseZeros
 from dutycycle.contract.records.health import HitPod
@@ -110,6 +111,9 @@ class Samples:
         self._nodes: dict[str, _Node] = {}
         self._events, self._faults = full_name(prefix, "gpu-events"), FaultEvents()
         self.undealt = self.stalled = self.doubled = self.unnamed_faults = self._rows = 0
+        self._fault_rows: list[tuple[int, str, Gpu, Mapping[str, Any]]] = []
+        self._told_faults: dict[tuple[int, str, str], tuple[int, Mapping[str, Any]]] = {}
+        """By file, node and GPU: what was kept last, and of when."""
         self._file = 0
 
     @property
@@ -139,7 +143,7 @@ class Samples:
             gpu = msgspec.structs.replace(gpu, energy_j=None)
             self.stalled += 1
         if faults:
-            self._add_faults(node, gpu, row.ts_ms, faults)
+            self._keep_faults(node, gpu, row.ts_ms, faults)
         if not row.fields.keys() & _PARTS:
             gap_ms = row.ts_ms - known.last_ms.get(uuid, row.ts_ms)
             if uuid in known.last_ms and gap_ms >= 0 and len(known.gaps_ms) < _MOST_GAPS:
@@ -156,18 +160,31 @@ class Samples:
         )  # fmt: skip
         self._rows += 1
 
-    def _add_faults(self, node: str, gpu: Gpu, ts_ms: int, faults: Mapping[str, Any]) -> None:
-        """Add what happened to a GPU; of one that its row does not name nobody can say it."""
+    def _keep_faults(self, node: str, gpu: Gpu, ts_ms: int, faults: Mapping[str, Any]) -> None:
+        """Keep what a row tells of faults, unless the row before it in its file told the same a while ago.
+
+        Files come in any order, so what happened is not known before all are read. Of a GPU that its row does
+        not name nobody can say it.
+        """
         if gpu.uuid == _NAMELESS:
             self.unnamed_faults += 1
             return
-        pods = tuple(
-            HitPod(uid=given.pod_uid, namespace=given.namespace, name=given.pod)
-            for given in gpu.allocated or () if given.pod_uid is not None
-        )  # fmt: skip
-        named = {"uuid": gpu.uuid, "index": gpu.index, "model": gpu.model}
-        for event in self._faults.events(node, named, ts_ms, faults, pods or None):
-            self.add_record(TraceRecord(topic=self._events, key=node, payload=encode(event), ts_ms=ts_ms))
+        before_ms, before = self._told_faults.get((self._file, node, gpu.uuid), (0, None))
+        if before != faults or ts_ms - before_ms >= STATE_S * 1000:
+            self._told_faults[self._file, node, gpu.uuid] = (ts_ms, faults)
+            self._fault_rows.append((ts_ms, node, gpu, faults))
+
+    def _add_fault_events(self) -> None:
+        """Add what happened to the GPUs, in the order of time."""
+        for ts_ms, node, gpu, faults in sorted(self._fault_rows, key=lambda row: row[0]):
+            pods = tuple(
+                HitPod(uid=given.pod_uid, namespace=given.namespace, name=given.pod)
+                for given in gpu.allocated or () if given.pod_uid is not None
+            )  # fmt: skip
+            named = {"uuid": gpu.uuid, "index": gpu.index, "model": gpu.model}
+            for event in self._faults.events(node, named, ts_ms, faults, pods or None):
+                self.add_record(TraceRecord(topic=self._events, key=node, payload=encode(event), ts_ms=ts_ms))
+        self._fault_rows.clear()
 
     def add_record(self, record: TraceRecord) -> None:
         """Take a record of something else than GPUs: it comes out as it is, in order of time."""
@@ -196,6 +213,7 @@ class Samples:
     def records(self, done: Callable[[], None]) -> Iterator[TraceRecord]:
         """Give all records; ``done`` is called after each row."""
         self.deal_out()
+        self._add_fault_events()
         intervals_ms = self.nodes()
         spans: dict[str, list[int]] = {}  # from the first to the last tick of each node
         seq = 0

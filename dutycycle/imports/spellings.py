@@ -146,7 +146,7 @@ def read_meaning(name: str) -> Meaning | None:
 
 def read_gpu_number(name: str) -> int | None:
     """Give the number of the GPU in a name that ``--columns`` chose: ``GPU0``, ``util_0``, ``util[0]``."""
-    of_wandb = _OF_WANDB(name)
+    of_wandb = _OF_WANDB(name) or _OF_WANDB(split_unit(name)[0])
     if of_wandb:
         return int(of_wandb["gpu"])
     bare = split_unit(name)[0]

@@ -14,6 +14,8 @@ from dutycycle.kube.resources import gpu_resources, request
 Spec = Mapping[str, Any]
 
 _REFUSING = frozenset({"NoSchedule", "NoExecute"})
+_PASSING = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "ToBeDeletedByClusterAutoscaler")
+"""Beginnings of taints by which Kubernetes says how a node is at the moment, such as not-ready."""
 _HOST = "kubernetes.io/hostname"
 _WHOLE = re.compile(r"-?\d+", re.ASCII).fullmatch
 
@@ -28,11 +30,11 @@ def why_refused(node: Mapping[str, Any], pod: Spec, resource: str) -> str | None
     if spec.get("unschedulable"):
         return "cordoned"
     for taint in spec.get("taints") or ():
-        if taint.get("effect") in _REFUSING and taint.get("key") != resource and not any(
-            _tolerates(toleration, taint) for toleration in pod.get("tolerations") or ()
-        ):  # fmt: skip
+        key = taint.get("key") or ""
+        lasting = taint.get("effect") in _REFUSING and key != resource and not key.startswith(_PASSING)
+        if lasting and not any(_tolerates(toleration, taint) for toleration in pod.get("tolerations") or ()):
             value = f"={taint['value']}" if taint.get("value") else ""
-            return f"taint {taint.get('key')}{value}:{taint['effect']}"
+            return f"taint {key}{value}:{taint['effect']}"
     rule = _required(pod, "nodeAffinity")
     if rule and not any(_matches(term, meta) for term in rule.get("nodeSelectorTerms") or ()):
         return "not of its nodeAffinity"

@@ -36,6 +36,8 @@ class Room:
             if not nodes or left[nodes[0]] < variant.total or self._is_contradicted(variant):
                 return None
             left[nodes[0]] -= variant.total
+            if self.apart:
+                del left[nodes[0]]
             return replace(self, gpus=left)
         for _ in range(variant.pods):
             node = next((name for name in nodes if left[name] >= variant.gpus), None)

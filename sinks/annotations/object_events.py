@@ -1,7 +1,7 @@
 """Writes Kubernetes Events: what is in one says ``kube.events``, and which are due ``core.occurrences``.
 
 One request at a time, and so many a second. Nothing is held for long: while a pod is idle its records go on
-to say so, and what could not be written is due again.
+to say so. A fault that hit a pod is told once, and waits for half an hour.
 """
 
 import asyncio
@@ -57,7 +57,11 @@ class ObjectEvents:
 
     async def write_due(self, may_write: Callable[[], bool]) -> None:
         """Write what is due now, as far as the limit goes."""
-        for due in self.occurrences.due(round(self._wall() * 1000))[:AT_ONCE]:
+        every = self.occurrences.due(round(self._wall() * 1000))
+        if count := self.occurrences.given_up:
+            self.occurrences.given_up = 0
+            self._telemetry.emit(EVENT_FAILED, "faults of GPUs that hit pods, half an hour ago", count=count)
+        for due in every[:AT_ONCE]:
             if not may_write() or self._clock() < self._held_until:
                 return
             await self._write_or_hold(due)

@@ -29,6 +29,8 @@ REPEAT_MS = 1_800_000
 """Kubernetes forgets an Event after an hour without a change, and what still holds should be seen."""
 FRESH_MS = 300_000
 """An Event says what holds now: not what a sink that is behind reads of the past."""
+_WAITS_MS = 1_800_000
+"""So long a fault that hit a pod waits to be written: it is told once, and a state again and again."""
 _MISSED_MS = 6 * 3_600_000
 """A cycle that was lost longer ago is not missed any more: so says the alert, too."""
 _LONGEST_NOTE = 1024
@@ -52,6 +54,8 @@ class Due:
 class _Occurrence:
     seen_ms: int = 0
     holds: tuple[Occurrence, ...] = ()
+    waits: bool = False
+    """Whether it was due while it was news, and is not written yet."""
     not_before_ms: dict[tuple[str, str], int] = field(default_factory=dict)
     """By reason and fault."""
 
@@ -61,6 +65,8 @@ class Occurrences:
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
+        self.given_up = 0
+        """Faults that hit pods, and were not written in time."""
         self._entries: OrderedDict[tuple[Target, str], _Occurrence] = OrderedDict()
         """By object and, of what hit it, the fault; the state of an object has none."""
 
@@ -108,14 +114,22 @@ class Occurrences:
 
     def due(self, now_ms: int) -> list[Due]:
         """The Events to write now. Forgets what was not heard of lately: it may hold no more."""
-        for key in [key for key, entry in self._entries.items() if entry.seen_ms < now_ms - FRESH_MS]:
-            del self._entries[key]
-        return [due for key, entry in self._entries.items() for due in _due(key, entry)]
+        found = []
+        for key, entry in list(self._entries.items()):
+            if entry.seen_ms < now_ms - (_WAITS_MS if entry.waits else FRESH_MS):
+                self.given_up += entry.waits
+                del self._entries[key]
+                continue
+            due = list(_due(key, entry))
+            entry.waits = bool(due and key[1])
+            found += due
+        return found
 
     def done(self, due: Due) -> None:
         """It was written, or never can be."""
         if entry := self._entries.get((due.target, due.known_as)):
             entry.not_before_ms[due.occurrence.reason, due.occurrence.fault] = due.at_ms + REPEAT_MS
+            entry.waits = False
 
     def clear(self) -> None:
         """Know nothing any more."""

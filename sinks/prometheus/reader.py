@@ -44,6 +44,8 @@ class MetricsReader:
         self._wall = wall
         self._loaded = asyncio.Event()
         self._next: dict[TopicPartition, int] = {}
+        self._again: dict[TopicPartition, int] = {}
+        """Of partitions that are read again after an outage: up to where."""
 
     async def run(self) -> None:
         """Follow until cancelled; a broker that is away is waited for."""
@@ -78,6 +80,8 @@ class MetricsReader:
         """After an outage, go on where we were. A log that ends before that is another one, and is taken
         whole."""
         self._next = {place: at for place, at in self._next.items() if ends.get(place, at) >= at}
+        for place in ends:
+            self._again[place] = self._next.get(place, 0)
 
     def take_all(self, messages: Sequence[Message]) -> None:
         """Take records; a scrape looks before or after."""
@@ -87,10 +91,11 @@ class MetricsReader:
 
     def take(self, message: Message) -> None:
         """Take one record; the lock is held. One that was taken before an outage changes nothing: what it
-        says of a counter may be over."""
+        says of a counter may be over. Lower offsets without an outage are of a topic that was made anew."""
         place = TopicPartition(message.topic, message.partition)
-        if message.offset < self._next.get(place, 0):
+        if message.offset < self._again.get(place, 0):
             return
+        self._again[place] = 0
         self._next[place] = message.offset + 1
         topic, key, record = self._follower.decoded(message)
         self.taken[topic] += 1

@@ -1,5 +1,6 @@
 """A node whose clock was an hour ahead and is corrected: everything that is made of its samples goes on."""
 
+from itertools import pairwise
 from typing import Any
 
 import orjson
@@ -14,6 +15,8 @@ from dutycycle.live.model.state import LiveState
 from sinks.adapter.figures import PodFigures
 from sinks.prometheus.view import MetricsView
 from streams.local import LocalPipeline
+from streams.operators.columns.nvml import NvmlReader
+from streams.operators.node.operator import NodeConfig, NodeOperator
 from streams.topology import stages
 from tests.support.data.samples import cgroup, gpu, nvml, record
 
@@ -116,3 +119,30 @@ def test_sinks_show_the_newest_and_not_the_latest(outs: list[ProducerRecord]) ->
     busy_s = SECONDS * (5 * 95 + 3 * 3) / 800
     assert counted.totals["GPU-0"]["gpu_busy_s"] == pytest.approx(busy_s, rel=0.01)
     assert counted.pods[0].totals["gpu_busy_s"] == pytest.approx(busy_s, rel=0.01)
+
+
+def test_counters_never_go_down_when_a_clock_that_was_ahead_is_put_right() -> None:
+    """Two hours ahead for a quarter of one, then back in the hour that was left."""
+    operator = NodeOperator(NodeConfig(topic="nvml-samples", source="nvml"), "a", NvmlReader("a"))
+    told: list[dict[str, float]] = []
+    began_s = 1_770_001_200 - 1_770_001_200 % 3600 + 600
+    for second in range(2400):
+        ahead_s = 7200 if 600 <= second < 1500 else 0
+        process = {"pid": 1, "pod_uid": "p", "gpu_util_pct": 100}
+        figures = {
+            "gpu_util_pct": 100,
+            "power_w": 500,
+            "energy_j": 1e9 + 500 * second,
+            "processes": [process],
+        }
+        sample = nvml(second, [gpu(0, **figures)], ts_ms=1000 * (began_s + second + ahead_s))
+        outs = operator.update(record("nvml-samples", "a", sample, second))
+        outs += operator.flush() if second % 5 == 0 else []
+        for out in outs:
+            if isinstance(out, ProducerRecord) and out.topic == "node-parts":
+                part = decode(NodePart, out.value or b"", "node-parts")
+                told.append(dict(part.totals["GPU-0"]))
+    assert len(told) > 100
+    for before, after in pairwise(told):
+        assert all(after[name] >= before[name] for name in before)
+    assert told[-1]["gpu_busy_s"] > 2300

@@ -138,7 +138,7 @@ def _devices(
     given: dict[str, list[str]] = defaultdict(list)
     for one in holders(gpu.allocated or ()):
         given[one.mig or ""].append(one.pod_uid)
-    if not gpu.mig or "" in given or not given:
+    if not gpu.mig or "" in given or (words and not given):
         columns = tuple(at * len(GPU_METRICS) + place for place in _OF_GPU)
         yield _Device(columns, 1.0, _users(gpu, words, tallied))
         return

@@ -44,13 +44,13 @@ class UsageBank:
         emissions = self.flush()
         self._before = {key: of for key, of in self._sums().items() if any(of.values())}
         if abs(ts_ms - self._last_ms) > SET_BACK_MS:  # perhaps by a wrong clock
-            self._left[self._last_ms // HOUR_MS] = self._meter.snapshot()
+            self._left[self._last_ms // HOUR_MS] = self._meter.hour()
             if len(self._left) > MOST_LEFT:
                 del self._left[next(iter(self._left))]
         self._meter.begin()
         left = self._left.pop(ts_ms // HOUR_MS, None)
         if left is not None:
-            self._meter.restore(left)
+            self._meter.go_on(left)
             self._take_off(self._meter.sums())  # it counted when the hour was left
         return emissions
 
@@ -85,7 +85,8 @@ class UsageBank:
     def totals(self) -> dict[str, dict[str, float]]:
         """What each pod used since it was first seen, or forgotten."""
         totals: dict[str, dict[str, float]] = {}
-        for (uid, _), used in self._sums().items():
+        sums = sorted(self._sums().items())  # a worker that took over has them in another order
+        for (uid, _), used in sums:
             of_pod = totals.setdefault(uid, {})
             for name, amount in used.items():
                 of_pod[name] = of_pod.get(name, 0.0) + amount

@@ -206,11 +206,19 @@ class GpuMeter:
         self._hour.clear()
         self._words, self._layout = {}, None
 
+    def hour(self) -> dict[str, Any]:
+        """The hour alone, as plain data."""
+        words = [[*key, word] for key, word in self._words.items()]
+        return {"hour": self._hour.snapshot(), "words": words}
+
+    def go_on(self, hour: dict[str, Any]) -> None:
+        """Go on with an hour that was left; what is of a life is as it is."""
+        self._hour.restore(hour["hour"])
+        self._words = {(pod, gpu): word for pod, gpu, word in hour["words"]}
+
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
-        return {
-            "hour": self._hour.snapshot(),
-            "words": [[*key, word] for key, word in self._words.items()],
+        return self.hour() | {
             "origins": [[*key, word] for key, word in self._origins.items()],
             "models": dict(self._models),
             "gpus": list(self._gpus),
@@ -219,8 +227,7 @@ class GpuMeter:
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Take over a snapshot."""
-        self._hour.restore(plain["hour"])
-        self._words = {(pod, gpu): word for pod, gpu, word in plain["words"]}
+        self.go_on(plain)
         self._origins = {(pod, gpu): word for pod, gpu, word in plain["origins"]}
         self._models = dict(plain["models"])
         self._gpus = {uuid: at for at, uuid in enumerate(plain["gpus"])}

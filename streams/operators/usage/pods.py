@@ -87,6 +87,14 @@ class PodMeter:
         self._hour.clear()
         self._layout = None
 
+    def hour(self) -> dict[str, Any]:
+        """As ``GpuMeter.hour``."""
+        return self.snapshot()
+
+    def go_on(self, hour: dict[str, Any]) -> None:
+        """As ``GpuMeter.go_on``."""
+        self.restore(hour)
+
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
         return {"hour": self._hour.snapshot()}

@@ -129,4 +129,7 @@ def test_zeros_are_distrusted_from_where_power_contradicts_them_until_a_counter_
 
     assert [sm(90), sm(400), sm(300), sm(90)] == [0, None, None, None]
     assert sm(90, "GPU-2") == 0, "the other works as it should"
+    assert [sm(400, "GPU-2", gpu_util_pct=0), sm(90, "GPU-2")] == [0, 0], (
+        "no kernel ran, and power falls late"
+    )
     assert [sm(500, dram_active_pct=0.1), sm(90), sm(349), sm(350)] == [0, 0, 0, None]

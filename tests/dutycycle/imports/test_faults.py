@@ -64,6 +64,23 @@ def test_what_changed_between_two_rows_is_an_event(
     assert [pod["name"] for pod in event["pods"]] == ["bert-a"]
 
 
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_faults_of_files_in_any_order_are_those_of_their_times(tmp_path: Path, newest_first: bool) -> None:
+    rows = [
+        f"0, 90 %, {row}" for row in (GOOD, "4, 2, 0, 0, No, 0, 0, No, No", "4, 2, 0, 0, No, 0, 0, Yes, No")
+    ]
+    old, new, out = tmp_path / "gpu.log.1", tmp_path / "gpu.log", tmp_path / "trace.jsonl"
+    head, *lines = smi(*rows).splitlines()
+    old.write_text("\n".join([head, lines[0], ""]))
+    new.write_text("\n".join([head, *lines[1:], ""]))
+    files = [str(new), str(old)] if newest_first else [str(old), str(new)]
+    assert main(["import", "nvidia-smi", *files, "--node", "a", "--out", str(out)]) == 0
+    events = [
+        orjson.loads(one.payload or b"") for one in read_trace(str(out)) if one.topic.endswith("gpu-events")
+    ]
+    assert [event["kind"] for event in events] == ["state", "ecc_uncorrected", "remap_pending"]
+
+
 def test_gpus_are_told_apart_and_lifetime_counters_are_named_as_unused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -273,6 +273,8 @@ TABLES_OF_WANDB = {
                        {"index": 0, "temp_c": 61}),
     "two clocks of one field": ("_timestamp,system.gpu.0.graphicsClock,system.gpu.0.smClock",
                                 "1605188891.412,1200,1410", {"index": 0, "sm_clock_mhz": 1410}),
+    "a run that begins with a digit": ("_timestamp,7b-sft - system/gpu.0.gpu", "1605188891.412,97",
+                                       {"index": 0, "gpu_util_pct": 97}),
     "a moment without a value": ("_timestamp,a - system/gpu.0.gpu,a - system/gpu.0.temp",
                                  "1605188891.412,,61", {"index": 0, "temp_c": 61}),
 }  # fmt: skip
@@ -303,6 +305,18 @@ def test_of_a_table_with_several_runs_one_is_to_be_chosen() -> None:
         Row(AT_MS, {"index": 1, "gpu_util_pct": 36, "power_w": 39, "sm_clock_mhz": 45}),
         Row(AT_MS, {"index": 0, "gpu_util_pct": 24, "sm_clock_mhz": 33}),
     ]  # what is not chosen is of the same run
+
+
+def test_moments_of_other_runs_are_no_rows_of_the_one_that_was_chosen() -> None:
+    heading = '"_timestamp","a - system/gpu.0.gpu","b - system/gpu.0.gpu"'
+    text = f"{heading}\n1605188891.412,97,\n1605188892.412,,3\n"
+    assert rows(smi("util=a - system/gpu.0.gpu"), text) == [Row(AT_MS, {"index": 0, "gpu_util_pct": 97})]
+
+
+def test_a_number_in_the_name_of_a_run_is_no_gpu() -> None:
+    text = '"_timestamp","gpu8-sft - system/gpu.0.smActive"\n1605188891.412,0.5\n'
+    chosen = smi("sm_active_pct=gpu8-sft - system/gpu.0.smActive[ratio]")
+    assert rows(chosen, text) == [Row(AT_MS, {"index": 0, "sm_active_pct": 50})]
 
 
 @pytest.mark.parametrize("names", [("util[0]", "util[1]"), ("load_0 [%]", "load_1 [%]"), ("sm.0", "sm.1")])

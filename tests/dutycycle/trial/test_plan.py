@@ -294,6 +294,10 @@ NOT_TAKEN: dict[str, tuple[dict[str, Any], dict[str, Any], str | None]] = {
     "cordoned": ({}, {"unschedulable": True}, "cordoned"),
     "a taint": ({}, {"taints": [{"key": "team", "value": "vision", "effect": "NoSchedule"}]},
                 "taint team=vision:NoSchedule"),
+    "how a node is at the moment": ({}, {"taints": [
+        {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"},
+        {"key": "ToBeDeletedByClusterAutoscaler", "value": "1", "effect": "NoSchedule"},
+    ]}, None),
     "a taint that only weighs": ({}, {"taints": [{"key": "team", "effect": "PreferNoSchedule"}]}, None),
     "tolerated": ({"tolerations": [{"key": "team", "value": "vision", "effect": "NoSchedule"}]},
                   {"taints": [{"key": "team", "value": "vision", "effect": "NoSchedule"}]}, None),

@@ -213,3 +213,14 @@ def test_a_fault_of_long_ago_is_not_told_by_a_sink_that_comes_late() -> None:
     occurrences = Occurrences()
     occurrences.take(hit("xid", 79))
     assert occurrences.due(T + FRESH_MS + 1) == []
+
+
+def test_a_fault_that_could_not_be_written_waits_half_an_hour_and_is_counted_then() -> None:
+    occurrences = Occurrences()
+    occurrences.take(hit("xid", 79))
+    assert len(occurrences.due(T)) == 1
+    assert len(occurrences.due(T + 20 * 60_000)) == 1, "the API server was away"
+    assert (occurrences.due(T + 31 * 60_000), occurrences.given_up) == ([], 1)
+    occurrences.take(hit("xid", 79))
+    assert occurrences.due(T + 20 * 60_000) == [], "a sink that is behind tells nothing of the past"
+    assert occurrences.given_up == 1

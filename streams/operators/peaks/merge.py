@@ -47,12 +47,16 @@ def merge_scopes(many: Iterable[Mapping[str, Tallies]]) -> dict[str, dict[str, T
 
 
 def merge_totals(many: Iterable[Totals | None]) -> dict[str, float]:
-    """The sums of what was used, by name."""
+    """The sums of what was used, by name, to a millionth.
+
+    A node forgets a pod that has gone once its part is sent, and may see it again: into how many parts its
+    use falls depends on when that was, and so do the last digits of their sums.
+    """
     by_name: dict[str, list[float]] = {}
     for totals in many:
         for name, value in (totals or {}).items():
             by_name.setdefault(name, []).append(value)
-    return {name: tidy(fsum(by_name[name])) for name in sorted(by_name)}
+    return {name: tidy(round(fsum(by_name[name]), 6)) for name in sorted(by_name)}
 
 
 def to_peaks(tallies: Tallies) -> dict[str, Peak]:

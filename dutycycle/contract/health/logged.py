@@ -51,9 +51,8 @@ def read_flag(text: str) -> bool:
 
 @dataclass
 class _Known:
-    """What a GPU told last, and when its state was told."""
+    """Keeps what a GPU told last, and when its state was told."""
 
-    ts_ms: int
     counters: HealthCounters | None = None
     xid: int | None = None
     stated_ms: int | None = None
@@ -75,18 +74,14 @@ class FaultEvents:
     ) -> Iterator[GpuEvent]:
         """Give what happened by a row of a GPU, of which ``uuid``, ``index`` and perhaps ``model`` are known.
 
-        The first row tells how the GPU is, and no incident. One that is older than the last tells nothing.
+        The rows of a GPU come in the order of time. The first one tells how the GPU is, and no incident.
         """
-        known = self._known.setdefault((node, gpu["uuid"]), _Known(ts_ms))
-        if ts_ms < known.ts_ms:
-            return
-        known.ts_ms = ts_ms
+        known = self._known.setdefault((node, gpu["uuid"]), _Known())
         happened: list[Change] = []
         if "xid" in figures:
+            # Of dcgmi it is the last Xid, until there is another.
             if figures["xid"] and known.xid is not None and figures["xid"] != known.xid:
-                happened.append(
-                    Change("xid", figures["xid"])
-                )  # of dcgmi: the last one, until there is another
+                happened.append(Change("xid", figures["xid"]))
             known.xid = figures["xid"]
         before, counters = known.counters, _counters(figures) or known.counters
         known.counters = counters
@@ -96,12 +91,12 @@ class FaultEvents:
             if due or (not happened and not is_judged_alike(before, counters)):
                 known.stated_ms = ts_ms
                 happened.append(Change("state"))
-        for place, change in enumerate(happened):
+        for number, change in enumerate(happened):
             is_state = change.kind == "state"
             model = gpu.get("model") if is_state else None
             yield GpuEvent(
                 # Rows of GPUs come in any order: each counts for itself.
-                node=node, collector=f"import/{gpu['uuid']}", seq=100 * ts_ms + place, ts_ms=ts_ms,
+                node=node, collector=f"import/{gpu['uuid']}", seq=100 * ts_ms + number, ts_ms=ts_ms,
                 gpu=gpu["uuid"], index=gpu["index"], pods=None if is_state else pods, counters=counters,
                 facts=GpuFacts(model=model) if model else None, **describe(change),
             )  # fmt: skip

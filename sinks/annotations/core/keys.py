@@ -108,19 +108,16 @@ def size_of(annotations: Mapping[str, str]) -> int:
     return sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
 
 
-def that_fit(wanted: Iterable[tuple[str, str]], taken_bytes: int) -> tuple[dict[str, str], int]:
-    """As many of ``wanted`` (the most important first) as fit beside what is taken, and how many do not.
+def that_fit(wanted: Iterable[tuple[str, str]], taken_bytes: int) -> dict[str, str]:
+    """As many of ``wanted`` (the most important first) as fit beside what is taken.
 
     Leaves 16 KiB free, for other writers.
     """
     left = TOTAL_BYTES - _SPARE_BYTES - taken_bytes
     kept: dict[str, str] = {}
-    omitted = 0
     for key, value in wanted:
         size = size_of({key: value})
         if size <= left:
             kept[key] = value
             left -= size
-        else:
-            omitted += 1
-    return kept, omitted
+    return kept

@@ -298,3 +298,9 @@ spec:
 {{- end }}
 {{- end }}
 {{- end }}
+
+{{/* The seconds of a duration such as 500ms, 60s or 1h. */}}
+{{- define "dutycycle.seconds" -}}
+{{- $units := dict "ms" 0.001 "" 1.0 "s" 1.0 "m" 60.0 "h" 3600.0 "d" 86400.0 }}
+{{- mulf (regexFind "^[0-9.]+" . | float64) (regexFind "[a-z]*$" . | get $units) }}
+{{- end }}

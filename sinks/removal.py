@@ -29,8 +29,6 @@ _CORE = frozenset({"Node", "Pod", "ReplicationController"})
 _COPIES = frozenset({"ReplicaSet", "ControllerRevision"})
 """Kubernetes copies to them what their owner carries; to a ReplicaSet each time that either changes."""
 _NEEDED = frozenset({"list", "patch"})
-
-
 WRITTEN_BY_USERS = frozenset({"trial"})
 """Keys with our prefix by which a user asks for something: they stay (docs/scheduling.md)."""
 
@@ -117,18 +115,17 @@ async def _delete(
     kind = made.kind
 
     async def delete(metadata: Metadata) -> None:
-        place = metadata.get("namespace")
-        name = f"{kind.name} {place}/{metadata['name']}" if place else f"{kind.name} {metadata['name']}"
-        say(name, [])
+        target = _target(kind, metadata)
+        say(str(target), [])
         try:
             if not dry_run:
                 await patiently(
-                    lambda: server.delete(kind, metadata["name"], place, metadata["uid"], "Background")
+                    lambda: server.delete(kind, target.name, target.namespace, metadata["uid"], "Background")
                 )
         except GoneError:
             return
         except KubeError as error:
-            done.failures.append(_failure("delete", name, error))
+            done.failures.append(_failure("delete", str(target), error))
         else:
             done.deleted[kind.name] += 1
 

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-n",
         "--namespace",
         metavar="NAME",
-        help="only in this namespace: nothing of nodes, no PriorityClass (default: everywhere)",
+        help="only in this namespace: no annotation of a node, no PriorityClass (default: everywhere)",
     )
     parser.add_argument("--dry-run", action="store_true", help="only say what would be removed")
 

@@ -72,9 +72,8 @@ class SourceLogs:
                 f"{place.topic} was deleted and created again: its id is {now}, and the state of partition "
                 f"{place.partition} in {changelog} is of {then}"
             )
-            if (
-                self._settings.lost_state == "refuse" or not is_first
-            ):  # a first recovery alone has read every key
+            # A first recovery alone has read every key.
+            if self._settings.lost_state == "refuse" or not is_first:
                 self.refuse(place, f"{what}; DUTYCYCLE_LOST_STATE=begin-anew, or")
                 return
             table.discard(place.partition)

@@ -36,6 +36,8 @@ from dutycycle.kafka.membership import NamedProtocol
 from dutycycle.telemetry.events import SOURCE_GAP
 
 _NO_GENERATION = -1
+_NOT_COMPACTED = frozenset(name for name, topic in TOPICS.items() if topic.cleanup != "compact")
+"""Topics, without prefix, of which a record is gone only because it expired."""
 _LEAVE_S = 1.0
 _REBALANCE = JoinGroupRequest, SyncGroupRequest
 """Requests that are answered when all members have sent theirs."""
@@ -316,11 +318,10 @@ class ExactConsumer(driver.Consumer):
         begins after them. Of a compacted topic, or one that is none of ours, it is unknown what is gone."""
         app: Any = self.app
         names = {tp: tp.topic.removeprefix(app.topic_prefix) for tp in sources}
-        keeps_all = {name for name, topic in TOPICS.items() if topic.cleanup != "compact"}
         committed = {
             tp: offset
             for tp, name in names.items()
-            if (offset := self._committed_offset.get(tp)) and name in keeps_all
+            if (offset := self._committed_offset.get(tp)) and name in _NOT_COMPACTED
         }
         wanted = map(driver.ensure_aiokafka_TP, committed)
         for tp, first in (await self.earliest_offsets(*wanted)).items() if committed else ():

@@ -29,7 +29,6 @@ from tests.support.processes.commands import running
 from tests.support.servers.kafka.broker import RunningBroker
 
 PER_S = 200.0
-STREAM = (sys.executable, "-m", "dutycycle", "stream")
 Tell = Callable[[str], None]
 
 
@@ -164,9 +163,7 @@ async def test_a_worker_ends_when_its_source_is_created_again(
     before = about(replayed(write_trace(tmp_path / "old.jsonl", old), tmp_path), "gpu-")
     async with Field(kafka, topic_prefix, tmp_path, seed=2) as field:
         log = tmp_path / "stream.log"
-        with log.open("wb") as out:
-            worker = await asyncio.create_subprocess_exec(*STREAM, env=field.env, stdout=out, stderr=out)
-        try:
+        async with field.unsupervised(log) as worker:
             feed = await field.feed(old, PER_S)
             await feed.finish()
             await until(lambda: about(results(field.tap.found), "gpu-") == before, log.read_text)
@@ -174,10 +171,6 @@ async def test_a_worker_ends_when_its_source_is_created_again(
             feed = await field.feed(of_nvml(*new, b"new-"), 10 * PER_S)
             await feed.finish()
             assert await asyncio.wait_for(worker.wait(), 120) == 1, log.read_text()
-        finally:
-            if worker.returncode is None:
-                worker.kill()
-                await worker.wait()
         assert "deleted and created again" in log.read_text()
         is_shorter = len(of_nvml(*new)) < len(old)
         assert not is_shorter or about(results(field.tap.found), "new-") == {}

@@ -22,7 +22,7 @@ from dutycycle.kafka.clients import new_admin, probe
 from dutycycle.kafka.errors import BrokerUnreachableError
 from dutycycle.kafka.faust.offsets import ends
 from streams.app import app_id
-from tests.faults.test_other_log import PER_S, STREAM, of_nvml, read_to_the_end
+from tests.faults.test_other_log import PER_S, of_nvml, read_to_the_end
 from tests.support.faults.dirt import shifted
 from tests.support.faults.field import PARTITIONS, Field
 from tests.support.faults.oracle import replayed, results, write_trace
@@ -62,9 +62,7 @@ async def test_a_worker_whose_topic_is_deleted_names_it(
         async with Field(kafka, prefix, folder, seed=6) as field:
             feed = await field.feed(trace, PER_S)
             await feed.finish()
-            with log.open("wb") as out:
-                worker = await asyncio.create_subprocess_exec(*STREAM, env=field.env, stdout=out, stderr=out)
-            try:
+            async with field.unsupervised(log):
                 await field.tap.more(log.read_text)
                 topic = f"{prefix}{name}"
                 admin = kafka.admin()  # named, because it must outlive its futures
@@ -75,10 +73,6 @@ async def test_a_worker_whose_topic_is_deleted_names_it(
                 # What has something to commit ends at once; what has nothing reads nothing any more.
                 gone, refused = f"topic {topic} is gone", f"topic {topic}: the topic does not exist"
                 await until(lambda: gone in readiness(log) or refused in log.read_text(), log.read_text)
-            finally:
-                if worker.returncode is None:
-                    worker.kill()
-                await worker.wait()
 
     await asyncio.gather(*map(delete, ("state-nvml", "nvml-samples", "window-aggregates")))
 
@@ -129,9 +123,7 @@ async def test_what_a_topic_does_not_take_any_more_is_named_with_key_and_size(
     async with Field(kafka, topic_prefix, tmp_path, seed=8) as field:
         feed = await field.feed(trace, PER_S)
         await feed.finish()
-        with log.open("wb") as out:
-            worker = await asyncio.create_subprocess_exec(*STREAM, env=field.env, stdout=out, stderr=out)
-        try:
+        async with field.unsupervised(log) as worker:
             await field.tap.more(log.read_text)
             limit = ConfigEntry("max.message.bytes", "300", incremental_operation=AlterConfigOpType.SET)
             resource = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=[limit])
@@ -140,10 +132,6 @@ async def test_what_a_topic_does_not_take_any_more_is_named_with_key_and_size(
             feed = await field.feed(of_nvml(NODES, SECONDS, b"new-"), PER_S)
             await feed.finish()
             await asyncio.wait_for(worker.wait(), DEADLINE_S)
-        finally:
-            if worker.returncode is None:
-                worker.kill()
-            await worker.wait()
         (line,) = [line for line in log.read_text().splitlines() if line.startswith("dutycycle: ")]
         assert re.search(rf"topic {name}, key '[^']+' of \d+ bytes.*: the record is larger than", line), line
         assert "max.message.bytes" in line

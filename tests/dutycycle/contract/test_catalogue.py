@@ -120,14 +120,9 @@ def derived() -> dict[str, list[dict[str, Any]]]:
     """What the streams make by topic of two minutes of a GPU with all figures."""
     operator = NodeOperator(NodeConfig(topic="nvml-samples", source="nvml"), "a", NvmlReader("a"))
     counters = [row.field for row in GPU_ROWS if row.kind == "counter"]
-    ticks = (
-        record(
-            "nvml-samples",
-            "a",
-            nvml(seq, [gpu(0, **VALUES | {name: VALUES[name] + seq for name in counters})]),
-        )
-        for seq in range(120)
-    )  # an energy counter that stands still while power is drawn is not read
+    # They move: an energy counter that stands still while power is drawn is not read.
+    moved = (VALUES | {name: VALUES[name] + seq for name in counters} for seq in range(120))
+    ticks = (record("nvml-samples", "a", nvml(seq, [gpu(0, **values)])) for seq, values in enumerate(moved))
     outs = [out for tick in ticks for out in operator.update(tick)] + list(operator.close())
     found: dict[str, list[dict[str, Any]]] = {}
     for out in outs:

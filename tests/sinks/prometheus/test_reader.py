@@ -60,9 +60,8 @@ def test_what_is_read_again_after_an_outage_is_not_taken_again() -> None:
     reader.connected({place: 2})  # somebody made the topic anew
     reader.take(part(0, 1, since_ms=3))
     assert joules() == 1
-    reader.take_all(
-        [part(1, 2, since_ms=3), part(0, 7, since_ms=4)]
-    )  # again, and the client noticed no outage
+    # Again, and the client noticed no outage.
+    reader.take_all([part(1, 2, since_ms=3), part(0, 7, since_ms=4)])
     assert joules() == 7
 
 

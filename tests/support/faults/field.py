@@ -2,8 +2,9 @@
 
 import asyncio
 import random
-from collections.abc import Collection, Sequence
-from contextlib import AsyncExitStack
+import sys
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -58,6 +59,20 @@ class Field:
         one = Supervised(["stream"], self.env, log)
         self.workers.append(await self._stack.enter_async_context(one))
         return one
+
+    @asynccontextmanager
+    async def unsupervised(self, log: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+        """A stream worker that nobody starts again. It is killed if it has not ended."""
+        with log.open("wb") as out:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "dutycycle", "stream", env=self.env, stdout=out, stderr=out
+            )
+        try:
+            yield process
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
 
     async def feed(self, records: Sequence[TraceRecord], per_s: float) -> Feed:
         """Begin to publish."""

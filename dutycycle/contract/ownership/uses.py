@@ -29,14 +29,13 @@ _use_of = attrgetter(*USE_METRICS)
 class _Source(NamedTuple):
     """Where the figures of a place are in a ``use_table``.
 
-    ``rows``: of each of its processes (``measured``), or of each device that it was given. ``device``: of a
-    GPU or a slice which the pod has alone, for what its processes do not tell. ``burst``: the GPU, by
-    position, whose bursts are all of this pod: they tell more than its processes do.
+    ``processes``: of each of its processes. ``devices``: of the GPU or the slices that the pod has to itself,
+    for what its processes do not tell, or where none is seen. ``burst``: the GPU, by position, whose bursts
+    are all of this pod: they tell more than its processes do.
     """
 
-    rows: tuple[int, ...]
-    measured: bool = True
-    device: int | None = None
+    processes: tuple[int, ...] = ()
+    devices: tuple[int, ...] = ()
     burst: int | None = None
 
 
@@ -59,27 +58,25 @@ class UsePlan:
 
     def owned(self) -> dict[Place, tuple[int, ...]]:
         """The GPUs and slices that pods have to themselves, as rows of a ``use_table``, by place."""
-        rows = {
-            place: source.rows if not source.measured else () if source.device is None else (source.device,)
-            for place, source in self.sources.items()
-        }
-        return {place: devices for place, devices in rows.items() if devices}
+        return {place: source.devices for place, source in self.sources.items() if source.devices}
 
     def uses(self, gpus: Sequence[Gpu]) -> Floats:
         """What is used at each place, without a compiler: see ``uses_of``. The figures of ``gpus`` are those
         of the whole tick (``contract.metering.with_means``)."""
         use = self.arrays()
         sampled = np.array([bool(gpu.util_burst) for gpu in gpus], np.bool_)
-        return uses_of(use_table(gpus), use.ends, use.rows, use.measured, use.devices, use.bursts, sampled)
+        return uses_of(
+            use_table(gpus), use.ends, use.processes, use.device_ends, use.devices, use.bursts, sampled
+        )
 
     def arrays(self) -> "UseArrays":
         """The same in numbers."""
         sources, pods = self.sources.values(), self.pods.values()
         return UseArrays(
-            ends=np.cumsum([len(one.rows) for one in sources], dtype=np.int64),
-            rows=np.array([row for one in sources for row in one.rows], np.int64),
-            measured=np.array([one.measured for one in sources], np.bool_),
-            devices=np.array([-1 if one.device is None else one.device for one in sources], np.int64),
+            ends=np.cumsum([len(one.processes) for one in sources], dtype=np.int64),
+            processes=np.array([row for one in sources for row in one.processes], np.int64),
+            device_ends=np.cumsum([len(one.devices) for one in sources], dtype=np.int64),
+            devices=np.array([row for one in sources for row in one.devices], np.int64),
             bursts=np.array([-1 if one.burst is None else one.burst for one in sources], np.int64),
             pod_ends=np.cumsum([len(places) for places in pods], dtype=np.int64),
             places=np.array([place for places in pods for place in places], np.int64),
@@ -87,12 +84,12 @@ class UsePlan:
 
 
 class UseArrays(NamedTuple):
-    """A ``UsePlan`` in numbers: of each place where its ``rows`` end, and its ``_Source`` (-1 is None); of
-    each pod where its ``places`` end."""
+    """A ``UsePlan`` in numbers: of each place where its ``processes`` and its ``devices`` end, and its
+    ``_Source`` (-1 is None); of each pod where its ``places`` end."""
 
     ends: Ints
-    rows: Ints
-    measured: Bools
+    processes: Ints
+    device_ends: Ints
     devices: Ints
     bursts: Ints
     pod_ends: Ints
@@ -100,48 +97,53 @@ class UseArrays(NamedTuple):
 
 
 def uses_of(
-    table: Floats, ends: Ints, rows: Ints, measured: Bools, devices: Ints, bursts: Ints, sampled: Bools
+    table: Floats, ends: Ints, processes: Ints, device_ends: Ints, devices: Ints, bursts: Ints, sampled: Bools
 ) -> Floats:
     """What is used at each place, shape (places, ``USE_METRICS``), of a ``use_table``; NaN is unknown.
 
     What several processes use of one GPU is added; of several devices it is the mean percent, and the sum of
-    memory. ``sampled``: the GPUs whose utilization is the mean of the driver's samples; it counts for the pod
-    that has such a GPU alone, too. This is a loop for a compiler; a program that has none can call it as it
-    is.
+    memory. Percent that no process tells is the devices'; memory is it only where no process is seen.
+    ``sampled``: the GPUs whose utilization is the mean of the driver's samples; it counts for the pod that
+    has such a GPU alone, too. This is a loop for a compiler; a program that has none can call it as it is.
     """
-    uses, begin = np.full((ends.size, 3), np.nan), 0
+    uses, begin, first = np.full((ends.size, 3), np.nan), 0, 0
     for place in range(ends.size):
         for metric in range(3):
             total, known = 0.0, 0
-            for row in rows[begin : ends[place]]:
+            for row in processes[begin : ends[place]]:
+                if not np.isnan(table[row, metric]):
+                    total += table[row, metric]
+                    uses[place, metric] = min(total, 100.0) if metric < 2 else total
+            if not np.isnan(uses[place, metric]) or (metric == 2 and ends[place] > begin):
+                continue
+            for row in devices[first : device_ends[place]]:
                 if not np.isnan(table[row, metric]):
                     total += table[row, metric]
                     known += 1
-            if known > 0 and metric < 2:
-                total = min(total, 100.0) if measured[place] else total / known
-            if known > 0:
-                uses[place, metric] = total
-            elif metric < 2 and devices[place] >= 0:
-                uses[place, metric] = table[devices[place], metric]
+                    uses[place, metric] = total / known if metric < 2 else total
         if bursts[place] >= 0 and sampled[bursts[place]]:
             uses[place, 0] = table[bursts[place], 0]
-        begin = ends[place]
+        begin, first = ends[place], device_ends[place]
     return uses
 
 
 def highs_of(
-    table: Floats, uses: Floats, highest: Floats, ends: Ints, rows: Ints, measured: Bools, bursts: Ints
-) -> Floats:
+    table: Floats, uses: Floats, highest: Floats, ends: Ints, processes: Ints, device_ends: Ints,
+    devices: Ints, bursts: Ints,
+) -> Floats:  # fmt: skip
     """The highest utilization at each place: in the bursts of its GPU, whose ``highest`` are given, or on one
-    of several slices."""
-    highs, begin = uses[:, 0].copy(), 0
+    of several slices, where no process tells it."""
+    highs, begin, first = uses[:, 0].copy(), 0, 0
     for place in range(ends.size):
-        if not measured[place]:
-            for row in rows[begin : ends[place]]:
+        told = False
+        for row in processes[begin : ends[place]]:
+            told = told or not np.isnan(table[row, 0])
+        if not told:
+            for row in devices[first : device_ends[place]]:
                 highs[place] = np.fmax(highs[place], table[row, 0])
         if bursts[place] >= 0:
             highs[place] = np.fmax(highs[place], highest[bursts[place]])
-        begin = ends[place]
+        begin, first = ends[place], device_ends[place]
     return highs
 
 
@@ -209,9 +211,9 @@ def _add_measured(
     for pod_uid, pids in owned.items():
         rows = {begin + at: pid for at, pid in pids.items()}
         alone = position if len(users) == 1 else None
-        own = own_slices[pod_uid]  # no driver counts a process on a slice
-        device = own[0] if len(own) == 1 else alone
-        plan.sources[pod_uid, scope] = _Source(tuple(rows), device=device, burst=alone)
+        whole = () if alone is None else (position,)
+        devices = tuple(own_slices[pod_uid]) or whole  # no driver counts a process on a slice
+        plan.sources[pod_uid, scope] = _Source(tuple(rows), devices, alone)
         plan.attribution[pod_uid, scope] = MEASURED
         for row, pid in rows.items():
             plan.sources[pod_uid, f"{scope}/{pid}"] = _Source((row,))
@@ -240,4 +242,4 @@ def _add_allocated(
             by_pod[one.pod_uid].append(row)
     for pod_uid, rows in by_pod.items():
         burst = None if gpu.mig else position
-        plan.sources[pod_uid, scope] = _Source(tuple(rows), measured=False, burst=burst)
+        plan.sources[pod_uid, scope] = _Source(devices=tuple(rows), burst=burst)

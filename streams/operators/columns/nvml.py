@@ -21,7 +21,7 @@ from dutycycle.contract.ownership.uses import (
 )
 from dutycycle.contract.records.samples import Gpu, GpuProcess, MigDevice, NvmlSample
 from streams.compiled import entry, kernel
-from streams.operators.columns.arrays import Bools, Floats, Ints
+from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.columns.series import Series, TallySeries
 from streams.operators.columns.template import Cells, Found, Pairs, Templates
 from streams.operators.columns.tick import Tick, make_layout
@@ -101,14 +101,14 @@ def _take_own(cells: Floats, ends: Ints, own_cells: Ints, means: Floats, highs: 
 
 @entry(
     "void(float64[::1], float64[:, ::1], int64[::1], int64[:, ::1], float64, int64[:, ::1], int64[::1],"
-    " int64[::1], int64[:, ::1], float64[::1], int64[::1], int64[::1], boolean[::1], int64[::1], int64[::1],"
+    " int64[::1], int64[:, ::1], float64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1],"
     " int64[::1], int64[::1], int64[::1], int64[::1], float64[::1])"
 )
 def _columns(
     cells: Floats, pairs: Floats, pair_ends: Ints, sampled_cells: Ints, interval_ms: float, table_cells: Ints,
-    value_cells: Ints, limit_cells: Ints, util_cells: Ints, held_down: Floats, ends: Ints, rows: Ints,
-    measured: Bools, devices: Ints, bursts: Ints, pod_ends: Ints, places: Ints, own_ends: Ints,
-    own_cells: Ints, found: Floats,
+    value_cells: Ints, limit_cells: Ints, util_cells: Ints, held_down: Floats, ends: Ints,
+    processes: Ints, device_ends: Ints, devices: Ints, bursts: Ints, pod_ends: Ints, places: Ints,
+    own_ends: Ints, own_cells: Ints, found: Floats,
 ) -> None:  # fmt: skip
     """Write values, tallies, highs, facts and value highs of a tick one after the other into ``found``: one
     array is made faster outside of the loop than five within. Value highs are written if there is room.
@@ -125,7 +125,7 @@ def _columns(
     for row in range(len(table)):
         for metric in range(3):
             table[row, metric] = cells[table_cells[row, metric]]
-    uses = _uses(table, ends, rows, measured, devices, bursts, sampled)
+    uses = _uses(table, ends, processes, device_ends, devices, bursts, sampled)
     pods = _pods(uses, pod_ends, places)
     begin = value_cells.size
     for at in range(begin):
@@ -140,7 +140,7 @@ def _columns(
     highs = found[begin : begin + tallies.size]
     highs[:used] = tallies[:used]
     _take_own(cells, own_ends, own_cells, tallies[used:], highs[used:])
-    highs[len(pods) : used : 3] = _highs(table, uses, highest, ends, rows, measured, bursts)
+    highs[len(pods) : used : 3] = _highs(table, uses, highest, ends, processes, device_ends, devices, bursts)
     begin += tallies.size
     for gpu in range(limit_cells.size):
         found[begin] = cells[limit_cells[gpu]]
@@ -218,8 +218,8 @@ class NvmlReader:
         found = np.empty(ends[-1] if self._has_highs else ends[-2])
         _columns(
             record.cells, record.pairs, record.pair_ends, self._sampled_cells, self._interval_ms,
-            *self._cells, self._held_down, use.ends, use.rows, use.measured, use.devices, use.bursts,
-            use.pod_ends, use.places, *self._own_cells, found,
+            *self._cells, self._held_down, use.ends, use.processes, use.device_ends, use.devices,
+            use.bursts, use.pod_ends, use.places, *self._own_cells, found,
         )  # fmt: skip
         return Tick(
             self._collector, record.seq, record.ts_ms, self._interval_ms, self._layout,
@@ -343,9 +343,7 @@ def _own_cells(owned: Sequence[Sequence[int]], gpus: int, slices: int) -> tuple[
 def _counted(columns: Sequence[tuple[Any, ...]]) -> Iterator[str]:
     """The devices of which a metric of ``OWN_GPU_METRICS`` is known; the first column has their uuids."""
     uuids, *metrics = columns
-    return (
-        uuid for uuid, *cells in zip(uuids, *metrics, strict=True) if any(cell is not None for cell in cells)
-    )
+    return (uuid for uuid, *cells in zip(uuids, *metrics, strict=True) if cells.count(None) < len(cells))
 
 
 def _sampled_cells(gpus: int, bursts: Sequence[tuple[int, str]]) -> Ints:

@@ -26,6 +26,7 @@ def process(pod: str | None, **fields: Any) -> dict[str, Any]:
 
 
 NAMELESS = {"namespace": "team", "pod": "stranger", "container": "main"}
+BUSY = [{"uuid": "MIG-1", "gpu_util_pct": 60}, {"uuid": "MIG-2", "gpu_util_pct": 80}]
 SLICES = [{"uuid": "MIG-1", "gpu_util_pct": 40, "mem_used_bytes": 3}, {"uuid": "MIG-2", "mem_used_bytes": 4}]
 
 Found = dict[str, tuple[str, float | None, float | None]]
@@ -95,6 +96,12 @@ CASES: list[tuple[str, dict[str, Any], Found]] = [
         "a process on a slice, which no driver counts: it has the slice to itself",
         gpu(0, mig=SLICES, processes=[process("p", mem_used_bytes=1)], allocated=[given("p", mig="MIG-1")]),
         {"p": ("measured", 40, 1)},
+    ),
+    (
+        "processes on two slices, which no driver counts: the busier one",
+        gpu(0, mig=BUSY, processes=[process("p", mem_used_bytes=1)],
+            allocated=[given("p", mig="MIG-1"), given("p", mig="MIG-2")]),
+        {"p": ("measured", 80, 1)},
     ),
     (
         "two slices of one pod: the busier one, and the sum of memory",

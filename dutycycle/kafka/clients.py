@@ -33,6 +33,8 @@ from dutycycle.telemetry.events import THROTTLED, Telemetry
 
 REQUEST_MS = 10_000
 """How long an answer of the broker may take."""
+MISSING_TOPIC_S = 10.0
+"""Then a topic that a broker does not know is gone: one that was just made is not known at once."""
 _PROBE_MS = 5_000
 _METADATA_FIRST_S = 0.05
 _METADATA_LONGEST_S = 1.0
@@ -149,6 +151,33 @@ def describe_failure(error: BaseException, where: str = "Kafka") -> str:
     return f"{where}: {error!r}"
 
 
+def outlast_outages(producer: Any, clock: Callable[[], float] = time.monotonic) -> None:
+    """Let an idempotent producer of the driver try each record without end while its topic exists. Where the
+    broker has said for ``MISSING_TOPIC_S`` that it does not, its records fail.
+
+    By itself the driver fails a batch whose partition has no leader for the request timeout, and with a
+    number missing in the sequence all that follow.
+    """
+    accumulator, cluster = producer._message_accumulator, producer.client.cluster
+    accumulator._batch_ttl = math.inf
+    drain: Callable[..., Any] = accumulator.drain_by_nodes
+    missing_since: dict[str, float] = {}
+
+    def drain_known(*args: Any, **options: Any) -> Any:
+        waiting = {place.topic for place in accumulator._batches}
+        missing = {topic for topic in waiting if cluster.partitions_for_topic(topic) is None}
+        for topic in missing_since.keys() - missing:
+            del missing_since[topic]
+        for topic in missing:
+            if clock() - missing_since.setdefault(topic, clock()) > MISSING_TOPIC_S:
+                for place in [place for place in accumulator._batches if place.topic == topic]:
+                    while place in accumulator._batches:
+                        accumulator._pop_batch(place).failure(errors.UnknownTopicOrPartitionError())
+        return drain(*args, **options)
+
+    accumulator.drain_by_nodes = drain_known
+
+
 def name_topics_in_failures(producer: Any) -> None:
     """Let each record that a producer of the driver cannot deliver fail with a ``BrokerError`` that names its
     topic: the driver says only what the broker answered."""
@@ -234,9 +263,7 @@ def new_producer(settings: Settings, name: str, *, linger_ms: int, compression: 
         max_batch_size=batch_bytes,
         max_request_size=_LONGEST_REQUEST,
     )
-    # The driver tries an idempotent batch again without end, but not while its partition has no leader: it
-    # would fail it after the request timeout, and with a number missing in the sequence all that follow.
-    driver._message_accumulator._batch_ttl = math.inf
+    outlast_outages(driver)
     pace_metadata(driver.client)
     close_interrupted(driver.client)
     name_topics_in_failures(driver)

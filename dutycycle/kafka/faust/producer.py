@@ -1,6 +1,5 @@
 """Faust's producer, made exact: idempotent, and silent while others may own the partitions of this worker."""
 
-import math
 from asyncio import Event, Future, sleep, timeout, wait
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -16,6 +15,7 @@ from dutycycle.kafka.clients import (
     close_interrupted,
     name_topics_in_failures,
     note_throttling,
+    outlast_outages,
     pace_metadata,
     translate,
 )
@@ -38,9 +38,7 @@ class ExactProducer(driver.Producer):
 
     def _new_producer(self, transactional_id: str | None = None) -> Any:
         client = super()._new_producer(transactional_id)
-        # An idempotent batch is tried without end, but not while its partition has no leader: it would fail
-        # after the request timeout, and with a number missing in the sequence all that follow.
-        client._message_accumulator._batch_ttl = math.inf
+        outlast_outages(client)
         self._urgent = Event()
         pace_metadata(client.client)
         app: Any = self.app

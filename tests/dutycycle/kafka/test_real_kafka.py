@@ -1,5 +1,6 @@
 """The same clients on the real Apache Kafka: TLS and SCRAM, wrong credentials, looking up a time."""
 
+import asyncio
 import time
 
 import pytest
@@ -69,3 +70,18 @@ async def test_an_untrusted_certificate_is_refused(secure_kafka: RunningBroker) 
 async def test_no_tls_to_a_tls_port_is_trouble_that_is_said(secure_kafka: RunningBroker) -> None:
     with pytest.raises(BrokerUnreachableError, match=secure_kafka.bootstrap):
         await probe(load_settings({"DUTYCYCLE_BROKER": f"kafka://{secure_kafka.bootstrap}"}))
+
+
+async def test_a_record_of_a_topic_that_is_gone_fails_and_names_it(kafka: RunningBroker) -> None:
+    """Also one that was in line before the producer has heard that the topic is gone."""
+    settings = load(kafka)
+    topic = next(iter(await ensure_topics(settings, ["pods"])))
+    producer = Producer(settings, "test")
+    await producer.start()
+    await producer.settle([await producer.send(topic, "k", b"1", 1000)])
+    admin = kafka.admin()  # named, because it must outlive its futures
+    await asyncio.to_thread(admin.delete_topics([topic])[topic].result, 60)
+    sent = [await producer.send(topic, key, b"2", 1000) for key in "abcd"]
+    failures = await asyncio.wait_for(producer.failures(sent), 120)
+    assert all(str(failure).startswith(f"topic {topic}: the topic does not exist") for failure in failures)
+    await producer.stop()

@@ -166,9 +166,9 @@ def test_an_example_with_a_server_is_not_quick_and_the_others_are(
 ) -> None:
     served = request.node.callspec.params["records_url"] == "postgresql"
     assert marks == ({"postgres", "tool"} if served else {"quick"})
-    assert [mark.args for mark in request.node.iter_markers("xdist_group")] == (
-        [("tests/servers/test_targets.py",)] if served else []
-    )
+    assert [mark.args for mark in request.node.iter_markers("xdist_group")] == [
+        ("tests/servers/test_targets.py",)
+    ]
 
 
 def test_a_quick_test_that_finds_no_tool_fails(pytester: pytest.Pytester) -> None:

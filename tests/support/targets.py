@@ -64,9 +64,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         reached = frozenset[str]().union(*map(reach, _functions_of_test(item)))
         if served or "tool" in reached:
             item.add_marker("tool")
-        if not (served or reached or marks & {"slow", "soak"}):
+        quick = "quick" in marks or not (served or reached or marks & {"slow", "soak"})
+        if quick:
             item.add_marker("quick")
-        if group := group_of(item, served="kube" if "kube" in marks else served):
+        if group := group_of(item, "kube" if "kube" in marks else served, quick):
             item.add_marker(pytest.mark.xdist_group(group))
         # Tests with servers come first, which mostly wait; then those of folders that take long.
         folders = [number for number, folder in enumerate(_LONG_FOLDERS) if f"tests/{folder}/" in item.nodeid]
@@ -74,14 +75,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=turns.__getitem__)
 
 
-def group_of(item: pytest.Item, served: bool | str) -> str | None:
+def group_of(item: pytest.Item, served: bool | str, quick: bool) -> str | None:
     """Tests of a group run one after another in one worker; a test without one runs anywhere.
 
     A file whose tests use a server, or share what is made for the module, is a group: each worker has
     servers of its own, which start when its first test wants them. So are those of a folder that share what
     its conftest makes for the session. The Kubernetes API server is the dearest: its tests of a whole folder,
-    such as tests/deploy, are a group, so that fewer workers have one. ``served``: whether the test uses a
-    server; "kube" for that one.
+    such as tests/deploy, are a group, so that fewer workers have one. The ``quick`` tests of a file are one
+    too: dealing out thousands of tests one by one costs more than many of them. ``served``: whether the test
+    uses a server; "kube" for that one.
     """
     if served == "kube":
         return f"kube of {'/'.join(item.location[0].split('/')[:2])}"
@@ -90,7 +92,7 @@ def group_of(item: pytest.Item, served: bool | str) -> str | None:
         if fixture.scope == "session" and fixture.baseid.startswith("tests/"):
             return fixture.baseid
     shares = any(fixture.scope in ("module", "class") for fixture in fixtures)
-    return item.location[0] if served or shares else None
+    return item.location[0] if served or shares or quick else None
 
 
 def _fixtures(item: pytest.Item) -> Mapping[str, Sequence[pytest.FixtureDef[Any]]]:

@@ -57,20 +57,22 @@ class Allocations:
         given = self._devices
         if given is None:
             return None
-        mine = [(one, device) for one, device in given if _is_on(device, uuid, index, slices)]
-        return tuple(dict.fromkeys(self._allocation(one, device, slices) for one, device in mine))
+        mine = [(allocated, device) for allocated, device in given if _is_on(device, uuid, index, slices)]
+        return tuple(dict.fromkeys(self._allocation(allocated, device, slices) for allocated, device in mine))
 
     def close(self) -> None:
         """End the thread."""
         self._stop.set()
         self._thread.join(1.0)
 
-    def _allocation(self, one: AllocatedDevice, device: DeviceId, slices: Mapping[int, str]) -> Allocation:
+    def _allocation(
+        self, allocated: AllocatedDevice, device: DeviceId, slices: Mapping[int, str]
+    ) -> Allocation:
         return Allocation(
-            pod_uid=self._uid_of(one.namespace, one.pod),
-            namespace=one.namespace,
-            pod=one.pod,
-            container=one.container,
+            pod_uid=self._uid_of(allocated.namespace, allocated.pod),
+            namespace=allocated.namespace,
+            pod=allocated.pod,
+            container=allocated.container,
             mig=_slice_of(device, slices),
             shared=device.shared or None,
         )
@@ -95,9 +97,11 @@ class Allocations:
                 self._telemetry.raise_condition(KUBELET_UNREACHABLE, _WHAT, detail)
                 return
             self._telemetry.clear_condition(KUBELET_UNREACHABLE, _WHAT, "the kubelet answers")
-            parsed = [(one, parse_device_id(one.device_id)) for one in given]
-            self._devices = [(one, device) for one, device in parsed if device is not None]
-            self._report_unknown(one.device_id for one, device in parsed if device is None and _is_gpu(one))
+            parsed = [(allocated, parse_device_id(allocated.device_id)) for allocated in given]
+            self._devices = [(allocated, device) for allocated, device in parsed if device is not None]
+            self._report_unknown(
+                allocated.device_id for allocated, device in parsed if device is None and _is_gpu(allocated)
+            )
 
     def _report_unknown(self, ids: Iterable[str]) -> None:
         for device_id in set(ids) - self._unknown:

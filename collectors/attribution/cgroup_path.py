@@ -111,25 +111,25 @@ def _join(directories: list[str], depth: int) -> str:
 
 def _pod(parts: list[_PathPart], directories: list[str]) -> CgroupId | None:
     for index in reversed(range(len(parts))):
-        found = _POD_DIR.fullmatch(parts[index].name) or _POD_SLICE.fullmatch(parts[index].name)
-        if found is None:
+        match = _POD_DIR.fullmatch(parts[index].name) or _POD_SLICE.fullmatch(parts[index].name)
+        if match is None:
             continue
         inner = parts[index + 1] if index + 1 < len(parts) else None
         container = _in_pod(inner)
         deepest = inner if inner and container else parts[index]
-        uid = found["uid"].replace("_", "-")
+        uid = match["uid"].replace("_", "-")
         return CgroupId(
             kind=CgroupKind.POD, path=_join(directories, deepest.depth), pod_uid=uid, container_id=container,
-            name=container[:12] if container else uid, qos=_qos(found, parts[:index]),
+            name=container[:12] if container else uid, qos=_qos(match, parts[:index]),
         )  # fmt: skip
     return None
 
 
 def _in_pod(part: _PathPart | None) -> str | None:
-    found = _IN_POD.fullmatch(part.name) if part else None
-    if found is None or _is_monitor(found["runtime"]):
+    match = _IN_POD.fullmatch(part.name) if part else None
+    if match is None or _is_monitor(match["runtime"]):
         return None
-    return found["id"]
+    return match["id"]
 
 
 def _qos(match: re.Match[str], above: list[_PathPart]) -> str | None:

@@ -67,10 +67,10 @@ class Attribution:
 
         In the answer ``pod_uid`` is always set; ``container_id`` is absent for units and bare cgroups.
         """
-        found = self.explain(pid)
-        if isinstance(found, CgroupId):
-            return found
-        self._telemetry.emit(ATTRIBUTION_FAILED, f"process {pid}", reason=found.value)
+        cgroup = self.explain(pid)
+        if isinstance(cgroup, CgroupId):
+            return cgroup
+        self._telemetry.emit(ATTRIBUTION_FAILED, f"process {pid}", reason=cgroup.value)
         return None
 
     def explain(self, pid: int) -> CgroupId | Unattributed:
@@ -82,10 +82,10 @@ class Attribution:
         if (known := self._known.get(key)) is not None:
             self._known.move_to_end(key)
             return known
-        found = self._look(pid)
-        if isinstance(found, CgroupId) and found.kind in LASTING:
-            self._remember(key, found)
-        return found
+        cgroup = self._look(pid)
+        if isinstance(cgroup, CgroupId) and cgroup.kind in LASTING:
+            self._remember(key, cgroup)
+        return cgroup
 
     def _look(self, pid: int) -> CgroupId | Unattributed:
         try:
@@ -97,13 +97,13 @@ class Attribution:
         paths = cgroup_paths(text)
         if not paths:
             return Unattributed.NO_CGROUP
-        found = best_of(paths)
-        if found is None or found.kind not in self._included:
+        cgroup = best_of(paths)
+        if cgroup is None or cgroup.kind not in self._included:
             return Unattributed.NOT_A_POD
-        return found if found.pod_uid else replace(found, pod_uid=found.synthetic_uid(self._node))
+        return cgroup if cgroup.pod_uid else replace(cgroup, pod_uid=cgroup.synthetic_uid(self._node))
 
-    def _remember(self, key: tuple[int, int], found: CgroupId) -> None:
-        self._known[key] = found
+    def _remember(self, key: tuple[int, int], cgroup: CgroupId) -> None:
+        self._known[key] = cgroup
         if len(self._known) > self._capacity:
             self._known.popitem(last=False)
 
@@ -126,10 +126,10 @@ def cgroup_paths(text: str) -> list[str]:
 
 def best_of(paths: Iterable[str]) -> CgroupId | None:
     """The most specific of a process's cgroups: on v1 it may be in a container in some hierarchies only."""
-    found = [
+    cgroups = [
         cgroup_path for path in dict.fromkeys(paths) if (cgroup_path := parse_cgroup_path(path)) is not None
     ]
-    return max(found, key=lambda one: (_RANK[one.kind], len(one.path)), default=None)
+    return max(cgroups, key=lambda cgroup: (_RANK[cgroup.kind], len(cgroup.path)), default=None)
 
 
 def printable(text: str) -> str | None:

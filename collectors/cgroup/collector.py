@@ -67,8 +67,12 @@ class CgroupCollector:
         if self._tree.left_out:
             detail = f"{self._tree.left_out} cgroups are more than a record carries"
             self._telemetry.emit(NOT_MEASURED, detail, what="cgroups", reason="too_many")
-        self._forget({one.group.key for one in measured}, {one.uid for one in measured})
-        unnamed = {one.uid: one.group.id for one in measured if not one.group.id.pod_uid}
+        self._forget(
+            {container.group.key for container in measured}, {container.uid for container in measured}
+        )
+        unnamed = {
+            container.uid: container.group.id for container in measured if not container.group.id.pod_uid
+        }
         sample = CgroupSample(
             node=tick.node, collector=tick.collector, seq=tick.seq, ts_ms=tick.ts_ms,
             interval_ms=tick.interval_ms, host=host, pods=tuple(self._pods(measured)),
@@ -95,8 +99,8 @@ class CgroupCollector:
 
     def _pods(self, measured: list[_Measured]) -> Iterator[PodCgroup]:
         pods: dict[str, list[_Measured]] = {}
-        for one in measured:
-            pods.setdefault(one.uid, []).append(one)
+        for container in measured:
+            pods.setdefault(container.uid, []).append(container)
         host_namespace = self._networks.host_namespace()
         for uid, members in pods.items():
             who = members[0].group.id

@@ -78,16 +78,18 @@ class HostReader:
     def _net_now(self) -> tuple[float, float] | tuple[None, None]:
         # Without "1" it is the network of whoever reads: a container's own, not the host's.
         text = self._text("1/net/dev") or self._text("net/dev") or ""
-        found = interface_bytes(text)
-        if found.keys() != self._names:
-            self._names = frozenset(found)
+        bytes_by_interface = interface_bytes(text)
+        if bytes_by_interface.keys() != self._names:
+            self._names = frozenset(bytes_by_interface)
             self._physical = physical(self._names, self._root)
             self._speed_due = 0
         if not self._speed_due:
-            self._speed = speed((name for name in self._physical if any(found[name])), self._root)
+            self._speed = speed(
+                (name for name in self._physical if any(bytes_by_interface[name])), self._root
+            )
             self._speed_due = _SPEED_TICKS
         self._speed_due -= 1
-        return self._net.per_s({name: found[name] for name in self._physical}, self._clock())
+        return self._net.per_s({name: bytes_by_interface[name] for name in self._physical}, self._clock())
 
 
 def cpu_ticks(stat: str | None) -> tuple[int | None, int | None]:

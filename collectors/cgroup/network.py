@@ -121,6 +121,6 @@ class PodNetworks:
             text = (self._proc / f"{pid}/net/dev").read_text(encoding="utf-8", errors="replace")
         except OSError:
             return {}
-        found = interface_bytes(text)
-        found.pop("lo", None)
-        return found
+        bytes_by_interface = interface_bytes(text)
+        bytes_by_interface.pop("lo", None)
+        return bytes_by_interface

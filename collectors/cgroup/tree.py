@@ -89,7 +89,7 @@ class FolderListing:
 
     def _is_unchanged(self) -> bool:
         try:
-            return all(_stat(name, fd) == found for name, fd, found in self._seen)
+            return all(_stat(name, fd) == state for name, fd, state in self._seen)
         except OSError:
             return False
 
@@ -103,16 +103,16 @@ class FolderListing:
             name = self._root + path if base is None else path[base.length :]
             fd = None if base is None else base.fd
             try:
-                found = _stat(name, fd)
+                state = _stat(name, fd)
             except OSError:  # removed since it was listed
                 if not path:
                     raise
                 continue
-            self._seen.append((name, fd, found))
-            links += found[1] - self._leaf_links
+            self._seen.append((name, fd, state))
+            links += state[1] - self._leaf_links
             if path:
-                self.folders[path] = found[0]
-            if found[1] != self._leaf_links:
+                self.folders[path] = state[0]
+            if state[1] != self._leaf_links:
                 names = self._names(path)
                 children += len(names)
                 if len(names) >= self._many:
@@ -166,7 +166,9 @@ class CgroupTree:
             self._found = self._find()
         present = [group for group in self._found if self._is_used(group)]
         parents = _parents(present)
-        chosen = [one for one in present if one.id.kind is CgroupKind.POD or one.id.path not in parents]
+        chosen = [
+            group for group in present if group.id.kind is CgroupKind.POD or group.id.path not in parents
+        ]
         self.left_out = max(0, len(chosen) - self._limit)
         return chosen[: self._limit]
 
@@ -177,7 +179,9 @@ class CgroupTree:
 
     def _refresh(self) -> bool:
         """Look at the hierarchies; whether anything changed."""
-        listings = sorted((one for _, one in self._listings), key=lambda one: len(one.folders), reverse=True)
+        listings = sorted(
+            (listing for _, listing in self._listings), key=lambda listing: len(listing.folders), reverse=True
+        )
         changed = False
         for number, listing in enumerate(listings):
             is_due = number == 0 or changed or self._quiet < _QUIET_LOOKS
@@ -187,16 +191,16 @@ class CgroupTree:
         return changed
 
     def _find(self) -> list[Group]:
-        found: dict[tuple[str, str], Group] = {}
+        group_by_key: dict[tuple[str, str], Group] = {}
         ids: dict[str, CgroupId | None] = {}
         for hierarchy, listing in self._listings:
             for path, inode in listing.folders.items():
                 who = ids[path] = self._ids[path] if path in self._ids else parse_cgroup_path(path)
                 if who is not None and self._reports(who):
-                    _enter(found, who, hierarchy, path, inode)
+                    _enter(group_by_key, who, hierarchy, path, inode)
         self._ids = ids
-        groups = [group for group in found.values() if group.own_folders]
-        return sorted(groups, key=lambda one: (_ORDER[one.id.kind], one.id.path))
+        groups = [group for group in group_by_key.values() if group.own_folders]
+        return sorted(groups, key=lambda group: (_ORDER[group.id.kind], group.id.path))
 
     def _reports(self, who: CgroupId) -> bool:
         # A pod's own folder holds no processes, only its containers' folders.
@@ -210,11 +214,11 @@ class CgroupTree:
 
 
 def _enter(
-    found: dict[tuple[str, str], Group], who: CgroupId, hierarchy: Hierarchy, path: str, inode: int
+    group_by_key: dict[tuple[str, str], Group], who: CgroupId, hierarchy: Hierarchy, path: str, inode: int
 ) -> None:
     key = (who.pod_uid or "", who.container_id or who.path)
-    if (group := found.get(key)) is None:
-        group = found[key] = Group(key, who)
+    if (group := group_by_key.get(key)) is None:
+        group = group_by_key[key] = Group(key, who)
     folder = hierarchy.root + path
     group.folders.append(folder)
     if path == who.path:
@@ -223,8 +227,8 @@ def _enter(
 
 def _stat(name: str, fd: int | None) -> _Found:
     # A Path for each folder and tick would cost as much as the call itself.
-    found = os.stat(name, dir_fd=fd, follow_symlinks=False)
-    return found.st_ino, found.st_nlink
+    status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+    return status.st_ino, status.st_nlink
 
 
 def _parents(groups: Collection[Group]) -> set[str]:

@@ -53,23 +53,23 @@ class ProcessCollector:
 
     def collect(self, tick: Tick) -> Sequence[Outgoing]:
         """One ``processes`` record with those that were read or that reported; nothing if there are none."""
-        found = {one.pid: one for one in (self._steps.take() if self._steps else ())}
-        for pid in found.keys() - self._trained:  # now it has loaded all that it needs, and has its workers
+        reports = {report.pid: report for report in (self._steps.take() if self._steps else ())}
+        for pid in reports.keys() - self._trained:  # now it has loaded all that it needs, and has its workers
             self._due.pop(pid, None)
-        self._trained = (self._trained & self._due.keys()) | found.keys()
-        ranks = frozenset(self._users()) | found.keys()
-        for one in self._read(ranks, frozenset(self._others()) - ranks, tick.monotonic_s):
-            before = found.get(one.pid)
-            loop = before.loop if before is not None and before.pod_uid == one.pod_uid else None
-            found[one.pid] = Process(
-                pid=one.pid, pod_uid=one.pod_uid, container_id=one.container_id, name=one.name,
-                software=one.software, loop=loop,
+        self._trained = (self._trained & self._due.keys()) | reports.keys()
+        ranks = frozenset(self._users()) | reports.keys()
+        for process in self._read(ranks, frozenset(self._others()) - ranks, tick.monotonic_s):
+            before = reports.get(process.pid)
+            loop = before.loop if before is not None and before.pod_uid == process.pod_uid else None
+            reports[process.pid] = Process(
+                pid=process.pid, pod_uid=process.pod_uid, container_id=process.container_id,
+                name=process.name, software=process.software, loop=loop,
             )  # fmt: skip
-        if not found:
+        if not reports:
             return ()
         sample = ProcessSample(
             node=tick.node, collector=tick.collector, seq=tick.seq, ts_ms=tick.ts_ms,
-            interval_ms=tick.interval_ms, processes=tuple(found[pid] for pid in sorted(found)),
+            interval_ms=tick.interval_ms, processes=tuple(reports[pid] for pid in sorted(reports)),
         )  # fmt: skip
         return (Outgoing(topic="processes", key=tick.node, payload=encode(sample), ts_ms=tick.ts_ms),)
 

@@ -41,8 +41,8 @@ class ProcessEntry:
 
 def launcher_of(ancestors: Iterable[ProcessEntry]) -> str | None:
     """What started a process, by the command lines of its parents, the nearest first."""
-    found = [name for ancestor in ancestors if (name := _launcher(ancestor.command)) is not None]
-    return next((name for name in found if name in _OUTER), found[0] if found else None)
+    launchers = [name for ancestor in ancestors if (name := _launcher(ancestor.command)) is not None]
+    return next((name for name in launchers if name in _OUTER), launchers[0] if launchers else None)
 
 
 def _launcher(command: Sequence[bytes]) -> str | None:
@@ -69,17 +69,17 @@ def data_workers(
     Python's multiprocessing started (likely; a pool of the program's own looks the same). ``ranks``:
     processes that use a GPU or train, and so are none.
     """
-    below = [one for one in children.get(process.pid, ()) if one.pid not in ranks]
-    for server in [one for one in below if _has(one, _FORK_SERVER)]:
+    below = [child for child in children.get(process.pid, ()) if child.pid not in ranks]
+    for server in [child for child in below if _has(child, _FORK_SERVER)]:
         below.remove(server)
-        below += [one for one in children.get(server.pid, ()) if one.pid not in ranks]
-    named = tuple(one.pid for one in below if one.name == _TORCH_WORKER)
+        below += [child for child in children.get(server.pid, ()) if child.pid not in ranks]
+    named = tuple(child.pid for child in below if child.name == _TORCH_WORKER)
     if named:
         return named, "name"
     alike = tuple(
-        one.pid
-        for one in below
-        if one.command == process.command or _has(one, _SPAWNED) or _has(one, _FORK_SERVER)
+        child.pid
+        for child in below
+        if child.command == process.command or _has(child, _SPAWNED) or _has(child, _FORK_SERVER)
     )
     return alike, "command"
 
@@ -92,15 +92,15 @@ def rank_of(environ: bytes) -> dict[str, int | str]:
     """The fields of ``Software`` that come from the environment. No other variable is looked at: they hold
     secrets."""
     known = dict(_known(environ))
-    found: dict[str, int | str] = {}
+    fields: dict[str, int | str] = {}
     for field, names in _RANK.items():
-        told = next((known[name] for name in names if name in known), "")
-        if told.isascii() and told.isdecimal() and len(told) < 11 and int(told) < _MOST:
-            found[field] = int(told)
+        text = next((known[name] for name in names if name in known), "")
+        if text.isascii() and text.isdecimal() and len(text) < 11 and int(text) < _MOST:
+            fields[field] = int(text)
     address = known.get(_ADDRESS, "")
     if 0 < len(address) <= _LONGEST and address.isascii() and address.isprintable() and " " not in address:
-        found["master_addr"] = address
-    return found
+        fields["master_addr"] = address
+    return fields
 
 
 def _known(environ: bytes) -> Iterator[tuple[str, str]]:

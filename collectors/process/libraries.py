@@ -56,7 +56,7 @@ def libraries_of(maps: str, listing: Listing) -> Libraries:
     paths = sorted(set(_paths(maps)))
     folders = sorted({match["folder"] for path in paths if (match := _PACKAGES.match(path))})
     versions = {name: version for folder in folders for name, version in _versions(listing(folder))}
-    python = next((found[1] for path in paths if (found := _PYTHON.search(path))), None)
+    python = next((match[1] for path in paths if (match := _PYTHON.search(path))), None)
     return Libraries(
         python=python,
         frameworks=tuple(_frameworks(paths, versions)),
@@ -85,7 +85,7 @@ def _frameworks(paths: Iterable[str], versions: dict[str, str]) -> Iterator[Pack
         in_package = _PACKAGES.match(path)
         if in_package and in_package["package"] in _FRAMEWORKS:
             name, brought_by = _FRAMEWORKS[in_package["package"]]
-            loaded[name] = next((versions[one] for one in brought_by if one in versions), None)
+            loaded[name] = next((versions[package] for package in brought_by if package in versions), None)
     for path in paths:
         shared = _SHARED.fullmatch(path.rpartition("/")[2])
         if shared and (known := _BY_LIBRARY.get(shared["name"])) is not None:
@@ -94,14 +94,14 @@ def _frameworks(paths: Iterable[str], versions: dict[str, str]) -> Iterator[Pack
 
 
 def _version_of(library: str, paths: Iterable[str], versions: dict[str, str]) -> str | None:
-    found = [
+    matching = [
         shared["version"] or ""
         for path in paths
         if (shared := _SHARED.fullmatch(path.rpartition("/")[2])) and shared["name"] == library
     ]
-    if not found:
+    if not matching:
         return None
-    named = max(found, key=lambda version: version.count(".") + bool(version))
-    told = (version for name, version in versions.items() if _NVIDIA[library].fullmatch(name))
-    fitting = [version for version in told if not named or version.split(".")[0] == named.split(".")[0]]
+    named = max(matching, key=lambda version: version.count(".") + bool(version))
+    installed = (version for name, version in versions.items() if _NVIDIA[library].fullmatch(name))
+    fitting = [version for version in installed if not named or version.split(".")[0] == named.split(".")[0]]
     return next(iter(fitting), None) if named.count(".") == 0 and fitting else named or None

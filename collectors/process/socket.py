@@ -58,8 +58,8 @@ class StepSocket:
         """The processes that reported since the last time, each with the sums of its reports."""
         with self._lock:
             self._drain()
-            found, self._reported = self._reported, {}
-        return found.values()
+            reported, self._reported = self._reported, {}
+        return reported.values()
 
     def close(self) -> None:
         """Stop listening, and remove the socket."""
@@ -136,8 +136,8 @@ class StepSocket:
 def _together(before: Loop, now: Loop) -> Loop:
     """Sums of steps; of all else the newest that is known."""
     newest = {name: value for name in Loop.__struct_fields__ if (value := getattr(now, name)) is not None}
-    longest = [one for one in (before.longest_s, now.longest_s) if one is not None]
-    samples = [one for one in (before.samples, now.samples) if one is not None]
+    longest = [seconds for seconds in (before.longest_s, now.longest_s) if seconds is not None]
+    samples = [count for count in (before.samples, now.samples) if count is not None]
     newest |= {
         "steps": before.steps + now.steps,
         "seconds": before.seconds + now.seconds,
@@ -157,18 +157,18 @@ def _sender(ancillary: Iterable[tuple[int, int, bytes]]) -> int:
 
 
 def _bound(path: Path) -> socket.socket:
-    found = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
     try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-        found.setblocking(False)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        listening.setblocking(False)
         _remove_stale(path)
-        found.bind(str(path))
+        listening.bind(str(path))
         # Trainings run as anybody. To say something is all that they can do with it.
         os.chmod(path, 0o666)  # noqa: PTH101, S103 - as bind, by the name
     except OSError:
-        found.close()
+        listening.close()
         raise
-    return found
+    return listening
 
 
 def _remove_stale(path: Path) -> None:

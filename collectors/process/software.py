@@ -29,8 +29,8 @@ class Processes:
         self._proc = proc
         self._seen = {stat.pid: stat for stat in _stats(proc)}
         self._children: dict[int, list[ProcessEntry]] = defaultdict(list)
-        for one in self._seen.values():
-            self._children[one.parent].append(one)
+        for process in self._seen.values():
+            self._children[process.parent].append(process)
 
     def software(self, pid: int, ranks: frozenset[int]) -> Software | None:
         """What a process runs; None when it has ended. ``ranks``: processes that are nobody's workers."""
@@ -50,8 +50,8 @@ class Processes:
 
     def is_launcher(self, pid: int) -> bool:
         """Whether it is itself what starts ranks."""
-        found = self._with_command(pid)
-        return found is not None and launcher_of([found]) is not None
+        process = self._with_command(pid)
+        return process is not None and launcher_of([process]) is not None
 
     def workers(self, pid: int, ranks: frozenset[int]) -> tuple[tuple[int, ...], str]:
         """The data-loader workers of a process, and how they are known."""
@@ -68,21 +68,23 @@ class Processes:
 
     def parent(self, pid: int) -> int | None:
         """The process that started it, or took it over."""
-        found = self._seen.get(pid)
-        return found.parent if found else None
+        process = self._seen.get(pid)
+        return process.parent if process else None
 
     def name(self, pid: int) -> str | None:
         """Its ``comm``."""
-        found = self._seen.get(pid)
-        return printable(found.name.decode(errors="replace")) if found else None
+        process = self._seen.get(pid)
+        return printable(process.name.decode(errors="replace")) if process else None
 
     def _below(self, pid: int) -> list[ProcessEntry]:
-        return [one for child in self._children.get(pid, ()) if (one := self._with_command(child.pid))]
+        return [
+            process for child in self._children.get(pid, ()) if (process := self._with_command(child.pid))
+        ]
 
     def _ancestors(self, pid: int) -> Iterator[ProcessEntry]:
         for _ in range(_MOST_PARENTS):
-            found = self._seen.get(pid)
-            if found is None or (pid := found.parent) <= _INIT:
+            process = self._seen.get(pid)
+            if process is None or (pid := process.parent) <= _INIT:
                 return
             if (parent := self._with_command(pid)) is not None:
                 yield parent

@@ -53,13 +53,13 @@ def add_settings(parser: argparse.ArgumentParser, names: Collection[str]) -> Non
     group = parser.add_argument_group("settings", "also as environment variables DUTYCYCLE_…")
     by_name = {field.name: field for field in fields(Settings)}
     for name in dict.fromkeys(names):
-        one, parse = by_name[name], by_name[name].metadata["parse"]
-        default = "" if one.default in (None, "", ()) else f" (default: {_shown(name, one.default)})"
+        field, parse = by_name[name], by_name[name].metadata["parse"]
+        default = "" if field.default in (None, "", ()) else f" (default: {_shown(name, field.default)})"
         group.add_argument(
             "--" + name.replace("_", "-"),
             dest=_PREFIX + name,
-            help=str(one.metadata["help"]).replace("%", "%%") + default,
-            **_values(name, parse, one.default),
+            help=str(field.metadata["help"]).replace("%", "%%") + default,
+            **_values(name, parse, field.default),
         )
 
 
@@ -82,10 +82,10 @@ def add_containers(parser: argparse.ArgumentParser) -> None:
 
 def given_settings(args: argparse.Namespace) -> dict[str, str]:
     """The settings that the command line gave, by field name."""
-    found = ((name, value) for name, value in vars(args).items() if name.startswith(_PREFIX))
+    given = ((name, value) for name, value in vars(args).items() if name.startswith(_PREFIX))
     return {
         name.removeprefix(_PREFIX): ";".join(value) if isinstance(value, list) else value
-        for name, value in found
+        for name, value in given
         if value is not None
     }
 
@@ -151,12 +151,12 @@ def moment_ms(text: str, now_ms: int) -> int:
     A time without a zone is UTC. Raises ``ValueError``.
     """
     try:
-        found = _read(text, now_ms)
+        moment_ms = _read(text, now_ms)
     except (ValueError, OverflowError) as error:
         raise ValueError(f"{text!r}: expected 2026-11-20T10:00:00Z, -10m, or Unix milliseconds") from error
-    if not 0 <= found <= END_OF_TIME_MS:
+    if not 0 <= moment_ms <= END_OF_TIME_MS:
         raise ValueError(f"{text!r}: is before 1970 or after 2100")
-    return found
+    return moment_ms
 
 
 def duration_s(text: str) -> float:
@@ -172,8 +172,8 @@ def _read(text: str, now_ms: int) -> int:
         return int(text)
     if text.startswith("-"):
         return now_ms - round(duration(text[1:]) * 1000)
-    found = datetime.fromisoformat(text)
-    return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
+    moment = datetime.fromisoformat(text)
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def _shown(name: str, value: object) -> str:

@@ -118,11 +118,11 @@ def _joined(given: Sequence[str]) -> list[str]:
     if command_name(given) == "run":  # what follows is for another program
         return list(given)
     joined: list[str] = []
-    for one in given:
-        if joined and joined[-1] in _MOMENTS and re.match(r"-\d", one):
-            joined[-1] += f"={one}"
+    for argument in given:
+        if joined and joined[-1] in _MOMENTS and re.match(r"-\d", argument):
+            joined[-1] += f"={argument}"
         else:
-            joined.append(one)
+            joined.append(argument)
     return joined
 
 

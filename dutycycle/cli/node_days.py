@@ -45,10 +45,10 @@ def print_days(records: Sequence[NodePeaks], form: str) -> int:
     return 0
 
 
-def _csv_rows(one: NodePeaks) -> Iterator[dict[str, Any]]:
+def _csv_rows(node_day: NodePeaks) -> Iterator[dict[str, Any]]:
     """One row a metric: of the whole (empty ``scope``), and of each GPU."""
-    head = {"day": _day(one.day_ms), "node": one.node, "source": one.source}
-    for scope, peaks in {"": one.metrics, **one.gpus}.items():
+    head = {"day": _day(node_day.day_ms), "node": node_day.node, "source": node_day.source}
+    for scope, peaks in {"": node_day.metrics, **node_day.gpus}.items():
         for metric, peak in peaks.items():
             yield head | {"scope": scope, "metric": metric, **structs.asdict(peak)}
 

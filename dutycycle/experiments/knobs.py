@@ -39,7 +39,7 @@ def assignment(text: str, flag: str = "--set") -> tuple[str, str]:
         close = difflib.get_close_matches(name.replace("_", "."), KNOBS, 1, cutoff=0.6)
         raise SettingError(
             f"{flag} {text}: there is no setting {name}"
-            + "".join(f"; did you mean {one}?" for one in close)
+            + "".join(f"; did you mean {name}?" for name in close)
             + ("" if close else f": expected one of {', '.join(KNOBS)}")
         )
     _parsed(name, value, flag)

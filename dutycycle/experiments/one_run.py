@@ -62,9 +62,9 @@ def execute(run: PlannedRun, progress: Callable[[int], None]) -> None:
     """Run it; ``progress`` is told of so many further lines now and then. Files depend on the run alone."""
     run.folder.mkdir(parents=True, exist_ok=True)
     pipeline = LocalPipeline(stages(run.settings), run.settings.topic_prefix)
-    paths = [one.path for one in run.traces]
+    paths = [trace.path for trace in run.traces]
     samples = TraceSamples(paths, run.settings.topic_prefix, bad=_ignore if run.skip_bad else None)
-    scores, tally, told = RunScores(run), Counter[str](), 0
+    scores, tally, reported = RunScores(run), Counter[str](), 0
     with TraceWriter(str(run.folder / DERIVED)) as trace:
         write = trace_of(trace, run.settings.topic_prefix)
 
@@ -77,12 +77,12 @@ def execute(run: PlannedRun, progress: Callable[[int], None]) -> None:
         for record in samples:
             take(pipeline.feed(record), record)
             lines = samples.tally.total()
-            if lines - told >= _EVERY:
-                progress(lines - told)
-                told = lines
+            if lines - reported >= _EVERY:
+                progress(lines - reported)
+                reported = lines
         take(pipeline.close())
     samples.check()
-    progress(sum(one.lines for one in run.traces) - told)
+    progress(sum(trace.lines for trace in run.traces) - reported)
     made = dict(sorted(tally.items()))
     noticed = dict(sorted((pipeline.happened | ({"bad_lines": samples.bad} if samples.bad else {})).items()))
     result = {"name": run.name, **run.head, "made": made, "noticed": noticed, "scores": scores.result()}

@@ -49,10 +49,10 @@ class PlannedRun:
     def finished(self) -> dict[str, Any] | None:
         """Its ``run.json``, if it was run to the end."""
         try:
-            found: dict[str, Any] = orjson.loads((self.folder / RESULT).read_bytes())
+            finished: dict[str, Any] = orjson.loads((self.folder / RESULT).read_bytes())
         except (OSError, orjson.JSONDecodeError):
             return None
-        return found
+        return finished
 
 
 def plan(
@@ -62,8 +62,8 @@ def plan(
     """The runs of an experiment, in order. Raises ``DutycycleError`` for a trace that cannot be read; with
     ``skip_bad`` bad lines are left out."""
     files = tuple(_trace_file(path, skip_bad=skip_bad) for path in traces)
-    told = None if truth is None else _digest(Path(truth).read_bytes())
-    common: dict[str, Any] = {"traces": [[file.sha256, file.lines] for file in files], "truth": told}
+    digest = None if truth is None else _digest(Path(truth).read_bytes())
+    common: dict[str, Any] = {"traces": [[file.sha256, file.lines] for file in files], "truth": digest}
     common |= {"program": program()} | ({"skip_bad": True} if skip_bad else {})
     runs = (_run(settings, given | chosen, files, truth, out, common) for chosen in combinations)
     return [replace(run, skip_bad=skip_bad) for run in runs]

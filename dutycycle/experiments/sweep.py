@@ -33,7 +33,7 @@ def sweep(runs: Sequence[PlannedRun], jobs: int, *, quiet: bool = False, out: Te
             while waiting and len(processes) < jobs:
                 processes.append(_start(context, waiting.pop(0), messages))
             _hear(messages, shown)
-            for process in [one for one in processes if not one.is_alive()]:
+            for process in [worker for worker in processes if not worker.is_alive()]:
                 processes.remove(process)
                 if process.exitcode:
                     _hear(messages, shown)  # why, if it could say so

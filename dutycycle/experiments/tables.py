@@ -20,10 +20,12 @@ def write_tables(runs: Sequence[PlannedRun], out: str) -> str:
     """Write ``scores.csv``, ``forecasts.csv``, ``scores.txt`` and, of models that forecast,
     ``forecasts.png``; the text."""
     varied = list(dict.fromkeys(name for run in runs for name in run.given))
-    found = [(run, run.finished or {}) for run in runs]
-    scores = [_joined(_head(run, varied), _row(done["scores"], done["noticed"])) for run, done in found]
+    finished_runs = [(run, run.finished or {}) for run in runs]
+    scores = [
+        _joined(_head(run, varied), _row(done["scores"], done["noticed"])) for run, done in finished_runs
+    ]
     forecasts = [
-        _joined(_head(run, varied), row) for run, done in found for row in done["scores"]["forecasts"]
+        _joined(_head(run, varied), row) for run, done in finished_runs for row in done["scores"]["forecasts"]
     ]
     folder = Path(out)
     with whole_file(folder / "scores.csv") as path:
@@ -50,15 +52,15 @@ def _joined(head: Row, scores: Row) -> Row:
 def _compared(forecasts: Sequence[Row]) -> list[Row]:
     """A row for each forecaster of a metric that a model forecasts, with a column for each horizon."""
     metrics = {row["metric"] for row in forecasts if row["forecaster"] != BUILT_IN}
-    found: dict[tuple[Any, ...], Row] = {}
+    rows: dict[tuple[Any, ...], Row] = {}
     for row in forecasts:
         if row["metric"] in metrics:
             head = {name: value for name, value in row.items() if name not in _OF_HORIZON}
-            one = found.setdefault(tuple(head.values()), head)
-            one[f"error_{row['horizon_s']:g}s"] = row["error"]
+            row_of_run = rows.setdefault(tuple(head.values()), head)
+            row_of_run[f"error_{row['horizon_s']:g}s"] = row["error"]
             if row["coverage"] is not None:
-                one[f"coverage_{row['horizon_s']:g}s"] = row["coverage"]
-    return list(found.values())
+                row_of_run[f"coverage_{row['horizon_s']:g}s"] = row["coverage"]
+    return list(rows.values())
 
 
 def _head(run: PlannedRun, varied: Sequence[str]) -> Row:
@@ -82,8 +84,8 @@ def _row(scores: dict[str, Any], noticed: dict[str, int]) -> Row:
     ]
     for horizon_s in sorted({score["horizon_s"] for score in ours}):
         of_it = [score for score in ours if score["horizon_s"] == horizon_s]
-        row[f"error_{horizon_s:g}s"] = fmean(one["error"] for one in of_it)
-        row[f"coverage_{horizon_s:g}s"] = fmean(one["coverage"] for one in of_it)
+        row[f"error_{horizon_s:g}s"] = fmean(row_of_run["error"] for row_of_run in of_it)
+        row[f"coverage_{horizon_s:g}s"] = fmean(row_of_run["coverage"] for row_of_run in of_it)
     windows = scores["windows"]
     happened = ", ".join(f"{count} {name}" for name, count in noticed.items())
     return (

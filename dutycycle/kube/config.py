@@ -103,7 +103,7 @@ def of_user(kubeconfig: str | None, context: str | None, act_as: Impersonation |
 
 
 def _of_service_account(folder: Path) -> Access:
-    host, port = (os.environ.get(f"KUBERNETES_SERVICE_{one}", "") for one in ("HOST", "PORT"))
+    host, port = (os.environ.get(f"KUBERNETES_SERVICE_{part}", "") for part in ("HOST", "PORT"))
     if not host or not port:
         raise UnusableConfigError("KUBERNETES_SERVICE_HOST or KUBERNETES_SERVICE_PORT is not set")
     # The kubelet replaces the token within the hour.
@@ -154,13 +154,13 @@ def _check_credentials(
     user: str | None, merged: Any, configuration: "Configuration", complaints: list[str]
 ) -> None:
     """Raises where the kubeconfig names a user, and no credentials of theirs: we would go on as nobody."""
-    found = merged["users"].get_with_name(user, safe=True) if user else None
-    given: Mapping[str, Any] = {} if found is None else found["user"].value
+    entry = merged["users"].get_with_name(user, safe=True) if user else None
+    given: Mapping[str, Any] = {} if entry is None else entry["user"].value
     named = [credential for credential in _CREDENTIALS if credential in given]
     is_anonymous = not (configuration.api_key or configuration.cert_file)
     if complaints:
         problem = complaints[0]
-    elif user and found is None:
+    elif user and entry is None:
         problem = f"the kubeconfig has no user {user}"
     elif named and is_anonymous and configuration.host.startswith("https:"):  # certificates need TLS
         problem = f"{' and '.join(named)} of user {user} gives none that can be used here"
@@ -188,7 +188,7 @@ def _trusting(authority: str | None) -> ssl.SSLContext:
 
 def _exists(files: str) -> bool:
     """Whether any of the files does: the library then reads that one."""
-    return any(Path(one).expanduser().exists() for one in files.split(os.pathsep) if one)
+    return any(Path(path).expanduser().exists() for path in files.split(os.pathsep) if path)
 
 
 @contextmanager

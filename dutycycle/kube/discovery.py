@@ -85,16 +85,16 @@ class Kinds:
             return self._elsewhere[who]
         if self._clock() < self._missing.get(who, float("-inf")):
             raise NoKindError(f"{api_version} has no kind {kind}")
-        found = (await self._of_version(api_version)).get(kind)
-        return found or await self._of_another_version(api_version, kind)
+        kind_of_version = (await self._of_version(api_version)).get(kind)
+        return kind_of_version or await self._of_another_version(api_version, kind)
 
     async def every(self) -> tuple[Kind, ...]:
         """Every kind that the API server has, each in one version: the one it prefers, where that has it."""
         first: dict[tuple[str, str], Kind] = {}
         for root in ("/api", "/apis"):
             answer = await self._get(root, accept=AGGREGATED)
-            found = list(_aggregated(answer)) if "items" in answer else await self._one_by_one(answer)
-            for kind in found:
+            kinds = list(_aggregated(answer)) if "items" in answer else await self._one_by_one(answer)
+            for kind in kinds:
                 first.setdefault((kind.group, kind.name), kind)
                 self._served.setdefault(kind.api_version, {})[kind.name] = kind
         return tuple(first.values())
@@ -104,7 +104,7 @@ class Kinds:
         versions: list[str] = list(answer.get("versions") or ())
         for group in answer.get("groups") or ():
             preferred = group["preferredVersion"]["groupVersion"]
-            versions += [preferred, *(one for one in _versions(group) if one != preferred)]
+            versions += [preferred, *(version for version in _versions(group) if version != preferred)]
         return [kind for version in versions for kind in (await self._of_version(version)).values()]
 
     async def _of_version(self, api_version: str) -> dict[str, Kind]:
@@ -114,19 +114,19 @@ class Kinds:
                 answer = await self._get(version_path(api_version))
             except GoneError:
                 return {}
-            found = {kind.name: kind for kind in _listed(api_version, answer)}
-            if not found:
+            kinds = {kind.name: kind for kind in _listed(api_version, answer)}
+            if not kinds:
                 return {}
-            self._served[api_version] = found
+            self._served[api_version] = kinds
         return self._served[api_version]
 
     async def _of_another_version(self, api_version: str, kind: str) -> Kind:
         self._served.pop(api_version, None)  # it may be installed a moment later
         group, slash, _ = api_version.rpartition("/")
         for other in await self._versions_of(group) if slash else ():
-            if other != api_version and kind in (found := await self._of_version(other)):
-                self._elsewhere[api_version, kind] = found[kind]
-                return found[kind]
+            if other != api_version and kind in (kinds := await self._of_version(other)):
+                self._elsewhere[api_version, kind] = kinds[kind]
+                return kinds[kind]
         self._missing[api_version, kind] = self._clock() + MISSING_S
         raise NoKindError(f"{api_version} has no kind {kind}")
 
@@ -138,14 +138,20 @@ class Kinds:
 
 
 def _versions(group: Mapping[str, Any]) -> list[str]:
-    return [one["groupVersion"] for one in group.get("versions") or ()]
+    return [version["groupVersion"] for version in group.get("versions") or ()]
 
 
 def _listed(api_version: str, answer: Mapping[str, Any]) -> Iterator[Kind]:
     """From an ``APIResourceList``. A name with a slash is a part of an object, such as ``pods/status``."""
-    for one in answer.get("resources") or ():
-        if "/" not in one["name"]:
-            yield Kind(api_version, one["kind"], one["name"], bool(one["namespaced"]), *_verbs_and_names(one))
+    for resource in answer.get("resources") or ():
+        if "/" not in resource["name"]:
+            yield Kind(
+                api_version,
+                resource["kind"],
+                resource["name"],
+                bool(resource["namespaced"]),
+                *_verbs_and_names(resource),
+            )
 
 
 def _aggregated(answer: Mapping[str, Any]) -> Iterator[Kind]:
@@ -154,12 +160,16 @@ def _aggregated(answer: Mapping[str, Any]) -> Iterator[Kind]:
         name = (group.get("metadata") or {}).get("name")
         for version in group["versions"]:
             api_version = f"{name}/{version['version']}" if name else version["version"]
-            for one in version.get("resources") or ():  # none of a server behind it that is away just now
-                kind = (one.get("responseKind") or {}).get("kind")
+            for resource in (
+                version.get("resources") or ()
+            ):  # none of a server behind it that is away just now
+                kind = (resource.get("responseKind") or {}).get("kind")
                 if kind:
-                    namespaced = one["scope"] == "Namespaced"
-                    yield Kind(api_version, kind, one["resource"], namespaced, *_verbs_and_names(one))
+                    namespaced = resource["scope"] == "Namespaced"
+                    yield Kind(
+                        api_version, kind, resource["resource"], namespaced, *_verbs_and_names(resource)
+                    )
 
 
-def _verbs_and_names(one: Mapping[str, Any]) -> tuple[frozenset[str], frozenset[str]]:
-    return frozenset(one.get("verbs") or ()), frozenset(one.get("shortNames") or ())
+def _verbs_and_names(resource: Mapping[str, Any]) -> tuple[frozenset[str], frozenset[str]]:
+    return frozenset(resource.get("verbs") or ()), frozenset(resource.get("shortNames") or ())

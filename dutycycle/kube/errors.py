@@ -90,7 +90,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 def _message(body: bytes) -> str:
     """What the server's ``Status`` object says, else the beginning of the answer."""
     try:
-        found = str(orjson.loads(body)["message"])
+        message = str(orjson.loads(body)["message"])
     except (ValueError, KeyError, TypeError):
-        found = body.decode("utf-8", "replace")
-    return " ".join(found.split())[:_LENGTH]
+        message = body.decode("utf-8", "replace")
+    return " ".join(message.split())[:_LENGTH]

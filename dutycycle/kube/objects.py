@@ -41,7 +41,7 @@ def rows_of(table: Mapping[str, Any]) -> Iterator[TableRow]:
     names = [column["name"] for column in table.get("columnDefinitions") or ()]
     for row in table.get("rows") or ():
         cells = dict(zip(names, row["cells"], strict=True))
-        states = {one["type"]: one["status"] for one in row.get("conditions") or ()}
+        states = {condition["type"]: condition["status"] for condition in row.get("conditions") or ()}
         yield TableRow(row["object"]["metadata"], cells, states.get("Completed") == "True")
 
 
@@ -154,16 +154,16 @@ class ApiServer:
         """The metadata of every object of a kind, page by page; with ``selector`` only of these labels, with
         ``fields`` only of these values of fields."""
         async for answer in self._pages(kind, namespace, selector, _METADATA.format("List"), fields):
-            for one in answer.get("items") or ():  # an empty list of metadata is null
-                yield one["metadata"]
+            for item in answer.get("items") or ():  # an empty list of metadata is null
+                yield item["metadata"]
 
     async def whole(
         self, kind: Kind, namespace: str | None = None, selector: str | None = None
     ) -> AsyncIterator[Mapping[str, Any]]:
         """Every object of a kind, with all that it has."""
         async for answer in self._pages(kind, namespace, selector, JSON):
-            for one in answer.get("items") or ():
-                yield one
+            for item in answer.get("items") or ():
+                yield item
 
     async def rows(
         self, kind: Kind, namespace: str | None = None, selector: str | None = None
@@ -175,8 +175,8 @@ class ApiServer:
 
     async def row(self, ref: ObjectRef) -> TableRow:
         """The same of one object."""
-        (found,) = rows_of(await self._client.get(await self._path(ref), accept=_TABLE))
-        return found
+        (row,) = rows_of(await self._client.get(await self._path(ref), accept=_TABLE))
+        return row
 
     async def _pages(
         self, kind: Kind, namespace: str | None, selector: str | None, accept: str, fields: str | None = None

@@ -22,7 +22,7 @@ _VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 def request(spec: Spec, resource: str) -> float | None:
     """``cpu`` (cores) or ``memory`` (bytes) that is kept free for the pod; None where nothing is stated."""
     whole = _stated(spec, "requests", resource)
-    each = [_asked(one, resource) for one in _running(spec)] if whole is None else [whole]
+    each = [_asked(container, resource) for container in _running(spec)] if whole is None else [whole]
     known = [amount for amount in each if amount is not None]
     return float(sum(known)) if known else None
 
@@ -30,7 +30,7 @@ def request(spec: Spec, resource: str) -> float | None:
 def limit(spec: Spec, resource: str) -> float | None:
     """What the pod can use at most; None where one of its containers has no limit, or a limit of 0."""
     whole = _stated(spec, "limits", resource)
-    each = [whole] if whole else [_stated(one, "limits", resource) for one in _running(spec)]
+    each = [whole] if whole else [_stated(container, "limits", resource) for container in _running(spec)]
     known = [amount for amount in each if amount]
     return float(sum(known)) if known and len(known) == len(each) else None
 
@@ -44,9 +44,9 @@ def gpu_request(spec: Spec) -> float | None:
     if spec.get("resourceClaims"):
         return None
     starting = spec.get("initContainers") or ()
-    beside = sum(_gpus(one) for one in starting if _goes_on(one))
-    together = beside + sum(_gpus(one) for one in spec.get("containers") or ())
-    return max([together, *(beside + _gpus(one) for one in starting if not _goes_on(one))])
+    beside = sum(_gpus(container) for container in starting if _goes_on(container))
+    together = beside + sum(_gpus(container) for container in spec.get("containers") or ())
+    return max([together, *(beside + _gpus(container) for container in starting if not _goes_on(container))])
 
 
 def gpu_resources(container: Spec) -> dict[str, float]:
@@ -64,8 +64,8 @@ def gpu_uuids(spec: Spec, annotations: Mapping[str, str]) -> tuple[str, ...] | N
     for container in spec.get("containers") or ():
         variables = container.get("env") or ()
         texts += [variable.get("value") or "" for variable in variables if variable.get("name") == _VISIBLE]
-    found = dict.fromkeys(uuid for text in texts for uuid in _UUID.findall(text))
-    return tuple(found) or None
+    uuids = dict.fromkeys(uuid for text in texts for uuid in _UUID.findall(text))
+    return tuple(uuids) or None
 
 
 def _running(spec: Spec) -> Iterator[Spec]:

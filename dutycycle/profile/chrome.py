@@ -128,13 +128,13 @@ class _Unpacked:
 
     def read(self, size: int) -> bytes:
         """At most ``size`` bytes, and none only at the end."""
-        found = b""
-        while size and not found and not self._unpack.eof:
+        unpacked = b""
+        while size and not unpacked and not self._unpack.eof:
             packed = self._unpack.unconsumed_tail or self._file.read(size)
             if not packed:
                 break
-            found = self._unpack.decompress(packed, size)
-        return found
+            unpacked = self._unpack.decompress(packed, size)
+        return unpacked
 
 
 class _Writer:

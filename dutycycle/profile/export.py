@@ -49,8 +49,8 @@ class Export:
             _check(path)
             self._db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
             self._db.set_progress_handler(self._tell, _STEPS)
-            found = self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-            self._columns = {name: self._columns_of(name) for (name,) in found.fetchall()}
+            tables = self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            self._columns = {name: self._columns_of(name) for (name,) in tables.fetchall()}
         except OSError as error:
             raise DutycycleError(f"{path}: {error.strerror}") from error
         except sqlite3.DatabaseError as error:
@@ -98,8 +98,8 @@ class Export:
 
     def name_of(self, id_: int) -> str:
         """A name of ``StringIds``; a CUDA graph that was traced as one has none."""
-        found = self._db.execute("SELECT value FROM StringIds WHERE id = ?", (id_,)).fetchone()
-        return str(found[0]) if found else "CUDA graph"
+        row = self._db.execute("SELECT value FROM StringIds WHERE id = ?", (id_,)).fetchone()
+        return str(row[0]) if row else "CUDA graph"
 
     def label_of_copy(self) -> dict[int, str]:
         """What ``nsys stats`` of that version calls a copy: ``HtoD``, later ``Host-to-Device``."""
@@ -140,10 +140,12 @@ class Export:
         )
 
     def _activity(self, table: str, what: int) -> str:
-        name = next((one for one in ("demangledName", "shortName") if one in self._columns[table]), "NULL")
+        name = next(
+            (column for column in ("demangledName", "shortName") if column in self._columns[table]), "NULL"
+        )
         process = f"({self._column(table, 'globalPid', '0')} >> 24) & 16777215"
         others = ", ".join(
-            self._column(table, one) for one in ("correlationId", "bytes", "copyKind", "srcKind")
+            self._column(table, column) for column in ("correlationId", "bytes", "copyKind", "srcKind")
         )
         return f"SELECT {what}, start, end, deviceId, {process}, {name}, {others} FROM {table}"
 
@@ -156,7 +158,7 @@ class Export:
         )
 
     def _ranges(self) -> str:
-        text, id_ = (self._column("NVTX_EVENTS", one) for one in ("text", "textId"))
+        text, id_ = (self._column("NVTX_EVENTS", column) for column in ("text", "textId"))
         of_text = f"COALESCE({text}, (SELECT value FROM StringIds WHERE id = {id_}), '')"
         name = of_text
         if "domainId" in self._columns["NVTX_EVENTS"]:

@@ -66,10 +66,10 @@ class Profile:
     def plain(self) -> dict[str, Any]:
         """For JSON. The verdict has the fields of an insight."""
         gpus = {
-            name: {"span_ns": one.span, "busy_ns": one.busy, "activities": one.activities}
-            | {f"{part}_ns": value for part, value in one.shares().items()}
-            | {"longest_wait_ns": one.longest[0], "longest_wait_at_ns": one.longest[1]}
-            for name, one in self.gpus.items()
+            name: {"span_ns": gpu.span, "busy_ns": gpu.busy, "activities": gpu.activities}
+            | {f"{part}_ns": value for part, value in gpu.shares().items()}
+            | {"longest_wait_ns": gpu.longest[0], "longest_wait_at_ns": gpu.longest[1]}
+            for name, gpu in self.gpus.items()
         }
         return {
             "source": self.source,
@@ -112,13 +112,13 @@ def _of_export(export: Export, path: Path, made: chrome.ChromeProfile | None, no
         )
         finding = verdict.judge(evidence, kernels)
         models = export.models()
-        gpus = {f"{id_} {models.get(id_, '')}".strip(): one for id_, one in sorted(timeline.gpus.items())}
+        gpus = {f"{id_} {models.get(id_, '')}".strip(): gpu for id_, gpu in sorted(timeline.gpus.items())}
         summaries = statistics.tables_of(export, calls, kernels, _RANGES[made is not None])
         tables = [*verdict.time_of(gpus), verdict.families(kernels), *summaries]
         return Profile(
             source=path.name,
             product=export.product() if made is None else made.product,
-            notes=[*notes, *(_lacking(*one, made) for one in export.missing)],
+            notes=[*notes, *(_lacking(*table, made) for table in export.missing)],
             gpus=gpus,
             tables=[table for table in tables if table.rows],
             evidence=evidence,

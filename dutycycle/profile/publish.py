@@ -41,8 +41,8 @@ async def _find_pod(name: str, settings: Settings, timeout_s: float) -> Pod:
         if pod is not None:
             known[pod.uid] = pod
     where = f"the topic {full_name(settings.topic_prefix, 'pods')} on {settings.broker}"
-    found = subject_of(known.values(), pod=name, where=where).pods
-    return max(found, key=lambda pod: pod.started_ms or pod.created_ms or 0)
+    pods = subject_of(known.values(), pod=name, where=where).pods
+    return max(pods, key=lambda pod: pod.started_ms or pod.created_ms or 0)
 
 
 def publish(profile: Profile, pod: Pod, settings: Settings) -> None:

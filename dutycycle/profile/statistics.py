@@ -97,10 +97,10 @@ def _spread(name: str, count: int, rows: Iterator[tuple[str, int, int]]) -> Spre
     return spread
 
 
-def _shares(found: list[Spread]) -> Iterator[tuple[float, Spread]]:
-    total = sum(one.total for one in found) or 1
-    for one in sorted(found, key=lambda one: -one.total):
-        yield rounded(100 * one.total / total, 1), one
+def _shares(rows: list[Spread]) -> Iterator[tuple[float, Spread]]:
+    total = sum(spread.total for spread in rows) or 1
+    for spread in sorted(rows, key=lambda spread: -spread.total):
+        yield rounded(100 * spread.total / total, 1), spread
 
 
 def api_calls(export: Export) -> list[Spread]:
@@ -114,10 +114,10 @@ def kernels(export: Export) -> list[Spread]:
 
 
 def _by_name(export: Export, doing: str, source: str) -> list[Spread]:
-    found = list(spreads(export, doing, source, "COALESCE(name, -1)", "end - start"))
-    for one in found:
-        one.name = export.name_of(int(one.name))
-    return found
+    rows = list(spreads(export, doing, source, "COALESCE(name, -1)", "end - start"))
+    for spread in rows:
+        spread.name = export.name_of(int(spread.name))
+    return rows
 
 
 def memory_operations(export: Export, value: str) -> list[Spread]:
@@ -125,11 +125,11 @@ def memory_operations(export: Export, value: str) -> list[Spread]:
     labels = export.label_of_copy()
     key = f"CASE what WHEN {SET} THEN -1 ELSE COALESCE(copy, 0) END"
     source = f"(SELECT * FROM activities WHERE what IN ({COPY}, {SET}) AND {value} IS NOT NULL)"
-    found = list(spreads(export, "memory operations", source, key, value))
-    for one in found:
-        label = labels.get(int(one.name), "Unknown")
-        one.name = "[CUDA memset]" if int(one.name) < 0 else f"[CUDA memcpy {label}]"
-    return found
+    rows = list(spreads(export, "memory operations", source, key, value))
+    for spread in rows:
+        label = labels.get(int(spread.name), "Unknown")
+        spread.name = "[CUDA memset]" if int(spread.name) < 0 else f"[CUDA memcpy {label}]"
+    return rows
 
 
 def tables_of(
@@ -150,12 +150,18 @@ def tables_of(
 
 
 def _by_time(
-    title: str, count: str, named: tuple[str, ...], found: list[Spread], *, versioned: bool = False
+    title: str, count: str, named: tuple[str, ...], operations: list[Spread], *, versioned: bool = False
 ) -> StatisticsTable:
     columns = ("Time (%)", "Total Time (ns)", count, *_TIMES, *named)
     rows = [
-        (share, one.total, one.count, *one.times(), *_names(one.name, len(named), versioned=versioned))
-        for share, one in _shares(found)
+        (
+            share,
+            spread.total,
+            spread.count,
+            *spread.times(),
+            *_names(spread.name, len(named), versioned=versioned),
+        )
+        for share, spread in _shares(operations)
     ]
     return StatisticsTable(title, columns, rows)
 
@@ -169,5 +175,5 @@ def _names(name: str, parts: int, *, versioned: bool) -> list[str]:
 
 def waits(calls: list[Spread]) -> tuple[int, int]:
     """How often the host waited for a GPU, and for how long in all, in nanoseconds."""
-    found = [call for call in calls if "synchronize" in call.name.lower() and does(call.name)]
-    return sum(one.count for one in found), sum(one.total for one in found)
+    waits = [call for call in calls if "synchronize" in call.name.lower() and does(call.name)]
+    return sum(call.count for call in waits), sum(call.total for call in waits)

@@ -48,7 +48,9 @@ def _table(table: StatisticsTable, rows: int, width: int) -> RichTable:
     texts = [[cell_text(table.columns[place], row[place]) for place in places] for row in table.rows[:rows]]
     names = [table.columns[place] for place in places]
     widths = [max(map(len, column)) for column in zip(names, *texts, strict=True)]
-    left = width - sum(one for name, one in zip(names, widths, strict=True) if name not in _LONG)
+    left = width - sum(
+        width_of_column for name, width_of_column in zip(names, widths, strict=True) if name not in _LONG
+    )
     shown = RichTable(title=table.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for name, wide in zip(names, widths, strict=True):
         if name in _LONG:

@@ -99,8 +99,8 @@ class GpuTime:
         """All of ``span`` by what it went to."""
         totals = [0, *(union.total for union in self.unions)]
         sorts = ("compute", "communication", "copies_to_gpu", "copies_from_gpu")
-        found = {name: totals[place + 1] - totals[place] for place, name in enumerate(sorts)}
-        return found | {f"wait_{cause}": self.waits.get(cause, 0) for cause in _CAUSES}
+        shares = {name: totals[place + 1] - totals[place] for place, name in enumerate(sorts)}
+        return shares | {f"wait_{cause}": self.waits.get(cause, 0) for cause in _CAUSES}
 
 
 _CAUSES = (INPUT, SYNCHRONIZATION, LAUNCH, HOST, QUEUED, UNEXPLAINED)

@@ -81,8 +81,8 @@ def families(kernels: Sequence[Spread]) -> StatisticsTable:
 
 def time_of(gpus: Mapping[str, GpuTime]) -> Iterator[StatisticsTable]:
     """Where the time of all GPUs went, and each GPU."""
-    span = sum(one.span for one in gpus.values())
-    shares = [one.shares() for one in gpus.values()]
+    span = sum(gpu.span for gpu in gpus.values())
+    shares = [gpu.shares() for gpu in gpus.values()]
     totals = {name: sum(share[name] for share in shares) for name in _PARTS}
     rows: list[tuple[Cell, ...]] = [
         (_pct(total, span), total, _PARTS[name]) for name, total in totals.items() if total
@@ -101,9 +101,9 @@ def time_of(gpus: Mapping[str, GpuTime]) -> Iterator[StatisticsTable]:
         "GPUs",
         columns,
         [
-            (_pct(one.busy, one.span), _pct(one.shares()["compute"], one.span), one.span, one.activities,
-             one.longest[0], one.longest[2], name)
-            for name, one in gpus.items()
+            (_pct(gpu.busy, gpu.span), _pct(gpu.shares()["compute"], gpu.span), gpu.span, gpu.activities,
+             gpu.longest[0], gpu.longest[2], name)
+            for name, gpu in gpus.items()
         ],
     )  # fmt: skip
 
@@ -128,24 +128,24 @@ def evidence_of(
     """The figures of all GPUs together. ``waited``: how often and how long (ns) the host waited for a GPU.
     ``pageable``: the part of what was copied to GPUs that came from pageable memory, in percent."""
     every = list(gpus)
-    span = sum(one.span for one in every)
+    span = sum(gpu.span for gpu in every)
     if not span:
         return {}
-    evidence: Evidence = {"gpus": len(every), "gpu_busy_pct": _pct(sum(one.busy for one in every), span)}
+    evidence: Evidence = {"gpus": len(every), "gpu_busy_pct": _pct(sum(gpu.busy for gpu in every), span)}
     for name in every[0].shares():
-        evidence[f"{name}_pct"] = _pct(sum(one.shares()[name] for one in every), span)
-    if copied := sum(one.copies.total for one in every):
-        evidence["copies_overlapped_pct"] = _pct(sum(one.overlapped for one in every), copied)
+        evidence[f"{name}_pct"] = _pct(sum(gpu.shares()[name] for gpu in every), span)
+    if copied := sum(gpu.copies.total for gpu in every):
+        evidence["copies_overlapped_pct"] = _pct(sum(gpu.overlapped for gpu in every), copied)
     if pageable is not None:
         evidence["pageable_pct"] = round(pageable, 1)
     if count := sum(kernel.count for kernel in kernels):
         evidence["kernel_mean_us"] = round(sum(kernel.total for kernel in kernels) / count / 1e3, 1)
         evidence["kernels_per_s"] = round(count / (span / len(every)) * 1e9)
-    evidence["queue_empty_pct"] = _pct(sum(one.late for one in every), sum(one.activities for one in every))
+    evidence["queue_empty_pct"] = _pct(sum(gpu.late for gpu in every), sum(gpu.activities for gpu in every))
     evidence["synchronizations"], evidence["synchronizing_s"] = waited[0], round(waited[1] / 1e9, 3)
-    evidence["longest_wait_ms"] = round(max(one.longest[0] for one in every) / 1e6, 3)
+    evidence["longest_wait_ms"] = round(max(gpu.longest[0] for gpu in every) / 1e6, 3)
     if len(every) > 1:
-        shares = [_pct(one.unions[0].total, max(last.span for last in every)) for one in every]
+        shares = [_pct(gpu.unions[0].total, max(last.span for last in every)) for gpu in every]
         evidence["gpu_util_gap_pct"] = round(max(shares) - min(shares), 1)
     return evidence
 
@@ -175,8 +175,8 @@ def judge(evidence: Mapping[str, Number], kernels: Sequence[Spread]) -> Finding:
 
 def _bound_by_memory_pct(kernels: Sequence[Spread]) -> float:
     computing = [kernel for kernel in kernels if family_of(kernel.name) != "communication"]
-    bound = sum(one.total for one in computing if family_of(one.name) in _BOUND_BY_MEMORY)
-    return 100 * bound / (sum(one.total for one in computing) or 1)
+    bound = sum(kernel.total for kernel in computing if family_of(kernel.name) in _BOUND_BY_MEMORY)
+    return 100 * bound / (sum(kernel.total for kernel in computing) or 1)
 
 
 def advice(bottleneck: str, of: Mapping[str, Number]) -> str | None:

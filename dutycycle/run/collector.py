@@ -137,12 +137,12 @@ def visible_gpus(text: str | None) -> frozenset[str] | None:
     """Indexes and UUIDs in ``CUDA_VISIBLE_DEVICES``, up to the first that is neither; None for all."""
     if text is None:
         return None
-    found = []
-    for one in (part.strip() for part in text.split(",")):
-        if not one.isdecimal() and not one.startswith(("GPU-", "MIG-")):
+    gpus = []
+    for gpu in (part.strip() for part in text.split(",")):
+        if not gpu.isdecimal() and not gpu.startswith(("GPU-", "MIG-")):
             break
-        found.append(one)
-    return frozenset(found)
+        gpus.append(gpu)
+    return frozenset(gpus)
 
 
 def pod_of(command: Sequence[str], node: str, pid: int, ts_ms: int) -> Pod:

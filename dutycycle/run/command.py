@@ -68,20 +68,20 @@ class Command:
 
     def _pass_on(self) -> None:
         while True:
-            found = signal.sigwaitinfo(PASSED_ON)
-            if found.si_code != _FROM_KERNEL and not self._over:
-                os.kill(self.pid, found.si_signo)
+            received = signal.sigwaitinfo(PASSED_ON)
+            if received.si_code != _FROM_KERNEL and not self._over:
+                os.kill(self.pid, received.si_signo)
 
     def wait(self) -> Ended:
         """Until the command itself has ended. What it left running goes on."""
         cpu_s, mem_bytes, read, written = 0.0, 0, 0, 0
         while True:
             # Not reaped before ``_over``: until then its number cannot be another process's.
-            found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
-            if found is None:
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+            if ended is None:
                 continue
-            self._over = self._over or found.si_pid == self.pid
-            pid, status, used = os.wait4(found.si_pid, 0)
+            self._over = self._over or ended.si_pid == self.pid
+            pid, status, used = os.wait4(ended.si_pid, 0)
             cpu_s += used.ru_utime + used.ru_stime
             mem_bytes = max(mem_bytes, used.ru_maxrss * 1024)
             read, written = read + used.ru_inblock * 512, written + used.ru_oublock * 512

@@ -91,13 +91,13 @@ class Measuring:
                 interval_ms=round(self._settings.interval * 1000), monotonic_s=time.monotonic(),
             )  # fmt: skip
             seq += 1
-            for one in self._collectors:
+            for reader in self._collectors:
                 try:
-                    self._records.put(one.collect(tick))
+                    self._records.put(reader.collect(tick))
                 except Exception as error:  # noqa: BLE001 - said at the end, and the other one goes on
-                    self._failed(f"collector {one.name}", error)
-        for one in self._collectors:
-            one.close()
+                    self._failed(f"collector {reader.name}", error)
+        for reader in self._collectors:
+            reader.close()
 
     def _compute(self) -> None:
         try:
@@ -116,11 +116,14 @@ class Measuring:
         pipeline, gathered = LocalPipeline(stages(self._settings), prefix), Gathered()
         with TraceWriter(str(self._trace)) as writer:
             while (records := self._records.get()) is not None:
-                for one in records:
+                for outgoing in records:
                     writer.write(TraceRecord(
-                        topic=full_name(prefix, one.topic), key=one.key, payload=one.payload, ts_ms=one.ts_ms,
+                        topic=full_name(prefix, outgoing.topic), key=outgoing.key, payload=outgoing.payload,
+                        ts_ms=outgoing.ts_ms,
                     ))  # fmt: skip
-                    record = ConsumerRecord(one.topic, 0, offset, one.key, one.payload, one.ts_ms)
+                    record = ConsumerRecord(
+                        outgoing.topic, 0, offset, outgoing.key, outgoing.payload, outgoing.ts_ms
+                    )
                     gathered.sample(record)
                     gathered.derived(pipeline.feed(record))
                     offset += 1

@@ -23,12 +23,12 @@ class Nsys:
 
     def __init__(self, wanted: str, otherwise: str) -> None:
         """Find it. Raises ``DutycycleError``: what is ``wanted`` needs it, and what to do ``otherwise``."""
-        found = shutil.which("nsys")
-        if found is None:
+        program = shutil.which("nsys")
+        if program is None:
             raise DutycycleError(
                 f"{wanted}: nsys is not on PATH: install NVIDIA Nsight Systems, or {otherwise}"
             )
-        self._program = found
+        self._program = program
 
     def wrapped(self, arguments: Sequence[str], folder: Path) -> list[str]:
         """The command that runs ``arguments`` under it. Raises ``CannotStartError``."""

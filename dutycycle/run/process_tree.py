@@ -44,14 +44,14 @@ class ProcessTree:
             return None
         memory = [self._memory(pid) for pid in pids]
         moved = [self._moved(pid) for pid in pids]
-        known = [one for one in moved if one is not None]
+        known = [counters for counters in moved if counters is not None]
         ticks = sum(sum(map(int, stats[pid][_TIMES])) for pid in pids)
         return TreeUse(
             pids=pids,
             cpu_s=ticks / _TICKS_PER_S,
             mem_bytes=sum(own for own, _ in memory) + max(shared for _, shared in memory),
-            read_bytes=sum(one[0] for one in known) if known else None,
-            written_bytes=sum(one[1] for one in known) if known else None,
+            read_bytes=sum(counters[0] for counters in known) if known else None,
+            written_bytes=sum(counters[1] for counters in known) if known else None,
         )
 
     def holds(self, pid: int) -> bool:
@@ -80,12 +80,12 @@ class ProcessTree:
         children: dict[int, list[int]] = {}
         for pid, parent in parents.items():
             children.setdefault(parent, []).append(pid)
-        waiting, found = list(children.get(self._parent, ())), set[int]()
+        waiting, pids = list(children.get(self._parent, ())), set[int]()
         while waiting:
             pid = waiting.pop()
-            found.add(pid)
+            pids.add(pid)
             waiting += children.get(pid, ())
-        return frozenset(found)
+        return frozenset(pids)
 
     def _memory(self, pid: int) -> tuple[int, int]:
         """Bytes of its own, and bytes that are of a file or shared; of one that has ended, none."""
@@ -102,5 +102,5 @@ class ProcessTree:
             lines = (self._proc / str(pid) / "io").read_text().splitlines()
         except OSError:
             return None
-        found = dict(line.split(": ") for line in lines)
-        return int(found["read_bytes"]), int(found["write_bytes"])
+        counters = dict(line.split(": ") for line in lines)
+        return int(counters["read_bytes"]), int(counters["write_bytes"])

@@ -19,9 +19,9 @@ _SAFE = 1.1
 def prediction_of(pod: AskedPod, records: Iterable[PodPeaks]) -> Prediction | None:
     """From the records of pods that have ended; None without kin among them."""
     kin = KinIndex()
-    for one in sorted(records, key=lambda record: record.last_ms):
-        if one.final and one.pod.trial_of is None:
-            kin.add(template_of_record(one.pod), outcome(one, None, None))
+    for record in sorted(records, key=lambda record: record.last_ms):
+        if record.final and record.pod.trial_of is None:
+            kin.add(template_of_record(record.pod), outcome(record, None, None))
     return predict(kin.nearest(template_of_pod({"metadata": {"namespace": pod.namespace}, "spec": pod.spec})))
 
 

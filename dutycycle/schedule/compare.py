@@ -56,9 +56,9 @@ def compare(
 def ratios(results: Sequence[Result], figure: str) -> Mapping[str, list[float]]:
     """Of each way, a figure over that of the default, a value a seed; empty if the default was not run."""
     base = {result.seed: result.figures.by_name()[figure] for result in results if result.way == BASE}
-    found: dict[str, list[float]] = {}
+    ratios_by_way: dict[str, list[float]] = {}
     for result in results:
         value, of_base = result.figures.by_name()[figure], base.get(result.seed)
         if value is not None and of_base:
-            found.setdefault(result.way, []).append(value / of_base)
-    return found
+            ratios_by_way.setdefault(result.way, []).append(value / of_base)
+    return ratios_by_way

@@ -39,8 +39,8 @@ class Generator:
         chance = np.random.default_rng(seed)
         programs = [_program(chance) for _ in range(max(self.jobs // 40, 3))]
         chosen = _runs(chance, self.jobs, len(programs))
-        durations = np.array([_duration(chance, programs[one].median_s) for one in chosen])
-        gpus = np.array([programs[one].demand.gpus for one in chosen])
+        durations = np.array([_duration(chance, programs[place].median_s) for place in chosen])
+        gpus = np.array([programs[place].demand.gpus for place in chosen])
         asked = float((durations * gpus).sum())
         span = asked / (self.nodes * self.gpus_per_node * self.load)
         arrivals = _arrivals(chance, chosen, span)
@@ -48,7 +48,7 @@ class Generator:
             TraceJob(f"job-{number}", round(float(at), 1), round(float(duration), 1), program.demand,
                 program.template, program.team, "high" if chance.random() < 0.05 else "")
             for number, (at, duration, program) in enumerate(
-                zip(arrivals, durations, (programs[one] for one in chosen), strict=True)
+                zip(arrivals, durations, (programs[place] for place in chosen), strict=True)
             )
         ]  # fmt: skip
         return JobTrace(sorted(jobs, key=lambda job: (job.arrival_s, job.name)), self.machines())
@@ -56,7 +56,7 @@ class Generator:
     def machines(self) -> list[TraceNode]:
         """The nodes: 16 CPUs and 128 GiB for each GPU."""
         gpus = self.gpus_per_node
-        return [TraceNode(f"node-{one}", gpus, 16.0 * gpus, 128.0 * gpus) for one in range(self.nodes)]
+        return [TraceNode(f"node-{number}", gpus, 16.0 * gpus, 128.0 * gpus) for number in range(self.nodes)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,22 +101,22 @@ def _duration(chance: np.random.Generator, median_s: float) -> float:
 
 def _arrivals(chance: np.random.Generator, chosen: list[int], span: float) -> list[float]:
     """Times of arrival: of a sweep all at once, else at random, three times as often by day as by night."""
-    events = 1 + sum(one != other for one, other in pairwise(chosen))
+    events = 1 + sum(program != other for program, other in pairwise(chosen))
     moments = np.sort(_by_day(chance, events, span)).tolist()
-    found, at = [], 0
-    for number, one in enumerate(chosen):
-        if number and one != chosen[number - 1]:
+    arrivals, at = [], 0
+    for number, program in enumerate(chosen):
+        if number and program != chosen[number - 1]:
             at += 1
-        found.append(moments[at])
-    return found
+        arrivals.append(moments[at])
+    return arrivals
 
 
 def _by_day(
     chance: np.random.Generator, count: int, span: float
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    found: list[float] = []
-    while len(found) < count:
+    arrivals: list[float] = []
+    while len(arrivals) < count:
         at = float(chance.uniform(0, span))
         if chance.random() * 1.5 < 1 + 0.5 * np.sin(2 * np.pi * at / _DAY_S):
-            found.append(at)
-    return np.array(found)
+            arrivals.append(at)
+    return np.array(arrivals)

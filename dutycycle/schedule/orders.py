@@ -81,8 +81,8 @@ class ByCore:
             self.errors.append((self._predicted.pop(job.name), job.duration_s))
 
     def _predict(self, job: TraceJob) -> float | None:
-        found = predict(self._kin.nearest(job.template))
-        duration_s = None if found is None else found.middle("duration_s")
+        prediction = predict(self._kin.nearest(job.template))
+        duration_s = None if prediction is None else prediction.middle("duration_s")
         if duration_s is not None:
             self._predicted[job.name] = duration_s
         return duration_s

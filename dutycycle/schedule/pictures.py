@@ -22,10 +22,10 @@ def draw(results: Sequence[Result], path: Path) -> None:
     _waits(figure.add_subplot(1, 3, 1), results, colours)
     for place, (name, title, goal) in enumerate(_PANELS, 2):
         axis = figure.add_subplot(1, 3, place)
-        found = ratios(results, name)
-        shown = [way for way in ways if way != BASE and way in found]
+        ratios_by_way = ratios(results, name)
+        shown = [way for way in ways if way != BASE and way in ratios_by_way]
         for at, way in enumerate(shown):
-            values = found[way]
+            values = ratios_by_way[way]
             axis.plot([at] * len(values), values, "o", color=colours[way], alpha=0.5)
             axis.plot([at - 0.25, at + 0.25], [np.mean(values)] * 2, color=colours[way], linewidth=2)
         axis.axhline(1.0, color="0.3", linewidth=1)

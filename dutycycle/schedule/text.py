@@ -24,18 +24,18 @@ def table_of(results: Sequence[Result]) -> Table:
         table.add_column(heading, justify="right")
     completion, waits = ratios(results, "mean_completion_s"), ratios(results, "p95_wait_s")
     for way in dict.fromkeys(result.way for result in results):
-        found = [result.figures for result in results if result.way == way]
-        starved = [one.starved for one in found if one.starved is not None]
+        figures = [result.figures for result in results if result.way == way]
+        starved = [run.starved for run in figures if run.starved is not None]
         table.add_row(
             way,
-            *(_time(_mean(found, name)) for name in ("mean_wait_s", "p95_wait_s")),
-            _time(max(one.max_wait_s for one in found)),
-            _time(_mean(found, "mean_completion_s")),
+            *(_time(_mean(figures, name)) for name in ("mean_wait_s", "p95_wait_s")),
+            _time(max(run.max_wait_s for run in figures)),
+            _time(_mean(figures, "mean_completion_s")),
             _times(completion.get(way)),
             _times(waits.get(way)),
-            _time(_mean(found, "makespan_s")),
-            f"{_mean(found, 'split_pct'):.1f} %",
-            f"{_mean(found, 'fairness'):.3f}",
+            _time(_mean(figures, "makespan_s")),
+            f"{_mean(figures, 'split_pct'):.1f} %",
+            f"{_mean(figures, 'fairness'):.3f}",
             str(sum(starved)) if starved else "",
         )
     return table
@@ -60,7 +60,7 @@ def write_csv(results: Sequence[Result], path: Path) -> None:
 
 
 def _mean(figures: Sequence[ScheduleFigures], name: str) -> float:
-    return float(np.mean([getattr(one, name) for one in figures]))
+    return float(np.mean([getattr(run, name) for run in figures]))
 
 
 def _times(values: Sequence[float] | None) -> str:

@@ -57,8 +57,8 @@ class ManifestDocument:
     @property
     def namespace(self) -> str | None:
         """The one that it names itself."""
-        found: str | None = self.thing["metadata"].get("namespace")
-        return found
+        namespace: str | None = self.thing["metadata"].get("namespace")
+        return namespace
 
     @property
     def spec(self) -> Mapping[str, Any]:
@@ -92,19 +92,19 @@ class ManifestDocument:
 
 def read_documents(files: Sequence[str]) -> list[ManifestDocument]:
     """The objects of all files, in their order. Raises ``SettingError``."""
-    found = [document for file in files for document in _of_file(file)]
+    documents = [document for file in files for document in _of_file(file)]
     seen: dict[tuple[str, str, str | None], ManifestDocument] = {}
-    for one in found:
-        who = one.kind, one.name, one.namespace
+    for document in documents:
+        who = document.kind, document.name, document.namespace
         if who in seen:
-            raise SettingError(f"{one.where}: {one} stands in {seen[who].where} already")
-        seen[who] = one
-    if not any(one.has_pods for one in found):
+            raise SettingError(f"{document.where}: {document} stands in {seen[who].where} already")
+        seen[who] = document
+    if not any(document.has_pods for document in documents):
         raise SettingError(
             f"{', '.join(files)}: no object in it is known to make pods: expected a Pod, a Job, or another "
             "kind whose spec has containers or an image"
         )
-    return found
+    return documents
 
 
 def _of_file(file: str) -> Iterator[ManifestDocument]:
@@ -122,9 +122,9 @@ def _of_file(file: str) -> Iterator[ManifestDocument]:
     for thing in things:
         if thing is None:  # nothing between two lines of ---
             continue
-        for one in thing["items"] if _is_list(thing) else [thing]:
+        for member in thing["items"] if _is_list(thing) else [thing]:
             number += 1
-            yield _document(one, f"{name}, object {number}")
+            yield _document(member, f"{name}, object {number}")
     if not number:
         raise SettingError(f"{name}: there is no object in it")
 

@@ -80,13 +80,13 @@ async def fetch(place: PodFile, source: PodSource, folder: Path, progress: Progr
 
 def _running(pod: Thing, wanted: str | None, what: str) -> str:
     """The container to ask, which has to run."""
-    names = [one["name"] for one in pod["spec"]["containers"]]
+    names = [container["name"] for container in pod["spec"]["containers"]]
     given = wanted or (pod["metadata"].get("annotations") or {}).get(_DEFAULT_CONTAINER)
     name = given or names[0]
     if name not in names:
         raise CannotRunError(f"cannot {what}: it has no container {name}, but {', '.join(names)}")
     said = (pod.get("status") or {}).get("containerStatuses") or ()
-    if not any(one["name"] == name and "running" in (one.get("state") or {}) for one in said):
+    if not any(status["name"] == name and "running" in (status.get("state") or {}) for status in said):
         raise CannotRunError(
             f"cannot {what}: its container {name} does not run, and files can be read only while it does"
         )
@@ -154,10 +154,10 @@ class _Archive:
     async def _exactly(self, size: int) -> bytes:
         if size > _MOST_HEADER:
             raise self._bad("what came is no archive of tar")
-        found = b""
-        while len(found) < size:
-            found += await self._some(size - len(found))
-        return found
+        content = b""
+        while len(content) < size:
+            content += await self._some(size - len(content))
+        return content
 
     async def _some(self, most: int) -> bytes:
         """The next bytes, at least one."""

@@ -93,15 +93,17 @@ class JobFollower:
     def state(self, pod: Thing) -> JobPodState:
         """How a pod is."""
         uid = pod["metadata"]["uid"]
-        found = state_of(pod, self._events.get(uid, ()))
-        if uid in self.gone and not found.ended:
-            return JobPodState("deleted", found.started, ended=True)
-        return found
+        state = state_of(pod, self._events.get(uid, ()))
+        if uid in self.gone and not state.ended:
+            return JobPodState("deleted", state.started, ended=True)
+        return state
 
     def why_no_pods(self, entry: Entry) -> str:
         """Of an object that has no pod, or too few."""
         says = held_back(self.things.get(str(entry.uid), {}))
-        refused = [one for one in self._events.get(str(entry.uid), ()) if one.get("reason") == "FailedCreate"]
+        refused = [
+            event for event in self._events.get(str(entry.uid), ()) if event.get("reason") == "FailedCreate"
+        ]
         if says is None and refused:
             says = f"its pods are refused: {' '.join(str(refused[-1].get('message')).split())}"
         if says is None and self._owners.refused:
@@ -168,7 +170,7 @@ class JobFollower:
         """Why something waits. A user who may not read events does without."""
         while True:
             waiting = [pod["metadata"] for pod in self.pods.values() if not self.state(pod).started]
-            about = [(one["namespace"], one["uid"]) for one in waiting[:_ASKED_ABOUT]]
+            about = [(owner["namespace"], owner["uid"]) for owner in waiting[:_ASKED_ABOUT]]
             about += [
                 (str(entry.namespace), str(entry.uid)) for entry in self.entries if not self.pods_of(entry)
             ]

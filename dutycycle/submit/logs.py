@@ -27,9 +27,9 @@ class Logs:
     def look(self) -> Iterator[str]:
         """Begin with containers that are new. Answers with what went wrong since the last call."""
         for uid, pod in self._follower.pods.items():
-            for one in (pod.get("status") or {}).get("containerStatuses") or ():
-                who = uid, str(one["name"]), int(one.get("restartCount") or 0)
-                if who not in self._tasks and (one.get("state") or {}).keys() & {"running", "terminated"}:
+            for status in (pod.get("status") or {}).get("containerStatuses") or ():
+                who = uid, str(status["name"]), int(status.get("restartCount") or 0)
+                if who not in self._tasks and (status.get("state") or {}).keys() & {"running", "terminated"}:
                     meta = pod["metadata"]
                     printing = self._print(meta["namespace"], meta["name"], who[1])
                     self._tasks[who] = asyncio.create_task(printing)

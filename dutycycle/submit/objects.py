@@ -130,28 +130,28 @@ class Objects:
         errors: dict[str, KubeError] = {}
         while waiting:
             errors = await self._ask_to_go(waiting, asked)
-            is_hopeless = all(isinstance(errors.get(one.document.where), RefusedError) for one in waiting)
+            is_hopeless = all(isinstance(errors.get(left.document.where), RefusedError) for left in waiting)
             if is_hopeless or hurry.is_set() or time.monotonic() > until:
                 break
             if not errors:
                 backoff.reset()
             await _pause(hurry, backoff.next_s() if errors else _POLL_S)
-        for one in waiting:
-            how = "is being deleted" if one.uid in asked else "is not deleted"
-            error = errors.get(one.document.where)
+        for left in waiting:
+            how = "is being deleted" if left.uid in asked else "is not deleted"
+            error = errors.get(left.document.where)
             why = f": {error}" if error is not None else ""
-            self.say(f"{one} {how}{why}; see: {one.kubectl('get')}")
+            self.say(f"{left} {how}{why}; see: {left.kubectl('get')}")
         return waiting
 
     async def _ask_to_go(self, waiting: list[Entry], asked: set[str]) -> dict[str, KubeError]:
         """Takes what is gone out of ``waiting``. The errors of the others, by where they stand in a file."""
         errors: dict[str, KubeError] = {}
-        for one in list(waiting):
+        for left in list(waiting):
             try:
-                if not await self._is_left(one, asked):
-                    waiting.remove(one)
+                if not await self._is_left(left, asked):
+                    waiting.remove(left)
             except KubeError as error:
-                errors[one.document.where] = error
+                errors[left.document.where] = error
         return errors
 
     def keep(self) -> None:

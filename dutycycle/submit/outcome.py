@@ -50,7 +50,10 @@ def outcome_of_lost(pods: Collection[Thing]) -> Outcome:
 
 
 def _failure(pods: Collection[Thing], why: str) -> Outcome:
-    exits = sorted(((one, pod) for pod in pods for one in exits_of(pod)), key=lambda found: found[0].finished)
+    exits = sorted(
+        ((container_exit, pod) for pod in pods for container_exit in exits_of(pod)),
+        key=lambda exit_and_pod: exit_and_pod[0].finished,
+    )
     if not exits:
         return Outcome(FAILED, f"failed: {one_line(why)}" if why else "failed")
     first, pod = exits[0]
@@ -59,10 +62,10 @@ def _failure(pods: Collection[Thing], why: str) -> Outcome:
 
 def held_back(thing: Thing) -> str | None:
     """Why an object makes no pods: it is suspended, or its pods are refused; None where it does not say."""
-    for one in (thing.get("status") or {}).get("conditions") or ():
-        if one.get("status") == "True" and one.get("type") in ("Suspended", "ReplicaFailure"):
-            says = one_line(str(one.get("message") or one.get("reason") or ""))
-            what = "suspended" if one["type"] == "Suspended" else "its pods are refused"
+    for condition in (thing.get("status") or {}).get("conditions") or ():
+        if condition.get("status") == "True" and condition.get("type") in ("Suspended", "ReplicaFailure"):
+            says = one_line(str(condition.get("message") or condition.get("reason") or ""))
+            what = "suspended" if condition["type"] == "Suspended" else "its pods are refused"
             return f"{what}: {says}" if says else what
     return None
 
@@ -87,9 +90,11 @@ def _verdict(thing: Thing) -> tuple[bool, str] | None:
         if (well := _ENDED_WELL.get(str(word).lower())) is not None:
             error = (status.get("applicationState") or {}).get("errorMessage")
             return well, str(status.get("message") or error or word)
-    for one in status.get("conditions") or ():
-        well = _ENDED_WELL.get(str(one.get("type")).lower())
-        if one.get("status") == "True" and well is not None:
-            says = " ".join(f"{one.get('reason') or ''}: {one.get('message') or ''}".split()).strip(": ")
+    for condition in status.get("conditions") or ():
+        well = _ENDED_WELL.get(str(condition.get("type")).lower())
+        if condition.get("status") == "True" and well is not None:
+            says = " ".join(
+                f"{condition.get('reason') or ''}: {condition.get('message') or ''}".split()
+            ).strip(": ")
             return well, says
     return None

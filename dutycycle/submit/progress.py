@@ -37,14 +37,14 @@ class JobProgress:
         if self.bound_s is None and any(pod["spec"].get("nodeName") for pod in self.follower.pods.values()):
             self.bound_s = now_s
         self._check_images(now_s)
-        found = self._ended()
-        if found is None and self.for_s is not None and self.began_s is not None:
-            found = self._after_so_long(now_s - self.began_s)
-        if found is None and self.held_s is not None and self.bound_s is not None:
-            found = self._after_holding(now_s - self.bound_s)
-        if found is None and self.timeout_s is not None and now_s >= self.timeout_s:
+        outcome = self._ended()
+        if outcome is None and self.for_s is not None and self.began_s is not None:
+            outcome = self._after_so_long(now_s - self.began_s)
+        if outcome is None and self.held_s is not None and self.bound_s is not None:
+            outcome = self._after_holding(now_s - self.bound_s)
+        if outcome is None and self.timeout_s is not None and now_s >= self.timeout_s:
             return self._timed_out(self.timeout_s)
-        return found
+        return outcome
 
     def news(self, broker_away: str | None = None) -> Iterator[str]:
         """A line for each change since the last call. ``broker_away``: why nothing is read."""
@@ -79,11 +79,11 @@ class JobProgress:
     def _ended(self) -> Outcome | None:
         """All that end by themselves have, or one of them has failed."""
         ending = [str(entry) for entry in self.follower.entries if not entry.document.never_ends]
-        found = {str(entry): self._outcome(entry) for entry in self.follower.entries}
-        for one, outcome in found.items():
+        outcomes = {str(entry): self._outcome(entry) for entry in self.follower.entries}
+        for owner, outcome in outcomes.items():
             if outcome is not None and outcome.status:
-                return Outcome(outcome.status, f"{one}: {outcome.words}")
-        if not ending or any(found[one] is None for one in ending):
+                return Outcome(outcome.status, f"{owner}: {outcome.words}")
+        if not ending or any(outcomes[owner] is None for owner in ending):
             return None
         return Outcome(0, f"{', '.join(ending)}: succeeded")
 

@@ -160,9 +160,11 @@ class Records:
                 self.periods_s[process.pod_uid] = process.loop.seconds / process.loop.steps
 
     def _cycle(self, cycle: Cycle) -> None:
-        uid, found = cycle.subject.pod_uid, cycle.metrics.get(_STEP)
-        if uid is None or uid not in self._pods() or uid in self._reporting or found is None:
+        uid, step_cycle = cycle.subject.pod_uid, cycle.metrics.get(_STEP)
+        if uid is None or uid not in self._pods() or uid in self._reporting or step_cycle is None:
             return
         self.periods_s.pop(uid, None)
-        if found.period_s:
-            self.periods_s[uid] = min([found.period_s, *(one.period_s for one in found.others or ())])
+        if step_cycle.period_s:
+            self.periods_s[uid] = min(
+                [step_cycle.period_s, *(rhythm.period_s for rhythm in step_cycle.others or ())]
+            )

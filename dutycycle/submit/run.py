@@ -196,8 +196,8 @@ class Signals:
     def __init__(self) -> None:
         self.stop, self.hurry = asyncio.Event(), asyncio.Event()
         self._first: signal.Signals | None = None
-        for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(one, self._came, one)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, self._came, number)
 
     def _came(self, number: signal.Signals) -> None:
         if self._first is None:

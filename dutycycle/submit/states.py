@@ -67,15 +67,15 @@ def state_of(pod: Thing, events: Iterable[Thing] = ()) -> JobPodState:
 
 def exits_of(pod: Thing) -> list[Exit]:
     """How containers ended with a code other than 0, the first one first; of a restarted one, the last."""
-    found = []
+    exits = []
     for container in _containers(pod):
         for state in (container.get("state") or {}, container.get("lastState") or {}):
             ended = state.get("terminated")
             if ended and ended.get("exitCode"):
                 reason, at = str(ended.get("reason") or ""), str(ended.get("finishedAt") or "")
-                found.append(Exit(int(ended["exitCode"]), str(container.get("name")), reason, at))
+                exits.append(Exit(int(ended["exitCode"]), str(container.get("name")), reason, at))
                 break
-    return sorted(found, key=lambda one: one.finished)
+    return sorted(exits, key=lambda container_exit: container_exit.finished)
 
 
 def _failed(pod: Thing, status: Thing) -> str:
@@ -108,10 +108,10 @@ def _waiting(pod: Thing) -> JobPodState | None:
 
 
 def _unscheduled(status: Thing) -> str:
-    for one in status.get("conditions") or ():
-        if one.get("type") == "PodScheduled" and one.get("status") == "False":
-            says = one_line(str(one.get("message") or ""))
-            if one.get("reason") == "SchedulingGated":
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            says = one_line(str(condition.get("message") or ""))
+            if condition.get("reason") == "SchedulingGated":
                 return f"held back by its scheduling gates{f': {says}' if says else ''}"
             return f"unschedulable: {says}" if says else "unschedulable"
     return "no node was chosen yet"
@@ -140,7 +140,7 @@ def _has_run(pod: Thing) -> bool:
         for state in (container.get("state"), container.get("lastState"))
         if state
     ]
-    return any("running" in one or "terminated" in one for one in states)
+    return any("running" in state or "terminated" in state for state in states)
 
 
 def one_line(text: str) -> str:

@@ -111,9 +111,11 @@ class _Items:
             _add(columns, taken, level.key, ColumnType("text"))
         self._columns = None
         if isinstance(item, inspect.StructType):
-            below = {one.field for one in level.below}
+            below = {level_below.field for level_below in level.below}
             self._columns = _StructColumns(item, level.prefix, below, columns, taken)
-        self._below = [_Items(_item_of(item, one), one, columns, taken) for one in level.below]
+        self._below = [
+            _Items(_item_of(item, level_below), level_below, columns, taken) for level_below in level.below
+        ]
 
     def rows(self, value: Any, above: Row) -> Iterator[Row]:
         """The rows of one item; ``above``: what all of them have."""
@@ -124,13 +126,13 @@ class _Items:
         alone = not self._below or any(items._level.key is None for items in self._below)
         for items in self._below:
             field, key = items._level.field, items._level.key
-            found = (getattr(value, field) if field else value) or ()
-            alone = alone and not found
+            content = (getattr(value, field) if field else value) or ()
+            alone = alone and not content
             if key is None:
-                for item in found:
+                for item in content:
                     yield from items.rows(item, row)
-            elif found:
-                for name, item in found.items():
+            elif content:
+                for name, item in content.items():
                     yield from items.rows(item, {**row, key: name})
         if alone:
             yield row
@@ -153,16 +155,16 @@ class _StructColumns:
         self._values: list[tuple[str, str, _Read]] = []
         self._structs: list[tuple[str, _StructColumns]] = []
         for field in struct.fields:
-            found = _not_none(field.type)
+            kind_of_field = _not_none(field.type)
             if field.name in but:
                 continue
-            if isinstance(found, inspect.StructType):
-                inner = _StructColumns(found, f"{prefix}{field.name}_", set(), columns, taken)
+            if isinstance(kind_of_field, inspect.StructType):
+                inner = _StructColumns(kind_of_field, f"{prefix}{field.name}_", set(), columns, taken)
                 self._structs.append((field.name, inner))
                 continue
-            kind, read = _kind(found)
+            kind, read = _kind(kind_of_field)
             name = prefix + field.name
-            if isinstance(found, inspect.IntType) and found.le == END_OF_TIME_MS:
+            if isinstance(kind_of_field, inspect.IntType) and kind_of_field.le == END_OF_TIME_MS:
                 kind, name = ColumnType("timestamp"), name.removesuffix("ts_ms").removesuffix("ms") + "ts"
             _add(columns, taken, name, kind)
             self._values.append((field.name, name, read))
@@ -172,13 +174,13 @@ class _StructColumns:
         if self._subject is not None:
             row[self._subject] = value.key
         for field, name, read in self._values:
-            found = getattr(value, field)
-            if found is not None:
-                row[name] = read(found)
+            content = getattr(value, field)
+            if content is not None:
+                row[name] = read(content)
         for field, inner in self._structs:
-            found = getattr(value, field)
-            if found is not None:
-                inner.fill(found, row)
+            content = getattr(value, field)
+            if content is not None:
+                inner.fill(content, row)
 
 
 def _add(columns: dict[str, ColumnType], taken: set[str], name: str, kind: ColumnType) -> None:
@@ -191,8 +193,8 @@ def _not_none(info: inspect.Type) -> inspect.Type:
     """The type without None; of a number that is whole or not, the one that holds both."""
     if not isinstance(info, inspect.UnionType):
         return info
-    types = [one for one in info.types if not isinstance(one, inspect.NoneType)]
-    return next((one for one in types if isinstance(one, inspect.FloatType)), types[0])
+    types = [member for member in info.types if not isinstance(member, inspect.NoneType)]
+    return next((member for member in types if isinstance(member, inspect.FloatType)), types[0])
 
 
 def _item_of(info: inspect.Type, level: RowLevel) -> inspect.Type:
@@ -205,8 +207,8 @@ def _item_of(info: inspect.Type, level: RowLevel) -> inspect.Type:
     raise TypeError(f"{level.field}: neither a list nor a map")
 
 
-def _base64(found: bytes) -> str:
-    return b64encode(found).decode()
+def _base64(content: bytes) -> str:
+    return b64encode(content).decode()
 
 
 def _kind(info: inspect.Type) -> tuple[ColumnType, _Read]:
@@ -218,8 +220,8 @@ def _kind(info: inspect.Type) -> tuple[ColumnType, _Read]:
             return ColumnType("struct", tuple((name, kind) for name, kind, _ in parts)), _struct_reader(parts)
         case inspect.DictType():
             kind, read = _kind(info.value_type)
-            return ColumnType("map", (("", kind),)), lambda found: {
-                key: None if one is None else read(one) for key, one in found.items()
+            return ColumnType("map", (("", kind),)), lambda mapping: {
+                key: None if item is None else read(item) for key, item in mapping.items()
             }
         case inspect.VarTupleType():
             return _list(*_kind(info.item_type))
@@ -240,15 +242,15 @@ def _kind(info: inspect.Type) -> tuple[ColumnType, _Read]:
 
 
 def _list(kind: ColumnType, read: _Read) -> tuple[ColumnType, _Read]:
-    return ColumnType("list", (("", kind),)), lambda found: [
-        None if one is None else read(one) for one in found
+    return ColumnType("list", (("", kind),)), lambda items: [
+        None if item is None else read(item) for item in items
     ]
 
 
 def _struct_reader(parts: Sequence[tuple[str, ColumnType, _Read]]) -> _Read:
     def read(value: Any) -> Mapping[str, Any]:
-        found = ((name, getattr(value, name), read) for name, _, read in parts)
-        return {name: read(one) for name, one, read in found if one is not None}
+        parts_of_value = ((name, getattr(value, name), read) for name, _, read in parts)
+        return {name: read(part) for name, part, read in parts_of_value if part is not None}
 
     return read
 

@@ -43,7 +43,7 @@ class Csv:
         shown = [(name, _SHOWN.get(kind.word, _same)) for name, kind in columns.items()]
         for row in rows:
             lines.writerow(
-                [None if (found := row.get(name)) is None else show(found) for name, show in shown]
+                [None if (value := row.get(name)) is None else show(value) for name, show in shown]
             )
         return text.getvalue().encode()
 
@@ -106,7 +106,7 @@ class Parquet:
 
     def _type(self, kind: ColumnType) -> Any:
         pa = self._pa
-        parts = [(name, self._type(one)) for name, one in kind.parts]
+        parts = [(name, self._type(part)) for name, part in kind.parts]
         match kind.word:
             case "list":
                 return pa.list_(parts[0][1])

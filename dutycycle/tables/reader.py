@@ -37,8 +37,8 @@ def batches(folder: Path, topic: str, columns: Sequence[str], where: Any = None)
             else None
         )
         try:
-            found = dataset.dataset(files, schema=schema, format=_format(dataset, name))
-            for batch in found.to_batches(columns=list(columns), filter=where):
+            files_found = dataset.dataset(files, schema=schema, format=_format(dataset, name))
+            for batch in files_found.to_batches(columns=list(columns), filter=where):
                 yield _plain(
                     batch.to_pylist(), [column for column in columns if kinds[column].word == "list"]
                 )

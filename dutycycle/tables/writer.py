@@ -79,7 +79,7 @@ class TableWriter:
         if topic is None or record.payload is None:
             return
         try:
-            found: Any = decode(TOPICS[topic].record, record.payload, topic)
+            decoded: Any = decode(TOPICS[topic].record, record.payload, topic)
         except DecodeError as error:
             if not self._unreadable[topic]:
                 print(f"dutycycle: not in the tables: {error}", file=sys.stderr)  # noqa: T201
@@ -90,7 +90,7 @@ class TableWriter:
             ts_ms = None
         rows = self._rows[topic, _hour(ts_ms)]
         before = len(rows)
-        rows.extend(table(topic).rows(found, ts_ms))
+        rows.extend(table(topic).rows(decoded, ts_ms))
         self._waiting += len(rows) - before
         if self._waiting >= _MOST_ROWS:
             self._pack()

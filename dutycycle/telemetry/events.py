@@ -225,11 +225,11 @@ class Telemetry:
             self._events[event.name] = event
             self.counts[key] += count
             said = self._said.setdefault(key, {})
-            one = said.setdefault(about if about in said or len(said) < _ABOUTS else "", _Said())
-            one.unsaid += count
-            if now - one.at < self._quiet_s:
+            repeats = said.setdefault(about if about in said or len(said) < _ABOUTS else "", _Said())
+            repeats.unsaid += count
+            if now - repeats.at < self._quiet_s:
                 return
-            unsaid, one.at, one.unsaid = one.unsaid, now, 0
+            unsaid, repeats.at, repeats.unsaid = repeats.unsaid, now, 0
         self._write(event, key[1], detail, unsaid)
 
     def raise_condition(self, event: Event, name: str, detail: str, **labels: str) -> None:
@@ -260,18 +260,18 @@ class Telemetry:
         """
         lists = {label: list(given) for label, given in values.items()}
         with self._lock:
-            for one in (one for module in modules for one in vars(module).values()):
-                if isinstance(one, Event) and self._component in one.by:
-                    self._events[one.name] = one
-                    self._expected.update((one.name, labels) for labels in one.label_values(lists))
+            for event in (event for module in modules for event in vars(module).values()):
+                if isinstance(event, Event) and self._component in event.by:
+                    self._events[event.name] = event
+                    self._expected.update((event.name, labels) for labels in event.label_values(lists))
 
     def tally(self) -> dict[Event, dict[Labels, int]]:
         """How often each event happened, by its label values; none for those without a label value yet."""
         with self._lock:
-            found: dict[Event, dict[Labels, int]] = {event: {} for event in self._events.values()}
+            counts: dict[Event, dict[Labels, int]] = {event: {} for event in self._events.values()}
             for name, labels in self._expected | self.counts.keys():
-                found[self._events[name]][labels] = self.counts[name, labels]
-        return found
+                counts[self._events[name]][labels] = self.counts[name, labels]
+        return counts
 
     def count(self, event: Event) -> int:
         """How often ``event`` happened, over all labels."""
@@ -279,8 +279,8 @@ class Telemetry:
             return sum(number for (name, _), number in self.counts.items() if name == event.name)
 
     def _lasting(self) -> dict[Labels, float]:
-        found = Counter(event for event, _ in list(self.conditions))
-        return {(event,): float(number) for event, number in found.items()}
+        conditions = Counter(event for event, _ in list(self.conditions))
+        return {(event,): float(number) for event, number in conditions.items()}
 
     def _write(self, event: Event, labels: tuple[str, ...], detail: str, times: int) -> None:
         parts = [event.name, *(f"{k}={v}" for k, v in zip(event.labels, labels, strict=True))]

@@ -170,13 +170,13 @@ class Metrics(Collector):
 
     def counter(self, metric: Metric, **labels: str) -> Counter:
         """The counter with these label values, shown from 0 on. Whoever counts keeps it."""
-        found = self._get(metric, Counter)
-        return found.labels(**labels) if labels else found
+        metric_made = self._get(metric, Counter)
+        return metric_made.labels(**labels) if labels else metric_made
 
     def gauge(self, metric: Metric, **labels: str) -> Gauge:
         """The gauge with these label values."""
-        found = self._get(metric, Gauge)
-        return found.labels(**labels) if labels else found
+        metric_made = self._get(metric, Gauge)
+        return metric_made.labels(**labels) if labels else metric_made
 
     def read(self, metric: Metric, read: Read) -> None:
         """Ask ``read`` for the value at every scrape; the last one given counts."""
@@ -196,8 +196,8 @@ class Metrics(Collector):
 
     def samples(self) -> Iterator[tuple[str, Mapping[str, str], float]]:
         """Everything as it is now: name, labels and value of each series."""
-        for found in self.registry.collect():
-            for sample in found.samples:
+        for family in self.registry.collect():
+            for sample in family.samples:
                 yield sample.name, sample.labels, sample.value
 
     def page(self) -> bytes:
@@ -210,25 +210,25 @@ class Metrics(Collector):
                 self._made[metric] = kind(
                     PREFIX + metric.name, metric.help, metric.labels, registry=self.registry
                 )
-            found = self._made[metric]
-        assert isinstance(found, kind)  # noqa: S101 - narrows what is made above
-        return found
+            metric_made = self._made[metric]
+        assert isinstance(metric_made, kind)  # noqa: S101 - narrows what is made above
+        return metric_made
 
 
 def family(metric: Metric, values: Mapping[Labels, float]) -> Family:
     """``values`` by their label values, as the registry takes them."""
     kind = CounterMetricFamily if metric.is_counter else GaugeMetricFamily
-    found = kind(PREFIX + metric.name, metric.help, labels=metric.labels)
+    family = kind(PREFIX + metric.name, metric.help, labels=metric.labels)
     for labels, value in values.items():
-        found.add_metric(labels, value)
-    return found
+        family.add_metric(labels, value)
+    return family
 
 
 def _value(read: Read) -> Mapping[Labels, float]:
     try:
-        found = read()
+        values = read()
     except Exception:  # noqa: BLE001 - it looks into what other threads change; the next scrape asks again
         return {}
-    if isinstance(found, Mapping):
-        return found
-    return {} if found is None else {(): float(found)}
+    if isinstance(values, Mapping):
+        return values
+    return {} if values is None else {(): float(values)}

@@ -84,8 +84,8 @@ class Server:
     def __init__(self, address: Address, pages: Pages) -> None:
         """Raises ``ListenError``."""
         try:
-            found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-            family, *_, place = found[0]
+            addresses = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            family, *_, place = addresses[0]
             self._server = _Server(family, place, pages)
         except OSError as error:
             raise ListenError(address, error) from error
@@ -160,10 +160,10 @@ class _Server(socketserver.TCPServer):
     def _hang_up(self, before: float, most: int = 0) -> None:
         """Close the oldest of the connections that were opened ``before``, all but ``most``."""
         with self._lock:
-            old = [one for one, since in self._open.items() if since <= before]
-            for one in old[: len(old) - most]:
+            old = [connection for connection, since in self._open.items() if since <= before]
+            for connection in old[: len(old) - most]:
                 try:
-                    one.shutdown(socket.SHUT_RDWR)  # its thread wakes up, and sees the end
+                    connection.shutdown(socket.SHUT_RDWR)  # its thread wakes up, and sees the end
                 except OSError:
                     continue  # it has ended by itself
 

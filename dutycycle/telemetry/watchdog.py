@@ -160,7 +160,14 @@ class StallDetector:
         while not over.wait(self.limits.poll_s):
             self.beat()
             for watch in self._watches[-1:]:  # none, once the last block has ended
-                reason = next((found for probe in watch.probes if (found := _ask(probe)) is not None), None)
+                reason = next(
+                    (
+                        reason_of_probe
+                        for probe in watch.probes
+                        if (reason_of_probe := _ask(probe)) is not None
+                    ),
+                    None,
+                )
                 if reason is not None and was_bad:
                     self._end(watch, reason)
                 was_bad = reason is not None

@@ -86,8 +86,8 @@ def backfill(
         raise DutycycleError("interrupted: the same command goes on from here") from error
     finally:
         prometheus.close()
-    found = ", ".join(f"{count} {topic}" for topic, count in sorted(counts.items()))
-    print(f"recorded: {found}", file=sys.stderr)  # noqa: T201
+    recorded = ", ".join(f"{count} {topic}" for topic, count in sorted(counts.items()))
+    print(f"recorded: {recorded}", file=sys.stderr)  # noqa: T201
     if run.incomplete_s and not partial:
         print(  # noqa: T201
             f"not whole: {run.incomplete_s} s of it are of answers that lack samples, as said above; record "

@@ -56,8 +56,8 @@ def extract(
         asyncio.run(_read(wanted, settings, sorting, timeout_s))
         out.parent.mkdir(exist_ok=True)
         with TraceWriter(str(out), overwrite=overwrite) as trace:
-            for one in sorting.merged():
-                trace.write(one)
+            for record in sorting.merged():
+                trace.write(record)
 
 
 async def _read(wanted: ExtractRequest, settings: Settings, sorting: Sorting, timeout_s: float) -> None:
@@ -67,7 +67,7 @@ async def _read(wanted: ExtractRequest, settings: Settings, sorting: Sorting, ti
     nodes: set[str] | None = None
     if wanted.name is not None:
         subject = subject_of([pod for _, pod in pods], job=wanted.name, pod=wanted.name, where=where)
-        nodes = {one.node for one in subject.pods}
+        nodes = {pod.node for pod in subject.pods}
     for record, pod in pods:
         if nodes is None or pod.node in nodes:
             sorting.add(record)
@@ -104,7 +104,7 @@ async def _read_ticks(
 async def read_all(settings: Settings, topic: str, timeout_s: float) -> list[Message]:
     """All that lies on a topic now. Raises ``BrokerError``, as ``read_batches``."""
     batches = read_batches(settings, (topic,), "beginning", timeout_s)
-    return [one async for batch, _ in batches for one in batch]
+    return [record async for batch, _ in batches for record in batch]
 
 
 async def read_batches(
@@ -131,17 +131,17 @@ async def read_batches(
         await consumer.stop()
 
 
-def known_pods(told: Iterable[Message], wanted: ExtractRequest) -> Iterator[tuple[TraceRecord, Pod]]:
+def known_pods(messages: Iterable[Message], wanted: ExtractRequest) -> Iterator[tuple[TraceRecord, Pod]]:
     """What was known of the pods that were there in the time that is wanted, from its beginning on."""
-    found: dict[str, list[tuple[Message, Pod]]] = defaultdict(list)
-    for message in told:
+    records_of_pod: dict[str, list[tuple[Message, Pod]]] = defaultdict(list)
+    for message in messages:
         try:
             pod = None if message.payload is None else decode(Pod, message.payload, "pods")
         except DecodeError:
             continue
         if pod is not None:
-            found[pod.uid].append((message, pod))
-    for records in found.values():
+            records_of_pod[pod.uid].append((message, pod))
+    for records in records_of_pod.values():
         newest = records[-1][1]
         if (newest.finished_ms or wanted.start_ms) < wanted.start_ms:
             continue

@@ -152,8 +152,11 @@ def aligned(parts: Iterable[FrameTicks], column: str, first_ms: int, last_ms: in
     each of its values stands until the next."""
     count = (last_ms - first_ms) // step_ms + 1
     place = first_ms + step_ms * np.arange(count)
-    found = [buckets(part.times, part[column], first_ms, last_ms, count) for part in parts]
-    rows = [one.mean[np.clip((place - one.start_ms) // one.step_ms, 0, len(one.mean) - 1)] for one in found]
+    series = [buckets(part.times, part[column], first_ms, last_ms, count) for part in parts]
+    rows = [
+        of_part.mean[np.clip((place - of_part.start_ms) // of_part.step_ms, 0, len(of_part.mean) - 1)]
+        for of_part in series
+    ]
     return np.array(rows).reshape(len(rows), count)
 
 

@@ -81,34 +81,36 @@ def _summed(before: Loop, now: Loop) -> Loop:
     samples = None if before.samples is None and now.samples is None else _plus(before.samples, now.samples)
     return replace(
         now, steps=before.steps + now.steps, seconds=before.seconds + now.seconds, samples=samples,
-        longest_s=max((one for one in (before.longest_s, now.longest_s) if one is not None), default=None),
+        longest_s=max(
+            (seconds for seconds in (before.longest_s, now.longest_s) if seconds is not None), default=None
+        ),
         loss_scale=before.loss_scale if now.loss_scale is None else now.loss_scale,
     )  # fmt: skip
 
 
-def _plus(one: int | None, other: int | None) -> int:
-    return (one or 0) + (other or 0)
+def _plus(first: int | None, other: int | None) -> int:
+    return (first or 0) + (other or 0)
 
 
 def named(
     processes: Iterable[ProcessSeen], pods: Collection[str] | None, names: Mapping[str, str]
 ) -> list[ProcessSeen]:
     """The processes of ``pods`` (None: of all), by rank, each with what to call it. ``names``: the pods'."""
-    found = [process for process in processes if pods is None or process.pod_uid in pods]
-    ranks = Counter(rank for one in found if (rank := _rank(one)) is not None)
-    several_pods = len({one.pod_uid for one in found}) > 1
-    for one in found:
-        rank = _rank(one)
+    chosen = [process for process in processes if pods is None or process.pod_uid in pods]
+    ranks = Counter(rank for process in chosen if (rank := _rank(process)) is not None)
+    several_pods = len({process.pod_uid for process in chosen}) > 1
+    for process in chosen:
+        rank = _rank(process)
         if rank is not None and ranks[rank] == 1:
-            one.name = f"rank {rank}"
+            process.name = f"rank {rank}"
         else:
-            pod = f"{names.get(one.pod_uid, one.pod_uid)} " if several_pods else ""
-            one.name = f"{pod}process {one.pid}"
-    return sorted(found, key=lambda one: (_rank(one) is None, _rank(one) or 0, one.name))
+            pod = f"{names.get(process.pod_uid, process.pod_uid)} " if several_pods else ""
+            process.name = f"{pod}process {process.pid}"
+    return sorted(chosen, key=lambda process: (_rank(process) is None, _rank(process) or 0, process.name))
 
 
-def _rank(one: ProcessSeen) -> int | None:
-    return one.software.rank if one.software is not None else None
+def _rank(process: ProcessSeen) -> int | None:
+    return process.software.rank if process.software is not None else None
 
 
 def figures(processes: Iterable[ProcessSeen], cycle: tuple[str, float] | None) -> Iterator[tuple[str, str]]:
@@ -117,17 +119,19 @@ def figures(processes: Iterable[ProcessSeen], cycle: tuple[str, float] | None) -
     every = list(processes)
     most = most_steps(every)
     if most is not None:
-        one, loop = most
+        process, loop = most
         several = sum(each.loop is not None and each.loop.steps > 0 for each in every) > 1
-        yield from _of_loop(one, f" of {one.name}" if several else "", loop, cycle)
+        yield from _of_loop(process, f" of {process.name}" if several else "", loop, cycle)
         if rates := [rate for each in every if (rate := samples_per_s(each.loop)) is not None]:
             yield "Samples", f"{sum(rates):.4g} a second" + (" in all" if several else "")
         if words := list(model_words(loop)):
             yield "Model", ", ".join(words)
-    told = [one.software for one in every if one.software is not None and one.software.frameworks]
-    if told:
-        yield "Software", ", ".join(software_words(told[0]))
-        if started := list(start_words(told[0])):
+    softwares = [
+        process.software for process in every if process.software is not None and process.software.frameworks
+    ]
+    if softwares:
+        yield "Software", ", ".join(software_words(softwares[0]))
+        if started := list(start_words(softwares[0])):
             yield "Started by", ", ".join(started)
 
 

@@ -58,8 +58,8 @@ def record(
     """Record; 0 when the trace is whole. A broker is waited for ``timeout_s``, seconds."""
     with writer(out, form, settings.topic_prefix, overwrite=overwrite) as trace:
         counts = asyncio.run(_record(trace, wanted, settings, timeout_s))
-    found = ", ".join(f"{count} {topic}" for topic, count in sorted(counts.items()))
-    print(f"recorded: {found or 'nothing'}", file=sys.stderr)  # noqa: T201
+    recorded = ", ".join(f"{count} {topic}" for topic, count in sorted(counts.items()))
+    print(f"recorded: {recorded or 'nothing'}", file=sys.stderr)  # noqa: T201
     return 0
 
 

@@ -86,7 +86,7 @@ def _writers(
     if records is not None:
         writer = stack.enter_context(RecordsWriter(records, prices=given_prices(settings)))
         stack.callback(writer.flush)  # also what came before a damaged line
-        yield lambda one: writer.write(one.topic, one.value)
+        yield lambda output: writer.write(output.topic, output.value)
 
 
 def _line(record: ConsumerRecord, prefix: str) -> TraceRecord:
@@ -123,7 +123,7 @@ def _write(outs: Iterable[ProducerRecord], writers: list[Write], made: Counter[s
 
 def _summary(read: TraceSamples, made: Counter[str], pipeline: LocalPipeline) -> Iterator[str]:
     for verb, tally in (("read", read.tally), ("made", made), ("noticed", pipeline.happened)):
-        found = ", ".join(f"{count} {name}" for name, count in sorted(tally.items()))
-        if found or verb != "noticed":
-            yield f"{verb}: {found or 'nothing'}"
+        counts = ", ".join(f"{count} {name}" for name, count in sorted(tally.items()))
+        if counts or verb != "noticed":
+            yield f"{verb}: {counts or 'nothing'}"
     yield from read.left_out()

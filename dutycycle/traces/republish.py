@@ -53,8 +53,8 @@ def republish(
     with Progress("samples", quiet=quiet) as progress:
         read = TraceSamples(traces, settings.topic_prefix, bad=progress.say if skip_bad else None)
         sent = asyncio.run(_publish(read, settings, ReplayPace(speed), progress))
-    found = ", ".join(f"{count} {topic}" for topic, count in sorted(sent.items()))
-    for line in (f"published: {found or 'nothing'}", *read.left_out()):
+    published = ", ".join(f"{count} {topic}" for topic, count in sorted(sent.items()))
+    for line in (f"published: {published or 'nothing'}", *read.left_out()):
         print(line, file=sys.stderr)  # noqa: T201
     return 0
 

@@ -64,8 +64,8 @@ class TraceSamples:
                 topic = short_name(self._prefix, record.topic) or short_name(DEFAULT_PREFIX, record.topic)
                 if topic is None:
                     self._refuse(TraceError(path, number, self._unknown(record.topic)))
-                elif (found := self._sample(topic, number, record)) is not None:
-                    yield found
+                elif (sample := self._sample(topic, number, record)) is not None:
+                    yield sample
             self._before += Path(path).stat().st_size if self.size is not None else 0
             self._reader = None
 
@@ -105,5 +105,5 @@ def _measured_ms(payload: bytes | None) -> int | None:
         record = orjson.loads(payload or b"")
     except orjson.JSONDecodeError:
         return None
-    found = record.get("ts_ms") if type(record) is dict else None
-    return found if type(found) is int and 0 < found <= _LATEST_MS else None
+    ts_ms = record.get("ts_ms") if type(record) is dict else None
+    return ts_ms if type(ts_ms) is int and 0 < ts_ms <= _LATEST_MS else None

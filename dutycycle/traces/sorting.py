@@ -44,7 +44,7 @@ class Sorting:
     def merged(self) -> Iterator[TraceRecord]:
         """All of them, in order."""
         self._store()
-        runs = ((one for _, one in TraceReader(path)) for path in self._runs)
+        runs = ((record for _, record in TraceReader(path)) for path in self._runs)
         return heapq.merge(*runs, key=self._place)
 
     def _store(self) -> None:

@@ -27,15 +27,17 @@ def subject_of(
     Raises ``DutycycleError`` for a name that is not there, and for one that several have.
     """
     if job is not None:
-        found = {one.job.uid: one.job for one in known if one.job and job in _names_of_job(one)}
-        if len(found) > 1:
-            names = {f"{qualified(one, one.job.name)} ({one.job.uid})" for one in known
-                     if one.job and one.job.uid in found}  # fmt: skip
+        jobs_of_name = {
+            entry.job.uid: entry.job for entry in known if entry.job and job in _names_of_job(entry)
+        }
+        if len(jobs_of_name) > 1:
+            names = {f"{qualified(entry, entry.job.name)} ({entry.job.uid})" for entry in known
+                     if entry.job and entry.job.uid in jobs_of_name}  # fmt: skip
             raise DutycycleError(f"several jobs are {job!r}: {_listed(names)}: give the uid")
-        for uid, ref in found.items():
-            return TraceSubject([one for one in known if one.job and one.job.uid == uid], ref)
-    pods = [one for one in known if pod in (one.name, one.uid, qualified(one, one.name))]
-    names = {qualified(one, one.name) for one in pods}
+        for uid, ref in jobs_of_name.items():
+            return TraceSubject([entry for entry in known if entry.job and entry.job.uid == uid], ref)
+    pods = [entry for entry in known if pod in (entry.name, entry.uid, qualified(entry, entry.name))]
+    names = {qualified(entry, entry.name) for entry in pods}
     if len(names) > 1:
         raise DutycycleError(f"several pods are {pod!r}: {_listed(names)}: give the namespace")
     if not pods:
@@ -60,11 +62,11 @@ def _names_of_job(pod: Pod) -> tuple[str, ...]:
 
 
 def _unknown(known: Iterable[Pod], job: str | None, pod: str | None, where: str) -> str:
-    jobs = {qualified(one, one.job.name) for one in known if one.job}
-    pods = {qualified(one, one.name) for one in known}
+    jobs = {qualified(entry, entry.job.name) for entry in known if entry.job}
+    pods = {qualified(entry, entry.name) for entry in known}
     there = {"job": (job, jobs), "pod": (pod, pods)}
-    asked = {what: found for what, (name, found) in there.items() if name is not None}
-    listed = "; ".join(f"{what}s: {_listed(found)}" for what, found in asked.items())
+    asked = {what: names for what, (name, names) in there.items() if name is not None}
+    listed = "; ".join(f"{what}s: {_listed(names)}" for what, names in asked.items())
     return f"no {' or '.join(asked)} {job or pod!r} in {where}; there are {listed}"
 
 

@@ -25,7 +25,7 @@ _NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
 async def check_class(server: ApiServer, name: str) -> None:
     """That it keeps a trial from preempting; ours is made where it is missing. Raises ``CannotRunError``."""
     try:
-        found = await server.read(CLASS, name)
+        priority_class = await server.read(CLASS, name)
     except GoneError as error:
         if name != PRIORITY_CLASS:
             raise CannotRunError(f"--priority-class {name}: the cluster has none of this name") from error
@@ -33,7 +33,7 @@ async def check_class(server: ApiServer, name: str) -> None:
         return
     except KubeError as error:
         raise explained(error, f"read the PriorityClass {name}", server) from error
-    if found.get("preemptionPolicy") != "Never":
+    if priority_class.get("preemptionPolicy") != "Never":
         raise CannotRunError(
             f"the PriorityClass {name} lets its pods preempt others, which a trial must not: "
             "give one with preemptionPolicy: Never"
@@ -61,7 +61,7 @@ async def room(server: ApiServer, template: JobTemplate, *, free: bool) -> Room 
     None where nodes, or for the free ones the pods of all, may not be listed.
     """
     try:
-        nodes = [one async for one in server.whole(NODE)]
+        nodes = [node async for node in server.whole(NODE)]
         pods = (await server.list_all(POD, _NOT_ENDED))[0] if free else ()
     except RefusedError:
         return None

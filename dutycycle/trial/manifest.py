@@ -70,9 +70,9 @@ def _spec(template: JobTemplate, variant: Variant, run: TrialRun) -> dict[str, A
     for name in _DROPPED_OF_POD:
         pod["spec"].pop(name, None)
     pod["spec"]["priorityClassName"] = run.priority_class
-    for one in pod["spec"]["containers"]:
-        if one["name"] == template.container:
-            _give(one, template.resource, variant)
+    for container in pod["spec"]["containers"]:
+        if container["name"] == template.container:
+            _give(container, template.resource, variant)
     if variant.model is not None:
         selector = pod["spec"].get("nodeSelector") or {}
         pod["spec"]["nodeSelector"] = {**selector, variant.model.key: variant.model.value}
@@ -91,9 +91,9 @@ def _give(container: dict[str, Any], resource: str, variant: Variant) -> None:
     for part in ("limits", "requests"):
         if part == "limits" or resource in (resources.get(part) or {}):
             resources[part] = {**(resources.get(part) or {}), resource: str(variant.gpus)}
-    told = {"TRIAL_GPUS": str(variant.gpus), "TRIAL_PODS": str(variant.pods)}
-    others = [one for one in container.get("env") or () if one.get("name") not in told]
-    container["env"] = [*({"name": name, "value": value} for name, value in told.items()), *others]
+    given = {"TRIAL_GPUS": str(variant.gpus), "TRIAL_PODS": str(variant.pods)}
+    others = [variable for variable in container.get("env") or () if variable.get("name") not in given]
+    container["env"] = [*({"name": name, "value": value} for name, value in given.items()), *others]
 
 
 def _place(pod: dict[str, Any], placement: str, run: str) -> None:

@@ -54,17 +54,19 @@ def plan_of(template: JobTemplate, wish: TrialOptions) -> Plan:
     """Raises ``SettingError`` where the budget is too small for a single trial."""
     every = sorted(_variants(template, wish), key=lambda variant: (variant.total, variant.pods))
     notes = []
-    if len(wish.placements) > 1 and any(one.pods == 1 for one in every):
+    if len(wish.placements) > 1 and any(variant.pods == 1 for variant in every):
         notes.append("one pod has one node: packed and spread are the same for it, and it runs once")
     kept: list[Variant] = []
     spent = 0.0
-    for one in every:
-        cost = one.minutes(wish.for_s)
+    for variant in every:
+        cost = variant.minutes(wish.for_s)
         if spent + cost <= wish.budget:
             spent += cost
-            kept.append(one)
+            kept.append(variant)
         else:
-            notes.append(f"{one}: left out: {cost:g} GPU-minutes more are past the budget of {wish.budget:g}")
+            notes.append(
+                f"{variant}: left out: {cost:g} GPU-minutes more are past the budget of {wish.budget:g}"
+            )
     if not kept:
         least = every[0]
         raise SettingError(

@@ -90,7 +90,7 @@ class TrialSession:
             for task in running:
                 await task
         except BaseException:
-            if any(not one.done() for one in running):
+            if any(not task.done() for task in running):
                 self.signals.stop.set()  # the others delete what they have made
                 await asyncio.gather(*running, return_exceptions=True)
             raise
@@ -119,7 +119,7 @@ class TrialSession:
 
     def _left(self) -> float:
         return self.wish.budget - self.spent - sum(
-            one.minutes(self.wish.for_s) for one in self._reserved.values()
+            variant.minutes(self.wish.for_s) for variant in self._reserved.values()
         )  # fmt: skip
 
     async def _one(self, variant: Variant) -> None:

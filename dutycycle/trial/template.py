@@ -40,17 +40,17 @@ class JobTemplate:
 
 def template_in(documents: Sequence[ManifestDocument]) -> JobTemplate:
     """The Job of a file. Raises ``SettingError``."""
-    for one in documents:
-        if one.kind != "Job" or one.api_version != "batch/v1":
+    for document in documents:
+        if document.kind != "Job" or document.api_version != "batch/v1":
             raise SettingError(
-                f"{one.where}: is a {one.kind} of {one.api_version}, and trials are runs of one Job of "
-                "batch/v1: put the Job into a file of its own, and apply what it needs first"
+                f"{document.where}: is a {document.kind} of {document.api_version}, and trials are runs of "
+                "one Job of batch/v1: put the Job into a file of its own, and apply what it needs first"
             )
     if len(documents) > 1:
         raise SettingError(f"{documents[1].where}: is a second Job: give one file with one Job")
-    (one,) = documents
-    given = str(one.thing["metadata"].get("generateName") or one.name).rstrip("-.")
-    return template_of(one.thing, one.where, given)
+    (document,) = documents
+    given = str(document.thing["metadata"].get("generateName") or document.name).rstrip("-.")
+    return template_of(document.thing, document.where, given)
 
 
 def template_of(thing: Thing, where: str, name: str) -> JobTemplate:
@@ -64,20 +64,20 @@ def template_of(thing: Thing, where: str, name: str) -> JobTemplate:
             f"{where}: its GPUs come from resource claims, whose number a trial cannot change: "
             "use limits such as nvidia.com/gpu: 1"
         )
-    found = [
-        (str(one["name"]), resource, gpus)
-        for one in pod.get("containers") or ()
-        for resource, gpus in gpu_resources(one).items()
+    containers = [
+        (str(container["name"]), resource, gpus)
+        for container in pod.get("containers") or ()
+        for resource, gpus in gpu_resources(container).items()
         if gpus
     ]
-    if not found:
+    if not containers:
         raise SettingError(
             f"{where}: its containers ask for no GPUs: give one of them a limit such as nvidia.com/gpu: 1"
         )
-    if len(found) > 1:
-        names = ", ".join(f"{name} ({resource})" for name, resource, _ in found)
+    if len(containers) > 1:
+        names = ", ".join(f"{name} ({resource})" for name, resource, _ in containers)
         raise SettingError(f"{where}: several ask for GPUs: {names}; a trial can change one of them only")
-    ((container, resource, gpus),) = found
+    ((container, resource, gpus),) = containers
     pods = spec.get("parallelism", 1)
     if not isinstance(pods, int) or pods < 1:
         raise SettingError(f"{where}: spec.parallelism is {pods!r}: expected a number from 1 on")

@@ -57,11 +57,11 @@ async def _watch(asked: Asked, settings: Settings, namespaces: Sequence[str]) ->
 
 def request_of(meta: Mapping[str, Any], prefix: str) -> str | None:
     """What a Job asks for that was not tried yet; None for nothing. Pure."""
-    found = meta.get("annotations") or {}
-    asked = found.get(f"{prefix}/{REQUEST}")
+    annotations = meta.get("annotations") or {}
+    asked = annotations.get(f"{prefix}/{REQUEST}")
     if asked is None or meta.get("deletionTimestamp") or TRIAL_OF in (meta.get("labels") or {}):
         return None
-    return None if asked == found.get(f"{prefix}/{ASKED}") else str(asked)
+    return None if asked == annotations.get(f"{prefix}/{ASKED}") else str(asked)
 
 
 @dataclass(frozen=True, slots=True)

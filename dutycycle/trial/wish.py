@@ -59,7 +59,7 @@ class TrialOptions:
 
 def numbers(text: str) -> tuple[int, ...]:
     """``1,2,4``, each once. Raises ``ValueError``."""
-    parts = [one.strip() for one in text.split(",")]
+    parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdecimal() and 1 <= int(part) <= 10_000 for part in parts):
         raise ValueError(f"{text!r}: expected numbers from 1 on, such as 1,2,4")
     if len(parts) > _MOST_NUMBERS:
@@ -69,11 +69,11 @@ def numbers(text: str) -> tuple[int, ...]:
 
 def placements(text: str) -> tuple[str, ...]:
     """``packed,spread``, each once. Raises ``ValueError``."""
-    found = tuple(dict.fromkeys(one.strip() for one in text.split(",")))
-    for one in found:
-        if one not in PLACEMENTS:
-            raise ValueError(f"{one!r}: is no placement: expected {' or '.join(PLACEMENTS)}, or both")
-    return found
+    placements = tuple(dict.fromkeys(placement.strip() for placement in text.split(",")))
+    for placement in placements:
+        if placement not in PLACEMENTS:
+            raise ValueError(f"{placement!r}: is no placement: expected {' or '.join(PLACEMENTS)}, or both")
+    return placements
 
 
 def gpu_models(text: str) -> tuple[NodeLabel, ...]:
@@ -110,12 +110,12 @@ def long_enough(text: str) -> float:
 def gpu_minutes(text: str) -> float:
     """A number above 0. Raises ``ValueError``."""
     try:
-        found = float(text)
+        number = float(text)
     except ValueError:
-        found = 0.0
-    if not 0 < found < 1e9:
+        number = 0.0
+    if not 0 < number < 1e9:
         raise ValueError(f"{text!r}: expected GPU-minutes, such as 60")
-    return found
+    return number
 
 
 def goal(text: str) -> str:
@@ -135,13 +135,13 @@ _WORDS: dict[str, tuple[str, Callable[[str], Any]]] = {
 def wish_of(text: str, usual: TrialOptions) -> TrialOptions:
     """Of an annotation; ``usual``: what it does not say, and the largest budget. Raises ``SettingError``."""
     given: dict[str, Any] = {}
-    for one in text.split():
-        word, equals, value = one.partition("=")
+    for setting in text.split():
+        word, equals, value = setting.partition("=")
         if word not in _WORDS or not equals:
-            raise SettingError(f"{one!r}: expected {', '.join(f'{name}=…' for name in _WORDS)}")
+            raise SettingError(f"{setting!r}: expected {', '.join(f'{name}=…' for name in _WORDS)}")
         name, parse = _WORDS[word]
         if name in given:
-            raise SettingError(f"{one!r}: {word} is given twice")
+            raise SettingError(f"{setting!r}: {word} is given twice")
         try:
             given[name] = parse(value)
         except ValueError as error:

@@ -84,7 +84,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if which == Which() and not any(map(gpu_count, records)) and any(peak.gpus for peak in node_peaks(url)):
         print("no pod had a GPU; what each node's GPUs did: dutycycle peaks --nodes", file=sys.stderr)  # noqa: T201
     if args.sort != "name":
-        records = sorted(records, key=lambda one: -(_SORTS[args.sort](one) or 0))
+        records = sorted(records, key=lambda peaks: -(_SORTS[args.sort](peaks) or 0))
     return print_records(records, args.format)
 
 
@@ -199,16 +199,16 @@ def _value(record: PeakRecord, metric: str) -> float | None:
 
 
 _SORTS: dict[str, Callable[[PeakRecord], float | None]] = {
-    "gpu": lambda one: _value(one, "gpu_util_pct"),
-    "gpu-mean": lambda one: _value(one, "gpu_util_pct.mean"),
-    "gpu-memory": lambda one: _value(one, "gpu_mem_used_bytes"),
+    "gpu": lambda peaks: _value(peaks, "gpu_util_pct"),
+    "gpu-mean": lambda peaks: _value(peaks, "gpu_util_pct.mean"),
+    "gpu-memory": lambda peaks: _value(peaks, "gpu_mem_used_bytes"),
     "gpus": gpu_count,
-    "gpu-hours": lambda one: _value(one, "totals.gpu_s"),
-    "energy": lambda one: _value(one, "totals.energy_j"),
-    "cpu": lambda one: _value(one, "cpu_util_pct"),
-    "memory": lambda one: _value(one, "mem_used_bytes"),
-    "last": lambda one: one.last_ms,
+    "gpu-hours": lambda peaks: _value(peaks, "totals.gpu_s"),
+    "energy": lambda peaks: _value(peaks, "totals.energy_j"),
+    "cpu": lambda peaks: _value(peaks, "cpu_util_pct"),
+    "memory": lambda peaks: _value(peaks, "mem_used_bytes"),
+    "last": lambda peaks: peaks.last_ms,
     "started": began_ms,
-    "seconds": lambda one: one.last_ms - one.first_ms,
+    "seconds": lambda peaks: peaks.last_ms - peaks.first_ms,
 }
 """What records are sorted by."""

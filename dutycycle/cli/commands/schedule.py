@@ -108,18 +108,18 @@ def _workload(args: argparse.Namespace, wrong: Wrong) -> Callable[[int], JobTrac
         return made.workload
     if not args.format:
         raise SettingError(f"--simulate {args.simulate}: needs --format, one of {', '.join(FORMATS)}")
-    found = workload_of(args.format, Path(args.simulate), args.machines, made.machines(), args.jobs, wrong)
+    workload = workload_of(args.format, Path(args.simulate), args.machines, made.machines(), args.jobs, wrong)
     for line in wrong.lines:
         print(f"dutycycle: left out: {line}", file=sys.stderr)  # noqa: T201
     if wrong.count > SHOWN:
         print(f"dutycycle: left out: {wrong.count} in all", file=sys.stderr)  # noqa: T201
-    said = f"{len(found.jobs)} jobs on {len(found.machines)} nodes"
-    if found.left_out:
-        said += f"; {found.left_out} jobs fit on no node and are left out"
+    said = f"{len(workload.jobs)} jobs on {len(workload.machines)} nodes"
+    if workload.left_out:
+        said += f"; {workload.left_out} jobs fit on no node and are left out"
     if wrong.passed_over:
         said += f"; {wrong.passed_over} rows of what never ran are passed over"
     print(f"dutycycle: {said}", file=sys.stderr)  # noqa: T201
-    return lambda _: found
+    return lambda _: workload
 
 
 def _policy(path: Path | None) -> Policy:
@@ -154,19 +154,19 @@ def _load(text: str) -> float:
 
 
 def _seeds(text: str) -> list[int]:
-    found: list[int] = []
+    numbers: list[int] = []
     for part in text.split(","):
         first, dash, last = part.partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise argparse.ArgumentTypeError(f"{text!r}: expected seeds such as 1,2,5 or 1-5")
-        found += range(int(first), int(last or first) + 1)
-    if not 1 <= len(found) <= 1000:
+        numbers += range(int(first), int(last or first) + 1)
+    if not 1 <= len(numbers) <= 1000:
         raise argparse.ArgumentTypeError(f"{text!r}: expected 1 to 1000 seeds")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(numbers))
 
 
 def _ways(text: str) -> list[str]:
-    found = list(dict.fromkeys(text.split(",")))
-    if unknown := [one for one in found if one not in WAYS]:
+    ways = list(dict.fromkeys(text.split(",")))
+    if unknown := [way for way in ways if way not in WAYS]:
         raise argparse.ArgumentTypeError(f"{unknown[0]!r}: expected some of {', '.join(WAYS)}")
-    return found
+    return ways

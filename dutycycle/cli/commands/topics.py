@@ -100,32 +100,32 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         return 0
     if settings.broker is None:
         raise SettingError("no broker: give --broker kafka://host:9092 or DUTYCYCLE_BROKER, or try --dry-run")
-    found = asyncio.run(make_topics(settings, Telemetry("topics"), args.timeout, apply=args.apply))
-    return _show(found, topics, settings, args)
+    broker_topics = asyncio.run(make_topics(settings, Telemetry("topics"), args.timeout, apply=args.apply))
+    return _show(broker_topics, topics, settings, args)
 
 
 def _show(
-    found: BrokerTopics, topics: Sequence[Planned], settings: Settings, args: argparse.Namespace
+    broker_topics: BrokerTopics, topics: Sequence[Planned], settings: Settings, args: argparse.Namespace
 ) -> int:
     from dutycycle.kafka.security import bootstrap_servers
 
     for topic in topics:
-        description = found.descriptions.get(topic.name)
+        description = broker_topics.descriptions.get(topic.name)
         config = None if description is None else description.settings
-        sys.stdout.write(format_topic(topic.name, found.partitions[topic.name], config))
+        sys.stdout.write(format_topic(topic.name, broker_topics.partitions[topic.name], config))
     bootstrap = ",".join(bootstrap_servers(settings))
-    for difference in found.differences:
+    for difference in broker_topics.differences:
         severity = "error" if difference.forbids_start else "warning"
         print(f"dutycycle: {severity}: {difference.describe(bootstrap)}", file=sys.stderr)  # noqa: T201
-    if found.unknown is not None:
-        print(f"dutycycle: how topics are cleaned up is unknown: {found.unknown}", file=sys.stderr)  # noqa: T201
-    others = {found.partitions[topic.name] for topic in topics if topic.alike} - {settings.partitions}
+    if broker_topics.unknown is not None:
+        print(f"dutycycle: how topics are cleaned up is unknown: {broker_topics.unknown}", file=sys.stderr)  # noqa: T201
+    others = {broker_topics.partitions[topic.name] for topic in topics if topic.alike} - {settings.partitions}
     if args.setting_partitions is not None and others:
         raise DutycycleError(
             f"--partitions {settings.partitions}: the topics are there already, with {min(others)}. "
             "It is for topics that are created: delete them first, or take another --topic-prefix"
         )
-    return int(any(difference.forbids_start for difference in found.differences))
+    return int(any(difference.forbids_start for difference in broker_topics.differences))
 
 
 def format_topic(name: str, partitions: int, config: Mapping[str, str] | None) -> str:

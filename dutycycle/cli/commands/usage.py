@@ -58,10 +58,10 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    found = tuple(filter(None, map(str.strip, text.split(","))))
-    if not found or len(set(found)) < len(found):
+    labels = tuple(filter(None, map(str.strip, text.split(","))))
+    if not labels or len(set(labels)) < len(labels):
         raise SettingError(f"--by {text}: expected names, each once, separated by commas, such as team,day")
-    return found
+    return labels
 
 
 def _hours(name: str) -> Callable[[Row], str]:

@@ -49,7 +49,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
     if args.out is not None:
         check_out(args.out, overwrite=args.force)
-    traces = [_trace(one) for one in args.runs]
+    traces = [_trace(run) for run in args.runs]
     runs = []
     for name, trace in zip(_names(args.runs), traces, strict=True):
         gathered = gather([trace], settings)
@@ -89,7 +89,7 @@ def _trace(given: str) -> str:
 
 def _names(given: Sequence[str]) -> list[str]:
     """What to call each run: short, and no two alike."""
-    paths = [Path(one).absolute() for one in given]
+    paths = [Path(path).absolute() for path in given]
     names = [path.name.split(".")[0] or path.name for path in paths]
     if len(set(names)) < len(names):
         names = [f"{path.parent.name}/{name}" for path, name in zip(paths, names, strict=True)]

@@ -58,8 +58,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     check_out(args.out, overwrite=args.force)
     wanted = Wanted(args.subject, tuple(dict.fromkeys(args.metric)), args.forecast)
     with Progress("records") as progress:
-        told = settings.topic_prefix, lambda number: progress.show(number, number)
-        seen, unusable = read(sources_of(args.what), wanted, *told)
+        reading = settings.topic_prefix, lambda number: progress.show(number, number)
+        seen, unusable = read(sources_of(args.what), wanted, *reading)
     if unusable:
         print(f"dutycycle: {unusable} records could not be used", file=sys.stderr)  # noqa: T201
     chosen = seen.chosen()
@@ -77,12 +77,12 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 def _between(args: argparse.Namespace, first_ms: int, last_ms: int) -> tuple[int, int]:
     """``--from`` and ``--to``, or the ends of what was read. Raises ``SettingError``."""
-    found = []
+    moments = []
     for flag, text, end_ms in (("--from", args.from_, first_ms), ("--to", args.to, last_ms)):
         try:
-            found.append(end_ms if text is None else arguments.moment_ms(text, last_ms))
+            moments.append(end_ms if text is None else arguments.moment_ms(text, last_ms))
         except ValueError as error:
             raise SettingError(f"{flag} {error}") from error
-    if found[0] >= found[1]:
+    if moments[0] >= moments[1]:
         raise SettingError("--from is not before --to")
-    return found[0], found[1]
+    return moments[0], moments[1]

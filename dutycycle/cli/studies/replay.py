@@ -122,7 +122,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
         require_folder(args.setting_records)
     collect_rarely()
-    settings = with_values(settings, dict(assignment(one) for one in args.given))
+    settings = with_values(settings, dict(assignment(text) for text in args.given))
     records = settings.records if args.setting_records else None
     return replay_in_process(
         args.trace,
@@ -151,7 +151,7 @@ def _experiment(args: argparse.Namespace, settings: Settings) -> int:
     from dutycycle.experiments.tables import write_tables
     from streams.topology import stages
 
-    given = dict(assignment(one) for one in args.given)
+    given = dict(assignment(text) for text in args.given)
     if args.score:
         read_truth(args.score)  # a line that is wrong is said before anything runs
     runs = plan(

@@ -51,7 +51,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
     build.check_out(args.out, overwrite=args.force)
     name = _name(args)
-    profiles = [read(one) for one in args.profile]
+    profiles = [read(profile) for profile in args.profile]
     if args.since is None:
         traces, source, status = args.what, ", ".join(map(_shown, args.what)), 0
     else:
@@ -95,10 +95,10 @@ def _name(args: argparse.Namespace) -> str | None:
             raise SettingError(f"{flag} needs --since, such as --since 2h")
     if not args.what:
         raise SettingError("give a trace, or --since 2h with the name of a job or pod")
-    for one in args.what:
-        if one != "-" and not Path(one).exists():
+    for source in args.what:
+        if source != "-" and not Path(source).exists():
             raise DutycycleError(
-                f"{one}: No such file or directory; for a job or pod of this name add --since 2h"
+                f"{source}: No such file or directory; for a job or pod of this name add --since 2h"
             )
     return None
 

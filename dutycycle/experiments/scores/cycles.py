@@ -47,21 +47,21 @@ class CycleTruth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def read_truth(path: str) -> list[CycleTruth]:
     """The lines of a file of JSON lines. Raises ``DutycycleError`` that names the line."""
     decode = msgspec.json.Decoder(CycleTruth).decode
-    found = []
+    truths = []
     try:
         with open(path, "rb") as lines:  # noqa: PTH123 - a path as it was given
             for number, line in enumerate(lines, 1):
                 if not line.strip():
                     continue
                 try:
-                    found.append(decode(line))
+                    truths.append(decode(line))
                 except (msgspec.DecodeError, UnicodeDecodeError) as error:
                     raise DutycycleError(f"{path}:{number}: {error}") from error
     except OSError as error:
         raise DutycycleError(f"{path}: {error.strerror}") from error
-    if not found:
+    if not truths:
         raise DutycycleError(f"{path}: no line says what is true")
-    return found
+    return truths
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,21 +96,21 @@ class CycleScorer:
         if record.topic != "cycles" or record.value is None:
             return
         cycle = msgspec.json.decode(record.value, type=Cycle)
-        for metric, one in cycle.metrics.items():
+        for metric, rhythm in cycle.metrics.items():
             place = cycle.subject.key, metric
             if place in self._wanted:
-                self._said[place].append((cycle.ts_ms, one.period_s if one.cyclic else None))
+                self._said[place].append((cycle.ts_ms, rhythm.period_s if rhythm.cyclic else None))
 
     def result(self) -> dict[str, Any]:
         """F1, its parts, the median delay in periods, and each span."""
         answers = [self._answer(truth) for truth in self._truths]
         cyclic = [answer for answer in answers if answer.truth.period_s is not None]
-        hits = sum(one.right for one in cyclic)
+        hits = sum(answer.right for answer in cyclic)
         alarms = sum(answer.period_s is not None and not answer.right for answer in answers)
         delays = [
-            one.delay_s / one.truth.period_s
-            for one in cyclic
-            if one.truth.period_s and one.delay_s is not None
+            answer.delay_s / answer.truth.period_s
+            for answer in cyclic
+            if answer.truth.period_s and answer.delay_s is not None
         ]
         return {
             "f1": f1(hits, alarms, len(cyclic) - hits),

@@ -68,8 +68,8 @@ class ForecastScorer:
         """Take a record that the replay made of the sample before."""
         if record.topic == "trends" and record.value is not None:
             trend = msgspec.json.decode(record.value, type=Trend)
-            for metric, one in trend.metrics.items():
-                self._take(BUILT_IN, (trend.subject.key, metric), trend.ts_ms, one.forecast)
+            for metric, metric_trend in trend.metrics.items():
+                self._take(BUILT_IN, (trend.subject.key, metric), trend.ts_ms, metric_trend.forecast)
         elif record.topic == "model-forecasts" and record.value is not None:
             said = msgspec.json.decode(record.value, type=ModelForecast)
             self._take(said.model, (said.subject.key, said.metric), said.ts_ms, said.forecast)
@@ -111,14 +111,14 @@ class ForecastScorer:
 
     def _row(self, who: str, metric: str, horizon_s: float) -> dict[str, Any]:
         of_all = self._errors[who, metric, horizon_s].values()
-        ratios = [one.error / one.persistence for one in of_all if one.persistence > 0]
-        bounded = sum(one.bounded for one in of_all)
+        ratios = [score.error / score.persistence for score in of_all if score.persistence > 0]
+        bounded = sum(score.bounded for score in of_all)
         return {
             "forecaster": who,
             "metric": metric,
             "horizon_s": horizon_s,
             "series": len(of_all),
-            "forecasts": sum(one.count for one in of_all),
+            "forecasts": sum(score.count for score in of_all),
             "error": fmean(ratios) if ratios else None,
-            "coverage": sum(one.inside for one in of_all) / bounded if bounded else None,
+            "coverage": sum(score.inside for score in of_all) / bounded if bounded else None,
         }

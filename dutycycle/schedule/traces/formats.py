@@ -26,17 +26,19 @@ def workload_of(
     Raises ``DutycycleError`` without any job that fits.
     """
     nodes = FORMATS[form].machines(machines, wrong) if machines else made
-    found: list[TraceJob] = sorted(FORMATS[form].jobs(path, wrong), key=lambda job: (job.arrival_s, job.name))
-    if not found:
+    trace_jobs: list[TraceJob] = sorted(
+        FORMATS[form].jobs(path, wrong), key=lambda job: (job.arrival_s, job.name)
+    )
+    if not trace_jobs:
         raise DutycycleError(f"{path}: has no jobs: is it a trace in the format {form}?")
-    found = found[:most]
+    trace_jobs = trace_jobs[:most]
     empty, known = Cluster(nodes), dict[Demand, bool]()
-    fitting = [one for one in found if _fits(empty, one.demand, known)]
+    fitting = [job for job in trace_jobs if _fits(empty, job.demand, known)]
     if not fitting:
-        raise DutycycleError(f"{path}: none of its {len(found)} jobs fits on the {len(nodes)} nodes")
+        raise DutycycleError(f"{path}: none of its {len(trace_jobs)} jobs fits on the {len(nodes)} nodes")
     first = fitting[0].arrival_s
-    jobs = [replace(one, arrival_s=one.arrival_s - first) for one in fitting]
-    return JobTrace(jobs, nodes, left_out=len(found) - len(fitting))
+    jobs = [replace(job, arrival_s=job.arrival_s - first) for job in fitting]
+    return JobTrace(jobs, nodes, left_out=len(trace_jobs) - len(fitting))
 
 
 def _fits(empty: Cluster, demand: Demand, known: dict[Demand, bool]) -> bool:

@@ -30,19 +30,19 @@ def jobs(path: Path, wrong: Wrong) -> list[TraceJob]:
         raise DutycycleError(f"{path}: is no JSON: {error}") from error
     if not isinstance(log, list):
         raise DutycycleError(f"{path}: expected a list of jobs, as cluster_job_log is")
-    found = []
-    for place, one in enumerate(log, 1):
+    jobs = []
+    for place, entry in enumerate(log, 1):
         try:
-            job = _job(one)
+            job = _job(entry)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            name = one.get("jobid") if isinstance(one, dict) else None
+            name = entry.get("jobid") if isinstance(entry, dict) else None
             wrong.add(f"{path.name}: job {name or place}", f"{type(error).__name__}: {error}")
             continue
         if job is None:
             wrong.passed_over += 1
         else:
-            found.append(job)
-    return found
+            jobs.append(job)
+    return jobs
 
 
 def machines(path: Path, wrong: Wrong) -> list[TraceNode]:
@@ -50,10 +50,10 @@ def machines(path: Path, wrong: Wrong) -> list[TraceNode]:
     return read(path, _MACHINES, _machine, wrong)
 
 
-def _job(one: Mapping[str, Any]) -> TraceJob | None:
+def _job(entry: Mapping[str, Any]) -> TraceJob | None:
     attempts = [
         (_seconds(each["start_time"]), _seconds(each["end_time"]), each["detail"])
-        for each in one["attempts"]
+        for each in entry["attempts"]
         if _given(each["start_time"]) and _given(each["end_time"])
     ]
     duration = sum(end - begin for begin, end, _ in attempts)
@@ -63,9 +63,9 @@ def _job(one: Mapping[str, Any]) -> TraceJob | None:
     pods = -(-gpus // _MOST)
     each = gpus if pods == 1 else _MOST
     demand = Demand(pods, each * WHOLE, each * _CPU, each * _MEM)
-    template = Template(f"{one['vc']}/{one['user']}", gpus=float(gpus))
+    template = Template(f"{entry['vc']}/{entry['user']}", gpus=float(gpus))
     return TraceJob(
-        str(one["jobid"]), _seconds(one["submitted_time"]), duration, demand, template, str(one["vc"])
+        str(entry["jobid"]), _seconds(entry["submitted_time"]), duration, demand, template, str(entry["vc"])
     )
 
 

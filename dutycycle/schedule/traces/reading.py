@@ -59,18 +59,18 @@ def read(
     path: Path, columns: Sequence[str], make: Callable[[Mapping[str, str]], _Found | None], wrong: Wrong
 ) -> list[_Found]:
     """What ``make`` makes of each row. It raises ``ValueError`` for a wrong row; None: passed over."""
-    found = []
+    made = []
     for place, cells in rows(path, columns, wrong):
         try:
-            one = make(cells)
+            row = make(cells)
         except ValueError as error:
             wrong.add(place, error)
             continue
-        if one is None:
+        if row is None:
             wrong.passed_over += 1
         else:
-            found.append(one)
-    return found
+            made.append(row)
+    return made
 
 
 def number(cells: Mapping[str, str], name: str, *, empty: float | None = None) -> float:

@@ -27,15 +27,15 @@ class TrialFigures:
 def figures_of(report: Report) -> TrialFigures:
     """Of a trial's report."""
     measures = measures_of(report)
-    found = step_rates(report.facts.processes)
+    rates = step_rates(report.facts.processes)
     cycle = measures.get("cycle_s")
     if cycle is not None and cycle.value:
-        found["cycle"] = inverse(cycle)
-    told = report.facts.verdicts[0].insight["bottleneck"] if report.facts.verdicts else "unknown"
-    idle = [one for one in report.facts.gpus if one.util_max is not None and one.util_max < _IDLE_PCT]
+        rates["cycle"] = inverse(cycle)
+    bottleneck = report.facts.verdicts[0].insight["bottleneck"] if report.facts.verdicts else "unknown"
+    idle = [gpu for gpu in report.facts.gpus if gpu.util_max is not None and gpu.util_max < _IDLE_PCT]
     return TrialFigures(
-        rates={unit: found[unit] for unit in UNITS if unit in found},
+        rates={unit: rates[unit] for unit in UNITS if unit in rates},
         power_w=power_at_work(report, cycle),
-        bottleneck=None if told == "unknown" else told,
+        bottleneck=None if bottleneck == "unknown" else bottleneck,
         idle_gpus=len(idle),
     )

@@ -26,7 +26,7 @@ def draw(verdict: TrialVerdict, title: str, file: Path) -> None:
     axes = figure.subplots(1, 3, sharey=True)
     places = range(len(verdict.rows))
     for axis, (name, values) in zip(axes, panels.items(), strict=True):
-        most = max((one.value for one in values if one is not None), default=1.0)
+        most = max((value.value for value in values if value is not None), default=1.0)
         for place, row, value in zip(places, verdict.rows, values, strict=True):
             if value is None:
                 axis.text(0.02 * most, place, "not known", va="center", color="gray")

@@ -75,14 +75,15 @@ def _names(rows: Sequence[TrialRow]) -> tuple[str, ...]:
 
 
 def _trial(row: TrialRow) -> Trial:
-    one = row.tried
+    tried = row.tried
     return Trial(
-        name=one.variant.name, gpus=one.variant.gpus, pods=one.variant.pods, placement=one.variant.placement,
-        gpu_model=None if one.variant.model is None else str(one.variant.model),
-        ended=one.ended[:1024], gpu_minutes=round(one.gpu_minutes, 3), rate_per_s=_value(row.rate),
+        name=tried.variant.name, gpus=tried.variant.gpus, pods=tried.variant.pods,
+        placement=tried.variant.placement,
+        gpu_model=None if tried.variant.model is None else str(tried.variant.model),
+        ended=tried.ended[:1024], gpu_minutes=round(tried.gpu_minutes, 3), rate_per_s=_value(row.rate),
         gpu_s_per_unit=_value(row.gpu_s), energy_j_per_unit=_value(row.joules),
-        bottleneck=None if one.figures is None else one.figures.bottleneck,
-        idle_gpus=None if one.figures is None else one.figures.idle_gpus,
+        bottleneck=None if tried.figures is None else tried.figures.bottleneck,
+        idle_gpus=None if tried.figures is None else tried.figures.idle_gpus,
     )  # fmt: skip
 
 

@@ -47,10 +47,10 @@ def number(value: float) -> str:
 def figures_words(row: TrialRow, unit: str | None) -> str:
     """The figures of one trial in a line, those that are known."""
     unit = unit or "step"
-    told = [
+    parts = [
         (row.rate, f"{unit}s/s"), (row.gpu_s, f"GPU-s a {unit}"), (row.joules, f"J a {unit}"),
     ]  # fmt: skip
-    words = [f"{number(value.value)} {name}" for value, name in told if value is not None]
+    words = [f"{number(value.value)} {name}" for value, name in parts if value is not None]
     held = row.tried.figures.bottleneck if row.tried.figures is not None else None
     return ", ".join([*words, *([f"held back by {'nothing' if held == 'none' else held}"] if held else [])])
 
@@ -81,11 +81,11 @@ def _why_not(verdict: TrialVerdict) -> str:
 
 
 def _cells(row: TrialRow, is_best: bool) -> list[str]:
-    one = row.tried
-    held = one.figures.bottleneck if one.figures is not None else None
+    tried = row.tried
+    held = tried.figures.bottleneck if tried.figures is not None else None
     figures = [_text(value) for value in (row.rate, row.gpu_s, row.joules)]
-    name = f"{one.variant.name} *" if is_best else one.variant.name
-    return [name, str(one.variant.total), *figures, (held or UNKNOWN).replace("_", " "), one.ended]
+    name = f"{tried.variant.name} *" if is_best else tried.variant.name
+    return [name, str(tried.variant.total), *figures, (held or UNKNOWN).replace("_", " "), tried.ended]
 
 
 def _text(value: Measure | None) -> str:

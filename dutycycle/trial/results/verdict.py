@@ -54,7 +54,7 @@ class TrialVerdict:
 def unit_of(trials: Sequence[Tried]) -> str | None:
     """The first unit that all trials have that have any; else the one that most have."""
     having = [trial.figures.rates for trial in trials if trial.figures is not None and trial.figures.rates]
-    counts = {unit: sum(unit in one for one in having) for unit in UNITS}
+    counts = {unit: sum(unit in rates for rates in having) for unit in UNITS}
     best = max(UNITS, key=lambda unit: (counts[unit], -UNITS.index(unit)))
     return best if counts[best] else None
 
@@ -75,12 +75,12 @@ def verdict_of(trials: Sequence[Tried], goal: str) -> TrialVerdict:
     return TrialVerdict(goal, unit, rows, best, ties, unsure)
 
 
-def _row(one: Tried, unit: str | None) -> TrialRow:
-    if one.figures is None or unit is None or (rate := one.figures.rates.get(unit)) is None:
-        return TrialRow(one)
-    seconds, power = inverse(rate), one.figures.power_w
+def _row(tried: Tried, unit: str | None) -> TrialRow:
+    if tried.figures is None or unit is None or (rate := tried.figures.rates.get(unit)) is None:
+        return TrialRow(tried)
+    seconds, power = inverse(rate), tried.figures.power_w
     return TrialRow(
-        one, rate,
-        gpu_s=product(seconds, Measure(one.variant.total, 0.0)),
+        tried, rate,
+        gpu_s=product(seconds, Measure(tried.variant.total, 0.0)),
         joules=None if power is None else product(seconds, power),
     )  # fmt: skip

@@ -19,11 +19,11 @@ _RANK = {UNKNOWN: 0, MEASURED: 1, ALLOCATED: 2}
 
 def merged(many: Iterable[Mapping[str, str]]) -> dict[str, str]:
     """Origins by scope for several such, in the order of the scopes; in whatever order they come."""
-    found: dict[str, str] = {}
+    words: dict[str, str] = {}
     for origins in many:
         for scope, word in origins.items():
-            found[scope] = less_sure(found.get(scope), word)
-    return {scope: found[scope] for scope in sorted(found)}
+            words[scope] = less_sure(words.get(scope), word)
+    return {scope: words[scope] for scope in sorted(words)}
 
 
 def less_sure(known: str | None, word: str) -> str:
@@ -43,11 +43,11 @@ def holders(allocated: Iterable[Allocation]) -> Iterator[Holder]:
     """The pods of a GPU's ``allocated`` whose uid is known, once for each device, in the order of the
     record."""
     by_device: dict[str | None, dict[Any, bool]] = {}
-    for one in allocated:
+    for allocation in allocated:
         # A pod without a known uid is one more pod all the same, by its name.
-        who = one.pod_uid or (one.namespace, one.pod)
-        pods = by_device.setdefault(one.mig, {})
-        pods[who] = pods.get(who, False) or bool(one.shared)
+        who = allocation.pod_uid or (allocation.namespace, allocation.pod)
+        pods = by_device.setdefault(allocation.mig, {})
+        pods[who] = pods.get(who, False) or bool(allocation.shared)
     for mig, pods in by_device.items():
         for who, shared in pods.items():
             if isinstance(who, str):

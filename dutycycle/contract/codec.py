@@ -73,16 +73,18 @@ def _first(value: Any, is_wrong: Callable[[Any], bool]) -> str | None:
     """The path to the first value, or key of an object, that is wrong."""
     if is_wrong(value):
         return ""
-    return next((at + path for at, one in _parts(value) if (path := _first(one, is_wrong)) is not None), None)
+    return next(
+        (at + path for at, part in _parts(value) if (path := _first(part, is_wrong)) is not None), None
+    )
 
 
 def _parts(value: Any) -> Iterable[tuple[str, Any]]:
     if isinstance(value, msgspec.Struct):
         return ((f".{name}", getattr(value, name)) for name in value.__struct_fields__)
     if isinstance(value, Mapping):
-        return (("[...]", one) for one in chain(value, value.values()))
+        return (("[...]", part) for part in chain(value, value.values()))
     if isinstance(value, list | tuple):
-        return ((f"[{at}]", one) for at, one in enumerate(value))
+        return ((f"[{at}]", part) for at, part in enumerate(value))
     return ()
 
 

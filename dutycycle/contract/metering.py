@@ -138,10 +138,10 @@ class FalseZeros:
 
     def drop(self, gpu: Gpu) -> Gpu:
         """Give the GPU without its counters if they are such zeros."""
-        told = [value for name in ACTIVITY_METRICS if (value := getattr(gpu, name)) is not None]
-        if any(told):
+        activities = [value for name in ACTIVITY_METRICS if (value := getattr(gpu, name)) is not None]
+        if any(activities):
             self._distrusted.discard(gpu.uuid)
-        if not told or any(told) or gpu.gpu_util_pct == 0:  # no kernel ran: these zeros are true
+        if not activities or any(activities) or gpu.gpu_util_pct == 0:  # no kernel ran: these zeros are true
             return gpu
         says_enough = gpu.sm_active_pct is not None or gpu.dram_active_pct is not None
         power_w, limit_w = gpu.power_w, gpu.power_limit_w

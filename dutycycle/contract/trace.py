@@ -90,19 +90,19 @@ _parse = msgspec.json.Decoder(_Line).decode
 def decode_line(line: bytes) -> TraceRecord:
     """One line of a trace; raises ``ValueError`` with the reason."""
     try:
-        found = _parse(line)
+        parsed = _parse(line)
     except msgspec.ValidationError as error:
         raise ValueError(f"{error}: a line has topic, key and payload, as kcat -J prints them") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"not JSON: {str(error).removeprefix('JSON is malformed: ')}") from error
-    payload = orjson.dumps(found.payload) if isinstance(found.payload, dict) else found.payload
+    payload = orjson.dumps(parsed.payload) if isinstance(parsed.payload, dict) else parsed.payload
     return TraceRecord(
-        topic=found.topic,
-        key=found.key,
+        topic=parsed.topic,
+        key=parsed.key,
         payload=payload.encode() if isinstance(payload, str) else payload,
-        partition=found.partition or 0,
-        offset=found.offset,
-        ts_ms=found.ts,
+        partition=parsed.partition or 0,
+        offset=parsed.offset,
+        ts_ms=parsed.ts,
     )
 
 

@@ -80,8 +80,8 @@ def _job(state: LiveState, row: JobRow) -> dict[str, Any]:
 
 def _findings(state: LiveState, row: Row) -> dict[str, Any]:
     insight = row.derived.read_insight()
-    found = {
+    values = {
         "period_s": period_s(row), "exhausts_in_s": full_in_s(row), "does": activity(state, row),
         "says": says(state, row), "advice": insight.advice if insight else None,
     }  # fmt: skip
-    return _known(iter(found.items()))
+    return _known(iter(values.items()))

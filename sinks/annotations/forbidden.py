@@ -41,13 +41,13 @@ class ForbiddenKinds:
 
     def refusal(self, target: Target) -> Refusal | None:
         """Why an object of this kind is not tried now. None: it is, and no other of its kind for a while."""
-        found = self._refusals.get(_scope(target))
-        if found is None:
+        refusal = self._refusals.get(_scope(target))
+        if refusal is None:
             return None
         now = self._clock()
-        if now < found.until:
-            return found
-        found.until = now + RETRY_S
+        if now < refusal.until:
+            return refusal
+        refusal.until = now + RETRY_S
         return None
 
     def add(self, target: Target, error: KubeError) -> bool:

@@ -24,7 +24,7 @@ class GoneObjects:
     def add(self, target: Target) -> None:
         """The API server says that there is none."""
         now = self._clock()
-        self._until = {one: until for one, until in self._until.items() if now < until}
+        self._until = {target: until for target, until in self._until.items() if now < until}
         self._until[target] = now + (NODE_S if target.uid is None else UID_S)
 
     def clear(self) -> None:

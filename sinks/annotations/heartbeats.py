@@ -133,6 +133,6 @@ class Heartbeats:
 
     def _allowed(self, beginning: str, detail: str) -> None:
         """The permissions that begin so are there."""
-        for permission in [one for one in self._lacking if one.startswith(beginning)]:
+        for permission in [lacking for lacking in self._lacking if lacking.startswith(beginning)]:
             self._lacking.remove(permission)
             self._telemetry.clear_condition(PERMISSION_MISSING, permission, detail)

@@ -86,17 +86,17 @@ class ObjectEvents:
 
     async def _write(self, due: Due) -> None:
         """The first time it is made, later its series goes on; made too where Kubernetes has forgotten it."""
-        one, namespace = due.occurrence, due.occurrence.namespace
+        occurrence, namespace = due.occurrence, due.occurrence.namespace
         if due.count > 1:
             try:
-                await self._server.merge(EVENT, one.name, namespace, repetition(due.count, due.at_ms))
+                await self._server.merge(EVENT, occurrence.name, namespace, repetition(due.count, due.at_ms))
             except GoneError:
                 self._allowed("patch ", "allowed now")
             else:
                 self._allowed("patch ", "allowed now")
                 return
         try:
-            await self._server.create(EVENT, new_event(one, due.at_ms))
+            await self._server.create(EVENT, new_event(occurrence, due.at_ms))
         except BusyError as error:
             if error.reason != _THERE_ALREADY:
                 raise
@@ -115,6 +115,6 @@ class ObjectEvents:
 
     def _allowed(self, beginning: str, detail: str) -> None:
         """The permissions that begin so are there."""
-        for permission in [one for one in self._lacking if one.startswith(beginning)]:
+        for permission in [lacking for lacking in self._lacking if lacking.startswith(beginning)]:
             self._lacking.remove(permission)
             self._telemetry.clear_condition(PERMISSION_MISSING, permission, detail)

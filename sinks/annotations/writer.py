@@ -114,8 +114,8 @@ class AnnotationWriter:
                 raise ForbiddenKindError(str(error)) from error
             raise
 
-    def _learn(self, target: Target, found: dict[str, str], generation: int) -> Present:
-        present = split(self._prefix, found)
+    def _learn(self, target: Target, annotations: dict[str, str], generation: int) -> Present:
+        present = split(self._prefix, annotations)
         if generation == self._generation:
             self._present[target] = present
         return present

@@ -17,18 +17,18 @@ def forecasts(
     rows: Rows, metric: Metric, labels: Labels, trend: Trend | None, name: str, factor: float
 ) -> None:
     """What is expected of a metric, with its interval, at each horizon."""
-    found: TrendMetric | None = trend.metrics.get(name) if trend else None
-    for one in found.forecast if found else ():
-        for bound, value in (("expected", one.value), ("p05", one.p05), ("p95", one.p95)):
-            put(rows, metric, (*labels, f"{one.horizon_s:g}s", bound), value * factor)
+    of_metric: TrendMetric | None = trend.metrics.get(name) if trend else None
+    for point in of_metric.forecast if of_metric else ():
+        for bound, value in (("expected", point.value), ("p05", point.p05), ("p95", point.p95)):
+            put(rows, metric, (*labels, f"{point.horizon_s:g}s", bound), value * factor)
 
 
 def exhausted_s(trend: Trend | None, name: str, now_ms: int) -> float | None:
     """Counted down since it was said, which is only said again when it differs by a quarter."""
-    found = trend.metrics.get(name) if trend else None
-    if trend is None or found is None or found.exhausts_in_s is None:
+    of_metric = trend.metrics.get(name) if trend else None
+    if trend is None or of_metric is None or of_metric.exhausts_in_s is None:
         return None
-    return max(0.0, found.exhausts_in_s - max(0, now_ms - trend.ts_ms) / 1000)
+    return max(0.0, of_metric.exhausts_in_s - max(0, now_ms - trend.ts_ms) / 1000)
 
 
 def analysis_of_job(rows: Rows, view: MetricsView, labels: Labels, now_ms: int) -> None:
@@ -40,6 +40,6 @@ def analysis_of_job(rows: Rows, view: MetricsView, labels: Labels, now_ms: int) 
     put(rows, m.JOB_EXHAUSTED, (*labels, "gpu"), exhausted_s(trend, "gpu_mem_used_bytes", now_ms))
     put(rows, m.JOB_EXHAUSTED, (*labels, "host"), exhausted_s(host, "mem_used_bytes", now_ms))
     cycle = view.cycles.get((key, "nvml"))
-    for metric, one in cycle.metrics.items() if cycle else ():
-        put(rows, m.JOB_PERIOD, (*labels, metric), one.period_s)
-        put(rows, m.JOB_CONFIDENCE, (*labels, metric), one.confidence)
+    for metric, rhythm in cycle.metrics.items() if cycle else ():
+        put(rows, m.JOB_PERIOD, (*labels, metric), rhythm.period_s)
+        put(rows, m.JOB_CONFIDENCE, (*labels, metric), rhythm.confidence)

@@ -112,8 +112,8 @@ class SeriesRows:
             forecasts(rows, m.GPU_MEMORY_FORECAST, labels, trend, "mem_used_bytes", 1)
             put(rows, m.GPU_EXHAUSTED, labels, exhausted_s(trend, "mem_used_bytes", now_ms))
             cycle = self._view.cycles.get((key, "nvml"))
-            for measured, one in cycle.metrics.items() if cycle else ():
-                put(rows, m.GPU_PERIOD, (*labels, measured), one.period_s)
+            for measured, rhythm in cycle.metrics.items() if cycle else ():
+                put(rows, m.GPU_PERIOD, (*labels, measured), rhythm.period_s)
 
     def _find_pods(self, pods: dict[str, PodNow], name: str, node: NodeNow, now_ms: int) -> None:
         """Add the pods of a node that have not ended."""
@@ -179,20 +179,20 @@ class SeriesRows:
         put(rows, m.POD_EXHAUSTED, (*labels, "host"), exhausted_s(host, "mem_used_bytes", now_ms))
         for source in ("nvml", "cgroup"):
             cycle = self._view.cycles.get((key, source))
-            for metric, one in cycle.metrics.items() if cycle else ():
-                put(rows, m.POD_CYCLIC, (*labels, metric), float(one.cyclic))
-                put(rows, m.POD_PERIOD, (*labels, metric), one.period_s)
-                put(rows, m.POD_CONFIDENCE, (*labels, metric), one.confidence)
+            for metric, rhythm in cycle.metrics.items() if cycle else ():
+                put(rows, m.POD_CYCLIC, (*labels, metric), float(rhythm.cyclic))
+                put(rows, m.POD_PERIOD, (*labels, metric), rhythm.period_s)
+                put(rows, m.POD_CONFIDENCE, (*labels, metric), rhythm.confidence)
 
     def _window(
         self, rows: Rows, of: Sequence[tuple[Metric, str]], key: str, labels: Labels, now_ms: int
     ) -> None:
         window = self._view.windows.get(key)
-        found = window.metrics.get("gpu_util_pct") if window else None
-        if window is None or found is None or now_ms - window.end_ms > window.size_ms + self._stale_ms:
+        statistics = window.metrics.get("gpu_util_pct") if window else None
+        if window is None or statistics is None or now_ms - window.end_ms > window.size_ms + self._stale_ms:
             return
         for metric, name in of:
-            value = getattr(found, name)
+            value = getattr(statistics, name)
             put(rows, metric, labels, None if value is None else value / 100)
 
     def _jobs(self, rows: Rows, pods: Iterable[PodNow], now_ms: int) -> None:
@@ -261,11 +261,11 @@ def _gpu_gauges(rows: Rows, labels: Labels, gpu: Gpu) -> None:
             ("other", reasons - _POWER - _HEAT),
         ):
             put(rows, m.GPU_THROTTLED, (*labels, name), float(bool(now)))
-    for one in gpu.mig or ():
-        on = (*labels, one.uuid, one.profile or "")
-        put(rows, m.SLICE_UTIL, on, None if one.gpu_util_pct is None else one.gpu_util_pct / 100)
-        put(rows, m.SLICE_MEMORY, on, one.mem_used_bytes)
-        put(rows, m.SLICE_MEMORY_SIZE, on, one.mem_total_bytes)
+    for mig in gpu.mig or ():
+        on = (*labels, mig.uuid, mig.profile or "")
+        put(rows, m.SLICE_UTIL, on, None if mig.gpu_util_pct is None else mig.gpu_util_pct / 100)
+        put(rows, m.SLICE_MEMORY, on, mig.mem_used_bytes)
+        put(rows, m.SLICE_MEMORY_SIZE, on, mig.mem_total_bytes)
 
 
 def _insight(rows: Rows, insight: Insight | None, labels: Labels, now_ms: int) -> None:

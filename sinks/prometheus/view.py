@@ -122,11 +122,11 @@ class MetricsView:
         self.parts = {name: part for name, part in self.parts.items() if part.ts_ms > gone}
         alive = self._alive(old)
 
-        def stays(one: Trend | Cycle | Insight) -> bool:
-            return one.ts_ms > old or _of(one.subject) in alive
+        def stays(record: Trend | Cycle | Insight) -> bool:
+            return record.ts_ms > old or _of(record.subject) in alive
 
         self.steps.forget(old)
-        self.health = {name: one for name, one in self.health.items() if one.ts_ms > old}
+        self.health = {name: record for name, record in self.health.items() if record.ts_ms > old}
         self.windows = {k: window for k, window in self.windows.items() if window.end_ms > old}
         self.trends = {k: trend for k, trend in self.trends.items() if stays(trend)}
         self.cycles = {k: cycle for k, cycle in self.cycles.items() if stays(cycle)}

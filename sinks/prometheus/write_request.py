@@ -36,13 +36,13 @@ class WriteRequests:
         """The samples of one moment (name, labels, value), all with its time; to be sent in this order."""
         gone, self._series = self._series, {}
         moment = b"\x10" + _varint(ts_ms)
-        found = []
+        encoded = []
         for name, labels, value in samples:
             key = (name, *labels.values())
             self._series[key] = series = gone.pop(key, b"") or self._encoded(name, labels)
-            found.append(_with_sample(series, struct.pack("<d", value), moment))
-        found += [_with_sample(series, STALE, moment) for series in gone.values()]
-        parts = (found[first : first + _AT_ONCE] for first in range(0, len(found), _AT_ONCE))
+            encoded.append(_with_sample(series, struct.pack("<d", value), moment))
+        encoded += [_with_sample(series, STALE, moment) for series in gone.values()]
+        parts = (encoded[first : first + _AT_ONCE] for first in range(0, len(encoded), _AT_ONCE))
         return [Request(bytes(cramjam.snappy.compress_raw(b"".join(part))), len(part)) for part in parts]
 
     def _encoded(self, name: str, labels: Mapping[str, str]) -> bytes:
@@ -64,9 +64,9 @@ def _field(number: int, content: bytes) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    found = bytearray()
+    encoded = bytearray()
     while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    found.append(value)
-    return bytes(found)
+    encoded.append(value)
+    return bytes(encoded)

@@ -83,9 +83,9 @@ def merge(old: Row, new: Row) -> Row:
     return job_row(_job(old, new)) if new.table == JOB_TABLE else old
 
 
-def _pod(one: Row, other: Row) -> PodPeaks:
-    main, lesser = (_pod_of(row) for row in _ordered(one, other, "samples", "last_at"))
-    known = _pod_of(max(one, other, key=lambda row: (row.named, *_age(row))))
+def _pod(first: Row, other: Row) -> PodPeaks:
+    main, lesser = (_pod_of(row) for row in _ordered(first, other, "samples", "last_at"))
+    known = _pod_of(max(first, other, key=lambda row: (row.named, *_age(row))))
     return PodPeaks(
         pod=known.pod, final=known.final,
         first_ms=min(main.first_ms, lesser.first_ms), last_ms=max(main.last_ms, lesser.last_ms),
@@ -98,10 +98,10 @@ def _pod(one: Row, other: Row) -> PodPeaks:
     )  # fmt: skip
 
 
-def _job(one: Row, other: Row) -> JobPeaks:
+def _job(first: Row, other: Row) -> JobPeaks:
     main, lesser = (
         decode(JobPeaks, in_order(row.values["record"]), "job-peaks")
-        for row in _ordered(one, other, "last_at", "pods", "final")
+        for row in _ordered(first, other, "last_at", "pods", "final")
     )
     return replace(
         main,
@@ -115,13 +115,13 @@ def _job(one: Row, other: Row) -> JobPeaks:
     )  # fmt: skip
 
 
-def _ordered(one: Row, other: Row, *columns: str) -> list[Row]:
+def _ordered(first: Row, other: Row, *columns: str) -> list[Row]:
     """The greater first, by ``columns``, then by the record's text: in whatever order they came."""
 
     def key(row: Row) -> tuple[Any, ...]:
         return *(row.values[name] for name in columns), in_order(row.values["record"])
 
-    return sorted((one, other), key=key, reverse=True)
+    return sorted((first, other), key=key, reverse=True)
 
 
 def _age(row: Row) -> tuple[str, int, bool, bytes]:
@@ -134,11 +134,11 @@ def _pod_of(row: Row) -> PodPeaks:
 
 
 def _pod_of_job(main: PodOfJob | None, lesser: PodOfJob | None) -> PodOfJob:
-    one, other = main or _NO_POD, lesser or _NO_POD
+    first, other = main or _NO_POD, lesser or _NO_POD
     return PodOfJob(
-        node=one.node or other.node, metrics=_peaks(one.metrics, other.metrics),
-        gpus=_scopes(one.gpus, other.gpus),
-        attribution=merged((one.attribution or {}, other.attribution or {})) or None,
+        node=first.node or other.node, metrics=_peaks(first.metrics, other.metrics),
+        gpus=_scopes(first.gpus, other.gpus),
+        attribution=merged((first.attribution or {}, other.attribution or {})) or None,
     )  # fmt: skip
 
 
@@ -149,8 +149,8 @@ def _scopes(main: Scopes, lesser: Scopes) -> dict[str, dict[str, Peak]]:
 
 
 def _peaks(main: Peaks, lesser: Peaks) -> dict[str, Peak]:
-    found = {**lesser, **main}
+    merged_peaks = {**lesser, **main}
     for metric in main.keys() & lesser.keys():
         high = max(main[metric], lesser[metric], key=lambda peak: (peak.max, -peak.at_ms))
-        found[metric] = replace(main[metric], max=high.max, at_ms=high.at_ms)
-    return {metric: found[metric] for metric in sorted(found)}
+        merged_peaks[metric] = replace(main[metric], max=high.max, at_ms=high.at_ms)
+    return {metric: merged_peaks[metric] for metric in sorted(merged_peaks)}

@@ -30,14 +30,14 @@ class PriceList:
 
     def rows(self) -> set[tuple[str, str, float | None]]:
         """What has a price, of which GPUs, and the price."""
-        found = {("gpu_hour", "", self.gpu_hour), ("cpu_hour", "", self.cpu_hour), ("kwh", "", self.kwh)}
-        return found | {("gpu_hour", model, price) for model, price in self.gpu_models}
+        listed = {("gpu_hour", "", self.gpu_hour), ("cpu_hour", "", self.cpu_hour), ("kwh", "", self.kwh)}
+        return listed | {("gpu_hour", model, price) for model, price in self.gpu_models}
 
 
 def given_prices(settings: Settings) -> PriceList | None:
     """The prices that are set; None if there are none, and those of the database are to stay."""
-    found = PriceList.of(settings)
-    return None if found == PriceList() else found
+    prices = PriceList.of(settings)
+    return None if prices == PriceList() else prices
 
 
 def set_prices(connection: Connection, wanted: PriceList, now: datetime | None = None) -> None:

@@ -41,22 +41,24 @@ def pod_peaks(url: str, which: Which = ALL) -> list[PodPeaks]:
 
     Raises ``DutycycleError`` when the database is not there, is not ours, or cannot be read.
     """
-    found = [decode(PodPeaks, in_order(text), "pod-peaks") for text in _records(url, POD_TABLE, which)]
-    return sorted(found, key=_pod_order)
+    records = [decode(PodPeaks, in_order(text), "pod-peaks") for text in _records(url, POD_TABLE, which)]
+    return sorted(records, key=_pod_order)
 
 
 def job_peaks(url: str, which: Which = ALL) -> list[JobPeaks]:
     """Every job's record, sorted by namespace, name, uid. Raises as ``pod_peaks``."""
-    found = [decode(JobPeaks, in_order(text), "job-peaks") for text in _records(url, JOB_TABLE, which)]
+    records = [decode(JobPeaks, in_order(text), "job-peaks") for text in _records(url, JOB_TABLE, which)]
     if which.node is not None:
-        found = [one for one in found if any(pod.node == which.node for pod in one.pods.values())]
-    return sorted(found, key=lambda record: (record.namespace or "", record.job.name, record.job.uid))
+        records = [
+            record for record in records if any(pod.node == which.node for pod in record.pods.values())
+        ]
+    return sorted(records, key=lambda record: (record.namespace or "", record.job.name, record.job.uid))
 
 
 def node_peaks(url: str, which: Which = ALL) -> list[NodePeaks]:
     """What each node needed on each day, by source, sorted by node and day. Raises as ``pod_peaks``."""
-    found = [decode(NodePeaks, in_order(text), "node-peaks") for text in _records(url, NODE_TABLE, which)]
-    return sorted(found, key=lambda record: (record.node, record.day_ms, record.source))
+    records = [decode(NodePeaks, in_order(text), "node-peaks") for text in _records(url, NODE_TABLE, which)]
+    return sorted(records, key=lambda record: (record.node, record.day_ms, record.source))
 
 
 def _pod_order(record: PodPeaks) -> tuple[str, str, str, int, str]:
@@ -101,7 +103,7 @@ def check_namespace(connection: Connection, name: str | None) -> None:
     """As ``require_namespace``."""
     if name is not None:
         there = connection.scalars(select(TABLES[POD_TABLE].c.namespace).distinct())
-        check_name("namespace", name, [one for one in there if one], "--namespace")
+        check_name("namespace", name, [name for name in there if name], "--namespace")
 
 
 def check_name(what: str, name: str, there: Sequence[str], flag: str) -> None:
@@ -122,7 +124,7 @@ def _records(url: str, table: str, which: Which) -> list[str]:
     if which.namespace is not None:
         query = query.where(columns.namespace == which.namespace)
     if which.job is not None:
-        query = query.where(or_(*(columns[one] == which.job for one in _JOB_NAMES[table])))
+        query = query.where(or_(*(columns[column] == which.job for column in _JOB_NAMES[table])))
     if which.name is not None:
         query = query.where(columns.name == which.name)
     if which.since_ms is not None:
@@ -142,10 +144,10 @@ def _records(url: str, table: str, which: Which) -> list[str]:
 def _check(connection: Connection, url: URL) -> None:
     if not inspect(connection).has_table(version_table.name):
         raise RecordsRefusedError(_nothing(url))
-    found = connection.scalar(select(version_table.c.version))
-    if found != VERSION:
+    version = connection.scalar(select(version_table.c.version))
+    if version != VERSION:
         raise RecordsRefusedError(
-            f"the peak records in {shown(url)} have schema version {found}, this Dutycycle knows {VERSION}"
+            f"the peak records in {shown(url)} have schema version {version}, this Dutycycle knows {VERSION}"
         )
 
 

@@ -62,10 +62,18 @@ def _make_days(connection: Connection, until: str, before: str | None) -> int:
     """Move the hours before ``until``. Those before ``before`` were moved already: they are repeats."""
     if before is not None:
         connection.execute(delete(usage_hours).where(usage_hours.c.hour < before))
-    hours = table("usage_costs", *(column(one.name, one.type) for one in usage_hours.c), *map(column, _COSTS))
+    hours = table(
+        "usage_costs",
+        *(column(hour_column.name, hour_column.type) for hour_column in usage_hours.c),
+        *map(column, _COSTS),
+    )
     day: ColumnElement[Any] = literal_column(DAY_OF_HOUR[connection.dialect.name])
     names = ("node", "pod_uid", "gpu")
-    sums = [one.name for one in usage_days.c if one.name not in ("day", *names, "gpu_model", "attribution")]
+    sums = [
+        day_column.name
+        for day_column in usage_days.c
+        if day_column.name not in ("day", *names, "gpu_model", "attribution")
+    ]
     query = (
         select(
             day.label("day"), *(hours.c[name] for name in names), func.max(hours.c.gpu_model),

@@ -160,7 +160,8 @@ def event_rows(record: GpuEvent) -> Iterator[Row]:
         job = pod.job
         yield Row(EVENT_TABLE, {
             "gpu": record.gpu, "at": moment(record.ts_ms),
-            "event": "/".join(str(one) for one in (record.kind, record.code, record.mig) if one is not None),
+            "event": "/".join(str(part) for part in (record.kind, record.code, record.mig)
+                              if part is not None),
             "pod_uid": pod.uid, "node": record.node, "gpu_index": record.index, "kind": record.kind,
             "code": record.code, "count": record.count, "severity": record.severity, "name": record.name,
             "action": record.action, "inferred": bool(record.inferred), "mig": record.mig,
@@ -184,14 +185,14 @@ def in_order(document: str) -> bytes:
 
 def insight_row(record: PodInsight | JobInsight) -> Row:
     """What a pod or a job does and what holds it back."""
-    found, state = record.insight, record.state
+    insight, state = record.insight, record.state
     job = record.pod.job if isinstance(record, PodInsight) else record.job
     return Row(INSIGHT_TABLE, {
-        "subject": found.subject.key,
+        "subject": insight.subject.key,
         "pod_uid": record.pod.uid if isinstance(record, PodInsight) else None,
         "job_uid": job.uid if job is not None else None,
-        "kind": found.kind, "kind_confidence": float(found.confidence),
-        "bottleneck": found.bottleneck, "bottleneck_confidence": float(found.bottleneck_confidence),
+        "kind": insight.kind, "kind_confidence": float(insight.confidence),
+        "bottleneck": insight.bottleneck, "bottleneck_confidence": float(insight.bottleneck_confidence),
         "period_s": _float(state.period_s) if state else None,
         "period_source": state.period_source if state else None,
         "cycle_steps": state.cycle_steps if state else None,
@@ -201,8 +202,8 @@ def insight_row(record: PodInsight | JobInsight) -> Row:
         "mem_full_at": _at(state.mem_full_ms) if state else None,
         "gpu_mem_full_at": _at(state.gpu_mem_full_ms) if state else None,
         "idle_since": _at(state.idle_since_ms) if state else None,
-        "since": moment(found.since_ms), "at": moment(max(found.ts_ms, state.seen_ms if state else 0)),
-        "advice": found.advice, "evidence": orjson.dumps(dict(found.evidence)).decode(),
+        "since": moment(insight.since_ms), "at": moment(max(insight.ts_ms, state.seen_ms if state else 0)),
+        "advice": insight.advice, "evidence": orjson.dumps(dict(insight.evidence)).decode(),
     })  # fmt: skip
 
 
@@ -251,7 +252,7 @@ def job_row(record: JobPeaks) -> Row:
         "last_at": moment(record.last_ms),
         "final": record.final,
         "pods": len(record.pods) + (record.pods_omitted or 0),
-        "gpus": len({gpu for one in record.pods.values() for gpu in one.gpus}),
+        "gpus": len({gpu for pod in record.pods.values() for gpu in pod.gpus}),
     }
     return _row(JOB_TABLE, values, record.metrics, record)
 

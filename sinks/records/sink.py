@@ -204,8 +204,8 @@ class RecordsSink:
         self, refused: list[RefusedRow], origins: dict[tuple[str, str], ConsumerRecord]
     ) -> None:
         """Does not return when a dead letter cannot be sent: the worker ends, and nothing of this is done."""
-        for one in refused:
-            self._telemetry.emit(WRITE_REJECTED, one.reason, sink=self.name, reason="value")
-            origin = origins[one.table, one.key]
-            if not await self._letters.send(origin, Reason.REJECTED, one.reason):
+        for refusal in refused:
+            self._telemetry.emit(WRITE_REJECTED, refusal.reason, sink=self.name, reason="value")
+            origin = origins[refusal.table, refusal.key]
+            if not await self._letters.send(origin, Reason.REJECTED, refusal.reason):
                 await asyncio.Event().wait()

@@ -52,7 +52,8 @@ _ARRAY_LENGTH = 16_000_000
 # What a later try cannot mend: the value itself is the trouble. All else may pass, a full disk too.
 _PERMANENT = (exc.DataError, exc.IntegrityError)
 _DOCUMENTS = {
-    name: [one.name for one in table.c if isinstance(one.type, Document)] for name, table in TABLES.items()
+    name: [document.name for document in table.c if isinstance(document.type, Document)]
+    for name, table in TABLES.items()
 }
 Key = tuple[str, ...]
 
@@ -176,10 +177,10 @@ def _make_folder(url: URL) -> None:
 
 def _by_key(rows: Iterable[Row]) -> dict[Key, Row]:
     """Each key once, sorted: two writers then lock rows in the same order."""
-    found: dict[Key, Row] = {}
+    row_by_key: dict[Key, Row] = {}
     for row in rows:
-        found[row.key] = merge(found[row.key], row) if row.key in found else row
-    return dict(sorted(found.items()))
+        row_by_key[row.key] = merge(row_by_key[row.key], row) if row.key in row_by_key else row
+    return dict(sorted(row_by_key.items()))
 
 
 def _write(connection: Connection, table: str, rows: Mapping[Key, Row]) -> None:
@@ -208,13 +209,15 @@ def _upsert_statement(table: str, dialect: str) -> ReturningInsert[Any]:
     columns, keys = TABLES[table].c, KEYS[table]
     insert: Any = (postgresql if dialect == "postgresql" else sqlite).insert(TABLES[table])
     if dialect == "postgresql":
-        names_and_types = [column(one.name, one.type) for one in columns]
+        names_and_types = [column(plain_column.name, plain_column.type) for plain_column in columns]
         rows = func.json_to_recordset(cast(bindparam("rows", type_=Text()), postgresql.JSON))
         new = rows.table_valued(*names_and_types).render_derived(name="new", with_types=True)
         insert = insert.from_select(columns.keys(), select(new))
     upsert: Insert = insert.on_conflict_do_update(
         index_elements=keys,
-        set_={one.name: insert.excluded[one.name] for one in columns if one.name not in keys},
+        set_={
+            inserted.name: insert.excluded[inserted.name] for inserted in columns if inserted.name not in keys
+        },
         where=covering(table, insert.excluded, columns),
     )
     return upsert.returning(*(columns[key] for key in keys))
@@ -226,12 +229,12 @@ def json_arrays(rows: Iterable[Row], most: int = _ARRAY_LENGTH) -> Iterator[str]
     length = 0
     for row in rows:
         documents = {name: orjson.Fragment(row.values[name]) for name in _DOCUMENTS[row.table]}
-        one = orjson.dumps(row.values | documents).decode()
-        if some and length + len(one) > most:
+        text = orjson.dumps(row.values | documents).decode()
+        if some and length + len(text) > most:
             yield f"[{','.join(some)}]"
             some, length = [], 0
-        some.append(one)
-        length += len(one)
+        some.append(text)
+        length += len(text)
     yield f"[{','.join(some)}]"
 
 
@@ -271,9 +274,12 @@ def _stored(connection: Connection, table: str, keys: Collection[Key]) -> list[R
     if not keys:
         return []
     columns, [name] = TABLES[table].c, KEYS[table]
-    read = [cast(one, Text).label(one.name) if isinstance(one.type, Document) else one for one in columns]
+    read = [
+        cast(selected, Text).label(selected.name) if isinstance(selected.type, Document) else selected
+        for selected in columns
+    ]
     query = select(*read).where(columns[name].in_([key for (key,) in keys]))
-    return [Row(table, dict(found)) for found in connection.execute(query).mappings()]
+    return [Row(table, dict(mapping)) for mapping in connection.execute(query).mappings()]
 
 
 def _update(connection: Connection, table: str, rows: Sequence[Row]) -> None:

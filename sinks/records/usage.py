@@ -67,8 +67,8 @@ def usage(url: str, query: UsageQuery) -> list[Mapping[str, Any]]:
         statement = select(*named, *sums).where(_usage.c.hour >= begin, _usage.c.hour < end)
         if query.namespace is not None:
             statement = statement.where(_usage.c.namespace == query.namespace)
-        found = connection.execute(statement.group_by(*named)).all()
-    rows = [dict(zip((*query.by, *SUMS), row, strict=True)) for row in found]
+        sums_of_groups = connection.execute(statement.group_by(*named)).all()
+    rows = [dict(zip((*query.by, *SUMS), row, strict=True)) for row in sums_of_groups]
     return sorted(rows, key=lambda row: _order(row, query.by))
 
 
@@ -95,6 +95,6 @@ def _check_labels(connection: Connection, by: Sequence[str]) -> None:
     labels = [name for name in by if name not in GROUPS]
     if labels:
         documents = connection.scalars(select(cast(TABLES[POD_TABLE].c.labels, Text)).distinct())
-        keys = {key for one in documents for key in orjson.loads(one)}
+        keys = {key for document in documents for key in orjson.loads(document)}
         for name in labels:
             check_name("group, nor a label kept by DUTYCYCLE_POD_LABELS", name, [*GROUPS, *keys], "--by")

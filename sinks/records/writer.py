@@ -69,5 +69,7 @@ class RecordsWriter:
         finally:
             self._store.close()
         if kind is None and self.refused:
-            shown = "; ".join(f"{one.table} {one.key}: {one.reason}" for one in self.refused[:_SHOWN])
+            shown = "; ".join(
+                f"{refusal.table} {refusal.key}: {refusal.reason}" for refusal in self.refused[:_SHOWN]
+            )
             raise RecordsLostError(f"{len(self.refused)} peak records could not be kept: {shown}")

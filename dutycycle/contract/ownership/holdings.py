@@ -136,8 +136,8 @@ def _devices(
 ) -> Iterator[_Device]:
     """The GPU as a whole, or its slices, whose first column is ``slices``."""
     given: dict[str, list[str]] = defaultdict(list)
-    for one in holders(gpu.allocated or ()):
-        given[one.mig or ""].append(one.pod_uid)
+    for holder in holders(gpu.allocated or ()):
+        given[holder.mig or ""].append(holder.pod_uid)
     if not gpu.mig or "" in given or (words and not given):
         columns = tuple(at * len(GPU_METRICS) + place for place in _OF_GPU)
         yield _Device(columns, 1.0, _users(gpu, words, tallied))
@@ -150,7 +150,7 @@ def _devices(
 
 def _parts(slices: Sequence[MigDevice]) -> list[float]:
     """What each slice is of its GPU, by memory; if that is not known, all are equal."""
-    sizes = [float(one.mem_total_bytes or 0) for one in slices]
+    sizes = [float(mig.mem_total_bytes or 0) for mig in slices]
     if not all(sizes):
         sizes = [1.0] * len(slices)
     return [size / sum(sizes) for size in sizes]

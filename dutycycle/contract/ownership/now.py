@@ -40,7 +40,7 @@ def uses_of_gpus(sample: NvmlSample) -> dict[str, list[PodGpuUse]]:
     held = holdings_of(sample.node, sample.gpus, plan)
     parts = _parts_of_energy(sample.gpus, held, np.append(np.zeros(len(plan.pods)), figures))
     by_place = dict(zip(plan.sources, figures.tolist(), strict=True))
-    devices: list[Gpu | MigDevice] = [*sample.gpus, *(one for gpu in sample.gpus for one in gpu.mig or ())]
+    devices: list[Gpu | MigDevice] = [*sample.gpus, *(mig for gpu in sample.gpus for mig in gpu.mig or ())]
     owned = plan.owned()
     uuids = {f"{sample.node}/{gpu.index}": gpu.uuid for gpu in sample.gpus}
     uses: dict[str, list[PodGpuUse]] = {gpu.uuid: [] for gpu in sample.gpus}

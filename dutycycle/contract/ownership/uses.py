@@ -53,8 +53,8 @@ class UsePlan:
 
     def alone(self) -> list[tuple[Place, int]]:
         """The pods that have a GPU to themselves, with its position; of each pod the first GPU comes last."""
-        found = [(place, one.burst) for place, one in self.sources.items() if one.burst is not None]
-        return sorted(found, reverse=True)
+        bursts = [(place, source.burst) for place, source in self.sources.items() if source.burst is not None]
+        return sorted(bursts, reverse=True)
 
     def owned(self) -> dict[Place, tuple[int, ...]]:
         """The GPUs and slices that pods have to themselves, as rows of a ``use_table``, by place."""
@@ -73,11 +73,11 @@ class UsePlan:
         """The same in numbers."""
         sources, pods = self.sources.values(), self.pods.values()
         return UseArrays(
-            ends=np.cumsum([len(one.processes) for one in sources], dtype=np.int64),
-            processes=np.array([row for one in sources for row in one.processes], np.int64),
-            device_ends=np.cumsum([len(one.devices) for one in sources], dtype=np.int64),
-            devices=np.array([row for one in sources for row in one.devices], np.int64),
-            bursts=np.array([-1 if one.burst is None else one.burst for one in sources], np.int64),
+            ends=np.cumsum([len(source.processes) for source in sources], dtype=np.int64),
+            processes=np.array([row for source in sources for row in source.processes], np.int64),
+            device_ends=np.cumsum([len(source.devices) for source in sources], dtype=np.int64),
+            devices=np.array([row for source in sources for row in source.devices], np.int64),
+            bursts=np.array([-1 if source.burst is None else source.burst for source in sources], np.int64),
             pod_ends=np.cumsum([len(places) for places in pods], dtype=np.int64),
             places=np.array([place for places in pods for place in places], np.int64),
         )
@@ -135,10 +135,10 @@ def highs_of(
     of several slices, where no process tells it."""
     highs, begin, first = uses[:, 0].copy(), 0, 0
     for place in range(ends.size):
-        told = False
+        is_measured = False
         for row in processes[begin : ends[place]]:
-            told = told or not np.isnan(table[row, 0])
-        if not told:
+            is_measured = is_measured or not np.isnan(table[row, 0])
+        if not is_measured:
             for row in devices[first : device_ends[place]]:
                 highs[place] = np.fmax(highs[place], table[row, 0])
         if bursts[place] >= 0:
@@ -170,7 +170,7 @@ def pods_of(uses: Floats, pod_ends: Ints, places: Ints) -> Floats:
 def use_table(gpus: Sequence[Gpu]) -> Floats:
     """The use of each GPU, then that of each slice, then that of each process; NaN is unknown."""
     rows: list[tuple[Cell, ...]] = [_use_of(gpu) for gpu in gpus]
-    rows += [(one.gpu_util_pct, None, one.mem_used_bytes) for gpu in gpus for one in gpu.mig or ()]
+    rows += [(mig.gpu_util_pct, None, mig.mem_used_bytes) for gpu in gpus for mig in gpu.mig or ()]
     rows += [_use_of(process) for gpu in gpus for process in gpu.processes or ()]
     return np.array(rows, np.float64).reshape(-1, 3)
 
@@ -226,20 +226,20 @@ def _add_allocated(
     """The pods to which the kubelet gave the GPU or slices of it, and of which no process is seen there; the
     use of its first slice is at ``begin``."""
     devices: dict[str | None, int] = {
-        one.uuid: begin + at for at, one in reversed(list(enumerate(gpu.mig or ())))
+        mig.uuid: begin + at for at, mig in reversed(list(enumerate(gpu.mig or ())))
     }
     devices[None] = position
     by_pod: dict[str, list[int]] = defaultdict(list)
-    for one in holders(gpu.allocated or ()):
-        if one.pod_uid in owned:
+    for holder in holders(gpu.allocated or ()):
+        if holder.pod_uid in owned:
             continue
         # What others run on the device would be taken for the pod's; on a slice they cannot be.
-        row = None if not one.alone or (owned and one.mig is None) else devices.get(one.mig)
-        place = one.pod_uid, scope
+        row = None if not holder.alone or (owned and holder.mig is None) else devices.get(holder.mig)
+        place = holder.pod_uid, scope
         word = UNKNOWN if row is None else ALLOCATED
         plan.attribution[place] = less_sure(plan.attribution.get(place), word)
         if row is not None:
-            by_pod[one.pod_uid].append(row)
+            by_pod[holder.pod_uid].append(row)
     for pod_uid, rows in by_pod.items():
         burst = None if gpu.mig else position
         plan.sources[pod_uid, scope] = _Source(devices=tuple(rows), burst=burst)

@@ -96,9 +96,9 @@ def near_misses(environ: Mapping[str, str]) -> list[tuple[str, str]]:
     """Variables that look like a mistyped setting, each with the setting that it resembles."""
     known = {PREFIX + field.name.upper() for field in fields(Settings)}
     known |= {name + "_FILE" for name in known}
-    found = []
+    misspelled = []
     for name in sorted(environ):
         if name.startswith(PREFIX) and not name.startswith(_FOR_TESTS) and name not in known:
             close = difflib.get_close_matches(name, known, n=1, cutoff=0.85)
-            found += [(name, match) for match in close]
-    return found
+            misspelled += [(name, match) for match in close]
+    return misspelled

@@ -29,7 +29,7 @@ def model(text: str) -> ModelSetting:
             f"{text.strip()[:80]}: expected NAME=METRIC: SPEC, such as "
             "hw=gpu_util_pct: time_series.HoltWinters(alpha=0.3, beta=0.1)"
         )
-    metrics = tuple(one.strip() for one in match["metrics"].split(","))
+    metrics = tuple(metric.strip() for metric in match["metrics"].split(","))
     if len(set(metrics)) < len(metrics):
         raise ValueError(f"{match['name']}: a metric is there twice")
     return ModelSetting(match["name"], match["kind"], metrics, match["spec"].strip())

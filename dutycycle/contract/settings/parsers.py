@@ -57,9 +57,9 @@ def cluster_label(value: str) -> str:
 
 def name_pairs(value: str) -> tuple[tuple[str, str], ...]:
     """Names with what each stands for, separated by commas: ``my_gpu_busy=DCGM_FI_DEV_GPU_UTIL``."""
-    found = [_NAME_PAIR.fullmatch(part.strip()) for part in value.split(",") if part.strip()]
-    pairs = {match[1]: match[2] for match in found if match}
-    if not found or len(pairs) < len(found):
+    matches = [_NAME_PAIR.fullmatch(part.strip()) for part in value.split(",") if part.strip()]
+    pairs = {match[1]: match[2] for match in matches if match}
+    if not matches or len(pairs) < len(matches):
         raise ValueError(
             "expected pairs of different names, separated by commas, such as my_gpu_busy=DCGM_FI_DEV_GPU_UTIL"
         )
@@ -79,13 +79,13 @@ def whole(low: int, high: int) -> Parser:
 
 def multiple_of_4(low: int, high: int) -> Parser:
     """A multiple of 4 from ``low`` to ``high``."""
-    one = whole(low, high)
+    parse_whole = whole(low, high)
 
     def parse(value: str) -> int:
-        found: int = one(value)
-        if found % 4:
-            raise ValueError(f"expected a multiple of 4, such as {found - found % 4}")
-        return found
+        number: int = parse_whole(value)
+        if number % 4:
+            raise ValueError(f"expected a multiple of 4, such as {number - number % 4}")
+        return number
 
     return parse
 
@@ -107,13 +107,13 @@ def price(value: str) -> float:
 
 def model_prices(value: str) -> tuple[tuple[str, float], ...]:
     """Names of GPU models, or parts of them, with a price each: ``H200=4.1,A100=2.5``."""
-    found: dict[str, float] = {}
-    for one in filter(None, map(str.strip, value.split(","))):
-        name, equals, amount = (part.strip() for part in one.partition("="))
-        if not equals or not name or {"%", "_"} & set(name) or name.lower() in map(str.lower, found):
-            raise ValueError(f"{one}: expected each model once, with its price, such as H200=4.1,A100=2.5")
-        found[name] = price(amount)
-    return tuple(found.items())
+    prices: dict[str, float] = {}
+    for pair in filter(None, map(str.strip, value.split(","))):
+        name, equals, amount = (part.strip() for part in pair.partition("="))
+        if not equals or not name or {"%", "_"} & set(name) or name.lower() in map(str.lower, prices):
+            raise ValueError(f"{pair}: expected each model once, with its price, such as H200=4.1,A100=2.5")
+        prices[name] = price(amount)
+    return tuple(prices.items())
 
 
 def share(value: str) -> float:
@@ -137,19 +137,19 @@ def gpu_activity(value: str) -> str:
 
 def metric_names(value: str) -> tuple[str, ...]:
     """Names of metrics, separated by commas, each once and in order."""
-    found = sorted({part.strip() for part in value.split(",") if part.strip()})
-    if not found or not all(_METRIC.fullmatch(name) for name in found):
+    names = sorted({part.strip() for part in value.split(",") if part.strip()})
+    if not names or not all(_METRIC.fullmatch(name) for name in names):
         raise ValueError("expected names of metrics, separated by commas, such as gpu_util_pct,power_w")
-    return tuple(found)
+    return tuple(names)
 
 
 def models(value: str) -> tuple[ModelSetting, ...]:
     """Models that a user brings, separated by semicolons, each of another name."""
-    found = tuple(model(one) for one in value.split(";") if one.strip())
-    names = [one.name for one in found]
+    models = tuple(model(text) for text in value.split(";") if text.strip())
+    names = [parsed.name for parsed in models]
     if twice := {name for name in names if names.count(name) > 1}:
         raise ValueError(f"two models are called {min(twice)}")
-    return found
+    return models
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +184,10 @@ def size(low: int) -> Parser:
 
     def parse(value: str) -> int:
         match = _SIZE.fullmatch(value.strip())
-        found = float(match[1]) * _SIZES[match[2].upper()] if match else -1
-        if not low <= found < inf:
+        size = float(match[1]) * _SIZES[match[2].upper()] if match else -1
+        if not low <= size < inf:
             raise ValueError(f"expected a size such as 64MB, at least {low} bytes")
-        return int(found)
+        return int(size)
 
     return parse
 
@@ -232,21 +232,21 @@ def label_name(key: str) -> str:
 
 def label_keys(value: str) -> tuple[str, ...]:
     """Keys of labels on Kubernetes objects, separated by commas."""
-    found = tuple(part.strip() for part in value.split(",") if part.strip())
-    if not all(_LABEL_KEY.fullmatch(key) for key in found):
+    keys = tuple(part.strip() for part in value.split(",") if part.strip())
+    if not all(_LABEL_KEY.fullmatch(key) for key in keys):
         raise ValueError("expected keys of labels, separated by commas, such as team,cost-centre")
-    if len(set(map(label_name, found))) < len(found):
+    if len(set(map(label_name, keys))) < len(keys):
         raise ValueError("two of these keys would have the same name on a series")
-    return found
+    return keys
 
 
 def series_labels(value: str) -> tuple[tuple[str, str], ...]:
     """Labels of series: ``name=value``, separated by commas."""
-    found = [_SERIES_LABEL.fullmatch(part.strip()) for part in value.split(",") if part.strip()]
-    if not all(found):
+    matches = [_SERIES_LABEL.fullmatch(part.strip()) for part in value.split(",") if part.strip()]
+    if not all(matches):
         raise ValueError("expected labels of series, separated by commas, such as cluster=a,__replica__=1")
-    pairs = {match[1]: match[2] for match in found if match}
-    if len(pairs) < len(found):
+    pairs = {match[1]: match[2] for match in matches if match}
+    if len(pairs) < len(matches):
         raise ValueError("a label is there twice")
     return tuple(pairs.items())
 
@@ -275,10 +275,10 @@ def _is_host_port(value: str) -> bool:
 
 def address(value: str) -> str:
     """``host:port``, or ``:port`` on loopback; port 0 is any free one."""
-    found = f"127.0.0.1{value}" if value.startswith(":") else value
-    if not (_HOST_PORT.fullmatch(found) and int(found.rpartition(":")[2]) < 65_536):
+    address = f"127.0.0.1{value}" if value.startswith(":") else value
+    if not (_HOST_PORT.fullmatch(address) and int(address.rpartition(":")[2]) < 65_536):
         raise ValueError("expected host:port such as 127.0.0.1:19471, or :0 for any free port of loopback")
-    return found
+    return address
 
 
 def listen(value: str) -> str:

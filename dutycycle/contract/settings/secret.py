@@ -27,10 +27,10 @@ class Secret:
 def header_lines(text: str) -> dict[str, str]:
     """HTTP headers, one a line, ``Name: value``. Raises ``ValueError``."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    found = [_HEADER.fullmatch(line) for line in lines]
-    if not all(found):
+    matches = [_HEADER.fullmatch(line) for line in lines]
+    if not all(matches):
         raise ValueError("expected headers, one a line, such as X-Scope-OrgID: team-a")
-    return {match[1]: match[2] for match in found if match}
+    return {match[1]: match[2] for match in matches if match}
 
 
 def headers_now(headers: Secret | None) -> dict[str, str]:

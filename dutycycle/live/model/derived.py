@@ -76,8 +76,8 @@ class Derived:
 
     def cycle(self, metric: str) -> CycleMetric | None:
         """The cycle of a metric, which only one source measures; None where none is known."""
-        found = next(_of_metric(self.cycles, metric), None)
-        return None if found is None else found[0]
+        cycle = next(_of_metric(self.cycles, metric), None)
+        return None if cycle is None else cycle[0]
 
     def trend(self, metric: str) -> tuple[TrendMetric, int] | None:
         """The trend of a metric, and of which moment it is."""
@@ -89,7 +89,7 @@ class Derived:
 
 
 def _of_metric(records: dict[str, Lazy[Any]], metric: str) -> Iterator[tuple[Any, int]]:
-    for one in records.values():
-        record = one.get()
+    for lazy in records.values():
+        record = lazy.get()
         if record is not None and metric in record.metrics:
             yield record.metrics[metric], record.ts_ms

@@ -50,9 +50,9 @@ def _add_names(sample: NvmlSample, uses: dict[str, PodUse]) -> None:
         for process in gpu.processes or ():
             if process.pod_uid is not None and process.name is not None:
                 programs[process.pod_uid].add(process.name)
-        for one in gpu.allocated or ():
-            if one.pod_uid in uses:
-                uses[one.pod_uid].name = f"{one.namespace}/{one.pod}"
+        for allocation in gpu.allocated or ():
+            if allocation.pod_uid in uses:
+                uses[allocation.pod_uid].name = f"{allocation.namespace}/{allocation.pod}"
     for uid, names in programs.items():
         if uid in uses:
             uses[uid].programs = ", ".join(sorted(names))

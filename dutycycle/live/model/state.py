@@ -101,13 +101,13 @@ class LiveState:
 
     def _of(self, key: str) -> Derived:
         """What is derived of a subject, which may not have been sampled yet."""
-        found = self._derived.pop(key, None) or Derived()
-        self._derived[key] = found  # last: it was heard of now
+        derived = self._derived.pop(key, None) or Derived()
+        self._derived[key] = derived  # last: it was heard of now
         if len(self._derived) > _DERIVED:
             del self._derived[next(iter(self._derived))]
         if key in self.rows:
-            self.rows[key].derived = found
-        return found
+            self.rows[key].derived = derived
+        return derived
 
     def _tombstone(self, topic: str, key: str) -> None:
         if topic == "pods":
@@ -210,10 +210,12 @@ class LiveState:
             return
         held = cgroup.containers
         pod.cpu, pod.mem = (
-            added(one.cpu_util_pct for one in held),
-            added(one.mem_used_bytes for one in held),
+            added(container.cpu_util_pct for container in held),
+            added(container.mem_used_bytes for container in held),
         )
-        throttled = [one.cpu_throttled_pct for one in held if one.cpu_throttled_pct is not None]
+        throttled = [
+            container.cpu_throttled_pct for container in held if container.cpu_throttled_pct is not None
+        ]
         pod.throttled = max(throttled, default=None)
         pod.cpu_max, pod.mem_max = most(pod.cpu_max, pod.cpu), most(pod.mem_max, pod.mem)
         pod.container = f"container {held[0].id[:12]}" if held else ""
@@ -272,7 +274,7 @@ class LiveState:
                 rows[key] = job
             job.pods[pod.uid] = pod
             job.seen_ms, job.ts_ms = max(job.seen_ms, pod.seen_ms), max(job.ts_ms, pod.ts_ms)
-        return sorted(rows.values(), key=lambda one: one.title)
+        return sorted(rows.values(), key=lambda row: row.title)
 
     def row(self, key: str) -> Row | None:
         """The subject of a key; None if it is gone."""
@@ -291,5 +293,5 @@ class LiveState:
 
 def _pods_on(gpu: Gpu) -> frozenset[str]:
     on_it: Iterable[GpuProcess] = gpu.processes or ()
-    given = (one.pod_uid for one in gpu.allocated or ())
-    return frozenset(uid for uid in (*(one.pod_uid for one in on_it), *given) if uid is not None)
+    given = (allocation.pod_uid for allocation in gpu.allocated or ())
+    return frozenset(uid for uid in (*(use.pod_uid for use in on_it), *given) if uid is not None)

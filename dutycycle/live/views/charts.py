@@ -42,10 +42,10 @@ def bucketed(
         if 0 <= at < cells and not isnan(value):
             sums[at] += value
             counts[at] += 1
-    found = [total / count if count else nan for total, count in zip(sums, counts, strict=True)]
+    means = [total / count if count else nan for total, count in zip(sums, counts, strict=True)]
     return [
-        found[at - 1] if isnan(value) and at and not isnan(found[at - 1]) else value
-        for at, value in enumerate(found)
+        means[at - 1] if isnan(value) and at and not isnan(means[at - 1]) else value
+        for at, value in enumerate(means)
     ]
 
 
@@ -100,16 +100,18 @@ class ForecastCells:
         """(5 %, expected, 95 %) of a cell, None where nothing is drawn."""
         if not self.repeats:
             return self.at(cell)
-        ends = ((min(int(one.horizon_s / self.cell_s), self.cells - 1), one) for one in self.forecast)
-        return next(((one.p05, one.value, one.p95) for end, one in ends if abs(end - cell) <= _NEAR), None)
+        ends = ((min(int(point.horizon_s / self.cell_s), self.cells - 1), point) for point in self.forecast)
+        return next(
+            ((point.p05, point.value, point.p95) for end, point in ends if abs(end - cell) <= _NEAR), None
+        )
 
     def at(self, cell: int) -> tuple[float, float, float]:
         """(5 %, expected, 95 %) at a cell: between the horizons on a straight line."""
         after_s = (cell + 1) * self.cell_s
         before = (0.0, self.level, self.level, self.level)
-        for one in self.forecast:
-            point = (one.horizon_s, one.p05, one.value, one.p95)
-            if after_s <= one.horizon_s:
+        for forecast in self.forecast:
+            point = (forecast.horizon_s, forecast.p05, forecast.value, forecast.p95)
+            if after_s <= forecast.horizon_s:
                 share = (after_s - before[0]) / (point[0] - before[0])
                 low, value, high = (a + share * (b - a) for a, b in zip(before[1:], point[1:], strict=True))
                 return low, value, high

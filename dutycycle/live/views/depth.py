@@ -29,9 +29,9 @@ def depth(state: LiveState, row: Row, width: int) -> list[Line]:
     )  # fmt: skip
     lines: list[Line] = []
     for part in parts:
-        found = list(part)
-        if found:
-            lines += [*found, []]
+        content = list(part)
+        if content:
+            lines += [*content, []]
     return lines
 
 
@@ -60,7 +60,7 @@ def _findings(state: LiveState, row: Row, width: int) -> Iterator[Line]:
     for title, insight in _insights(state, row):
         of = "" if title == row.title else f"{title}: "
         sure = f"{of}{insight.kind}, {insight.confidence:.0%} sure"
-        evidence = [" ".join(named_figure(*one)) for one in list(insight.evidence.items())[:_EVIDENCE]]
+        evidence = [" ".join(named_figure(*figure)) for figure in list(insight.evidence.items())[:_EVIDENCE]]
         yield from _wrapped("because       ", ", ".join((sure, *evidence)), width)
         if insight.advice:
             yield from _wrapped("advice        ", insight.advice, width)
@@ -76,9 +76,9 @@ def _insights(state: LiveState, row: Row) -> Iterator[tuple[str, Insight]]:
     rows: Sequence[Row] = [row]
     if isinstance(row, GpuRow):
         rows = [pod for uid in sorted(row.pods) if (pod := state.rows.get(f"pod/{uid}")) is not None]
-    for one in rows:
-        if (insight := one.derived.read_insight()) is not None:
-            yield one.title, insight
+    for subject_row in rows:
+        if (insight := subject_row.derived.read_insight()) is not None:
+            yield subject_row.title, insight
 
 
 def _main_history(row: Row) -> tuple[Sequence[int], Sequence[float]]:
@@ -125,18 +125,18 @@ def _history(row: Row, width: int) -> Iterator[Line]:
 
 
 def _cycle(row: Row, width: int) -> Iterator[Line]:
-    period, found = period_s(row), row.derived.cycle(row.main)
+    period, cycle = period_s(row), row.derived.cycle(row.main)
     times, values = _main_history(row)
-    if period is None or found is None or not times:
+    if period is None or cycle is None or not times:
         return
     recent = sum(ts_ms >= times[-1] - _FOLD_S * 1000 for ts_ms in times)
     times, values = times[-recent:], values[-recent:]
     step_s = row.interval_ms / 1000
     # A period that is no multiple of the tick fills the phases between ticks, too.
     bins = max(4, min(charts.room_for(width) // 2, round(4 * period / step_s)))
-    sure = "" if found.confidence is None else f", {found.confidence:.0%} sure"
-    since = "" if found.since_ms is None else f", for {short_duration((row.ts_ms - found.since_ms) / 1000)}"
-    others = ", ".join(f"{digits(one.period_s)} s" for one in found.others or ())
+    sure = "" if cycle.confidence is None else f", {cycle.confidence:.0%} sure"
+    since = "" if cycle.since_ms is None else f", for {short_duration((row.ts_ms - cycle.since_ms) / 1000)}"
+    others = ", ".join(f"{digits(rhythm.period_s)} s" for rhythm in cycle.others or ())
     also = f"; also {others}" if others else ""
     span_s = (times[-1] - times[0]) / 1000
     yield [(f"One cycle of {digits(period)} s{sure}{since}{also}", "bold"),
@@ -149,7 +149,7 @@ def _cycle(row: Row, width: int) -> Iterator[Line]:
 
 def _filled(values: Sequence[float]) -> list[float]:
     """A phase that no tick has hit has the value of the one before."""
-    found: list[float] = []
+    filled: list[float] = []
     for value in values:
-        found.append(found[-1] if value != value and found else value)
-    return found
+        filled.append(filled[-1] if value != value and filled else value)
+    return filled

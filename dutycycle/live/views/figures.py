@@ -116,12 +116,17 @@ def _rate(value: Value) -> str:
 
 def windows(row: Row) -> Iterator[Line]:
     """The newest window of each length: mean, percentiles and maximum of each metric."""
-    read = {which: one.get() for which, one in sorted(row.derived.windows.items(), key=lambda one: one[0][1])}
-    found = [(size_ms, window) for (_, size_ms), window in read.items() if window is not None]
-    if found:
+    read = {
+        which: window_and_record.get()
+        for which, window_and_record in sorted(
+            row.derived.windows.items(), key=lambda window_and_record: window_and_record[0][1]
+        )
+    }
+    windows = [(size_ms, window) for (_, size_ms), window in read.items() if window is not None]
+    if windows:
         names = "".join(f"{name:>12}" for name in ("mean", "median", "95 %", "max"))
         yield [("Windows".ljust(22), "bold"), (names, "dim")]
-    for size_ms, window in found:
+    for size_ms, window in windows:
         for metric, words in _SHOWN.items():
             values = window.metrics.get(metric)
             if values is not None and values.mean is not None:
@@ -130,7 +135,9 @@ def windows(row: Row) -> Iterator[Line]:
 
 
 def _of_window(metric: str, values: WindowMetric) -> str:
-    return "".join(f"{text_of(metric, one):>12}" for one in (values.mean, values.p50, values.p95, values.max))
+    return "".join(
+        f"{text_of(metric, value):>12}" for value in (values.mean, values.p50, values.p95, values.max)
+    )
 
 
 def peaks(row: Row) -> Iterator[Line]:
@@ -143,7 +150,7 @@ def peaks(row: Row) -> Iterator[Line]:
     for metric, words in _SHOWN.items():
         peak = record.metrics.get(metric)
         if peak is not None:
-            values = "".join(f"{text_of(metric, one):>12}" for one in (peak.max, peak.p95, peak.mean))
+            values = "".join(f"{text_of(metric, value):>12}" for value in (peak.max, peak.p95, peak.mean))
             yield [(f"  {words:<20}{values}", "")]
 
 

@@ -54,10 +54,10 @@ def cycle_words(row: Row) -> str:
 def full_in_s(row: Row) -> float | None:
     """When memory is full, from now; None while it does not run out, or that is no longer said."""
     metric = "mem_used_bytes" if isinstance(row, GpuRow | NodeRow) else "gpu_mem_used_bytes"
-    found = row.derived.trend(metric) or row.derived.trend("mem_used_bytes")
-    if found is None or found[0].exhausts_in_s is None or row.ts_ms - found[1] >= _UNSAID_MS:
+    trend = row.derived.trend(metric) or row.derived.trend("mem_used_bytes")
+    if trend is None or trend[0].exhausts_in_s is None or row.ts_ms - trend[1] >= _UNSAID_MS:
         return None
-    return max(found[0].exhausts_in_s - (row.ts_ms - found[1]) / 1000, 0.0)
+    return max(trend[0].exhausts_in_s - (row.ts_ms - trend[1]) / 1000, 0.0)
 
 
 def full_words(row: Row) -> str:
@@ -71,10 +71,10 @@ def forecast_words(row: Row) -> str:
 
     A trend that does not change is told once: it holds for as long as its metric is measured.
     """
-    found = row.derived.trend(row.main)
-    if found is None or not found[0].forecast or main_value(row) is None:
+    trend = row.derived.trend(row.main)
+    if trend is None or not trend[0].forecast or main_value(row) is None:
         return ""
-    last = found[0].forecast[-1]
+    last = trend[0].forecast[-1]
     return f"{last.value:.0f} % in {short_duration(last.horizon_s)}"
 
 

@@ -38,7 +38,7 @@ def _gpus(gpus: Sequence[GpuRow], of_pod: str | None) -> Iterator[Line]:
     for gpu in gpus:
         mine = [process for process in gpu.processes if of_pod is None or process.pod_uid == of_pod]
         util = gpu.now.gpu_util_pct
-        names = ", ".join(f"{one.name or 'process'} {one.pid}" for one in mine)
+        names = ", ".join(f"{process.name or 'process'} {process.pid}" for process in mine)
         yield [
             (f"{gpu.name:>12}  ", ""), *bar(None if util is None else util / 100, 12, util_style(util)),
             (f" {percent_text(util):>8}  {bytes_text(gpu.now.mem_used_bytes):>10}", ""),

@@ -46,8 +46,8 @@ def warnings_page(said: Sequence[str], width: int) -> list[Line]:
     if not said:
         return [[("no warnings", "dim")]]
     lines: list[Line] = [[("Warnings", "bold")]]
-    for one in said:
-        first, *rest = textwrap.wrap(one, max(width - 3, 20))
+    for paragraph in said:
+        first, *rest = textwrap.wrap(paragraph, max(width - 3, 20))
         lines.append([("! ", "warn"), (first, "")])
         lines += [[("  ", ""), (line, "")] for line in rest]
     return lines

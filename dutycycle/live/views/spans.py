@@ -74,15 +74,15 @@ def fit(line: Line, width: int, *, right: bool = False) -> Line:
     if missing >= 0:
         pad: Span = (" " * missing, "")
         return [pad, *line] if right else [*line, pad]
-    found: Line = []
+    parts: Line = []
     room = max(width - 1, 0)
     for text, style in line:
         cut = text if cell_len(text) <= room else set_cell_size(text, room)
-        found.append((cut, style))
+        parts.append((cut, style))
         room -= cell_len(cut)
         if room <= 0:
             break
-    return [*found, ("…", "dim")] if width > 0 else []
+    return [*parts, ("…", "dim")] if width > 0 else []
 
 
 def text_of(line: Line) -> str:

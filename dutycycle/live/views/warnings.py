@@ -26,7 +26,7 @@ def health_warnings(state: LiveState) -> Iterator[str]:
         for gpu in health.gpus
         if gpu.reason is not None and state.now_ms - gpu.seen_ms <= HEARD_OF_MS
     ]
-    for _, node, gpu in sorted(sick, key=lambda one: (-one[0], one[1], one[2].index)):
+    for _, node, gpu in sorted(sick, key=lambda verdict: (-verdict[0], verdict[1], verdict[2].index)):
         yield f"GPU {node}:{gpu.index}: {gpu.level}: {gpu.reason}; {gpu.action}"
 
 
@@ -45,7 +45,7 @@ def _of_subjects(state: LiveState) -> Iterator[str]:
 
 def _full_soon(rows: Sequence[Row]) -> Iterator[str]:
     soon = [(full_s, row) for row in rows if (full_s := full_in_s(row)) is not None and full_s < _SOON_S]
-    for full_s, row in sorted(soon, key=lambda one: one[0]):
+    for full_s, row in sorted(soon, key=lambda forecast: forecast[0]):
         what = "GPU " if isinstance(row, GpuRow) else ""
         yield f"{what}{row.title}: memory full in {short_duration(full_s)}"
 

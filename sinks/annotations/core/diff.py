@@ -108,25 +108,25 @@ def changed(kind: str, patch: Patch, present: Mapping[str, str]) -> frozenset[st
 
     Each is named ``<key>``, or ``<key>/<name>`` within a value; on a node ``<name>`` for all of its GPUs.
     """
-    found: set[str] = set()
+    changed: set[str] = set()
     for key, value in patch.items():
         name = key.rpartition("/")[2]
         if name in _COME_AND_GO and (value is None or key not in present):
-            found.add(name)
+            changed.add(name)
         elif name not in _NO_FIGURES:
             path = "" if kind == "node" else name
-            found.update(_changed(path, name, _json(value), _json(present.get(key))))
-    return frozenset(found)
+            changed.update(_changed(path, name, _json(value), _json(present.get(key))))
+    return frozenset(changed)
 
 
-def _changed(path: str, name: str, one: Any, other: Any) -> Iterator[str]:
-    if isinstance(one, dict) and isinstance(other, dict):
-        for key in one.keys() | other.keys():
-            if key not in one or key not in other:
+def _changed(path: str, name: str, first: Any, other: Any) -> Iterator[str]:
+    if isinstance(first, dict) and isinstance(other, dict):
+        for key in first.keys() | other.keys():
+            if key not in first or key not in other:
                 yield f"{path}/{key}"
             else:
-                yield from _changed(f"{path}/{key}", key, one[key], other[key])
-    elif _differ(name, one, other):
+                yield from _changed(f"{path}/{key}", key, first[key], other[key])
+    elif _differ(name, first, other):
         yield path or name
 
 
@@ -139,20 +139,20 @@ def _json(value: str | None) -> Any:
         return value
 
 
-def _differ(name: str, one: Any, other: Any) -> bool:
-    first, second = _figure(name, one), _figure(name, other)
+def _differ(name: str, first_value: Any, other: Any) -> bool:
+    first, second = _figure(name, first_value), _figure(name, other)
     if first is not None and second is not None:
         return _moved(_TOLERANCES.get(first[1], _USUAL), first[0], second[0])
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) != len(other) or any(map(_item_differs, one, other))
-    return bool(one != other)
+    if isinstance(first_value, list) and isinstance(other, list):
+        return len(first_value) != len(other) or any(map(_item_differs, first_value, other))
+    return bool(first_value != other)
 
 
-def _item_differs(one: Any, other: Any) -> bool:
+def _item_differs(first: Any, other: Any) -> bool:
     """A bare number in a list is a name, such as a PID, and no quantity."""
-    if type(one) is int or type(other) is int:
-        return bool(one != other)
-    return _differ("", one, other)
+    if type(first) is int or type(other) is int:
+        return bool(first != other)
+    return _differ("", first, other)
 
 
 def _figure(name: str, value: Any) -> tuple[float, str] | None:
@@ -163,6 +163,6 @@ def _figure(name: str, value: Any) -> tuple[float, str] | None:
     return (float(match[1]), match[2]) if match else None
 
 
-def _moved(tolerance: Tolerance, one: float, other: float) -> bool:
-    distance = abs(one - other)
-    return distance > tolerance.distance and distance > tolerance.part * max(abs(one), abs(other))
+def _moved(tolerance: Tolerance, first: float, other: float) -> bool:
+    distance = abs(first - other)
+    return distance > tolerance.distance and distance > tolerance.part * max(abs(first), abs(other))

@@ -169,9 +169,9 @@ def _without_its_gpus(job: PodOfJob) -> bool:
     return not job.gpus and "gpu_util_pct" in job.metrics
 
 
-def _greatest(one: Peaks, other: Peaks) -> Peaks:
+def _greatest(first: Peaks, other: Peaks) -> Peaks:
     """The larger peak of each metric."""
     return {
-        metric: max((peaks[metric] for peaks in (one, other) if metric in peaks), key=lambda peak: peak.max)
-        for metric in one.keys() | other.keys()
+        metric: max((peaks[metric] for peaks in (first, other) if metric in peaks), key=lambda peak: peak.max)
+        for metric in first.keys() | other.keys()
     }

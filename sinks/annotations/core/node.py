@@ -74,11 +74,11 @@ class NodeView:
         if self._adopted is None:
             return
         for gpu in self._sample.gpus if self._sample else ():
-            found = written(keys.gpu_name(gpu.index))
+            values = written(keys.gpu_name(gpu.index))
             self._adopted[gpu.uuid] = {
-                name: found[name]
+                name: values[name]
                 for name in _ANALYSIS
-                if type(found.get(name)) in ((bool,) if name == "cyclic" else (int, float))
+                if type(values.get(name)) in ((bool,) if name == "cyclic" else (int, float))
             }
 
     def values(self) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class NodeView:
         if self._sample is None:
             return self.health()
         values: dict[str, Any] = {keys.GPU_STATIC: gpu_static(self._sample.gpus)}
-        for gpu in sorted(self._sample.gpus, key=lambda one: one.index):
+        for gpu in sorted(self._sample.gpus, key=lambda gpu_of_sample: gpu_of_sample.index):
             values[keys.gpu_name(gpu.index)] = gpu_now(gpu) | self._analysis(gpu.uuid)
         maxima = [gpu["max_gpu_util"] for gpu in values.values() if "max_gpu_util" in gpu]
         plain = {keys.GPU_COUNT: len(self._sample.gpus), keys.GPU_UTIL_MAX: max(maxima, default=None)}
@@ -95,8 +95,8 @@ class NodeView:
     def _analysis(self, uuid: str) -> dict[str, Any]:
         if self._adopted is not None:
             return self._adopted.get(uuid, {})
-        found = _values(self._analyses.get(uuid, GpuAnalysis()))
-        return {name: found[name] for name in _ANALYSIS if name in found}
+        values = _values(self._analyses.get(uuid, GpuAnalysis()))
+        return {name: values[name] for name in _ANALYSIS if name in values}
 
 
 def _verdicts(record: NodeHealth) -> dict[str, tuple[str, frozenset[tuple[str, int | None]]]]:

@@ -114,7 +114,7 @@ class Occurrences:
 
     def due(self, now_ms: int) -> list[Due]:
         """The Events to write now. Forgets what was not heard of lately: it may hold no more."""
-        found = []
+        repetitions = []
         for key, entry in list(self._entries.items()):
             if entry.seen_ms < now_ms - (_WAITS_MS if entry.waits else FRESH_MS):
                 self.given_up += entry.waits
@@ -122,8 +122,8 @@ class Occurrences:
                 continue
             due = list(_due(key, entry))
             entry.waits = bool(due and key[1])
-            found += due
-        return found
+            repetitions += due
+        return repetitions
 
     def done(self, due: Due) -> None:
         """It was written, or never can be."""

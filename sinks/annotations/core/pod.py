@@ -24,16 +24,16 @@ def pod_values(record: PodPeaks) -> dict[str, Any]:
         keys.GPU_MEM_UTIL: _per_process(record, "mem_copy_util_pct"),
         keys.GPU_ATTRIBUTION: _attribution(record),
     }
-    found = measured(value) | maxima(metrics, "pod") | plain_figures(metrics)
-    return found | {keys.UPDATED: rfc3339(record.last_ms)} if found else {}
+    values = measured(value) | maxima(metrics, "pod") | plain_figures(metrics)
+    return values | {keys.UPDATED: rfc3339(record.last_ms)} if values else {}
 
 
 def _per_process(record: PodPeaks, metric: str) -> dict[str, Any] | None:
     """By ``gpu_<index>_<pid>``; of a GPU whose processes are unknown, by ``gpu_<index>``."""
-    found = [one for one in _maxima(record.processes or {}, metric) if one[0][-1] != UNKNOWN_PID]
-    of_processes = {where[0] for where, _ in found}
-    found += [one for one in _maxima(record.gpus, metric) if one[0][0] not in of_processes]
-    largest = sorted(found, key=lambda pair: (-pair[1], pair[0]))[:MOST_PROCESSES]
+    peaks = [peak for peak in _maxima(record.processes or {}, metric) if peak[0][-1] != UNKNOWN_PID]
+    of_processes = {where[0] for where, _ in peaks}
+    peaks += [peak for peak in _maxima(record.gpus, metric) if peak[0][0] not in of_processes]
+    largest = sorted(peaks, key=lambda pair: (-pair[1], pair[0]))[:MOST_PROCESSES]
     return {"gpu_" + "_".join(map(str, where)): number(most) for where, most in sorted(largest)} or None
 
 

@@ -55,17 +55,17 @@ def maxima(peaks: Peaks, subject: Subject, prefix: str = "max_") -> dict[str, in
     """Give the maxima of a pod or job that the catalogue wants on a ``subject``, by ``prefix`` and key."""
     largest: dict[str, int | float] = {}
     for row in CATALOGUE:
-        found = row.annotation
-        if found is None or subject not in found.on or row.field not in peaks:
+        annotation = row.annotation
+        if annotation is None or subject not in annotation.on or row.field not in peaks:
             continue
-        value = number(peaks[row.field].max * found.factor, found.digits)
-        largest[prefix + found.key] = max(value, largest.get(prefix + found.key, value))
+        value = number(peaks[row.field].max * annotation.factor, annotation.digits)
+        largest[prefix + annotation.key] = max(value, largest.get(prefix + annotation.key, value))
     return largest
 
 
 def p95(peaks: Peaks, metric: str) -> int | float | None:
-    found = peaks[metric].p95 if metric in peaks else None
-    return None if found is None else number(found, 2)
+    p95 = peaks[metric].p95 if metric in peaks else None
+    return None if p95 is None else number(p95, 2)
 
 
 def plain_figures(peaks: Peaks) -> dict[str, Any]:
@@ -91,13 +91,15 @@ _FORECAST = {
 
 def level_forecast(trends: Mapping[str, PodTrend]) -> dict[str, dict[str, int | float]] | None:
     """The values that are expected, by metric and how far ahead: ``{"gpu_util_pct": {"300s": 71}}``."""
-    known = {metric: one for trend in trends.values() for metric, one in trend.metrics.items()}
-    found = {
-        name: {f"{one.horizon_s:g}s": number(one.value * factor) for one in known[metric].forecast}
+    known = {
+        metric: metric_trend for trend in trends.values() for metric, metric_trend in trend.metrics.items()
+    }
+    given = {
+        name: {f"{point.horizon_s:g}s": number(point.value * factor) for point in known[metric].forecast}
         for metric, (name, factor) in _FORECAST.items()
         if metric in known and known[metric].forecast
     }
-    return found or None
+    return given or None
 
 
 def each_once(values: Iterable[str]) -> str | None:
@@ -105,4 +107,4 @@ def each_once(values: Iterable[str]) -> str | None:
 
 
 def measured(value: dict[str, Any]) -> dict[str, Any]:
-    return {name: one for name, one in value.items() if one is not None}
+    return {name: part for name, part in value.items() if part is not None}

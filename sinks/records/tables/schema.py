@@ -203,7 +203,7 @@ prices = Table(
     Column("gpu_model", Text, primary_key=True),
     Column("price", Double),
 )
-OTHER_TABLES = {one.name: one for one in (usage_days, rolled_up, prices)}
+OTHER_TABLES = {other_table.name: other_table for other_table in (usage_days, rolled_up, prices)}
 
 
 def prepare(connection: Connection) -> None:
@@ -212,10 +212,10 @@ def prepare(connection: Connection) -> None:
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _ADVISORY_LOCK})
     if not inspect(connection).has_table(version_table.name):
         _create(connection)
-    found = connection.scalar(select(version_table.c.version))
-    if found != VERSION:
+    version = connection.scalar(select(version_table.c.version))
+    if version != VERSION:
         raise DutycycleError(
-            f"its schema has version {found}, this Dutycycle knows {VERSION}: "
+            f"its schema has version {version}, this Dutycycle knows {VERSION}: "
             "use the Dutycycle that wrote it, or give another database"
         )
     if not inspect(connection).has_table(gpu_events.name):  # the database is older than it

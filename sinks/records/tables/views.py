@@ -10,13 +10,13 @@ from sinks.records.rows import FIGURES, NODE_FIGURES
 
 _OF_NODE = [f"{figure}_{metric}" for figure, metric in NODE_FIGURES]
 _NODE_MOST = ", ".join(
-    f"(SELECT max(p.{one}) FROM node_peaks AS p WHERE p.node = u.node) AS {one}"  # noqa: S608
-    for one in _OF_NODE
-    if one.startswith("max_")
+    f"(SELECT max(p.{name}) FROM node_peaks AS p WHERE p.node = u.node) AS {name}"  # noqa: S608
+    for name in _OF_NODE
+    if name.startswith("max_")
 )
 _NODE_SUMS = ("gpu_s", "gpu_busy_s", "gpu_sm_s", "gpu_tensor_s", "energy_j", "cpu_s", "cost")
 _USED_ON_NODE = (
-    f"(SELECT {{day}} AS day, node, {', '.join(f'sum({one}) AS {one}' for one in _NODE_SUMS)} "  # noqa: S608
+    f"(SELECT {{day}} AS day, node, {', '.join(f'sum({name}) AS {name}' for name in _NODE_SUMS)} "  # noqa: S608
     "FROM usage GROUP BY {day}, node)"
 )
 _FIGURES = ", ".join(f"p.{figure}_{metric}" for figure, metric in FIGURES)
@@ -80,14 +80,14 @@ _OF_LIFE = ("gpu_s", "gpu_busy_s", "gpu_sm_s", "gpu_tensor_s", "energy_j", "cpu_
 
 def _life(whose: str) -> str:
     """Sums over all the usage that is kept, of those of the rows that are asked for."""
-    sums = {one: f"u.{one}" for one in _OF_LIFE}
+    sums = {name: f"u.{name}" for name in _OF_LIFE}
     sums["gpu_busy_s"] = _if_known("u", "u.gpu_busy_s")
-    found = [
+    costs = [
         f"(SELECT sum({value}) FROM {_USAGE} AS u WHERE {whose}) AS {name}"  # noqa: S608
         for name, value in sums.items()
     ]
     cost = f"(SELECT sum({_COST.replace('h.', 'u.')}) FROM {_USAGE} AS u WHERE {whose}) AS cost"  # noqa: S608
-    return ", ".join((*found, cost))
+    return ", ".join((*costs, cost))
 
 
 SUMS = (
@@ -130,14 +130,14 @@ VIEWS = {
         "LEFT JOIN pod_peaks AS p ON p.pod_uid = h.pod_uid",
     ),
     "usage_by_day": (
-        f"day, {', '.join(_NAMES)}, {', '.join(f'sum({one}) AS {one}' for one in SUMS)}",
+        f"day, {', '.join(_NAMES)}, {', '.join(f'sum({name}) AS {name}' for name in SUMS)}",
         f"(SELECT {{day}} AS day, {', '.join((*_NAMES, *SUMS))} FROM usage) AS every "  # noqa: S608
         f"GROUP BY day, {', '.join(_NAMES)}",
     ),
     "node_days": (
         "p.day, p.node, max(p.gpus) AS gpus, min(p.first_at) AS first_at, max(p.last_at) AS last_at, "
-        f"{', '.join(f'max(u.{one}) AS {one}' for one in _NODE_SUMS)}, "
-        f"{', '.join(f'max(p.{one}) AS {one}' for one in _OF_NODE)}",
+        f"{', '.join(f'max(u.{name}) AS {name}' for name in _NODE_SUMS)}, "
+        f"{', '.join(f'max(p.{name}) AS {name}' for name in _OF_NODE)}",
         f"node_peaks AS p LEFT JOIN {_USED_ON_NODE} AS u ON u.day = p.day AND u.node = p.node "
         "GROUP BY p.day, p.node",
     ),

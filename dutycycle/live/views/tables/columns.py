@@ -78,7 +78,7 @@ def layout(columns: Sequence[TableColumn[R]], width: int) -> TableLayout[R]:
 
 def _needed(columns: Sequence[TableColumn[R]]) -> int:
     is_extra = max(column.rank for column in columns) >= _EXTRA
-    return sum(max(one.width, one.comfort if is_extra else 0) for one in columns) + len(columns) - 1
+    return sum(max(column.width, column.comfort if is_extra else 0) for column in columns) + len(columns) - 1
 
 
 def _grow(widths: list[int], most: Sequence[int], left: int) -> int:
@@ -93,6 +93,6 @@ def _grow(widths: list[int], most: Sequence[int], left: int) -> int:
 def sort_rows(rows: Sequence[R], column: TableColumn[R], *, reverse: bool) -> list[R]:
     """In the order of a column; rows whose value is not known come last."""
     known = [(order, row) for row in rows if (order := column.order(row)) is not None]
-    found = {id(row) for _, row in known}
-    ordered = sorted(known, key=lambda one: one[0], reverse=column.descending != reverse)
-    return [row for _, row in ordered] + [row for row in rows if id(row) not in found]
+    ordered_rows = {id(row) for _, row in known}
+    ordered = sorted(known, key=lambda pair: pair[0], reverse=column.descending != reverse)
+    return [row for _, row in ordered] + [row for row in rows if id(row) not in ordered_rows]

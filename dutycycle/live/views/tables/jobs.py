@@ -23,12 +23,12 @@ def values(job: JobRow, most: int) -> list[float]:
     """The mean GPU use of its pods over their newest ticks, the newest last; NaN where none is known."""
     each = [list(pod.gpu_history.values("gpu_util_pct", most)) for pod in job.pods.values()]
     length = max(map(len, each), default=0)
-    padded = [[nan] * (length - len(one)) + one for one in each]
-    return [_mean(one) for one in zip(*padded, strict=True)]
+    padded = [[nan] * (length - len(series)) + series for series in each]
+    return [_mean(column) for column in zip(*padded, strict=True)]
 
 
-def _mean(found: Sequence[float]) -> float:
-    known = [value for value in found if not isnan(value)]
+def _mean(column: Sequence[float]) -> float:
+    known = [value for value in column if not isnan(value)]
     return sum(known) / len(known) if known else nan
 
 

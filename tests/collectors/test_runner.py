@@ -47,6 +47,7 @@ def test_ticks_stay_on_the_grid(interval_s: float, delays: list[float]) -> None:
     assert run + left == pytest.approx((schedule.due_s - start) / interval_s)
 
 
+@pytest.mark.slow  # a million of them
 def test_a_million_ticks_do_not_drift() -> None:
     schedule = TickSchedule(0.1, 0.0)
     for n in range(1_000_000):

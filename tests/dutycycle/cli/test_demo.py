@@ -10,6 +10,8 @@ import pytest
 from dutycycle.cli.main import main
 from tests.support.data.traces import read_trace
 
+pytestmark = pytest.mark.slow  # a replay of twenty-five minutes of eight GPUs
+
 START = "2026-01-05T08:00:00Z"
 
 

@@ -7,6 +7,7 @@ from dutycycle.compare.comparison import change
 from dutycycle.compare.noise import blocks_of, error_of_max, error_of_mean
 from dutycycle.compare.steps import Measure
 from dutycycle.traces.frames import Floats
+from tests.support.targets import slow_after
 
 TICKS = 1200
 RUNS = 200
@@ -38,7 +39,7 @@ def test_the_error_is_that_of_many_runs() -> None:
     assert np.median([one.error or 0 for one in found]) == pytest.approx(spread, rel=0.15)
 
 
-@pytest.mark.parametrize("period", [None, 12.0])
+@pytest.mark.parametrize("period", slow_after(1, [None, 12.0]))
 def test_runs_that_are_equal_up_to_noise_differ_by_chance_in_hardly_any_figure(period: float | None) -> None:
     chance = np.random.default_rng(2)
     differ = sum(

@@ -154,6 +154,7 @@ def test_windows(change: str, unequal: int, less_missing: int, unexpected: int) 
     assert windows(change) == expected
 
 
+@pytest.mark.slow  # three seconds of CPU: a demo of two minutes
 def test_the_windows_of_a_replay_equal_its_samples_where_maxima_are_the_driver_s(tmp_path: Path) -> None:
     trace, truth = str(tmp_path / "demo.jsonl"), tmp_path / "truth.jsonl"
     assert main(["demo", "--out", trace, "--duration", "2m", "--start", "2026-11-20T10:00:00Z"]) == 0

@@ -14,6 +14,7 @@ from dutycycle.plot.seen import Wanted
 from dutycycle.plot.sources import read, sources_of
 from dutycycle.report.charts.chart import Chart
 from tests.support.data.training_job import START_MS, UID, training_job
+from tests.support.targets import slow_after
 
 GPU = "gpu/gpu-a/GPU-0000"
 POD = f"pod/{UID}"
@@ -137,7 +138,7 @@ def test_a_title_stands_above(folder: Path, tmp_path: Path, suffix: str) -> None
     assert "Before &lt;it&gt;" in out.read_text()
 
 
-@pytest.mark.parametrize("suffix", ["png", "svg", "html"])
+@pytest.mark.parametrize("suffix", slow_after(1, ["svg", "png", "html"]))
 def test_formats(folder: Path, tmp_path: Path, suffix: str, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / f"util.{suffix}"
     what = [str(folder / "day.jsonl"), "--subject", GPU, "--metric", "gpu_util_pct", "--metric", "power_w"]

@@ -59,6 +59,7 @@ def test_a_trace_that_is_published(spoilt: Path, capsys: pytest.CaptureFixture[s
     assert sum(counts) == len(GOOD)
 
 
+@pytest.mark.slow  # several replays, each a process of its own
 def test_an_experiment(spoilt: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["replay", str(spoilt), "--out", f"{tmp_path}/sweep/", "--jobs", "1"]
     assert main(command) == 1

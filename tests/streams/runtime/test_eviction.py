@@ -238,7 +238,7 @@ STEPS = ("post", "arrived-output", "arrived-piece", "save-head", "arrived-head",
          "arrived-clock", "drop", "arrived-tombstone", "mirror", "acknowledge")  # fmt: skip
 
 
-@pytest.mark.parametrize("step", slow_after(3, STEPS))
+@pytest.mark.parametrize("step", slow_after(1, STEPS))
 async def test_death_at_any_step_changes_nothing(step: str) -> None:
     """Every life dies at that step, each time one later: the spans are those of a replay in process."""
     log = coming_and_going(1)
@@ -251,7 +251,7 @@ async def test_death_at_any_step_changes_nothing(step: str) -> None:
     assert in_the_end(broker) == in_process(log)
 
 
-@pytest.mark.parametrize("seed", slow_after(3, range(15)))
+@pytest.mark.parametrize("seed", slow_after(1, range(15)))
 async def test_any_log_and_any_deaths(seed: int) -> None:
     log, chance, broker = coming_and_going(seed), random.Random(-seed), Broker()  # noqa: S311 - a simulation
     mortal = 20

@@ -85,6 +85,7 @@ def assert_figures(found: JobPeaks, parts: list[JobPart]) -> None:
     assert len(found.pods) + (found.pods_omitted or 0) == len(parts)
 
 
+@pytest.mark.slow  # two seconds of CPU
 def test_twenty_thousand_pods_take_no_more_than_a_few_thousand() -> None:
     parts = [part(number) for number in range(20_000)]
     early = MAX_JOB_PODS + MAX_REMEMBERED_PODS

@@ -93,6 +93,7 @@ def samples(minutes: int, hot_from: int, hangs_from: int) -> Iterator[ConsumerRe
             yield ConsumerRecord(f"{topic}-samples", 0, second, "a", value, START_MS + 1000 * second)
 
 
+@pytest.mark.slow  # seventy minutes of samples
 def test_samples_of_a_node_become_anomalies_of_its_pod_and_its_job() -> None:
     pipeline, insights = LocalPipeline(stages(load({}, {}))), list[Insight]()
     for record in samples(70, hot_from=40, hangs_from=55):

@@ -151,6 +151,7 @@ def test_it_reaches_the_records_for_the_sinks_however_the_topics_interleave() ->
     assert all(one == found[0] for one in found)
 
 
+@pytest.mark.slow  # twenty minutes of samples
 def test_a_training_that_hangs_has_lost_its_cycle_and_its_memory_will_be_full() -> None:
     """Samples of a node in, what the sinks are told out: steps of 20 s, then 100 % for ever."""
     hangs_s, local = 960, LocalPipeline(STAGES.values())

@@ -168,6 +168,10 @@ class Prometheus:
         except requests.Timeout as error:
             raise TooMuchError(f"{self.place} did not answer within {timeout_s} s") from error
         except requests.exceptions.JSONDecodeError as error:
+            if error.doc.lstrip().startswith("{"):
+                raise AwayError(
+                    f"{self.place} cut its answer off after {len(error.doc)} characters"
+                ) from error
             raise QueryError(self._no_prometheus("its answer is no JSON")) from error
         except requests.RequestException as error:
             raise AwayError(f"{self.place} does not answer: {_root(error)}") from error

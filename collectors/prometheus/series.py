@@ -78,9 +78,10 @@ def _labels(labels: SeriesLabels) -> SeriesLabels:
 
 def _read_series(labels: SeriesLabels, values: Iterable[tuple[float, str]]) -> ScrapedSeries:
     samples = [(round(seconds * 1000), float(text)) for seconds, text in values]
-    points = tuple(point for point in samples if isfinite(point[1]))
     no_numbers = tuple(point for point in samples if not isfinite(point[1]))
-    return ScrapedSeries(_labels(labels), points, no_numbers=no_numbers)
+    # A store that two agents write to without deduplication, such as VictoriaMetrics, has moments twice.
+    points = dict(point for point in samples if isfinite(point[1]))
+    return ScrapedSeries(_labels(labels), tuple(sorted(points.items())), no_numbers=no_numbers)
 
 
 def without_replicas(series: Sequence[ScrapedSeries]) -> list[ScrapedSeries]:

@@ -28,6 +28,8 @@ _DELIMITERS = (",", ";", "\t", "|", "、")
 _SPACES = " "
 _COMMA = re.compile(r"(?<=\d),(?=\d)")
 """In a time: before the parts of its second."""
+_TIME_BEFORE_PARTS = re.compile(r".*\d\d:\d\d:\d\d").fullmatch
+_PARTS_OF_SECOND = re.compile(r"\d{3}|\d{6}").fullmatch
 _PARTED = re.compile(r"\d['’\s]\d{3}(?!\d)").search
 """A line in which a number may have its thousands parted by a space or an apostrophe."""
 _BEGINS_LIKE_A_NUMBER = re.compile(r"[-+.]?\d").match
@@ -85,6 +87,8 @@ class CsvReader:
         self._width = 0
         self._of_wandb = False
         self._decimal = decimal or DecimalMark()
+        if self._decimal.remark:
+            self.notes.remarks[self._decimal.remark] = None
         self._amounts: set[int] = set()
         self._columns: dict[int | None, list[tuple[int, Column]]] = {}
         if choice and choice.heading is not None:
@@ -108,6 +112,8 @@ class CsvReader:
                 "has none, give --columns"
             )
         cells = _split(line, self._delimiter or ",")
+        if len(cells) == self._width + 1:
+            cells = self._with_parts_of_seconds(cells)
         if len(cells) != self._width:
             raise ValueError(f"{len(cells)} values for {self._width} columns")
         if self._delimiter != "," or '"' in line or self._decimal.mark == "," or _PARTED(line):
@@ -293,6 +299,15 @@ class CsvReader:
         for row in rows:
             complete(row)
         return [Row(ts_ms, row, node) for row in rows]
+
+    def _with_parts_of_seconds(self, cells: list[str]) -> list[str]:
+        """Join a time that was cut at its comma, as Python's logging writes it: ``10:00:00,412``."""
+        times = [position for position, column in self._columns.get(None, ()) if column.field == "time"]
+        for position in times:
+            time, parts = cells[position : position + 2]
+            if _TIME_BEFORE_PARTS(time) and _PARTS_OF_SECOND(parts):
+                return [*cells[:position], f"{time}.{parts}", *cells[position + 2 :]]
+        return cells
 
     def _check_identity(self, fields: Mapping[str, object], cells: Sequence[str]) -> None:
         """Refuse a row that has the columns that tell its GPU, or its process, and nothing in them."""

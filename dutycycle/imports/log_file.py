@@ -34,6 +34,11 @@ _BYTE_ORDER_MARKS = (
 )  # fmt: skip
 """The one of UTF-32 begins with the one of UTF-16."""
 _NULS = re.compile("\0+")
+_ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\([A-Z0-9])")
+"""What a terminal takes for colors and places, as ``script`` and ``watch`` write them to a file."""
+_PLAIN = b"\t\n\r" + bytes(range(32, 127))
+_PAIRS = re.compile(f"[{''.join(chr(high << 8 | low) for high in _PLAIN for low in _PLAIN)}]{{8,}}")
+"""Characters of UTF-16 that are two of ASCII: so many in a row are no word of any language."""
 _SMI = (
     "of nvidia-smi its CSV (--query-gpu=timestamp,index,… --format=csv -l 1), table, dmon and pmon are read"
 )
@@ -47,6 +52,8 @@ _OTHER_FORMATS = (
      "is JSON: write its values as CSV with a heading, such as timestamp,index,util,mem_used [MiB]"),
     (re.compile(r"# (HELP|TYPE) ").match,
      "is a page of a Prometheus exporter: see dutycycle record --from-prometheus"),
+    (re.compile(r"\S+ +[A-Z][a-z]{2} +[A-Z][a-z]{2} +\d+ [\d:]{8} \d{4} +\d+\.[\d.]+$").match,
+     f"is text of gpustat: {_SMI}"),
     (re.compile(r":W&B").match, "is a run of Weights & Biases: dutycycle import wandb FILE"),
 )  # fmt: skip
 """How a log begins that no reader reads, and what to do with it."""
@@ -83,10 +90,12 @@ class LogFile:
                 head = stream.peek(_HEAD_BYTES)[:_HEAD_BYTES]
                 if head[257:262] == b"ustar":
                     raise DutycycleError(f"{self.path} is a tar archive: unpack it")
-                text = io.TextIOWrapper(stream, encoding_of(head), errors="replace", newline=None)
-                number, begun = 0, False
-                while line := text.readline(LONGEST_LINE):
-                    number += 1
+                encoding = encoding_of(head)
+                text = io.TextIOWrapper(stream, encoding, errors="replace", newline=None)
+                if encoding == "utf-16" and head.startswith(codecs.BOM_UTF16_BE):
+                    encoding = "utf-16-be"
+                begun = False
+                for number, line in enumerate(_lines_of(text, encoding), start=1):
                     if not begun:
                         self._check_format(line.strip(" \r\n\t\0"))
                         begun = not line.isspace()
@@ -105,6 +114,33 @@ class LogFile:
                 raise DutycycleError(f"{self.path} {sentence}")
 
 
+def _lines_of(text: io.TextIOWrapper, encoding: str) -> Iterator[str]:
+    """Give the lines of a file in ``encoding``, also where another program went on with another.
+
+    PowerShell adds UTF-16 to whatever is there (``>>``), and others add single bytes to its UTF-16. Codes for
+    a terminal are no part of a line.
+    """
+    narrow, rest = "utf-16-be" if encoding.endswith("be") else "utf-16-le", ""
+
+    def undo(pairs: re.Match[str]) -> str:
+        return pairs[0].encode(narrow).decode("ascii").replace("\r\n", "\n").replace("\r", "\n")
+
+    while line := text.readline(LONGEST_LINE):
+        if "\x1b" in line:
+            line = _ESCAPES.sub("", line)
+        if "\0" in line and "\0\0" not in line and 3 * line.count("\0") >= len(line):
+            line = line.replace("\0", "").lstrip("\ufffd\ufeffÿþ")  # the mark of UTF-16
+        if not encoding.startswith("utf-16") or line.isascii() or not _PAIRS.search(line):
+            line, rest = rest + line, ""
+            if line:
+                yield line
+            continue
+        *lines, rest = re.split(r"(?<=\n)", rest + _PAIRS.sub(undo, line))
+        yield from lines
+    if rest:
+        yield rest
+
+
 def encoding_of(head: bytes) -> str:
     """Tell how a file is encoded from its first bytes.
 
@@ -114,8 +150,10 @@ def encoding_of(head: bytes) -> str:
         if head.startswith(mark):
             return encoding
     even, odd = head[::2].count(0), head[1::2].count(0)
-    # Of digits and Latin letters every second byte is 0; in a hole that a crash left each is.
-    if max(even, odd) > len(head) / 4 and min(even, odd) < max(even, odd) / 4:
+    # Of digits and Latin letters every second byte is 0; in a hole that a crash left each is. A first line
+    # without one is of single bytes, to which PowerShell has added.
+    is_wide = b"\0" in head.partition(b"\n")[0]
+    if is_wide and max(even, odd) > len(head) / 4 and min(even, odd) < max(even, odd) / 4:
         return "utf-16-le" if odd > even else "utf-16-be"
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head)  # it may end within a character

@@ -1,7 +1,7 @@
 """Reads log files line by line and writes the trace. Wrong lines are counted, and the first ones named."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from dutycycle.contract.errors import DutycycleError
@@ -57,15 +57,8 @@ def import_logs(
         written = run.write(trace)
         for node, interval_ms in samples.nodes().items():
             progress.say(f"{node}: a tick each {interval_ms / 1000:g} s")
-        if samples.stalled:
-            progress.say(
-                f"energy stood still {samples.stalled} times while power was drawn, and is absent there"
-            )
-        if samples.unnamed_faults:
-            progress.say(
-                f"{samples.unnamed_faults} lines tell of faults, and not of which GPU: these are left out; "
-                "give the log a column of the GPU's index or uuid"
-            )
+        for remark in _remarks(samples):
+            progress.say(remark)
         left_out = [f"{run.wrong} wrong line{'s' * (run.wrong != 1)}"] * bool(run.wrong)
         if samples.undealt:
             left_out.append(f"{samples.undealt} lines of moments that have not a line of each GPU")
@@ -75,6 +68,29 @@ def import_logs(
         progress.say(
             f"imported: {counts} from {samples.rows} {'lines' if reader else 'measurements of a GPU'}"
             + (f"; left out: {', '.join(left_out)}" if left_out else "")
+        )
+
+
+def _remarks(samples: Samples) -> Iterator[str]:
+    """Say what of the rows is doubtful, or absent, and why."""
+    for node, gpus in samples.writers().items():
+        names = ", ".join(list(gpus)[:_NAMED])
+        yield (
+            f"{node}: in each tick there are {max(gpus.values())} rows of {names}, as where several programs "
+            "write into one log. They count as one GPU: where they are of several machines, give the log a "
+            "column of the host"
+        )
+    if samples.stalled:
+        yield f"energy stood still {samples.stalled} times while power was drawn, and is absent there"
+    if samples.overfull:
+        yield (
+            f"more memory was in use than there is, or there was none, {samples.overfull} times: it is "
+            "absent there"
+        )
+    if samples.unnamed_faults:
+        yield (
+            f"{samples.unnamed_faults} lines tell of faults, and not of which GPU: these are left out; give "
+            "the log a column of the GPU's index or uuid"
         )
 
 

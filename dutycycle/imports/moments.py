@@ -13,6 +13,7 @@ _DAY_OF_WEEK = re.compile(
 ).fullmatch
 _USUAL = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[ T](\d\d:\d\d:\d\d(?:\.\d+)?)").fullmatch
 """As nvidia-smi writes it, and most scripts."""
+_ABBREVIATION = re.compile(r"(?P<time>.*\d) ?(?P<zone>[A-Z]{3,5})").fullmatch
 _TIME_OF_DAY = re.compile(r"\d{1,2}:\d\d(:\d\d([.,]\d+)?)?").fullmatch
 _YEAR_FIRST = re.compile(r"(\d{4})[/.](\d\d)[/.](\d\d)(.*)", re.DOTALL).fullmatch
 _DAY_FIRST = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})(.*)", re.DOTALL).fullmatch
@@ -67,14 +68,20 @@ class Clock:
         if moment.tzinfo is None:
             moment = self._in_zone(moment, text, abbreviation)
             if self._last is not None and not self._has_zone:
-                back = self._last - moment
-                if timedelta(minutes=50) < back < timedelta(minutes=70):
-                    self.notes.remarks.setdefault(
-                        f"the time goes back by an hour at {text}, as where clocks are put back: give --zone",
-                        None,
-                    )
+                self._note_change(moment - self._last, moment, text)
             self._last = moment
         return round(moment.timestamp() * 1000)
+
+    def _note_change(self, step: timedelta, moment: datetime, text: str) -> None:
+        """Say where local times are as in a night in which clocks change: it shifts all that follows."""
+        is_sunday, is_new_hour = moment.weekday() == 6, moment.minute < 10
+        if timedelta(minutes=50) < -step < timedelta(minutes=70):
+            what = "goes back by an hour at {}, as where clocks are put back: give --zone"
+        elif timedelta(hours=1) <= step < timedelta(minutes=70) and is_sunday and is_new_hour:
+            what = "leaves out an hour before {}, as where clocks are put forward: give --zone"
+        else:
+            return
+        self.notes.remarks.setdefault(f"the time {what.format(text)}", None)
 
     def _read_number(self, value: float, unit: str | None) -> int:
         known_unit = (unit or "").lower() in _SECONDS
@@ -105,10 +112,11 @@ class Clock:
         if day_first:
             day, month, year, rest = day_first.groups()
             text = f"{year}-{month:>02}-{day:>02}{rest}"
-        without_space = re.sub(r" (?=[-+]\d\d:?\d\d$)|(?<=\d) ?(?:UTC|GMT)$", "", text)
+        named = _ABBREVIATION(text)
+        zone = named["zone"] if named else None
+        without_space = named["time"] if named else re.sub(r" (?=[-+]\d\d:?\d\d$)", "", text)
         moment = _read_iso(without_space, text)
-        in_utc = text.endswith(("UTC", "GMT"))
-        return (moment.replace(tzinfo=UTC) if in_utc else moment), None
+        return (moment.replace(tzinfo=UTC) if zone in ("UTC", "GMT") else moment), zone
 
     def _on_day(self, text: str) -> datetime:
         """A time of day is of the day of ``--start``, or of the one after, when midnight has passed."""
@@ -125,6 +133,11 @@ class Clock:
 
     def _in_zone(self, moment: datetime, text: str, abbreviation: str | None) -> datetime:
         first, second = (moment.replace(tzinfo=self._zone, fold=fold) for fold in (0, 1))
+        if abbreviation not in (None, first.tzname(), second.tzname()):
+            raise ValueError(
+                f"{text!r} is of the zone {abbreviation}, and not of {self._zone}: give the --zone of the "
+                "log, such as America/New_York"
+            )
         if first.utcoffset() == second.utcoffset():
             return first
         if first.astimezone(UTC).astimezone(self._zone).replace(tzinfo=None) != moment:

@@ -21,6 +21,7 @@ from dutycycle.imports.quantities import Column, Row, is_measured, read_words
 from dutycycle.imports.spellings import DecimalMark
 
 _DMON = re.compile(r"# *(?:Date[ ,]+)?(?:Time[ ,]+)?gpu[ ,].*\b(?:pwr|sm|mem|mclk|fb|rxpci|pid)\b").match
+_DCGMI = re.compile(r"# *Entity\b").match
 _DATE = re.compile(r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]* +[A-Z][a-z]{2} +\d").match
 _GPU = re.compile(r"(?P<index>\d+) +(?P<model>\S.*?) +(?:On|Off|N/A|WDDM|TCC|MCDM|ERR!|Unknown)").fullmatch
 _BUS = re.compile(r"[0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-9A-F]", re.IGNORECASE).match
@@ -71,6 +72,8 @@ class SmiReader:
                 self._current = self._dmon
             elif self._csv.is_heading(line):
                 self._current = self._csv
+            elif _DCGMI(text):
+                raise ValueError("is the heading of dcgmi dmon: the format dcgm-dmon reads it")
             elif self._current is self._table:
                 raise ValueError("is no part of a table of nvidia-smi")
         return self._current.read_rows(line)

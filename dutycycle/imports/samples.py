@@ -4,6 +4,7 @@ Each node's records are in order of time, and those of several nodes less than a
 """
 
 from array import array
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -46,12 +47,17 @@ _gpu = msgspec.json.Decoder(Gpu).decode
 class _Node:
     """What is known of a node: its GPUs, in the order in which they came, and the time between their rows.
 
+    ``in_file``: those with rows in the file that is read. ``times_ms``: of each GPU that rows name, those of
+    the first ones. ``writers``: of the GPUs whose rows come together in each tick, how many there are then.
     ``uuids``: of the indices whose uuid the log tells. ``energies``: the last energy of each GPU, and when it
     was first seen.
     """
 
     last_ms: dict[str, int] = field(default_factory=dict)
     gaps_ms: list[int] = field(default_factory=list)
+    in_file: set[str] = field(default_factory=set)
+    times_ms: dict[str, "array[int]"] = field(default_factory=lambda: defaultdict(lambda: array("q")))
+    writers: dict[str, Deal] = field(default_factory=dict)
     uuids: dict[int, str] = field(default_factory=dict)
     energies: dict[str, tuple[int, float]] = field(default_factory=dict)
     nameless_ms: "array[int]" = field(default_factory=lambda: array("q"))
@@ -77,6 +83,9 @@ class _Node:
         """Give the usual time between ticks: a mean without the pauses, for each single one is a bit off."""
         if self.deal.interval_ms is not None:
             return self.deal.interval_ms
+        if self.writers:
+            shares = [(deal.interval_ms or _INTERVAL_MS) / deal.gpus for deal in self.writers.values()]
+            return max(round(min(shares)), 1)
         between = [gap for gap in self.gaps_ms if gap > 0]
         usual_ms = median(between or [_INTERVAL_MS])
         mean_ms = fmean([gap for gap in between if abs(gap - usual_ms) <= usual_ms / 2] or [usual_ms])
@@ -100,6 +109,7 @@ class Samples:
 
     With a ``job`` all GPUs are its own, with a pod for each node. ``undealt``: rows that were left out, since
     their moment had not as many as the others. ``stalled``: energies that stood still while power was drawn.
+    ``overfull``: rows with more memory in use than there is, or with none.
     ``doubled``: rows that an earlier file has as well, of the same moment and with the same figures.
     ``unnamed_faults``: rows that tell of faults, and not of which GPU.
     """
@@ -110,7 +120,7 @@ class Samples:
         self._sorting = Sorting(folder, prefix, _RUN_BYTES)
         self._nodes: dict[str, _Node] = {}
         self._events, self._faults = full_name(prefix, "gpu-events"), FaultEvents()
-        self.undealt = self.stalled = self.doubled = self.unnamed_faults = self._rows = 0
+        self.undealt = self.stalled = self.overfull = self.doubled = self.unnamed_faults = self._rows = 0
         self._fault_rows: list[tuple[int, str, Gpu, Mapping[str, Any]]] = []
         self._told_faults: dict[tuple[int, str, str], tuple[int, Mapping[str, Any]]] = {}
         """By file, node and GPU: what was kept last, and of when."""
@@ -124,6 +134,8 @@ class Samples:
     def begin_file(self) -> None:
         """Begin with the rows of another file."""
         self._file += 1
+        for node in self._nodes.values():
+            node.in_file.clear()
 
     def add(self, node: str, row: Row) -> None:
         """Take a row. Raises ``ValueError`` for values that no GPU has."""
@@ -136,6 +148,11 @@ class Samples:
             fields = {name: value for name, value in fields.items() if name not in faults}
         gpu = msgspec.convert({**fields, "index": index, "uuid": uuid}, Gpu)
         gpu = known.false_zeros.drop(gpu)
+        if gpu.mem_total_bytes is not None and gpu.mem_total_bytes < (gpu.mem_used_bytes or 1):
+            gpu = msgspec.structs.replace(
+                gpu, mem_used_bytes=None, mem_total_bytes=gpu.mem_total_bytes or None
+            )
+            self.overfull += 1
         if self._job is not None:
             given = Allocation(pod_uid=f"{self._job}-{node}", namespace=_NAMESPACE, pod=f"{self._job}-{node}")
             gpu = msgspec.structs.replace(gpu, allocated=(given,))
@@ -146,8 +163,11 @@ class Samples:
             self._keep_faults(node, gpu, row.ts_ms, faults)
         if not row.fields.keys() & _PARTS:
             gap_ms = row.ts_ms - known.last_ms.get(uuid, row.ts_ms)
-            if uuid in known.last_ms and gap_ms >= 0 and len(known.gaps_ms) < _MOST_GAPS:
+            if uuid in known.in_file and gap_ms >= 0 and len(known.gaps_ms) < _MOST_GAPS:
                 known.gaps_ms.append(gap_ms)
+            known.in_file.add(uuid)
+            if uuid != _NAMELESS and len(known.times_ms[uuid]) < _MOST_GAPS:
+                known.times_ms[uuid].append(row.ts_ms)
         known.in_seconds = known.in_seconds and row.ts_ms % 1000 == 0
         known.last_ms[uuid] = row.ts_ms
         file = 0 if uuid == _NAMELESS else self._file  # equal rows may be of several GPUs
@@ -204,7 +224,16 @@ class Samples:
         for node in self._nodes.values():
             if node.nameless_ms:
                 node.deal = find_deal(node.nameless_ms)
+            deals = {uuid: find_deal(list(set(times_ms))) for uuid, times_ms in node.times_ms.items()}
+            node.writers = {uuid: deal for uuid, deal in deals.items() if deal.gpus > 1}
         return {name: node.deal.gpus for name, node in self._nodes.items() if node.nameless_ms}
+
+    def writers(self) -> dict[str, dict[str, int]]:
+        """Give how many rows of a GPU come in each tick, where they are several, by node and uuid."""
+        return {
+            name: {uuid: deal.gpus for uuid, deal in node.writers.items()}
+            for name, node in self._nodes.items() if node.writers
+        }  # fmt: skip
 
     def nodes(self) -> dict[str, int]:
         """Give the nodes and the milliseconds between their ticks."""

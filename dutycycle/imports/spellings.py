@@ -185,11 +185,13 @@ class DecimalMark:
 
     ``mark``: as it was given, else as the amounts of the file tell: ``1.234,5`` and ``12,5`` do. ``seen``:
     the marks that do. ``doubtful``: by mark the first amount that may be either, such as ``1.234``.
+    ``remark``: what a user has to know of the choice; absent where it is clear.
     """
 
     mark: str | None = None
     seen: set[str] = field(default_factory=set)
     doubtful: dict[str, str] = field(default_factory=dict)
+    remark: str | None = None
 
     def note_amount(self, cell: str) -> None:
         """Take one amount of the file."""
@@ -211,17 +213,23 @@ class DecimalMark:
         """Choose after the last amount. Where amounts have both marks, each is before decimals.
 
         Raises ``DutycycleError`` where an amount may be a thousand times another: a comma then, or a point
-        between semicolons, which stand where commas are decimal.
+        between semicolons, which stand where commas are decimal. Between tabs, bars and spaces a point is
+        mostly decimal.
         """
         if self.mark is None and len(self.seen) == 1:
             (self.mark,) = self.seen
-        doubtful = self.doubtful.get(",") or (self.doubtful.get(".") if delimiter == ";" else None)
-        if self.mark is None and doubtful is not None:
-            digits = re.sub("[.,]", "", doubtful)
+        doubtful = self.doubtful.get(",") or self.doubtful.get(".")
+        if self.mark is not None or doubtful is None:
+            return
+        digits = re.sub("[.,]", "", doubtful)
+        if delimiter == ";" or "," in doubtful:
             raise DutycycleError(
                 f"{file}: {doubtful} may be {digits} or {int(digits) / 1000:.3f}, and nothing in the file "
                 "tells which: give --decimal point or --decimal comma"
             )
+        self.remark = (
+            f"{doubtful} and the like were not taken for {digits}: if they are, give --decimal comma"
+        )
 
     def rewrite(self, cell: str) -> str:
         """Give an amount as ``float`` reads it; what is no such number as it is."""

@@ -10,7 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Protocol
+from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
@@ -24,6 +26,7 @@ from collectors.prometheus.steps import COUNTERS, StepAnswers, names_of, of_step
 from dutycycle.contract.backoff import Backoff
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.secret import headers_now
 from dutycycle.contract.topics import full_name
 from dutycycle.contract.trace import TraceRecord, TraceWriter
 from dutycycle.progress import Progress
@@ -123,11 +126,12 @@ class Backfill:
         self._look_back_ms = self._whole_steps(max(_LOOK_BACK_MS, 2 * step_ms) + step_ms)
         self._least_ms = max(_LEAST_CHUNK_MS, step_ms)
         self._file = ResumeFile(out)
-        earlier = None if overwrite else self._file.read(wanted.given)
+        source = _source_of(settings)
+        earlier = None if overwrite else self._file.read(wanted.given, source)
         self._resume_at = None if earlier is None else earlier.size_bytes
         self._reached = earlier or Reached(
-            given=wanted.given, start_ms=wanted.start_ms, end_ms=wanted.end_ms, next_ms=wanted.start_ms,
-            chunk_ms=self._whole_steps(max(_FIRST_CHUNK_MS, self._least_ms)),
+            given=wanted.given, source=source, start_ms=wanted.start_ms, end_ms=wanted.end_ms,
+            next_ms=wanted.start_ms, chunk_ms=self._whole_steps(max(_FIRST_CHUNK_MS, self._least_ms)),
         )  # fmt: skip
         self._counts = Counter(self._reached.counts)
         self._reader = AnswerReader(settings)
@@ -268,3 +272,18 @@ class Backfill:
             history=self._history.snapshot(),
         )
         self._file.write(self._reached)
+
+
+def _source_of(settings: Settings) -> str:
+    """Tell sources apart that hold different samples: a digest, for a URL and headers may hold secrets.
+
+    Credentials do not count: they may have changed since.
+    """
+    url = urlsplit(settings.prometheus or "")
+    headers = {name.lower(): text for name, text in headers_now(settings.prometheus_headers).items()}
+    headers.pop("authorization", None)
+    source = (
+        url.scheme, url.hostname, url.port, url.path.rstrip("/"), url.query, sorted(headers.items()),
+        settings.prometheus_cluster, sorted(settings.prometheus_names),
+    )  # fmt: skip
+    return sha256(repr(source).encode()).hexdigest()[:16]

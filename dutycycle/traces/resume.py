@@ -13,10 +13,12 @@ _VERSION = 2
 
 class Reached(RecordBase, frozen=True, kw_only=True):
     """``size_bytes`` of the file hold all up to ``next_ms``, of which answers
-    for ``incomplete_ms`` lacked samples. ``given``: the range in the user's words."""
+    for ``incomplete_ms`` lacked samples. ``given``: the range in the user's words; ``source``: whose answers
+    they are."""
 
     v: int = written(lambda: _VERSION)
     given: tuple[str, ...]
+    source: str = written(str)
     start_ms: int
     end_ms: int
     next_ms: int
@@ -35,10 +37,10 @@ class ResumeFile:
         self._file = None if out == "-" else Path(f"{out}.progress")
         self._partial = Path(f"{out}.partial")
 
-    def read(self, given: tuple[str, ...]) -> Reached | None:
+    def read(self, given: tuple[str, ...], source: str) -> Reached | None:
         """What an earlier run of the same range reached; None if there was none.
 
-        Raises ``DutycycleError`` if it was another range, or its trace is not there any more.
+        Raises ``DutycycleError`` if it was another range or source, or its trace is not there any more.
         """
         if self._file is None or not self._file.exists() or Path(self._out).exists():
             return None
@@ -50,6 +52,11 @@ class ResumeFile:
             raise DutycycleError(
                 f"{self._file} is of another range ({' '.join(reached.given)}): give the same, another "
                 "--out, or --force to begin anew"
+            )
+        if reached.source != source:
+            raise DutycycleError(
+                f"{self._file} is of another Prometheus, or of another tenant, cluster or mapping of names: "
+                "give the same, another --out, or --force to begin anew"
             )
         size = self._partial.stat().st_size if self._partial.exists() else -1
         if size < reached.size_bytes:

@@ -106,6 +106,7 @@ def answering(code: int, body: bytes, only: str = "") -> Iterator[str]:
         (422, b"too many samples", r"HTTP Status Code 422 .*too many samples"),
         (503, b"starting", r"HTTP Status Code 503"),
         (200, b"<html>login</html>", r"is no Prometheus \(its answer is no JSON\)"),
+        (200, b'{"data":{"result":[{"metric":{"__name__', r"cut its answer off after 39 characters"),
         (200, b"[]", r"is no Prometheus \(its answer holds no samples\)"),
         (200, b"{}", r"is no Prometheus \(its answer holds no samples\)"),
         (200, b'{"data":{"result":[{"metric":{}}]}}', r"is no Prometheus \(its answer holds no samples\)"),

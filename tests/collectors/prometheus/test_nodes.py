@@ -187,6 +187,8 @@ def test_a_sample_is_new_once() -> None:
         ([(1, "10"), (2, "9")], None),
         ([(1, "10")], None),
         ([(1, "10"), (2, "NaN"), (3, "20")], 5),
+        ([(1, "10"), (3, "19"), (3, "20")], 5),  # of a store that two agents write to
+        ([(1, "10"), (3, "20"), (3.0004, "20"), (3, "NaN")], 5),
     ],
 )
 def test_the_growth_of_a_counter(points: list[tuple[float, str]], per_s: float | None) -> None:

@@ -127,6 +127,7 @@ def test_a_wrong_line_of_dmon_takes_its_time() -> None:
         ),
         ("timestamp, gpu_uuid, pid, used_memory", "1605188891, GPU-a, [N/A], 5 MiB", "no known process: pid"),
         ("timestamp, host, util", "1605188891, a b, 5", "'a b' cannot name a node"),
+        ("", "#Entity   GPUTL", "is the heading of dcgmi dmon: the format dcgm-dmon reads it"),
     ],
 )
 def test_what_is_wrong_with_a_line(heading: str, line: str, reason: str) -> None:
@@ -499,6 +500,8 @@ MEASURED = {"index": 0, "gpu_util_pct": 50, "mem_used_bytes": 1000 * MIB, "power
         "2020-11-12;13:48:11,412;0;50;1000;70,0;45\n",
         "時刻，番号，使用率（％），使用メモリ（ＭｉＢ），消費電力（Ｗ），温度（℃）\n"
         "２０２０-１１-１２ １３：４８：１１.４１２，０，５０，１０００，７０，４５\n",
+        "timestamp,index,util,memory.used,power,temp\n2020-11-12 13:48:11,412,0,50,1000,70,45\n",
+        "index,util,memory.used,power,temp,time\n0,50,1000,70,45,2020-11-12 13:48:11,412\n",
         "时间,GPU编号,GPU利用率(%),GPU显存(MiB),GPU功耗(W),GPU温度(C)\n"
         "2020-11-12 13:48:11.412,0,50,1000,70,45\n",
         "timestamp,index,GPU use (%),VRAM Total Used Memory (B),power_mw,temp\n"
@@ -511,6 +514,8 @@ MEASURED = {"index": 0, "gpu_util_pct": 50, "mem_used_bytes": 1000 * MIB, "power
         "French",
         "Spanish",
         "Japanese, full-width",
+        "Python's logging",
+        "Python's logging, at the end",
         "Chinese",
         "rocm-smi",
     ],

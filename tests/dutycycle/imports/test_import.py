@@ -442,6 +442,18 @@ def test_what_may_be_a_thousand_is_refused_until_it_is_said(
         assert used == round((1234 if mib else 1.234) * 1024**2)
 
 
+@pytest.mark.parametrize(
+    ("power_w", "says"), [("1.234", "1.234 and the like were not taken for 1234"), ("1.5", None)]
+)
+def test_what_may_be_a_thousand_between_tabs_is_told(
+    power_w: str, says: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cells = f"timestamp\tindex\tpower [W]\n1605188891\t0\t1.234\n1605188892\t0\t{power_w}\n"
+    assert imported(tmp_path, cells)[0]["gpus"][0]["power_w"] == 1.234
+    assert ("--decimal" in capsys.readouterr().err) is (says is not None)
+    assert imported(tmp_path, cells, "--decimal", "comma")[0]["gpus"][0]["power_w"] == 1234
+
+
 @pytest.mark.parametrize(("mib", "used"), [("12,5", 12.5), ("1.234,5", 1234.5)])
 def test_a_pipe_gives_its_lines_once_and_is_read_as_a_file(mib: str, used: float, tmp_path: Path) -> None:
     log, out = _cells(tmp_path / "gpu-a.csv", f"50;{mib};300"), tmp_path / "t.jsonl"
@@ -477,6 +489,17 @@ def test_rows_that_two_files_have_count_once(tmp_path: Path, capsys: pytest.Capt
     assert [record["gpus"][0]["gpu_util_pct"] for record in records(out)] == [50] * 40 + [70] * 5
 
 
+def test_rows_that_two_files_have_are_no_shorter_ticks(tmp_path: Path) -> None:
+    rows = [smi_line(1000 * second, 0, 50) for second in range(3)]
+    first, second = (
+        write(tmp_path / "a.csv", [HEADING, *rows[:2]]),
+        write(tmp_path / "b.csv", [HEADING, *rows[1:]]),
+    )
+    out = tmp_path / "t.jsonl"
+    assert main(["import", "nvidia-smi", first, second, "--node", "gpu-a", "--out", str(out)]) == 0
+    assert [record["interval_ms"] for record in records(out)] == [1000] * 3
+
+
 def test_equal_rows_of_two_gpus_are_both_kept(tmp_path: Path) -> None:
     """Two files of one machine, each of a GPU that its rows do not name."""
     heading = "timestamp, utilization.gpu [%], power.draw [W]"
@@ -485,6 +508,32 @@ def test_equal_rows_of_two_gpus_are_both_kept(tmp_path: Path) -> None:
     out = tmp_path / "t.jsonl"
     assert main(["import", "nvidia-smi", *files, "--node", "gpu-a", "--out", str(out)]) == 0
     assert [len(record["gpus"]) for record in records(out)] == [2] * 30
+
+
+def test_rows_of_two_programs_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two machines that write into one log: each GPU has two rows in each tick, and these are no gap."""
+    lines = [f"2026/11/20 10:00:{second:02d}.{at}{gpu}0, {gpu}, {50 * at} %, 1000 MiB, 300 W\n"
+             for second in range(0, 20, 2) for at in (1, 2) for gpu in (0, 1)]  # fmt: skip
+    samples = imported(tmp_path, "".join([f"{HEADING}\n", *lines]))
+    assert {sample["interval_ms"] for sample in samples} == {1000}
+    assert (
+        "n: in each tick there are 2 rows of gpu-0, gpu-1, as where several programs write into one log"
+        in (capsys.readouterr().err)
+    )
+
+
+def test_more_memory_than_there_is_is_absent_and_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cells = ["90000, 80000", "0, 0", "80000, 80000"]
+    lines = ["timestamp, index, util, memory.used [MiB], memory.total [MiB]"]
+    lines += [f"{1605188891 + second}, 0, 5, {memory}" for second, memory in enumerate(cells)]
+    samples = imported(tmp_path, "".join(f"{line}\n" for line in lines))
+    gpus = [sample["gpus"][0] for sample in samples]
+    assert [(gpu.get("mem_used_bytes"), gpu.get("mem_total_bytes")) for gpu in gpus] == [
+        (None, 80000 * 1024**2), (None, None), (80000 * 1024**2, 80000 * 1024**2)
+    ]  # fmt: skip
+    assert "more memory was in use than there is, or there was none, 2 times" in capsys.readouterr().err
 
 
 def test_zeros_of_activity_that_power_contradicts_are_absent(tmp_path: Path) -> None:

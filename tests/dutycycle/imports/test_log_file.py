@@ -41,6 +41,36 @@ def test_lines_are_the_same_in_each_packing(suffix: str, encoding: str, end: str
     assert [number for number, _ in lines] == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize(
+    "encodings",
+    [
+        ("utf-8", "utf-16-le"), ("utf-8", "utf-16-be"), ("utf-8", "utf-16"), ("utf-8", "utf-16-le", "utf-8"),
+        ("utf-16", "utf-8"), ("utf-16-le", "utf-8", "utf-16-le"), ("utf-16-be", "utf-8"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("times", [1, 500])
+def test_what_another_program_added_in_another_encoding_is_read(
+    encodings: tuple[str, ...], end: str, times: int, tmp_path: Path
+) -> None:
+    rows = [smi_line(1000 * second, 0, 50) for second in range(4)] * times  # an even number of bytes
+    part = "".join(f"{row}\n" for row in rows)
+    content = f"{HEADING}\n".replace("\n", end).encode(encodings[0])
+    content += b"".join(part.replace("\n", end).encode(encoding) for encoding in encodings)
+    if encodings[0] == "utf-16":  # each part has begun with a mark of its own
+        content = (
+            f"{HEADING}\n{part}".replace("\n", end).encode("utf-16")
+            + content[-len(rows) * (len(rows[0]) + len(end)) :]
+        )
+    lines = [line.strip("\n\ufeff") for _, line in read(tmp_path / "a", content)]
+    assert [line for line in lines if line] == [HEADING, *rows * len(encodings)]
+
+
+def test_codes_for_a_terminal_are_no_part_of_a_line(tmp_path: Path) -> None:
+    colored = "".join(f"\x1b[2J\x1b[1;31m{line}\x1b(B\x1b[m\n" for line in LINES)
+    assert [line for _, line in read(tmp_path / "a", colored.encode())] == TEXT.splitlines(keepends=True)
+
+
 @pytest.mark.parametrize("suffix", [suffix for suffix in PACKED if suffix])
 def test_what_stands_before_the_end_of_a_cut_file_is_read(
     suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -102,6 +132,7 @@ def test_a_head_of_utf_8_is_known_wherever_it_is_cut(text: str, cut: int) -> Non
         (b'{"time": 5}\n', "is JSON: write its values as CSV"),
         (b'[\n  {"time": 5}\n', "is JSON: write its values as CSV"),
         (b"\0\0# HELP DCGM_FI_DEV_GPU_UTIL GPU\n", "is a page of a Prometheus exporter"),
+        (b"host-a  Mon Jan  5 10:00:00 2026  550.54.15\n", "is text of gpustat: of nvidia-smi its CSV"),
         (b":W&B\xe1\xbe\0", "is a run of Weights & Biases: dutycycle import wandb"),
     ],
 )

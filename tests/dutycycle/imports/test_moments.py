@@ -23,6 +23,7 @@ START_MS = 1_795_165_200_000
         ("2026-11-20 10:00:00.412+01:00", None),
         ("2026-11-20 10:00:00.412 +0100", None),
         ("2026-11-20 09:00:00.412 UTC", None),
+        ("2026-11-20 10:00:00.412 CET", None),
         ("2026-11-20 10:00:00.4120001", None),
         ("20.11.2026 10:00:00.412", None),
         ("20.11.2026 10:00:00,412", None),
@@ -77,6 +78,11 @@ def test_a_date_of_digits_is_no_number_of_seconds(text: str) -> None:
         ("[N/A]", "is no time"),
         ("12.5", "12.5 is a time since the log began: give --start"),
         ("10:00:00", "'10:00:00' has no date: give --start"),
+        (
+            "Fri Nov 20 10:00:00 EST 2026",
+            "is of the zone EST, and not of Europe/Berlin: give the --zone of the",
+        ),
+        ("2026-11-20 10:00:00 CEST", "is of the zone CEST, and not of Europe/Berlin"),
         ("2026-03-29 02:30:00", "was skipped by the clocks of Europe/Berlin: give the --zone of the log"),
     ],
 )
@@ -109,13 +115,33 @@ def test_the_abbreviation_tells_the_hour_apart() -> None:
     assert moments[0] - moments[1] == 3_600_000
 
 
-def test_without_a_zone_an_hour_back_is_said() -> None:
+def test_a_zone_that_a_log_names_is_not_taken_for_utc() -> None:
+    with pytest.raises(ValueError, match="is of the zone EST, and not of UTC: give the --zone"):
+        Clock().read_ms("Fri Nov 20 10:00:00 EST 2026")
+
+
+CHANGES = [
+    (
+        "2026/10/25 02:59:59",
+        "2026/10/25 02:00:00",
+        "goes back by an hour at {}, as where clocks are put back",
+    ),
+    ("2026/03/29 01:59:50", "2026/03/29 03:00:00", "leaves out an hour before {}, as where clocks are put f"),
+    ("2026/03/29 01:40:00", "2026/03/29 02:50:00", None),
+    ("2026/03/28 01:59:50", "2026/03/28 03:00:00", None),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "says"), CHANGES)
+def test_without_a_zone_a_night_in_which_clocks_change_is_said(
+    before: str, after: str, says: str | None
+) -> None:
     clock = Clock()
-    for text in ("2026/10/25 02:59:59", "2026/10/25 02:00:00"):
+    for text in (before, after):
         clock.read_ms(text)
-    assert list(clock.notes.remarks) == [
-        "the time goes back by an hour at 2026/10/25 02:00:00, as where clocks are put back: give --zone"
-    ]
+    remarks = [remark.removeprefix("the time ") for remark in clock.notes.remarks]
+    assert len(remarks) == (says is not None)
+    assert all(remark.startswith((says or "").format(after)) for remark in remarks)
 
 
 def test_times_of_day_go_past_midnight() -> None:

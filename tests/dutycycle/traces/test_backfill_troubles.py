@@ -60,11 +60,19 @@ class Kept(HistoryApi):
         return self.says
 
 
-def run(prometheus: Kept, out: Path, *, wanted: Range = WANTED, overwrite: bool = False) -> list[float]:
+def run(
+    prometheus: Kept,
+    out: Path,
+    *,
+    wanted: Range = WANTED,
+    overwrite: bool = False,
+    environment: dict[str, str] | None = None,
+) -> list[float]:
     """Record; how long it waited each time."""
     waited: list[float] = []
+    settings = load(environment or {})
     Backfill(
-        prometheus, str(out), wanted, load({}), overwrite=overwrite, patience_s=5, sleep=waited.append
+        prometheus, str(out), wanted, settings, overwrite=overwrite, patience_s=5, sleep=waited.append
     ).run()
     return waited
 
@@ -147,6 +155,37 @@ def test_another_range_is_refused_and_force_begins_anew(tmp_path: Path) -> None:
         run(Kept(), out, wanted=other)
     run(Kept(), out, wanted=other, overwrite=True)
     assert times(out) == [ts_ms + HOUR_MS for ts_ms in ALL]
+
+
+OURS = {
+    "DUTYCYCLE_PROMETHEUS": "http://me:old@thanos:9090/eu",
+    "DUTYCYCLE_PROMETHEUS_HEADERS": "X-Scope-OrgID: a\nAuthorization: Bearer old",
+}
+
+
+@pytest.mark.parametrize(
+    ("other", "goes_on"),
+    [
+        ({"DUTYCYCLE_PROMETHEUS": "http://you:new@thanos:9090/eu/"}, True),
+        ({"DUTYCYCLE_PROMETHEUS_HEADERS": "X-Scope-OrgID: a\nAuthorization: Bearer new"}, True),
+        ({"DUTYCYCLE_PROMETHEUS": "http://me:old@thanos:9090/us"}, False),
+        ({"DUTYCYCLE_PROMETHEUS_HEADERS": "X-Scope-OrgID: b"}, False),
+        ({"DUTYCYCLE_PROMETHEUS_CLUSTER": "cluster=eu"}, False),
+        ({"DUTYCYCLE_PROMETHEUS_NAMES": "my_power=DCGM_FI_DEV_POWER_USAGE"}, False),
+    ],
+)
+def test_it_goes_on_with_samples_of_the_same_source_alone(
+    tmp_path: Path, other: dict[str, str], goes_on: bool
+) -> None:
+    out = tmp_path / "x.jsonl"
+    with pytest.raises(KilledError):
+        run(Kept([None] * 5 + [KilledError()]), out, environment=OURS)
+    if not goes_on:
+        with pytest.raises(DutycycleError, match=r"is of another Prometheus, or of another tenant, cluster"):
+            run(Kept(), out, environment=OURS | other)
+    else:
+        run(Kept(), out, environment=OURS | other)
+        assert times(out) == ALL
 
 
 def test_a_trace_that_is_gone_is_not_resumed(tmp_path: Path) -> None:

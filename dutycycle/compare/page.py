@@ -119,8 +119,7 @@ def _charts_of(runs: Sequence[NamedRun], id_: str) -> list[tuple[int, NamedRun, 
 
 
 def _mean(lines: Sequence[Line]) -> Line:
-    rows = np.stack(
-        [line.points.mean for line in lines if len(line.points.mean) == len(lines[0].points.mean)]
-    )
-    mean = mean_of_known(rows)
-    return replace(lines[0], points=replace(lines[0].points, mean=mean, low=mean, high=mean, exact=True))
+    """One line for several: of the slowest ones each value stands until the next."""
+    finest = min((line.points for line in lines), key=lambda points: points.step_ms)
+    mean = mean_of_known(np.stack([line.points.means_at(finest.times) for line in lines]))
+    return replace(lines[0], points=replace(finest, mean=mean, low=mean, high=mean, exact=True))

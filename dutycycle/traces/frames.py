@@ -111,6 +111,10 @@ class Buckets:
         """Where each bucket begins."""
         return np.asarray(self.start_ms + self.step_ms * np.arange(len(self.mean)))
 
+    def means_at(self, times: npt.NDArray[np.int64]) -> Floats:
+        """Give the mean of the bucket in which each moment lies: it stands until the next."""
+        return self.mean[np.clip((times - self.start_ms) // self.step_ms, 0, len(self.mean) - 1)]
+
 
 @dataclass(frozen=True, slots=True)
 class Moments:
@@ -152,11 +156,7 @@ def aligned(parts: Iterable[FrameTicks], column: str, first_ms: int, last_ms: in
     each of its values stands until the next."""
     count = (last_ms - first_ms) // step_ms + 1
     place = first_ms + step_ms * np.arange(count)
-    series = [buckets(part.times, part[column], first_ms, last_ms, count) for part in parts]
-    rows = [
-        of_part.mean[np.clip((place - of_part.start_ms) // of_part.step_ms, 0, len(of_part.mean) - 1)]
-        for of_part in series
-    ]
+    rows = [buckets(part.times, part[column], first_ms, last_ms, count).means_at(place) for part in parts]
     return np.array(rows).reshape(len(rows), count)
 
 

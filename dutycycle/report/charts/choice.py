@@ -13,7 +13,7 @@ from dutycycle.report.charts.forecasts import forecasts_of
 from dutycycle.report.charts.inside import plane_chart, time_chart
 from dutycycle.report.gather import Gathered
 from dutycycle.report.view import GpuView, HostView, View
-from dutycycle.traces.frames import Buckets
+from dutycycle.traces.frames import Buckets, aligned
 from dutycycle.traces.processes import ProcessSeen
 from dutycycle.words import digits
 
@@ -132,10 +132,15 @@ def _heat(gathered: Gathered, view: View) -> Chart | None:
     """A row for each GPU. Those of one job are its ranks, which wait for one another; others do not."""
     if len(view.gpus) < 2:
         return None
+    gpus = [gpu for gpu in view.gpus if np.isfinite(gpu.ticks["gpu_util_pct"]).any()]
+    if not gpus:
+        return None
+    span_ms = view.last_ms - view.first_ms + 1
+    step_ms = max(min(gpu.ticks.step_ms for gpu in gpus), -(-span_ms // (POINTS // 3)), 1)
+    rows = aligned((gpu.ticks for gpu in gpus), "gpu_util_pct", view.first_ms, view.last_ms, step_ms)
     lines = [
-        Line(gpu.name, gpu.name, place, points_of(view, gpu.ticks, "gpu_util_pct", POINTS // 3))
-        for place, gpu in enumerate(view.gpus)
-        if np.isfinite(gpu.ticks["gpu_util_pct"]).any()
+        Line(gpu.name, gpu.name, place, Buckets(view.first_ms, step_ms, row, row, row, exact=True))
+        for place, (gpu, row) in enumerate(zip(gpus, rows, strict=True))
     ]
     pods = {uid: gathered.identities.get(uid) for gpu in view.gpus for uid in gpu.seen.users}
     pods = {uid: pod for uid, pod in pods.items() if not view.subjects or f"pod/{uid}" in view.subjects}
@@ -144,7 +149,7 @@ def _heat(gathered: Gathered, view: View) -> Chart | None:
     if len(jobs) == 1:
         title = "GPU utilization by rank"
         note += " Rows that stay lighter than the others wait for them."
-    return Chart("ranks", title, "%", lines, kind="heat", note=note, most=100) if lines else None
+    return Chart("ranks", title, "%", lines, kind="heat", note=note, most=100)
 
 
 def _fold(view: View, chosen: ShownCycle | None) -> Chart | None:

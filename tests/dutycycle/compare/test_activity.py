@@ -80,6 +80,26 @@ def test_each_run_has_a_stack_and_its_dots_on_the_plane(runs: list[NamedRun]) ->
     assert len({of["marker"]["color"] for of in figure["data"]}) == 2
 
 
+def test_the_lines_over_one_another_are_the_means_of_all_gpus_of_each_run(runs: list[NamedRun]) -> None:
+    """Also of one whose ticks are of another length: of a slow one each value stands until the next."""
+    two = []
+    for at in range(SECONDS):
+        for node, step, util in (("a", 1, 20 if at < 200 else 40), ("b", 5, 80)):
+            gpus = [{**gpu(gpu_util_pct=util), "uuid": node}]
+            tick = nvml(at // step, gpus, node=node, ts_ms=1000 * at, interval_ms=1000 * step)
+            two += [record("nvml-samples", node, tick, at)] if at % step == 0 else []
+    report = report_of(gather_records(two, Settings()), Settings(), "two")
+    (found,) = re.findall(
+        r'id="figures">(.*?)</script>', html_of([*runs, NamedRun("two", report, measures_of(report))])
+    )
+    drawn = {line["name"]: line for line in json.loads(found)["gpu-util"]["data"]}
+    for name, tensor in (("fp32", 8.0), ("bf16", 60.0)):
+        ticks = [json.loads(tick.value or b"")["gpus"] for tick in samples(tensor)]
+        truth = [np.mean([gpu["gpu_util_pct"] for gpu in gpus]) for gpus in ticks]
+        assert drawn[name]["y"] == pytest.approx(truth, rel=1e-3)
+    assert drawn["two"]["y"] == pytest.approx([50.0] * 200 + [60.0] * 200)
+
+
 def test_where_nothing_is_counted_nothing_of_it_is_compared() -> None:
     silent = [run("old", None), run("older", None)]
     page = html_of(silent)

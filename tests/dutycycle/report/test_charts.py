@@ -9,16 +9,18 @@ import orjson
 import pytest
 
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.report.build import report_of
+from dutycycle.report.build import gather_records, report_of
 from dutycycle.report.charts.chart import Chart, Line
 from dutycycle.report.charts.choice import charts_of
+from dutycycle.report.charts.cycles import FOLD_PERIODS, shown_cycle
 from dutycycle.report.charts.forecasts import forecasts_of
-from dutycycle.report.charts.pictures import draw, save
+from dutycycle.report.charts.pictures import draw, save, write_pictures
 from dutycycle.report.charts.plot import figure_of
 from dutycycle.report.gather import Gathered
 from dutycycle.report.view import view_of
 from dutycycle.traces.frames import buckets
-from tests.support.data.training_job import START_MS, UID
+from tests.support.data.samples import gpu, nvml, record
+from tests.support.data.training_job import START_MS, UID, training_job
 
 _CYCLE = {"cyclic": True, "period_s": 12.3, "confidence": 0.9, "since_ms": START_MS}
 _TOLD = {"ts_ms": START_MS + 90_000, "metrics": {"gpu_util_pct": _CYCLE}}
@@ -122,6 +124,124 @@ def test_one_cycle_is_drawn_to_its_end(gathered: Gathered) -> None:
     draw(axes, charts["cycle"])
     assert np.max(axes.lines[0].get_xdata()) == pytest.approx(12.3, abs=0.01)
     assert axes.get_xlim() == pytest.approx((0, 12.3), abs=0.01)
+
+
+SHOWN = {
+    "gpu-util": ["gpu_util_pct"], "gpu-mem-copy": ["mem_copy_util_pct"], "gpu-memory": ["mem_used_bytes"],
+    "gpu-power": ["power_w"], "gpu-temperature": ["temp_c"], "clock": ["sm_clock_mhz"],
+    "cpu": ["cpu_util_pct"], "memory": ["mem_used_bytes"],
+    "network": ["net_rx_bytes_per_s", "net_tx_bytes_per_s"],
+    "disk": ["io_read_bytes_per_s", "io_write_bytes_per_s"],
+}  # fmt: skip
+"""Of each chart over time what its lines are, of each GPU or of the pod."""
+UNITS = {"GiB": 2**30, "GB/s": 1e9, "MB/s": 1e6}
+
+
+def measured(chart: str) -> np.ndarray:
+    """What the trace says of each line of a chart, tick by tick."""
+    payloads = [(one.topic, orjson.loads(one.payload or b"")) for one in training_job(720, 2)]
+    ticks = [tick["gpus"] for topic, tick in payloads if topic.endswith("nvml-samples")]
+    if SHOWN[chart][0] not in ticks[0][0] or chart == "memory":
+        pods = [tick["pods"][0] for topic, tick in payloads if topic.endswith("cgroup-samples")]
+        ticks = [[{**pod, **pod["containers"][0]}] for pod in pods]
+    return np.array(
+        [[tick[at][field] for tick in ticks] for at in range(len(ticks[0])) for field in SHOWN[chart]]
+    )
+
+
+@pytest.mark.parametrize("chart", SHOWN)
+def test_the_lines_of_page_and_picture_are_what_was_measured(chart: str, gathered: Gathered) -> None:
+    from matplotlib.figure import Figure
+
+    charts = {one.id: one for one in report_of(gathered, Settings(), "t", job="bert").charts}
+    truth = measured(chart) / UNITS.get(charts[chart].unit, 1)
+    data = [one for one in figure_of(charts[chart], 0, 1)["data"] if "lines" in one["mode"]]
+    assert {(one["x0"], one["dx"]) for one in data} == {(START_MS, 1000)}
+    assert np.array([one["y"] for one in data]) == pytest.approx(truth, rel=1e-3)
+    axes = Figure().add_subplot()
+    draw(axes, charts[chart])
+    lines = [line for line in axes.lines if np.size(line.get_xdata()) == truth.shape[1]]
+    assert np.array([line.get_ydata() for line in lines]) == pytest.approx(truth, rel=1e-6)
+    seconds = lines[0].get_xdata().astype("datetime64[ms]").astype(np.int64)  # type: ignore[union-attr]
+    assert seconds.tolist() == [START_MS + 1000 * second for second in range(720)]
+
+
+def test_limits_and_marks_stand_where_they_were(gathered: Gathered) -> None:
+    charts = {one.id: one for one in report_of(gathered, Settings(), "t", job="bert").charts}
+    ticks = [
+        orjson.loads(one.payload or b"") for one in training_job(720, 2) if one.topic.endswith("nvml-samples")
+    ]
+    first = ticks[0]["gpus"][0]
+    for chart, limit in (
+        ("gpu-memory", first["mem_total_bytes"] / 2**30),
+        ("gpu-power", first["power_limit_w"]),
+    ):
+        lines = [
+            shape for shape in figure_of(charts[chart], 0, 1)["layout"]["shapes"] if "dash" in shape["line"]
+        ]
+        assert [(line["y0"], line["y1"]) for line in lines] == [(pytest.approx(limit), pytest.approx(limit))]
+    clocks = {
+        (tick["ts_ms"], gpu["sm_clock_mhz"])
+        for tick in ticks for gpu in tick["gpus"] if "hw_thermal_slowdown" in gpu.get("throttle", ())
+    }  # fmt: skip
+    (marks,) = (one for one in figure_of(charts["clock"], 0, 1)["data"] if one["mode"] == "markers")
+    drawn = set(zip(marks["x"], marks["y"], strict=True))
+    assert drawn
+    assert drawn <= clocks
+
+
+def test_rows_of_gpus_are_their_means(gathered: Gathered) -> None:
+    from matplotlib.figure import Figure
+
+    (chart,) = (one for one in report_of(gathered, Settings(), "t", job="bert").charts if one.id == "ranks")
+    (heat,) = figure_of(chart, 0, 1)["data"]
+    step_ms = 2160  # 720 s in at most 333 steps
+    assert (heat["x0"], heat["dx"]) == (START_MS, step_ms)
+    places = np.arange(720) * 1000 // step_ms
+    truth = np.array([
+        [row[places == place].mean() for place in range(places[-1] + 1)] for row in measured("gpu-util")
+    ])  # fmt: skip
+    assert np.array(heat["z"]) == pytest.approx(truth, abs=0.51)
+    axes = Figure().add_subplot()
+    draw(axes, chart)
+    assert np.array(axes.images[0].get_array()) == pytest.approx(truth)
+
+
+def test_one_cycle_is_the_mean_of_its_cycles(gathered: Gathered) -> None:
+    """From the rise of the work on; each bin has the ticks of the last cycles that lie in it."""
+    known = replace(gathered, cycles={f"pod/{UID}/nvml": [{**_TOLD, "metrics": {"gpu_util_pct": {
+        **_CYCLE, "period_s": 12.0}}}]})  # fmt: skip
+    report = report_of(known, Settings(), "t", job="bert")
+    (chart,) = (one for one in report.charts if one.id == "cycle")
+    shown = shown_cycle(known, report.view)
+    assert shown is not None
+    begin, end = (round(moment_ms - START_MS) // 1000 for moment_ms in (shown.from_ms, shown.to_ms))
+    assert end - begin == 12 * FOLD_PERIODS
+    ticks = measured("gpu-util")[:, begin:end].reshape(2, FOLD_PERIODS, 12)
+    truth = ticks.mean(axis=(0, 1))
+    truth = np.roll(truth, -int(np.argmax(truth - np.roll(truth, 1))))
+    assert chart.lines[0].points.mean == pytest.approx(truth)
+    assert figure_of(chart, 0, 1)["data"][-1]["y"] == pytest.approx([*truth, truth[0]], rel=1e-3)
+
+
+def test_machines_with_ticks_of_several_lengths_have_rows_of_one_time(tmp_path: Path) -> None:
+    """Of 1, 1.001 and 5 s: each row ends its work where the machine did."""
+    busy_s, all_s = 100, 200
+    records = []
+    for node, step_ms in (("a", 1000), ("b", 1001), ("c", 5000)):
+        for seq in range(1000 * all_s // step_ms):
+            util, ts_ms = 90 if seq * step_ms < 1000 * busy_s else 0, START_MS + seq * step_ms
+            gpus = [{**gpu(gpu_util_pct=util), "uuid": f"GPU-{node}"}]
+            tick = nvml(seq, gpus, ts_ms=ts_ms, node=node, interval_ms=step_ms)
+            records.append(record("nvml-samples", node, tick, seq))
+    found = gather_records(sorted(records, key=lambda tick: tick.ts_ms), Settings())
+    report = report_of(found, Settings(), "t")
+    (chart,) = (one for one in report.charts if one.id == "ranks")
+    (heat,) = figure_of(chart, 0, 1)["data"]
+    ends_s = [heat["dx"] / 1000 * np.count_nonzero(row) for row in np.array(heat["z"], float)]
+    assert len(ends_s) == 3
+    assert ends_s == pytest.approx([busy_s] * 3, abs=3)
+    assert write_pictures(report.charts, [], tmp_path)
 
 
 def test_forecasts_of_a_cycle_are_moments_and_of_a_slope_a_fan(gathered: Gathered) -> None:

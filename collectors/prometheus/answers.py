@@ -11,12 +11,12 @@ from collectors.prometheus.identity.clusters import Clusters
 from collectors.prometheus.identity.exporters import Exporters
 from collectors.prometheus.identity.labels import Target
 from collectors.prometheus.identity.nodes import GpuPlace, NodeNames
-from collectors.prometheus.series import ScrapedSeries, without_second_jobs
+from collectors.prometheus.series import ScrapedSeries, without_impossible, without_second_jobs
 from dutycycle.contract.records.base import RecordBase, written
 from dutycycle.contract.settings.groups import PrometheusSettings
 
 NoNumbers = Counter[tuple[str, str]]
-"""Samples that are NaN or infinite, by metric and text, with how many there were."""
+"""Samples that are NaN or infinite, or that no machine has, by metric and text, with how many there were."""
 
 
 class LearnedState(RecordBase, frozen=True, kw_only=True):
@@ -31,9 +31,10 @@ class LearnedState(RecordBase, frozen=True, kw_only=True):
 
 
 def explain_no_numbers(no_numbers: NoNumbers) -> str:
-    """Say which samples were no numbers."""
+    """Say which samples measured nothing."""
     (name, text), _ = no_numbers.most_common(1)[0]
-    return f"{no_numbers.total()} values that are no number, such as {text} of {name}: taken as not measured"
+    what = "values that are no number, or that no machine has"
+    return f"{no_numbers.total()} {what}, such as {text} of {name}: taken as not measured"
 
 
 class AnswerReader:
@@ -63,6 +64,10 @@ class AnswerReader:
         Samples after ``after_ms`` that are no numbers are counted, each once though it is asked for again.
         Raises ``ClustersMixedError`` where clusters cannot be told apart.
         """
+        answers = {
+            what: series if what == "gpus" else [without_impossible(one) for one in series]
+            for what, series in answers.items()
+        }
         self._count_no_numbers(answers, after_ms)
         gpus = self.vocabulary.rename_labels(answers.get("gpus", ()))
         others = {what: without_second_jobs(series) for what, series in answers.items() if what != "gpus"}

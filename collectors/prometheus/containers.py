@@ -20,6 +20,7 @@ CONTAINER_SELECTOR = (
     + "|".join([CPU, MEMORY, _LIMIT, PERIODS, THROTTLED, READ, WRITTEN, RECEIVED, SENT, CORES, TOTAL])
     + '"}'
 )
+_MOST_CORES, _MOST_PER_S = 1e5, 1e13
 _NO_LIMIT = 2.0**62
 """A limit of this size is none: version 1 cgroups write almost 2^63 for it."""
 
@@ -99,9 +100,11 @@ def cpu_pct(samples: Iterable[NewSample]) -> float | None:
 
 
 def total_per_s(samples: Iterable[NewSample], name: str) -> float | None:
-    """The growth per second of a counter over all its devices; absent as long as none has one."""
+    """The growth per second of a counter over all its devices; absent as long as none has one, and where it
+    is more than a machine has."""
     rates = [one.per_s for one in samples if one.name == name and one.per_s is not None]
-    return sum(rates) if rates else None
+    most = _MOST_CORES if name == CPU else _MOST_PER_S
+    return sum(rates) if rates and sum(rates) <= most else None
 
 
 def _throttled_pct(samples: list[NewSample]) -> float | None:

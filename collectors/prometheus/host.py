@@ -32,7 +32,9 @@ def from_node_exporter(samples: list[NewSample]) -> Host:
     return Host(
         cpu_util_pct=_busy_pct(samples),
         cpu_count=_cpus(samples) or None,
-        mem_used_bytes=rounded(max(0.0, total - available)) if total and available is not None else None,
+        mem_used_bytes=rounded(total - available)
+        if total and available is not None and available <= total
+        else None,
         mem_total_bytes=rounded(total),
         disk_read_bytes_per_s=rounded(total_per_s(disks, _READ)),
         disk_write_bytes_per_s=rounded(total_per_s(disks, _WRITTEN)),

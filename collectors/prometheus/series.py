@@ -15,6 +15,10 @@ _REPLICA = re.compile(r"(?:\w*_)?replica_*")
 _JOB = frozenset({"job", "endpoint", "service", "metrics_path"})
 _TARGET = frozenset({"instance"})
 """Labels of a scrape, and of its target: where the node has a name they say nothing more of a container."""
+_MEMORY = re.compile(
+    r"container_memory_working_set_bytes|machine_memory_bytes|node_memory_\w+_bytes"
+).fullmatch
+_MOST_BYTES, _MOST_COUNTED = 1e14, 2.0**64
 _NO_TEXT = re.compile(r"<<<\w+>>>|\[?N/A\]?|<nil>|\(null\)")
 """What an exporter writes for a text that it does not have, such as DCGM's ``<<<NULL>>>``."""
 
@@ -29,7 +33,8 @@ class ScrapedSeries:
 
     With one sample a step, by the time of a point: ``highs`` has the largest value in the step, of which the
     point is the mean, and ``per_s`` a counter's growth per second. None where every sample is there.
-    ``no_numbers``: samples, or steps, that are NaN or infinite. They measure nothing, and are no points.
+    ``no_numbers``: samples, or steps, that are NaN or infinite, or that no machine has. They measure nothing,
+    and are no points.
     """
 
     labels: SeriesLabels
@@ -82,6 +87,18 @@ def _read_series(labels: SeriesLabels, values: Iterable[tuple[float, str]]) -> S
     # A store that two agents write to without deduplication, such as VictoriaMetrics, has moments twice.
     points = dict(point for point in samples if isfinite(point[1]))
     return ScrapedSeries(_labels(labels), tuple(sorted(points.items())), no_numbers=no_numbers)
+
+
+def without_impossible(series: ScrapedSeries) -> ScrapedSeries:
+    """Take what no machine has out of the points of a memory or a counter, such as the 2^64 of a memory that
+    fell below zero."""
+    name = series.labels.get("__name__", "")
+    most = _MOST_BYTES if _MEMORY(name) else _MOST_COUNTED if name.endswith("_total") else None
+    if most is None or all(0 <= value < most for _, value in series.points):
+        return series
+    points = tuple(point for point in series.points if 0 <= point[1] < most)
+    impossible = tuple(point for point in series.points if not 0 <= point[1] < most)
+    return replace(series, points=points, no_numbers=series.no_numbers + impossible)
 
 
 def without_replicas(series: Sequence[ScrapedSeries]) -> list[ScrapedSeries]:

@@ -157,7 +157,8 @@ class _Import:
 
     def _say_notes(self, file: str, notes: Notes) -> None:
         for column, (count, first) in notes.out_of_range.items():
-            values = f"{count} value{'s' * (count != 1)} that no GPU has, such as {first}"
+            owner = "machine" if column in notes.of_machine else "GPU"
+            values = f"{count} value{'s' * (count != 1)} that no {owner} has, such as {first}"
             self._progress.say(f"{file}: {column}: {values}: left absent")
         if len(notes.nodes) > 1 and not self._own_nodes:
             names = ", ".join(sorted(notes.nodes)[:_NAMED])

@@ -53,7 +53,8 @@ class Notes:
     ``columns``: of its last heading; ``figures``: those that measure something, ``unused``: those without a
     field. ``remarks``: sentences, each once.
     ``unfinished``: what a file that ends here has begun.
-    ``out_of_range``: of each column how many values were left absent, and the first of them.
+    ``out_of_range``: of each column how many values were left absent, and the first of them; those in
+    ``of_machine`` are of no GPU.
     ``nodes``: the machines that it names.
     ``bare``: by field and column the values that had no unit, and whose heading had none.
     """
@@ -64,6 +65,7 @@ class Notes:
     remarks: dict[str, None] = field(default_factory=dict)
     unfinished: str = ""
     out_of_range: dict[str, tuple[int, str]] = field(default_factory=dict)
+    of_machine: set[str] = field(default_factory=set)
     nodes: set[str] = field(default_factory=set)
     bare: dict[tuple[str, str], BareValues] = field(default_factory=dict)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+from dutycycle.contract.units import END_OF_TIME_MS
 from dutycycle.imports.quantities import Notes
 from dutycycle.imports.wandb_file import Value, WandbFile, read_fields
 
@@ -22,6 +23,7 @@ _STEP_NAMES = ("global_step", "step", "iteration", "iter", "num_steps")
 _CALLS = "_step"
 """Counts the calls of ``log``: what there is where the training does not log its own step."""
 _INTERVAL_MS = 15_000
+_MOST_STEPS, _MOST_BYTES = 2**53, 1e14
 
 
 class Moment(NamedTuple):
@@ -85,7 +87,7 @@ def read_run(path: str, notes: Notes) -> WandbRun:
         blocks = ", ".join(map(str, file.damaged[:5]))
         run.damage.append(f"{len(file.damaged)} blocks of 32 KiB are damaged (number {blocks}): left out")
     if unreadable:
-        run.damage.append(f"{unreadable} messages cannot be read: left out")
+        run.damage.append(f"{unreadable} messages cannot be read, or are of no time: left out")
     if file.cut_off:
         run.damage.append("the last message is cut off: left out")
     if run.exit_code is None:
@@ -131,22 +133,24 @@ def _learn(run: WandbRun, number: int, content: bytes, counters: dict[str, list[
         }
         if "_timestamp" not in values:
             return
-        ts_ms = round(values["_timestamp"] * 1000)
+        ts_ms = _checked_ms(round(values["_timestamp"] * 1000))
         for name, value in values.items():
-            if (name == _CALLS or name.rpartition("/")[2] in _STEP_NAMES) and value.is_integer():
+            counts = (name == _CALLS or name.rpartition("/")[2] in _STEP_NAMES) and abs(value) < _MOST_STEPS
+            if counts and value.is_integer():
                 counters.setdefault(name, []).append(Step(ts_ms, int(value)))
     elif number in (_RUN, _EXIT, _ENVIRONMENT):
         fields = _by_number(content)
         if number == _RUN:
             run.run_id, run.project, run.name = (_text(fields, place) for place in (1, 3, 8))
             run.host = _text(fields, 13) or run.host
-            run.started_ms = _read_time_ms(_message(fields, 17)) or None
+            run.started_ms = _checked_ms(_read_time_ms(_message(fields, 17))) or None
         elif number == _EXIT:
             run.exit_code = _int(fields, 1)
         else:
             run.host = run.host or _text(fields, 12)
             run.cores = _int(fields, 17) or _int(fields, 16) or run.cores
-            run.mem_total_bytes = _int(_by_number(_message(fields, 21)), 1) or run.mem_total_bytes
+            total = _int(_by_number(_message(fields, 21)), 1)
+            run.mem_total_bytes = total if 0 < total <= _MOST_BYTES else run.mem_total_bytes
             for gpu in fields.get(24, ()):
                 details = _by_number(gpu) if isinstance(gpu, bytes) else {}
                 run.gpu_models.append(_text(details, 1))
@@ -180,7 +184,14 @@ def _counts_up(steps: list[Step]) -> bool:
 
 def _read_moment(content: bytes) -> Moment:
     fields = _by_number(content)
-    return Moment(_read_time_ms(_message(fields, 2)), dict(_read_items(content, 3)))
+    return Moment(_checked_ms(_read_time_ms(_message(fields, 2))), dict(_read_items(content, 3)))
+
+
+def _checked_ms(ts_ms: int) -> int:
+    """Give a time as it is. Raises ``ValueError`` for one that no record may have."""
+    if not 0 <= ts_ms <= END_OF_TIME_MS:
+        raise ValueError("is of a time before 1970 or after 2100")
+    return ts_ms
 
 
 def _read_items(content: bytes, number: int = 1) -> Iterator[tuple[str, str]]:

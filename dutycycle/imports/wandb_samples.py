@@ -41,6 +41,15 @@ _TOTALS = (
     ("net_rx_bytes_per_s", re.compile(r"network\.recv").fullmatch, 1),
     ("net_tx_bytes_per_s", re.compile(r"network\.sent").fullmatch, 1),
 )
+_LIMITS = (
+    (re.compile(r"cpu(\.\d+\.cpu_percent)?").fullmatch, 200),
+    (re.compile(r"memory(_percent)?").fullmatch, 100),
+    (re.compile(r"proc\.memory\.rssMB").fullmatch, 1e8),
+    (re.compile(r"disk\.(?:\w+\.)?(?:in|out)").fullmatch, 1e13),
+    (re.compile(r"network\.(?:recv|sent)").fullmatch, 2**64),
+)
+"""The most that a machine has. The share of a core is now and then a little above 100 %."""
+_MOST_BYTES_PER_S = 1e13
 _LEAST_PCT = 5
 """A smaller share of memory is too coarse to tell the whole."""
 _PID = 1
@@ -147,8 +156,9 @@ class WandbSamples:
         """Give what the machine, and the run of it, use of CPU, memory, disk and network."""
         run = self.run
         stats = {
-            name: value for name, text in moment.stats.items() if (value := read_number(text)) is not None
-        }
+            name: value for name, text in moment.stats.items()
+            if (value := read_number(text)) is not None and self._is_possible(name, value)
+        }  # fmt: skip
         cores = [value for name, value in stats.items() if _CORE(name)]
         run.cores = run.cores or len(cores) or None
         host: dict[str, Any] = {"cpu_count": run.cores, "mem_total_bytes": run.mem_total_bytes}
@@ -160,13 +170,15 @@ class WandbSamples:
         if before is not None and moment.ts_ms > before.ts_ms:
             for field, matches, unit in _TOTALS:
                 totals = [
-                    [number for name, text in texts.items() if matches(name)
-                     and (number := read_number(text)) is not None]
-                    for texts in (before.stats, moment.stats)
+                    [number for name, text in before.stats.items() if matches(name)
+                     and (number := read_number(text)) is not None],
+                    [number for name, number in stats.items() if matches(name)],
                 ]  # fmt: skip
                 grown = sum(totals[1]) - sum(totals[0])
-                if len(totals[0]) == len(totals[1]) > 0 and grown >= 0:  # it falls when a counter begins anew
-                    host[field] = grown * unit * 1000 / (moment.ts_ms - before.ts_ms)
+                per_s = grown * unit * 1000 / (moment.ts_ms - before.ts_ms)
+                # It falls when a counter begins anew.
+                if len(totals[0]) == len(totals[1]) > 0 and 0 <= per_s <= _MOST_BYTES_PER_S:
+                    host[field] = per_s
         own: dict[str, Any] = {}
         if "cpu" in stats and run.cores:
             own["cpu_util_pct"] = stats["cpu"] * run.cores
@@ -180,6 +192,15 @@ class WandbSamples:
             pods=(PodCgroup(uid=self._uid, containers=(container,)),),
         )  # fmt: skip
         return self._record("cgroup-samples", self.node, sample, moment.ts_ms)
+
+    def _is_possible(self, name: str, value: float) -> bool:
+        """Tell whether a machine may have a value; one that it cannot have is counted."""
+        most = next((most for matches, most in _LIMITS if matches(name)), None)
+        if most is None or 0 <= value <= most:
+            return True
+        self.notes.of_machine.add(name)
+        self.notes.count_out_of_range(name, f"{value:g}")
+        return False
 
     def _read_steps(self, after_ms: int, until_ms: int, seq: int) -> Iterator[TraceRecord]:
         """Give the steps that the history has after one moment, until the next."""

@@ -125,6 +125,39 @@ def test_a_host_by_node_exporter() -> None:
     assert from_node_exporter([*idle, began_anew]).cpu_util_pct is None
 
 
+def test_more_memory_available_than_there_is_tells_nothing_of_what_is_used() -> None:
+    of = [sample("node_memory_MemTotal_bytes", 1000), sample("node_memory_MemAvailable_bytes", 1400)]
+    assert from_node_exporter(of) == Host(mem_total_bytes=1000)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "counted"),
+    [
+        (MEMORY, 2.0**64 - 1, True),  # a working set that fell below zero
+        (MEMORY, -1, True), (MEMORY, 5e9, False), ("machine_memory_bytes", 1e30, True),
+        ("node_memory_MemAvailable_bytes", -1, True), (CPU, 1e40, True), (CPU, -5, True), (CPU, 1e9, False),
+        ("node_network_speed_bytes", -125000, False),  # of a link whose speed is not known
+        ("container_spec_memory_limit_bytes", 2.0**63 - 4096, False),
+    ],
+)  # fmt: skip
+def test_what_no_machine_has_is_left_out_and_counted_once(name: str, value: float, counted: bool) -> None:
+    reader, labels = AnswerReader(), {"__name__": name, "node": "gpu-a", **IN_POD}
+    answers = {"containers": [ScrapedSeries(labels, ((1000, 7.0), (2000, value), (3000, 8.0)))]}
+    for _ in range(2):
+        (series,) = reader.read(answers)["containers"]
+        assert len(series.points) == 3 - counted
+    assert reader.no_numbers.total() == counted
+
+
+def test_a_counter_that_grows_faster_than_a_machine_has_no_rate() -> None:
+    of = [
+        sample(CPU, 9, 1e15, cpu="total", **IN_POD),
+        sample("container_fs_reads_bytes_total", 9, 1e15, **IN_POD),
+    ]
+    (found,) = pod_cgroups(of, PodIndex())
+    assert found.containers == (Container(id=CID),)
+
+
 def test_a_host_by_its_root_cgroup() -> None:
     found = from_root_cgroup(
         [

@@ -273,6 +273,49 @@ def test_what_was_not_measured_is_absent(tmp_path: Path, capsys: pytest.CaptureF
     assert "gpu.0.temp: 2 values that no GPU has, such as 4294967295" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("odd", "absent"),
+    [
+        ({"cpu": -5.0}, ["cpu_util_pct of the run"]), ({"cpu": 1e12}, ["cpu_util_pct of the run"]),
+        ({"cpu.0.cpu_percent": -50.0}, ["cpu_util_pct"]), ({"memory_percent": 150.0}, ["mem_used_bytes"]),
+        ({"memory_percent": -1.0}, ["mem_used_bytes"]),
+        ({"proc.memory.rssMB": 1e18}, ["mem_used_bytes of the run"]),
+        ({"network.recv": 1e30}, ["net_rx_bytes_per_s"]),
+    ],
+)  # fmt: skip
+def test_what_no_machine_has_is_absent_and_costs_nothing_else(
+    odd: dict[str, float], absent: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def at(second: int, odd: dict[str, float]) -> bytes:
+        return stats(START_S + second, {**gpu_stats(0, 50), **machine(second), **odd})
+
+    messages = [run(START_S), environment(2, 8 * GIB), at(0, {}), at(10, {})]
+    usual, found = (
+        imported(tmp_path, [*messages[:-1], at(10, values)])["cgroup-samples"][1] for values in ({}, odd)
+    )
+    flat = [
+        {
+            **tick["host"],
+            **{f"{name} of the run": value for name, value in tick["pods"][0]["containers"][0].items()},
+        }
+        for tick in (usual, found)
+    ]
+    assert sorted(flat[0].keys() - flat[1].keys()) == absent
+    assert all(flat[0][name] == value for name, value in flat[1].items())
+    (name,) = odd
+    assert f"{name}: 1 value that no machine has" in capsys.readouterr().err
+
+
+def test_what_is_of_no_time_is_left_out_and_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    end_s = 5_000_000_000
+    messages = [*a_run()[:-1], stats(end_s, gpu_stats(0, 50)), history(1e30, {"_step": 9}), finish(0)]
+    records = imported(tmp_path, messages)
+    assert max(sample["ts_ms"] for sample in records["nvml-samples"]) < end_s * 1000
+    assert "2 messages cannot be read, or are of no time: left out" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("written", "percent"), [((0.12, 0.97), (12, 97)), ((0.9, 64.0), (0.9, 64))])
 def test_activity_is_percent_or_a_share_of_1_as_the_whole_run_shows(
     written: tuple[float, float], percent: tuple[float, float], tmp_path: Path

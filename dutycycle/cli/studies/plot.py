@@ -83,6 +83,6 @@ def _between(args: argparse.Namespace, first_ms: int, last_ms: int) -> tuple[int
             moments.append(end_ms if text is None else arguments.moment_ms(text, last_ms))
         except ValueError as error:
             raise SettingError(f"{flag} {error}") from error
-    if moments[0] >= moments[1]:
+    if moments[0] > moments[1] or (moments[0] == moments[1] and (args.from_ or args.to)):
         raise SettingError("--from is not before --to")
-    return moments[0], moments[1]
+    return moments[0], max(moments[1], moments[0] + 1)  # of one tick alone

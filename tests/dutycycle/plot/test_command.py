@@ -222,3 +222,13 @@ def test_of_too_many_subjects_the_first_are_drawn(tmp_path: Path, capsys: pytest
         "gpu/gpu-a/GPU-0017; choose by --subject\n"
     )
     assert out.exists()
+
+
+def test_a_single_tick_can_be_drawn(tmp_path: Path) -> None:
+    trace, out = tmp_path / "one.jsonl", tmp_path / "x.png"
+    with TraceWriter(str(trace)) as writer:
+        for record in training_job(1):
+            writer.write(record)
+    what = [str(trace), "--subject", "gpu/*", "--metric", "power_w"]
+    assert main(["plot", *what, "--out", str(out)]) == 0
+    assert main(["plot", *what, "--from", "-0s", "--out", str(out), "--force"]) == 2

@@ -21,15 +21,18 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """Ranges that a pod's level is drawn from. ``sm`` and ``dram`` are shares of utilization, ``tensor`` and
-    ``fp32`` of SM activity. ``nvlink_mb``: MB a second that a GPU of several receives. ``truth``: what
+    """Ranges that a pod's level is drawn from. ``sm`` and ``dram`` are shares of utilization, ``tensor``,
+    ``fp32`` and ``occupancy`` of SM activity. ``nvlink_mb``: MB a second that a GPU of several receives,
+    ``pcie_mb``: that any receives from the host. ``truth``: what
     holds it back; empty for what the pod's shape says. ``quiet``: nothing goes over network and PCIe."""
 
     sm: Range = (0.8, 0.98)
     tensor: Range = (0.45, 0.8)
     dram: Range = (0.2, 0.42)
     fp32: Range = (0.02, 0.1)
+    occupancy: Range = (0.15, 0.6)
     nvlink_mb: Range = (1e2, 6e4)
+    pcie_mb: Range = (1e1, 1.5e3)
     truth: str = ""
     quiet: bool = False
 
@@ -41,6 +44,14 @@ SHAPES: dict[str, tuple[str, Inside]] = {
     "small_kernels": (
         "launches",
         Inside((0.03, 0.16), (0.05, 0.3), (0.03, 0.12), truth="launch"),
+    ),
+    "copies": (
+        "launches",
+        Inside((0.05, 0.25), (0.05, 0.3), (0.05, 0.3), pcie_mb=(7e3, 3e4), truth="transfers"),
+    ),
+    "few_warps": (
+        "launches",
+        Inside((0.75, 0.95), (0.0, 0.1), (0.02, 0.2), (0.02, 0.12), (0.06, 0.14), truth="occupancy"),
     ),
     "float32": ("compute", Inside(tensor=(0.0, 0.02), fp32=(0.36, 0.7), truth="precision")),
     "decodes": ("saturated", Inside((0.6, 0.95), (0.04, 0.25), (0.62, 0.82))),
@@ -81,9 +92,11 @@ def _counters(pod: Pod, inside: Inside, rng: Rng) -> dict[str, Floats]:
     tensor = _follows(sm, inside.tensor, rng)
     # The pipes for floats beside the tensor cores idle while those work.
     fp32 = np.minimum(_follows(sm, inside.fp32, rng), np.maximum(sm - tensor, 0))
+    copied_kb = 1e3 * _follows(util, inside.pcie_mb, rng, most=1e6) / 100
     counters = {
         "sm_active_pct": sm, "tensor_active_pct": tensor, "dram_active_pct": _follows(util, inside.dram, rng),
-        "fp32_active_pct": fp32,
+        "fp32_active_pct": fp32, "sm_occupancy_pct": _follows(sm, inside.occupancy, rng),
+        "pcie_most_kb_per_s": pod.values["pcie_kb_per_s"] + copied_kb,
     }  # fmt: skip
     if pod.gpus > 1:
         counters["nvlink_mb_per_s"] = rng.uniform(*inside.nvlink_mb) * np.clip(util / 100, 0, 1)
@@ -102,7 +115,7 @@ def _false_zeros(counters: dict[str, Floats], power_pct: Floats) -> npt.NDArray[
     return np.array(left_out)
 
 
-def _follows(whole: Floats, share: Range, rng: Rng) -> Floats:
+def _follows(whole: Floats, share: Range, rng: Rng, most: float = 100) -> Floats:
     """Give a part of ``whole``: a share that was drawn once, with noise of its own."""
     level = rng.uniform(*share)
-    return np.clip(np.round(whole * level * (1 + 0.05 * rng.normal(size=whole.size)), 1), 0, 100)
+    return np.clip(np.round(whole * level * (1 + 0.05 * rng.normal(size=whole.size)), 1), 0, most)

@@ -16,6 +16,8 @@ _HELD_BACK = {
     "heat": "slowed by heat",
     "imbalance": "some GPUs wait for others",
     "launch": "kernels too small, or too few",
+    "transfers": "copies between host and GPU take its time",
+    "occupancy": "too few warps to hide waiting",
     "precision": "computes without tensor cores",
     "synchronization": "GPU waits for the host",
 }

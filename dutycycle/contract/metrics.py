@@ -323,21 +323,21 @@ CATALOGUE = (
         series=GpuSeries("gpu_dram_active_ratio", 0.01),
     ),
     MetricRow(
-        field="fp64_active_pct", title="FP64 activity", word="FP64",
+        field="fp64_active_pct", subjects=("gpu", "slice"), title="FP64 activity", word="FP64",
         meaning="share of the time in which the pipes for 64-bit numbers worked; from Hopper on", limits=PCT,
         gpm=11, dcgm={f"{_PROF}PIPE_FP64_ACTIVE": 100, f"{_PROF}FP64_UTIL_RATIO": 100},
         smi="fp 64 active", dcgmi={"FP64A": "ratio"}, wandb={"pipeFp64Active": None},
         series=GpuSeries("gpu_fp64_active_ratio", 0.01),
     ),
     MetricRow(
-        field="fp32_active_pct", title="FP32 activity", word="FP32",
+        field="fp32_active_pct", subjects=("gpu", "slice"), title="FP32 activity", word="FP32",
         meaning="share of the time in which the pipes for 32-bit numbers worked; from Hopper on", limits=PCT,
         gpm=12, dcgm={f"{_PROF}PIPE_FP32_ACTIVE": 100, f"{_PROF}FP32_UTIL_RATIO": 100},
         smi="fp 32 active", dcgmi={"FP32A": "ratio"}, wandb={"pipeFp32Active": None},
         series=GpuSeries("gpu_fp32_active_ratio", 0.01),
     ),
     MetricRow(
-        field="fp16_active_pct", title="FP16 activity", word="FP16",
+        field="fp16_active_pct", subjects=("gpu", "slice"), title="FP16 activity", word="FP16",
         meaning="share of the time in which the pipes for 16-bit numbers worked, tensor cores not counted; "
         "from Hopper on", limits=PCT,
         gpm=13, dcgm={f"{_PROF}PIPE_FP16_ACTIVE": 100, f"{_PROF}FP16_UTIL_RATIO": 100},

@@ -12,6 +12,7 @@ import pytest
 from dutycycle.contract.codec import decode
 from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.records.insights import Insight
+from dutycycle.contract.records.samples import MigDevice
 from dutycycle.contract.settings.groups import Settings
 from streams.local import LocalPipeline
 from streams.topology import stages
@@ -28,16 +29,18 @@ Script = Callable[[int], list[Figures]]
 TRAINS: Figures = {
     "gpu_util_pct": 98, "power_w": 600, "mem_copy_util_pct": 35, "sm_active_pct": 88, "tensor_active_pct": 55,
     "dram_active_pct": 35, "fp32_active_pct": 6, "fp64_active_pct": 0, "nvlink_rx_bytes_per_s": 2e10,
+    "sm_occupancy_pct": 24, "pcie_rx_bytes_per_s": 6e8, "pcie_tx_bytes_per_s": 3e8,
 }  # fmt: skip
 IDLES: Figures = {
     "gpu_util_pct": 0, "power_w": 90, "mem_copy_util_pct": 0, "sm_active_pct": 0, "tensor_active_pct": 0,
     "dram_active_pct": 0, "fp32_active_pct": 0, "fp64_active_pct": 0, "nvlink_rx_bytes_per_s": 0,
+    "sm_occupancy_pct": 0, "pcie_rx_bytes_per_s": 0, "pcie_tx_bytes_per_s": 0,
 }  # fmt: skip
 SPINS = TRAINS | {
     "gpu_util_pct": 100, "power_w": 260, "mem_copy_util_pct": 0, "sm_active_pct": 30, "tensor_active_pct": 0,
     "dram_active_pct": 0.4, "fp32_active_pct": 0.2, "nvlink_rx_bytes_per_s": 1e6,
 }  # fmt: skip
-COUNTERS = {name for name in TRAINS if "active" in name} | {"nvlink_rx_bytes_per_s"}
+COUNTERS = {name for name in TRAINS if "active" in name} | {"sm_occupancy_pct", "nvlink_rx_bytes_per_s"}
 UTILIZATION_ALONE = {name: value for name, value in TRAINS.items() if name not in COUNTERS}
 
 
@@ -68,11 +71,22 @@ SIGNATURES: dict[str, tuple[Script, str]] = {
         steady(tensor_active_pct=12, dram_active_pct=15, nvlink_rx_bytes_per_s=3e11), "communication",
     ),
     "kernels that spin": (lambda _at: [SPINS, SPINS], "communication"),
+    "copies to the GPU": (
+        steady(gpu_util_pct=45, sm_active_pct=18, tensor_active_pct=9, dram_active_pct=14, power_w=260,
+               pcie_rx_bytes_per_s=1.4e10),
+        "transfers",
+    ),
+    "few warps": (
+        steady(sm_active_pct=85, sm_occupancy_pct=9, tensor_active_pct=5, dram_active_pct=12, power_w=300),
+        "occupancy",
+    ),
     "held down by power": (steady(power_w=698, throttle=["sw_power_cap"]), "power"),
     "held down by heat": (steady(power_w=450, throttle=["sw_thermal_slowdown"]), "heat"),
     "one GPU works": (lambda _at: [TRAINS, TRAINS | {"gpu_util_pct": 40, "sm_active_pct": 30}], "imbalance"),
     "tensor cores are the limit": (steady(tensor_active_pct=72), "gpu"),
-    "64-bit floats": (steady(tensor_active_pct=0, fp64_active_pct=60, fp32_active_pct=2), "gpu"),
+    "64-bit floats, at few warps": (
+        steady(tensor_active_pct=0, fp64_active_pct=60, fp32_active_pct=2, sm_occupancy_pct=10), "gpu",
+    ),
 }  # fmt: skip
 CONTROLS: dict[str, tuple[Script, set[str]]] = {
     "a good training": (steady(), {"gpu"}),
@@ -80,6 +94,9 @@ CONTROLS: dict[str, tuple[Script, set[str]]] = {
         in_turns(TRAINS, TRAINS | {"gpu_util_pct": 92, "tensor_active_pct": 30}), {"gpu"},
     ),
     "one GPU alone": (steady(gpus=1), {"gpu"}),
+    "a good training at few warps": (steady(sm_occupancy_pct=9), {"gpu"}),
+    "data that comes at a GB a second": (steady(pcie_rx_bytes_per_s=1.2e9), {"gpu"}),
+    "all that PCIe carries, beside full work": (steady(pcie_rx_bytes_per_s=2e10), {"gpu"}),
     "no counters": (lambda _at: [UTILIZATION_ALONE, UTILIZATION_ALONE], {"gpu"}),
     "some counters": (lambda _at: [UTILIZATION_ALONE | {"tensor_active_pct": 45}] * 2, {"gpu"}),
     "a server with few requests": (
@@ -146,6 +163,52 @@ def test_of_controls_nothing_is_claimed(name: str) -> None:
     said = insights(script)
     assert {one.bottleneck for one in said} <= allowed | {"unknown"}
     assert not [anomaly for one in said for anomaly in one.anomalies]
+
+
+SLICE_OF = {
+    "kernels too small": ({"sm_active_pct": 12, "tensor_active_pct": 4, "dram_active_pct": 7}, "launch"),
+    "32-bit floats": ({"tensor_active_pct": 0, "fp32_active_pct": 55, "dram_active_pct": 20}, "precision"),
+    "memory is the limit": ({"tensor_active_pct": 12, "dram_active_pct": 72}, "memory_bandwidth"),
+    "full work": ({}, "gpu"),
+}
+
+
+def of_slices(of_pod: Figures, of_neighbour: Figures) -> Iterator[ConsumerRecord]:
+    """A pod on a MIG slice, and another one on the other slice of the GPU. The GPU itself counts nothing."""
+    pods = {"uid-1": ("MIG-1", of_pod), "uid-2": ("MIG-2", of_neighbour)}
+    for uid in pods:
+        pod = {"v": 1, "uid": uid, "namespace": "ml", "name": uid, "node": NODE, "phase": "Running"}
+        yield record("pods", uid, pod)
+    told = {name for name in MigDevice.__struct_fields__ if name.endswith("_pct")}
+    for at in range(SECONDS):
+        slices = [
+            {"uuid": uuid, "mem_used_bytes": 30e9, "mem_total_bytes": 40e9}
+            | {name: value for name, value in figures.items() if name in told}
+            for uuid, figures in pods.values()
+        ]
+        given = [
+            {"pod_uid": uid, "namespace": "ml", "pod": uid, "mig": uuid} for uid, (uuid, _) in pods.items()
+        ]
+        whole = gpu(0, power_w=500 + at % 5, power_limit_w=LIMIT_W, mig=slices, allocated=given)
+        yield record("nvml-samples", NODE, nvml(at, [whole], node=NODE), at)
+        host = {"cpu_util_pct": 300, "cpu_count": 64, "mem_used_bytes": 2e10, "mem_total_bytes": 5e11}
+        containers = [{"id": "c", "cpu_util_pct": 240, "mem_used_bytes": 8e9}]
+        cgroups = [{"uid": uid, "containers": containers} for uid in pods]
+        yield record("cgroup-samples", NODE, cgroup(at, host, cgroups, node=NODE), at)
+
+
+@pytest.mark.parametrize("name", slow_after(2, SLICE_OF))
+def test_a_pod_is_judged_by_its_own_slice(name: str) -> None:
+    changes, expected = SLICE_OF[name]
+    pipeline = LocalPipeline(stages(Settings()))
+    told = [out for one in of_slices(TRAINS | changes, TRAINS) for out in pipeline.feed(one)]
+    last = {
+        insight.subject.pod_uid: insight
+        for out in [*told, *pipeline.flush()]
+        if out.topic == "insights" and (insight := decode(Insight, out.value or b"", "insights"))
+    }
+    assert {uid: insight.bottleneck for uid, insight in last.items()} == {"uid-1": expected, "uid-2": "gpu"}
+    assert "SM 88 %" in (last["uid-2"].advice or "")
 
 
 HANGS_S, AT_S = 3300, 2400

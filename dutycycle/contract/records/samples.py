@@ -33,6 +33,9 @@ class MigDevice(RecordBase, frozen=True, kw_only=True):
     sm_occupancy_pct: Pct | None = None
     tensor_active_pct: Pct | None = None
     dram_active_pct: Pct | None = None
+    fp64_active_pct: Pct | None = None
+    fp32_active_pct: Pct | None = None
+    fp16_active_pct: Pct | None = None
 
 
 class Allocation(RecordBase, frozen=True, kw_only=True):

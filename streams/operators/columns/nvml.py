@@ -253,7 +253,10 @@ class NvmlReader:
         self._ends = tuple(accumulate(sizes))
         """Where values, tallies, highs, facts and value highs end in what ``_columns`` writes."""
         held = holdings_of(self._node, gpus, plan)
-        self._layout = make_layout(series, tallies, plan.attribution, scopes, held)
+        of_pods: dict[str, tuple[str, ...]] = {}
+        for (uid, _), known in own:
+            of_pods[uid] = of_pods.get(uid, ()) + tuple(devices[row] for row in known if row >= len(gpus))
+        self._layout = make_layout(series, tallies, plan.attribution, scopes, held, of_pods)
 
     def _series_of(self, bursts: Sequence[Floats]) -> tuple[tuple[Series, Floats], ...]:
         """The driver's samples of each GPU, and of each pod that has one to itself (of its first)."""

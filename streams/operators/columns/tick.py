@@ -19,6 +19,7 @@ class Layout:
     ``series`` has shape (n,) and ``tallies`` (m,). ``pods``: the uids in ``tallies`` and ``attribution``.
     ``attribution``, by pod and scope: how the use of a GPU is known (``dutycycle.contract.attribution``).
     ``gpus``: the scopes of the node's GPUs, in the order of their series. ``holdings``: who has them.
+    ``slices``: of each pod, the MIG slices that it has to itself and that tell what they really do.
     """
 
     series: tuple[Series, ...]
@@ -27,6 +28,7 @@ class Layout:
     attribution: Mapping[tuple[str, str], str]
     gpus: tuple[str, ...] = ()
     holdings: Holdings | None = field(default=None, compare=False)
+    slices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class Tick(NamedTuple):
@@ -64,8 +66,9 @@ def make_layout(
     attribution: Mapping[tuple[str, str], str] | None = None,
     gpus: tuple[str, ...] = (),
     holdings: Holdings | None = None,
+    slices: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Layout:
     """A layout, with the pods that its tallies and its attribution name."""
     of_pods, attribution = tuple(tallies), attribution or {}
     uids = dict.fromkeys([*(one.pod_uid for one in of_pods), *(uid for uid, _ in attribution)])
-    return Layout(tuple(series), of_pods, tuple(uids), attribution, gpus, holdings)
+    return Layout(tuple(series), of_pods, tuple(uids), attribution, gpus, holdings, slices or {})

@@ -41,13 +41,16 @@ NVML_CHANNELS = {
     "dram_active_pct": _ONE,
     "fp32_active_pct": _ONE,
     "nvlink_mb_per_s": _LOG,
+    "sm_occupancy_pct": _ONE,
+    "pcie_most_kb_per_s": _LOG,
 }
 """What ``nvml-samples`` tell of a pod, with the coding of each. The first three and ``busiest_gpu_util_pct``
 are of all its GPUs, the others of those that it holds alone. ``gpu_util_pct`` is a mean over GPUs,
 ``busiest_gpu_util_pct`` and ``least_gpu_util_pct`` are of the busiest and the least busy one, ``idle_gpus``
-counts GPUs. ``power_pct`` is a share of the limits, ``power_w`` a sum, ``pcie_kb_per_s`` the lesser of what a
-GPU receives and sends, averaged over GPUs. From ``sm_active_pct`` on they are means over GPUs that have such
-counters; ``nvlink_mb_per_s`` is what a GPU receives."""
+counts GPUs. ``power_pct`` is a share of the limits, ``power_w`` a sum, ``pcie_kb_per_s`` the lesser and
+``pcie_most_kb_per_s`` the greater of what a GPU receives and sends, averaged over GPUs. From
+``sm_active_pct`` on they are means over GPUs, and MIG slices, that have such counters; ``nvlink_mb_per_s`` is
+what a GPU receives."""
 CGROUP_CHANNELS = {
     "cpu_pct": _LOG,
     "cpu_throttled_pct": _ONE,

@@ -9,9 +9,9 @@ from streams.operators.workload.channels import IDLE_PCT, Codes, code_of
 # Of a row: the columns of one pod; those of one GPU, its metrics, then the tick's facts about it.
 _POD_METRICS, _POD_UTIL, _POD_COPY, _POD_MEMORY, _POD_BUSIEST = 4, 0, 1, 2, 3
 _UTIL, _POWER, _RX, _TX, _MEMORY, _TEMP, _CLOCK = range(7)
-_SM, _TENSOR, _DRAM, _FP32, _NVLINK = range(7, 12)
-_POWER_LIMIT, _POWER_CAPPED, _HEAT_CAPPED = range(12, 15)
-_METRICS, _FACTS, _COLUMNS = 12, 3, 15
+_SM, _TENSOR, _DRAM, _FP32, _NVLINK, _OCCUPANCY = range(7, 13)
+_POWER_LIMIT, _POWER_CAPPED, _HEAT_CAPPED = range(13, 16)
+_METRICS, _FACTS, _COLUMNS = 13, 3, 16
 _CGROUP = 8
 _KILO, _MEGA = 1e3, 1e6
 NO_GPU = -1
@@ -24,13 +24,16 @@ def _share(part: float, whole: float) -> float:
 
 
 @kernel
-def _gpus_of(row: Floats, metrics: int, facts: int, places: Ints, total: Floats, count: Ints) -> None:
-    """Sums and counts over GPUs, by column. ``metrics`` and ``facts``: where those of the GPUs begin."""
+def _gpus_of(
+    row: Floats, metrics: int, facts: int, gpus: int, places: Ints, total: Floats, count: Ints
+) -> None:
+    """Sums and counts over GPUs, by column. ``metrics`` and ``facts``: where those of the GPUs begin. A place
+    from ``gpus`` on is a slice, of which only what it really does counts."""
     total[:], count[:] = 0.0, 0
     for place in places:
         if place == NO_GPU:
             break
-        for column in range(_COLUMNS):
+        for column in range(_SM if place >= gpus else 0, _METRICS if place >= gpus else _COLUMNS):
             if column < _METRICS:
                 value = row[metrics + _METRICS * place + column]
             else:
@@ -44,11 +47,11 @@ def _gpus_of(row: Floats, metrics: int, facts: int, places: Ints, total: Floats,
 
 
 @kernel
-def _idleness(row: Floats, metrics: int, places: Ints) -> tuple[float, float]:
+def _idleness(row: Floats, metrics: int, gpus: int, places: Ints) -> tuple[float, float]:
     """How many GPUs are idle, and the utilization of the least busy; NaN where none is measured."""
     idle = least = np.nan
     for place in places:
-        if place == NO_GPU:
+        if place == NO_GPU or place >= gpus:
             break
         util = row[metrics + _METRICS * place + _UTIL]
         if not np.isnan(util):
@@ -57,18 +60,19 @@ def _idleness(row: Floats, metrics: int, places: Ints) -> tuple[float, float]:
     return idle, least
 
 
-@entry("void(float64[:, ::1], int64[:, ::1], int64, float64[:, :, ::1])")
-def nvml_channels(rows: Floats, places: Ints, gpus: int, channels: Floats) -> None:
-    """Fill ``channels``, shape (ticks, pods, ``NVML_CHANNELS``). ``places``: of each pod the GPUs that it
-    holds alone, filled up with ``NO_GPU``."""
+@entry("void(float64[:, ::1], int64[:, ::1], int64, int64, float64[:, :, ::1])")
+def nvml_channels(rows: Floats, places: Ints, gpus: int, slices: int, channels: Floats) -> None:
+    """Fill ``channels``, shape (ticks, pods, ``NVML_CHANNELS``). A row has the metrics of ``gpus`` GPUs, then
+    those of ``slices``. ``places``: of each pod the GPUs, then the slices that it holds alone, filled up with
+    ``NO_GPU``."""
     total, count = np.empty(_COLUMNS), np.empty(_COLUMNS, np.int64)
     metrics = _POD_METRICS * len(places)
-    facts = metrics + _METRICS * gpus
+    facts = metrics + _METRICS * (gpus + slices)
     for tick in range(len(rows)):
         row = rows[tick]
         for pod in range(len(places)):
             mine = row[_POD_METRICS * pod : _POD_METRICS * (pod + 1)]
-            _gpus_of(row, metrics, facts, places[pod], total, count)
+            _gpus_of(row, metrics, facts, gpus, places[pod], total, count)
             memory = _share(mine[_POD_MEMORY], total[_MEMORY])
             received, sent = total[_RX] / count[_RX], total[_TX] / count[_TX]
             of = channels[tick, pod]
@@ -76,23 +80,28 @@ def nvml_channels(rows: Floats, places: Ints, gpus: int, channels: Floats) -> No
             of[2] = memory if np.isnan(memory) else min(memory, 100.0)
             of[3] = _share(total[_POWER], total[_POWER_LIMIT])
             of[4] = total[_POWER]
-            of[5] = np.nan if np.isnan(received) or np.isnan(sent) else min(received, sent) / _KILO
+            both = not (np.isnan(received) or np.isnan(sent))
+            of[5] = min(received, sent) / _KILO if both else np.nan
             of[6] = total[_POWER_CAPPED] / count[_POWER_CAPPED]
             of[7] = total[_HEAT_CAPPED] / count[_HEAT_CAPPED]
-            of[8], of[9] = _idleness(row, metrics, places[pod])
+            of[8], of[9] = _idleness(row, metrics, gpus, places[pod])
             of[10] = mine[_POD_BUSIEST]
             of[11], of[12] = total[_SM] / count[_SM], total[_TENSOR] / count[_TENSOR]
             of[13], of[14] = total[_DRAM] / count[_DRAM], total[_FP32] / count[_FP32]
             of[15] = total[_NVLINK] / count[_NVLINK] / _MEGA
+            of[16] = total[_OCCUPANCY] / count[_OCCUPANCY]
+            of[17] = max(received, sent) / _KILO if both else np.nan
 
 
-@entry("void(float64[:, ::1], int64, float64[:, ::1])")
-def gpu_means(rows: Floats, metrics: int, means: Floats) -> None:
+@entry("void(float64[:, ::1], int64, int64, float64[:, ::1])")
+def gpu_means(rows: Floats, metrics: int, slices: int, means: Floats) -> None:
     """Fill ``means``, shape (GPUs, 4): utilization, power in percent of the limit, temperature, and the clock
-    weighed by utilization; NaN where nothing was measured. ``metrics``: where those of the GPUs begin."""
+    weighed by utilization; NaN where nothing was measured. ``metrics``: where those of the GPUs begin,
+    behind which those of ``slices`` stand."""
     gpus = len(means)
     for gpu in range(gpus):
-        begin, limit = metrics + _METRICS * gpu, metrics + _METRICS * gpus + _FACTS * gpu
+        begin = metrics + _METRICS * gpu
+        limit = metrics + _METRICS * (gpus + slices) + _FACTS * gpu
         total, count = np.zeros(4), np.zeros(4)
         for row in rows:
             util = row[begin + _UTIL]

@@ -23,7 +23,7 @@ from streams.operators.workload.loops import NO_GPU, cgroup_channels, gpu_means,
 
 _GPU_METRICS = ("gpu_util_pct", "power_w", "pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s", "mem_total_bytes",
                 "temp_c", "sm_clock_mhz", "sm_active_pct", "tensor_active_pct", "dram_active_pct",
-                "fp32_active_pct", "nvlink_rx_bytes_per_s")  # fmt: skip
+                "fp32_active_pct", "nvlink_rx_bytes_per_s", "sm_occupancy_pct")  # fmt: skip
 _TOTAL = _GPU_METRICS.index("mem_total_bytes")
 _LIMIT = POD_CGROUP_METRICS.index("mem_limit_bytes")
 
@@ -34,7 +34,9 @@ class RowPlan:
 
     ``alone``: of each pod, the places (0 to ``gpus`` - 1) of the GPUs that no other pod uses. ``held``: of
     each pod, how many GPUs it holds in all. ``gpus``: how many GPUs the row has, ``scopes``: what they are
-    called. ``fills``: of each pod whose memory it fills: that of GPUs, by their uuids, or its own.
+    called. ``slices``: how many MIG slices the row has behind them; ``own_slices``: of each pod the places of
+    those that it has to itself. ``fills``: of each pod whose memory it fills:
+    that of GPUs, by their uuids, or its own.
     """
 
     uids: tuple[str, ...]
@@ -42,6 +44,8 @@ class RowPlan:
     held: tuple[int, ...] = ()
     gpus: int = 0
     fills: tuple[tuple[str, ...], ...] = ()
+    slices: int = 0
+    own_slices: tuple[tuple[int, ...], ...] = ()
     scopes: tuple[str, ...] = ()
 
     def own_gpus(self, pod: int) -> tuple[str, ...]:
@@ -56,6 +60,8 @@ class TickChannels(ABC):
         self._layout: Layout | None = None
         self._plan = RowPlan(())
         self._columns: Ints = np.zeros(0, np.int64)
+        self._missing: Ints = np.zeros(0, np.int64)
+        """What a row has a place for, and the layout has no series of."""
 
     def plan(self, layout: Layout) -> RowPlan:
         """What ``rows`` hold of ticks of this layout: the same object as long as that is the same."""
@@ -63,11 +69,14 @@ class TickChannels(ABC):
             self._layout = layout
             self._plan, series = self._plan_of(layout)
             self._columns = remapped(layout.series, series)
+            self._missing = np.flatnonzero(self._columns < 0)
         return self._plan
 
     def rows(self, block: TickBlock) -> Floats:
         """The numbers that are needed of ticks whose ``plan`` was just asked for, shape (ticks, numbers)."""
-        return np.concatenate((block.values.take(self._columns, axis=1), block.facts), axis=1)
+        values = block.values.take(self._columns, axis=1)
+        values[:, self._missing] = np.nan
+        return np.concatenate((values, block.facts), axis=1)
 
     @abstractmethod
     def _plan_of(self, layout: Layout) -> tuple[RowPlan, list[Series]]:
@@ -94,7 +103,8 @@ class NvmlTickChannels(TickChannels):
         uids = _pods_of(layout)
         uuids = [one.member for one in layout.series if one.kind == "gpu" and one.metric == "power_w"]
         series = [Series("pod", uid, metric) for uid in uids for metric in POD_GPU_METRICS]
-        series += [Series("gpu", uuid, metric) for uuid in uuids for metric in _GPU_METRICS]
+        slices = [uuid for uid in uids for uuid in layout.slices.get(uid, ())]
+        series += [Series("gpu", uuid, metric) for uuid in [*uuids, *slices] for metric in _GPU_METRICS]
         holders: dict[str, list[str]] = {}
         for uid, scope in layout.attribution:
             holders.setdefault(scope, []).append(uid)
@@ -113,12 +123,15 @@ class NvmlTickChannels(TickChannels):
             )
             for uid in uids
         )
-        return RowPlan(uids, alone, held, len(uuids), fills, layout.gpus), series
+        own_slices = tuple(
+            tuple(len(uuids) + slices.index(uuid) for uuid in layout.slices.get(uid, ())) for uid in uids
+        )
+        return RowPlan(uids, alone, held, len(uuids), fills, len(slices), own_slices, layout.gpus), series
 
     def channels(self, plan: RowPlan, rows: Floats) -> Floats:
         """See ``TickChannels``."""
         channels = np.empty((len(rows), len(plan.uids), len(NVML_CHANNELS)))
-        nvml_channels(rows, _places(plan.alone), plan.gpus, channels)
+        nvml_channels(rows, _places(plan.alone, plan.own_slices), plan.gpus, plan.slices, channels)
         return channels
 
     def fields(self, plan: RowPlan, rows: Floats) -> list[dict[str, Any]]:
@@ -134,7 +147,7 @@ class NvmlTickChannels(TickChannels):
     def gpu_means(self, plan: RowPlan, rows: Floats) -> list[dict[str, list[float | None]]]:
         """See ``TickChannels``."""
         means = np.empty((plan.gpus, 4))
-        gpu_means(rows, len(POD_GPU_METRICS) * len(plan.uids), means)
+        gpu_means(rows, len(POD_GPU_METRICS) * len(plan.uids), plan.slices, means)
         each = [[None if isnan(value) else round(value, 1) for value in row] for row in means.tolist()]
         return [{plan.scopes[place]: each[place] for place in of} for of in plan.alone]
 
@@ -181,9 +194,10 @@ def _pods_of(layout: Layout) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1024)
-def _places(alone: tuple[tuple[int, ...], ...]) -> Ints:
-    """Of each pod the GPUs that it holds alone, filled up with ``NO_GPU``."""
-    places = np.full((len(alone), max((len(of) for of in alone), default=0)), NO_GPU)
-    for pod, of in enumerate(alone):
+def _places(alone: tuple[tuple[int, ...], ...], slices: tuple[tuple[int, ...], ...]) -> Ints:
+    """Of each pod the GPUs, then the slices that it holds alone, filled up with ``NO_GPU``."""
+    own = [(*gpus, *of) for gpus, of in zip(alone, slices, strict=True)]
+    places = np.full((len(own), max((len(of) for of in own), default=0)), NO_GPU)
+    for pod, of in enumerate(own):
         places[pod, : len(of)] = of
     return places

@@ -108,6 +108,15 @@ _SAYS: dict[str, Callable[[str, Evidence], str]] = {
     "launch": lambda _kind, of: (
         f"kernels are too small{_activity(of)}: larger batches, CUDA graphs or torch.compile"
     ),
+    "transfers": lambda _kind, of: (
+        f"copies between host and GPU at {_rate(of, 'pcie_most_bytes_per_s')} leave it without work"
+        f"{_activity(of)}: keep data on the GPU, pin memory, overlap copies with kernels"
+    ),
+    "occupancy": lambda _kind, of: (
+        f"the multiprocessors hold {of.get('sm_occupancy_pct', 0):.0f} % of the warps that fit, and nothing "
+        f"else is at its limit{_activity(of)}: larger batches or blocks, fewer registers and less shared "
+        "memory each"
+    ),
     "precision": lambda _kind, of: (
         f"it computes in 32-bit floats and not on tensor cores{_activity(of)}: autocast to bfloat16, or "
         "torch.set_float32_matmul_precision('high')"

@@ -248,6 +248,35 @@ def _launch(stats: PodStats, _kind: str, gpus: int) -> Finding | None:
     return Finding("launch", sure)
 
 
+def _transfers(stats: PodStats, kind: str, gpus: int) -> Finding | None:
+    """The host and the GPU copy, and most multiprocessors have nothing to do meanwhile. Several GPUs that
+    send as much as they receive may also talk to one another."""
+    if kind == "loading" or not _has_counters(stats):
+        return None
+    most_kb = stats.mean("pcie_most_kb_per_s")
+    one_way = 1 - stats.mean("pcie_kb_per_s") / max(most_kb, 1.0)
+    sure = confidence(
+        ramp(most_kb, 2e3 * _MB, 6e3 * _MB), ramp(-stats.mean("sm_active_pct"), -45, -30),
+        1.0 if gpus < 2 else ramp(one_way, 0.4, 0.7),
+    )  # fmt: skip
+    return Finding("transfers", sure, {"pcie_most_bytes_per_s": 1e3 * most_kb})
+
+
+def _occupancy(stats: PodStats, _kind: str, gpus: int) -> Finding | None:
+    """Multiprocessors have warps, but few, and neither a pipe nor memory is near its limit: each warp waits
+    for itself. What is not measured (pipes for integers and 64-bit floats) would need power."""
+    occupancy, sm = stats.mean("sm_occupancy_pct", 100), stats.mean("sm_active_pct")
+    tensor, dram = stats.mean("tensor_active_pct", 100), stats.mean("dram_active_pct", 100)
+    works = max(tensor, dram)
+    sure = confidence(
+        ramp(stats.mean(_UTIL), 75, 92), ramp(sm, 50, 65), ramp(-100 * occupancy / max(sm, 1.0), -25, -15),
+        ramp(-tensor, -20, -10), ramp(-dram, -35, -25),
+        ramp(-stats.mean("fp32_active_pct", 100), -25, -15), ramp(-stats.mean("power_pct", 100), -65, -50),
+        1.0 if gpus < 2 else ramp(works, 1, 3),
+    )  # fmt: skip
+    return Finding("occupancy", sure, {"sm_occupancy_pct": occupancy})
+
+
 def _precision(stats: PodStats, _kind: str, _gpus: int) -> Finding | None:
     """It computes in 32-bit floats, for which there is another way."""
     fp32 = stats.mean("fp32_active_pct")
@@ -289,6 +318,6 @@ def _too_large(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
 
 
 _RULES: tuple[Callable[[PodStats, str, int], Finding | None], ...] = (
-    _idle, _loading, _heat, _power, _input, _unused, _imbalance, _communication, _collective, _launch,
-    _one_core, _unseen_network, _precision, _memory, _gpu, _too_large,
+    _idle, _loading, _heat, _power, _input, _unused, _imbalance, _communication, _collective, _transfers,
+    _launch, _occupancy, _one_core, _unseen_network, _precision, _memory, _gpu, _too_large,
 )  # fmt: skip

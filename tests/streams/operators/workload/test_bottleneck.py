@@ -36,6 +36,14 @@ COUNTERS = {
 }  # fmt: skip
 """Those of a GPU that computes on its tensor cores."""
 COUNTED = BUSY | COUNTERS
+COPIES = {
+    "sm_active_pct": 18, "tensor_active_pct": 8, "dram_active_pct": 14, "pcie_kb_per_s": 1e5,
+    "pcie_most_kb_per_s": 14e6,
+}  # fmt: skip
+FEW_WARPS = {
+    "tensor_active_pct": 5, "dram_active_pct": 15, "sm_occupancy_pct": 9, "power_pct": 45,
+    "tx_kb_per_s": 10,
+}  # fmt: skip
 SPINNING = (
     SPINS
     | COUNTERS
@@ -110,6 +118,26 @@ def window(of: Mapping[str, float | tuple[float, float]], seconds: int = 180) ->
             "launch",
         ),
         (COUNTED | {"fp32_active_pct": 45, "tensor_active_pct": 0}, "training", 1, "precision"),
+        (COUNTED | COPIES, "training", 1, "transfers"),
+        (COUNTED | COPIES | {"gpu_util_pct": 40}, "inference", 1, "transfers"),
+        (COUNTED | COPIES, "training", 8, "transfers"),
+        # Both ways alike: several GPUs may talk to one another.
+        (COUNTED | COPIES | {"pcie_kb_per_s": 12e6}, "training", 8, "launch"),
+        (COUNTED | COPIES | {"sm_active_pct": 80, "tensor_active_pct": 50}, "training", 1, "gpu"),
+        (COUNTED | COPIES | {"pcie_most_kb_per_s": 1e6}, "training", 1, "launch"),
+        (BUSY | {"gpu_util_pct": 40, "pcie_most_kb_per_s": 14e6}, "inference", 1, "none"),
+        (COUNTED | FEW_WARPS, "training", 1, "occupancy"),
+        (
+            COUNTED | {name: FEW_WARPS[name] for name in FEW_WARPS if name != "tx_kb_per_s"},
+            "training",
+            1,
+            "occupancy",
+        ),
+        (COUNTED | FEW_WARPS | {"power_pct": 80}, "training", 1, "gpu"),
+        (COUNTED | FEW_WARPS | {"sm_occupancy_pct": 40}, "training", 1, "gpu"),
+        (COUNTED | FEW_WARPS | {"tensor_active_pct": 55}, "training", 1, "gpu"),
+        # Of the warps of the multiprocessors that are in use.
+        (COUNTED | FEW_WARPS | {"gpu_util_pct": 60, "sm_active_pct": 55}, "inference", 1, "none"),
         (COUNTED | {"nvlink_mb_per_s": 250e3, "tensor_active_pct": 15}, "training", 8, "communication"),
         (SPINNING, "training", 8, "communication"),
         (SPINNING | {"sm_active_pct": 8}, "training", 8, "communication"),
@@ -163,7 +191,7 @@ def test_counters_tell_what_utilization_cannot_and_hide_nothing(shape: str, seed
         for each in generators_counters.counted_pod(shape, seed)
     )
     assert sum(counted) >= sum(without)
-    if shape in ("small_kernels", "float32", "waits_on_nvlink", "spins"):
+    if shape in ("small_kernels", "copies", "few_warps", "float32", "waits_on_nvlink", "spins"):
         assert sum(without) == 0
         assert sum(counted) >= len(counted) / 2
 

@@ -11,7 +11,7 @@ from dutycycle.compare.noise import blocks_of, error_of_max, error_of_mean
 from dutycycle.compare.steps import WORK, Measure, step_measures
 from dutycycle.contract.metrics import GPU_ROWS, unit_of
 from dutycycle.report.charts.inside import layers_of
-from dutycycle.report.facts import joules_text, seconds_text
+from dutycycle.report.facts import joules_text, of_peak, seconds_text
 from dutycycle.report.page import Report
 from dutycycle.report.phases import seconds_by_name
 from dutycycle.report.view import GpuView, HostView
@@ -68,6 +68,7 @@ FIGURES = (
     Figure("cycle_s", "Cycle", _unit("s")),
     Figure("cycles", "Cycles, about", lambda value: f"{value:.0f}"),
     *(Figure(row.field, f"{row.title}, {row.compared}", _unit(unit_of(row.field).text)) for row in COMPARED),
+    Figure("tensor_of_peak_pct", "Tensor use of peak, mean", _unit("%")),
     *(Figure(id_, f"GPUs' time: {layer}", _unit("%")) for id_, layer in TIME_LAYERS.items()),
     Figure("gpu_mem_bytes", "GPU memory, max of one", bytes_text),
     Figure("cpu_cores", "CPU, mean", _unit("cores", 3)),
@@ -113,6 +114,7 @@ class _GriddedRun:
         yield from of_cycles.items()
         yield from self._of_gpus()
         yield from self._of_time()
+        yield from self._of_peak()
         yield from self._of_machines()
         for name, (seconds, count) in seconds_by_name(self._report.phases).items():
             yield f"{name}_phase_s", Measure(seconds, sqrt(2 * count) * max(_EDGE_S, self._tick_s))
@@ -146,6 +148,16 @@ class _GriddedRun:
         for id_, layer in TIME_LAYERS.items():
             line = mean_of_known(aligned(parts, layer, view.first_ms, view.last_ms, self._step_ms))
             yield id_, Measure(float(np.nanmean(line)), error_of_mean(self._blocks(line)))
+
+    def _of_peak(self) -> Iterator[tuple[str, Measure]]:
+        """Tensor use of peak, of models whose peak is known."""
+        view = self._view
+        parts = [
+            FrameTicks(gpu.ticks.times, {"of_peak": of_peak(gpu.ticks, gpu.seen.model)}) for gpu in view.gpus
+        ]
+        line = mean_of_known(aligned(parts, "of_peak", view.first_ms, view.last_ms, self._step_ms))
+        if np.isfinite(line).any():
+            yield "tensor_of_peak_pct", Measure(float(np.nanmean(line)), error_of_mean(self._blocks(line)))
 
     def _of_machines(self) -> Iterator[tuple[str, Measure]]:
         view, of = self._view, self._view.machines

@@ -8,11 +8,12 @@ import numpy as np
 
 from dutycycle.contract.metering import joules_of_tick
 from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.tensor_peak import peak_mhz
 from dutycycle.contract.units import JOULES_PER_KWH
 from dutycycle.report.charts.cycles import SeriesCycles, cycles_of
 from dutycycle.report.gather import Gathered, Plain
 from dutycycle.report.view import HostView, View, insights_of
-from dutycycle.traces.frames import FrameTicks
+from dutycycle.traces.frames import Floats, FrameTicks
 from dutycycle.traces.processes import ProcessSeen, figures, most_steps, named
 from dutycycle.words import bytes_text, decimal_bytes, named_figure, short_duration
 
@@ -45,6 +46,8 @@ class GpuUse:
     sm_mean: float | None
     tensor_mean: float | None
     dram_mean: float | None
+    of_peak_mean: float | None
+    """Tensor use of peak."""
     mem_copy_max: float | None
     mem_max: float | None
     mem_total: float | None
@@ -153,6 +156,7 @@ def _use(gathered: Gathered, view: View, place: int) -> GpuUse:
         sm_mean=ticks.mean("sm_active_pct"),
         tensor_mean=ticks.mean("tensor_active_pct"),
         dram_mean=ticks.mean("dram_active_pct"),
+        of_peak_mean=ticks.mean_of(of_peak(ticks, seen.model)),
         mem_copy_max=ticks.most("mem_copy_util_pct"),
         mem_max=ticks.most("mem_used_bytes"),
         mem_total=seen.mem_total_bytes,
@@ -161,6 +165,11 @@ def _use(gathered: Gathered, view: View, place: int) -> GpuUse:
         temp_max=ticks.most("temp_c"),
         throttled=_throttled(gathered, ticks["throttle"]),
     )
+
+
+def of_peak(ticks: FrameTicks, model: str | None) -> Floats:
+    """Give the tensor use of peak of each tick; NaN where it, or the peak of the model, is not known."""
+    return ticks["tensor_active_pct"] * ticks["sm_clock_mhz"] / (peak_mhz(model) or np.nan)
 
 
 def _energy_j(ticks: FrameTicks) -> float | None:
@@ -291,6 +300,10 @@ def _inside(gpus: Sequence[GpuUse]) -> Iterator[tuple[str, str]]:
             parts.append(f"{name} {sum(value * seconds for value, seconds in known) / total_s:.0f} %")
     if parts:
         yield "Inside the GPUs", f"{', '.join(parts)} (means)"
+    known = [(one.of_peak_mean, one.seconds) for one in gpus if one.of_peak_mean is not None]
+    if total_s := sum(seconds for _, seconds in known):
+        share = sum(value * seconds for value, seconds in known) / total_s
+        yield "Tensor use of peak", f"{share:.0f} % (by activity and clock; padding counts, so it is no MFU)"
 
 
 def _between(gpus: Iterable[GpuUse]) -> Iterator[tuple[str, str]]:

@@ -69,11 +69,15 @@ class FrameTicks:
 
     def mean(self, name: str) -> float | None:
         """The mean, each tick for as long as it stands; None where it was never measured."""
-        known = np.isfinite(self[name])
+        return self.mean_of(self[name])
+
+    def mean_of(self, values: Floats) -> float | None:
+        """The same of ``values``, one a tick."""
+        known = np.isfinite(values)
         lasted = self.durations_s()[known]
         if not lasted.any():
-            return float(self[name][known].mean()) if known.any() else None
-        return float(np.average(self[name][known], weights=lasted))
+            return float(values[known].mean()) if known.any() else None
+        return float(np.average(values[known], weights=lasted))
 
     def most(self, name: str) -> float | None:
         """The largest value; None where it was never measured."""

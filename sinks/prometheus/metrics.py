@@ -28,6 +28,12 @@ GPU_GAUGES = {
     if row.series is not None
 }
 """The figures of the newest sample, by field."""
+GPU_TENSOR_OF_PEAK = Metric(
+    "gpu_tensor_of_peak_ratio",
+    "Tensor activity times the SM clock, by the clock at which the tensor cores' peak is quoted: an "
+    "estimate, no MFU; of models whose peak is known",
+    OF_GPU,
+)
 GPU_INFO = Metric("gpu_info", "Always 1; the GPU's model", (*OF_GPU, "model"))
 GPU_UTIL_MEAN = Metric("gpu_utilization_mean_ratio", f"{_UTIL}: mean {_WINDOW}", OF_GPU)
 GPU_UTIL_MAX = Metric("gpu_utilization_max_ratio", f"{_UTIL}: maximum {_WINDOW}", OF_GPU)

@@ -15,6 +15,7 @@ from dutycycle.contract.records.parts import PodOnGpu
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import Gpu
 from dutycycle.contract.settings.parsers import label_name
+from dutycycle.contract.tensor_peak import tensor_of_peak_pct
 from dutycycle.telemetry.metrics import Labels, Metric
 from sinks.prometheus import metrics as m
 from sinks.prometheus.analysis import Rows, analysis_of_job, exhausted_s, forecasts, put
@@ -253,6 +254,8 @@ def _gpu_gauges(rows: Rows, labels: Labels, gpu: Gpu) -> None:
         value = getattr(gpu, row.field)
         if row.series is not None and value is not None:
             put(rows, m.GPU_GAUGES[row.field], labels, value * row.series.factor)
+    of_peak = tensor_of_peak_pct(gpu.model, gpu.tensor_active_pct, gpu.sm_clock_mhz)
+    put(rows, m.GPU_TENSOR_OF_PEAK, labels, None if of_peak is None else of_peak / 100)
     if gpu.throttle is not None:
         reasons = set(gpu.throttle) - _NOT_HELD
         for name, now in (

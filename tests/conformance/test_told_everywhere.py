@@ -43,7 +43,8 @@ def records(**counters: float) -> Iterator[ConsumerRecord]:
         gpus = [
             gpu(
                 at, gpu_util_pct=UTIL, mem_used_bytes=40e9, mem_total_bytes=80e9, power_w=230 + second % 7,
-                power_limit_w=700, processes=[process], **counters,
+                power_limit_w=700, processes=[process], model="NVIDIA H100 80GB HBM3", sm_clock_mhz=1755,
+                **counters,
             )
             for at in range(2)
         ]  # fmt: skip
@@ -82,12 +83,11 @@ def outlets(**counters: float) -> dict[str, str]:
     rows = [
         f"{metric.name}{labels} {value:g}"
         for metric, of in series.items()
-        if metric.name.startswith("job_")
+        if metric.name.startswith(("job_", "gpu_tensor"))
         for labels, value in of.items()
     ]
-    row = screen.row(f"job/{JOB.uid}")
-    assert row is not None
-    lines = depth(screen, row, 200)
+    shown = [screen.row(key) for key in (f"job/{JOB.uid}", f"gpu/{NODE}/GPU-0")]
+    lines = [line for row in shown if row is not None for line in depth(screen, row, 200)]
     page = html_of(report_of(gather_records(read, Settings()), Settings(), "a trace", job=JOB.name))
     return {
         "screen": "\n".join("".join(text for text, _ in line) for line in lines),
@@ -117,7 +117,8 @@ def outlets(**counters: float) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("outlet", "words"),
     [
-        ("screen", ["kernels too small, or too few", "utilization 100 %, SM 12 %", "CUDA graphs"]),
+        ("screen", ["kernels too small, or too few", "utilization 100 %, SM 12 %", "CUDA graphs",
+                    "tensor/peak 3.8 %"]),
         ("annotation", ["launch: ", "utilization 100 %, SM 12 %", "CUDA graphs"]),
         ("maxima", ['k/w-0 {"gpu', '"sm_active":12', "max_sm_active 12", "max_tensor_active 4"]),
         ("peaks", [f"{of}-peaks {metric}" for of in ("pod", "job") for metric in (
@@ -126,12 +127,14 @@ def outlets(**counters: float) -> dict[str, str]:
         ("sql", [f"{of}_peaks {figure}" for of in ("pod", "job") for figure in (
             "max_sm_active_pct 12", "mean_tensor_active_pct 4", "mean_dram_active_pct 7"
         )]),
-        ("series", ["'launch') 1", "job_gpu_sm_active_ratio", " 0.12", "job_gpu_utilization_ratio"]),
+        ("series", ["'launch') 1", "job_gpu_sm_active_ratio", " 0.12", "job_gpu_utilization_ratio",
+                    "gpu_tensor_of_peak_ratio('gpu-a', '0', 'GPU-0') 0.03836"]),
         (
             "report",
             [
                 "held back by: launch",
                 "SM 12&nbsp;%, tensor cores 4&nbsp;%, memory 7&nbsp;% (means)",
+                "4&nbsp;% (by activity and clock; padding counts, so it is no MFU)",
                 "utilization 100 %, SM 12 %",
                 "in use, SM empty",
             ],
@@ -146,6 +149,8 @@ def test_a_job_that_is_in_use_and_does_little_is_told_so(outlet: str, words: lis
 def test_where_nothing_is_counted_nothing_of_it_is_told() -> None:
     said = outlets()
     assert not [name for name, text in said.items() if "SM 12 %" in text or "launch" in text]
+    assert not [name for name, text in said.items() if "peak_ratio" in text or "tensor/peak" in text]
+    assert "Tensor use of peak" not in said["report"]
     assert "as far as its utilization tells" in said["annotation"]
     for outlet in ("series", "peaks", "sql", "maxima"):
         assert "_active" not in said[outlet]

@@ -5,6 +5,7 @@ from math import isnan
 
 from dutycycle.contract.metrics import CATALOGUE, GPU_ROWS, unit_of
 from dutycycle.contract.records.derived import WindowMetric
+from dutycycle.contract.tensor_peak import tensor_of_peak_pct
 from dutycycle.live.model.subjects import GpuRow, JobRow, NodeRow, PodRow, Row, Value
 from dutycycle.live.views.findings import throttle_words
 from dutycycle.live.views.spans import Line
@@ -51,6 +52,9 @@ def _of_gpu(row: GpuRow) -> Pairs:
     active = [row for row in GPU_ROWS if row.gpm is not None and getattr(gpu, row.field) is not None]
     for metric in active:
         yield metric.word or metric.title, text_of(metric.field, getattr(gpu, metric.field))
+    of_peak = tensor_of_peak_pct(gpu.model, gpu.tensor_active_pct, gpu.sm_clock_mhz)
+    if of_peak is not None:
+        yield "tensor/peak", percent_text(of_peak)
     yield "memory", of_bytes(gpu.mem_used_bytes, gpu.mem_total_bytes)
     yield "power", f"{text_of('power_w', gpu.power_w)} of {text_of('power_w', gpu.power_limit_w)}"
     yield "memory copy", percent_text(gpu.mem_copy_util_pct)

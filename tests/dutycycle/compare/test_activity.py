@@ -32,7 +32,8 @@ def samples(tensor: float | None) -> Iterator[ConsumerRecord]:
                 "tensor_active_pct": round((tensor if works else 0) / (1 + index), 1),
             }  # fmt: skip
             processes = [{"pid": index + 1, "pod_uid": "p"}]
-            gpus.append(gpu(index, gpu_util_pct=round(util, 1), processes=processes, **counted))
+            of_all = {"model": "NVIDIA H200", "sm_clock_mhz": 1500, "gpu_util_pct": round(util, 1)}
+            gpus.append(gpu(index, processes=processes, **of_all, **counted))
         yield record("nvml-samples", "a", nvml(at, gpus), at)
 
 
@@ -63,6 +64,8 @@ def test_more_time_on_tensor_cores_is_a_difference_and_the_idle_time_is_none(run
         pytest.approx(0.75 * 6, abs=0.1), pytest.approx(0.75 * 45, abs=0.3), True,
     )  # fmt: skip
     assert changed["gpu_idle_time_pct"]["changed"] is False
+    of_peak = changed["tensor_of_peak_pct"]
+    assert of_peak["after"] == pytest.approx(0.75 * 45 * 1500 / 1830, abs=0.3)
 
 
 def test_each_run_has_a_stack_and_its_dots_on_the_plane(runs: list[NamedRun]) -> None:
@@ -103,6 +106,6 @@ def test_the_lines_over_one_another_are_the_means_of_all_gpus_of_each_run(runs: 
 def test_where_nothing_is_counted_nothing_of_it_is_compared() -> None:
     silent = [run("old", None), run("older", None)]
     page = html_of(silent)
-    assert not TIME_LAYERS.keys() & silent[0].measures.keys()
+    assert not {*TIME_LAYERS, "tensor_of_peak_pct"} & silent[0].measures.keys()
     assert "time goes" not in page
     assert "gpu-plane" not in page

@@ -441,6 +441,39 @@ def persistence_enabled(handle: Handle) -> bool:
     return bool(call(pynvml.nvmlDeviceGetPersistenceMode, handle))
 
 
+def compute_mode(handle: Handle) -> str:
+    """Who may use it (nvidia-smi: compute_mode)."""
+    mode = call(pynvml.nvmlDeviceGetComputeMode, handle)
+    return _COMPUTE_MODES.get(mode, str(mode))
+
+
+_COMPUTE_MODES = {
+    pynvml.NVML_COMPUTEMODE_DEFAULT: "default",
+    pynvml.NVML_COMPUTEMODE_PROHIBITED: "prohibited",
+    pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS: "exclusive_process",
+}
+
+
+def spare_rows(handle: Handle) -> tuple[int, int]:
+    """How many banks of memory have few rows left to replace others, and how many none; also with MIG. From
+    Ampere on."""
+    found = call(pynvml.nvmlDeviceGetRowRemapperHistogram, handle)
+    return int(found.low), int(found.none)
+
+
+def uncorrected_errors(handle: Handle) -> tuple[int, int, int, int]:
+    """Uncorrectable errors of memory: in DRAM and SRAM since the last reset, then in the GPU's life."""
+    counted = [
+        int(call(pynvml.nvmlDeviceGetMemoryErrorCounter, handle, _UNCORRECTED, since, where))
+        for since in (pynvml.NVML_VOLATILE_ECC, pynvml.NVML_AGGREGATE_ECC)
+        for where in (pynvml.NVML_MEMORY_LOCATION_DRAM, pynvml.NVML_MEMORY_LOCATION_SRAM)
+    ]
+    return counted[0], counted[1], counted[2], counted[3]
+
+
+_UNCORRECTED = pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED
+
+
 def gpm_supported(handle: Handle) -> bool:
     """True on a GPU with GPM, counters without a profiler; raises ``UnsupportedError`` before Hopper."""
     if not call(pynvml.nvmlGpmQueryDeviceSupport, handle).isSupportedDevice:

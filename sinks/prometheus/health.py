@@ -32,6 +32,8 @@ def _counters(rows: Rows, labels: Labels, counters: HealthCounters) -> None:
     put(rows, m.GPU_ECC, (*labels, "uncorrected"), counters.ecc_uncorrected)
     put(rows, m.GPU_REMAPPED, (*labels, "corrected"), counters.rows_remapped_corrected)
     put(rows, m.GPU_REMAPPED, (*labels, "uncorrected"), counters.rows_remapped_uncorrected)
+    put(rows, m.GPU_BANKS, (*labels, "low"), counters.banks_low)
+    put(rows, m.GPU_BANKS, (*labels, "none"), counters.banks_exhausted)
     put(rows, m.GPU_PCIE_REPLAYS, labels, counters.pcie_replays)
     put(rows, m.GPU_NVLINKS, labels, counters.nvlinks_active)
     put(rows, m.GPU_NVLINK_ERRORS, labels, counters.nvlink_errors)

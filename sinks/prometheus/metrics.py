@@ -82,6 +82,11 @@ GPU_ECC = Metric(
 GPU_REMAPPED = Metric(
     "gpu_remapped_rows", "Rows of memory that were replaced, by the type of error", (*OF_GPU, "type")
 )
+GPU_BANKS = Metric(
+    "gpu_memory_banks",
+    "Banks of memory with few rows left to replace others (spare is low), or none",
+    (*OF_GPU, "spare"),
+)
 GPU_PCIE_REPLAYS = Metric("gpu_pcie_replays_total", "Packets sent again on the PCIe link", OF_GPU)
 GPU_NVLINKS = Metric("gpu_nvlinks_active", "NVLinks that are active", OF_GPU)
 GPU_NVLINK_ERRORS = Metric(

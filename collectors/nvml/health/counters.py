@@ -11,12 +11,18 @@ from dutycycle.contract.records.health import HealthCounters
 _COUNTS = {
     3: "ecc_corrected",
     4: "ecc_uncorrected",
+    5: "ecc_lifetime_corrected",
+    6: "ecc_lifetime_uncorrected",
     94: "pcie_replays",
     142: "rows_remapped_corrected",
     143: "rows_remapped_uncorrected",
     91: "nvlinks",
     230: "recovery_action",
 }
+_PARTS = (
+    "ecc_uncorrected_dram", "ecc_uncorrected_sram",
+    "ecc_lifetime_uncorrected_dram", "ecc_lifetime_uncorrected_sram",
+)  # fmt: skip
 _PAGES_PENDING, _REMAP_PENDING, _REMAP_FAILED = 31, 144, 145
 _PAGES = (29, 30)
 _LINK_TOTALS = (38, 45, 52, 59)
@@ -56,6 +62,10 @@ class HealthReader:
         self._readings += 1
         active, errors = self._links
         fabric = query.ask("fabric", gate.fabric, gate.fabric_without_health)
+        low, exhausted = query.ask("spare_rows", gate.spare_rows) or (None, None)
+        parts: Sequence[int] | None = None
+        if counts.get("ecc_uncorrected") or counts.get("ecc_lifetime_uncorrected"):
+            parts = query.ask("uncorrected_errors", gate.uncorrected_errors)
         counters = HealthCounters(
             pages_retired=sum(pages) if pages else None,
             nvlinks_active=active,
@@ -66,6 +76,9 @@ class HealthReader:
             pages_pending=_flag(values, _PAGES_PENDING),
             remap_pending=_flag(values, _REMAP_PENDING),
             remap_failed=_flag(values, _REMAP_FAILED),
+            banks_low=low,
+            banks_exhausted=exhausted,
+            **dict(zip(_PARTS, parts or (), strict=False)),
             **counts,
         )
         return None if counters == HealthCounters() else counters

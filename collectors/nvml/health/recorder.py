@@ -95,6 +95,7 @@ class HealthRecorder:
             ecc=ask("ecc_mode", gate.ecc_enabled),
             mig=device.divided,
             persistence=ask("persistence_mode", gate.persistence_enabled),
+            compute_mode=ask("compute_mode", gate.compute_mode),
             boot_id=self._boot_id,
         )
 

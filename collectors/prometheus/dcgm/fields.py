@@ -24,17 +24,27 @@ NVLINK_ERRORS = {
     for kind in ("crc_flit", "crc_data", "replay", "recovery")
 }
 """What is an error of NVLink, each over all links."""
+PAGES = {"pages_single": ("RETIRED_SBE",), "pages_double": ("RETIRED_DBE",)}
+"""What is a retired page of memory, before Ampere."""
 _HEALTH = {
     "xid": ("XID_ERRORS", "XID_ERROR"),
     "ecc_corrected": ("ECC_SBE_VOL_TOTAL",),
     "ecc_uncorrected": ("ECC_DBE_VOL_TOTAL",),
+    "ecc_uncorrected_dram": ("ECC_DBE_VOL_DEV",),
+    "ecc_lifetime_corrected": ("ECC_SBE_AGG_TOTAL",),
+    "ecc_lifetime_uncorrected": ("ECC_DBE_AGG_TOTAL",),
+    "ecc_lifetime_uncorrected_dram": ("ECC_DBE_AGG_DEV",),
     "rows_remapped_corrected": ("CORRECTABLE_REMAPPED_ROWS", "ROW_REMAP_CORRECTABLE_TOTAL"),
     "rows_remapped_uncorrected": ("UNCORRECTABLE_REMAPPED_ROWS", "ROW_REMAP_UNCORRECTABLE_TOTAL"),
     "remap_pending": ("ROW_REMAP_PENDING",),
     "remap_failed": ("ROW_REMAP_FAILURE", "ROW_REMAP_FAILED"),
+    "banks_low": ("BANKS_REMAP_ROWS_AVAIL_LOW", "BANK_REMAP_AVAIL_LOW"),
+    "banks_exhausted": ("BANKS_REMAP_ROWS_AVAIL_NONE", "BANK_REMAP_AVAIL_NONE"),
+    "pages_pending": ("RETIRED_PENDING",),
     "pcie_replays": ("PCIE_REPLAY_COUNTER", "PCIE_REPLAY_TOTAL"),
     "recovery_action": ("GET_GPU_RECOVERY_ACTION", "GPU_RECOVERY_ACTION"),
     **NVLINK_ERRORS,
+    **PAGES,
 }
 """What is of a GPU's health, with the names of DCGM that it had until and has since version 4.6."""
 HEALTH_FIELDS = frozenset(_HEALTH)

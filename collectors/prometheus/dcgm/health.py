@@ -8,13 +8,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from collectors.base import Tick
-from collectors.prometheus.dcgm.fields import HEALTH_FIELDS, NVLINK_ERRORS, Vocabulary
+from collectors.prometheus.dcgm.fields import HEALTH_FIELDS, NVLINK_ERRORS, PAGES, Vocabulary
 from collectors.prometheus.series import NewSample
 from dutycycle.contract.health.changes import STATE_S, Change, changes, describe, is_judged_alike
 from dutycycle.contract.records.health import GpuEvent, GpuFacts, HealthCounters, HitPod
 from dutycycle.contract.records.samples import Gpu, NvmlSample
 
-_FLAGS = frozenset({"remap_pending", "remap_failed"})
+_FLAGS = frozenset({"remap_pending", "remap_failed", "pages_pending"})
+_SUMS = {"nvlink_errors": frozenset(NVLINK_ERRORS), "pages_retired": frozenset(PAGES)}
+"""Counters of ours, and the kinds that each is the sum of."""
+_KINDS = frozenset({*NVLINK_ERRORS, *PAGES})
 _Key = tuple[str, str]
 
 
@@ -80,12 +83,14 @@ class DcgmHealth:
 
 
 def _counters_of(values: dict[str, float]) -> HealthCounters | None:
-    """None where the exporter has none of them. Errors of NVLinks are those of all kinds that it has."""
+    """None where the exporter has none of them. Errors of NVLinks, and retired pages, are those of all kinds
+    that it has."""
     known = {
         name: bool(value) if name in _FLAGS else round(value)
         for name, value in values.items()
-        if name != "xid" and name not in NVLINK_ERRORS
+        if name != "xid" and name not in _KINDS
     }
-    if errors := [value for name, value in values.items() if name in NVLINK_ERRORS]:
-        known["nvlink_errors"] = round(sum(errors))
+    for total, kinds in _SUMS.items():
+        if parts := [value for name, value in values.items() if name in kinds]:
+            known[total] = round(sum(parts))
     return HealthCounters(**known) if known else None  # type: ignore[arg-type]

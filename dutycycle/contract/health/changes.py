@@ -16,13 +16,18 @@ _GROWING = {
     "ecc_uncorrected": "ecc_uncorrected",
     "rows_remapped_uncorrected": "rows_remapped",
     "pages_retired": "pages_retired",
+    "banks_exhausted": "banks_exhausted",
 }
 _CODES = {"recovery_action": "recovery_action", "fabric_state": "fabric", "fabric_health": "fabric_health"}
 _FLAGS = ("remap_pending", "remap_failed", "pages_pending")
 _COUNTING = frozenset(
-    {"ecc_corrected", "pcie_replays", "nvlink_errors", "energy_j", "rows_remapped_corrected"}
-)
-"""Counters that move in a healthy GPU, and decide nothing."""
+    {
+        "ecc_corrected", "pcie_replays", "nvlink_errors", "energy_j", "rows_remapped_corrected", "banks_low",
+        "ecc_uncorrected_dram", "ecc_uncorrected_sram", "ecc_lifetime_corrected", "ecc_lifetime_uncorrected",
+        "ecc_lifetime_uncorrected_dram", "ecc_lifetime_uncorrected_sram",
+    }
+)  # fmt: skip
+"""Counters that move in a healthy GPU, or beside others, and decide nothing."""
 
 
 @dataclass(frozen=True, slots=True)

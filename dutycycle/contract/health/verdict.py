@@ -133,11 +133,14 @@ def _of_counters(counters: HealthCounters, most_links: int | None, at_ms: int) -
     links = None if most_links is None else counters.nvlinks_active
     lost = 0 if most_links is None or links is None else most_links - links
     pages, errors = counters.pages_retired or 0, counters.ecc_uncorrected or 0
+    exhausted = counters.banks_exhausted or 0
     rules: tuple[tuple[bool, Level, str, int | None, str], ...] = (
         (bool(counters.remap_failed), "replace", "remap_failed", None, ""),
         (pages >= MOST_PAGES, "replace", "pages_retired", None, f"{pages} pages of memory retired"),
         (errors > 0, "drain", "ecc_uncorrected", None,
          f"uncorrectable ECC errors since its last reset: {errors}"),
+        (exhausted > 0, "watch", "banks_exhausted", None,
+         f"banks of memory without a row left to replace another: {exhausted}"),
         (bool(counters.remap_pending), "watch", "remap_pending", None, ""),
         (bool(counters.pages_pending), "watch", "pages_pending", None, ""),
         (bool(action), recovery, "recovery_action", action, ""),

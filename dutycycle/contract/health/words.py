@@ -43,6 +43,11 @@ _MEANINGS = {
         "row remapping waits for a reset", "warning", "reset the GPU when convenient"
     ),
     "remap_failed": EventMeaning("row remapping failed", "fatal", "replace the GPU: NVIDIA takes it back"),
+    "banks_exhausted": EventMeaning(
+        "banks of memory have no row left to replace another",
+        "warning",
+        "plan to replace the GPU: the next such error cannot be mended",
+    ),
     "pages_retired": EventMeaning("pages of memory retired", "warning", "reset the GPU when convenient"),
     "pages_pending": EventMeaning(
         "page retirement waits for a reset", "warning", "reset the GPU when convenient"

@@ -17,13 +17,17 @@ class GpuFacts(RecordBase, frozen=True, kw_only=True):
     ecc: bool | None = None
     mig: bool | None = None
     persistence: bool | None = None
+    compute_mode: Label | None = None
     boot_id: Label | None = None
 
 
 class HealthCounters(RecordBase, frozen=True, kw_only=True):
     """What a GPU counts of its faults. Absent is what it does not tell, never 0.
 
-    ``ecc_corrected``, ``ecc_uncorrected``, ``energy_j``: since the driver was loaded or the GPU was reset.
+    ``ecc_corrected``, ``ecc_uncorrected`` with its parts by location, ``energy_j``: since the driver was
+    loaded or the GPU was reset; ``ecc_lifetime_…``: ever. A part is there where the whole is not 0.
+    ``banks_low``, ``banks_exhausted``: banks of memory with few rows, or none, left to replace others; all
+    that is known of it with MIG.
     ``pages_retired``, ``pages_pending``: before Ampere, what remapped rows are since. ``nvlink_errors``:
     replays, recoveries and failed checks of all links. ``recovery_action``, ``fabric_state`` and
     ``fabric_health`` are NVIDIA's numbers (``contract.health.words``).
@@ -31,12 +35,20 @@ class HealthCounters(RecordBase, frozen=True, kw_only=True):
 
     ecc_corrected: Count | None = None
     ecc_uncorrected: Count | None = None
+    ecc_uncorrected_dram: Count | None = None
+    ecc_uncorrected_sram: Count | None = None
+    ecc_lifetime_corrected: Count | None = None
+    ecc_lifetime_uncorrected: Count | None = None
+    ecc_lifetime_uncorrected_dram: Count | None = None
+    ecc_lifetime_uncorrected_sram: Count | None = None
     pages_retired: Count | None = None
     pages_pending: bool | None = None
     rows_remapped_corrected: Count | None = None
     rows_remapped_uncorrected: Count | None = None
     remap_pending: bool | None = None
     remap_failed: bool | None = None
+    banks_low: Count | None = None
+    banks_exhausted: Count | None = None
     pcie_replays: Count | None = None
     nvlinks: Count | None = None
     nvlinks_active: Count | None = None

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dutycycle.contract.health.verdict import fold
 from dutycycle.contract.records.health import GpuEvent, GpuFacts
 from tests.support.fakes.nvml.probe import Answer, Probe
 from tests.support.fakes.nvml.scenario import FakeEvent, FakeGpu, FakeMig, FakeProcess, Scenario
@@ -46,13 +47,14 @@ def test_the_state_is_told_at_the_start_and_again_when_it_is_time(tmp_path: Path
     assert (event.kind, event.severity, event.pods, event.seq) == ("state", "info", None, 1)
     assert event.facts == GpuFacts(
         model="NVIDIA H200", serial="1653323014211", bus_id="00000000:18:00.0", driver="570.86.15",
-        ecc=True, mig=False, persistence=True,
+        ecc=True, mig=False, persistence=True, compute_mode="default",
     )  # fmt: skip
     counters = event.counters
     assert counters is not None
     assert (counters.ecc_corrected, counters.ecc_uncorrected, counters.recovery_action) == (2, 0, 0)
     assert (counters.nvlinks, counters.nvlinks_active, counters.nvlink_errors) == (18, 18, None)
     assert (counters.fabric_state, counters.fabric_health, counters.pages_retired) == (3, 1, None)
+    assert (counters.banks_low, counters.banks_exhausted, counters.ecc_uncorrected_sram) == (0, 0, None)
     assert [one.events for one in quiet] == [[]] * 24
     assert sum(len(one.events) for one in later) == 1
 
@@ -97,6 +99,33 @@ def test_an_xid_of_a_slice_names_the_slice(tmp_path: Path) -> None:
     with Probe(tmp_path, world(gpu)) as probe:
         answers = until_event(probe, lambda event: event.kind == "xid")
     assert [event.mig for event in answers[-1].events if event.kind == "xid"] == ["MIG-1"]
+
+
+def test_uncorrectable_errors_are_told_by_where_they_were(tmp_path: Path) -> None:
+    errors = world(fields={4: 3, 5: 9, 6: 7}, values={"ecc_sram": 2, "compute_mode": 3})
+    with Probe(tmp_path, errors) as probe:
+        (event,) = probe.tick(calls=["nvmlDeviceGetMemoryErrorCounter"]).events
+    counters, facts = event.counters, event.facts
+    assert counters is not None
+    assert facts is not None
+    assert (counters.ecc_uncorrected_dram, counters.ecc_uncorrected_sram) == (1, 2)
+    assert (counters.ecc_lifetime_corrected, counters.ecc_lifetime_uncorrected) == (9, 7)
+    assert (counters.ecc_lifetime_uncorrected_dram, counters.ecc_lifetime_uncorrected_sram) == (5, 2)
+    assert facts.compute_mode == "exclusive_process"
+
+
+def test_in_mig_mode_spare_rows_are_the_only_sign(tmp_path: Path) -> None:
+    sliced = {"mig_mode": 1, "banks_none": 1, "banks_low": 4}
+    refused = {f"field:{number}": "NOT_SUPPORTED" for number in (142, 143, 144, 145)}
+    with Probe(tmp_path, world(values=sliced, errors=refused)) as probe:
+        (event,) = probe.tick().events
+    counters = event.counters
+    assert counters is not None
+    assert (counters.remap_failed, counters.banks_low, counters.banks_exhausted) == (None, 4, 1)
+    health = fold(None, event)
+    assert (health.level, health.reason) == (
+        "watch", "banks of memory without a row left to replace another: 1"
+    )  # fmt: skip
 
 
 COUNTERS: dict[str, tuple[dict[int | str, Any], list[tuple[str, int | None, int]]]] = {

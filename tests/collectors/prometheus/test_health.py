@@ -68,6 +68,17 @@ CASES: dict[str, tuple[list[Values], list[Found]]] = {
     "no row left, by the newer name": (
         [{"ROW_REMAP_FAILED": 0}, {"ROW_REMAP_FAILED": 1}], [[], [("remap_failed", None, 1)]],
     ),
+    "banks without a spare row": (
+        [{"BANKS_REMAP_ROWS_AVAIL_NONE": 0, "BANKS_REMAP_ROWS_AVAIL_LOW": 0},
+         {"BANKS_REMAP_ROWS_AVAIL_NONE": 2, "BANKS_REMAP_ROWS_AVAIL_LOW": 4}],
+        [[], [("banks_exhausted", None, 2)]],
+    ),
+    "retired pages": (
+        [{"RETIRED_SBE": 1, "RETIRED_DBE": 2, "RETIRED_PENDING": 0},
+         {"RETIRED_SBE": 2, "RETIRED_DBE": 4, "RETIRED_PENDING": 1}],
+        [[], [("pages_retired", None, 3), ("pages_pending", None, 1)]],
+    ),
+    "errors in its life": ([{"ECC_DBE_AGG_TOTAL": 4}, {"ECC_DBE_AGG_TOTAL": 5}], [[], []]),
     "a recovery action": (
         [{"GPU_RECOVERY_ACTION": 0}, {"GPU_RECOVERY_ACTION": 1}], [[], [("recovery_action", 1, 1)]],
     ),

@@ -47,6 +47,14 @@ CASES: dict[str, tuple[list[Step], str, str | None]] = {
     "corrected errors alone": ([state(ecc_corrected=9000)], "healthy", None),
     "an uncorrectable error": ([state(ecc_uncorrected=1)], "drain", "let the work end, then reset the GPU"),
     "a row that waits": ([state(remap_pending=True)], "watch", "reset the GPU when convenient"),
+    "a bank without a spare row": (
+        [state(banks_exhausted=2, banks_low=9)], "watch",
+        "plan to replace the GPU: the next such error cannot be mended",
+    ),
+    "banks with few spare rows": ([state(banks_exhausted=0, banks_low=9)], "healthy", None),
+    "uncorrectable errors long ago": (
+        [state(ecc_lifetime_uncorrected=5, ecc_lifetime_uncorrected_dram=5)], "healthy", None,
+    ),
     "no row left": ([state(remap_failed=True)], "replace", "replace the GPU: NVIDIA takes it back"),
     "worse than an Xid": ([state(remap_failed=True), xid(79)], "replace",
                           "replace the GPU: NVIDIA takes it back"),

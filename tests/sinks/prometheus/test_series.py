@@ -62,6 +62,7 @@ SICK: dict[str, Any] = {
     "counters": {
         "ecc_corrected": 3, "ecc_uncorrected": 0, "rows_remapped_corrected": 1, "pcie_replays": 5,
         "rows_remapped_uncorrected": 2, "nvlinks_active": 17, "nvlink_errors": 6, "recovery_action": 2,
+        "banks_low": 1, "banks_exhausted": 0,
     },
 }  # fmt: skip
 HEALTH = {"v": 1, "node": "a", "ts_ms": NOW_MS, "gpus": [SICK]}

@@ -4,11 +4,13 @@
 
 #include "fake.h"
 
+enum { UNCORRECTED = 1, AGGREGATE = 1, DRAM = 2, SRAM = 7, BANKS = 3072 };
 enum { FABRIC_V2 = 0x02000024, FABRIC_V3 = 0x03000028, NO_FABRIC = 0, LINK_STATE = 165, LINKS = 91 };
 
 /* An H200 in order: what it has no counter of is NOT_SUPPORTED. */
 static const Field HEALTHY[] = {
     {3, ANY_SCOPE, VALUE_ULONG_LONG, {.a = 0}}, {4, ANY_SCOPE, VALUE_ULONG_LONG, {.a = 0}},
+    {5, ANY_SCOPE, VALUE_ULONG_LONG, {.a = 0}}, {6, ANY_SCOPE, VALUE_ULONG_LONG, {.a = 0}},
     {94, ANY_SCOPE, VALUE_UINT, {.a = 0}}, {142, ANY_SCOPE, VALUE_UINT, {.a = 0}}, {143, ANY_SCOPE, VALUE_UINT, {.a = 0}},
     {144, ANY_SCOPE, VALUE_UINT, {.a = 0}}, {145, ANY_SCOPE, VALUE_UINT, {.a = 0}}, {230, ANY_SCOPE, VALUE_UINT, {.a = 0}},
     {74, ANY_SCOPE, VALUE_ULONG_LONG, {.a = 0}}, {269, ANY_SCOPE, VALUE_ULONG_LONG, {.a = 0}},
@@ -81,6 +83,34 @@ EXPORT unsigned nvmlDeviceGetPciInfo_v3(void *device, PciInfo *out) {
 EXPORT unsigned nvmlDeviceGetEccMode(void *device, unsigned *current, unsigned *pending) {
     DEVICE_CALL(device);
     *current = *pending = call.gpu->ecc.a > 0;
+    return OK;
+}
+
+EXPORT unsigned nvmlDeviceGetComputeMode(void *device, unsigned *mode) {
+    DEVICE_CALL(device);
+    *mode = whole(signal_at(&call.gpu->compute_mode, call.t));
+    return OK;
+}
+
+/* Of all banks of an H200, also in MIG mode. */
+EXPORT unsigned nvmlDeviceGetRowRemapperHistogram(void *device, Histogram *out) {
+    DEVICE_CALL(device);
+    out->low = whole(signal_at(&call.gpu->banks_low, call.t));
+    out->none = whole(signal_at(&call.gpu->banks_none, call.t));
+    out->high = out->partial = 0;
+    out->max = BANKS - out->low - out->none;
+    return OK;
+}
+
+/* Uncorrected ones by location; what fields 4 and 6 count in all. */
+EXPORT unsigned nvmlDeviceGetMemoryErrorCounter(void *device, unsigned type, unsigned counter, unsigned location, unsigned long long *out) {
+    DEVICE_CALL(device);
+    if (call.gpu->ecc.a <= 0 || (location != DRAM && location != SRAM)) return NOT_SUPPORTED;
+    if (type != UNCORRECTED || counter > AGGREGATE) return INVALID_ARGUMENT;
+    unsigned all = field_number(call.gpu, call.t, counter == AGGREGATE ? 6 : 4);
+    unsigned sram = whole(signal_at(&call.gpu->ecc_sram, call.t));
+    if (sram > all) sram = all;
+    *out = location == SRAM ? sram : all - sram;
     return OK;
 }
 

@@ -59,6 +59,7 @@ typedef struct {
     unsigned status, clique, state, health_mask;
     unsigned char health_summary; /* not in version 2 */
 } FabricInfo;
+typedef struct { unsigned max, high, partial, low, none; } Histogram;
 typedef struct { char legacy[16]; unsigned domain, bus, device, device_id, subsystem_id; char bus_id[32]; } PciInfo;
 typedef struct { unsigned version, supported; } GpmSupport;
 typedef struct { unsigned id, result; double value; const char *names[3]; } GpmMetric;

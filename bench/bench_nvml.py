@@ -23,7 +23,7 @@ from collectors.base import Tick
 from collectors.nvml import gate
 from collectors.nvml.collector import NvmlCollector
 from dutycycle.contract.codec import decode, encode
-from dutycycle.contract.metrics import ACTIVITY_METRICS
+from dutycycle.contract.metrics import USUAL_ACTIVITY
 from dutycycle.contract.records.samples import NvmlSample
 from dutycycle.telemetry.events import Telemetry
 from tests.support.fakes.nvml.library import build, env
@@ -45,7 +45,7 @@ WITHOUT: dict[str, dict[str, Any]] = {
 """What a collector is told not to read."""
 MOST_OF_A_CORE, MOST_BYTES = 0.003, 2500
 """What activity and health may cost: at a tick a second of a core, and of each sample."""
-_ADDED = (*ACTIVITY_METRICS, "sw_power_cap_pct", "sw_thermal_pct", "hw_thermal_pct", "power_brake_pct")
+_ADDED = (*USUAL_ACTIVITY, "sw_power_cap_pct", "sw_thermal_pct", "hw_thermal_pct", "power_brake_pct")
 _ADDED_CALLS = ("gpm_sample", "gpm_answers", "next_event", "fabric")
 
 

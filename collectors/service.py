@@ -19,7 +19,7 @@ from collectors.publish.outbox import Outbox
 from collectors.publish.publisher import Publisher
 from collectors.publish.spool_location import open_spool
 from collectors.runner import Runner
-from dutycycle.contract.metrics import ACTIVITY_METRICS
+from dutycycle.contract.metrics import USUAL_ACTIVITY
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import SAMPLE_TOPICS
 from dutycycle.kafka.reachability import Reachability
@@ -172,4 +172,4 @@ async def _tick(
 
 def _activity(chosen: str) -> tuple[str, ...]:
     """The metrics that the setting ``gpu_activity`` stands for."""
-    return {"on": ACTIVITY_METRICS, "off": ()}.get(chosen, tuple(chosen.split(",")))
+    return {"on": USUAL_ACTIVITY, "off": ()}.get(chosen, tuple(chosen.split(",")))

@@ -15,7 +15,7 @@ from collectors.nvml.readers import Readers
 from collectors.nvml.session import Session
 from collectors.nvml.types import DeviceLostError, DriverUnavailableError
 from dutycycle.contract.codec import encode
-from dutycycle.contract.metrics import ACTIVITY_METRICS
+from dutycycle.contract.metrics import USUAL_ACTIVITY
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import Gpu, NvmlSample
 from dutycycle.telemetry.events import Telemetry
@@ -42,7 +42,7 @@ class NvmlCollector:
         host_root: str = "/",
         retry_s: float = 30.0,
         health: bool = True,
-        activity: Collection[str] = ACTIVITY_METRICS,
+        activity: Collection[str] = USUAL_ACTIVITY,
         pod_of: Callable[[str], Pod | None] = lambda _: None,
     ) -> None:
         self._health = HealthRecorder(telemetry, host_root, pod_of) if health else None

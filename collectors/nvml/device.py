@@ -18,7 +18,7 @@ from collectors.nvml.processes import ProcessIdentities, ProcessUtilizationReade
 from collectors.nvml.query import DeviceQuery
 from collectors.nvml.types import Handle, SampleBuffer
 from collectors.throttle import throttle_names
-from dutycycle.contract.metrics import ACTIVITY_METRICS, LIMITS
+from dutycycle.contract.metrics import LIMITS, USUAL_ACTIVITY
 from dutycycle.contract.records.samples import Gpu
 from dutycycle.telemetry.events import Telemetry
 
@@ -41,7 +41,8 @@ class DeviceRef:
         return f"GPU {self.index} ({self.uuid})"
 
 
-_CODECS = {"enc_util_pct": gate.encoder_pct, "dec_util_pct": gate.decoder_pct}
+_VIDEO = {"enc_util_pct": gate.encoder_pct, "dec_util_pct": gate.decoder_pct}
+_ENGINES = _VIDEO | {"jpeg_util_pct": gate.jpeg_pct, "ofa_util_pct": gate.optical_flow_pct}
 
 
 class Device:
@@ -59,8 +60,8 @@ class Device:
         self._fields = FieldReader()
         self._gpm = GpmReader(metrics_of("gpu", activity), "gpm")
         self._mig = MigReader(activity)
-        self._codecs = [(name, way) for name, way in _CODECS.items() if name in activity]
-        self._asks_for_all = set(ACTIVITY_METRICS) <= set(activity)
+        self._engines = [(name, way) for name, way in _ENGINES.items() if name in activity]
+        self._asks_for_all = set(USUAL_ACTIVITY) <= set(activity)
         self._divided = False
         self._model: str | None = None
         self._static: dict[str, int] = {}
@@ -105,7 +106,7 @@ class Device:
         power_limit_mw = self._ask_static("power_limit", gate.power_limit_mw)
         # In MIG mode the driver does not say whose a GPU's counters are; its slices have their own.
         activity = {} if self._divided else self._gpm.read(self.query, None, self.ref.uuid)
-        fields: Mapping[str, Any] = self._fields.read(self.query) | activity | self._read_codecs()
+        fields: Mapping[str, Any] = activity | self._fields.read(self.query) | self._read_engines()
         reasons = ask("throttle", gate.event_reasons, gate.throttle_reasons)
         utilizations = self._utilizations.read(self.query, now, tick.interval_ms)
         gpu = Gpu(
@@ -134,10 +135,11 @@ class Device:
         )
         return self._possible(gpu)
 
-    def _read_codecs(self) -> dict[str, int]:
-        """What encoder and decoder do: as asked for by name, else where the GPU tells no more of itself."""
+    def _read_engines(self) -> dict[str, int]:
+        """What engines do: as asked for by name; encoder and decoder also where the GPU tells no more of
+        itself."""
         before_gpm = self._asks_for_all and not self._gpm.is_supported
-        ways = _CODECS.items() if before_gpm else self._codecs
+        ways = _VIDEO.items() if before_gpm else self._engines
         found = {name: self.query.ask(name, way) for name, way in ways}
         return {name: pct for name, pct in found.items() if pct is not None}
 

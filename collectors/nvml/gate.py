@@ -144,6 +144,16 @@ def decoder_pct(handle: Handle) -> int:
     return int(call(pynvml.nvmlDeviceGetDecoderUtilization, handle)[0])
 
 
+def jpeg_pct(handle: Handle) -> int:
+    """The same of the JPEG decoder."""
+    return int(call(pynvml.nvmlDeviceGetJpgUtilization, handle)[0])
+
+
+def optical_flow_pct(handle: Handle) -> int:
+    """The same of the optical flow accelerator."""
+    return int(call(pynvml.nvmlDeviceGetOfaUtilization, handle)[0])
+
+
 def memory(handle: Handle) -> tuple[int, int]:
     """Bytes used, without what the driver reserves, and in total (nvidia-smi: memory.used, .total)."""
     info = call(pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2)

@@ -16,21 +16,24 @@ from collectors.nvml import gate
 from collectors.nvml.fields import tenths
 from collectors.nvml.query import DeviceQuery
 from collectors.nvml.types import Handle, NoDataError, NvmlError, is_refused
-from dutycycle.contract.metrics import MIB, Subject, rows_of
+from dutycycle.contract.metrics import GPU_ROWS, MIB, Subject, rows_of
 
 _LEAST_S = 0.1
 """GPM wants 100 ms between two samples."""
 _ONE_AT_A_TIME = Lock()
 """Of the process, as the library is: sampling from two threads at once has crashed it (leptonai/gpud)."""
+_ALSO_BY_FIELD = frozenset(row.field for row in GPU_ROWS if row.gpm is not None and row.nvml)
+"""What fields tell of, too: where these are refused, that is what is counted."""
 _BUSY = 1
 """The time with any engine busy: what ``gpu_util_pct`` is to a slice."""
 
 
 def metrics_of(subject: Subject, fields: Collection[str]) -> dict[int, str]:
     """Give the ``fields`` that GPM has of a ``gpu`` or a ``slice``, by GPM's numbers. The utilization of a
-    slice comes from nowhere else: it is always among them."""
+    slice comes from nowhere else: it is always among them. Where any is asked for, so is what drivers may
+    refuse otherwise (PCIe before R555)."""
     busy = {_BUSY: "gpu_util_pct"} if subject == "slice" else {}
-    rows = [row for row in rows_of("nvml", subject) if row.field in fields]
+    rows = [row for row in rows_of("nvml", subject) if row.field in fields or (fields and row.nvml)]
     return busy | {row.gpm: row.field for row in rows if row.gpm is not None}
 
 
@@ -115,7 +118,8 @@ class GpmReader:
                 # Such as NVLink on a card without it; the other metrics are asked for as before.
                 del self._asked[number]
                 self._question = None
-                query.count_once(name, answer)
+                if name not in _ALSO_BY_FIELD:
+                    query.count_once(name, answer)
             elif isinstance(answer, NvmlError):
                 if not isinstance(answer, NoDataError):
                     query.count(name, answer)

@@ -7,7 +7,7 @@ from collectors.nvml import gate
 from collectors.nvml.device import Device, DeviceRef
 from collectors.nvml.types import DeviceLostError, DriverUnavailableError, NvmlError, TransientError
 from dutycycle.contract.backoff import Backoff
-from dutycycle.contract.metrics import ACTIVITY_METRICS
+from dutycycle.contract.metrics import USUAL_ACTIVITY
 from dutycycle.telemetry.events import DEVICE_LOST, GPUS_UNAVAILABLE, Telemetry
 
 ADVICE = {
@@ -38,7 +38,7 @@ class Session:
         retry_s: float = 30.0,
         before_close: Callable[[], None] = lambda: None,
         *,
-        activity: Collection[str] = ACTIVITY_METRICS,
+        activity: Collection[str] = USUAL_ACTIVITY,
     ) -> None:
         self._telemetry = telemetry
         self._activity = activity

@@ -92,7 +92,9 @@ class MetricRow:
     times (NVIDIA/DCGM#199, NVIDIA/dcgm-exporter#418): it is absent and counted, and not cut to what can be.
 
     ``nvml``: the call, or the id of the field (``nvmlDeviceGetFieldValues``); ``gpm``: the number of one of
-    GPM's metrics instead (``nvmlGpmMetricsGet``), in percent or MiB a second. ``dcgm``: names of
+    GPM's metrics (``nvmlGpmMetricsGet``), in percent or MiB a second: instead, or where the field is refused.
+    ``by_name``: it is read only where ``DUTYCYCLE_GPU_ACTIVITY`` names it, as each has its bytes in every
+    sample. ``dcgm``: names of
     dcgm-exporter with the factor to our unit, the oldest first. ``smi``: spellings of nvidia-smi and of
     people, as sets of words (``dutycycle.imports.spellings``). ``dcgmi``, ``smi_dmon``, ``wandb``: names in
     logs with their unit.
@@ -118,6 +120,7 @@ class MetricRow:
     limits: Range = (0, float("inf"))
     nvml: str | int = ""
     gpm: int | None = None
+    by_name: bool = False
     dcgm: Mapping[str, float] = dataclasses.field(default_factory=dict)
     smi: str = ""
     dcgmi: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
@@ -280,13 +283,15 @@ CATALOGUE = (
     ),
     MetricRow(
         field="pcie_rx_bytes_per_s", title="PCIe received", meaning="received over PCIe", limits=(0, 1e13),
-        nvml=198, dcgm={f"{_PROF}PCIE_RX_BYTES": 1}, smi="pcie rx|pcie rx rate", dcgmi={"PCIRX": "B/s"},
-        smi_dmon={"rxpci": "MB/s"}, series=GpuSeries("gpu_pcie_receive_bytes_per_second"),
+        nvml=198, gpm=21, dcgm={f"{_PROF}PCIE_RX_BYTES": 1}, smi="pcie rx|pcie rx rate",
+        dcgmi={"PCIRX": "B/s"}, smi_dmon={"rxpci": "MB/s"},
+        series=GpuSeries("gpu_pcie_receive_bytes_per_second"),
     ),
     MetricRow(
         field="pcie_tx_bytes_per_s", title="PCIe sent", meaning="sent over PCIe", limits=(0, 1e13),
-        nvml=197, dcgm={f"{_PROF}PCIE_TX_BYTES": 1}, smi="pcie tx|pcie tx rate", dcgmi={"PCITX": "B/s"},
-        smi_dmon={"txpci": "MB/s"}, series=GpuSeries("gpu_pcie_transmit_bytes_per_second"),
+        nvml=197, gpm=20, dcgm={f"{_PROF}PCIE_TX_BYTES": 1}, smi="pcie tx|pcie tx rate",
+        dcgmi={"PCITX": "B/s"}, smi_dmon={"txpci": "MB/s"},
+        series=GpuSeries("gpu_pcie_transmit_bytes_per_second"),
     ),
     MetricRow(
         field="sm_active_pct", subjects=("gpu", "slice", "node"), peak=True, own=True, chart="gpu-sm",
@@ -345,9 +350,49 @@ CATALOGUE = (
         series=GpuSeries("gpu_fp16_active_ratio", 0.01),
     ),
     MetricRow(
+        field="int_active_pct", kind="setting", title="Integer activity", word="integer",
+        meaning="share of the time in which the pipes for integers worked; from Hopper on, where it is asked "
+        "for", limits=PCT, gpm=4, by_name=True,
+        dcgm={f"{_PROF}PIPE_INT_ACTIVE": 100, f"{_PROF}INT_UTIL_RATIO": 100}, dcgmi={"INTAC": "ratio"},
+        series=GpuSeries("gpu_integer_active_ratio", 0.01),
+    ),
+    MetricRow(
+        field="tensor_hmma_active_pct", kind="setting", title="Tensor activity, floats", word="HMMA",
+        meaning="the part of tensor activity in 16-bit, 8-bit and TF32 floats; from Hopper on, where it is "
+        "asked for", limits=PCT, gpm=7, by_name=True,
+        dcgm={f"{_PROF}PIPE_TENSOR_HMMA_ACTIVE": 100, f"{_PROF}HMMA_UTIL_RATIO": 100},
+        dcgmi={"THMMA": "ratio"}, series=GpuSeries("gpu_tensor_hmma_active_ratio", 0.01),
+    ),
+    MetricRow(
+        field="tensor_imma_active_pct", kind="setting", title="Tensor activity, integers", word="IMMA",
+        meaning="the part in 8-bit integers; the same", limits=PCT, gpm=9, by_name=True,
+        dcgm={f"{_PROF}PIPE_TENSOR_IMMA_ACTIVE": 100, f"{_PROF}IMMA_UTIL_RATIO": 100},
+        dcgmi={"TIMMA": "ratio"}, series=GpuSeries("gpu_tensor_imma_active_ratio", 0.01),
+    ),
+    MetricRow(
+        field="tensor_dfma_active_pct", kind="setting", title="Tensor activity, FP64", word="DFMA",
+        meaning="the part in 64-bit floats; the same", limits=PCT, gpm=6, by_name=True,
+        dcgm={f"{_PROF}PIPE_TENSOR_DFMA_ACTIVE": 100, f"{_PROF}DFMA_UTIL_RATIO": 100},
+        dcgmi={"TDFMA": "ratio"}, series=GpuSeries("gpu_tensor_dfma_active_ratio", 0.01),
+    ),
+    MetricRow(
+        field="jpeg_util_pct", kind="setting", title="JPEG utilization", word="JPEG",
+        meaning="share of the time in which the JPEG decoder worked; where it is asked for", limits=PCT,
+        nvml="nvmlDeviceGetJpgUtilization", by_name=True,
+        smi="jpeg util|jpeg utilization|utilization jpeg|jpeg", smi_dmon={"jpg": "%"},
+        series=GpuSeries("gpu_jpeg_utilization_ratio", 0.01),
+    ),
+    MetricRow(
+        field="ofa_util_pct", kind="setting", title="Optical flow utilization", word="optical flow",
+        meaning="share of the time in which the optical flow accelerator worked; where it is asked for",
+        limits=PCT, nvml="nvmlDeviceGetOfaUtilization", by_name=True,
+        smi="ofa util|ofa utilization|utilization ofa|ofa", smi_dmon={"ofa": "%"},
+        series=GpuSeries("gpu_optical_flow_utilization_ratio", 0.01),
+    ),
+    MetricRow(
         field="enc_util_pct", title="Encoder utilization", word="encoder",
         meaning="share of the time in which the video encoder worked; of GPUs before Hopper, and where "
-        "it is asked for", limits=PCT, nvml="nvmlDeviceGetEncoderUtilization",
+        "it is asked for", limits=PCT, nvml="nvmlDeviceGetEncoderUtilization", by_name=True,
         dcgm={"dcgm_enc_utilization": 1, f"{_DEV}ENC_UTIL": 1, f"{_DEV}ENC_UTIL_RATIO": 100},
         smi="encoder util|enc util|enc|encoder", dcgmi={"ECUTL": "%"}, smi_dmon={"enc": "%"},
         series=GpuSeries("gpu_encoder_utilization_ratio", 0.01),
@@ -355,6 +400,7 @@ CATALOGUE = (
     MetricRow(
         field="dec_util_pct", title="Decoder utilization", word="decoder",
         meaning="the same of the video decoder", limits=PCT, nvml="nvmlDeviceGetDecoderUtilization",
+        by_name=True,
         dcgm={"dcgm_dec_utilization": 1, f"{_DEV}DEC_UTIL": 1, f"{_DEV}DEC_UTIL_RATIO": 100},
         smi="decoder util|dec util|dec|decoder", dcgmi={"DCUTL": "%"}, smi_dmon={"dec": "%"},
         series=GpuSeries("gpu_decoder_utilization_ratio", 0.01),
@@ -458,10 +504,12 @@ GPU_ROWS = rows_of("nvml", "gpu")
 LIMITS = {row.field: row.limits for row in GPU_ROWS}
 """What a GPU can have, by field and in its unit."""
 GPU_METRICS = names(row for row in GPU_ROWS if row.kind != "setting")
-ACTIVITY_METRICS = names(row for row in GPU_ROWS if row.gpm is not None)
+ACTIVITY_METRICS = names(row for row in GPU_ROWS if row.gpm is not None and not row.nvml)
 """What the driver's performance counters tell of the work of multiprocessors, tensor cores and memory."""
-CODEC_METRICS = ("enc_util_pct", "dec_util_pct")
-"""What video engines do: read where a GPU has no such counters, or where they are asked for by name."""
+USUAL_ACTIVITY = names(row for row in GPU_ROWS if row.field in ACTIVITY_METRICS and not row.by_name)
+"""Those of them that are read where nobody chooses."""
+ENGINE_METRICS = names(row for row in GPU_ROWS if row.by_name and row.gpm is None)
+"""What engines for video and pictures do."""
 MIG_METRICS = names(rows_of("nvml", "slice"))
 OWN_GPU_METRICS = names(row for row in GPU_ROWS if row.own)
 """What pods and jobs have peaks of, over GPUs and slices that a pod has to itself."""

@@ -83,6 +83,12 @@ class Gpu(RecordBase, frozen=True, kw_only=True):
     fp64_active_pct: Pct | None = None
     fp32_active_pct: Pct | None = None
     fp16_active_pct: Pct | None = None
+    int_active_pct: Pct | None = None
+    tensor_hmma_active_pct: Pct | None = None
+    tensor_imma_active_pct: Pct | None = None
+    tensor_dfma_active_pct: Pct | None = None
+    jpeg_util_pct: Pct | None = None
+    ofa_util_pct: Pct | None = None
     enc_util_pct: Pct | None = None
     dec_util_pct: Pct | None = None
     nvlink_rx_bytes_per_s: Amount | None = None

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from dutycycle.contract.metrics import ACTIVITY_METRICS, CODEC_METRICS
+from dutycycle.contract.metrics import ACTIVITY_METRICS, ENGINE_METRICS
 from dutycycle.contract.settings.models import ModelSetting, model
 from dutycycle.contract.settings.secret import Secret, header_lines
 
@@ -128,7 +128,7 @@ def gpu_activity(value: str) -> str:
     if value in ("on", "off"):
         return value
     chosen = {part.strip() for part in value.split(",")}
-    known = (*ACTIVITY_METRICS, *CODEC_METRICS)
+    known = (*ACTIVITY_METRICS, *ENGINE_METRICS)
     if others := chosen - set(known):
         names = ",".join(known)
         raise ValueError(f"expected on, off, or some of {names}; {min(others)!r} is none of them")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from math import isnan
 
-from dutycycle.contract.metrics import CATALOGUE, GPU_ROWS, unit_of
+from dutycycle.contract.metrics import ACTIVITY_METRICS, CATALOGUE, GPU_ROWS, unit_of
 from dutycycle.contract.records.derived import WindowMetric
 from dutycycle.contract.tensor_peak import tensor_of_peak_pct
 from dutycycle.live.model.subjects import GpuRow, JobRow, NodeRow, PodRow, Row, Value
@@ -49,9 +49,9 @@ def _with_max(now: str, most: str) -> str:
 def _of_gpu(row: GpuRow) -> Pairs:
     gpu = row.now
     yield "use", _with_max(percent_text(gpu.gpu_util_pct), percent_text(row.util_max))
-    active = [row for row in GPU_ROWS if row.gpm is not None and getattr(gpu, row.field) is not None]
-    for metric in active:
-        yield metric.word or metric.title, text_of(metric.field, getattr(gpu, metric.field))
+    for metric in GPU_ROWS:
+        if metric.field in ACTIVITY_METRICS and getattr(gpu, metric.field) is not None:
+            yield metric.word or metric.title, text_of(metric.field, getattr(gpu, metric.field))
     of_peak = tensor_of_peak_pct(gpu.model, gpu.tensor_active_pct, gpu.sm_clock_mhz)
     if of_peak is not None:
         yield "tensor/peak", percent_text(of_peak)

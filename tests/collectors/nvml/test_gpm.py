@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 
 from bench.bench_nvml import MOST_BYTES, added_bytes, scenario
-from dutycycle.contract.metrics import ACTIVITY_METRICS
+from dutycycle.contract.metrics import USUAL_ACTIVITY
 from tests.support.fakes.nvml.probe import Answer, Probe
 from tests.support.fakes.nvml.scenario import FakeGpu, FakeMig, Scenario, Signal, square
 
 COUNTERS: Mapping[int, Signal] = {
-    2: 95, 3: 40.26, 5: 71, 10: 33, 11: 0, 12: 12.5, 13: 3, 60: 200, 61: 100.5,
+    2: 95, 3: 40.26, 5: 71, 10: 33, 11: 0, 12: 12.5, 13: 3, 20: 40, 21: 50, 60: 200, 61: 100.5,
 }  # fmt: skip
 VALUES = {
     "sm_active_pct": 95, "sm_occupancy_pct": 40.3, "tensor_active_pct": 71, "dram_active_pct": 33,
     "fp64_active_pct": 0, "fp32_active_pct": 12.5, "fp16_active_pct": 3,
     "nvlink_rx_bytes_per_s": 200 * 2**20, "nvlink_tx_bytes_per_s": round(100.5 * 2**20),
 }  # fmt: skip
-NONE = dict.fromkeys(ACTIVITY_METRICS)
+NONE = dict.fromkeys(USUAL_ACTIVITY)
 
 
 def world(
@@ -34,7 +34,7 @@ def world(
 
 
 def activity(answer: Answer) -> dict[str, float | None]:
-    return {name: getattr(answer.gpu, name) for name in ACTIVITY_METRICS}
+    return {name: getattr(answer.gpu, name) for name in USUAL_ACTIVITY}
 
 
 def later(probe: Probe, calls: list[str] | None = None) -> Answer:
@@ -91,7 +91,7 @@ def test_what_is_not_supported_is_asked_once(tmp_path: Path) -> None:
         later(probe)
         answer = later(probe)
     refused = {labels[0]: n for (_, labels), n in answer.counts.items() if labels[1] == "not_supported"}
-    assert refused == dict.fromkeys(set(ACTIVITY_METRICS) - {"sm_active_pct"}, 1)
+    assert refused == dict.fromkeys(set(USUAL_ACTIVITY) - {"sm_active_pct"}, 1)
     assert answer.gpu.sm_active_pct == 50
 
 
@@ -162,34 +162,66 @@ def test_a_sample_of_eight_gpus_grows_by_no_more_than_was_promised(tmp_path: Pat
     assert 2000 < added_bytes(sample) <= MOST_BYTES
 
 
-CODECS = ("enc_util_pct", "dec_util_pct")
-VIDEO: Mapping[str, Signal] = {"enc": 30, "dec": 80}
+ENGINES = ("enc_util_pct", "dec_util_pct", "jpeg_util_pct", "ofa_util_pct")
+BUSY: Mapping[str, Signal] = {"enc": 30, "dec": 80, "jpg": 20, "ofa": 10}
 
 
 @pytest.mark.parametrize(
     ("values", "activity", "expected"),
     [
-        ({"gpm": 0}, ACTIVITY_METRICS, (30, 80)),
-        ({}, ACTIVITY_METRICS, (None, None)),  # its counters tell more
-        ({}, ("sm_active_pct", "dec_util_pct"), (None, 80)),
-        ({"gpm": 0}, ("sm_active_pct",), (None, None)),
-        ({"gpm": 0}, (), (None, None)),
-        ({"gpm": 0, "mig_mode": 1}, ACTIVITY_METRICS, (None, None)),
+        ({"gpm": 0}, USUAL_ACTIVITY, (30, 80, None, None)),
+        ({}, USUAL_ACTIVITY, (None, None, None, None)),  # its counters tell more
+        ({}, ("sm_active_pct", "dec_util_pct", "ofa_util_pct"), (None, 80, None, 10)),
+        ({"gpm": 0}, ("jpeg_util_pct",), (None, None, 20, None)),
+        ({"gpm": 0}, ("sm_active_pct",), (None, None, None, None)),
+        ({"gpm": 0}, (), (None, None, None, None)),
+        ({"gpm": 0, "mig_mode": 1}, USUAL_ACTIVITY, (None, None, None, None)),
     ],
 )
-def test_encoder_and_decoder_are_read_before_hopper_and_as_asked_for(
+def test_engines_are_read_as_asked_for_and_those_for_video_before_hopper(
     tmp_path: Path, values: Mapping[str, Signal], activity: Sequence[str], expected: tuple[float | None, ...]
 ) -> None:
-    gpu = FakeGpu(uuid="GPU-1", values={**VIDEO, **values})
+    gpu = FakeGpu(uuid="GPU-1", values={**BUSY, **values})
     with Probe(tmp_path, Scenario(gpus=[gpu]), activity=activity) as probe:
         probe.tick()
         found = probe.tick().gpu
-    assert tuple(getattr(found, name) for name in CODECS) == expected
+    assert tuple(getattr(found, name) for name in ENGINES) == expected
+
+
+def test_pipes_are_read_as_asked_for(tmp_path: Path) -> None:
+    counters = {**COUNTERS, 4: 8.25, 6: 1, 7: 55, 9: 2}
+    with Probe(tmp_path, world(counters), activity=("int_active_pct", "tensor_hmma_active_pct")) as probe:
+        probe.tick()
+        found = later(probe).gpu
+    assert (found.int_active_pct, found.tensor_hmma_active_pct) == (8.2, 55)
+    assert (found.sm_active_pct, found.tensor_imma_active_pct) == (None, None)
+    with Probe(tmp_path, world(counters)) as probe:
+        probe.tick()
+        assert later(probe).gpu.int_active_pct is None
+
+
+@pytest.mark.parametrize(
+    ("errors", "expected"),
+    [
+        # A driver before R555 does not know the fields: R535, for one, which many have.
+        ({"field:197": "INVALID_ARGUMENT", "field:198": "INVALID_ARGUMENT"}, (7 * 2**20, 9 * 2**20)),
+        ({}, (3e9, 1e9)),
+    ],
+    ids=["refused", "known"],
+)
+def test_pcie_comes_from_gpm_where_the_driver_does_not_know_its_fields(
+    tmp_path: Path, errors: Mapping[str, str], expected: tuple[float, float]
+) -> None:
+    told = world({**COUNTERS, 20: 9, 21: 7}, errors, {"pcie_rx": 3e9, "pcie_tx": 1e9})
+    with Probe(tmp_path, told) as probe:
+        probe.tick()
+        found = later(probe).gpu
+    assert (found.pcie_rx_bytes_per_s, found.pcie_tx_bytes_per_s) == pytest.approx(expected, rel=0.01)
 
 
 def test_a_driver_that_refuses_the_encoder_is_asked_for_the_decoder(tmp_path: Path) -> None:
     errors = {"nvmlDeviceGetEncoderUtilization": "NOT_SUPPORTED"}
-    gpu = FakeGpu(uuid="GPU-1", values={**VIDEO, "gpm": 0}, errors=errors)
+    gpu = FakeGpu(uuid="GPU-1", values={**BUSY, "gpm": 0}, errors=errors)
     calls = ["nvmlDeviceGetEncoderUtilization", "nvmlDeviceGetDecoderUtilization"]
     with Probe(tmp_path, Scenario(gpus=[gpu])) as probe:
         answer = [probe.tick(calls=calls) for _ in range(4)][-1]

@@ -180,6 +180,8 @@ SPELLINGS = {
     "pcie_tx_mb_s": ("2.5", {"pcie_tx_bytes_per_s": 2_500_000}),
     "mem_clock_mhz": ("1215", {"mem_clock_mhz": 1215}),
     "utilization_memory_pct": ("31", {"mem_copy_util_pct": 31}),
+    "utilization.jpeg [%]": ("7 %", {"jpeg_util_pct": 7}),
+    "utilization.ofa [%]": ("3 %", {"ofa_util_pct": 3}),
 }
 
 
@@ -195,7 +197,7 @@ def test_usual_spellings_are_known(name: str, cell: str, fields: dict[str, objec
     [
         "cpu_util", "cpu_memory_used", "ram_used", "temperature.gpu.max", "clocks.max.sm [MHz]",
         "fan.speed [%]",
-        "power.max_limit [W]", "utilization.jpeg [%]", "loss", "train_time", "pcie.link.gen.max", "count",
+        "power.max_limit [W]", "loss", "train_time", "pcie.link.gen.max", "count",
     ],
 )  # fmt: skip
 def test_what_is_of_something_else_is_not_used(name: str) -> None:

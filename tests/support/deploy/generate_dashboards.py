@@ -81,7 +81,7 @@ _UNITS = {
 
 
 def _of_gpus() -> list[Panel]:
-    """What the newest sample of a node has of each GPU, by the catalogue."""
+    """What the newest sample of a node has of each GPU, by the catalogue, but what few have asked for."""
     return [
         line(
             row.title,
@@ -92,7 +92,7 @@ def _of_gpus() -> list[Panel]:
             most=1 if row.series.name.endswith("_ratio") else None,
         )
         for row in GPU_ROWS
-        if row.series is not None
+        if row.series is not None and not (row.by_name and row.kind == "setting")
     ]
 
 

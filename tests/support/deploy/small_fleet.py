@@ -81,7 +81,9 @@ def _gpu(node: str, index: int, number: int, duty: float, **more: Any) -> dict[s
         "pcie_tx_bytes_per_s": 10**7, "throttle": [], "sw_power_cap_pct": 12, "sw_thermal_pct": 0,
         "hw_thermal_pct": 0, "power_brake_pct": 0, "sm_active_pct": util, "sm_occupancy_pct": util // 2,
         "tensor_active_pct": util // 2, "dram_active_pct": util // 3, "fp64_active_pct": 0,
-        "fp32_active_pct": 8, "fp16_active_pct": 1, "enc_util_pct": 0, "dec_util_pct": 12,
+        "fp32_active_pct": 8, "fp16_active_pct": 1, "int_active_pct": 9, "tensor_hmma_active_pct": util // 2,
+        "tensor_imma_active_pct": 0, "tensor_dfma_active_pct": 0, "jpeg_util_pct": 0, "ofa_util_pct": 0,
+        "enc_util_pct": 0, "dec_util_pct": 12,
         "nvlink_rx_bytes_per_s": 10**9,
         "nvlink_tx_bytes_per_s": 10**9, **more,
     }  # fmt: skip

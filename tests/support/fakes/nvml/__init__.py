@@ -31,10 +31,10 @@ environment of a process that is to see it (the library is found by name, so it 
 
 A number is a signal that never changes. Further keys of a GPU: mem_total, mem_reserved, power_limit_w,
 energy_j (else the integral of power_w), temp_c, slowdown_c, sm_mhz, mem_mhz, pcie_rx and pcie_tx (bytes/s),
-pcie_gen, pcie_width, mem_temp_c, enc and dec (percent), throttle (the mask), gpm (0: before Hopper), util_hz,
-power_hz, process_hz, ring (samples kept), pcie_bits (32: a counter that wraps), idle_dry (0: an idle GPU is
-sampled, too), serial, bus_id, ecc and persistence (0, 1), ecc_sram (of the errors of fields 4, 6),
-banks_low and banks_none (of the row remapper), compute_mode, event_types (the mask), fabric_state (0: none,
-3: completed), fabric_health (the mask), fabric_summary, fabric_version (2: no summary).
+pcie_gen, pcie_width, mem_temp_c, enc, dec, jpg and ofa (percent), throttle (the mask), gpm (0: before
+Hopper), util_hz, power_hz, process_hz, ring (samples kept), pcie_bits (32: a counter that wraps), idle_dry
+(0: an idle GPU is sampled, too), serial, bus_id, ecc and persistence (0, 1), ecc_sram (of what fields 4 and 6
+count), banks_low and banks_none (of the row remapper), compute_mode, event_types (the mask), fabric_state
+(0: none, 3: completed), fabric_health (the mask), fabric_summary, fabric_version (2: no summary).
 ``*`` as the function of an error means all of them, of a delay all others.
 """

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dutycycle.contract.codec import decode
-from dutycycle.contract.metrics import ACTIVITY_METRICS
+from dutycycle.contract.metrics import USUAL_ACTIVITY
 from dutycycle.contract.records.health import GpuEvent
 from dutycycle.contract.records.samples import Gpu, NvmlSample
 from tests.support.fakes.nvml.library import build, env
@@ -55,7 +55,7 @@ class Probe:
         host_root: Path | None = None,
         retry_s: float = 30.0,
         health: bool = True,
-        activity: Sequence[str] = ACTIVITY_METRICS,
+        activity: Sequence[str] = USUAL_ACTIVITY,
     ) -> None:
         self._path = scenario.write(folder / "world")
         self._library = library or build(without=without)

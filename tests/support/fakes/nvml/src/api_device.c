@@ -58,6 +58,16 @@ EXPORT unsigned nvmlDeviceGetDecoderUtilization(void *device, unsigned *util, un
     return codec(&call, &call.gpu->dec, util, period_us);
 }
 
+EXPORT unsigned nvmlDeviceGetJpgUtilization(void *device, unsigned *util, unsigned *period_us) {
+    DEVICE_CALL(device);
+    return codec(&call, &call.gpu->jpg, util, period_us);
+}
+
+EXPORT unsigned nvmlDeviceGetOfaUtilization(void *device, unsigned *util, unsigned *period_us) {
+    DEVICE_CALL(device);
+    return codec(&call, &call.gpu->ofa, util, period_us);
+}
+
 EXPORT unsigned nvmlDeviceGetMemoryInfo(void *device, Memory *out) {
     DEVICE_CALL(device);
     double reserved = call.mig ? 0 : signal_at(&call.gpu->mem_reserved, call.t);

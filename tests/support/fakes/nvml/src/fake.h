@@ -47,7 +47,7 @@ enum { ANY_SCOPE = 0xffffffff };
 typedef struct {
     char uuid[MAX_TEXT], name[MAX_TEXT], serial[MAX_TEXT], bus_id[MAX_TEXT];
     Signal util, mem_util, mem_used, mem_total, mem_reserved, power_w, power_limit_w, energy_j, temp_c, slowdown_c,
-        sm_mhz, mem_mhz, pcie_rx, pcie_tx, pcie_gen, pcie_width, throttle, mem_temp_c, enc, dec;
+        sm_mhz, mem_mhz, pcie_rx, pcie_tx, pcie_gen, pcie_width, throttle, mem_temp_c, enc, dec, jpg, ofa;
     /* Settings, numbers too so that one table reads them all. */
     Signal energy_given, mig_mode, gpm, ecc, ecc_sram, banks_low, banks_none, persistence, compute_mode, event_types, fabric_state, fabric_health, fabric_summary, fabric_version, util_hz, power_hz, process_hz, ring, pcie_bits, idle_dry;
     Process processes[MAX_PROCESSES];

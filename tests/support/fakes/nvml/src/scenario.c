@@ -18,7 +18,7 @@ static const struct { const char *name; size_t offset; } GPU_KEYS[] = {
     KEY(util), KEY(mem_util), KEY(mem_used), KEY(mem_total), KEY(mem_reserved), KEY(power_w), KEY(power_limit_w),
     KEY(energy_j), KEY(temp_c), KEY(slowdown_c), KEY(sm_mhz), KEY(mem_mhz), KEY(pcie_rx), KEY(pcie_tx), KEY(pcie_gen), KEY(pcie_width),
     KEY(throttle), KEY(mig_mode), KEY(gpm), KEY(util_hz), KEY(power_hz), KEY(process_hz), KEY(ring), KEY(pcie_bits),
-    KEY(idle_dry), KEY(mem_temp_c), KEY(enc), KEY(dec),
+    KEY(idle_dry), KEY(mem_temp_c), KEY(enc), KEY(dec), KEY(jpg), KEY(ofa),
     KEY(ecc), KEY(ecc_sram), KEY(banks_low), KEY(banks_none), KEY(compute_mode), KEY(persistence), KEY(event_types), KEY(fabric_state), KEY(fabric_health), KEY(fabric_summary), KEY(fabric_version),
 };
 

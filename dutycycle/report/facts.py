@@ -19,6 +19,7 @@ from dutycycle.words import bytes_text, decimal_bytes, named_figure, short_durat
 
 _S_PER_HOUR = 3600.0
 _IDLE_PCT = 1.0
+_SOON_MS = 60_000
 _AFTER_MS = 10_000
 """What ends a job is heard of when its last tick is over."""
 _CYCLIC = (
@@ -121,10 +122,24 @@ def _incidents(gathered: Gathered, view: View) -> Iterator[tuple[int, str]]:
         name = names.get((event.node, event.gpu))
         meanwhile = name is not None and view.first_ms <= event.ts_ms <= view.last_ms + _AFTER_MS
         if hit or (not event.pods and meanwhile):
-            pods = f", used by {', '.join(pod.name or pod.uid for pod in hit)}" if hit else ""
+            whose = [f"{pod.name or pod.uid}{_ended_after(gathered, pod.uid, event.ts_ms)}" for pod in hit]
+            pods = f", used by {', '.join(whose)}" if hit else ""
             times = f" ({event.count} times)" if event.kind == "xid" and event.count > 1 else ""
             what = f"{event.name}{times} on {name or f'{event.node} gpu {event.index}'}{pods}"
             yield event.ts_ms, f"{what}: {event.action}" if event.action else what
+
+
+def _ended_after(gathered: Gathered, uid: str, ts_ms: int) -> str:
+    """Say that a pod ended within a minute after a fault of its GPU, as its own record has it; the moment is
+    that of the record, or when it was last seen on a GPU."""
+    pod = gathered.identities.get(uid)
+    if pod is None or not pod.finished:
+        return ""
+    spans = (gpu.users[uid] for gpu in gathered.gpus.values() if uid in gpu.users)
+    last_ms = pod.finished_ms or max((last for _, last in spans), default=0)
+    if not -_AFTER_MS <= last_ms - ts_ms <= _SOON_MS:
+        return ""
+    return f" (ended {max(last_ms - ts_ms, 0) / 1000:.0f} s later: {pod.phase.lower()})"
 
 
 def _processes(gathered: Gathered, view: View) -> list[ProcessSeen]:

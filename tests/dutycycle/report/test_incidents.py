@@ -24,6 +24,14 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"pods": HIT, "ts_ms": 12_000},
         [f"Xid 79: GPU has fallen off the bus on gpu 0, used by bert-0: {ACTION}"],
     ),
+    "and the pod ended": (
+        {"pods": HIT, "ts_ms": 9_000, "finished_ms": 12_400},
+        ["Xid 79: GPU has fallen off the bus on gpu 0, used by bert-0 (ended 3 s later: failed): " + ACTION],
+    ),
+    "and the pod ended long after": (
+        {"pods": HIT, "ts_ms": 9_000, "finished_ms": 300_000},
+        [f"Xid 79: GPU has fallen off the bus on gpu 0, used by bert-0: {ACTION}"],
+    ),
     "several times": (
         {"pods": HIT, "ts_ms": 9_000, "count": 3},
         [f"Xid 79: GPU has fallen off the bus (3 times) on gpu 0, used by bert-0: {ACTION}"],
@@ -41,9 +49,12 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
 @pytest.mark.parametrize(("changed", "expected"), CASES.values(), ids=CASES)
 def test_the_report_of_a_job_tells_what_hit_it(changed: dict[str, Any], expected: list[str]) -> None:
     more: dict[str, Any] = {"node": "a", "gpu": "GPU-a-g0", "index": 0} | changed
+    finished_ms = more.pop("finished_ms", None)
+    topic, first = pod("p1", "bert-0", "a", "bert")
+    ended = {} if finished_ms is None else {"phase": "Failed", "finished_ms": finished_ms}
     event = made_event(more.pop("kind", "xid"), 79, **more)
     gathered = given(
-        pod("p1", "bert-0", "a", "bert"), pod("p3", "other", "a"),
+        (topic, {**first, **ended}), pod("p3", "other", "a"),
         *(gpus("a", second, g0=["p1"], g1=["p3"]) for second in range(10)),
         ("gpu-events", {"v": 1} | to_plain(event)),
     )  # fmt: skip

@@ -137,6 +137,8 @@ class MetricRow:
 
 _MEGA, _MEGABIT = 1e-6, 8e-6
 _DEV, _PROF = "DCGM_FI_DEV_", "DCGM_FI_PROF_"
+_HELD, _PCT_OF_NS = f"{_DEV}CLOCKS_EVENT_REASON_", 1e-7
+"""Counters of nanoseconds: what they grow by in a second is a share of it."""
 _ON_GPU: frozenset[Subject] = frozenset({"gpu"})
 _ON_GPU_AND_JOB: frozenset[Subject] = frozenset({"gpu", "job"})
 _ON_POD_AND_JOB: frozenset[Subject] = frozenset({"pod", "job"})
@@ -246,22 +248,26 @@ CATALOGUE = (
     MetricRow(
         field="sw_power_cap_pct", title="Held by power", word="power cap",
         meaning="share of the time in which the power limit held the clocks down",
-        limits=PCT, nvml=74, series=GpuSeries("gpu_power_capped_ratio", 0.01),
+        limits=PCT, nvml=74, dcgm={f"{_HELD}SW_POWER_CAP_NS": _PCT_OF_NS},
+        series=GpuSeries("gpu_power_capped_ratio", 0.01),
     ),
     MetricRow(
         field="sw_thermal_pct", title="Held by heat, driver", word="sw heat",
         meaning="share of the time in which the driver held the clocks down because of heat",
-        limits=PCT, nvml=269, series=GpuSeries("gpu_software_thermal_slowdown_ratio", 0.01),
+        limits=PCT, nvml=269, dcgm={f"{_HELD}SW_THERM_SLOWDOWN_NS": _PCT_OF_NS},
+        series=GpuSeries("gpu_software_thermal_slowdown_ratio", 0.01),
     ),
     MetricRow(
         field="hw_thermal_pct", title="Held by heat, GPU", word="hw heat",
         meaning="share of the time in which the GPU itself held the clocks down because of heat",
-        limits=PCT, nvml=270, series=GpuSeries("gpu_hardware_thermal_slowdown_ratio", 0.01),
+        limits=PCT, nvml=270, dcgm={f"{_HELD}HW_THERM_SLOWDOWN_NS": _PCT_OF_NS},
+        series=GpuSeries("gpu_hardware_thermal_slowdown_ratio", 0.01),
     ),
     MetricRow(
         field="power_brake_pct", title="Power brake", word="brake",
         meaning="share of the time in which the power supply had the clocks held down",
-        limits=PCT, nvml=271, series=GpuSeries("gpu_power_brake_ratio", 0.01),
+        limits=PCT, nvml=271, dcgm={f"{_HELD}HW_POWER_BRAKE_SLOWDOWN_NS": _PCT_OF_NS},
+        series=GpuSeries("gpu_power_brake_ratio", 0.01),
     ),
     MetricRow(
         field="sm_clock_mhz", chart="clock", compared="mean", title="SM clock", word="clock",
@@ -510,6 +516,8 @@ USUAL_ACTIVITY = names(row for row in GPU_ROWS if row.field in ACTIVITY_METRICS 
 """Those of them that are read where nobody chooses."""
 ENGINE_METRICS = names(row for row in GPU_ROWS if row.by_name and row.gpm is None)
 """What engines for video and pictures do."""
+HELD_METRICS = names(row for row in GPU_ROWS if _PCT_OF_NS in row.dcgm.values())
+"""Shares of the time in which something held the clocks down; where they come from are counters."""
 MIG_METRICS = names(rows_of("nvml", "slice"))
 OWN_GPU_METRICS = names(row for row in GPU_ROWS if row.own)
 """What pods and jobs have peaks of, over GPUs and slices that a pod has to itself."""

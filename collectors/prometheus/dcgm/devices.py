@@ -15,13 +15,14 @@ from collectors.prometheus.identity.pods import PodIndex
 from collectors.prometheus.series import NewSample, SeriesLabels
 from collectors.throttle import throttle_names
 from dutycycle.contract.metering import FalseZeros
-from dutycycle.contract.metrics import ACTIVITY_METRICS, MIG_METRICS
+from dutycycle.contract.metrics import ACTIVITY_METRICS, HELD_METRICS, MIG_METRICS
 from dutycycle.contract.records.samples import Allocation, Gpu, MigDevice
 
 _OF_A_PART = frozenset({"gpu_util_pct", "mem_copy_util_pct", "engine_pct", "mem_used_bytes", "mem_free_bytes",
                         "mem_reserved_bytes", "mem_total_bytes", *ACTIVITY_METRICS})  # fmt: skip
 """Fields that a MIG instance has of its own: no instance speaks for its GPU."""
 _OF_A_SLICE = frozenset(MIG_METRICS) & frozenset(ACTIVITY_METRICS)
+_NS_PER_S = 1e9
 _ADDED = frozenset({"gpu_util_pct", "mem_used_bytes"})
 """Fields of which exporters give each pod on a shared GPU its own part."""
 _WHOLE = frozenset({"pcie_gen", "pcie_width", "throttle", "mem_used_bytes", "mem_free_bytes",
@@ -59,6 +60,10 @@ class GpuReader:
         devices: dict[str, list[_Row]] = defaultdict(list)
         for sample in samples:
             reading = self.vocabulary.read(sample.labels, sample.value)
+            if reading is not None and reading.field in HELD_METRICS:
+                # Counter and scrape are not of one instant: the whole time may be a little more.
+                growth = None if sample.per_s is None else round(min(sample.per_s, _NS_PER_S), -6)
+                reading = None if growth is None else self.vocabulary.read(sample.labels, growth)
             if reading is None or not sample.labels.get("UUID"):
                 continue
             if reading.possible:

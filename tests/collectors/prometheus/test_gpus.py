@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -80,6 +81,29 @@ def gpu(**fields: Any) -> Gpu:
 def test_a_field_of_dcgm(name: str, value: float, fields: dict[str, Any]) -> None:
     assert gpus([dcgm(name, value)], PodIndex()) == (gpu(**fields),)
     assert f"DCGM_FI_{name}" in GPU_SELECTOR
+
+
+@pytest.mark.parametrize(
+    ("per_s", "pct"),
+    [(None, None), (0.0, 0), (2.5e8, 25), (1.03e9, 100)],
+    ids=["first", "not", "part", "all"],
+)
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [
+        ("SW_POWER_CAP", "sw_power_cap_pct"),
+        ("SW_THERM_SLOWDOWN", "sw_thermal_pct"),
+        ("HW_THERM_SLOWDOWN", "hw_thermal_pct"),
+        ("HW_POWER_BRAKE_SLOWDOWN", "power_brake_pct"),
+    ],
+)
+def test_a_counter_of_nanoseconds_is_a_share_of_the_time(
+    name: str, field: str, per_s: float | None, pct: float | None
+) -> None:
+    counted = dcgm(f"DEV_CLOCKS_EVENT_REASON_{name}_NS", 7.3e12)
+    samples = [replace(counted, per_s=per_s), dcgm("DEV_GPU_UTIL", 97)]
+    (found,) = AnswerReader().gpus.gpus(samples, PodIndex())
+    assert getattr(found, field) == pct
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,8 @@ OURS = (
     "topics",
 )  # fmt: skip
 WITH_TOKEN = ("collector", "prometheus", "sinks", "adapter", "webhook", "trials")
+CERTIFIED: Object = {"certManager": {"enabled": True}}
+"""For parts with certificates: those of Helm's own need a cluster that can be asked."""
 EXAMPLES = sorted((ROOT / "deploy/helm/examples").glob("*.yaml"))
 _FILES = (
     "PROMETHEUS_CA", "REMOTE_WRITE_CA", "TLS_CA", "TLS_CERT", "TLS_KEY", "HOST_ROOT", "CUDA_LOGS",
@@ -73,7 +75,7 @@ def test_helm_finds_nothing_to_complain_of(shape: str) -> None:
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 def test_the_examples_render(file: Any) -> None:
-    assert render(yaml.safe_load(file.read_text()))
+    assert render(yaml.safe_load(file.read_text()) | CERTIFIED)
 
 
 def test_the_schema_is_current() -> None:
@@ -138,8 +140,8 @@ def test_the_schema_refuses_a_wrong_value_or_name(path: str) -> None:
             "image": {"tag": "v1.2-rc.1"},
         },
         {"streams": {"enabled": False}, "metrics": {"window": "30s"}},
-        {"webhook": {"enabled": True, "policy": "# the defaults\n\n"}},
-        {"webhook": {"enabled": True, "policy": 'bands."" = [50000000, 60000000]\n'}},
+        {"webhook": {"policy": "# the defaults\n\n"}},
+        {"webhook": {"policy": 'bands."" = [50000000, 60000000]\n'}},
     ],
 )
 def test_the_schema_accepts_what_is_right(values: Object) -> None:
@@ -186,7 +188,7 @@ def test_the_schema_accepts_what_is_right(values: Object) -> None:
     ],
 )  # fmt: skip
 def test_what_cannot_work_is_refused_at_install(values: Object, says: str) -> None:
-    done = helm("template", "d", str(CHART), values=values)
+    done = helm("template", "d", str(CHART), values=values | CERTIFIED)
     assert (done.returncode, says in done.stderr) == (1, True)
 
 
@@ -206,7 +208,9 @@ SOME_VALUES = {
     "kafka.topicPrefix": st.sampled_from(["dutycycle.", "", "a_", "..", "-x"]),
     "kafka.partitions": st.sampled_from([1, 8, 10_000]), "kafka.replication": st.sampled_from([1, 3, 99]),
 }  # fmt: skip
-EVERYTHING: Object = {part: {"enabled": True} for part in ("adapter", "extender", "webhook", "metrics")}
+EVERYTHING: Object = {
+    part: {"enabled": True} for part in ("adapter", "extender", "webhook", "metrics", "certManager")
+}
 
 
 @given(
@@ -423,7 +427,7 @@ def test_every_pod_can_be_told_where_to_run() -> None:
     values |= {one: {"enabled": True, **place} for one in ("adapter", "extender", "webhook")}
     values["trials"] = {"enabled": True, "namespaces": ["ml"], **place}
     brokers = {"topics": {"job": place}, "kafka": {"trial": {"enabled": True, **place}}}
-    specs = pod_specs(render(values | brokers))
+    specs = pod_specs(render(values | brokers | CERTIFIED))
     other = render(FROM_PROMETHEUS | {"prometheus": FROM_PROMETHEUS["prometheus"] | place})
     specs["prometheus"] = pod_specs(other)["prometheus"]
     assert specs.keys() == {*OURS, "kafka"}

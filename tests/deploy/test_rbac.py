@@ -35,7 +35,7 @@ from tests.support.servers.kube.client import Client, Refused
 from tests.support.servers.kube.server import Kube
 
 _EFFECT_S = 120
-NOT_INSTALLED = ("monitoring.coreos.com/", "kafka.strimzi.io/", "keda.sh/")
+NOT_INSTALLED = ("monitoring.coreos.com/", "kafka.strimzi.io/", "keda.sh/", "cert-manager.io/")
 """Kinds of operators that are not on this server."""
 Permission = tuple[str, str, str]
 EVENTS = [(verb, "events.k8s.io", "events") for verb in ("create", "patch")]

@@ -12,7 +12,7 @@ from dutycycle.telemetry.events import Telemetry
 from sinks.scheduling.core.classes import wanted
 from sinks.scheduling.core.policy import Band, Policy
 from sinks.scheduling.webhook.classes import OURS, PriorityClasses
-from tests.support.deploy.manifests import NAMESPACE, of_kind, render
+from tests.support.deploy.manifests import NAMESPACE, WITH_WEBHOOK, of_kind, render
 from tests.support.kube.api_server import api_server
 from tests.support.kube.shipped import account, without
 from tests.support.processes.commands import wait_until
@@ -26,7 +26,6 @@ POLICY = Policy(bands={"": Band(50_000_000, 60_000_000)}, longest_s=1200.0)
 PATH = "/apis/scheduling.k8s.io/v1/priorityclasses"
 ALL = f"{PATH}?labelSelector=" + "%2C".join(f"{name}%3D{value}" for name, value in OURS.items())
 """Ours."""
-WITH_WEBHOOK: Object = {"webhook": {"enabled": True}}
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from dutycycle.contract.records.hours import HOUR_MS, GpuHour, UsageHour
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.kafka.topics import ensure_topics
 from sinks.scheduling.webhook.classes import OURS
-from tests.support.deploy.manifests import of_kind, render
+from tests.support.deploy.manifests import WITH_WEBHOOK, of_kind, render
 from tests.support.kafka import Sent, send, settings_of
 from tests.support.kube.shipped import account
 from tests.support.kube.webhook import gpu_job, opted_in, said_why, wait_until_asked
@@ -72,7 +72,7 @@ async def test_pods_start_in_the_order_of_the_policy_and_are_admitted_without_it
     classes: Callable[[], list[Object]],
 ) -> None:  # fmt: skip
     admin, port, authority = kube.admin, free_port(), make_certificates(tmp_path).authority
-    rules = of_kind(render({"webhook": {"enabled": True}}), "ClusterRole", "webhook")["rules"]
+    rules = of_kind(render(WITH_WEBHOOK), "ClusterRole", "webhook")["rules"]
     policy = tmp_path / "policy.toml"
     policy.write_text('fairness = 1.0\n[bands]\n"" = [10_000_001, 20_000_000]\n')
     env = environ(

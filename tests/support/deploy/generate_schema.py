@@ -76,6 +76,7 @@ _RULES: dict[str, Object] = {
     "heartbeat": _matching(_DURATION),
     "hostPath": _matching("|/.*"),
     "interval": _matching(_DURATION),
+    "issuer": _object(kind=_one_of("Issuer", "ClusterIssuer"), name=_matching(f"|{_DNS}")),
     "jobKinds": _list(
         _object("apiGroups", "resources", apiGroups=_list(_TEXT), resources=_list(_matching("[a-z0-9]+")))
     ),

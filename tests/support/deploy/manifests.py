@@ -49,7 +49,9 @@ FULL: Object = {
     "webhook": {"enabled": True, "policy": "stretch = 4.0\n", "tls": {"clientCaSecret": "api-server-ca"}},
     "trials": {"enabled": True, "namespaces": ["ml", "vision"], "atOnce": 2, "budget": 120.5},
     "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+    "certManager": {"enabled": True},
 }  # fmt: skip
+WITH_WEBHOOK: Object = {"webhook": {"enabled": True, "tls": {"existingSecret": "webhook"}}}
 TRIAL: Object = {
     "kafka": {"trial": {"enabled": True}},
     "collector": {"spool": {"hostPath": ""}},
@@ -75,14 +77,19 @@ def helm(*arguments: str, values: Object | None = None) -> "subprocess.Completed
     return subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=240)
 
 
-def render(values: Object | None = None, release: str = "dutycycle") -> list[Object]:
-    """What ``helm install`` would send."""
-    return objects(_rendered(release, json.dumps(values or {})))
+def render(
+    values: Object | None = None, release: str = "dutycycle", kubeconfig: Path | None = None
+) -> list[Object]:
+    """What ``helm install`` would send; with ``kubeconfig`` it asks that cluster for what is there."""
+    return objects(_rendered(release, json.dumps(values or {}), kubeconfig))
 
 
 @cache
-def _rendered(release: str, values: str) -> str:
-    done = helm("template", release, str(CHART), f"--namespace={NAMESPACE}", values=json.loads(values))
+def _rendered(release: str, values: str, kubeconfig: Path | None) -> str:
+    asking = [] if kubeconfig is None else ["--dry-run=server", f"--kubeconfig={kubeconfig}"]
+    done = helm(
+        "template", release, str(CHART), f"--namespace={NAMESPACE}", *asking, values=json.loads(values)
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -42,7 +42,8 @@ class Adapter:
         self.port = free_port()
         self.folder = folder
         self._kube = kube
-        things = render({"adapter": {"enabled": True, "apis": _APIS}})
+        values = {"adapter": {"enabled": True, "apis": _APIS}}
+        things = render(values, kubeconfig=kube.admin.kubeconfig)
         self._things = [
             one for one in things if one["metadata"]["labels"]["app.kubernetes.io/component"] == "adapter"
         ]

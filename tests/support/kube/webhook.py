@@ -4,7 +4,7 @@ import base64
 import json
 from pathlib import Path
 
-from tests.support.deploy.manifests import of_kind, render
+from tests.support.deploy.manifests import WITH_WEBHOOK, of_kind, render
 from tests.support.processes.commands import wait_until
 from tests.support.servers.kube.client import Client, Object
 from tests.support.servers.kube.scheduler import gpu_pod
@@ -12,7 +12,7 @@ from tests.support.servers.kube.scheduler import gpu_pod
 
 def opted_in(admin: Client, namespace: str, port: int, authority: Path) -> Object:
     """The configuration that the chart ships, for a webhook on this machine and pods of ``namespace``."""
-    made = of_kind(render({"webhook": {"enabled": True}}), "MutatingWebhookConfiguration")
+    made = of_kind(render(WITH_WEBHOOK), "MutatingWebhookConfiguration")
     ca = base64.b64encode(authority.read_bytes()).decode()
     made["webhooks"][0]["clientConfig"] = {"url": f"https://127.0.0.1:{port}/mutate", "caBundle": ca}
     made["webhooks"][0]["timeoutSeconds"] = 10  # this machine may be slow; what is awaited is the answer

@@ -99,8 +99,12 @@ def build_parser() -> Parser:
     )
     health = _command(commands, "health", "list the nodes with broken GPUs: why, and what is to be done")
     health.add_argument("--all", action="store_true", help="also nodes whose GPUs are all healthy")
-    why = _command(commands, "why", "show what a pod or job used at most, what it does, and what limits it")
-    why.add_argument("what", metavar="POD", help="a pod's name, or pod/name; of a job kind/name")
+    why = _command(
+        commands, "why", "show what a pod, job or node used at most, what it does, and what limits it"
+    )
+    why.add_argument(
+        "what", metavar="POD", help="a pod's name, or pod/name; kind/name of a job, node/name of a node"
+    )
     why.add_argument(
         "--records",
         type=_checked(parsers.records_url),

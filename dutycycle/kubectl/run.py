@@ -10,8 +10,8 @@ from dutycycle.kube.config import Impersonation
 from dutycycle.kube.discovery import NODE, POD
 from dutycycle.kubectl import output, top
 from dutycycle.kubectl.api import Api, scope_of
-from dutycycle.kubectl.health import show_health
 from dutycycle.kubectl.jobs import Jobs, object_name
+from dutycycle.kubectl.nodes import show_health
 from dutycycle.kubectl.output import Answer
 from dutycycle.kubectl.peaks import show_peaks
 from dutycycle.kubectl.why import show_why

@@ -9,7 +9,7 @@ from typing import Any
 
 from dutycycle.contract.codec import to_plain
 from dutycycle.contract.records.derived import JobPeaks, PodPeaks
-from dutycycle.kube.discovery import POD
+from dutycycle.kube.discovery import NODE, POD
 from dutycycle.kubectl import output
 from dutycycle.kubectl.annotations import (
     INSIGHTS,
@@ -30,6 +30,7 @@ from dutycycle.kubectl.annotations import (
 from dutycycle.kubectl.api import Api, KubectlError, NotThereError
 from dutycycle.kubectl.jobs import OWNERS, Jobs, called, job_and_word, name_of, words_of
 from dutycycle.kubectl.last_sample import JobSamples, LastSample, LastSamples, Sampling, ended
+from dutycycle.kubectl.nodes import show_why_node
 from dutycycle.kubectl.outlook import outlook, placement, trials
 from sinks.annotations.core.job import job_summary, job_values
 from sinks.annotations.core.keys import GPU_UTIL, PODS_SUMMARY, UPDATED
@@ -63,8 +64,11 @@ class _AskedSubject:
 
 
 def show_why(api: Api, args: argparse.Namespace) -> None:
-    """Print it. Raises ``KubectlError`` for a pod or job of which nothing at all is known."""
+    """Print it. Raises ``KubectlError`` for a pod, job or node of which nothing at all is known."""
     word = args.what.rpartition("/")[0].lower()
+    if word in words_of(NODE):
+        show_why_node(api, args)
+        return
     subject = _job(api, args) if word and word not in words_of(POD) else _pod(api, args)
     if not subject.found and subject.record is None:
         raise KubectlError(

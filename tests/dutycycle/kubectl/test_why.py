@@ -8,7 +8,7 @@ import pytest
 from dutycycle.contract.records.derived import JobPeaks, PodPeaks
 from dutycycle.contract.records.pods import JobRef
 from sinks.records.rows import job_row, pod_row
-from tests.support.kubectl.plugin_user import User, mpijob, pod
+from tests.support.kubectl.plugin_user import BUSY, IDLE, User, mpijob, pod, thing
 from tests.support.servers.kube.server import Kube
 from tests.support.sinks.made import job_peaks, peak, pod_peaks
 from tests.support.sinks.recording import open_store
@@ -98,6 +98,45 @@ def test_of_a_job(kube: Kube, user: User, namespace: str, tmp_path: Path) -> Non
     record = bert(namespace, made["metadata"]["uid"])
     _, stdout, _ = user.run("why", "mpijob/bert", "-n", namespace, "--records", stored(tmp_path, record))
     assert "  on average   CPU 76%, over 9s\n" in stdout
+
+
+def test_of_a_node_its_gpus_their_health_and_who_uses_them(kube: Kube, user: User, namespace: str) -> None:
+    name, reason = f"why-{namespace}", "GPU 1: Xid 79, fell off the bus: reset it"
+    figures = {
+        "gpu__static": '{"count":2,"model":"Tesla K80","mem_size":"12GB"}',
+        "gpu__0": '{"mem_used":"9.5GB","mem_free":"2.5GB","process_cnt":1,"cyclic":true,"period_s":13.2,'
+        '"max_gpu_util":100,"max_mem_util":66,"trend_pct_per_h":-0.4}',
+        "gpu__1": "{}", "gpu_health": "reset", "gpu_health_reason": reason,
+    }  # fmt: skip
+    node = kube.admin.create(thing("v1", "Node", None, name, **figures))
+    try:
+        for made in (pod(namespace, "idle", **IDLE), pod(namespace, "busy", **BUSY), pod(namespace, "new")):
+            kube.admin.create(made | {"spec": made["spec"] | {"nodeName": name}})
+        for what in (f"node/{name}", f"no/{name}"):
+            status, stdout, stderr = user.run("why", what)
+            assert (status, stderr) == (0, "")
+        assert stdout.splitlines() == [
+            f"node {name}",
+            "  GPUs         2 Tesla K80 12GB",
+            "  GPU 0        memory 9.5GB used, 2.5GB free, 1 process; at most 100% in the last hour, "
+            "memory bus 66%; a cycle of 13.2s, trend -0.4 % an hour",
+            "  GPU 1        nothing is measured",
+            "  health       reset",
+            f"               {reason}",
+            "  pods         2 with figures",
+            f"               {namespace}/busy: GPU 97%, CPU 272% of a core, training, input",
+            f"               {namespace}/idle: GPU 0%, CPU 0% of a core",
+            "  last sample  not known: the node has no heartbeat",
+        ]
+        found = json.loads(user.run("why", f"node/{name}", "-o", "json")[1])
+        assert (found["annotations"]["gpu_health"], [one["name"] for one in found["pods"]]) == (
+            "reset",
+            ["busy", "idle"],
+        )
+    finally:
+        kube.admin.delete(node)
+    status, stdout, stderr = user.run("why", f"node/{name}")
+    assert (status, stdout, f'nodes "{name}" not found' in stderr) == (1, "", True)
 
 
 def bert(namespace: str, uid: str, kind: str = "MPIJob", last_ms: int = 10_000) -> JobPeaks:

@@ -8,7 +8,7 @@ import pytest
 
 from dutycycle.kubectl import cli
 from dutycycle.kubectl.complete import candidates
-from dutycycle.kubectl.health import show_health
+from dutycycle.kubectl.nodes import show_health
 
 P = "dutycycle.io"
 GONE = "gpu 3: reset: Xid 79: GPU has fallen off the bus, since 2023-11-14 22:13 UTC; restart the machine"

@@ -267,6 +267,7 @@ OWN = {
         "job": "the job that it belongs to: the topmost owner that could be read",
         "trial_of": "of a pod of a trial: the name of the Job that is tried",
         "labels": "those of its labels that `DUTYCYCLE_POD_LABELS` names",
+        "object_uid": "in the second record of a static pod: the uid of its object on the API server",
     },
     "JobRef": {
         "api_version": "API version of the owner; `unknown` where only its kind is known",
@@ -275,6 +276,8 @@ OWN = {
         "uid": "uid of the owner; where nothing tells it, `name:<namespace>/<kind>/<name>`",
         "role": "the pod's role: worker, launcher, …; from the labels of the job operator",
         "replica": "the pod's index within its role",
+        "revision": "of an owner that does not end (Deployment, CronJob, RayCluster, …): which of its "
+        "templates, or of its runs, the pod is of, by the labels of its controller",
     },
     "Subject": {
         "kind": "gpu, node, pod or job",
@@ -422,6 +425,11 @@ OWN = {
         "gpus_omitted": "the number of pods whose GPUs are left out to keep the record below 1 MB",
         "pods_omitted": "the number of pods that are left out: above 2,000 pods those that ended first, "
         "above 1 MB the last by name",
+        "pods_now": "how many of its pods have not ended",
+        "gpus_now": "how many GPUs these have used",
+        "current": "of an owner that does not end: peaks by metric of its revisions or runs with pods that "
+        "have not ended; where there are none, of the newest",
+        "earlier": "the same of the revisions or runs before, by name: the newest eight",
     },
     "Peak": {
         "p95": "of GPU utilization, GPU memory, CPU and host memory of a pod or job: 95 % of samples were no "
@@ -438,6 +446,7 @@ OWN = {
         "metrics": "peaks by metric",
         "gpus": "peaks by metric of each GPU, by `<node>/<index>`",
         "attribution": "as in `pod-peaks`",
+        "former": "of an owner that does not end: it is deleted, or of an earlier revision or run",
     },
     "DeadLetter": {
         "topic": "the full name of the topic of the bad record",

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from dutycycle.contract.records.pods import FINISHED_PHASES, TRIAL_OF, JobRef, Pod
+from dutycycle.contract.records.pods import FINISHED_PHASES, TRIAL_OF, UNENDING, JobRef, Pod
 from dutycycle.kube import resources
 from dutycycle.kube.references import ObjectRef
 from dutycycle.kube.templates import template_of
@@ -31,6 +31,19 @@ _REPLICAS = (
     "batch.kubernetes.io/job-completion-index",
     "apps.kubernetes.io/pod-index",
 )
+_REVISIONS = (
+    "leaderworkerset.sigs.k8s.io/template-revision-hash",
+    "serving.knative.dev/revision",
+    "pod-template-hash",
+    "controller-revision-hash",
+)
+"""By which controllers that replace pods tell those of one template from those of the next."""
+_RUNS = {
+    "CronJob": "batch.kubernetes.io/job-name",
+    "RayService": "ray.io/cluster",
+    "RayCluster": "ray.io/cluster",
+}
+"""Owners that do not end and begin again: by what the pods of one run are told."""
 _JOBSET_INDEX = "jobset.sigs.k8s.io/job-index"
 _JOBSET_REPLICAS = "jobset.sigs.k8s.io/replicatedjob-replicas"
 
@@ -75,7 +88,7 @@ def records(pod: Mapping[str, Any], owner: ObjectRef | None, label_keys: Sequenc
     yield record
     static = (pod["metadata"].get("annotations") or {}).get(STATIC_POD)
     if static and static != record.uid:
-        yield replace(record, uid=static)
+        yield replace(record, uid=static, object_uid=record.uid)
 
 
 def job_ref(owner: ObjectRef | None, labels: Mapping[str, str]) -> JobRef | None:
@@ -84,7 +97,7 @@ def job_ref(owner: ObjectRef | None, labels: Mapping[str, str]) -> JobRef | None
         return None
     return JobRef(
         api_version=owner.api_version, kind=owner.kind, name=owner.name, uid=owner.uid or "",
-        role=role_of(labels), replica=replica_of(labels),
+        role=role_of(labels), replica=replica_of(labels), revision=revision_of(owner.kind, labels),
     )  # fmt: skip
 
 
@@ -117,6 +130,15 @@ def replica_of(labels: Mapping[str, str]) -> int | None:
     if jobs is not None and jobs > 1:
         return _number(labels.get(_JOBSET_INDEX))
     return next((rank for key in _REPLICAS if (rank := _number(labels.get(key))) is not None), None)
+
+
+def revision_of(kind: str, labels: Mapping[str, str]) -> str | None:
+    """Which of the templates, or the runs, of a job of this kind a pod is of; None for a job that ends."""
+    if kind not in UNENDING:
+        return None
+    keys = (_RUNS[kind],) if kind in _RUNS else _REVISIONS
+    # Where no label tells them apart, all pods are of one.
+    return next((labels[key] for key in keys if labels.get(key)), kind.lower())
 
 
 def _number(text: str | None) -> int | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from collectors.prometheus.identity.labels import POD_INFO, Workload, namespace_of, workload_of
 from collectors.prometheus.series import ScrapedSeries, SeriesLabels
-from dutycycle.contract.records.pods import JobRef, name_key
+from dutycycle.contract.records.pods import UNENDING, JobRef, name_key
 
 OWNED = {"kube_replicaset_owner": ("ReplicaSet", "replicaset"), "kube_job_owner": ("Job", "job_name")}
 """By metric: the kind that has an owner, and the label with its name."""
@@ -37,17 +37,19 @@ class OwnerIndex:
     def job_of(self, who: Workload) -> JobRef | None:
         """The topmost owner that is known; None without any."""
         at: tuple[str, str] | None = None
-        above = self._owners.get(("Pod", who.namespace, who.pod))
+        above = own = self._owners.get(("Pod", who.namespace, who.pod))
         for _ in range(_MOST_LEVELS):
             if above is None:
                 break
             at, above = above, self._owners.get((above[0], who.namespace, above[1]))
-        if at is None:
+        if at is None or own is None:
             return None
         kind, name = at
+        # The ReplicaSet of a Deployment, the Job of a CronJob; what owns pods itself tells no revisions.
+        revision = own[1] if own != at else kind.lower()
         return JobRef(
             api_version=_API_VERSIONS.get(kind, _UNKNOWN_VERSION), kind=kind, name=name,
-            uid=name_key(who.namespace, kind, name),
+            uid=name_key(who.namespace, kind, name), revision=revision if kind in UNENDING else None,
         )  # fmt: skip
 
 

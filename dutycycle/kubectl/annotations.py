@@ -170,14 +170,49 @@ def of_whole_job(annotations: Json) -> MaxUsage:
     summary = _table(annotations, keys.PODS_SUMMARY)
     if not summary:
         return usage
-    of_all = MaxUsage(
+    # The summary has no percentiles: what is known is of some pods only.
+    return most_of_each([replace(usage, cpu_p95_pct=None), _of_summary(summary)])
+
+
+def _of_summary(summary: Json) -> MaxUsage:
+    return MaxUsage(
         gpus=0,
         gpu_pct=_number(summary.get("max_gpu_util")),
         gpu_mem_mb=_number(summary.get("max_gpu_mem_mb")),
         **_amounts(summary, _OF_POD),
     )
-    # The summary has no percentiles: what is known is of some pods only.
-    return most_of_each([replace(usage, cpu_p95_pct=None), of_all])
+
+
+@dataclass(frozen=True, slots=True)
+class JobCounts:
+    """How many pods a job has, and how many GPUs these have used: ``now`` those that have not ended, ``ever``
+    all of its life. None where that is not known."""
+
+    pods_now: int | None
+    pods_ever: int | None
+    gpus_now: int | None
+    gpus_ever: int | None
+
+
+def counts_of_job(annotations: Json) -> JobCounts:
+    """What a job says of them; what it does not, by its keys of pods, which are of all of its life then."""
+    said = {name: _number(annotations.get(name)) for name in JobCounts.__slots__}
+    known = {name: None if value is None else int(value) for name, value in said.items()}
+    workers = of_job(annotations)
+    if known["pods_ever"] is None:
+        known["pods_ever"] = len(workers) + omitted(annotations)
+    if known["gpus_ever"] is None:
+        known["gpus_ever"] = len({gpu for worker in workers for gpu in worker.gpus}) or None
+    return JobCounts(**known)
+
+
+def earlier_revisions(annotations: Json) -> dict[str, MaxUsage]:
+    """The maxima of the revisions or runs before the current one, by name."""
+    return {
+        name: _of_summary(said)
+        for name, said in _table(annotations, keys.EARLIER_REVISIONS).items()
+        if isinstance(said, dict)
+    }
 
 
 def omitted(annotations: Json) -> int:

@@ -3,7 +3,15 @@
 import argparse
 
 from dutycycle.kubectl import output
-from dutycycle.kubectl.annotations import MaxUsage, PodOfJobUsage, insights, of_job, of_whole_job, omitted
+from dutycycle.kubectl.annotations import (
+    MaxUsage,
+    PodOfJobUsage,
+    counts_of_job,
+    insights,
+    of_job,
+    of_whole_job,
+    omitted,
+)
 from dutycycle.kubectl.api import Api, KubectlError
 from dutycycle.kubectl.jobs import AnnotatedJob, Jobs
 from dutycycle.kubectl.last_sample import JobSamples
@@ -17,7 +25,7 @@ def show_peaks(api: Api, args: argparse.Namespace) -> None:
     """Print it. Raises ``KubectlError`` for a job that carries nothing."""
     job = Jobs(api, args.prefix).one(args.job, args.namespace)
     workers = of_job(job.found)
-    if not workers:
+    if not workers and not counts_of_job(job.found).pods_ever:
         raise KubectlError(
             f"{job}{f', the owner of {job.owns},' if job.owns else ''} carries no figures of its pods yet: "
             "they come within a minute of a pod's first sample; "
@@ -40,7 +48,7 @@ def _answer(job: AnnotatedJob, workers: list[PodOfJobUsage]) -> Answer:
     rows = [
         AnswerRow("", worker.pod, cells, worker.usage, {}) for worker in workers for cells in _lines(worker)
     ]
-    if len(workers) > 1:
+    if len(workers) != 1:
         most = of_whole_job(job.found)
         rows.append(
             AnswerRow("", "(most)", ["", "", *_gpu(most.gpu_pct, most.gpu_mem_mb), *_rest(most)], most, {})

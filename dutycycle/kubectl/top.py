@@ -14,6 +14,7 @@ from dutycycle.kubectl.annotations import (
     MaybeNumber,
     attribution,
     by_process,
+    counts_of_job,
     highest_of,
     insights,
     of_job,
@@ -41,6 +42,8 @@ _INSIGHTS = ("WORKLOAD", "BOTTLENECK")
 """The annotations ``kind`` (a job's KIND is another) and ``bottleneck``."""
 _ALLOCATED = "~"
 """Behind the figure of a whole GPU: it was given to the pod, and no process of the pod was seen on it."""
+_COUNTS = ("PODS>", "PODS-EVER>", "GPUS>", "GPUS-EVER>")
+"""Of a job: now, and in all of its life."""
 _SORT_FIELDS = {"gpu": "gpu_pct", "cpu": "cpu_pct", "memory": "mem_mb", "network": "net_mbps", "disk": "disk"}
 
 
@@ -91,13 +94,11 @@ def top_jobs(api: Api, args: argparse.Namespace) -> Answer:
     for job in jobs:
         sample = samples.of_job(job.meta["namespace"], job.found)
         usage = of_whole_job(job.found)
-        count = str(len(of_job(job.found)) + omitted(job.found))
-        gpus = _gpus(usage) + "+" * (usage.gpus > 0 and not all_gpus_named(job.found))
-        usages = [gpus, *_cells(usage), output.format_megabytes(usage.gpu_mem_mb)]
-        usages.append(sample.text(samples.now_ms))
-        cells = [job.kind.name, count, *usages, *_insights(job.found), *[_advice(job.found)] * wide]
+        usages = [*_cells(usage), output.format_megabytes(usage.gpu_mem_mb), sample.text(samples.now_ms)]
+        cells = [job.kind.name, *_counts(job.found), *usages, *_insights(job.found)]
+        cells += [_advice(job.found)] * wide
         rows.append(_row(job.meta, job.found, cells, usage, {"kind": job.kind.name} | sample.plain()))
-    headers = ["KIND", "PODS>", "GPUS>", *(header for header, _, _ in _USAGE), "MAX-GPU-MEM>", _LAST_SAMPLE]
+    headers = ["KIND", *_COUNTS, *(header for header, _, _ in _USAGE), "MAX-GPU-MEM>", _LAST_SAMPLE]
     headers += [*_INSIGHTS, *["ADVICE"] * wide]
     answer = _answer("job", headers, rows, looking.there, args, samples.problem)
     answer.remarks += [job.remark for job in jobs if job.remark]
@@ -216,6 +217,15 @@ def _answer(
 
 def _cells(usage: MaxUsage) -> list[str]:
     return [form(getattr(usage, field)) for _, field, form in _USAGE]
+
+
+def _counts(annotations: Json) -> list[str]:
+    """Below ``_COUNTS``. ``+``: of a large job, it had more GPUs than are known."""
+    counts = counts_of_job(annotations)
+    each = (counts.pods_now, counts.pods_ever, counts.gpus_now, counts.gpus_ever)
+    cells = [output.DASH if count is None else str(count) for count in each]
+    is_more = counts.gpus_ever and "gpus_ever" not in annotations and not all_gpus_named(annotations)
+    return [*cells[:-1], cells[-1] + "+" * bool(is_more)]
 
 
 def _insights(annotations: Json) -> list[str]:

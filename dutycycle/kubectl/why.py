@@ -18,11 +18,11 @@ from dutycycle.kubectl.annotations import (
     anomaly,
     attribution,
     by_process,
+    counts_of_job,
+    earlier_revisions,
     insights,
-    of_job,
     of_pod,
     of_whole_job,
-    omitted,
     ours,
     priority,
     profiled,
@@ -164,7 +164,11 @@ def _figures(subject: _AskedSubject) -> Iterator[str]:
     if parts := list(_parts(subject.usage)):
         yield f"at most      {_joined(parts)}"
     if subject.kind != POD.name:
-        yield f"pods         {len(of_job(found)) + omitted(found)}"
+        counts = counts_of_job(found)
+        now = "" if counts.pods_now is None else f"{counts.pods_now} now, "
+        yield f"pods         {now}{counts.pods_ever}{' ever' * bool(now)}"
+        for revision, usage in earlier_revisions(found).items():
+            yield f"earlier      {revision}: {_joined(_parts(usage)) or 'nothing was measured'}"
     else:
         yield from _of_processes(found)
     if placed := priority(found):

@@ -197,12 +197,16 @@ class PodPeaks(VersionedRecord, frozen=True, kw_only=True):
 
 
 class PodOfJob(RecordBase, frozen=True, kw_only=True):
-    """What one pod of a job needed at most."""
+    """What one pod of a job needed at most.
+
+    ``former``: it is deleted, or of an earlier revision or run of an owner that does not end.
+    """
 
     node: NodeName
     metrics: Peaks
     gpus: Mapping[str, Peaks] = written(dict)
     attribution: Mapping[str, Label] | None = None
+    former: bool = written(bool)
 
 
 class JobPeaks(VersionedRecord, frozen=True, kw_only=True):
@@ -212,6 +216,11 @@ class JobPeaks(VersionedRecord, frozen=True, kw_only=True):
     samples of all pods, of utilization of all their GPUs. Where the record would not fit into a message of
     Kafka, ``pods`` is without the GPUs of ``gpus_omitted`` pods and without ``pods_omitted`` further pods, as
     it is without those that ended first, of more than 2,000; ``pod-peaks`` has all of them.
+
+    All this is over the whole life of the job. An owner that does not end has ``current`` beside it: the
+    peaks of its revisions, or runs, with pods that have not ended; where there are none, of the newest.
+    ``earlier``: those of revisions before it, the newest of them. ``pods_now`` and ``gpus_now``: of any job,
+    the pods that have not ended, and their GPUs.
     """
 
     job: JobRef
@@ -224,6 +233,10 @@ class JobPeaks(VersionedRecord, frozen=True, kw_only=True):
     gpus_omitted: Count | None = None
     pods_omitted: Count | None = None
     totals: Totals | None = None
+    pods_now: Count | None = None
+    gpus_now: Count | None = None
+    current: Peaks | None = None
+    earlier: Mapping[Label, Peaks] | None = None
 
 
 class NodePeaks(VersionedRecord, frozen=True, kw_only=True):

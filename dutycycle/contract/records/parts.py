@@ -58,7 +58,10 @@ class PodPart(VersionedRecord, frozen=True, kw_only=True):
 
 
 class JobPart(VersionedRecord, frozen=True, kw_only=True):
-    """What one pod adds to its job so far. A part with more ``samples``, or a final one, counts."""
+    """What one pod adds to its job so far. A part with more ``samples``, or a final one, counts.
+
+    ``gone``: the pod is not only ``final``, but deleted.
+    """
 
     job: JobRef
     namespace: Label | None = None
@@ -73,6 +76,7 @@ class JobPart(VersionedRecord, frozen=True, kw_only=True):
     gpus: Mapping[str, Peaks] = written(dict)
     attribution: Mapping[str, Label] = written(dict)
     totals: Totals | None = None
+    gone: bool = written(bool)
 
 
 class GpuAnalysis(RecordBase, frozen=True, kw_only=True):

@@ -8,6 +8,11 @@ from dutycycle.contract.units import Amount, Count, Label, Millis, NodeName, Uid
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 TRIAL_OF = "dutycycle.io/trial-of"
 """Label of the Jobs and pods of a trial: the name of the Job that is tried."""
+UNENDING = frozenset({
+    "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController", "LeaderWorkerSet",
+    "InferenceService", "Notebook", "CronJob", "RayCluster", "RayService",
+})  # fmt: skip
+"""Kinds of owners that do not end: their pods are of a ``revision``."""
 _BY_NAME = "name:"
 
 
@@ -23,7 +28,11 @@ def is_name_key(uid: str) -> bool:
 
 
 class JobRef(RecordBase, frozen=True, kw_only=True):
-    """The object that a user would call the job: the topmost owner that could be read."""
+    """The object that a user would call the job: the topmost owner that could be read.
+
+    ``revision``: of an owner that does not end, such as a Deployment or a CronJob, which of its templates, or
+    of its runs, the pod is of; absent for a job that ends.
+    """
 
     api_version: Label
     kind: Label
@@ -31,13 +40,16 @@ class JobRef(RecordBase, frozen=True, kw_only=True):
     uid: Uid
     role: Label | None = None
     replica: Count | None = None
+    revision: Label | None = None
 
 
 class Pod(VersionedRecord, frozen=True, kw_only=True):
     """A pod, or outside Kubernetes a container or unit that stands for one (``finished_ms``: it is gone).
 
     ``uid`` may be a ``name_key``: then pods that had one name, one after the other, cannot be told apart.
-    ``cpu_request`` and ``cpu_limit`` are in cores. ``labels``: those that the setting ``pod_labels`` names.
+    ``object_uid``: of a static pod, whose ``uid`` is then its manifest's hash, that of its object on the API
+    server. ``cpu_request`` and ``cpu_limit`` are in cores. ``labels``: those that the setting ``pod_labels``
+    names.
     """
 
     uid: Uid
@@ -59,6 +71,7 @@ class Pod(VersionedRecord, frozen=True, kw_only=True):
     job: JobRef | None = None
     trial_of: Label | None = None
     labels: Mapping[str, Label] | None = None
+    object_uid: Uid | None = None
 
     @property
     def finished(self) -> bool:

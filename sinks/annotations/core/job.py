@@ -2,6 +2,9 @@
 
 While the job runs, a pod that has a key keeps it, whatever others need later: the choice is made once more,
 at the end, and then depends on the record alone.
+
+An owner that does not end, such as a Deployment, carries its current revision or run: keys of pods that are
+gone leave, the maxima are those of the current revision, and those of earlier ones stand beside them.
 """
 
 from collections.abc import Mapping
@@ -37,10 +40,17 @@ class JobView:
     final: bool
     hidden: int = 0
     """Pods that not even the record has."""
+    is_unending: bool = False
+    """Whether its pods come and go while it stays."""
 
     @classmethod
     def of(cls, prefix: str, record: JobPeaks) -> "JobView":
         """Of one record."""
+        counts, is_unending, hidden = job_counts(record), record.current is not None, record.pods_omitted or 0
+        if record.current is not None:
+            there = {name: pod for name, pod in record.pods.items() if not pod.former}
+            record = replace(record, pods=there, metrics=record.current, pods_omitted=None)
+            hidden = max(0, (record.pods_now or 0) - len(there)) if hidden else 0
         record = replace(record, pods=pods_by_name(record))
         values, ranks = job_values(record), job_ranks(record)
         names = sorted(values, key=lambda pod: (*(-rank for rank in ranks[pod]), pod))
@@ -49,8 +59,13 @@ class JobView:
             name = keys.pod_key_name(pod)
             # The value says the pod's name where the key cannot.
             pods[f"{prefix}/{name}"] = text(values[pod] if name == pod else {"pod": pod} | values[pod])
-        plain = {f"{prefix}/{name}": text(value) for name, value in plain_figures(record.metrics).items()}
-        return cls(prefix, plain, pods, text(job_summary(record)), record.final, record.pods_omitted or 0)
+        figures = plain_figures(record.metrics) | counts
+        if is_unending:
+            figures |= {keys.PODS_SUMMARY: job_summary(record)}
+            figures |= measured({keys.EARLIER_REVISIONS: earlier_revisions(record) or None})
+        plain = {f"{prefix}/{name}": text(value) for name, value in figures.items()}
+        summary = text(job_summary(record))
+        return cls(prefix, plain, pods, summary, record.final, hidden, is_unending)
 
     def wanted(self, present: Present, insight: Mapping[str, str]) -> dict[str, str]:
         """All that we want on the job, ``insight`` before its pods, within what fits beside
@@ -67,8 +82,8 @@ class JobView:
         return kept | {self._key(keys.PODS_OMITTED): text(hidden + len(self.pods.keys() - with_key))}
 
     def surplus(self, present: Present, wanted: Mapping[str, str]) -> frozenset[str]:
-        """The keys of pods that others have to make room for: at the end alone."""
-        if not self.final:
+        """The keys of pods that others have to make room for: at the end alone, or as pods go."""
+        if not self.final and not self.is_unending:
             return frozenset()
         mine = (self.pods.keys() & present.ours.keys()) | self._unrecorded(present)
         return frozenset(mine - wanted.keys())
@@ -79,12 +94,13 @@ class JobView:
         if not self.final:
             # What is there comes first: left out, its older value would stay, and take room all the same.
             ordered.sort(key=lambda key: key not in present.ours)
-        most = keys.MOST_PODS if self.final else keys.MOST_PODS - len(self._unrecorded(present))
+        may_leave = self.final or self.is_unending
+        most = keys.MOST_PODS if may_leave else keys.MOST_PODS - len(self._unrecorded(present))
         return {key: self.pods[key] for key in ordered[: max(0, most)]}
 
     def _unrecorded(self, present: Present) -> frozenset[str]:
         """Keys of pods that the record had once: of a very large job it has those that need most by now."""
-        if not self.hidden:
+        if not self.hidden and not self.is_unending:
             return frozenset()
         return frozenset(
             key
@@ -94,7 +110,8 @@ class JobView:
 
     def _stays(self, present: Present, wanted: Mapping[str, str]) -> dict[str, str]:
         """What is on the job after the write beside ``wanted``."""
-        gone = self.pods.keys() | self._unrecorded(present) if self.final else frozenset[str]()
+        may_leave = self.final or self.is_unending
+        gone = self.pods.keys() | self._unrecorded(present) if may_leave else frozenset[str]()
         return stays("job", self.prefix, present.ours, wanted.keys() | gone)
 
     def _key(self, name: str) -> str:
@@ -109,6 +126,29 @@ def job_values(record: JobPeaks) -> dict[str, dict[str, Any]]:
 def job_summary(record: JobPeaks) -> dict[str, Any]:
     """What the pods of a job needed at most, whichever of them it was."""
     return {"pods": len(record.pods) + (record.pods_omitted or 0)} | maxima(record.metrics, "job")
+
+
+def job_counts(record: JobPeaks) -> dict[str, int]:
+    """How many pods and GPUs a job has now, and ever had, by name; of an older release's record nothing.
+
+    How many GPUs it ever had is absent where the record leaves some out.
+    """
+    if record.pods_now is None:
+        return {}
+    gpus = {scope for pod in record.pods.values() for scope in pod.gpus}
+    of_all = record.gpus_omitted is None and record.pods_omitted is None
+    return measured(
+        {
+            keys.PODS_NOW: record.pods_now, keys.GPUS_NOW: record.gpus_now,
+            keys.PODS_EVER: len(record.pods) + (record.pods_omitted or 0),
+            keys.GPUS_EVER: len(gpus) if of_all else None,
+        }
+    )  # fmt: skip
+
+
+def earlier_revisions(record: JobPeaks) -> dict[str, dict[str, Any]]:
+    """The maxima of each revision or run before the current one, by its name."""
+    return {name: maxima(peaks, "job") for name, peaks in (record.earlier or {}).items()}
 
 
 def job_ranks(record: JobPeaks) -> dict[str, tuple[float, ...]]:

@@ -47,9 +47,15 @@ PODS_OMITTED = "pods_omitted"
 """On a job: how many pods have no key of their own. No pod can have this name, because of the underscore."""
 PODS_SUMMARY = "pods_summary"
 """On a job where pods are omitted: the maxima over all pods."""
+PODS_NOW, GPUS_NOW, PODS_EVER, GPUS_EVER = "pods_now", "gpus_now", "pods_ever", "gpus_ever"
+"""On a job: how many pods it has that have not ended, and how many it ever had; the GPUs that these used."""
+EARLIER_REVISIONS = "earlier_revisions"
+"""On an owner that does not end: the maxima of its revisions or runs before the current one."""
 MOST_PODS = 256
 """Of one job that have a key of their own: those that needed the most."""
-JOB_NAMES = frozenset({PODS_OMITTED, PODS_SUMMARY})
+JOB_NAMES = frozenset({
+    PODS_OMITTED, PODS_SUMMARY, PODS_NOW, GPUS_NOW, PODS_EVER, GPUS_EVER, EARLIER_REVISIONS,
+})  # fmt: skip
 
 INSIGHT_NAMES = frozenset({KIND, BOTTLENECK, ADVICE, ANOMALY})
 """Of a pod and a job. Their records come when they change, so a worker that has just started does not know

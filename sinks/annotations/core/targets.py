@@ -51,7 +51,7 @@ def pod_target(pod: Pod) -> Target | None:
     whose uid is not known: the object of that name may be a later one."""
     if pod.namespace is None or is_name_key(pod.uid):
         return None
-    return placed_target(pod.namespace, pod.name, pod.uid)
+    return placed_target(pod.namespace, pod.name, pod.object_uid or pod.uid)
 
 
 def placed_target(namespace: str, name: str, uid: str) -> Target | None:

@@ -1,5 +1,6 @@
 """The peaks of one job: those of all its pods on all nodes, merged, and kept after the pods are gone."""
 
+from collections.abc import Set
 from heapq import heapify, heappop, heappush
 
 import orjson
@@ -7,7 +8,7 @@ from msgspec.structs import replace
 
 from dutycycle.contract.codec import encode, from_plain, to_plain
 from dutycycle.contract.log import ConsumerRecord, ProducerRecord
-from dutycycle.contract.records.derived import JobPeaks, PodOfJob
+from dutycycle.contract.records.derived import JobPeaks, Peaks, PodOfJob
 from dutycycle.contract.records.parts import JobPart
 from dutycycle.contract.records.pods import JobRef
 from dutycycle.contract.topics import TOPICS
@@ -19,6 +20,8 @@ from streams.operators.peaks.merge import merge_tallies, merge_totals, to_peaks
 
 SNAPSHOT_VERSION = 5
 _TOPIC = "job-parts"
+MOST_EARLIER = 8
+"""Revisions or runs before the current one whose peaks are told: the newest."""
 _LEAST_PEAK_BYTES = len('"m":{"max":0,"mean":0,"at_ms":0},')
 
 
@@ -33,6 +36,8 @@ class JobOperator:
         self._uid = uid
         self._parts: dict[str, JobPart] = {}
         self._departed = DepartedPods()
+        self._departed_of: dict[str, DepartedPods] = {}
+        """The same by revision, while the job has another pod of it."""
         self._newest_ms = 0
         self._ended: list[tuple[int, str]] = []  # heap: last moment, uid; some are outdated
         self._changed = False
@@ -70,6 +75,11 @@ class JobOperator:
             part = self._parts.get(uid)
             if part is not None and part.final and part.last_ms == last_ms:
                 self._departed.add(self._parts.pop(uid))
+                if part.job.revision is not None:
+                    self._departed_of.setdefault(part.job.revision, DepartedPods()).add(part)
+        there = {part.job.revision for part in self._parts.values()}
+        for revision in self._departed_of.keys() - there:
+            del self._departed_of[revision]
 
     def flush(self) -> list[Emission]:
         """The job's peaks so far."""
@@ -87,17 +97,45 @@ class JobOperator:
     def _merged(self) -> JobPeaks:
         parts = sorted(self._parts.values(), key=lambda one: (one.pod_name, one.first_ms, one.pod_uid))
         newest = max(parts, key=lambda one: (one.last_ms, one.pod_uid))
-        moments = self._departed.moments()
+        moments, current = self._departed.moments(), self._current(parts)
         return JobPeaks(
             job=_of_the_whole(newest), namespace=newest.namespace,
             first_ms=min([*moments, *(one.first_ms for one in parts)]),
             last_ms=max([*moments, newest.last_ms]),
             final=all(one.final for one in parts),
             metrics=to_peaks(merge_tallies([*(one.metrics for one in parts), *self._departed.tallies()])),
-            pods=_by_name(parts),
+            pods=_by_name(parts, current),
             gpus_omitted=self._departed.with_gpus or None, pods_omitted=self._departed.pods or None,
             totals=merge_totals([*(one.totals for one in parts), *self._departed.all_totals()]) or None,
+            pods_now=sum(not part.final for part in parts),
+            gpus_now=len({gpu for part in parts if not part.final for gpu in part.gpus}),
+            current=self._peaks_of(current, parts) if current else None,
+            earlier=self._earlier(parts, current) or None,
         )  # fmt: skip
+
+    def _current(self, parts: list[JobPart]) -> Set[str]:
+        """The revisions of an owner that does not end: those with pods that have not ended, or the newest."""
+        began = [
+            (not part.final, part.first_ms, revision)
+            for part in parts
+            if (revision := part.job.revision) is not None
+        ]
+        running = {revision for runs, _, revision in began if runs}
+        return running or {revision for _, _, revision in sorted(began)[-1:]}
+
+    def _earlier(self, parts: list[JobPart], current: Set[str]) -> dict[str, Peaks]:
+        """The peaks of the revisions before, the newest first."""
+        began: dict[str, int] = {}
+        for part in parts:
+            if part.job.revision is not None and part.job.revision not in current:
+                began[part.job.revision] = max(began.get(part.job.revision, 0), part.first_ms)
+        newest = sorted(began, key=lambda revision: (-began[revision], revision))[:MOST_EARLIER]
+        return {revision: self._peaks_of({revision}, parts) for revision in newest}
+
+    def _peaks_of(self, revisions: Set[str], parts: list[JobPart]) -> Peaks:
+        departed = [pods for name, pods in sorted(self._departed_of.items()) if name in revisions]
+        tallies = [part.metrics for part in parts if part.job.revision in revisions]
+        return to_peaks(merge_tallies([*tallies, *(tally for pods in departed for tally in pods.tallies())]))
 
     def snapshot(self) -> Snapshot:
         """Plain data."""
@@ -106,6 +144,7 @@ class JobOperator:
             "v": SNAPSHOT_VERSION,
             "parts": parts,
             "departed": to_plain(self._departed),
+            "departed_of": {name: to_plain(pods) for name, pods in self._departed_of.items()},
             "newest_ms": self._newest_ms,
             "changed": self._changed,
         }
@@ -115,6 +154,10 @@ class JobOperator:
         check_version(plain, SNAPSHOT_VERSION, "a job")
         self._parts = {uid: from_plain(JobPart, part, _TOPIC) for uid, part in plain["parts"].items()}
         self._departed = from_plain(DepartedPods, plain["departed"], _TOPIC)
+        self._departed_of = {  # a snapshot of an earlier release has none
+            name: from_plain(DepartedPods, pods, _TOPIC)
+            for name, pods in plain.get("departed_of", {}).items()
+        }
         self._newest_ms = plain["newest_ms"]
         self._ended = self._ends()
         self._changed = plain["changed"]
@@ -122,17 +165,19 @@ class JobOperator:
 
 def _of_the_whole(part: JobPart) -> JobRef:
     """The job without the role and replica of one pod."""
-    return replace(part.job, role=None, replica=None)
+    return replace(part.job, role=None, replica=None, revision=None)
 
 
-def _by_name(parts: list[JobPart]) -> dict[str, PodOfJob]:
+def _by_name(parts: list[JobPart], current: Set[str]) -> dict[str, PodOfJob]:
     """Pods by name. Of pods that had one name one after the other, the later ones carry their start in it."""
     pods: dict[str, PodOfJob] = {}
     for one in parts:
         name = one.pod_name if one.pod_name not in pods else f"{one.pod_name}@{one.first_ms}"
         pods[name] = PodOfJob(
-            node=one.node, metrics=to_peaks(one.metrics), gpus=one.gpus, attribution=one.attribution or None
-        )
+            node=one.node, metrics=to_peaks(one.metrics), gpus=one.gpus,
+            attribution=one.attribution or None,
+            former=one.job.revision is not None and (one.gone or one.job.revision not in current),
+        )  # fmt: skip
     return pods
 
 

@@ -81,7 +81,7 @@ class PodOperator:
             job=pod.job, namespace=pod.namespace, pod_uid=self._uid, pod_name=pod.name, node=pod.node,
             first_ms=first, last_ms=last, samples=sum(one.samples for one in parts), final=peaks.final,
             metrics=tallies, gpus=peaks.gpus, attribution=peaks.attribution or {},
-            totals=peaks.totals,
+            totals=peaks.totals, gone=self._gone,
         )  # fmt: skip
 
     def _samples(self) -> int:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from collectors.pods.convert import pod_record, records, replica_of, role_of
+from collectors.pods.convert import pod_record, records, replica_of, revision_of, role_of
 from dutycycle.contract.codec import decode, encode
 from dutycycle.contract.records.pods import JobRef, Pod
 from dutycycle.kube.references import ObjectRef
@@ -94,7 +94,7 @@ def test_a_static_pod_is_known_by_the_uid_of_its_cgroup_too() -> None:
     meta = POD["metadata"] | {"annotations": {"kubernetes.io/config.hash": "abcd"}}
     first, second = records(POD | {"metadata": meta}, None)
     assert (first.uid, second.uid) == ("u1", "abcd")
-    assert second.name == first.name
+    assert (second.name, first.object_uid, second.object_uid) == (first.name, None, "u1")
     assert [one.uid for one in records(POD, None)] == ["u1"]
 
 
@@ -164,6 +164,26 @@ def test_which_gpus_a_pod_was_given(
 ) -> None:
     environment = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": visible}] if visible else None
     assert gpu_uuids({"containers": [{"env": environment}]}, annotations) == uuids
+
+
+@pytest.mark.parametrize(
+    ("kind", "labels", "revision"),
+    [
+        ("Deployment", {"pod-template-hash": "5d8f"}, "5d8f"),
+        ("StatefulSet", {"controller-revision-hash": "web-7c9b"}, "web-7c9b"),
+        ("LeaderWorkerSet",
+         {"leaderworkerset.sigs.k8s.io/template-revision-hash": "a", "controller-revision-hash": "b"}, "a"),
+        ("CronJob", {"batch.kubernetes.io/job-name": "nightly-2"}, "nightly-2"),
+        ("RayService", {"ray.io/cluster": "llm-xk2"}, "llm-xk2"),
+        ("RayCluster", {}, "raycluster"),
+        ("Job", {"batch.kubernetes.io/job-name": "train", "controller-uid": "x"}, None),
+        ("MPIJob", {"pod-template-hash": "5d8f"}, None),
+    ],
+)  # fmt: skip
+def test_the_pods_of_what_does_not_end_are_of_a_revision_or_run(
+    kind: str, labels: dict[str, str], revision: str | None
+) -> None:
+    assert revision_of(kind, labels) == revision
 
 
 @pytest.mark.parametrize(

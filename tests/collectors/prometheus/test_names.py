@@ -27,7 +27,9 @@ def info(pod: str, kind: str, name: str) -> ScrapedSeries:
 
 REPLICA_SET = series("kube_replicaset_owner", replicaset="web-7d4", owner_kind="Deployment", owner_name="web")
 JOB = series("kube_job_owner", job_name="nightly-1", owner_kind="CronJob", owner_name="nightly")
-DEPLOYMENT = JobRef(api_version="apps/v1", kind="Deployment", name="web", uid="name:team/Deployment/web")
+DEPLOYMENT = JobRef(
+    api_version="apps/v1", kind="Deployment", name="web", uid="name:team/Deployment/web", revision="web-7d4"
+)
 
 
 def owners(*answer: ScrapedSeries) -> OwnerIndex:

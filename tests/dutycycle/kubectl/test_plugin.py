@@ -22,6 +22,7 @@ WORKER = (
     '{"gpu-a-gpu-0_util":100,"gpu-a-gpu-0_mem_mb":11669,"cpu_util":271.82,"cpu_util_p95":240,'
     '"cpu_mem_mb":245.7,"network_mbps":62.4,"disk_io":0}'
 )
+CONTAINER = {"name": "a", "image": "b"}
 TWO_GPUS = '{"gpu-b-gpu-0_util":97,"gpu-b-gpu-0_mem_mb":512,"gpu-b-gpu-1_util":3,"cpu_util":250}'
 
 
@@ -136,10 +137,10 @@ def test_jobs_of_every_kind_that_is_installed(kube: Kube, user: User, namespace:
     kube.admin.create(job(namespace, "plain"))
     _, bert, etl = user.lines("top", "jobs", "-n", namespace)
     assert bert == [
-        "bert", "MPIJob", "2", "3", "100%", "272%", "246MB", "62.4", "0", "11.7GB", "-", "training",
+        "bert", "MPIJob", "-", "2", "-", "3", "100%", "272%", "246MB", "62.4", "0", "11.7GB", "-", "training",
         "imbalance",
     ]  # fmt: skip
-    assert etl == ["etl", "Job", "1", "-", "-", "100%", "1.8GB", "-", "-", "-", "-", "-", "-"]
+    assert etl == ["etl", "Job", "-", "1", "-", "-", "-", "100%", "1.8GB", "-", "-", "-", "-", "-", "-"]
     assert user.completes("peaks", "-n", namespace, "b") == ["bert"]
 
 
@@ -165,6 +166,31 @@ def test_what_was_copied_from_a_deployment_is_no_job_of_its_own(
     assert sorted(row[:2] for row in rows) == [["alone", "ReplicaSet"], ["web", "Deployment"]]
 
 
+def test_what_does_not_end_is_counted_now_and_ever(kube: Kube, user: User, namespace: str) -> None:
+    """After a rollout of four pods to one, and with none of them left."""
+    counts = {"pods_now": "1", "pods_ever": "20", "gpus_now": "1", "gpus_ever": "4"}
+    said = {
+        "pods_summary": '{"pods":1,"max_gpu_util":40}',
+        "earlier_revisions": '{"5d8f":{"max_gpu_util":97}}',
+    }
+    spec = {
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [CONTAINER]}},
+    }
+    web = thing("apps/v1", "Deployment", namespace, "web", web__1='{"gpu-a-gpu-0_util":40}', **counts, **said)
+    kube.admin.create(web | {"spec": spec})
+    none = thing(
+        "apps/v1", "Deployment", namespace, "none", **counts | {"pods_now": "0", "gpus_now": "0"}, **said
+    )
+    kube.admin.create(none | {"spec": spec})
+    _, none_row, web_row = user.lines("top", "jobs", "-n", namespace, "--sort-by", "name")
+    assert web_row[:7] == ["web", "Deployment", "1", "20", "1", "4", "40%"]
+    assert none_row[:7] == ["none", "Deployment", "0", "20", "0", "4", "40%"]
+    _, why, _ = user.run("why", "deploy/web", "-n", namespace)
+    assert "  pods         1 now, 20 ever\n  earlier      5d8f: GPU 97%\n" in why
+    assert user.lines("peaks", "deploy/none", "-n", namespace)[1][:2] == ["(most)", "40%"]
+
+
 def test_the_peaks_of_a_job_are_a_line_for_each_gpu(kube: Kube, user: User, namespace: str) -> None:
     kube.admin.create(mpijob(namespace, "bert", bert__worker__0=WORKER, bert__worker__1=TWO_GPUS))
     for name in ("bert", "mpijob/bert", "mpijobs.kubeflow.org/bert"):
@@ -185,8 +211,8 @@ def test_a_large_job_says_that_it_has_more_gpus_than_are_named(
     kube.admin.create(job(namespace, "named", w__0=TWO_GPUS, **large))
     kube.admin.create(job(namespace, "other", w__0='{"gpu_util":90,"gpu_mem_mb":1000,"cpu_util":5}', **large))
     _, named, other = user.lines("top", "jobs", "-n", namespace)
-    assert named[1:5] == ["Job", "300", "2+", "99%"]
-    assert other[1:5] == ["Job", "300", "-", "99%"]
+    assert named[1:7] == ["Job", "-", "300", "-", "2+", "99%"]
+    assert other[1:7] == ["Job", "-", "300", "-", "-", "99%"]
     status, stdout, _ = user.run("peaks", "other", "-n", namespace)
     assert (status, stdout.splitlines()[1].split()) == (
         0,

@@ -33,6 +33,14 @@ async def test_all_three_kinds_are_annotated(api: FakeApi) -> None:
     assert rig.port.acknowledged == {PLACE: 0, ("nvml-samples", 0): 0, ("job-peaks", 0): 0}
 
 
+async def test_a_static_pod_is_annotated_although_its_cgroup_has_another_uid(api: FakeApi) -> None:
+    api.add(POD, "uid-1")
+    names = {"name": "pod-of-uid-1", "object_uid": "uid-1"}
+    async with annotating(api) as work:
+        await work.write(made.pod_peaks("hash-of-its-manifest", names))
+    assert written(api, POD)["gpu_util_max"] == 97
+
+
 async def test_many_changes_are_few_writes_and_the_last_is_exact(api: FakeApi) -> None:
     api.add(POD, "uid-1")
     async with annotating(api, policy=WritePolicy(interval_s=3600)) as work:

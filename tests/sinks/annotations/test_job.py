@@ -232,3 +232,18 @@ def test_incarnations_count_once_and_the_most_needed_of_them_decides() -> None:
     assert "worker-0000" in pods_of(found)
     assert value(found, PODS_OMITTED) == 1
     assert value(found, PODS_SUMMARY)["pods"] == MOST_PODS + 1
+
+
+def test_of_what_does_not_end_only_the_pods_that_are_there_have_keys() -> None:
+    """A pod that the record has as former, and one that it has no more, leave; who runs has a key."""
+    gone, here = (replace(of_pod(1e9), former=former) for former in (True, False))
+    pods = {"web-1": gone, "web-1@2": here, "web-2": gone, "web-3": here}
+    current = {"gpu_util_pct": made.peak(40)}
+    record = made.job_peaks(pods=pods, current=current, pods_omitted=30, pods_now=2, gpus_now=1)
+    before = {f"{P}/{name}": '{"gpu_util":97}' for name in ("web-1", "web-2", "web-0", "others-are-older")}
+    found = after(record, before | {f"{P}/kind": "inference"})
+    assert {name for name in pods_of(found) if "_" not in name} == {"web-1", "web-3", "kind"}
+    assert PODS_OMITTED not in pods_of(found)
+    assert value(found, PODS_SUMMARY) == {"pods": 2, "max_gpu_util": 40}
+    counts = (value(found, name) for name in ("pods_now", "pods_ever", "gpus_now"))
+    assert (tuple(counts), f"{P}/gpus_ever" in found) == ((2, 34, 1), False)

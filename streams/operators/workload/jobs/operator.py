@@ -87,7 +87,7 @@ class JobInsightOperator:
 
     def _now(self) -> JobInsight:
         newest = max(self._parts.values(), key=lambda part: (part.ts_ms, part.pod_uid))
-        whole = replace(newest.job, role=None, replica=None)
+        whole = replace(newest.job, role=None, replica=None, revision=None)
         insight = job_insight(self._uid, self._parts.values(), self._latest.ms)
         state = job_state(self._parts.values())
         return JobInsight(job=whole, namespace=newest.namespace, insight=insight, state=state)

@@ -64,6 +64,8 @@ OWN = {
         "tensor_s": "time times the activity of its tensor cores; absent where that is not measured",
         "tensor_known_s": "the time of which that is known",
         "energy_j": "the pod's part of the GPU's energy",
+        "untouched_s": "the part of known_s in which the pod held the GPU and no process of its was on it; "
+        "absent where there was none, or where processes are not seen",
     },
     "PodHour": {
         "pod_uid": "the pod; absent for what the host used beyond its pods",

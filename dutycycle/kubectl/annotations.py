@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from dutycycle.contract.attribution import MEASURED
 from sinks.annotations.core import keys
 
 Json = dict[str, Any]
@@ -132,6 +133,13 @@ def by_process(annotations: Json, name: str) -> dict[tuple[int, int | None], May
     """A pod's figure by (GPU index, process id); no id where the GPU alone is known."""
     matches = ((_GPU_OF_POD.fullmatch(key), value) for key, value in _table(annotations, name).items())
     return {(int(m[1]), int(m[2]) if m[2] else None): _number(value) for m, value in matches if m}
+
+
+def is_untouched(annotations: Json) -> bool:
+    """Whether a pod holds GPUs, and none of its processes was ever seen on one, nor any work there."""
+    seen = any(pid is not None for _, pid in by_process(annotations, keys.GPU_UTIL))
+    works = of_pod(annotations).gpu_pct or MEASURED in attribution(annotations).values()
+    return bool(_number(annotations.get(keys.GPU_UNTOUCHED))) and not seen and not works
 
 
 def attribution(annotations: Json) -> dict[int, str]:

@@ -21,6 +21,7 @@ KINDS = {"pods": "pods", "pod": "pods", "po": "pods", "nodes": "nodes", "node": 
 _LEGEND = """-      not measured; such rows come last. Idle is 0.
 35m (stale)   no sample came for three heartbeats of the node; (ended): the pod has
 97%~   measured of the whole GPU, which was given to this pod alone; not of the pod's processes
+untouched   no process of the pod was ever seen on the GPUs that it holds
 256+   GPUs that a large job's annotations list; it has more"""
 _EXAMPLES = {
     "": "kubectl dutycycle top pods -A\nkubectl dutycycle why bert-worker-0 -n research",

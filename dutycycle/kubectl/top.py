@@ -17,6 +17,7 @@ from dutycycle.kubectl.annotations import (
     counts_of_job,
     highest_of,
     insights,
+    is_untouched,
     of_job,
     of_node,
     of_pod,
@@ -44,6 +45,8 @@ _ALLOCATED = "~"
 """Behind the figure of a whole GPU: it was given to the pod, and no process of the pod was seen on it."""
 _COUNTS = ("PODS>", "PODS-EVER>", "GPUS>", "GPUS-EVER>")
 """Of a job: now, and in all of its life."""
+_UNTOUCHED = "untouched"
+"""Instead of what a pod does: it holds GPUs, and no process of its was ever on one."""
 _SORT_FIELDS = {"gpu": "gpu_pct", "cpu": "cpu_pct", "memory": "mem_mb", "network": "net_mbps", "disk": "disk"}
 
 
@@ -68,7 +71,7 @@ def top_pods(api: Api, args: argparse.Namespace) -> Answer:
                 gpu,
                 *rest,
                 sample.text(samples.now_ms),
-                *_insights(found),
+                *([_UNTOUCHED, output.DASH] if is_untouched(found) else _insights(found)),
             ]
             if wide:
                 words = ",".join(dict.fromkeys(attribution(found).values()))

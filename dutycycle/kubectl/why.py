@@ -33,7 +33,7 @@ from dutycycle.kubectl.last_sample import JobSamples, LastSample, LastSamples, S
 from dutycycle.kubectl.nodes import show_why_node
 from dutycycle.kubectl.outlook import outlook, placement, trials
 from sinks.annotations.core.job import job_summary, job_values
-from sinks.annotations.core.keys import GPU_UTIL, PODS_SUMMARY, UPDATED
+from sinks.annotations.core.keys import GPU_UNTOUCHED, GPU_UTIL, PODS_SUMMARY, UPDATED
 from sinks.annotations.core.pod import pod_values
 
 
@@ -187,6 +187,8 @@ def _of_processes(annotations: Json) -> Iterator[str]:
     if len(shares) > 1:
         each = (f"{_process(*key)} {output.format_percent(value)}" for key, value in shares.items())
         yield f"of which     {_joined(each)}"
+    if untouched_h := annotations.get(GPU_UNTOUCHED):
+        yield f"untouched    {untouched_h} GPU-hours held without a process on them"
     if words := attribution(annotations):
         yield f"attribution  {_joined(f'GPU {index} {word}' for index, word in words.items())}"
 

@@ -41,6 +41,8 @@ class GpuUse:
     seconds: float
     busy_s: float | None
     idle_s: float | None
+    untouched_s: float | None
+    """Of the idle time, that in which pods held it and no process was on it; None where none are seen."""
     energy_j: float | None
     util_mean: float | None
     util_max: float | None
@@ -158,6 +160,7 @@ def _use(gathered: Gathered, view: View, place: int) -> GpuUse:
     lasted = ticks.durations_s()
     util = ticks["gpu_util_pct"]
     known = np.isfinite(util)
+    untouched = ticks["untouched"]
     return GpuUse(
         name=gpu.name,
         node=seen.node,
@@ -165,6 +168,7 @@ def _use(gathered: Gathered, view: View, place: int) -> GpuUse:
         seconds=float(lasted.sum()),
         busy_s=float((util * lasted)[known].sum() / 100) if known.any() else None,
         idle_s=float(lasted[known & (util < _IDLE_PCT)].sum()) if known.any() else None,
+        untouched_s=(float(lasted[untouched == 1].sum()) if np.isfinite(untouched).any() else None),
         energy_j=_energy_j(ticks),
         util_mean=ticks.mean("gpu_util_pct"),
         util_max=ticks.most("gpu_util_high_pct"),
@@ -282,6 +286,8 @@ def key_figures(facts: Facts, view: View) -> Iterator[tuple[str, str]]:
             "GPU time",
             seconds_text(seconds) + ("" if busy is None else f", busy {seconds_text(busy)}{part}"),
         )
+        if untouched := facts.total("untouched_s"):
+            yield "Held without a process", seconds_text(untouched)
         if (energy := facts.total("energy_j")) is not None:
             yield "GPU energy", joules_text(energy)
         high = max((one.util_max for one in facts.gpus if one.util_max is not None), default=None)

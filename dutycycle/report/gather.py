@@ -30,10 +30,12 @@ GPU_COLUMNS = (
     *names(row for row in GPU_ROWS if row.chart or row.kind == "counter"),
     "gpu_util_high_pct",
     "power_high_w",
+    "untouched",
     "throttle",
 )
 """``gpu_util_high_pct`` and ``power_high_w``: the most within the tick, of which the others have the mean
-(``contract.metering``); ``throttle``: a place in ``Gathered.throttles``."""
+(``contract.metering``); ``untouched``: 1 while pods hold it and no process is on it, 0 otherwise;
+``throttle``: a place in ``Gathered.throttles``."""
 HOST_COLUMNS = tuple(name for name in HOST_METRICS if name not in CAPACITIES)
 POD_COLUMNS = tuple(name for name in POD_CGROUP_METRICS if name not in CAPACITIES)
 _SUMMED = tuple(name for name in POD_COLUMNS if name in CONTAINER_METRICS and name != "cpu_throttled_pct")
@@ -147,6 +149,8 @@ class Gathered:
     def _of_gpu(self, gpu: Gpu, raw: Gpu) -> dict[str, float | None]:
         values: dict[str, float | None] = {name: getattr(gpu, name, None) for name in GPU_COLUMNS[:-1]}
         values["gpu_util_high_pct"], values["power_high_w"] = highest_util_pct(raw), highest_power_w(raw)
+        if gpu.processes is not None and not gpu.mig:  # on a slice no driver counts processes
+            values["untouched"] = float(bool(gpu.allocated) and not gpu.processes and not gpu.gpu_util_pct)
         if gpu.throttle is not None:
             if gpu.throttle not in self.throttles:
                 self.throttles.append(gpu.throttle)

@@ -142,6 +142,11 @@ POD_TENSOR = Metric(
     "The pod's part of the time times the activity of the tensor cores",
     (*OF_POD, *_ON_GPU),
 )
+POD_UNTOUCHED = Metric(
+    "pod_gpu_untouched_seconds_total",
+    "Time in which the pod held this GPU and no process of its was on it; where processes are seen",
+    (*OF_POD, *_ON_GPU),
+)
 POD_ENERGY = Metric(
     "pod_gpu_energy_joules_total",
     "The pod's part of the GPU's energy, by the ledger",

@@ -34,7 +34,7 @@ _GPU_TOTALS = (
 )  # fmt: skip
 _POD_TOTALS = (
     (m.POD_BUSY, "gpu_busy_s"), (m.POD_SM, "gpu_sm_s"), (m.POD_TENSOR, "gpu_tensor_s"),
-    (m.POD_ENERGY, "energy_j"),
+    (m.POD_UNTOUCHED, "gpu_untouched_s"), (m.POD_ENERGY, "energy_j"),
 )  # fmt: skip
 
 

@@ -53,6 +53,10 @@ FIRES = {
         "PodHoldsIdleGpu", [pod("idle_seconds", "0+60x60")], 40,
         "ml/bert-0 holds GPUs of a and has not used them for 40m 0s",
     ),
+    "held and never touched": (
+        "PodHoldsUntouchedGpu", [pod("gpu_untouched_seconds_total", "0+60x60", gpu="0")], 40,
+        "ml/bert-0 holds GPU 0 of a and has run no process on it for half an hour",
+    ),
     "memory": (
         "MemoryRunsOut", [pod("memory_exhausted_seconds", "1500-60x20", memory="gpu")], 5,
         "The gpu memory of ml/bert-0 is full in 20m 0s, if it grows on as it does",
@@ -126,6 +130,9 @@ SILENT = {
     "not long enough": ("PodHoldsIdleGpu", [pod("idle_seconds", "0+60x60")], 25),
     "one that works": ("PodHoldsIdleGpu", [pod("idle_seconds", "0x60")], 40),
     "no longer there": ("PodHoldsIdleGpu", [pod("idle_seconds", "0+60x30 stale")], 40),
+    "touched after a quarter of an hour": (
+        "PodHoldsUntouchedGpu", [pod("gpu_untouched_seconds_total", "0+60x15 900x60", gpu="0")], 40,
+    ),
     "memory for hours": ("MemoryRunsOut", [pod("memory_exhausted_seconds", "7200x60", memory="gpu")], 30),
     "memory that is freed": (
         "MemoryRunsOut", [pod("memory_exhausted_seconds", "600x1 stale", memory="gpu")], 8,

@@ -73,6 +73,11 @@ def _unknown(row: Row) -> str:
     return _number(row["gpu_unknown_s"] or None, 3600)
 
 
+def _untouched(row: Row) -> str:
+    """Hours, of the idle ones, in which a pod held a GPU without a process on it."""
+    return _number(row["gpu_untouched_s"] or None, 3600)
+
+
 def _share(row: Row) -> str:
     """Busy, of the time of which that is known."""
     known = (row["gpu_busy_s"] or 0.0) + (row["gpu_idle_s"] or 0.0)
@@ -97,6 +102,7 @@ _COLUMNS: tuple[tuple[str, Callable[[Row], str]], ...] = (
     ("GPU h", _hours("gpu_s")),
     ("busy", _hours("gpu_busy_s")),
     ("idle", _hours("gpu_idle_s")),
+    ("untouched", _untouched),
     ("unknown", _unknown),
     ("busy of it", _share),
     ("SM of it", _active("sm")),

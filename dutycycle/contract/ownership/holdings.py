@@ -27,12 +27,16 @@ cannot be told; processes of nobody, which have what the others leave."""
 
 
 class Holding(NamedTuple):
-    """A pod (or ``NOBODY``) on a GPU, and how that is known. ``model`` is empty where it is not known."""
+    """A pod (or ``NOBODY``) on a GPU, and how that is known. ``model`` is empty where it is not known.
+
+    ``is_untouched``: the pod was given the GPU, and it is seen that none of its processes is there.
+    """
 
     pod_uid: str
     gpu: str
     model: str
     attribution: str
+    is_untouched: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,9 @@ def holdings_of(node: str, gpus: Sequence[Gpu], plan: UsePlan) -> Holdings:
         for device in _devices(gpu, at, slices, words, _tallied(plan, f"{node}/{gpu.index}")):
             devices += 1
             for uid, column in device.users.items():
-                held = Holding(uid, gpu.uuid, gpu.model or "", words.get(uid, ""))
+                word = words.get(uid, "")
+                untouched = word in (ALLOCATED, UNKNOWN) and _all_processes_are_known(gpu)
+                held = Holding(uid, gpu.uuid, gpu.model or "", word, untouched)
                 place = rows.setdefault((uid, gpu.uuid), held)
                 of_holders.append((list(rows).index((place.pod_uid, place.gpu)), column))
             of_devices.append((*device.columns, len(of_holders)))
@@ -87,6 +93,15 @@ def holdings_of(node: str, gpus: Sequence[Gpu], plan: UsePlan) -> Holdings:
         tuple(rows.values()), _ints(of_gpus, 6), _ints(of_devices, 4), np.array(weights, np.float64),
         _ints(of_holders, 2),
     )  # fmt: skip
+
+
+def _all_processes_are_known(gpu: Gpu) -> bool:
+    """Whether it is seen which pods have a process on the GPU; on a slice no driver counts them."""
+    return (
+        gpu.processes is not None
+        and not gpu.mig
+        and all(process.pod_uid is not None for process in gpu.processes)
+    )
 
 
 def divide(holders: Ints, tallies: Floats, pct: float, parts: Floats) -> bool:

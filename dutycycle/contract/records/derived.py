@@ -169,7 +169,8 @@ Peaks = Mapping[str, Peak]
 
 Totals = Mapping[str, Amount]
 """What was used in all: ``gpu_s`` (time on GPUs), ``gpu_busy_s``, ``gpu_sm_s``, ``gpu_tensor_s``,
-``energy_j`` (joules), and ``cpu_s``, as ``dutycycle.contract.records.hours`` defines them."""
+``gpu_untouched_s``, ``energy_j`` (joules), and ``cpu_s``, as ``dutycycle.contract.records.hours`` defines
+them."""
 
 
 class PodPeaks(VersionedRecord, frozen=True, kw_only=True):
@@ -206,7 +207,7 @@ class PodOfJob(RecordBase, frozen=True, kw_only=True):
     metrics: Peaks
     gpus: Mapping[str, Peaks] = written(dict)
     attribution: Mapping[str, Label] | None = None
-    former: bool = written(bool)
+    former: bool = False
 
 
 class JobPeaks(VersionedRecord, frozen=True, kw_only=True):

@@ -76,7 +76,7 @@ class JobPart(VersionedRecord, frozen=True, kw_only=True):
     gpus: Mapping[str, Peaks] = written(dict)
     attribution: Mapping[str, Label] = written(dict)
     totals: Totals | None = None
-    gone: bool = written(bool)
+    gone: bool = False
 
 
 class GpuAnalysis(RecordBase, frozen=True, kw_only=True):

@@ -25,6 +25,8 @@ PLACEMENT = "placement"
 UPDATED = "updated"
 GPU_COUNT = "gpu_count"
 GPU_HEALTH, GPU_HEALTH_REASON = "gpu_health", "gpu_health_reason"
+GPU_UNTOUCHED = "gpu_untouched_h"
+"""Of a pod: GPU-hours in which it held GPUs and no process of its was on them."""
 GPU_UTIL_MAX = "gpu_util_max"
 GPU_UTIL_MEAN = "gpu_util_mean"
 GPU_UTIL_P95 = "gpu_util_p95"
@@ -67,7 +69,7 @@ STATE_NAMES = frozenset({
     GPU_MEM_FULL, LEVEL_FORECAST,
 })  # fmt: skip
 """They come and go with the insight. No pod can have such a name, because of the underscore."""
-_PLAIN = frozenset({GPU_UTIL_MAX, GPU_UTIL_MEAN, GPU_UTIL_P95, GPU_MEM_MAX, CPU_UTIL_P95})
+_PLAIN = frozenset({GPU_UNTOUCHED, GPU_UTIL_MAX, GPU_UTIL_MEAN, GPU_UTIL_P95, GPU_MEM_MAX, CPU_UTIL_P95})
 PASSENGERS = STATE_NAMES | _PLAIN | {GPU_COUNT}
 """Plain values for ``kubectl get``. They are written with the others, and are no reason for a write, except a
 cycle that is found or lost, and memory that begins or ceases to run out."""

@@ -19,7 +19,9 @@ from sinks.annotations.core.values import (
 def pod_values(record: PodPeaks) -> dict[str, Any]:
     """A pod's annotations by name, values not yet as text."""
     metrics = record.metrics
+    untouched_s = (record.totals or {}).get("gpu_untouched_s")
     value = {
+        keys.GPU_UNTOUCHED: None if untouched_s is None else number(untouched_s / 3600, 2),
         keys.GPU_UTIL: _per_process(record, "gpu_util_pct"),
         keys.GPU_MEM_UTIL: _per_process(record, "mem_copy_util_pct"),
         keys.GPU_ATTRIBUTION: _attribution(record),

@@ -54,13 +54,14 @@ _USED = (
     f"h.gpu_s, {_if_known('h', 'h.gpu_busy_s')} AS gpu_busy_s, "
     f"{_if_known('h', 'h.gpu_known_s - h.gpu_busy_s')} AS gpu_idle_s, "
     "h.gpu_s - h.gpu_known_s AS gpu_unknown_s, h.gpu_sm_s, h.gpu_sm_known_s, h.gpu_tensor_s, "
-    "h.gpu_tensor_known_s, h.energy_j, "
+    "h.gpu_tensor_known_s, h.gpu_untouched_s, h.energy_j, "
     "h.pod_s * p.gpu_request AS gpu_requested_s, h.cpu_s, h.pod_s * p.cpu_request AS cpu_requested_s, "
     "h.mem_byte_s, h.pod_s * p.mem_request_bytes AS mem_requested_byte_s, h.pod_s"
 )
 _KEPT = (
     "node, pod_uid, gpu, gpu_model, attribution, gpu_s, gpu_known_s, gpu_busy_s, gpu_sm_s, gpu_sm_known_s, "
-    "gpu_tensor_s, gpu_tensor_known_s, energy_j, pod_s, cpu_s, mem_byte_s, gpu_cost, cpu_cost, energy_cost"
+    "gpu_tensor_s, gpu_tensor_known_s, gpu_untouched_s, energy_j, pod_s, cpu_s, mem_byte_s, gpu_cost, "
+    "cpu_cost, energy_cost"
 )
 _COST = (
     "CASE WHEN coalesce(h.gpu_cost, h.cpu_cost, h.energy_cost) IS NOT NULL "
@@ -75,7 +76,7 @@ _INSIGHT = (
 _USAGE = f"(SELECT hour AS at, {_KEPT} FROM usage_costs UNION ALL SELECT day, {_KEPT} FROM usage_days)"  # noqa: S608
 
 
-_OF_LIFE = ("gpu_s", "gpu_busy_s", "gpu_sm_s", "gpu_tensor_s", "energy_j", "cpu_s")
+_OF_LIFE = ("gpu_s", "gpu_busy_s", "gpu_sm_s", "gpu_tensor_s", "gpu_untouched_s", "energy_j", "cpu_s")
 
 
 def _life(whose: str) -> str:
@@ -92,7 +93,7 @@ def _life(whose: str) -> str:
 
 SUMS = (
     "gpu_s", "gpu_busy_s", "gpu_idle_s", "gpu_unknown_s", "gpu_sm_s", "gpu_sm_known_s", "gpu_tensor_s",
-    "gpu_tensor_known_s", "energy_j", "gpu_requested_s", "cpu_s",
+    "gpu_tensor_known_s", "gpu_untouched_s", "energy_j", "gpu_requested_s", "cpu_s",
     "cpu_requested_s", "mem_byte_s", "mem_requested_byte_s", "pod_s", "gpu_cost", "cpu_cost", "energy_cost",
     "cost",
 )  # fmt: skip

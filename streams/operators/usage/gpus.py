@@ -15,8 +15,10 @@ from streams.operators.columns.tick import Layout
 from streams.operators.rounding import tidy
 from streams.operators.usage.table import HourTable, OnGpu
 
-FIGURES = 9
-_CHANGED, _TIME, _KNOWN, _BUSY, _SM, _SM_KNOWN, _TENSOR, _TENSOR_KNOWN, _ENERGY, _COUNTED = range(FIGURES + 1)
+FIGURES = 10
+_CHANGED, _TIME, _KNOWN, _BUSY, _SM, _SM_KNOWN, _TENSOR, _TENSOR_KNOWN, _ENERGY, _COUNTED, _UNTOUCHED = range(
+    FIGURES + 1
+)
 """Columns of the hour, in seconds and joules. ``_COUNTED`` is 1 if there is any measure of energy."""
 _ACTIVE = 2
 """Of a device, after its utilization: SM and tensor activity."""
@@ -38,11 +40,11 @@ def _energy(hour: Floats, row: int, joules: float) -> None:
 
 @kernel
 def _device(
-    hour: Floats, rows: Ints, holders: Ints, parts: Floats, seconds: float, told: bool, pcts: Floats,
-    joules: float,
+    hour: Floats, rows: Ints, untouched: Ints, holders: Ints, parts: Floats, seconds: float, told: bool,
+    pcts: Floats, joules: float,
 ) -> None:  # fmt: skip
     """Give each holder its part of what a device did in ``seconds``. ``pcts``: its utilization, SM and tensor
-    activity. ``told``: it is known whose that is."""
+    activity. ``told``: it is known whose that is. ``untouched``: 1 for holdings without a process."""
     for at in range(len(parts)):
         row, time = rows[holders[at, 0]], seconds / len(parts)
         if told and not np.isnan(pcts[0]):
@@ -50,6 +52,8 @@ def _device(
             time = busy * parts[at] + (seconds - busy) / len(parts)
             hour[row, _KNOWN] += time
             hour[row, _BUSY] += busy * parts[at]
+            if untouched[holders[at, 0]] and busy * parts[at] == 0:  # what works was touched, though unseen
+                hour[row, _UNTOUCHED] += time
         for which in range(_ACTIVE):
             if told and not np.isnan(pcts[1 + which]):
                 hour[row, _SM + 2 * which] += seconds * pcts[1 + which] / 100 * parts[at]
@@ -70,14 +74,14 @@ def _tell(whole: Floats, which: int, seconds: float, pct: float) -> None:
 
 @entry(
     "void(float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[::1], boolean[::1], float64[:, ::1], "
-    "int64[::1], int64[::1], int64[:, ::1], int64[:, ::1], float64[::1], int64[:, ::1])"
+    "int64[::1], int64[::1], int64[::1], int64[:, ::1], int64[:, ::1], float64[::1], int64[:, ::1])"
 )
 def _add(
     hour: Floats, ticks: Floats, tallies: Floats, seconds: Floats, gaps: Bools, wholes: Floats,
-    slots: Ints, rows: Ints, gpus: Ints, devices: Ints, weights: Floats, holders: Ints,
+    slots: Ints, rows: Ints, untouched: Ints, gpus: Ints, devices: Ints, weights: Floats, holders: Ints,
 ) -> None:  # fmt: skip
     """Add ticks. ``slots``: the row of each GPU in ``wholes``. ``rows``: of each holding, in the hour; the
-    first are nobody's."""
+    first are nobody's. ``untouched``: 1 for each holding without a process."""
     for tick in range(len(seconds)):
         values, first, begin = ticks[tick], 0, 0
         pcts = np.empty(1 + _ACTIVE)
@@ -106,7 +110,7 @@ def _add(
                 held, parts = holders[begin:end], np.empty(end - begin)
                 told = _divide(held, tallies[tick], pct, parts)
                 of_device = joules * _energy_part(size, pct, every)
-                _device(hour, rows, held, parts, size * seconds[tick], told, pcts, of_device)
+                _device(hour, rows, untouched, held, parts, size * seconds[tick], told, pcts, of_device)
                 begin = end
             first = last
 
@@ -150,7 +154,8 @@ class GpuMeter:
                 self._wholes[-1, _LAST_J] = np.nan
         slots = np.array([self._gpus[one.gpu] for one in held.rows[: len(held.gpus)]], np.int64)
         rows = self._hour.rows([(one.pod_uid, one.gpu) for one in held.rows])
-        self._plan = slots, rows, held.gpus, held.devices, held.weights, held.holders
+        untouched = np.array([one.is_untouched for one in held.rows], np.int64)
+        self._plan = slots, rows, untouched, held.gpus, held.devices, held.weights, held.holders
         self._layout = layout
 
     def changed(self, *, keep: bool = False) -> tuple[GpuHour, ...]:
@@ -161,10 +166,10 @@ class GpuMeter:
                 attribution=self._words[key] or None, gpu_s=tidy(time), known_s=tidy(known),
                 busy_s=tidy(busy), sm_s=tidy(sm) if sm_known else None, sm_known_s=tidy(sm_known) or None,
                 tensor_s=tidy(tensor) if tensor_known else None, tensor_known_s=tidy(tensor_known) or None,
-                energy_j=tidy(energy) if counted else None,
+                energy_j=tidy(energy) if counted else None, untouched_s=tidy(untouched) or None,
             )
             for key, (
-                time, known, busy, sm, sm_known, tensor, tensor_known, energy, counted
+                time, known, busy, sm, sm_known, tensor, tensor_known, energy, counted, untouched
             ) in self._hour.changed(keep=keep)
         )  # fmt: skip
 
@@ -180,6 +185,8 @@ class GpuMeter:
                     known["gpu_sm_s"] = figures[_SM]
                 if figures[_TENSOR_KNOWN]:
                     known["gpu_tensor_s"] = figures[_TENSOR]
+                if figures[_UNTOUCHED]:
+                    known["gpu_untouched_s"] = figures[_UNTOUCHED]
                 if figures[_COUNTED]:
                     known["energy_j"] = figures[_ENERGY]
                 sums[pod, gpu] = known

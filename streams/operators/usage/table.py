@@ -54,5 +54,7 @@ class HourTable:
         """Take over a snapshot."""
         self.clear()
         self.rows([tuple(key) for key in plain["keys"]])
-        n = len(self.keys)
-        self.figures[:n] = unpack(plain["figures"], "f8", (n, self.figures.shape[1]))
+        if self.keys:
+            figures = unpack(plain["figures"], "f8", (len(self.keys), -1))
+            # An earlier release knew fewer figures: the last ones begin at 0.
+            self.figures[: len(self.keys), : figures.shape[1]] = figures

@@ -43,8 +43,9 @@ def test_the_topmost_owner_is_the_job() -> None:
     assert found.job_of(WEB) == DEPLOYMENT
     nightly = found.job_of(Workload("team", "n"))
     assert nightly == JobRef(
-        api_version="batch/v1", kind="CronJob", name="nightly", uid="name:team/CronJob/nightly"
-    )
+        api_version="batch/v1", kind="CronJob", name="nightly", uid="name:team/CronJob/nightly",
+        revision="nightly-1",
+    )  # fmt: skip
     assert found.job_of(Workload("other", "n")) is None
 
 

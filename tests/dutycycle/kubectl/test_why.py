@@ -53,6 +53,19 @@ def test_why_says_why_a_pod_has_its_place_in_the_queue(kube: Kube, user: User, n
     assert found["annotations"]["priority"] == said
 
 
+def test_a_pod_that_never_touched_its_gpus_is_called_so(kube: Kube, user: User, namespace: str) -> None:
+    for name, figures in (
+        ("holds", IDLE | {"gpu_untouched_h": "3.25", "gpu_attribution": '{"gpu_1":"allocated"}'}),
+        ("came-late", BUSY | {"gpu_untouched_h": "0.1"}),
+        ("waits", IDLE),
+    ):
+        kube.admin.create(pod(namespace, name, **figures))
+    words = {row[0]: row[-2] for row in user.lines("top", "pods", "-n", namespace)[1:]}
+    assert words == {"holds": "untouched", "came-late": "training", "waits": "-"}
+    _, why, _ = user.run("why", "holds", "-n", namespace)
+    assert "  untouched    3.25 GPU-hours held without a process on them\n" in why
+
+
 def test_why_says_what_a_profile_says(kube: Kube, user: User, namespace: str) -> None:
     profile = {"profile_bottleneck": "launch", "profile_advice": "Fuse kernels."}
     kube.admin.create(pod(namespace, "busy", kind="training", **profile))

@@ -15,7 +15,7 @@ from dutycycle.report.gather import Gathered
 from dutycycle.report.page import html_of
 from dutycycle.report.phases import Phase, phases_of, seconds_by_name
 from dutycycle.report.view import view_of
-from tests.support.data.samples import record
+from tests.support.data.samples import gpu, nvml, record
 from tests.support.data.training_job import IDLE_S, LOADING_S, START_MS, activity, training_job
 
 SECONDS = 720
@@ -142,3 +142,16 @@ def test_without_a_gpu_there_are_no_phases(gathered: Gathered) -> None:
 def test_seconds_by_name_has_the_longest_first() -> None:
     found = seconds_by_name([Phase("a", 0, 1000), Phase("b", 1000, 5000), Phase("a", 5000, 6000)])
     assert list(found.items()) == [("b", (4.0, 1)), ("a", (2.0, 2))]
+
+
+def test_a_gpu_that_is_held_and_never_touched_is_said() -> None:
+    gathered, given = Gathered(), [{"pod_uid": "A", "namespace": "n", "pod": "A"}]
+    for at in range(100):
+        processes = [] if at < 60 else [{"pid": 1, "pod_uid": "A"}]
+        held = {**gpu(0, gpu_util_pct=0), "allocated": given, "processes": processes}
+        unseen = {**gpu(1, gpu_util_pct=0), "allocated": given}
+        gathered.sample(record("nvml-samples", "a", nvml(at, [held, unseen]), at))
+    view = view_of(gathered)
+    found = facts_of(gathered, view, Settings())
+    assert [use.untouched_s for use in found.gpus] == [60, None]
+    assert dict(key_figures(found, view))["Held without a process"] == "60 GPU-s"

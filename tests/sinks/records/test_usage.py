@@ -48,14 +48,14 @@ def test_unknown_is_not_idle_in_any_view(records_url: str, capsys: pytest.Captur
     """Of two pods that share a GPU by time slicing nobody can tell which was busy."""
     unknown = GpuHour(pod_uid="u", gpu="G", gpu_s=3600, known_s=0, busy_s=0)
     half = GpuHour(pod_uid="h", gpu="H", gpu_s=3600, known_s=1800, busy_s=900)
-    idle = GpuHour(pod_uid="i", gpu="I", gpu_s=3600, known_s=3600, busy_s=0)
+    idle = GpuHour(pod_uid="i", gpu="I", gpu_s=3600, known_s=3600, busy_s=0, untouched_s=1800)
     put(
         records_url,
         UsageHour(node="a", source="nvml", hour_ms=HOUR_MS, ts_ms=HOUR_MS + 1, gpus=(unknown, half, idle)),
     )
-    query = "SELECT gpu, gpu_busy_s, gpu_idle_s, gpu_unknown_s FROM usage ORDER BY gpu"
+    query = "SELECT gpu, gpu_busy_s, gpu_idle_s, gpu_unknown_s, gpu_untouched_s FROM usage ORDER BY gpu"
     assert read_rows(records_url, query) == [
-        ("G", None, None, 3600), ("H", 900, 900, 1800), ("I", 0, 3600, 0),
+        ("G", None, None, 3600, None), ("H", 900, 900, 1800, None), ("I", 0, 3600, 0, 1800),
     ]  # fmt: skip
     assert read_rows(records_url, "SELECT gpu_busy_s, gpu_idle_s FROM nodes") == [(900, 4500)]
     args = ArgumentParser()
@@ -63,11 +63,11 @@ def test_unknown_is_not_idle_in_any_view(records_url: str, capsys: pytest.Captur
     arguments = ["--by", "gpu", "--since", "1970-01-01T00:00:00Z", "--records", records_url]
     run(args.parse_args(arguments), Settings(records=records_url))
     header, *rows = capsys.readouterr().out.splitlines()
-    assert header.split() == ["gpu", "GPU", "h", "busy", "idle", "unknown", "busy", "of", "it"]
+    assert header.split() == ["gpu", "GPU", "h", "busy", "idle", "untouched", "unknown", "busy", "of", "it"]
     assert [one.split() for one in rows] == [
         ["G", "1.00", "1.00"],
         ["H", "1.00", "0.25", "0.25", "0.50", "50", "%"],
-        ["I", "1.00", "0.00", "1.00", "0", "%"],
+        ["I", "1.00", "0.00", "1.00", "0.50", "0", "%"],
     ]
 
 

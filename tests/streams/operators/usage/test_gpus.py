@@ -340,3 +340,42 @@ def test_totals_are_of_a_whole_life_and_begin_anew_after_a_pod_was_forgotten() -
     assert other.totals()["A"] == pytest.approx(used)
     assert {one.pod_uid: one.totals for one in other.of_pods_on_gpus()}["A"] == pytest.approx(used)
     assert other.of_gpus()["GPU-0"] == pytest.approx({"gpu_busy_s": 105, "energy_j": 2090})
+
+
+IDLE = {"gpu_util_pct": 0}
+UNTOUCHED: dict[str, tuple[dict[str, Any], dict[str | None, float | None]]] = {
+    # name: (GPU, {pod: seconds, of 100, in which it held the GPU without a process})
+    "given, and never touched": ({**IDLE, "processes": [], "allocated": given("A")}, {"A": 100}),
+    "given, where processes are not seen": ({**IDLE, "allocated": given("A")}, {"A": None}),
+    "given, and a process waits": ({**IDLE, "processes": [A], "allocated": given("A")}, {"A": None}),
+    "it works, though no process is seen": (
+        {"gpu_util_pct": 30, "processes": [], "allocated": given("A")}, {"A": None},
+    ),
+    "whose process it is is not seen": (
+        {**IDLE, "processes": [process(None, 0, 3)], "allocated": given("A")}, {"A": None},
+    ),
+    "shared, and one has no process": (
+        {"processes": [A], "allocated": given("A", "B", shared=True)}, {"A": None, "B": 10},
+    ),
+    "its utilization is not known": (
+        {"gpu_util_pct": None, "processes": [], "allocated": given("A")}, {"A": None},
+    ),
+    "nobody has it": ({**IDLE, "processes": []}, {None: None}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "expected"), UNTOUCHED.values(), ids=UNTOUCHED)
+def test_what_is_held_and_not_touched_is_a_class_of_its_own(
+    fields: dict[str, Any], expected: dict[str | None, float | None]
+) -> None:
+    rows = newest(runs([{**gpu(0, gpu_util_pct=80, energy_j=10), **fields}]))
+    found = {uid: row.untouched_s for (_, uid, _), row in rows.items() if row.gpu_s}
+    assert found == pytest.approx(expected, abs=0.01)
+
+
+@pytest.mark.parametrize("restart_at", [None, 60])
+def test_it_counts_until_the_first_process_comes(restart_at: int | None) -> None:
+    held = {**gpu(0, gpu_util_pct=0), "allocated": given("A")}
+    samples = runs([{**held, "processes": []}], 40) + runs([{**held, "processes": [A]}], 60, 40)
+    row = hours(samples, restart_at=restart_at)[-1].gpus[0]
+    assert (row.gpu_s, row.untouched_s) == (100, 40)

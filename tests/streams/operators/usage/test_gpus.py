@@ -15,6 +15,7 @@ from streams.operators.columns.block import TickBlock
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator
 from streams.operators.usage.bank import UsageBank
+from streams.operators.usage.table import HourTable
 from tests.support.data.samples import gpu, nvml, record
 
 CONFIG = NodeConfig(topic="nvml-samples", source="nvml")
@@ -379,3 +380,12 @@ def test_it_counts_until_the_first_process_comes(restart_at: int | None) -> None
     samples = runs([{**held, "processes": []}], 40) + runs([{**held, "processes": [A]}], 60, 40)
     row = hours(samples, restart_at=restart_at)[-1].gpus[0]
     assert (row.gpu_s, row.untouched_s) == (100, 40)
+
+
+def test_an_hour_of_an_earlier_release_which_knew_fewer_figures_is_gone_on_with() -> None:
+    before, now = HourTable(9), HourTable(10)
+    before.figures[before.rows([("A", "G")])[0], :] = range(10)
+    now.restore(before.snapshot())
+    assert (now.keys, now.figures[0].tolist()) == ([("A", "G")], [*range(10), 0])
+    now.restore(HourTable(9).snapshot())
+    assert now.keys == []

@@ -69,7 +69,7 @@ class JobOperator:
 
     def _depart(self) -> None:
         """Of too many pods those depart that ended longest ago; a pod that may still change stays."""
-        before_ms = self._newest_ms - DEPART_AFTER_MS
+        before_ms, departed = self._newest_ms - DEPART_AFTER_MS, self._departed.pods
         while len(self._parts) > MAX_JOB_PODS and self._ended and self._ended[0][0] <= before_ms:
             last_ms, uid = heappop(self._ended)
             part = self._parts.get(uid)
@@ -77,9 +77,9 @@ class JobOperator:
                 self._departed.add(self._parts.pop(uid))
                 if part.job.revision is not None:
                     self._departed_of.setdefault(part.job.revision, DepartedPods()).add(part)
-        there = {part.job.revision for part in self._parts.values()}
-        for revision in self._departed_of.keys() - there:
-            del self._departed_of[revision]
+        if self._departed_of and self._departed.pods > departed:
+            there = {part.job.revision for part in self._parts.values()}
+            self._departed_of = {name: pods for name, pods in self._departed_of.items() if name in there}
 
     def flush(self) -> list[Emission]:
         """The job's peaks so far."""

@@ -326,7 +326,7 @@ OWN = {
         "anomalies": "those that hold now; absent for none",
     },
     "Anomaly": {
-        "kind": "slow_steps, hot_gpu, slow_gpu, power, hang, or stall",
+        "kind": "slow_steps, hot_gpu, slow_gpu, power, hang, stall, or frozen",
         "since_ms": "when it began, which is some minutes before it was found",
         "pod": "on a job: the name of the pod that it is about",
         "gpu": "the GPU that it is about, as `<node>/<index>`, where it is about one",

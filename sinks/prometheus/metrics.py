@@ -196,7 +196,8 @@ POD_IDLE_COST = Metric(
 
 POD_ANOMALY = Metric(
     "pod_anomaly",
-    "1 while it holds: anomaly is slow_steps, hot_gpu, slow_gpu, power, hang or stall; only while it is told",
+    "1 while it holds: anomaly is slow_steps, hot_gpu, slow_gpu, power, hang, stall or frozen; "
+    "only while it is told",
     (*OF_POD, "anomaly"),
 )
 

@@ -12,8 +12,8 @@ from dutycycle.contract.units import Amount, Count, Label, Millis, Number, Share
 class Anomaly(RecordBase, frozen=True, kw_only=True):
     """What is odd about a pod or job since ``since_ms``, by its own past or by its GPUs among one another.
 
-    ``kind``: ``slow_steps``, ``hot_gpu``, ``slow_gpu``, ``power`` (it does not fit utilization), ``hang``, or
-    ``stall`` (its steps stopped).
+    ``kind``: ``slow_steps``, ``hot_gpu``, ``slow_gpu``, ``power`` (it does not fit utilization), ``hang``,
+    ``stall`` (its steps stopped), or ``frozen`` (its source repeats itself, and the figures are unknown).
     ``gpu`` is ``<node>/<index>``, where it is about one GPU, and ``pod``, on a job, the name of the pod that
     it is about. ``evidence``: the figures when it was found, units at the end of the names.
     """

@@ -19,7 +19,7 @@ from sinks.annotations.core.values import rfc3339
 GPU_IDLE, CYCLE_LOST, GPU_UNHEALTHY, GPU_FAULT = "GpuIdle", "CycleLost", "GpuUnhealthy", "GpuFault"
 ANOMALIES = {
     "slow_steps": "StepsSlower", "hot_gpu": "GpuHotter", "slow_gpu": "GpuSlower", "power": "PowerUnusual",
-    "hang": "RankHangs", "stall": "TrainingStalls",
+    "hang": "RankHangs", "stall": "TrainingStalls", "frozen": "GpuFiguresFrozen",
 }  # fmt: skip
 """The reason of each kind of anomaly that we know."""
 AFTER_MS = {GPU_IDLE: 1_800_000, CYCLE_LOST: 600_000}

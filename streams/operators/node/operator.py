@@ -28,6 +28,7 @@ from streams.operators.keyed import decode_under_key
 from streams.operators.models.bank import NO_MODELS, ModelBank, ModelsConfig
 from streams.operators.node import records
 from streams.operators.node.analysis import ANALYSIS, Analysis, AnalysisBank, AnalysisConfig
+from streams.operators.node.frozen import FrozenGpus
 from streams.operators.node.gpus import NodeGpus
 from streams.operators.node.watermark import Held, Timeline
 from streams.operators.node.window import ClosedWindow, WindowBank
@@ -38,7 +39,7 @@ from streams.operators.usage.bank import UsageBank
 from streams.operators.workload.channels import SPAN_MS
 from streams.operators.workload.spans import SpanBank
 
-SNAPSHOT_VERSION = 23
+SNAPSHOT_VERSION = 24
 
 
 class Reader(Protocol):
@@ -109,6 +110,7 @@ class NodeOperator:
         self._analysis = AnalysisBank(self._config.analysis)
         self._spans = SpanBank(self._node, self._config.source, self._timeline.epoch_ms)
         self._gpus = NodeGpus(self._node)
+        self._frozen = FrozenGpus()
         self._models = ModelBank(self._node, self._config.source, self._config.models)
         self._last_ms = self._closed_ms = -1
         self._look_offset_ms = 0
@@ -121,7 +123,8 @@ class NodeOperator:
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
         """Take one sample; raises ``DecodeError`` and changes nothing if it cannot be used."""
-        tick = self._reader.again(record.value) or self._decoded(record.value)
+        tick = None if self._frozen.since_ms else self._reader.again(record.value)
+        tick = tick or self._decoded(record.value)
         before = self._timeline.watermark_ms
         ticks, events = self._timeline.admit(tick, record.value or b"")
         emissions: list[Emission] = list(events)
@@ -140,6 +143,8 @@ class NodeOperator:
         topic = self._config.topic
         record_type: type[Any] = TOPICS[topic].record
         sample = decode_under_key(record_type, data, topic, key=self._node, field="node")
+        if self._frozen.since_ms:
+            return self._reader.read(self._frozen.checked(sample))
         return self._reader.read(sample, data or b"")
 
     def _apply(self, tick: Tick) -> list[Emission]:
@@ -182,6 +187,8 @@ class NodeOperator:
         self._to_analyse.due_ms = min(_after(ts_ms, every_ms, own_ms), _after(ts_ms, every_ms, look_ms))
         emissions: list[Emission] = []
         if last_ms >= 0 and ts_ms >= _after(last_ms, every_ms, look_ms):
+            self._frozen.judge(last_ms)
+            self._spans.set_frozen(self._frozen.since_ms)
             emissions += self._evaluated(self._analysis.look(last_ms))
         if last_ms >= 0 and ts_ms >= _after(last_ms, every_ms, own_ms):
             emissions += self._spans.ended() + self._tell(self._analysis.forecast(last_ms))
@@ -210,6 +217,8 @@ class NodeOperator:
         block = self._to_analyse.taken()
         if block is not None:
             self._analysis.extend(block, self._rows(block))
+            if self._config.source == "nvml":
+                self._frozen.extend(block)
 
     def _sum(self) -> None:
         """Give windows and spans the ticks that wait for them."""
@@ -351,6 +360,7 @@ class NodeOperator:
             "peaks": self._peaks.snapshot(),
             "spans": self._spans.snapshot(),
             "gpus": self._gpus.snapshot(),
+            "frozen": self._frozen.snapshot(),
             "models": self._models.snapshot(),
             "usage": self._usage.snapshot(),
             "days": self._days.snapshot(),
@@ -362,6 +372,7 @@ class NodeOperator:
         self._index = ColumnIndex([Series(*one) for one in plain["series"]])
         self._last_seen = np.array(plain["last_seen"], np.int64)
         self._last_ms, self._look_offset_ms = plain["last_ms"], plain["look_offset_ms"]
+        self._frozen.restore(plain["frozen"])
         held: list[bytes] = plain["timeline"]["held"]
         self._timeline.restore(plain["timeline"], [Held(self._decoded(data), data) for data in held])
         self._windows.restore(plain["windows"], powers_of_counters(self._index.ids))
@@ -369,6 +380,7 @@ class NodeOperator:
         self._analysis.restore(plain["analysis"], self._index.ids)
         self._peaks.restore(plain["peaks"])
         self._spans.restore(plain["spans"])
+        self._spans.set_frozen(self._frozen.since_ms)
         self._gpus.resize(self._index.ids)
         self._gpus.restore(plain["gpus"])
         self._models.restore(plain["models"])

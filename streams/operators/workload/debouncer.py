@@ -12,6 +12,8 @@ _UNKNOWN_SPANS = 6
 """The same for ``unknown`` of a pod whose kind was known: doubt alone is no change. Of a pod of which nothing
 was said yet, ``unknown`` is published at once: that is how much is known."""
 _BOTTLENECK_SPANS = 3
+_MEASURED = "gpu_util_pct"
+"""Without it in the evidence nothing is seen of the GPU any more: what held it back is no longer known."""
 _SETTLED_SPANS = 12
 """Judgements in a row after which a pod counts as settled."""
 _QUIET_MS = 60_000
@@ -89,6 +91,8 @@ class InsightDebouncer:
         return now.kind != self.published.kind and self.kind.count >= agreeing
 
     def _bottleneck_changed(self, before: Judgement, now: Judgement) -> bool:
+        if now.bottleneck == UNKNOWN_BOTTLENECK and _MEASURED not in now.evidence:
+            return before.bottleneck != UNKNOWN_BOTTLENECK and self.bottleneck.count >= _UNKNOWN_SPANS
         if now.bottleneck in (before.bottleneck, UNKNOWN_BOTTLENECK):
             return False
         quiet = before.bottleneck != UNKNOWN_BOTTLENECK and now.ts_ms - before.ts_ms < _QUIET_MS

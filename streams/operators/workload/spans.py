@@ -81,6 +81,7 @@ class SpanBank:
         self._cycles: dict[str, dict[str, Any]] = {}
         self._trends: dict[str, dict[str, Any]] = {}
         self._full_ms: dict[str, int] = {}
+        self._frozen: Mapping[str, tuple[str, int]] = {}
 
     def advance(self, ts_ms: int) -> list[Emission]:
         """A tick at ``ts_ms`` comes, which may end the open span: the parts of the one that ended before."""
@@ -138,6 +139,10 @@ class SpanBank:
         else:
             self._full_ms[member] = min(full_ms, END_OF_TIME_MS)
 
+    def set_frozen(self, since_ms: Mapping[str, tuple[str, int]]) -> None:
+        """Of the GPUs whose source repeats itself, by uuid: ``<node>/<index>``, and since when."""
+        self._frozen = since_ms
+
     def retain(self, members: Collection[str]) -> None:
         """Forget the cycles and forecasts of all other pods and GPUs."""
         self._cycles = {one: said for one, said in self._cycles.items() if one in members}
@@ -186,6 +191,8 @@ class SpanBank:
             head["trend"] = trend
         if full_ms := [self._full_ms[one] for one in plan.fills[pod] if one in self._full_ms]:
             head["mem_full_ms"] = min(full_ms)
+        if frozen := [self._frozen[one] for one in plan.fills[pod] if one in self._frozen]:
+            head["frozen"] = dict(frozen)
         return head
 
     def _cycle_of(self, uid: str, gpus: Collection[str]) -> dict[str, Any]:

@@ -155,6 +155,9 @@ class Track:
         self._end_ms = span.end_ms
         if span.gpu.codes is not None:
             self._codes[:_SPLIT, -SPAN_S:] = codes_from_text(span.gpu.codes, _SPLIT)
+        frozen_ms = (span.gpu.frozen or {}).values()
+        if len(frozen_ms) >= (span.gpu.gpus or 1):  # what was taken for figures since then was none
+            self._codes[:_SPLIT, -max((span.end_ms - max(frozen_ms)) // 1000, 1) :] = ABSENT_CODE
         if span.cgroup is not None and span.cgroup.codes is not None:
             self._codes[_SPLIT:, -SPAN_S:] = codes_from_text(span.cgroup.codes, len(CGROUP_CHANNELS))
         if self._tick_s > SPAN_S:

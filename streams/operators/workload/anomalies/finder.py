@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from streams.operators.workload.anomalies.drift import Drift
 from streams.operators.workload.anomalies.hang import Hang
-from streams.operators.workload.anomalies.kinds import Found
+from streams.operators.workload.anomalies.kinds import FROZEN, Found
 from streams.operators.workload.anomalies.minute import Minute
 from streams.operators.workload.anomalies.power import PowerFit
 from streams.operators.workload.anomalies.siblings import Siblings
@@ -35,6 +35,7 @@ class AnomalyFinder:
         if self.reported.period.count:  # who steps knows how long that takes, whatever cycle was found
             slow = reported
         each = [hang, stall, slow, *self.siblings.add(minute), self.power.add(minute)]
+        each += [Found(kind=FROZEN, since_ms=ms, gpu=gpu) for gpu, ms in minute.frozen.items()]
         before = {one.name: one for one in self.told}
         now = tuple(before.get(one.name, one) for one in each if one is not None)
         if now == self.told:

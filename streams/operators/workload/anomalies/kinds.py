@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 SLOW_STEPS, HOT_GPU, SLOW_GPU, POWER, HANG = "slow_steps", "hot_gpu", "slow_gpu", "power", "hang"
-STALL = "stall"
+STALL, FROZEN = "stall", "frozen"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """What anomalies are found from: figures of a pod over one minute."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from math import nan
 from typing import NamedTuple
 
@@ -38,7 +39,8 @@ class Minute:
     ``util_spread`` and ``power_spread`` are standard deviations between its seconds, ``mem_pct`` is the least
     GPU memory in use and ``copy_pct`` the activity of the memory controller. ``period_s`` is the shortest
     period of the pod's cycle at its end, None without one; ``step_s`` what a step takes by the training's own
-    reports of two minutes, None without any.
+    reports of two minutes, None without any. ``frozen``: since when the source of a GPU repeats itself, by
+    the GPU's name.
     """
 
     end_ms: int
@@ -51,6 +53,7 @@ class Minute:
     period_s: float | None
     gpus: tuple[GpuMinute, ...] = ()
     step_s: float | None = None
+    frozen: Mapping[str, int] = field(default_factory=dict)
 
 
 def minute_of(end_ms: int, values: Floats, part: InsightPart, step_s: float | None) -> Minute:
@@ -66,6 +69,7 @@ def minute_of(end_ms: int, values: Floats, part: InsightPart, step_s: float | No
         end_ms=end_ms, util_pct=_mean(util), util_spread=_spread(util), power_pct=_mean(power),
         power_spread=_spread(power), mem_pct=float(memory.min()) if memory.size else nan,
         copy_pct=_mean(copies), period_s=_shortest(part), gpus=tuple(gpus), step_s=step_s,
+        frozen=part.frozen or {},
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from dutycycle.contract.records.insights import Anomaly
 from streams.operators.workload.anomalies.kinds import (
+    FROZEN,
     HANG,
     HOT_GPU,
     POWER,
@@ -75,7 +76,14 @@ def _stall(_gpu: str, of: Evidence) -> str:
     )
 
 
+def _frozen(gpu: str, _of: Evidence) -> str:
+    return (
+        f"every figure of {gpu} is the same to the last bit, tick after tick: its driver hangs, or what "
+        "reads it repeats itself; what the GPU does is not known until they move"
+    )
+
+
 _SAYS: dict[str, Callable[[str, Evidence], str]] = {
     SLOW_STEPS: _slow_steps, HOT_GPU: _hot, SLOW_GPU: _slow_gpu, POWER: _power, HANG: _hang,
-    STALL: _stall,
+    STALL: _stall, FROZEN: _frozen,
 }  # fmt: skip

@@ -66,9 +66,9 @@ _BEFORE_S = 60
 _UTIL = CHANNEL_ROW["busiest_gpu_util_pct"]
 _MEAN_UTIL = CHANNEL_ROW["gpu_util_pct"]
 _POWER = CHANNEL_ROW["power_w"]
-_GPU_CONFIDENCE, _GPU_STAYS = 0.75, 0.65
-"""The least confidence of a kind where the GPU alone is seen, and with which a pod stays of a kind: more
-kinds look alike then."""
+_GPU_CONFIDENCE, _GPU_STAYS = 0.75, 0.5
+"""The least confidence of a kind where the GPU alone is seen: more kinds look alike then. A pod stays of a
+kind for as long as that is likelier than all others together."""
 _SOON_S, _SOON_CONFIDENCE = 120, 0.8
 """Of a GPU that has worked for less, little is known: a kind has to be likelier."""
 _WORKED_S = 30
@@ -78,6 +78,12 @@ _WORKS = frozenset({"training", "inference", "interactive"})
 _RESTS = 0.95
 _TRAINING, _TOLD = "training", 0.99
 """How sure it is that a pod trains whose training loop says so."""
+_RHYTHM_RISES, _RHYTHM_FADES = 0.4, 1 / 180
+"""How much of a cycle counts after one span, and how much is lost in each without it. So it is evidence after
+half a minute, and still so half an hour later: what trains by steps goes on to do so while it validates, or
+while its steps differ too much to be told."""
+_DOUBTFUL = 0.8
+"""A cycle with less confidence says nothing of the kind: servers show such cycles by chance."""
 _STEPS_INSIDE = "tensor_active_pct"
 _FINE_TICK_S = 1.5
 """With ticks that are further apart, the CPU's side is not what the model knows: it was fitted to seconds."""
@@ -103,6 +109,8 @@ class Track:
         self._end_ms = 0
         self._tick_s = 1.0
         self._history = GpuHistory()
+        self._rhythm = 0.0
+        """How sure a cycle was in the last minutes, 0-1."""
         self._probabilities: Floats | None = None
         self._idle_since_ms: int | None = None
         self._idle_j = 0.0
@@ -163,6 +171,9 @@ class Track:
         if self._tick_s > SPAN_S:
             _fill_before(self._codes, int(self._tick_s))
         self._history.add(self._codes[:, -gap:], seconds // SPAN_S)
+        sure = max(((span.gpu.period_confidence or 0.0) - _DOUBTFUL) / (1 - _DOUBTFUL), 0.0)
+        kept = 1 - _RHYTHM_RISES if sure > self._rhythm else (1 - _RHYTHM_FADES) ** (gap // SPAN_S)
+        self._rhythm = sure + (self._rhythm - sure) * kept
 
     def _judge(self, span: JoinedSpan, reported: Mapping[str, float]) -> Judgement | None:
         contradicted = bool(reported) and self.debouncer.kind.word != _TRAINING
@@ -202,7 +213,7 @@ class Track:
             now = None  # the CPU is seen, and soon for long enough
         elif seen is None:
             of_gpu = gpu_features(self._history.values(), self._tick_s, gpus, found)
-            now = None if of_gpu is None else gpu_kind_probabilities(of_gpu, period_confidence)
+            now = None if of_gpu is None else gpu_kind_probabilities(of_gpu, self._rhythm)
         else:
             now = kind_probabilities(seen)
         if now is not None and gpu.period_metric == _STEPS_INSIDE:
@@ -278,6 +289,7 @@ class Track:
             "end_ms": self._end_ms,
             "tick_s": self._tick_s,
             "history": self._history.snapshot(),
+            "rhythm": self._rhythm,
             "probabilities": None if self._probabilities is None else self._probabilities.tolist(),
             "idle_since_ms": self._idle_since_ms,
             "idle_j": self._idle_j,
@@ -294,6 +306,7 @@ class Track:
         self._codes = codes_from_text(plain["codes"], len(CHANNELS)).copy()
         self._end_ms, self._tick_s = plain["end_ms"], plain["tick_s"]
         self._history.restore(plain["history"])
+        self._rhythm = plain["rhythm"]
         self._probabilities = None if plain["probabilities"] is None else np.array(plain["probabilities"])
         self._idle_since_ms, self._idle_j = plain["idle_since_ms"], plain["idle_j"]
         self._skipped = plain["skipped"]

@@ -29,11 +29,11 @@ def terms(features: Floats, knots: Sequence[Sequence[float]] = KNOTS) -> Floats:
     return np.stack(columns, axis=-1)
 
 
-def gpu_kind_probabilities(features: Floats, period_confidence: float) -> Floats:
-    """The probability of each of ``WORKLOAD_KINDS``, shape (kinds,); they add up to 1. ``period_confidence``:
-    of the cycle of its utilization, 0 for none."""
+def gpu_kind_probabilities(features: Floats, rhythm: float) -> Floats:
+    """The probability of each of ``WORKLOAD_KINDS``, shape (kinds,); they add up to 1. ``rhythm``: how sure a
+    cycle of its utilization was in the last half hour, 0 for none."""
     # One fixed order of summing: the same bits on every machine.
     scores = (_WEIGHTS * terms(features)[:, np.newaxis]).sum(axis=0) / TEMPERATURE
-    scores = scores + period_confidence * _CYCLE
+    scores = scores + rhythm * _CYCLE
     grown = np.exp(scores - scores.max())
     return np.asarray(grown / grown.sum())

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from dutycycle.contract.records.parts import InsightPart
 from streams.operators.columns.arrays import Floats
@@ -111,6 +112,22 @@ def test_a_server_that_was_loaded_before_its_first_requests_is_told_within_a_min
         power_w=np.where(util > 0, 290.0, 100.0),
     )  # fmt: skip
     assert told(fed(values))[0] == "inference"
+
+
+@pytest.mark.parametrize(("confidence", "kind"), [(0.0, "unknown"), (0.82, "unknown"), (0.99, "training")])
+def test_a_sure_cycle_counts_for_minutes_after_it_was_lost(confidence: float, kind: str) -> None:
+    rng = np.random.default_rng(4)
+    util = np.concatenate((np.linspace(0, 60, 20), 72 + rng.normal(size=880)))
+    values = channels(
+        900, busiest_gpu_util_pct=util, gpu_util_pct=util, mem_copy_util_pct=0.3 * util, gpu_mem_pct=23.0,
+        power_w=100 + 1.5 * util,
+    )  # fmt: skip
+    track = Track(Prices())
+    for number, part in enumerate(parts(values, 1)):
+        told_now = 20 <= number < 30
+        cyclic = replace(part, period_s=3.4, period_confidence=confidence) if told_now else part
+        track.add(JoinedSpan(cyclic, None))
+    assert told(track)[0] == kind
 
 
 def loaded(util: float = 0, power: float | Floats = 120.0, memory: float | Floats = 40.0) -> Floats:

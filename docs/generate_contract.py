@@ -137,7 +137,7 @@ def _default(setting: Field[Any]) -> str:
     if setting.metadata["parse"] is parsers.share:
         return f"{value:g}"
     if isinstance(value, tuple):
-        return ",".join(f"{one:g}s" for one in value)
+        return ",".join(one if isinstance(one, str) else f"{one:g}s" for one in value)
     if isinstance(value, float):
         return f"{value:g}s"
     if setting.name.endswith("_bytes"):

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from dutycycle.contract.analyses import written_topics
 from dutycycle.contract.log import TopicPartition
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.kafka.faust.agent import add_agent
@@ -21,7 +22,7 @@ from sinks.metrics import serve_metrics
 ACKNOWLEDGE_S = 0.5
 _HAND_OVER_S = 6.0
 _COMMON = (
-    "records", "annotations", "annotation_prefix", "usage_hours", "usage_days",
+    "analyses", "records", "annotations", "annotation_prefix", "usage_hours", "usage_days",
     "price_gpu_models", "price_cpu_hour", "price_gpu_hour", "price_kwh",
 )  # fmt: skip
 
@@ -34,7 +35,8 @@ def app_id(settings: Settings) -> str:
 
 
 def group_protocol(settings: Settings) -> str:
-    """What all workers of the sinks have in common: where they write, and what is computed there."""
+    """What all workers of the sinks have in common: what they read, where they write, and what is computed
+    there."""
     return name_protocol(settings, _COMMON)
 
 
@@ -52,7 +54,7 @@ class SinksApp:
         self.app.held_up = self.dispatcher.held_up
         self.app.on_log_truncated = self._begins_anew
         serve_metrics(telemetry, self.dispatcher)
-        for topic in self.dispatcher.topics:
+        for topic in written_topics(self.dispatcher.topics, settings.analyses):
             add_agent(self.app, topic, self.dispatcher.process, name=f"sink-{topic}")
         self.app.on_partitions_revoked.connect(self._hand_over)
         self.app.on_partitions_assigned.connect(self._assigned)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dutycycle.contract.analyses import written_topics
 from dutycycle.contract.codec import DecodeError, decode
 from dutycycle.contract.log import TopicPartition
 from dutycycle.contract.settings.groups import Settings
@@ -37,11 +38,18 @@ class TopicFollower:
         reached: Callable[[], None],
         connected: Callable[[Mapping[TopicPartition, int]], None] = lambda ends: None,
     ) -> None:
-        """Give records to ``take`` until cancelled. After each outage ``begin`` says from where.
+        """Give records to ``take`` until cancelled. After each outage ``begin`` says from where. Returns if
+        no chosen analysis writes any of ``topics``.
 
         ``connected`` is told where the partitions end; ``reached`` is called when that much was given out.
         """
-        names = [full_name(self.settings.topic_prefix, name) for name in topics]
+        names = [
+            full_name(self.settings.topic_prefix, name)
+            for name in written_topics(topics, self.settings.analyses)
+        ]
+        if not names:
+            reached()
+            return
         reachability = Reachability(self.settings, self.telemetry)
 
         async def read() -> None:

@@ -1,7 +1,7 @@
 """Runs the stages in process, without a broker: what a replay does. A function of its input alone."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from dutycycle.contract.codec import DecodeError
 from dutycycle.contract.log import ConsumerRecord, ProducerRecord
@@ -91,6 +91,11 @@ class LocalPipeline:
         """The input has ended: close what is open, stage by stage."""
         return self._each(LocalStage.close)
 
+    def states(self) -> Iterator[bytes]:
+        """The state of each key as a worker would store it."""
+        for stage in self._stages.values():
+            yield from stage.states()
+
     def _each(self, act: Callable[["LocalStage", str], list[Emission]]) -> list[ProducerRecord]:
         outs: list[ProducerRecord] = []
         for stage in self._stages.values():
@@ -179,6 +184,13 @@ class LocalStage:
             self._reset()
             operator.begin_anew()
             return operator.flush() + operator.unwritten()
+
+    def states(self) -> Iterator[bytes]:
+        """The stored state of each key, as it is now."""
+        if not self._stage.stateless:
+            for operator in self._operators.values():
+                packed = operator.packed()
+                yield b"".join(value for _, value in (*packed.pieces, packed.head))
 
     def close(self, key: str) -> list[Emission]:
         """The input has ended."""

@@ -19,6 +19,26 @@ SOURCES = {
 }
 """What each stage reads, sources first: what a stage sends is read by a later one or by nobody."""
 STATELESS = frozenset({"pods", "processes"})
+_WORKS_FOR = {
+    "cuda": ("windows", "peaks", "cycles", "models"),
+    "pods": ("peaks", "insights"),
+    "processes": ("insights",),
+    "pod-peaks": ("peaks",),
+    "job-peaks": ("peaks",),
+    "insights": ("insights",),
+    "job-insights": ("insights",),
+}
+"""The analyses that a stage works for, and is left out without any of; all others are always there."""
+
+
+def sources(settings: Settings) -> dict[str, str]:
+    """What each stage reads that the chosen analyses need, in the order of ``SOURCES``."""
+    on = {*settings.analyses, *(("models",) if settings.models else ())}
+    return {
+        stage: source
+        for stage, source in SOURCES.items()
+        if stage not in _WORKS_FOR or not on.isdisjoint(_WORKS_FOR[stage])
+    }
 
 
 def changelog_name(settings: Settings, stage: str) -> str:
@@ -34,7 +54,9 @@ def changelog_stage(settings: Settings, changelog: str) -> str:
 def changelogs(settings: Settings) -> dict[str, str]:
     """Full names of all changelogs: name of the source that must have the same number of partitions."""
     return {
-        changelog_name(settings, stage): source for stage, source in SOURCES.items() if stage not in STATELESS
+        changelog_name(settings, stage): source
+        for stage, source in sources(settings).items()
+        if stage not in STATELESS
     }
 
 
@@ -52,6 +74,8 @@ def check_settings(settings: Settings) -> None:
                 f"DUTYCYCLE_{longer.upper()}={value:.10g}s: expected at least DUTYCYCLE_{shorter.upper()}, "
                 f"{least:.10g}s"
             )
+    if settings.windows_metrics and "windows" not in settings.analyses:
+        raise SettingError("DUTYCYCLE_WINDOWS_METRICS is set, but DUTYCYCLE_ANALYSES has no windows")
     open_for = settings.windows[-1] + settings.lateness
     if settings.retire < open_for:
         raise SettingError(

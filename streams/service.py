@@ -19,6 +19,7 @@ from streams.runtime.metrics import STUCK_S
 from streams.topology import stages as all_stages
 
 _OUTPUTS = tuple(name for name, topic in TOPICS.items() if "streams" in topic.writer)
+"""What the chosen analyses do not write is not created (``dutycycle.kafka.topics``)."""
 
 
 async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> None:

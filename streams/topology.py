@@ -4,16 +4,17 @@ import difflib
 from collections.abc import Callable
 from typing import Protocol
 
+from dutycycle.contract.analyses import written_topics
 from dutycycle.contract.errors import SettingError
-from dutycycle.contract.metrics import METRICS
+from dutycycle.contract.metrics import COUNTERS, METRICS, WINDOW_METRICS
 from dutycycle.contract.settings.groups import Settings
-from streams.names import SOURCES, STATELESS, check_settings
+from streams.names import STATELESS, check_settings, sources
 from streams.operators.base import Operator, Snapshot, Stage, nothing_unwritten
 from streams.operators.columns.cgroup import CgroupReader
 from streams.operators.columns.cuda import CudaReader
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.cycles.bank import CycleConfig
-from streams.operators.forward import PodForwarder, StepForwarder
+from streams.operators.forward import PARTS, PodForwarder, StepForwarder
 from streams.operators.health import HealthOperator
 from streams.operators.models.bank import NO_MODELS, ModelsConfig
 from streams.operators.node.analysis import ANALYSIS, AnalysisConfig
@@ -28,24 +29,28 @@ _MS = 1000
 
 
 def stages(settings: Settings) -> list[Stage]:
-    """Every stage, sources first: what a stage sends is read by a later one or by nobody."""
+    """Every stage that the chosen analyses need, sources first: what a stage sends is read by a later one or
+    by nobody."""
     check_settings(settings)
     evict_ms, evict_pods_ms, evict_jobs_ms = (
         int(seconds * _MS) for seconds in (settings.evict, settings.evict_pods, settings.evict_jobs)
     )
     prices = Prices(per_gpu_hour=settings.price_gpu_hour, per_kwh=settings.price_kwh)
-    models = _models(settings)
+    models, anomalies = _models(settings), "anomalies" in settings.analyses
     nvml, cgroup, cuda = (_node_config(settings, source, models) for source in ("nvml", "cgroup", "cuda"))
     built: dict[str, tuple[Callable[[str, Snapshot | None], Operator], int | None]] = {
         "nvml": (_resuming(lambda node: NodeOperator(nvml, node, NvmlReader(node))), evict_ms),
         "cgroup": (_resuming(lambda node: NodeOperator(cgroup, node, CgroupReader())), evict_ms),
         "cuda": (_resuming(lambda node: NodeOperator(cuda, node, CudaReader())), evict_ms),
-        "pods": (lambda uid, _: PodForwarder(uid), None),
+        "pods": (lambda uid, _: PodForwarder(uid, written_topics(PARTS, settings.analyses)), None),
         "processes": (lambda node, _: StepForwarder(node), None),
         "health": (_resuming(HealthOperator), evict_ms),
         "pod-peaks": (_resuming(PodOperator), evict_pods_ms),
         "job-peaks": (_resuming(JobOperator), evict_jobs_ms),
-        "insights": (_resuming(lambda uid: PodInsightOperator(uid, prices)), evict_pods_ms),
+        "insights": (
+            _resuming(lambda uid: PodInsightOperator(uid, prices, anomalies=anomalies)),
+            evict_pods_ms,
+        ),
         "job-insights": (_resuming(JobInsightOperator), evict_jobs_ms),
     }
     return [
@@ -54,7 +59,7 @@ def stages(settings: Settings) -> list[Stage]:
             stateless=name in STATELESS,
             unwritten=NodeOperator.unwritten if name in ("nvml", "cgroup", "cuda") else nothing_unwritten,
         )
-        for name, source in SOURCES.items()
+        for name, source in sources(settings).items()
     ]  # fmt: skip
 
 
@@ -70,6 +75,8 @@ def _node_config(settings: Settings, source: str, models: ModelsConfig) -> NodeC
     return NodeConfig(
         topic=f"{source}-samples",
         source=source,
+        analyses=frozenset(settings.analyses),
+        window_metrics=_window_metrics(settings.windows_metrics),
         sizes_ms=tuple(int(size * _MS) for size in settings.windows),
         lateness_ms=int(settings.lateness * _MS),
         retire_ms=int(settings.retire * _MS),
@@ -90,12 +97,28 @@ def _analysis_config(settings: Settings) -> AnalysisConfig:
         sure_of_begun=settings.cycles_confidence_begun,
         misses=settings.cycles_misses,
     )
+    trend_metrics = _known_metrics("TRENDS", settings.trends_metrics) or ANALYSIS.trend_metrics
+    cycle_metrics = _known_metrics("CYCLES", settings.cycles_metrics) or ANALYSIS.cycle_metrics
     return AnalysisConfig(
-        trend_metrics=_known_metrics("TRENDS", settings.trends_metrics) or ANALYSIS.trend_metrics,
-        cycle_metrics=_known_metrics("CYCLES", settings.cycles_metrics) or ANALYSIS.cycle_metrics,
+        trend_metrics=trend_metrics if "trends" in settings.analyses else (),
+        cycle_metrics=cycle_metrics if "cycles" in settings.analyses else (),
         horizons_s=settings.trends_horizons,
         cycles=cycles,
     )
+
+
+def _window_metrics(names: tuple[str, ...]) -> frozenset[str]:
+    """The metrics that windows are made of."""
+    for name in _known_metrics("WINDOWS", names):
+        if name not in WINDOW_METRICS:
+            raise SettingError(f"DUTYCYCLE_WINDOWS_METRICS: {name} has no windows: leave it out")
+    if not COUNTERS.isdisjoint(names) and "power_w" not in names:
+        counter = min(COUNTERS.intersection(names))
+        raise SettingError(
+            f"DUTYCYCLE_WINDOWS_METRICS: {counter} needs power_w, which tells whether the counter stands "
+            f"still: add power_w, or leave out {counter}"
+        )
+    return frozenset(names) or WINDOW_METRICS
 
 
 def _known_metrics(of: str, names: tuple[str, ...]) -> tuple[str, ...]:

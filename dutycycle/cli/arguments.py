@@ -22,6 +22,7 @@ OF_NODE = (
 )  # fmt: skip
 OF_PROMETHEUS_ACCESS = ("prometheus_ca", "prometheus_username", "prometheus_cluster", "prometheus_names")
 OF_PROMETHEUS = ("prometheus", *OF_PROMETHEUS_ACCESS)
+OF_RESULTS = ("analyses",)
 OF_OPERATORS = ("windows", "lateness", "retire")
 OF_WORKER = ("session_timeout",)
 OF_SINKS = (

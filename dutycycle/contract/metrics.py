@@ -535,6 +535,8 @@ CAPACITIES = frozenset(row.field for row in CATALOGUE if row.kind == "capacity")
 """How much there is, not how much is used: such series have no window and no peak, and bound a trend."""
 COUNTERS = frozenset(row.field for row in CATALOGUE if row.kind == "counter")
 """Cumulative counters: a window has their increase, and no mean or maximum."""
+WINDOW_METRICS = frozenset(METRICS) - CAPACITIES
+"""The metrics that windows can be of."""
 TREND_METRICS = frozenset(row.field for row in CATALOGUE if row.trend)
 RESOLUTIONS = {row.field: row.resolution for row in CATALOGUE if row.trend}
 """The least difference that a forecast tells, by metric and in its unit: whole percents of NVML, MiB of

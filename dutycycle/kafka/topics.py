@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from dutycycle.contract.analyses import written_topics
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import TOPICS, full_name
@@ -44,6 +45,7 @@ async def ensure_topics(
     verify: bool = True,
 ) -> dict[str, int]:
     """Create what is missing, verify what exists; answers with the partitions of each topic, by full name.
+    Of topics that no chosen analysis writes (``DUTYCYCLE_ANALYSES``), nothing is asked.
 
     ``names`` (without prefix) and ``changelogs`` (full name of each: name of its source) must all have the
     same number of partitions; ``outputs`` (without prefix) are only written, and may have any. A topic that
@@ -116,7 +118,11 @@ def common_partitions(there: Mapping[str, int], alike: Iterable[str], default: i
 
 
 def _configs(settings: Settings, names: Iterable[str]) -> dict[str, dict[str, str]]:
-    return {full_name(settings.topic_prefix, name): TOPICS[name].config() for name in names}
+    """What each topic should have. Those that no chosen analysis writes are left out."""
+    return {
+        full_name(settings.topic_prefix, name): TOPICS[name].config()
+        for name in written_topics(names, settings.analyses)
+    }
 
 
 async def _ensure(

@@ -2,7 +2,9 @@
 
 import asyncio
 import time
+from collections.abc import Collection
 
+from dutycycle.contract.analyses import written_topics
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import full_name, short_name
 from dutycycle.kafka.consumer import Consumer
@@ -13,8 +15,6 @@ from dutycycle.process import stopped_within
 
 _FROM_BEGINNING = ("pods", "pod-peaks", "job-peaks", "cycles", "trends", "insights", "gpu-health")
 """Compacted topics: what holds now may have been said long ago."""
-_YOUNGER = "gpu-health"
-"""Streams of before do not make it: all else is shown without."""
 _FROM_END = ("nvml-samples", "cgroup-samples", "window-aggregates", "dead-letters")
 _WAIT_S = 0.5
 _BROKER_WAIT_MS = 1000
@@ -23,6 +23,11 @@ _AT_ONCE = 500
 _IDLE_S = 3.0
 _IDLE_WAIT_S = 15.0
 _RETRY_S = 1.0
+_SAMPLES = ("pods", "nvml-samples", "cgroup-samples")
+"""Without these there is nothing to see. All else may be missing: streams that do not compute it do not make
+its topic, and it is shown as unknown."""
+_LOOK_S = 30.0
+"""So often topics that are missing are looked for: streams may only just begin."""
 
 
 class ClusterFollower:
@@ -43,21 +48,23 @@ class ClusterFollower:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Read until ``stop``; a broker that is away is waited for."""
-        names, whole = (
-            [full_name(self._settings.topic_prefix, name) for name in topics]
-            for topics in ((*_FROM_BEGINNING, *_FROM_END), _FROM_BEGINNING)
+        names, whole, needed = (
+            [
+                full_name(self._settings.topic_prefix, name)
+                for name in written_topics(topics, self._settings.analyses)
+            ]
+            for topics in ((*_FROM_BEGINNING, *_FROM_END), _FROM_BEGINNING, _SAMPLES)
         )
-        younger = full_name(self._settings.topic_prefix, _YOUNGER)
         while not stop.is_set():
             consumer = None
             try:
-                missing = {younger} - {*await topics_there(self._settings, [younger])}
+                missing = {*names} - {*needed} - {*await topics_there(self._settings, names)}
                 consumer = Consumer(
                     self._settings, "dutycycle-live", [name for name in names if name not in missing], "end",
                     whole=[name for name in whole if name not in missing], wait_ms=_BROKER_WAIT_MS,
                 )  # fmt: skip
                 await consumer.start()
-                await self._take(consumer, stop)
+                await self._take(consumer, stop, missing)
             except BrokerError as error:
                 self.away = str(error)
                 await stopped_within(stop, _RETRY_S)
@@ -74,8 +81,10 @@ class ClusterFollower:
                 return
             await asyncio.sleep(_WAIT_S)
 
-    async def _take(self, consumer: Consumer, stop: asyncio.Event) -> None:
+    async def _take(self, consumer: Consumer, stop: asyncio.Event, missing: Collection[str]) -> None:
+        """Read until ``stop``, or until one of the topics ``missing`` is there."""
         self._is_reading = True
+        look_s = time.monotonic() + _LOOK_S
         self.away = ""
         ends = await consumer.ends()
         try:
@@ -88,6 +97,10 @@ class ClusterFollower:
                         self._last_record_s = time.monotonic()
                     self.state.feed(topic, message.key_text or "", message.payload, _now_ms())
                 await asyncio.sleep(0)  # what was fetched already comes without a pause
+                if missing and time.monotonic() > look_s:
+                    look_s = time.monotonic() + _LOOK_S
+                    if await topics_there(self._settings, missing):
+                        return
         finally:
             self._is_reading = False
 

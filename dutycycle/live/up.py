@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from urllib.parse import quote
 
+from dutycycle.contract.analyses import written_topics
 from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.groups import PREFIX, Settings
 from dutycycle.contract.topics import TOPICS, full_name
@@ -91,7 +92,7 @@ async def _broker(settings: Settings) -> AsyncIterator[tuple[int | None, str]]:
         yield None, settings.broker
         return
     chosen = replace(settings, partitions=_EMBEDDED_PARTITIONS)
-    names = [full_name(settings.topic_prefix, name) for name in TOPICS]
+    names = [full_name(settings.topic_prefix, name) for name in written_topics(TOPICS, settings.analyses)]
     topics = dict.fromkeys([*names, *changelogs(chosen)], _EMBEDDED_PARTITIONS)
     broker = await asyncio.to_thread(EmbeddedBroker(topics).start)
     try:

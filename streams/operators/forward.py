@@ -1,7 +1,7 @@
 """Turns identities of pods, and steps of trainings, into parts: a pod's operator has one source topic."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from dutycycle.contract.codec import encode
 from dutycycle.contract.log import ConsumerRecord, ProducerRecord
@@ -13,14 +13,17 @@ from streams.operators.keyed import decode_under_key
 
 TOPIC = "pods"
 PROCESSES = "processes"
+PARTS = ("pod-parts", "insight-parts")
+"""The topics that an identity is forwarded to."""
 
 
 class PodForwarder:
-    """Stateless: each record of ``pods`` becomes one of ``pod-parts`` and one of ``insight-parts``; a
-    tombstone says that the pod is gone."""
+    """Stateless: each record of ``pods`` becomes one of ``pod-parts`` and one of ``insight-parts``, as far as
+    those are among ``topics``; a tombstone says that the pod is gone."""
 
-    def __init__(self, uid: str) -> None:
+    def __init__(self, uid: str, topics: Collection[str] = PARTS) -> None:
         self._uid = uid
+        self._topics = topics
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
         """Forward one identity; raises ``DecodeError``."""
@@ -31,8 +34,9 @@ class PodForwarder:
             part = PodPart(uid=self._uid, source="pods", pod=pod)
         insight_part = InsightPart(uid=self._uid, source="pods", pod=part.pod, gone=part.gone)
         return [
-            ProducerRecord("pod-parts", self._uid, encode(part), record.ts_ms),
-            ProducerRecord("insight-parts", self._uid, encode(insight_part), record.ts_ms),
+            ProducerRecord(topic, self._uid, encode(one), record.ts_ms)
+            for topic, one in zip(PARTS, (part, insight_part), strict=True)
+            if topic in self._topics
         ]
 
     def flush(self) -> list[Emission]:

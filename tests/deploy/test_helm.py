@@ -20,6 +20,7 @@ from dutycycle.trial.access import THE_CLASS
 from tests.support.deploy.generate_chart_files import there as chart_files
 from tests.support.deploy.generate_chart_files import wanted as wanted_files
 from tests.support.deploy.generate_schema import limits as limits_text
+from tests.support.deploy.generate_schema import needs as needs_text
 from tests.support.deploy.generate_schema import text as schema_text
 from tests.support.deploy.manifests import (
     CHART,
@@ -81,6 +82,7 @@ def test_the_examples_render(file: Any) -> None:
 def test_the_schema_is_current() -> None:
     assert (CHART / "values.schema.json").read_text() == schema_text()
     assert (CHART / "limits.json").read_text() == limits_text()
+    assert (CHART / "analyses.json").read_text() == needs_text()
 
 
 @pytest.mark.parametrize(
@@ -168,6 +170,8 @@ def test_the_schema_accepts_what_is_right(values: Object) -> None:
         ({"metrics": {"enabled": True, "window": "30s"}},
          "metrics.window: 30s is none of streams.windows, 10s,60s: no mean, maximum or p95 would be served"),
         ({"metrics": {"enabled": True}, "streams": {"windows": "30s,300s"}}, "metrics.window: 60s is none"),
+        ({"analyses": "windows,trends"}, "analyses: trends needs cycles: add it, or leave out trends"),
+        ({"analyses": "peaks", "streams": {"windowsMetrics": "power_w"}}, "streams.windowsMetrics: analyses"),
         ({"streams": {"windows": "10s,10s"}}, "streams.windows: 10s,10s: give whole seconds, each larger"),
         ({"streams": {"windows": "1m,10s"}}, "streams.windows: 1m,10s: give whole seconds, each larger"),
         ({"streams": {"windows": "10s,90.5s"}}, "streams.windows: 10s,90.5s: give whole seconds"),

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dutycycle.cli import arguments
+from dutycycle.contract.analyses import written_topics
 from dutycycle.contract.errors import DutycycleError, SettingError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import ALIKE_TOPICS, TOPICS, full_name
 from dutycycle.telemetry.events import Telemetry
-from streams.names import SOURCES, changelogs
+from streams.names import SOURCES, changelogs, sources
 
 if TYPE_CHECKING:
     from dutycycle.kafka.topic_settings import Difference, TopicDescription, TopicUse
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 EXAMPLE = """dutycycle topics --broker kafka://kafka:9092
 dutycycle topics --dry-run --format json
 dutycycle topics --acls alice"""
-SETTINGS = (*arguments.OF_BROKER, *arguments.OF_TOPICS)
+SETTINGS = (*arguments.OF_BROKER, *arguments.OF_TOPICS, *arguments.OF_RESULTS)
 ROLES: dict[str, tuple[str, ...]] = {
     "collector": ("Write", "Describe", "DescribeConfigs", "Create"),
     "stream": ("Read", "Write", "Describe", "DescribeConfigs", "Create"),
@@ -158,19 +159,19 @@ def format_acls(settings: Settings, user: str) -> str:
 
 
 def planned(settings: Settings) -> list[Planned]:
-    """All topics by their full names; those of the contract first."""
+    """All topics that the chosen analyses need, by their full names; those of the contract first."""
     from dutycycle.kafka.topic_settings import TopicUse
     from dutycycle.kafka.topics import CHANGELOG_CONFIG
 
-    sources = set(SOURCES.values())
+    read = set(sources(settings).values())
     ours = [
         Planned(
             full_name(settings.topic_prefix, name),
-            topic.config(),
-            TopicUse.SOURCE if name in sources else TopicUse.OUTPUT,
+            TOPICS[name].config(),
+            TopicUse.SOURCE if name in read else TopicUse.OUTPUT,
             alike=name in _ALIKE,
         )
-        for name, topic in TOPICS.items()
+        for name in written_topics(TOPICS, settings.analyses)
     ]
     return ours + [
         Planned(name, CHANGELOG_CONFIG, TopicUse.CHANGELOG, alike=True) for name in changelogs(settings)

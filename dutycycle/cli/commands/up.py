@@ -12,7 +12,8 @@ dutycycle up --once --format json | jq '.gpus[].gpu_util_pct'
 dutycycle up --duration 10s && dutycycle peaks"""
 _NODE = tuple(name for name in arguments.OF_NODE if name not in ("containers", "demo"))
 SETTINGS = (
-    *arguments.OF_BROKER, *_NODE, *arguments.OF_PROMETHEUS, *arguments.OF_OPERATORS, "annotations",
+    *arguments.OF_BROKER, *_NODE, *arguments.OF_PROMETHEUS, *arguments.OF_RESULTS, *arguments.OF_OPERATORS,
+    "windows_metrics", "annotations",
     "annotation_prefix", "signals",
 )  # fmt: skip
 

@@ -13,6 +13,7 @@ EXAMPLE = (
 SETTINGS = (
     *arguments.OF_BROKER,
     *arguments.OF_TOPICS,
+    *arguments.OF_RESULTS,
     "lateness",
     "adapter_listen",
     "adapter_cert",

@@ -10,6 +10,7 @@ EXAMPLE = "dutycycle extender --broker kafka://kafka:9092 --extender-listen 127.
 SETTINGS = (
     *arguments.OF_BROKER,
     *arguments.OF_TOPICS,
+    *arguments.OF_RESULTS,
     "extender_listen",
     "extender_cert",
     "extender_key",

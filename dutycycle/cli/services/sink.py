@@ -17,6 +17,7 @@ dutycycle sink --metrics --broker kafka://kafka:9092"""
 SETTINGS = (
     *arguments.OF_BROKER,
     *arguments.OF_TOPICS,
+    *arguments.OF_RESULTS,
     *arguments.OF_SINKS,
     *arguments.OF_USAGE,
     *arguments.OF_METRICS,

@@ -12,7 +12,9 @@ EXAMPLE = "dutycycle stream --broker kafka://kafka:9092 --windows 10s,60s --late
 SETTINGS = (
     *arguments.OF_BROKER,
     *arguments.OF_TOPICS,
+    *arguments.OF_RESULTS,
     *arguments.OF_OPERATORS,
+    "windows_metrics",
     "snapshot_interval",
     "lost_state",
     *arguments.OF_WORKER,

@@ -10,6 +10,7 @@ EXAMPLE = "dutycycle webhook --broker kafka://kafka:9092 --webhook-policy policy
 SETTINGS = (
     *arguments.OF_BROKER,
     *arguments.OF_TOPICS,
+    *arguments.OF_RESULTS,
     "webhook_listen",
     "webhook_cert",
     "webhook_key",

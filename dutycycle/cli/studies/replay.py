@@ -18,7 +18,7 @@ EXAMPLE = """dutycycle replay day.jsonl.zst --out derived.jsonl.zst --records sq
 dutycycle replay day.jsonl.zst --out tables/ --format parquet
 dutycycle replay day.jsonl.zst --broker kafka://kafka:9092 --speed 10"""
 _MOST_JOBS = 1024
-SETTINGS = (*arguments.OF_BROKER, *arguments.OF_OPERATORS)
+SETTINGS = (*arguments.OF_BROKER, *arguments.OF_RESULTS, *arguments.OF_OPERATORS, "windows_metrics")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,6 +8,7 @@ and what needs one group takes that one.
 from dataclasses import dataclass, field
 from typing import Any
 
+from dutycycle.contract.analyses import ANALYSES
 from dutycycle.contract.settings import parsers
 from dutycycle.contract.settings.models import ModelSetting
 from dutycycle.contract.settings.parsers import Parser
@@ -146,10 +147,18 @@ class PrometheusSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class StreamSettings:
-    """Windows, state, and when the state of silent nodes, pods and jobs is removed."""
+    """Analyses, windows, state, and when the state of silent nodes, pods and jobs is removed."""
 
+    analyses: tuple[str, ...] = _setting(
+        tuple(ANALYSES),
+        parsers.analyses,
+        "what is computed; the rest costs nothing, and has no topics. Sinks must be given the same",
+    )
     windows: tuple[float, ...] = _setting(
         (10.0, 60.0), parsers.SeveralSeconds(parsers.Seconds(1, 600)), "lengths of the tumbling windows"
+    )
+    windows_metrics: tuple[str, ...] = _setting(
+        (), parsers.metric_names, "metrics that have windows, such as gpu_util_pct,power_w; default: all"
     )
     lateness: float = _setting(10.0, parsers.Seconds(0, 3600), "how late a sample may be for its window")
     snapshot_interval: float = _setting(

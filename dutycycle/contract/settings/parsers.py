@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from dutycycle.contract.analyses import choose
 from dutycycle.contract.metrics import ACTIVITY_METRICS, ENGINE_METRICS
 from dutycycle.contract.settings.models import ModelSetting, model
 from dutycycle.contract.settings.secret import Secret, header_lines
@@ -133,6 +134,11 @@ def gpu_activity(value: str) -> str:
         names = ",".join(known)
         raise ValueError(f"expected on, off, or some of {names}; {min(others)!r} is none of them")
     return ",".join(sorted(chosen))
+
+
+def analyses(value: str) -> tuple[str, ...]:
+    """Names of analyses, separated by commas, with what each needs; in the order of the catalogue."""
+    return choose([part.strip() for part in value.split(",") if part.strip()])
 
 
 def metric_names(value: str) -> tuple[str, ...]:

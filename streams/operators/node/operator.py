@@ -13,15 +13,16 @@ from zlib import crc32
 
 import numpy as np
 
+from dutycycle.contract.analyses import ANALYSES
 from dutycycle.contract.log import ConsumerRecord, ProducerRecord
-from dutycycle.contract.metrics import ACTIVITY_METRICS
+from dutycycle.contract.metrics import ACTIVITY_METRICS, WINDOW_METRICS
 from dutycycle.contract.records.hours import HOUR_MS, MINUTE_MS
 from dutycycle.contract.topics import TOPICS
 from dutycycle.telemetry.events import SAMPLE_LATE
 from streams.operators.base import CountedEvent, Emission, Snapshot
 from streams.operators.columns.arrays import Floats, Ints, check_version
 from streams.operators.columns.block import TickBlock, TickQueue
-from streams.operators.columns.series import ColumnIndex, Series, powers_of_counters
+from streams.operators.columns.series import ColumnIndex, Series, powers_of_counters, remapped
 from streams.operators.columns.tick import Layout, Tick
 from streams.operators.cycles.result import NO_CYCLE
 from streams.operators.keyed import decode_under_key
@@ -67,6 +68,8 @@ class NodeConfig:
     from the first tick, so that what is found depends on the samples and not on the node's name. Windows of
     all nodes close together, at full tens of seconds: their records would wait for all that. ``models``: what
     a user brings beside.
+
+    ``analyses``: which of ``contract.analyses`` are computed; ``window_metrics``: what windows are made of.
     """
 
     topic: str
@@ -78,6 +81,16 @@ class NodeConfig:
     evaluate_ms: int = 10_000
     analysis: AnalysisConfig = ANALYSIS
     models: ModelsConfig = NO_MODELS
+    analyses: frozenset[str] = frozenset(ANALYSES)
+    window_metrics: frozenset[str] = WINDOW_METRICS
+
+    def source_for(self, analysis: str) -> str:
+        """The source, or an empty one where the analysis is off: its bank takes nothing and says nothing."""
+        return self.source if analysis in self.analyses else ""
+
+    def choice(self) -> list[list[str]]:
+        """What a state depends on, as plain data."""
+        return [sorted(self.analyses), sorted(self.window_metrics)]
 
 
 class NodeOperator:
@@ -94,9 +107,9 @@ class NodeOperator:
         self._empty()
 
     def _empty(self) -> None:
-        self._peaks = PeakTally(self._node, self._config.source)
-        self._usage = UsageBank(self._node, self._config.source)
-        self._days = NodePeakBank(self._node, self._config.source)
+        self._peaks = PeakTally(self._node, self._config.source_for("peaks"))
+        self._usage = UsageBank(self._node, self._config.source_for("usage"))
+        self._days = NodePeakBank(self._node, self._config.source_for("peaks"))
         self._begin_epoch(0)
 
     def _begin_epoch(self, first_ms: int) -> None:
@@ -105,10 +118,14 @@ class NodeOperator:
         self._peaks.set_back(first_ms)
         self._index: ColumnIndex[Series] = ColumnIndex()
         self._last_seen: Ints = np.zeros(0, np.int64)
-        self._windows = WindowBank(self._config.sizes_ms, self._config.lateness_ms)
+        sizes_ms = self._config.sizes_ms if "windows" in self._config.analyses else ()
+        self._windows = WindowBank(sizes_ms, self._config.lateness_ms)
+        self._window_series: list[Series] = []
+        self._window_columns: Ints = np.zeros(0, np.int64)
+        """The series that have windows, and their columns."""
         self._window_records = WindowRecords(self._node, self._config.source)
         self._analysis = AnalysisBank(self._config.analysis)
-        self._spans = SpanBank(self._node, self._config.source, self._timeline.epoch_ms)
+        self._spans = SpanBank(self._node, self._config.source_for("insights"), self._timeline.epoch_ms)
         self._gpus = NodeGpus(self._node)
         self._frozen = FrozenGpus()
         self._models = ModelBank(self._node, self._config.source, self._config.models)
@@ -215,10 +232,12 @@ class NodeOperator:
         """Give the analysis the ticks that wait for it."""
         self._room = 0
         block = self._to_analyse.taken()
-        if block is not None:
+        if block is None:
+            return
+        if "cycles" in self._config.analyses:
             self._analysis.extend(block, self._rows(block))
-            if self._config.source == "nvml":
-                self._frozen.extend(block)
+        if self._config.source == "nvml":  # whatever is computed: figures of a frozen GPU are in none of it
+            self._frozen.extend(block)
 
     def _sum(self) -> None:
         """Give windows and spans the ticks that wait for them."""
@@ -227,7 +246,7 @@ class NodeOperator:
         if block is not None:
             self._last_seen[self._columns(block.layout)] = block.times[-1]
             self._spans.extend(block)
-            self._windows.extend(block.times, *self._rows_and_highs(block))
+            self._windows.extend(block.times, *self._window_rows(block))
 
     def _count(self) -> None:
         """Give peaks and ledger the ticks that wait for them."""
@@ -250,7 +269,7 @@ class NodeOperator:
         columns, block = self._columns(tick.layout), TickBlock([tick])
         self._last_seen[columns] = np.maximum(self._last_seen[columns], tick.ts_ms)
         self._peaks.extend(block)
-        rows, highs = self._rows_and_highs(block)
+        rows, highs = self._window_rows(block)
         in_time = self._windows.add(tick.ts_ms, rows[0], self._last_ms, highs[0])
         return [] if in_time else [CountedEvent(SAMPLE_LATE.name)]
 
@@ -259,12 +278,13 @@ class NodeOperator:
         self._columns(block.layout)
         return self._index.spread(block.layout.series, block.values)
 
-    def _rows_and_highs(self, block: TickBlock) -> tuple[Floats, Floats]:
-        """The same, and of each value the most within its tick."""
-        rows = self._rows(block)
+    def _window_rows(self, block: TickBlock) -> tuple[Floats, Floats]:
+        """The block's values in the columns that have windows, and of each the most within its tick."""
+        rows = self._rows(block).take(self._window_columns, axis=1)
         if block.value_highs is block.values:
             return rows, rows
-        return rows, self._index.spread(block.layout.series, block.value_highs)
+        highs = self._index.spread(block.layout.series, block.value_highs)
+        return rows, highs.take(self._window_columns, axis=1)
 
     def _closed(self, closed: list[ClosedWindow]) -> list[Emission]:
         if closed:
@@ -282,11 +302,19 @@ class NodeOperator:
         return columns
 
     def _resize(self, keep: Ints) -> None:
-        self._windows.resize(keep, powers_of_counters(self._index.ids))
-        self._window_records.resize(self._index.ids)
-        self._gpus.resize(self._index.ids)
+        before = self._window_series
+        self._select_window_series()
+        self._windows.resize(remapped(before, self._window_series), powers_of_counters(self._window_series))
         self._last_seen = np.where(keep >= 0, np.append(self._last_seen, 0)[keep], 0)
         self._analysis.resize(self._index.ids)
+
+    def _select_window_series(self) -> None:
+        """The node's columns are those of ``_index`` now."""
+        metrics = self._config.window_metrics if "windows" in self._config.analyses else ()
+        self._window_series = [one for one in self._index.ids if one.metric in metrics]
+        self._window_columns = remapped(self._index.ids, self._window_series)
+        self._window_records.resize(self._window_series)
+        self._gpus.resize(self._window_series)
 
     def _tell(self, found: Analysis) -> list[Emission]:
         """Tell what was found at the node's own moment, and what models say, and forget what is gone."""
@@ -313,15 +341,19 @@ class NodeOperator:
         if not self._peaks.is_stale(before_ms) and (self._last_seen >= before_ms).all():
             return
         self._take_all()  # a pod may have come back just now
-        self._usage.forget(self._peaks.retire(before_ms))
+        known = {one.member for one in self._index.ids}
+        retired = self._peaks.retire(before_ms)
         keep: Ints = np.flatnonzero(self._last_seen >= before_ms)
         if len(keep) < len(self._index):
             self._index.retain(keep)
             members = {one.member for one in self._index.ids}
+            if "peaks" not in self._config.analyses:  # which say when a pod is gone
+                retired = known - members
             self._spans.retain(members)
             self._gpus.retain(members)
             self._models.retain(members)
             self._resize(keep)
+        self._usage.forget(retired)
 
     def flush(self) -> list[Emission]:
         """The peaks of the pods that changed, and the part of the node's GPUs if that did."""
@@ -350,6 +382,7 @@ class NodeOperator:
         self._take_all()
         return {
             "v": SNAPSHOT_VERSION,
+            "choice": self._config.choice(),
             "series": [list(one) for one in self._index.ids],
             "last_seen": self._last_seen.tolist(),
             "last_ms": self._last_ms,
@@ -369,19 +402,20 @@ class NodeOperator:
     def restore(self, plain: Snapshot) -> None:
         """Go on from a snapshot; raises ``ValueError`` for one of another version."""
         check_version(plain, SNAPSHOT_VERSION, "a node")
+        if plain["choice"] != self._config.choice():
+            raise ValueError("snapshot of a node: made with other DUTYCYCLE_ANALYSES or _WINDOWS_METRICS")
         self._index = ColumnIndex([Series(*one) for one in plain["series"]])
         self._last_seen = np.array(plain["last_seen"], np.int64)
         self._last_ms, self._look_offset_ms = plain["last_ms"], plain["look_offset_ms"]
         self._frozen.restore(plain["frozen"])
         held: list[bytes] = plain["timeline"]["held"]
         self._timeline.restore(plain["timeline"], [Held(self._decoded(data), data) for data in held])
-        self._windows.restore(plain["windows"], powers_of_counters(self._index.ids))
-        self._window_records.resize(self._index.ids)
+        self._select_window_series()
+        self._windows.restore(plain["windows"], powers_of_counters(self._window_series))
         self._analysis.restore(plain["analysis"], self._index.ids)
         self._peaks.restore(plain["peaks"])
         self._spans.restore(plain["spans"])
         self._spans.set_frozen(self._frozen.since_ms)
-        self._gpus.resize(self._index.ids)
         self._gpus.restore(plain["gpus"])
         self._models.restore(plain["models"])
         self._usage.restore(plain["usage"])

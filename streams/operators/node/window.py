@@ -41,7 +41,8 @@ class ClosedWindow:
 
 
 class WindowBank:
-    """All windows of a node. ``sizes_ms`` are the lengths; windows are aligned to the Unix epoch.
+    """All windows of a node. ``sizes_ms`` are the lengths; windows are aligned to the Unix epoch. Without any
+    there are no windows, and nothing is kept.
 
     ``_powers``: the columns of the power of cumulative counters, as ``powers_of_counters`` has them.
     ``_last``: the counters' newest values in the windows that have closed, by length of the windows.
@@ -87,7 +88,10 @@ class WindowBank:
         return fitting == len(self._sizes)
 
     def extend(self, times: Ints, rows: Floats, highs: Floats | None = None) -> None:
-        """Take ticks, shape (ticks,) and (ticks, n), each newer than all before it; as ``add``."""
+        """Take ticks, shape (ticks,) and (ticks, n), at least one, each newer than all before it, as
+        ``add``."""
+        if not self._sizes:
+            return
         for size in self._sizes:
             starts = {ts_ms - ts_ms % size for ts_ms in times.tolist()}
             self._open.update((start, size) for start in starts)
@@ -96,7 +100,7 @@ class WindowBank:
 
     def due_after(self, ts_ms: int) -> float:
         """When a window has to be closed if ticks from ``ts_ms`` on are taken."""
-        return min(self._due, *(ts_ms - ts_ms % size + size + self._lateness for size in self._sizes))
+        return min((self._due, *(ts_ms - ts_ms % size + size + self._lateness for size in self._sizes)))
 
     def _append(self, times: Ints, rows: Floats, highs: Floats) -> None:
         used = self._used + len(times)

@@ -73,7 +73,7 @@ def rows_of(index: ColumnIndex[K], counted: Sequence[K | None]) -> Ints:
 
 
 class PeakTally:
-    """Peaks of the pods of one node, from one source (``nvml`` or ``cgroup``)."""
+    """Peaks of the pods of one node, from one source; of an empty one, nothing."""
 
     def __init__(self, node: str, source: str) -> None:
         self._node = node
@@ -95,7 +95,7 @@ class PeakTally:
     def extend(self, block: TickBlock) -> None:
         """Take ticks, late or not: a maximum does not depend on when it arrives."""
         layout = block.layout
-        if not layout.pods:
+        if not layout.pods or not self._source:
             return
         if layout is not self._layout:
             self._lay_out(layout)

@@ -2,6 +2,7 @@
 any of that changed."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from dutycycle.contract.codec import DecodeError, encode, from_plain, to_plain
@@ -44,9 +45,9 @@ class PodInsightOperator:
     by then. The last insight is the same, whenever the pod's identity became known.
     """
 
-    def __init__(self, uid: str, prices: Prices) -> None:
+    def __init__(self, uid: str, prices: Prices, *, anomalies: bool = True) -> None:
         self._uid = uid
-        self._prices = prices
+        self._new_track = partial(Track, prices, anomalies=anomalies)
         self._pod: Pod | None = None
         self._node = ""
         self._gpus = 1
@@ -57,7 +58,7 @@ class PodInsightOperator:
 
     def _begin(self) -> None:
         """Nothing is known of what the pod does, or of when: its time begins."""
-        self._track = Track(self._prices)
+        self._track = self._new_track()
         self._gpu_only: Track | None = None
         self._gpu_only_spans = 0
         self._rank = RankSamples()
@@ -104,9 +105,9 @@ class PodInsightOperator:
     def _add(self, span: JoinedSpan) -> list[ProducerRecord]:
         self._gpu_only = None
         self._node, self._gpus = span.gpu.node or self._node, span.gpu.gpus or 1
-        sizes, told = self._track.sizer.sizes, self._track.anomalies.told
+        sizes, told = self._track.sizer.sizes, self._track.anomalies
         changed = self._track.add(span, self._steps)
-        other = told is not self._track.anomalies.told
+        other = told is not self._track.anomalies
         outs = self._republished(sizes, anomalies=other) if changed is None else self._publish(changed)
         changes = changed is not None or other or self._track.sizer.sizes is not sizes
         if self._concerns_job(span.end_ms, changes):
@@ -129,11 +130,11 @@ class PodInsightOperator:
         """Where only ``nvml`` ever sent spans, those are judged until ``cgroup`` sends some as well."""
         if part.source != "nvml" or self._join.has_cgroup:
             return []
-        self._gpu_only = self._gpu_only or Track(self._prices)
+        self._gpu_only = self._gpu_only or self._new_track()
         self._gpu_only_spans += 1
-        told = self._gpu_only.anomalies.told
+        told = self._gpu_only.anomalies
         changed = self._gpu_only.add(JoinedSpan(part, None), self._steps)
-        if told is not self._gpu_only.anomalies.told:
+        if told is not self._gpu_only.anomalies:
             changed = changed or self._gpu_only.debouncer.published
         self._node = part.node or self._node
         if self._gpu_only_spans < _GPU_ONLY_SPANS:
@@ -169,7 +170,7 @@ class PodInsightOperator:
     def _insight(self, judged: Judgement) -> Insight:
         fields = with_sizes(judged, self._track.sizer.sizes, self._pod).fields()
         # An anomaly that begins or ends is a change, too.
-        ts_ms = max(fields.pop("ts_ms"), self._shown.anomalies.changed_ms)
+        ts_ms = max(fields.pop("ts_ms"), self._shown.anomalies_changed_ms)
         return Insight(
             subject=pod_subject(self._node or "unknown", self._uid), ts_ms=ts_ms, **fields,
             anomalies=self._anomalies(self._pod),
@@ -184,7 +185,7 @@ class PodInsightOperator:
         """What is told of the pod. One GPU alone waits for nobody, unless there are other ranks in its
         job."""
         waits = self._gpus > 1 or (pod is not None and pod.job is not None)
-        return tuple(anomaly_of(one) for one in self._shown.anomalies.told if waits or one.kind != HANG)
+        return tuple(anomaly_of(one) for one in self._shown.anomalies if waits or one.kind != HANG)
 
     def _concerns_job(self, end_ms: int, changed: bool) -> bool:
         """Whether the job gets a part: something changed, or a rank sample is due, which is taken here."""
@@ -255,7 +256,7 @@ class PodInsightOperator:
         self._job_ms, self._gone_ms = plain["job_ms"], plain["gone_ms"]
 
     def _restored(self, plain: dict[str, Any]) -> Track:
-        track = Track(self._prices)
+        track = self._new_track()
         track.restore(plain)
         return track
 

@@ -12,6 +12,7 @@ from dutycycle.contract.records.parts import InsightPart, WorkloadState
 from dutycycle.contract.units import END_OF_TIME_MS, JOULES_PER_KWH
 from streams.operators.columns.arrays import Floats
 from streams.operators.workload.anomalies.finder import AnomalyFinder
+from streams.operators.workload.anomalies.kinds import Found
 from streams.operators.workload.anomalies.minute import minute_of
 from streams.operators.workload.channels import (
     ABSENT_CODE,
@@ -103,7 +104,7 @@ class Prices:
 class Track:
     """The last four minutes of one pod, and what was published of it."""
 
-    def __init__(self, prices: Prices) -> None:
+    def __init__(self, prices: Prices, *, anomalies: bool = True) -> None:
         self._prices = prices
         self._codes = np.full((len(CHANNELS), _KEPT_S), ABSENT_CODE, np.uint8)
         self._end_ms = 0
@@ -119,7 +120,17 @@ class Track:
         self.sizer = Sizer()
         self._bottleneck = BottleneckFinder()
         self._states = StateTracker()
-        self.anomalies = AnomalyFinder()
+        self._anomalies = AnomalyFinder() if anomalies else None
+
+    @property
+    def anomalies(self) -> tuple[Found, ...]:
+        """What is odd now; nothing where that is not looked for."""
+        return self._anomalies.told if self._anomalies else ()
+
+    @property
+    def anomalies_changed_ms(self) -> int:
+        """When that changed last; 0 before there was anything."""
+        return self._anomalies.changed_ms if self._anomalies else 0
 
     @property
     def state(self) -> WorkloadState | None:
@@ -137,9 +148,9 @@ class Track:
         self.sizer.add(span.end_ms, self._codes[:, -SPAN_S:], published)
         kind = None if published is None else published.kind
         self._states.add(span, kind, self._idle_since_ms, self._codes[_MEAN_UTIL], steps)
-        if span.end_ms % MINUTE_MS == 0:
+        if self._anomalies and span.end_ms % MINUTE_MS == 0:
             values = dequantize(self._codes[:, -MINUTE_MS // 1000 :])
-            self.anomalies.add(
+            self._anomalies.add(
                 minute_of(min(span.end_ms, END_OF_TIME_MS), values, span.gpu, reported.get("step_s"))
             )
         return found
@@ -148,7 +159,8 @@ class Track:
         """The pod's evidence of the last three minutes, and how far it is from its past; empty if too little
         is known."""
         stats = pod_stats(dequantize(self._codes))
-        return {} if stats is None else stats.evidence() | self.anomalies.drift.figures()
+        drift = self._anomalies.drift.figures() if self._anomalies else {}
+        return {} if stats is None else stats.evidence() | drift
 
     def _append(self, span: JoinedSpan) -> None:
         """The new span at the end; seconds of which nothing is known are absent. A tick that measures longer
@@ -298,7 +310,7 @@ class Track:
             "sizer": to_plain(self.sizer),
             "bottleneck": to_plain(self._bottleneck),
             "states": to_plain(self._states),
-            "anomalies": to_plain(self.anomalies),
+            "anomalies": None if self._anomalies is None else to_plain(self._anomalies),
         }
 
     def restore(self, plain: dict[str, Any]) -> None:
@@ -314,7 +326,8 @@ class Track:
         self.sizer = from_plain(Sizer, plain["sizer"], TOPIC)
         self._bottleneck = from_plain(BottleneckFinder, plain["bottleneck"], TOPIC)
         self._states = from_plain(StateTracker, plain["states"], TOPIC)
-        self.anomalies = from_plain(AnomalyFinder, plain["anomalies"], TOPIC)
+        if self._anomalies and plain["anomalies"] is not None:  # else another choice of analyses stored it
+            self._anomalies = from_plain(AnomalyFinder, plain["anomalies"], TOPIC)
 
 
 def _fill_before(codes: Codes, seconds: int) -> None:

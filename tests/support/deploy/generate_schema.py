@@ -1,5 +1,6 @@
 """``python -m tests.support.deploy.generate_schema``: writes the chart's values.schema.json from its values,
-and limits.json with the bounds of durations from the settings that they become.
+limits.json with the bounds of durations from the settings that they become, and analyses.json with what each
+analysis needs.
 
 A name that is not in values.yaml is refused: Helm would ignore a mistyped one, and nobody would know. A value
 has the type of its default, or what ``_RULES`` says of its name where the type says too little.
@@ -11,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from dutycycle.contract.analyses import ANALYSES
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.parsers import Seconds, SeveralSeconds
 from tests.support.deploy.manifests import CHART, Object
@@ -57,6 +59,7 @@ _AT_ONCE: Object = {"type": ["integer", "string"], "minimum": 0, "pattern": "^[0
 _SECRET = _matching(f"|{_DNS}")
 
 _RULES: dict[str, Object] = {
+    "analyses": _matching("({0})(,({0}))*".format("|".join(ANALYSES))),
     "affinity": _object(nodeAffinity=_ANY, podAffinity=_ANY, podAntiAffinity=_ANY),
     "apiServerPorts": _list(_PORT),
     "apiServiceAnnotations": _map(_TEXT),
@@ -131,6 +134,7 @@ _RULES: dict[str, Object] = {
     "webhookAnnotations": _map(_TEXT),
     "window": _matching(_DURATION),
     "without": _list(_TEXT),
+    "windowsMetrics": _matching("|[a-z][a-z0-9_]*(,[a-z][a-z0-9_]*)*"),
     "windows": _matching(f"{_DURATION}(,{_DURATION})*"),
 }  # fmt: skip
 _DURATIONS = {
@@ -146,6 +150,7 @@ _TYPES = {bool: "boolean", int: "integer", str: "string", list: "array"}
 def main() -> None:
     (CHART / "values.schema.json").write_text(text())
     (CHART / "limits.json").write_text(limits())
+    (CHART / "analyses.json").write_text(needs())
 
 
 def limits() -> str:
@@ -158,6 +163,11 @@ def limits() -> str:
         assert isinstance(each, Seconds), setting
         bounds[path] = [each.low, each.high]
     return json.dumps(bounds, indent=1) + "\n"
+
+
+def needs() -> str:
+    """Give the analyses that each analysis needs."""
+    return json.dumps({name: list(one.needs) for name, one in ANALYSES.items()}, indent=1) + "\n"
 
 
 def text() -> str:

@@ -62,10 +62,11 @@ imagePullSecrets:
 {{- end }}
 {{- end }}
 
-{{/* How Kafka is reached: the same for every part. */}}
+{{/* How Kafka is reached, and what is in it: the same for every part. */}}
 {{- define "dutycycle.kafkaEnv" -}}
 - {name: DUTYCYCLE_BROKER, value: {{ include "dutycycle.broker" . | quote }}}
 - {name: DUTYCYCLE_TOPIC_PREFIX, value: {{ .Values.kafka.topicPrefix | quote }}}
+- {name: DUTYCYCLE_ANALYSES, value: {{ .Values.analyses | quote }}}
 - {name: DUTYCYCLE_PARTITIONS, value: {{ .Values.kafka.partitions | quote }}}
 - {name: DUTYCYCLE_REPLICATION, value: {{ .Values.kafka.replication | quote }}}
 {{- with .Values.kafka.sasl }}

@@ -167,9 +167,9 @@ class Topics:
 
 
 @lru_cache(maxsize=8)
-def windows_of(nodes: int, seconds: int) -> int:
+def windows_of(nodes: int, seconds: int, settings: Settings | None = None) -> int:
     """How many records of ``window-aggregates`` these ``nvml-samples`` make: so many as in process."""
-    node, pipeline, count = Node(0, Shape(nodes=1)), LocalPipeline(stages(Settings())), 0
+    node, pipeline, count = Node(0, Shape(nodes=1)), LocalPipeline(stages(settings or Settings())), 0
     for second in range(seconds):
         at_ms = START_MS + 1000 * second
         outs = pipeline.feed(ConsumerRecord(GPU, 0, second, node.name, node.nvml(second), at_ms))

@@ -51,13 +51,17 @@ def _goal(figures: Figures, row: Goal) -> list[str]:
 
 
 def compared(contenders: Mapping[str, list[float]]) -> str:
-    """Who takes what, and ours against each."""
-    ours = next(iter(contenders), "")
+    """Who takes what, and each of ours against each."""
+    ours = [name for name in contenders if name.startswith("Dutycycle")]
     rows = [
-        [name, brief(median(found)), spread(found), brief(median(ratio(contenders[ours], found)))]
+        [
+            name, brief(median(found)), spread(found),
+            *(brief(median(ratio(contenders[one], found))) for one in ours),
+        ]
         for name, found in contenders.items()
-    ]
-    return table(["", "µs of CPU a sample", "least – largest", f"{ours} takes … times as much"], rows)
+    ]  # fmt: skip
+    times = [f"{name} takes … times as much" for name in ours]
+    return table(["", "µs of CPU a sample", "least – largest", *times], rows)
 
 
 def scaling(name: str, curve: Mapping[int, list[float]]) -> str:

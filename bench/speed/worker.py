@@ -10,14 +10,20 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench.peers.fold import METRICS
 from bench.speed import truth
 from bench.speed.cluster import GPU, HOST, PARTITIONS, Topics, windows_of
 from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.load import load
 from streams.app import app_id
 from tests.support.processes.commands import environ
 from tests.support.processes.figures import Figures, Process
 from tests.support.servers.cache import cache_folder, locked
 
+SAME_WORK = "Dutycycle, windows alone"
+"""With the work of a peer."""
+WORK_OF_A_PEER = {"analyses": "windows", "windows": "10s", "windows_metrics": ",".join(METRICS)}
+"""The settings for that: windows of the same length and metrics."""
 PEERS = Path(__file__).parents[1] / "peers"
 WAIT_S = 900.0
 STOPPED_S = 30
@@ -45,20 +51,24 @@ class Contender:
     """The consumer group that commits what was read; None: nothing is committed."""
 
 
-def ours(snapshot_interval: str = "30s", session_timeout: int = STOPPED_S) -> Contender:
-    """``dutycycle stream`` as it is."""
+def ours(
+    snapshot_interval: str = "30s", session_timeout: int = STOPPED_S, *, as_peer: bool = False
+) -> Contender:
+    """``dutycycle stream`` as it is, or with the work of a peer: the same windows of the same metrics."""
+    given = WORK_OF_A_PEER if as_peer else {}
+    settings = load({}, given)
 
     def environment(topics: Topics) -> dict[str, str]:
         return environ(
             broker=topics.broker.url, topic_prefix=topics.prefix, partitions=str(PARTITIONS),
-            snapshot_interval=snapshot_interval, session_timeout=f"{session_timeout}s",
+            snapshot_interval=snapshot_interval, session_timeout=f"{session_timeout}s", **given,
         )  # fmt: skip
 
     return Contender(
-        name="Dutycycle",
+        name=SAME_WORK if as_peer else "Dutycycle",
         command=lambda _: [sys.executable, "-m", "dutycycle", "stream"],
         environment=environment,
-        results=windows_of,
+        results=lambda nodes, seconds: windows_of(nodes, seconds, settings),
         windows=truth.of_ours,
         group=lambda topics: app_id(Settings(topic_prefix=topics.prefix)),
     )
@@ -98,7 +108,7 @@ def peer(name: str, title: str) -> Contender:
         results=lambda nodes, seconds: nodes * int((seconds - 1 - late_s) // truth.WINDOW_S),
         windows=truth.of_peer,
         late_s=late_s,
-        group=None if name == "bytewax" else (lambda topics: topics.group),
+        group=None if name in ("bytewax", "pathway") else (lambda topics: topics.group),
     )
 
 

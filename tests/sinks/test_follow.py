@@ -41,6 +41,14 @@ class Flaky:
         """There is no connection."""
 
 
+async def test_of_topics_that_nobody_writes_nothing_is_asked() -> None:
+    settings, reached = load({"DUTYCYCLE_NODE": "any", "DUTYCYCLE_ANALYSES": "usage"}), asyncio.Event()
+    follower = TopicFollower(settings, Telemetry("metrics"), "test")  # there is no broker
+    topics = ["cycles", "insights"]
+    await follower.follow(topics, lambda: "beginning", lambda messages: None, reached.set)
+    assert reached.is_set()
+
+
 async def test_after_an_answer_the_next_outage_is_waited_for_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     failures: list[int] = []
     enough = asyncio.Event()

@@ -9,13 +9,23 @@ from bench.speed.cluster import GPU, PARTITIONS, Topics, ticks
 from bench.speed.truth import Truth, truth
 from bench.speed.worker import COMMIT_S, Contender, all_working, cpu_until_done, ours, peer
 
-PEERS = {"bytewax": "Bytewax 0.21", "quixstreams": "Quix Streams 3.28", "faust": "plain Faust 0.15"}
+PEERS = {
+    "bytewax": "Bytewax 0.21", "quixstreams": "Quix Streams 3.28", "faust": "plain Faust 0.15",
+    "pathway": "Pathway 0.33",
+}  # fmt: skip
 """Folder in ``bench/peers``, and how it is called."""
 
 
 def compare(bench: Bench) -> None:
-    """Ours and each peer in turns. A round that is interrupted does not count."""
-    contenders = [ours(f"{COMMIT_S}s"), *(peer(name, title) for name, title in PEERS.items())]
+    """Ours, with all and with the work of a peer, and each peer in turns.
+
+    A round that is interrupted does not count.
+    """
+    contenders = [
+        ours(f"{COMMIT_S}s"),
+        ours(f"{COMMIT_S}s", as_peer=True),
+        *(peer(name, title) for name, title in PEERS.items()),
+    ]
     nodes, first, seconds = bench.size.compared
     right = truth(sample[2] for tick in ticks(nodes, seconds, (GPU,)) for sample in tick)
     kilobytes = len(ticks(nodes, seconds, (GPU,))[0][0][2]) / 1000

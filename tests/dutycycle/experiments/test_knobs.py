@@ -10,7 +10,7 @@ from streams.topology import stages
 REFUSED = [
     ("cycles.windw=600", "did you mean cycles.window?"),
     ("confidence=0.9", "did you mean cycles.confidence?"),
-    ("broker=kafka://a:1", "expected one of windows, lateness"),
+    ("broker=kafka://a:1", "expected one of analyses, windows"),
     ("cycles.window", "expected NAME=VALUE"),
     ("cycles.window=602", "--set cycles.window=602: expected a multiple of 4"),
     ("trends.horizons=soon", "expected a duration"),

@@ -4,12 +4,13 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import orjson
 
+from dutycycle.contract.analyses import written_topics
 from dutycycle.contract.settings.load import load
 from dutycycle.contract.topics import TOPICS, full_name
 from dutycycle.kafka.embedded import EmbeddedBroker
@@ -23,9 +24,9 @@ Told = Callable[[str, str, dict[str, Any]], Awaitable[None]]
 
 
 @asynccontextmanager
-async def broker() -> AsyncIterator[tuple[str, Told]]:
+async def broker(topics: Iterable[str] = TOPICS) -> AsyncIterator[tuple[str, Told]]:
     """Its URL, and what writes a record."""
-    with EmbeddedBroker({full_name("dutycycle.", name): 1 for name in TOPICS}) as embedded:
+    with EmbeddedBroker({full_name("dutycycle.", name): 1 for name in topics}) as embedded:
         producer = Producer(load({}, {"broker": embedded.url}), "test")
         await producer.start()
 
@@ -46,7 +47,10 @@ def tick(plain: dict[str, Any], seq: int) -> dict[str, Any]:
 
 
 async def test_a_pod_that_was_told_of_before_it_began_has_its_name() -> None:
-    async with broker() as (url, told):
+    async with broker(written_topics(TOPICS, ("usage",))) as (
+        url,
+        told,
+    ):  # streams of another choice than ours
         await told("pods", "p", POD)
         follower, stop = ClusterFollower(load({}, {"broker": url}), LiveState()), asyncio.Event()
         running = asyncio.create_task(follower.run(stop))

@@ -9,11 +9,14 @@ from typing import Any, NamedTuple
 
 from dutycycle.kube.references import Metadata
 from sinks.adapter.figures import MetricValue
+from sinks.adapter.metric_names import MetricName, listed
 
 CUSTOM = "custom.metrics.k8s.io"
 EXTERNAL = "external.metrics.k8s.io"
 VERSION = "v1beta1"
 Json = dict[str, Any]
+OBJECTS = ("deployments.apps", "statefulsets.apps", "jobs.batch")
+"""What owns pods and is listed; everything else that does is answered, too."""
 _REASONS = {
     400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 405: "MethodNotAllowed",
     500: "InternalError", 503: "ServiceUnavailable",
@@ -27,43 +30,73 @@ class PodFigure(NamedTuple):
     figure: MetricValue
 
 
-def resources(group: str, names: Iterable[str]) -> Json:
-    """What discovery says of a group: a resource for each metric."""
-    custom = group == CUSTOM
-    kind = "MetricValueList" if custom else "ExternalMetricValueList"
+class ObjectFigure(NamedTuple):
+    """A figure, and the object whose it is. ``namespace``: None of what is in none."""
+
+    api_version: str
+    kind: str
+    namespace: str | None
+    name: str
+    figure: MetricValue
+
+
+def resources(group: str, fields: Iterable[str], of_nodes: Iterable[str]) -> Json:
+    """What discovery says of a group: a resource for each metric of pods (``fields``), of what has several of
+    them, and of nodes."""
+    of_pods, fields = listed(fields, of_objects=False), list(fields)
+    if group == CUSTOM:
+        of_several = listed(fields, of_objects=True)
+        names = {f"pods/{name}": True for name in of_pods}
+        names |= {f"{one}/{name}": True for one in OBJECTS for name in of_several}
+        names |= {f"namespaces/{name}": False for name in of_several}
+        names |= {f"nodes/{name}": False for name in listed(of_nodes, of_objects=True, forecast=False)}
+    else:
+        names = dict.fromkeys(of_pods, True)
+    kind = "MetricValueList" if group == CUSTOM else "ExternalMetricValueList"
     return {
         "kind": "APIResourceList",
         "apiVersion": "v1",
         "groupVersion": f"{group}/{VERSION}",
         "resources": [
-            {
-                "name": f"pods/{name}" if custom else name, "singularName": "", "namespaced": True,
-                "kind": kind, "verbs": ["get"],
-            }
-            for name in names
+            {"name": name, "singularName": "", "namespaced": namespaced, "kind": kind, "verbs": ["get"]}
+            for name, namespaced in names.items()
         ],
-    }  # fmt: skip
+    }
 
 
-def custom_values(metric: str, figures: Iterable[PodFigure]) -> Json:
+def custom_values(metric: MetricName, figures: Iterable[PodFigure]) -> Json:
     """The metric of each pod."""
+    return _custom_list(metric, ((_reference(one.pod), one.figure) for one in figures))
+
+
+def object_values(metric: MetricName, figures: Iterable[ObjectFigure]) -> Json:
+    """The metric of each object."""
+    return _custom_list(
+        metric,
+        (
+            (
+                {"kind": one.kind, "apiVersion": one.api_version, "name": one.name}
+                | ({} if one.namespace is None else {"namespace": one.namespace}),
+                one.figure,
+            )
+            for one in figures
+        ),
+    )
+
+
+def _custom_list(metric: MetricName, figures: Iterable[tuple[Json, MetricValue]]) -> Json:
     items = [
-        {
-            "describedObject": _reference(one.pod),
-            "metricName": metric,
-            **_measured(one.figure),
-            "selector": None,
-        }
-        for one in figures
+        {"describedObject": reference, "metricName": str(metric), **_measured(figure), "selector": None}
+        for reference, figure in figures
     ]
     return _list("MetricValueList", CUSTOM, items)
 
 
-def external_values(metric: str, figures: Iterable[PodFigure]) -> Json:
+def external_values(metric: MetricName, figures: Iterable[PodFigure]) -> Json:
     """The same as series with labels: the pod's own, and ``pod`` for its name."""
     items = [
         {
-            "metricName": metric,
+            "metricName": str(metric),
             "metricLabels": {**(one.pod.get("labels") or {}), "pod": one.pod["name"]},
             **_measured(one.figure),
         }

@@ -1,29 +1,26 @@
-"""The current figures of pods, from the newest windows, trends and cycles. Pure: the time is an argument.
+"""The current figures of pods, GPUs and hosts, from the newest windows, trends and cycles. Pure: the time is
+an argument.
 
 A figure is the mean of the shortest of the windows that ended last. A pod whose windows no longer come has
 none, which is not 0: an idle pod has windows, and in them 0.
 """
 
-import difflib
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from dutycycle.contract.metering import is_outdated
-from dutycycle.contract.metrics import METRICS
-from dutycycle.contract.records.derived import Cycle, CycleMetric, Trend, WindowAggregate
-from dutycycle.contract.records.pods import Pod
-from sinks.adapter.wave import LEAST_PERIOD_S, SLOT_MS, SLOTS, Wave
+from dutycycle.contract.metrics import HOST_METRICS
+from dutycycle.contract.records.derived import Cycle, CycleMetric, Trend, WindowAggregate, source_key
+from dutycycle.contract.records.pods import JobRef, Pod
+from sinks.adapter.metric_names import MetricName
+from sinks.adapter.wave import LEAST_PERIOD_S, Wave
 
-SHOWN_HORIZON_S = 300
-"""The horizon of the forecasts that discovery lists; others are answered too."""
 _GRACE_MS = 30_000
 """How much later than its end and the allowed lateness a window may be: the next one's wait, and Kafka."""
-_FORECAST = re.compile(r"(.+)_in_([1-9][0-9]{0,4})s")
 _SOURCES = ("nvml", "cgroup")
-_LONGEST_S = SLOTS * SLOT_MS // 1000
-"""Nothing is forecast beyond the longest cycle."""
+_OF_GPUS = {"gpu_mem_used_bytes": "mem_used_bytes"}
+"""What a metric of pods is called in the windows of a GPU; every other one has the same name in both."""
 
 
 class MetricValue(NamedTuple):
@@ -34,15 +31,29 @@ class MetricValue(NamedTuple):
     window_s: int
 
 
-class PodFigures:
-    """Of all pods. ``lateness_s`` is that of the streams: so much after its end a window is written."""
+class _Window(NamedTuple):
+    """What is kept of a window: the means, by metric."""
+
+    start_ms: int
+    end_ms: int
+    size_ms: int
+    means: Mapping[str, float]
+
+
+class Figures:
+    """Of all pods, and of all nodes. ``lateness_s`` is that of the streams: so much after its end a window is
+    written."""
 
     def __init__(self, lateness_s: float) -> None:
         self._wait_ms = round(lateness_s * 1000) + _GRACE_MS
-        self._windows: dict[str, dict[int, WindowAggregate]] = defaultdict(dict)
+        self._windows: dict[str, dict[int, _Window]] = defaultdict(dict)
+        """By subject and source; by size."""
+        self._gpus: dict[str, set[str]] = defaultdict(set)
+        """The keys of the windows of a node's GPUs, by node."""
         self._trends: dict[str, Trend] = {}
         self._cycles: dict[str, Cycle] = {}
         self._workloads: dict[str, str] = {}
+        self._jobs: dict[str, JobRef] = {}
         self._members: dict[str, set[str]] = defaultdict(set)
         self._waves: dict[tuple[str, str], Wave] = {}
         self._shortest_ms: int | None = None
@@ -51,7 +62,7 @@ class PodFigures:
     def take(self, topic: str, key: str, record: Any) -> None:
         """A record of one of the topics (``DERIVED``), or None for a tombstone.
 
-        Of subjects other than pods nothing is kept.
+        Of GPUs and nodes their windows alone are kept, of jobs nothing.
         """
         if topic == "pods":
             self._identify(key, record)
@@ -60,48 +71,61 @@ class PodFigures:
         elif topic == "cycles":
             _keep(self._cycles, key, record)
             self._watch(key.split("/")[1])
-        elif isinstance(record, WindowAggregate) and record.subject.kind == "pod":
+        elif isinstance(record, WindowAggregate) and record.subject.kind != "job":
             self._take_window(record)
 
-    def refusal(self, metric: str) -> str | None:
-        """Say why there can never be such a metric, with the one that may be meant; None if there can."""
-        match = _FORECAST.fullmatch(metric)
-        name = match[1] if match else metric
-        if match and int(match[2]) > _LONGEST_S:
-            return f"{metric}: forecasts reach {_LONGEST_S} s, the longest cycle"
-        if name in METRICS:
-            return None
-        close = difflib.get_close_matches(name, METRICS, n=1)
-        return f"there is no metric {name}" + (f"; did you mean {close[0]}?" if close else "")
+    def values(self, uids: Iterable[str], metric: MetricName, now_ms: int) -> dict[str, MetricValue]:
+        """The metric now, or its forecast, of those pods for which it is known."""
+        now = {uid: one for uid in uids if (one := self._current(uid, metric.field, now_ms)) is not None}
+        return self._forecast(now, metric.field, metric.horizon_s, now_ms) if metric.horizon_s else now
 
-    def values(self, uids: Iterable[str], metric: str, now_ms: int) -> dict[str, MetricValue]:
-        """``gpu_util_pct``, or its forecast ``gpu_util_pct_in_300s``, of those pods for which it is known."""
-        match = _FORECAST.fullmatch(metric)
-        name, horizon_s = (match[1], int(match[2])) if match else (metric, 0)
-        now = {uid: one for uid in uids if (one := self._current(uid, name, now_ms)) is not None}
-        return self._forecast(now, name, horizon_s, now_ms) if horizon_s else now
+    def values_of_node(self, node: str, metric: MetricName, now_ms: int) -> list[MetricValue]:
+        """The metric of the host, or of each GPU and slice of a node that has it; nothing of one that is
+        silent."""
+        if metric.field in HOST_METRICS:
+            keys, name = [f"node/{node}/cgroup"], metric.field
+        else:
+            keys, name = sorted(self._gpus.get(node, ())), _OF_GPUS.get(metric.field, metric.field)
+        return [value for key in keys if (value := self._newest([key], name, now_ms)) is not None]
 
-    def names(self) -> list[str]:
-        """The metrics that there are."""
-        there = {
+    def nodes(self) -> list[str]:
+        """The nodes that are measured."""
+        found = {key.split("/")[1] for key in self._windows if key.startswith("node/")}
+        return sorted(found | self._gpus.keys())
+
+    def job_of(self, pod_uid: str) -> JobRef | None:
+        """The topmost owner of a pod; None where it has none, or is not known."""
+        return self._jobs.get(pod_uid)
+
+    def names(self, kind: str = "pod") -> set[str]:
+        """The metrics that there are of pods, or of nodes."""
+        if kind == "pod":
+            return self._names_of("pod/")
+        of_pods = {name: pods_name for pods_name, name in _OF_GPUS.items()}
+        return self._names_of("node/") | {of_pods.get(name, name) for name in self._names_of("gpu/")}
+
+    def _names_of(self, prefix: str) -> set[str]:
+        return {
             name
-            for windows in self._windows.values()
+            for key, windows in self._windows.items()
+            if key.startswith(prefix)
             for window in windows.values()
-            for name, metric in window.metrics.items()
-            if metric.mean is not None
+            for name in window.means
         }
-        return sorted(there | {f"{name}_in_{SHOWN_HORIZON_S}s" for name in there})
 
     def _current(self, uid: str, metric: str, now_ms: int) -> MetricValue | None:
+        return self._newest([f"pod/{uid}/{source}" for source in _SOURCES], metric, now_ms)
+
+    def _newest(self, keys: Iterable[str], metric: str, now_ms: int) -> MetricValue | None:
         """The shortest of the windows that ended last, until the next one of its length is overdue.
 
         None then: a longer or older window would answer with load that is over, and move the autoscaler.
         """
         figures = [
             MetricValue(mean, window.end_ms, window.size_ms // 1000)
-            for source in _SOURCES
-            for window in self._windows.get(f"pod/{uid}/{source}", {}).values()
-            if (mean := _mean(window, metric)) is not None
+            for key in keys
+            for window in self._windows.get(key, {}).values()
+            if (mean := window.means.get(metric)) is not None
         ]
         if not figures:
             return None
@@ -164,31 +188,42 @@ class PodFigures:
         }
 
     def _take_window(self, record: WindowAggregate) -> None:
-        uid = record.subject.pod_uid or ""
-        windows = self._windows[f"pod/{uid}/{record.source}"]
+        subject, key = record.subject, source_key(record.subject, record.source)
+        windows = self._windows[key]
         before = windows.get(record.size_ms)
         if before is not None and (
             before.end_ms == record.end_ms or is_outdated(record.end_ms, before.end_ms)
         ):
             return
-        windows[record.size_ms] = record
+        means = {name: metric.mean for name, metric in record.metrics.items() if metric.mean is not None}
+        windows[record.size_ms] = _Window(record.start_ms, record.end_ms, record.size_ms, means)
         self._sweep(record.end_ms)
+        if subject.kind == "gpu":
+            self._gpus[subject.node or ""].add(key)
+        elif subject.kind == "pod":
+            self._add_up(subject.pod_uid or "", windows[record.size_ms])
+
+    def _add_up(self, uid: str, record: _Window) -> None:
+        """Add a pod's window to the waves of its workload."""
         if self._shortest_ms is None or record.size_ms < self._shortest_ms:
             self._shortest_ms = record.size_ms
             self._waves = {name: Wave() for name in self._waves}  # what was added is in the shorter ones too
         if record.size_ms == self._shortest_ms:
             workload = self._workloads.get(uid, uid)
-            for metric in record.metrics:
-                wave, mean = self._waves.get((workload, metric)), _mean(record, metric)
-                if wave is not None and mean is not None:
+            for metric, mean in record.means.items():
+                wave = self._waves.get((workload, metric))
+                if wave is not None:
                     wave.add(record.start_ms, record.end_ms, mean)
 
     def _identify(self, uid: str, pod: Pod | None) -> None:
         before = self._workloads.pop(uid, None)
+        self._jobs.pop(uid, None)
         if before is not None:
             self._members[before].discard(uid)
         if pod is not None:
-            workload = uid if pod.job is None else pod.job.uid
+            workload = uid
+            if pod.job is not None:
+                self._jobs[uid], workload = pod.job, pod.job.uid
             self._workloads[uid] = workload
             self._members[workload].add(uid)
             self._watch(uid)
@@ -212,6 +247,14 @@ class PodFigures:
         for key, windows in list(self._windows.items()):
             if all(now_ms > window.end_ms + window.size_ms + self._wait_ms for window in windows.values()):
                 del self._windows[key]
+                if key.startswith("gpu/"):
+                    self._forget_gpu(key)
+
+    def _forget_gpu(self, key: str) -> None:
+        node = key.split("/")[1]
+        self._gpus[node].discard(key)
+        if not self._gpus[node]:
+            del self._gpus[node]
 
 
 def _keep(records: dict[str, Any], key: str, record: Any) -> None:
@@ -219,11 +262,6 @@ def _keep(records: dict[str, Any], key: str, record: Any) -> None:
         records.pop(key, None)
     elif key.startswith("pod/"):
         records[key] = record
-
-
-def _mean(window: WindowAggregate, metric: str) -> float | None:
-    found = window.metrics.get(metric)
-    return None if found is None else found.mean
 
 
 def _cycles(metric: CycleMetric) -> Iterator[tuple[float, float]]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.kafka.consumer import Message, Start
 from dutycycle.telemetry.events import Telemetry
-from sinks.adapter.figures import PodFigures
+from sinks.adapter.figures import Figures
 from sinks.events import DERIVED
 from sinks.follow import TopicFollower
 from sinks.tasks import together
@@ -20,7 +20,7 @@ _LOOK_BACK_MS = 180_000
 class AdapterReader:
     """Reads until cancelled; a broker that is away is waited for."""
 
-    def __init__(self, settings: Settings, current: PodFigures, telemetry: Telemetry) -> None:
+    def __init__(self, settings: Settings, current: Figures, telemetry: Telemetry) -> None:
         self._follower = TopicFollower(settings, telemetry, "dutycycle-adapter")
         self._figures = current
         self._behind = {_COMPACTED, _WINDOWS}

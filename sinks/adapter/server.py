@@ -1,6 +1,7 @@
 """The API itself: who asks is checked, then the pods are looked up, then their figures."""
 
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
@@ -9,18 +10,23 @@ from aiohttp import web
 
 from dutycycle.contract.records.pods import name_key
 from dutycycle.kube.discovery import POD
-from dutycycle.kube.errors import GoneError, KubeError
+from dutycycle.kube.errors import GoneError, KubeError, NoKindError
 from dutycycle.kube.objects import ApiServer
 from dutycycle.kube.references import Metadata, ObjectRef
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.telemetry.metrics import ADAPTER_ANSWERS
-from sinks.adapter import answers
+from sinks.adapter import answers, metric_names
 from sinks.adapter.access import AccessReviewer
-from sinks.adapter.answers import CUSTOM, EXTERNAL, VERSION, Json, PodFigure
-from sinks.adapter.figures import PodFigures
+from sinks.adapter.answers import CUSTOM, EXTERNAL, VERSION, Json, ObjectFigure, PodFigure
+from sinks.adapter.figures import Figures
 from sinks.adapter.front_proxy import FrontProxy, User
+from sinks.adapter.metric_names import MetricName, UnknownMetricError
+from sinks.adapter.objects import Owner, combined, owners
 
 _ALL = "*"
+_NAMESPACE = "metrics"
+"""In a path, in the place of a resource: what follows is of the namespace itself."""
+_NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
 _BASE = "/apis/{group:" + f"{CUSTOM}|{EXTERNAL}" + "}/" + VERSION
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -38,7 +44,7 @@ class MetricsApi:
 
     def __init__(
         self,
-        figures: PodFigures,
+        figures: Figures,
         server: ApiServer,
         telemetry: Telemetry,
         wall: Callable[[], float] = time.time,
@@ -54,10 +60,15 @@ class MetricsApi:
         """The routes."""
         app = web.Application()
         app.router.add_get(_BASE, self._answering(self._discovery))
-        app.router.add_get(
-            f"/apis/{CUSTOM}/{VERSION}/namespaces/{{namespace}}/pods/{{pod}}/{{metric}}",
-            self._answering(self._custom),
-        )
+        custom = f"/apis/{CUSTOM}/{VERSION}"
+        for path, handler in (
+            ("/namespaces/{namespace}/{resource:pods}/{name}/{metric}", self._custom),
+            ("/namespaces/{namespace}/{resource:nodes}/{name}/{metric}", self._nodes),
+            ("/{resource:nodes}/{name}/{metric}", self._nodes),
+            (f"/namespaces/{{namespace}}/{_NAMESPACE}/{{metric}}", self._namespace),
+            ("/namespaces/{namespace}/{resource}/{name}/{metric}", self._objects),
+        ):
+            app.router.add_get(custom + path, self._answering(handler))
         app.router.add_get(
             f"/apis/{EXTERNAL}/{VERSION}/namespaces/{{namespace}}/{{metric}}", self._answering(self._external)
         )
@@ -83,13 +94,13 @@ class MetricsApi:
         return answer
 
     async def _discovery(self, request: web.Request) -> Json:
-        return answers.resources(request.match_info["group"], self._figures.names())
+        return answers.resources(
+            request.match_info["group"], self._figures.names(), self._figures.names("node")
+        )
 
     async def _custom(self, request: web.Request) -> Json:
-        if request.query.get("metricLabelSelector"):
-            raise _FailedError(400, "metricLabelSelector: metrics of pods have no labels of their own")
-        namespace, name = request.match_info["namespace"], request.match_info["pod"]
-        metric = self._metric(request)
+        namespace, name = request.match_info["namespace"], request.match_info["name"]
+        metric = _metric_of_pods(request)
         if name == _ALL:
             pods = await self._select(request, namespace)
         else:
@@ -99,27 +110,82 @@ class MetricsApi:
             raise _FailedError(404, f"{metric} of pod {namespace}/{name} is not measured now")
         return answers.custom_values(metric, figures)
 
+    async def _nodes(self, request: web.Request) -> Json:
+        """Of a node, whoever's pods are on it; of all that are measured."""
+        metric, name = _metric_of_objects(request), request.match_info["name"]
+        if metric.horizon_s:
+            raise _FailedError(404, f"{metric}: a node has no forecasts; ask for that of its pods' workload")
+        now_ms = self._now_ms()
+        values = {
+            node: self._figures.values_of_node(node, metric, now_ms)
+            for node in (self._figures.nodes() if name == _ALL else [name])
+        }
+        found = [
+            ObjectFigure("v1", "Node", None, node, combined(figures, metric))
+            for node, figures in values.items()
+            if figures
+        ]
+        if name != _ALL and not found:
+            raise _FailedError(404, f"{metric} of node {name} is not measured now")
+        return answers.object_values(metric, found)
+
+    async def _namespace(self, request: web.Request) -> Json:
+        """Of all pods of a namespace together."""
+        metric, namespace = _metric_of_objects(request), request.match_info["namespace"]
+        figures = [one.figure for one in self._figures_of(await self._pods_of(namespace), metric)]
+        if not figures:
+            raise _FailedError(404, f"{metric} of namespace {namespace} is not measured now")
+        figure = combined(figures, metric)
+        return answers.object_values(metric, [ObjectFigure("v1", "Namespace", None, namespace, figure)])
+
+    async def _objects(self, request: web.Request) -> Json:
+        """Of what owns pods, such as ``deployments.apps``, its pods together."""
+        metric = _metric_of_objects(request)
+        namespace, resource, name = (request.match_info[part] for part in ("namespace", "resource", "name"))
+        pods: dict[Owner, dict[str, Metadata]] = defaultdict(dict)
+        for pod in await self._pods_of(namespace):
+            for owner in owners(pod, self._figures.job_of(pod["uid"])):
+                if name in (_ALL, owner.name) and await self._is_resource(owner, resource):
+                    pods[owner][pod["uid"]] = pod
+        if name != _ALL and not pods:
+            raise _FailedError(404, f"{resource} {namespace}/{name} has no pods that run")
+        found = [
+            ObjectFigure(*owner[:2], namespace, owner.name, combined(figures, metric))
+            for owner, its in pods.items()
+            if (figures := [one.figure for one in self._figures_of(its.values(), metric)])
+        ]
+        if name != _ALL and not found:
+            raise _FailedError(404, f"{metric} of {resource} {namespace}/{name} is not measured now")
+        return answers.object_values(metric, found)
+
     async def _external(self, request: web.Request) -> Json:
-        metric = self._metric(request)
+        metric = _metric_of_pods(request)
         pods = await self._select(request, request.match_info["namespace"])
         return answers.external_values(metric, self._figures_of(pods, metric))
 
-    def _metric(self, request: web.Request) -> str:
-        """What is asked for. An autoscaler takes an empty list for a stall: a wrong name is an error."""
-        metric = request.match_info["metric"]
-        if refusal := self._figures.refusal(metric):
-            raise _FailedError(404, refusal)
-        return metric
+    async def _is_resource(self, owner: Owner, resource: str) -> bool:
+        try:
+            return str(await self._server.kinds.find(owner.api_version, owner.kind)) == resource
+        except NoKindError:
+            return False
+
+    async def _pods_of(self, namespace: str) -> list[Metadata]:
+        """Those that have not ended and are not about to."""
+        found = self._server.each(POD, namespace, fields=_NOT_ENDED)
+        return [pod async for pod in found if not pod.get("deletionTimestamp")]
 
     async def _select(self, request: web.Request, namespace: str) -> list[Metadata]:
         selector = request.query.get("labelSelector")
         return [pod async for pod in self._server.each(POD, namespace, selector)]
 
-    def _figures_of(self, pods: Iterable[Metadata], metric: str) -> list[PodFigure]:
+    def _figures_of(self, pods: Iterable[Metadata], metric: MetricName) -> list[PodFigure]:
         """Of the pods that are measured. Where only names are known, a pod is found by its name."""
         uids = {uid: pod for pod in pods for uid in (pod["uid"], name_key(pod["namespace"], pod["name"]))}
-        found = self._figures.values(uids, metric, round(self._wall() * 1000))
+        found = self._figures.values(uids, metric, self._now_ms())
         return [PodFigure(uids[uid], figure) for uid, figure in found.items()]
+
+    def _now_ms(self) -> int:
+        return round(self._wall() * 1000)
 
     async def _check(self, request: web.Request) -> None:
         """Raises ``_FailedError`` where the user is not known or may not ask this."""
@@ -139,6 +205,30 @@ class MetricsApi:
         return user
 
 
+def _metric(request: web.Request) -> MetricName:
+    """What is asked for. An autoscaler takes an empty list for a stall: a wrong name is an error."""
+    if request.query.get("metricLabelSelector"):
+        raise _FailedError(400, "metricLabelSelector: our metrics have no labels of their own")
+    try:
+        return metric_names.parse(request.match_info["metric"])
+    except UnknownMetricError as error:
+        raise _FailedError(404, str(error)) from error
+
+
+def _metric_of_pods(request: web.Request) -> MetricName:
+    metric = _metric(request)
+    if metric.is_max:
+        of_one = metric._replace(is_max=False)
+        raise _FailedError(404, f"{metric} is of what has several pods or GPUs; of pods there is {of_one}")
+    return metric
+
+
+def _metric_of_objects(request: web.Request) -> MetricName:
+    if request.query.get("labelSelector"):
+        raise _FailedError(400, "labelSelector: it selects pods; name the object, or ask for *")
+    return _metric(request)
+
+
 async def _unknown(request: web.Request) -> Json:
     raise _FailedError(404, f"there is no {request.method} {request.path}")
 
@@ -148,11 +238,15 @@ def _attributes(request: web.Request) -> Mapping[str, Any]:
     parts = request.match_info
     if "metric" not in parts:
         return {"nonResourceAttributes": {"path": request.path, "verb": "get"}}
-    attributes = {"namespace": parts["namespace"], "version": VERSION, "verb": "get"}
-    if "pod" in parts:
+    attributes = {"version": VERSION, "group": CUSTOM, "verb": "get"}
+    if "namespace" in parts and parts.get("resource") != "nodes":  # a node is in no namespace
+        attributes["namespace"] = parts["namespace"]
+    if "resource" in parts:
         attributes |= {
-            "group": CUSTOM, "resource": "pods", "subresource": parts["metric"], "name": parts["pod"],
+            "resource": parts["resource"], "subresource": parts["metric"], "name": parts["name"],
         }  # fmt: skip
+    elif request.path.startswith(f"/apis/{CUSTOM}/"):
+        attributes |= {"resource": _NAMESPACE, "name": parts["metric"]}
     else:
         attributes |= {"group": EXTERNAL, "resource": parts["metric"], "verb": "list"}
     return {"resourceAttributes": attributes}

@@ -15,7 +15,7 @@ from dutycycle.kube.errors import KubeError
 from dutycycle.kube.objects import ApiServer, connect
 from dutycycle.telemetry.endpoint import parse
 from dutycycle.telemetry.events import Telemetry
-from sinks.adapter.figures import PodFigures
+from sinks.adapter.figures import Figures
 from sinks.adapter.front_proxy import FrontProxy, NoFrontProxyError
 from sinks.adapter.reader import AdapterReader
 from sinks.adapter.server import MetricsApi
@@ -38,7 +38,7 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
         )
     server = await connect("on", asked_by="dutycycle adapter", user_agent="dutycycle-adapter")
     assert server is not None  # noqa: S101 - "on" finds one, or raises
-    current = PodFigures(settings.lateness)
+    current = Figures(settings.lateness)
     reader = AdapterReader(settings, current, telemetry)
     api = MetricsApi(current, server, telemetry)
     status = telemetry.status

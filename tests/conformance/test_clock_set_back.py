@@ -12,7 +12,7 @@ from dutycycle.contract.records.derived import WindowAggregate
 from dutycycle.contract.records.parts import NodePart
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.live.model.state import LiveState
-from sinks.adapter.figures import PodFigures
+from sinks.adapter.figures import Figures
 from sinks.prometheus.view import MetricsView
 from streams.local import LocalPipeline
 from streams.operators.columns.nvml import NvmlReader
@@ -96,7 +96,7 @@ def test_every_second_of_both_sources_is_in_the_ledger(outs: list[ProducerRecord
 
 
 def test_sinks_show_the_newest_and_not_the_latest(outs: list[ProducerRecord]) -> None:
-    view, figures, screen = MetricsView(10_000), PodFigures(10.0), LiveState()
+    view, figures, screen = MetricsView(10_000), Figures(10.0), LiveState()
     for one in outs:
         if one.topic == "window-aggregates":
             window = decode(WindowAggregate, one.value or b"", one.topic)

@@ -13,7 +13,7 @@ from tests.support.processes.commands import wait_until
 from tests.support.servers.kube.server import Kube
 
 EXAMPLES = ROOT / "deploy/examples/hpa"
-OURS = ("vision-api.yaml", "hpa.yaml", "hpa-forecast.yaml", "load.yaml")
+OURS = ("vision-api.yaml", "hpa.yaml", "hpa-forecast.yaml", "hpa-object.yaml", "load.yaml")
 
 
 def of(file: str) -> list[Object]:
@@ -66,7 +66,8 @@ def test_the_forecast_is_one_more_metric() -> None:
         == {"type": "AverageValue", "averageValue": "30"}
     )
     assert further["pods"]["metric"]["name"] == metric["pods"]["metric"]["name"] + "_in_300s"
-    assert {**now, "metrics": []} == {**ahead, "metrics": []}
+    by_object = of_kind(of("hpa-object.yaml"), "HorizontalPodAutoscaler")["spec"]
+    assert {**now, "metrics": []} == {**ahead, "metrics": []} == {**by_object, "metrics": []}
     assert (now["minReplicas"], now["maxReplicas"]) == (2, 12)
     deployment = of_kind(of("vision-api.yaml"), "Deployment")
     assert now["scaleTargetRef"]["name"] == deployment["metadata"]["name"]
@@ -92,3 +93,5 @@ def test_the_variants_ask_for_series_that_there_are() -> None:
     assert set(re.findall(r"(\w+)=", found[2])) <= labels(found[1])
     assert (keda["minReplicaCount"], keda["maxReplicaCount"]) == (2, 12)
     assert trigger["metadata"]["threshold"] == "30"
+    native = of_kind(of("hpa.yaml"), "HorizontalPodAutoscaler")["spec"]
+    assert keda["advanced"]["horizontalPodAutoscalerConfig"]["behavior"] == native["behavior"]

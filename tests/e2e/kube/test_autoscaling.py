@@ -9,18 +9,21 @@ from pathlib import Path
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
-from dutycycle.contract.records.pods import name_key
+from dutycycle.contract.records.derived import gpu_subject
+from dutycycle.contract.records.pods import JobRef, Pod, name_key
 from tests.support.data.prometheus_ticks import Start
 from tests.support.kube.autoscaling import CUSTOM, EXAMPLES, EXTERNAL, Adapter, VisionApi, values, window
 from tests.support.kube.cluster import Cluster
+from tests.support.kube.contents import SPEC
 from tests.support.kube.prometheus_adapter import PrometheusAdapter
 from tests.support.processes.commands import wait_until
 from tests.support.servers.exposition import serve_metrics
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kafka.certificates import make_certificate
 from tests.support.servers.kube.accounts import grant, service_account
-from tests.support.servers.kube.client import Object, Refused
+from tests.support.servers.kube.client import Client, Object, Refused
 from tests.support.servers.kube.controllers import Controllers
 from tests.support.servers.kube.server import FRONT_PROXY_CA, Kube
 from tests.support.servers.prometheus import scrape
@@ -42,14 +45,17 @@ def controllers(kube: Kube, tmp_path: Path) -> Iterator[Controllers]:
     one.stop()
 
 
+@pytest.mark.parametrize("manifest", ["hpa.yaml", "hpa-object.yaml"])
 def test_the_example_scales_under_load_and_not_while_nothing_is_measured(
-    kube: Kube, cluster: Cluster, adapter: Adapter, controllers: Controllers
+    kube: Kube, cluster: Cluster, adapter: Adapter, controllers: Controllers, manifest: str
 ) -> None:
-    api = VisionApi(cluster, kube.admin, adapter, controllers)
+    api = VisionApi(cluster, kube.admin, adapter, controllers, manifest)
     api.under(0, replicas=2)  # the minimum
-    api.under(150, replicas=5)  # 30 % each
+    api.under(240, replicas=8)  # 30 % each
+    assert api.most == 8, "it did not overshoot, though figures are older than the new pods"
     api.under(900, replicas=12)  # the maximum, at 75 % each
-    wait_until(lambda: "not FailedGetPodsMetric" in api.conditions.values(), lambda: str(api.conditions))
+    failed = "not FailedGetPodsMetric" if manifest == "hpa.yaml" else "not FailedGetObjectMetric"
+    wait_until(lambda: failed in api.conditions.values(), lambda: str(api.conditions))
     assert api.replicas == 12
     api.under(0, replicas=2)  # idle is 0, which is a figure
 
@@ -108,7 +114,7 @@ def test_kubectl_reads_the_figures_and_only_who_may(kube: Kube, cluster: Cluster
         "idle": "0",
     }
     names = {one["name"] for one in kube.admin.request("GET", CUSTOM)["resources"]}
-    assert {"pods/gpu_util_pct", "pods/gpu_util_pct_in_300s"} <= names
+    assert {"pods/gpu_util_pct", "pods/gpu_util_pct_in_300s", "deployments.apps/gpu_util_pct_max"} <= names
     for typo in ("gpu_utl_pct", "gpu_util_pct_in_99999s"):
         for asked in (f"{path}/*/{typo}", f"{EXTERNAL}/namespaces/{cluster.namespace}/{typo}"):
             with pytest.raises(Refused) as absent:
@@ -119,6 +125,86 @@ def test_kubectl_reads_the_figures_and_only_who_may(kube: Kube, cluster: Cluster
         nobody.request("GET", f"{path}/*/gpu_util_pct")
     assert refused.value.status == 403
     assert unmeasured["metadata"]["name"] not in values(read("*"))
+
+
+def test_objects_have_the_mean_and_the_largest_of_their_pods_or_gpus(
+    kube: Kube, cluster: Cluster, adapter: Adapter
+) -> None:
+    """Of what controls a pod, what is above that by the records, the namespace, and the node."""
+    job = cluster.make("batch/v1", "Job", "js-w-0", **SPEC)
+    busy, idle = (cluster.pod(name, job) for name in ("busy", "idle"))
+    away = cluster.pod("away")  # of another owner, which the records alone tell of
+    now_ms = round(time.time() * 1000)
+    adapter.publish(
+        "window-aggregates",
+        {
+            one.subject.key: one
+            for one in (
+                window(busy["metadata"]["uid"], now_ms, gpu_util_pct=90),
+                window(idle["metadata"]["uid"], now_ms, gpu_util_pct=0),
+                window(away["metadata"]["uid"], now_ms, gpu_util_pct=30),
+                *(
+                    replace(window("", now_ms, gpu_util_pct=value), subject=gpu_subject(cluster.node, uuid))
+                    for uuid, value in (("GPU-1", 90), ("GPU-2", 10))
+                ),
+            )
+        },
+    )
+    owner = JobRef(api_version="apps/v1", kind="StatefulSet", name="db", uid="uid-of-db")
+    uid, node = away["metadata"]["uid"], cluster.node
+    adapter.publish(
+        "pods",
+        {uid: Pod(uid=uid, namespace=cluster.namespace, name="away", node=node, phase="Running", job=owner)},
+    )
+    of_namespace = f"namespaces/{cluster.namespace}"
+
+    def read(path: str, client: Client = kube.admin) -> dict[str, str]:
+        items = client.request("GET", f"{CUSTOM}/{path}")["items"]
+        return {
+            f"{one['describedObject']['kind']}/{one['describedObject']['name']}": one["value"]
+            for one in items
+        }
+
+    def answers(path: str) -> bool:
+        return kube.admin.answers(f"{CUSTOM}/{path}")
+
+    wait_until(lambda: answers(f"{of_namespace}/statefulsets.apps/db/gpu_util_pct"), lambda: adapter.said)
+    wait_until(lambda: answers(f"nodes/{cluster.node}/gpu_util_pct"), lambda: adapter.said)
+    expected = {
+        f"{of_namespace}/jobs.batch/js-w-0/gpu_util_pct": {"Job/js-w-0": "45"},
+        f"{of_namespace}/jobs.batch/js-w-0/gpu_util_pct_max": {"Job/js-w-0": "90"},
+        f"{of_namespace}/jobs.batch/js-w-0/gpu_util_pct_in_300s": {"Job/js-w-0": "45"},
+        f"{of_namespace}/jobs.batch/*/gpu_util_pct": {"Job/js-w-0": "45"},
+        f"{of_namespace}/statefulsets.apps/db/gpu_util_pct": {"StatefulSet/db": "30"},
+        f"{of_namespace}/metrics/gpu_util_pct": {f"Namespace/{cluster.namespace}": "40"},
+        f"{of_namespace}/metrics/gpu_util_pct_max": {f"Namespace/{cluster.namespace}": "90"},
+        f"nodes/{cluster.node}/gpu_util_pct": {f"Node/{cluster.node}": "50"},
+        f"{of_namespace}/nodes/{cluster.node}/gpu_util_pct_max": {f"Node/{cluster.node}": "90"},
+    }
+    assert {path: read(path) for path in expected} == expected
+    for path, said in {
+        f"{of_namespace}/deployments.apps/none/gpu_util_pct": "none has no pods that run",
+        f"{of_namespace}/jobs.batch/js-w-0/power_w": "power_w of jobs.batch",
+        f"{of_namespace}/pods/busy/gpu_util_pct_max": "of pods there is gpu_util_pct",
+        f"{of_namespace}/jobs.batch/js-w-0/gpu_utl_pct": "did you mean gpu_util_pct?",
+    }.items():
+        with pytest.raises(Refused) as absent:
+            read(path)
+        assert (absent.value.status, said in str(absent.value)) == (404, True), str(absent.value)
+    # Who may read all figures of a namespace may not read a node's, in which others compute as well.
+    reader, rbac = service_account(kube, cluster.namespace, "reader"), "rbac.authorization.k8s.io/v1"
+    rules = [{"apiGroups": ["custom.metrics.k8s.io"], "resources": ["*"], "verbs": ["get"]}]
+    cluster.make(rbac, "Role", "figures", rules=rules)
+    cluster.make(
+        rbac, "RoleBinding", "figures", subjects=[{"kind": "ServiceAccount", "name": "reader"}],
+        roleRef={"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "figures"},
+    )  # fmt: skip
+    path = f"{CUSTOM}/{of_namespace}/metrics/gpu_util_pct"
+    wait_until(lambda: reader.answers(path), lambda: adapter.said, 30)
+    for path in (f"nodes/{cluster.node}/gpu_util_pct", f"{of_namespace}/nodes/{cluster.node}/gpu_util_pct"):
+        with pytest.raises(Refused) as refused:
+            read(path, reader)
+        assert refused.value.status == 403
 
 
 def test_only_the_api_server_is_answered_and_for_whom_it_may(

@@ -9,28 +9,39 @@ from dutycycle.contract.records.derived import (
     CycleMetric,
     Forecast,
     OtherCycle,
+    Subject,
     Trend,
     TrendMetric,
     WindowAggregate,
     WindowMetric,
     gpu_subject,
+    job_subject,
+    node_subject,
     pod_subject,
 )
 from dutycycle.contract.records.pods import JobRef, Pod
-from sinks.adapter.figures import MetricValue, PodFigures
+from sinks.adapter.figures import Figures, MetricValue
+from sinks.adapter.metric_names import MetricName
 
-UTIL = "gpu_util_pct"
-AHEAD = "gpu_util_pct_in_300s"
+UTIL = MetricName("gpu_util_pct")
+AHEAD = UTIL._replace(horizon_s=300)
+CPU = MetricName("cpu_util_pct")
 SOON_MS = 12_000
 """After a window's end it is written: the lateness, and a moment."""
 
 
-def figures() -> PodFigures:
-    return PodFigures(lateness_s=10)
+def figures() -> Figures:
+    return Figures(lateness_s=10)
 
 
 def window(
-    uid: str, end_s: int, mean: float | None, *, size_s: int = 10, source: str = "nvml", metric: str = UTIL
+    uid: str,
+    end_s: int,
+    mean: float | None,
+    *,
+    size_s: int = 10,
+    source: str = "nvml",
+    metric: str = UTIL.field,
 ) -> WindowAggregate:
     return WindowAggregate(
         subject=pod_subject("n", uid), source=source, size_ms=size_s * 1000,
@@ -46,23 +57,23 @@ def pod(uid: str, job: str = "web") -> Pod:
 
 def cycle(uid: str, period_s: float | None, **more: Any) -> Cycle:
     found = CycleMetric(cyclic=period_s is not None, period_s=period_s, confidence=0.9, **more)
-    return Cycle(subject=pod_subject("n", uid), source="nvml", ts_ms=0, metrics={UTIL: found})
+    return Cycle(subject=pod_subject("n", uid), source="nvml", ts_ms=0, metrics={UTIL.field: found})
 
 
 def trend(uid: str, value: float, horizon_s: float = 300) -> Trend:
     ahead = Forecast(horizon_s=horizon_s, value=value, p05=0, p95=100)
-    metrics = {UTIL: TrendMetric(level=1, slope_per_s=0, forecast=(ahead,))}
+    metrics = {UTIL.field: TrendMetric(level=1, slope_per_s=0, forecast=(ahead,))}
     return Trend(subject=pod_subject("n", uid), source="nvml", ts_ms=0, metrics=metrics)
 
 
-def fed(*windows: WindowAggregate) -> PodFigures:
+def fed(*windows: WindowAggregate) -> Figures:
     found = figures()
     for one in windows:
         found.take("window-aggregates", one.subject.key, one)
     return found
 
 
-def one(found: PodFigures, now_s: int, metric: str = UTIL, uid: str = "a") -> float | None:
+def one(found: Figures, now_s: int, metric: MetricName = UTIL, uid: str = "a") -> float | None:
     figure = found.values([uid], metric, now_s * 1000 + SOON_MS).get(uid)
     return None if figure is None else figure.value
 
@@ -112,35 +123,38 @@ def test_a_stalled_source_never_answers_with_a_longer_window(size_s: int, end_s:
     assert len(known) == 170 - 125 + 1, "10 s, the lateness and the grace after its end, and then nothing"
 
 
-@pytest.mark.parametrize(
-    ("metric", "refusal"),
-    [
-        (UTIL, None),
-        ("sm_active_pct_in_30s", None),
-        ("gpu_util_pct_in_86400s", None),
-        ("gpu_util_pct_in_99999s", "gpu_util_pct_in_99999s: forecasts reach 86400 s, the longest cycle"),
-        ("gpu_utl_pct", "there is no metric gpu_utl_pct; did you mean gpu_util_pct?"),
-        ("gpu_utl_pct_in_300s", "there is no metric gpu_utl_pct; did you mean gpu_util_pct?"),
-        ("gpu_util_pct_in_0s", "there is no metric gpu_util_pct_in_0s; did you mean gpu_util_pct?"),
-        ("requests", "there is no metric requests"),
-    ],
-)
-def test_a_metric_that_can_never_be_is_no_stall(metric: str, refusal: str | None) -> None:
-    assert figures().refusal(metric) == refusal
-
-
 def test_each_source_has_metrics_of_its_own() -> None:
     found = fed(window("a", 100, 42), window("a", 100, 350, source="cgroup", metric="cpu_util_pct"))
-    assert (one(found, 100), one(found, 100, "cpu_util_pct")) == (42, 350)
-    assert found.names() == ["cpu_util_pct", "cpu_util_pct_in_300s", UTIL, AHEAD]
+    assert (one(found, 100), one(found, 100, CPU)) == (42, 350)
+    assert found.names() == {"cpu_util_pct", "gpu_util_pct"}
 
 
-def test_windows_of_other_subjects_are_not_kept() -> None:
-    other = WindowAggregate(
-        subject=gpu_subject("n", "GPU-1"), source="nvml", size_ms=10_000, start_ms=0, end_ms=10_000,
-        metrics={UTIL: WindowMetric(count=1, mean=5)},
+def test_a_node_has_what_its_gpus_and_its_host_have() -> None:
+    def of(subject: Subject, source: str = "nvml", **means: float) -> WindowAggregate:
+        metrics = {name: WindowMetric(count=1, mean=mean) for name, mean in means.items()}
+        return WindowAggregate(
+            subject=subject, source=source, size_ms=10_000, start_ms=0, end_ms=10_000, metrics=metrics
+        )
+
+    found = fed(
+        of(gpu_subject("n", "GPU-1"), gpu_util_pct=5, mem_used_bytes=300),
+        of(gpu_subject("n", "GPU-2"), gpu_util_pct=0, mem_used_bytes=100),
+        of(gpu_subject("other", "GPU-1"), gpu_util_pct=99),
+        of(node_subject("n"), "cgroup", mem_used_bytes=7000),
+        of(job_subject("j"), gpu_util_pct=50),
+    )
+
+    def values(name: str, now_ms: int = 20_000) -> list[float]:
+        return [figure.value for figure in found.values_of_node("n", MetricName(name), now_ms)]
+
+    assert (values("gpu_util_pct"), values("gpu_mem_used_bytes"), values("mem_used_bytes")) == (
+        [5, 0], [300, 100], [7000],
     )  # fmt: skip
-    assert fed(other).names() == []
+    assert values("gpu_util_pct", now_ms=70_000) == []
+    assert found.names("node") == {"gpu_util_pct", "gpu_mem_used_bytes", "mem_used_bytes"}
+    assert (found.names(), found.nodes()) == (set(), ["n", "other"])
+    found.take("window-aggregates", "pod/a", window("a", 200, 1))  # a minute and more later
+    assert (found.values_of_node("n", UTIL, 20_000), found.nodes()) == ([], [])
 
 
 def test_without_a_cycle_the_forecast_is_the_trend_s_and_without_one_the_current_value() -> None:
@@ -148,7 +162,7 @@ def test_without_a_cycle_the_forecast_is_the_trend_s_and_without_one_the_current
     assert one(found, 100, AHEAD) == 42
     found.take("trends", "pod/a/nvml", trend("a", 60))
     assert one(found, 100, AHEAD) == 60
-    assert one(found, 100, "gpu_util_pct_in_30s") == 42  # no forecast at this horizon
+    assert one(found, 100, UTIL._replace(horizon_s=30)) == 42  # no forecast at this horizon
     found.take("trends", "pod/a/nvml", None)
     assert one(found, 100, AHEAD) == 42
 
@@ -177,7 +191,7 @@ class Day:
                 one = window(uid, second + 10, self.load(second) / len(pods))
                 self.figures.take("window-aggregates", one.subject.key, one)
 
-    def ahead(self, now_s: int, metric: str = AHEAD) -> dict[str, float]:
+    def ahead(self, now_s: int, metric: MetricName = AHEAD) -> dict[str, float]:
         found = self.figures.values(["a", "b", "c"], metric, now_s * 1000 + SOON_MS)
         return {uid: figure.value for uid, figure in found.items()}
 

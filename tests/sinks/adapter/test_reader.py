@@ -11,7 +11,8 @@ from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load
 from dutycycle.kafka.topics import ensure_topics
 from dutycycle.telemetry.events import ADAPTER, Telemetry
-from sinks.adapter.figures import PodFigures
+from sinks.adapter.figures import Figures
+from sinks.adapter.metric_names import MetricName
 from sinks.adapter.reader import AdapterReader
 from sinks.events import DERIVED, RECORD_UNREADABLE
 from tests.support.kafka import send
@@ -25,7 +26,7 @@ class Reading:
     """A reader at work, and what it has read."""
 
     def __init__(self, settings: Settings) -> None:
-        self.figures = PodFigures(0)
+        self.figures = Figures(0)
         self.telemetry = Telemetry(ADAPTER)
         self.reader = AdapterReader(settings, self.figures, self.telemetry)
         self.settings = settings
@@ -40,7 +41,7 @@ class Reading:
         await send(self.settings, [("window-aggregates", "pod/a", one)])
 
     def value(self) -> float | None:
-        found = self.figures.values(["a"], "gpu_util_pct", _now_ms())
+        found = self.figures.values(["a"], MetricName("gpu_util_pct"), _now_ms())
         return found["a"].value if found else None
 
 

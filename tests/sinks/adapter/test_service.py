@@ -13,7 +13,7 @@ from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.load import load
 from dutycycle.kube.objects import ApiServer
 from dutycycle.telemetry.events import ADAPTER, Telemetry
-from sinks.adapter.figures import PodFigures
+from sinks.adapter.figures import Figures
 from sinks.adapter.front_proxy import FrontProxy
 from sinks.adapter.server import MetricsApi
 from sinks.adapter.service import run, serve
@@ -75,7 +75,7 @@ async def test_renewed_certificates_are_used(tmp_path: Path) -> None:
         }
     )  # fmt: skip
     server, telemetry = cast("ApiServer", config), Telemetry(ADAPTER)
-    api = MetricsApi(PodFigures(0), server, telemetry)
+    api = MetricsApi(Figures(0), server, telemetry)
     serving = asyncio.create_task(serve(settings, telemetry, server, api, look_s=0.05))
 
     async def served(client: str) -> str:

@@ -5,6 +5,7 @@ import base64
 import json
 import re
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -118,16 +119,35 @@ class Figures(Protocol):
 
 
 class VisionApi:
-    """The example's Deployment: its pods are run, and the load of its GPUs is shared by them."""
+    """The example's Deployment: its pods are run, and the load of its GPUs is shared by them.
 
-    def __init__(self, cluster: Cluster, admin: Client, adapter: Figures, controllers: Controllers) -> None:
+    ``manifest``: of its autoscaler. A second stands for ten: the autoscaler waits for a tenth of what the
+    manifest says, and figures are so old as if they were ``LAG_S`` times ten.
+    """
+
+    LAG_S = 3.0
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        admin: Client,
+        adapter: Figures,
+        controllers: Controllers,
+        manifest: str = "hpa.yaml",
+    ) -> None:
         self._cluster = cluster
         self._admin = admin
         self._adapter = adapter
         self._controllers = controllers
         self._running: set[str] = set()
-        for file in ("vision-api.yaml", "hpa.yaml"):
-            admin.kubectl("apply", "-n", cluster.namespace, "-f", str(EXAMPLES / file))
+        self._each: deque[tuple[float, float]] = deque()
+        """When, and the utilization of each pod then."""
+        self.most = 0
+        """The most replicas that were ever asked for."""
+        admin.kubectl("apply", "-n", cluster.namespace, "-f", str(EXAMPLES / "vision-api.yaml"))
+        scaler = yaml.safe_load((EXAMPLES / manifest).read_text())
+        scaler["spec"]["behavior"]["scaleUp"]["stabilizationWindowSeconds"] //= 10
+        admin.kubectl("apply", "-n", cluster.namespace, "-f", "-", stdin=yaml.safe_dump(scaler))
 
     @property
     def replicas(self) -> int:
@@ -147,13 +167,14 @@ class VisionApi:
         """Until there are so many replicas and their pods run; None: the collector is silent."""
 
         def so_many() -> bool:
-            pods = self.moment(load_pct)
-            return self.replicas == replicas == len(pods)
+            pods, wanted = self.moment(load_pct), self.replicas
+            self.most = max(self.most, wanted)
+            return wanted == replicas == len(pods)
 
         wait_until(so_many, lambda: f"{replicas} replicas: {self._state()}", seconds)
 
     def moment(self, load_pct: float | None) -> list[Object]:
-        """Run the pods that there are, and say what their GPUs did in the last second."""
+        """Run the pods that there are, and say what their GPUs did ``LAG_S`` ago."""
         pods = self.pods()
         for pod in pods:
             if pod["metadata"]["uid"] not in self._running:
@@ -161,7 +182,11 @@ class VisionApi:
                 self._cluster.running(pod, pod["metadata"]["uid"])
                 self._running.add(pod["metadata"]["uid"])
         if load_pct is not None:
-            each, end_ms = min(100.0, load_pct / max(1, len(pods))), round(time.time() * 1000)
+            now = time.monotonic()
+            self._each.append((now, min(100.0, load_pct / max(1, len(pods)))))
+            while len(self._each) > 1 and self._each[1][0] <= now - self.LAG_S:
+                self._each.popleft()
+            each, end_ms = self._each[0][1], round(time.time() * 1000)
             uids = [pod["metadata"]["uid"] for pod in pods]
             self._adapter.publish(
                 "window-aggregates", {f"pod/{uid}": window(uid, end_ms, gpu_util_pct=each) for uid in uids}

@@ -1,12 +1,14 @@
-"""How long kube-scheduler waits for the extender, with 1,000 nodes of 8 GPUs: percentiles over HTTP.
+"""How long kube-scheduler waits for the extender, with nodes of 8 GPUs: percentiles over HTTP.
 
-    python -m bench.bench_extender [CHECKOUT …]
+    python -m bench.bench_extender [--nodes 5000] [--whole] [CHECKOUT …]
 
 A process answers ``filter`` and ``prioritize`` for pods of all kinds (one template in three has kin, jobs of
 one to sixteen pods), first in peace, then while every node sends its two samples a second. The client is
-another process. Other checkouts of this repository are measured in turns with this one.
+another process. With ``--whole`` the scheduler sends nodes as whole objects of 5 KB, and not their names.
+Other checkouts of this repository are measured in turns with this one.
 """
 
+import argparse
 import asyncio
 import http.client
 import json
@@ -34,7 +36,16 @@ from dutycycle.telemetry.events import EXTENDER, Telemetry
 from sinks.scheduling.extender import Extender
 from sinks.scheduling.known import KnownCluster
 
-NODES, GPUS, TEMPLATES, PODS, ROUNDS = 1000, 8, 60, 150, 2
+GPUS, TEMPLATES, ROUNDS = 8, 60, 2
+_OPTIONS = argparse.ArgumentParser(add_help=False)
+_OPTIONS.add_argument("--nodes", type=int, default=1000)
+_OPTIONS.add_argument("--whole", action="store_true")
+_OPTIONS.add_argument("--loaded", action="store_true")
+_OPTIONS.add_argument("--serve", action="store_true")
+_OPTIONS.add_argument("checkouts", type=Path, nargs="*")
+OPTIONS = _OPTIONS.parse_args()
+NODES: int = OPTIONS.nodes
+PODS = 50 if OPTIONS.whole else 150
 NAMES = [f"node-{at:04}" for at in range(NODES)]
 _GIB = 1024**3
 _TICK_S = 0.05
@@ -50,6 +61,26 @@ def pod(number: int) -> dict[str, Any]:
     main = {"name": "main", "image": f"train:{template}", "resources": {"limits": room, "requests": room}}
     meta = {"namespace": "ml", "name": f"p{number}", "uid": f"uid-{number}", "ownerReferences": [owner]}
     return {"metadata": meta, "spec": {"containers": [main]}}
+
+
+def whole_node(name: str) -> dict[str, Any]:
+    """A node as the scheduler has it, without managed fields: labels, room, conditions, and 20 images."""
+    labels = {f"feature.node.kubernetes.io/cpu-{at}": "true" for at in range(20)}
+    room = {"cpu": "64", "memory": "527951372Ki", "nvidia.com/gpu": "8", "pods": "110"}
+    conditions = [
+        {"type": kind, "status": "False", "reason": f"HasNo{kind}", "message": f"kubelet has no {kind}",
+         "lastHeartbeatTime": "2026-11-22T12:00:00Z", "lastTransitionTime": "2026-11-20T12:00:00Z"}
+        for kind in ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
+    ]  # fmt: skip
+    images = [
+        {"names": [f"registry.example.com/team/{name}-{at}@sha256:{'0' * 64}"], "sizeBytes": 9_000_000_000}
+        for at in range(20)
+    ]
+    return {
+        "metadata": {"name": name, "uid": f"uid-of-{name}", "resourceVersion": "123456", "labels": labels},
+        "spec": {"podCIDR": "10.0.0.0/24", "providerID": f"aws:///eu-1a/{name}"},
+        "status": {"capacity": room, "allocatable": room, "conditions": conditions, "images": images},
+    }
 
 
 def samples(at_ms: int) -> list[tuple[str, str, bytes]]:
@@ -135,17 +166,23 @@ async def feed(known: KnownCluster, records: Sequence[tuple[str, str, bytes]]) -
 def measured(checkout: Path, loaded: bool) -> tuple[list[float], list[float]]:
     """Milliseconds to each answer of the code of a ``checkout``, and of CPU that the server had until then:
     the second is what the first would be if nothing else ran on the machine."""
-    command = [sys.executable, str(Path(__file__).resolve()), "--serve", *(["--loaded"] if loaded else [])]
+    command = [sys.executable, str(Path(__file__).resolve()), "--serve", "--nodes", str(NODES)]
+    command += ["--loaded"] if loaded else []
     environment = os.environ | {"PYTHONPATH": str(checkout.resolve()), "OPENBLAS_NUM_THREADS": "1"}
     with subprocess.Popen(
         command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as server:
         assert server.stdout is not None
         client = http.client.HTTPConnection("127.0.0.1", int(server.stdout.readline()))
+        asked = '"NodeNames":' + json.dumps(NAMES)
+        if OPTIONS.whole:
+            asked = '"Nodes":' + json.dumps(
+                {"items": [whole_node(name) for name in NAMES]}, separators=(",", ":")
+            )
         took: list[float] = []
         cpu: list[float] = []
         for number in range(PODS):
-            body = json.dumps({"Pod": pod(number), "NodeNames": NAMES})
+            body = f'{{"Pod":{json.dumps(pod(number))},{asked}}}'.encode()
             for verb in ("filter", "prioritize"):
                 began, before = time.perf_counter(), _cpu_ms(server.pid)
                 client.request("POST", f"/{verb}", body, {"Content-Type": "application/json"})
@@ -164,7 +201,11 @@ def _cpu_ms(pid: int) -> float:
 
 def main(checkouts: Sequence[Path]) -> None:
     """Print a table."""
-    print(f"load of the machine {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs; milliseconds an answer")
+    shape = "whole" if OPTIONS.whole else "by name"
+    print(
+        f"{NODES} nodes {shape}; load of the machine {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs; "
+        "milliseconds an answer"
+    )
     print(f"{'':40}{'p50':>8}{'p99':>8}{'most':>8}{'p50':>12}{'p99':>8}{'most':>8} of CPU")
     for loaded in (False, True):
         found: dict[Path, list[tuple[list[float], list[float]]]] = {one: [] for one in checkouts}
@@ -172,7 +213,7 @@ def main(checkouts: Sequence[Path]) -> None:
             for checkout in checkouts:
                 found[checkout].append(measured(checkout, loaded))
         for checkout, rounds in found.items():
-            what = f"{checkout.name[-20:]}, {'2,000 samples/s' if loaded else 'in peace'}"
+            what = f"{checkout.name[-20:]}, {f'{2 * NODES} samples/s' if loaded else 'in peace'}"
             wall, cpu = (
                 np.percentile(np.concatenate(one), (50, 99, 100)) for one in zip(*rounds, strict=True)
             )
@@ -181,7 +222,7 @@ def main(checkouts: Sequence[Path]) -> None:
 
 
 if __name__ == "__main__":
-    if "--serve" in sys.argv:
-        asyncio.run(serve("--loaded" in sys.argv))
+    if OPTIONS.serve:
+        asyncio.run(serve(OPTIONS.loaded))
     else:
-        main([*map(Path, sys.argv[1:]), Path(__file__).parents[1]])
+        main([*OPTIONS.checkouts, Path(__file__).parents[1]])

@@ -3,13 +3,14 @@
 The protocol is that of ``k8s.io/kube-scheduler/extender/v1``: JSON over HTTP, the fields named as in Go.
 """
 
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import orjson
+import msgspec
 from aiohttp import web
 
 from dutycycle.contract.records.placement import NodeScore, Placement
@@ -31,19 +32,82 @@ _LONGEST = 500
 """Characters of a reason: an annotation stays small."""
 _ODD = (AttributeError, LookupError, TypeError, ValueError)
 """What a request of a shape that we do not know may raise; JSON that cannot be read is a ``ValueError``."""
+_NAME_FIRST = re.compile(rb'\s*\{"metadata":\{"name":"([^"\\]+)"')
+"""How Go writes a node. Its name is all that is read, of some kilobytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """``at``: Unix seconds. ``said``: of the pod."""
+    """``at``: Unix seconds. ``names``: of the nodes. ``said``: of the pod."""
 
     at: float
+    names: frozenset[str]
     scores: NodeScores
     said: Placement
 
 
 class BadRequestError(Exception):
     """No request of a kube-scheduler. The message says what is missing."""
+
+
+class _NodeList(msgspec.Struct):
+    items: list[msgspec.Raw] | None = None
+
+
+class _ExtenderArgs(msgspec.Struct, rename="pascal"):
+    pod: dict[str, Any] | None = None
+    nodes: _NodeList | None = None
+    node_names: list[str] | None = None
+
+
+class HostPriority(msgspec.Struct, rename="pascal", gc=False):
+    """The score of a node, in the scheduler's words."""
+
+    host: str
+    score: int
+
+
+class _Meta(msgspec.Struct):
+    name: str
+
+
+class _Node(msgspec.Struct):
+    metadata: _Meta
+
+
+_ARGS, _NODE = msgspec.json.Decoder(_ExtenderArgs), msgspec.json.Decoder(_Node)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What kube-scheduler asks: of a pod, and of nodes by their names.
+
+    ``nodes``: the same nodes as whole objects, as they came, where the scheduler sends those
+    (``nodeCacheCapable: false``). It takes them from the answer, so they go back as they are.
+    """
+
+    pod: pods.Object
+    names: list[str]
+    nodes: list[msgspec.Raw] | None = None
+
+    @classmethod
+    def read(cls, body: bytes) -> "Question":
+        """From JSON. Raises ``BadRequestError``, and ``ValueError`` for other JSON and none."""
+        args = _ARGS.decode(body)
+        pod = args.pod
+        if pod is None:
+            raise BadRequestError("Pod is missing")
+        if not isinstance(pod.get("spec"), dict) or not isinstance(pod.get("metadata"), dict):
+            raise BadRequestError("Pod has no spec, or no metadata")
+        if args.node_names is not None:
+            return cls(pod, args.node_names)
+        nodes = (args.nodes and args.nodes.items) or []
+        return cls(pod, [_name_of(node) for node in nodes], nodes)
+
+
+def _name_of(node: msgspec.Raw) -> str:
+    match = _NAME_FIRST.match(node)
+    return match[1].decode() if match else _NODE.decode(node).metadata.name
 
 
 class Extender:
@@ -71,67 +135,64 @@ class Extender:
         app.router.add_post("/prioritize", self._answering("prioritize", self.prioritize))
         return app
 
-    def _answering(self, verb: str, ask: Callable[[Any], object]) -> Callable[[web.Request], Any]:
+    def _answering(self, verb: str, ask: Callable[[Question], object]) -> Callable[[web.Request], Any]:
         async def answer(request: web.Request) -> web.Response:
             began_s = time.perf_counter()
             found: object
             try:
-                found, code = ask(orjson.loads(await request.read())), 200
+                found, code = ask(Question.read(await request.read())), 200
             except (BadRequestError, *_ODD) as error:
                 said = f"no request of a kube-scheduler: {type(error).__name__}: {error}"
                 found, code = {"Error": said[:_LONGEST]}, 400
             metrics = self._telemetry.metrics
             metrics.counter(EXTENDER_ANSWERS, verb=verb, code=str(code)).inc()
             metrics.counter(EXTENDER_SECONDS, verb=verb).inc(time.perf_counter() - began_s)
-            return web.Response(body=orjson.dumps(found), status=code, content_type="application/json")
+            body = msgspec.json.encode(found)
+            return web.Response(body=body, status=code, content_type="application/json")
 
         return answer
 
-    def filter(self, asked: Any) -> dict[str, Any]:
+    def filter(self, asked: Question) -> dict[str, Any]:
         """Leaves out nodes on which the pod would not find the memory that its kin used, or a GPU is broken.
 
         A prediction may be wrong, so it never leaves a pod without a node: if all would be left out, none is.
         """
-        pod, names = _asked(asked)
+        names = asked.names
         wanted = frozenset(names)
-        blocked = {
-            name: reason for name, reason in self._attempt(pod, names).blocked().items() if name in wanted
-        }
+        blocked = self._attempt(asked.pod, names, wanted).blocked()
+        blocked = {name: reason for name, reason in blocked.items() if name in wanted}
         if len(blocked) == len(names):
             blocked = {}
         answer: dict[str, Any] = {"FailedNodes": blocked}
-        if asked.get("NodeNames") is not None:
+        if asked.nodes is None:
             answer["NodeNames"] = [name for name in names if name not in blocked]
         else:
-            nodes = asked["Nodes"]
-            answer["Nodes"] = {
-                **nodes, "items": [node for node in nodes["items"] if node["metadata"]["name"] not in blocked]
-            }  # fmt: skip
+            left = [node for name, node in zip(names, asked.nodes, strict=True) if name not in blocked]
+            answer["Nodes"] = {"items": left}
         return answer
 
-    def prioritize(self, asked: Any) -> list[dict[str, Any]]:
+    def prioritize(self, asked: Question) -> list[HostPriority]:
         """A score of 0 to 10 for each node."""
-        pod, names = _asked(asked)
-        scores = self._attempt(pod, names)
-        wanted = frozenset(names)  # the others were filtered out
+        wanted = frozenset(asked.names)  # the others were filtered out
+        scores = self._attempt(asked.pod, asked.names, wanted)
         found = zip(scores.nodes.names, scores.extender_scores(), strict=True)
-        return [{"Host": name, "Score": value} for name, value in found if name in wanted]
+        return [HostPriority(name, value) for name, value in found if name in wanted]
 
-    def _attempt(self, pod: pods.Object, names: Sequence[str]) -> NodeScores:
+    def _attempt(self, pod: pods.Object, names: Sequence[str], wanted: frozenset[str]) -> NodeScores:
         """The scores of nodes, ``names`` among them; those of this attempt if it has some already.
 
         So both verbs say the same, though new samples come all the time.
         """
         uid, now = pod["metadata"].get("uid") or "", self._wall()
         known = self._attempts.get(uid)
-        if known and 0 <= now - known.at < _ATTEMPT_S and set(names) <= set(known.scores.nodes.names):
+        if known and 0 <= now - known.at < _ATTEMPT_S and wanted <= known.names:
             return known.scores
         prediction, scores = self._scores(pod, names, now)
         if uid:
             said = _placement(pod, prediction, scores, round(now * 1000))
             if known is None or known.said.nodes != said.nodes:
                 self._tell(said)
-            self._attempts[uid] = _Attempt(now, scores, said)
+            self._attempts[uid] = _Attempt(now, wanted, scores, said)
             self._attempts.move_to_end(uid)
             while len(self._attempts) > _MOST_ATTEMPTS:
                 self._attempts.popitem(last=False)
@@ -154,24 +215,10 @@ def _placement(pod: pods.Object, prediction: Prediction | None, scores: NodeScor
         NodeScore(node=one.node, score=one.extender_score, why=one.reasons()[:_LONGEST])
         for one in scores.best(_MOST_NODES)
     )
-    considered, blocked = len(scores.nodes.names), len(scores.blocked())
+    considered, blocked = len(scores.nodes.names), int(scores.are_blocked().sum())
     left_out = 0 if blocked == considered else blocked  # as in ``filter``
     return Placement(
         uid=meta["uid"], namespace=meta.get("namespace") or "default", name=meta.get("name") or meta["uid"],
         ts_ms=now_ms, considered=considered, left_out=left_out, nodes=nodes,
         expected=None if prediction is None else prediction.summary()[:_LONGEST],
     )  # fmt: skip
-
-
-def _asked(asked: Any) -> tuple[pods.Object, list[str]]:
-    if not isinstance(asked, dict) or not isinstance(asked.get("Pod"), dict):
-        raise BadRequestError("Pod is missing")
-    names = asked.get("NodeNames")
-    if names is None:
-        names = [one["metadata"]["name"] for one in (asked.get("Nodes") or {}).get("items") or ()]
-    if not all(isinstance(name, str) for name in names):
-        raise BadRequestError("NodeNames: expected strings")
-    pod = asked["Pod"]
-    if not isinstance(pod.get("spec"), dict) or not isinstance(pod.get("metadata"), dict):
-        raise BadRequestError("Pod has no spec, or no metadata")
-    return pod, names

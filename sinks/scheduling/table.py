@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 from typing import TypeVar
 
 import numpy as np
@@ -39,7 +40,9 @@ class NodeTable:
         self._gpus: Floats = np.full((len(FIELDS), 1, 1), np.nan)
         self._idle: Floats = np.full((2, 1), np.nan)
         """Cores, and the share of the network."""
-        self._health: dict[str, NodeHealth] = {}
+        self._health_ms = np.zeros(1, dtype=np.int64)
+        self._sick: Floats = np.full(1, np.nan)
+        """How many of its GPUs should get no more work."""
         self._used: dict[str, tuple[deque[float], deque[float]]] = {}
         """By node, of both."""
 
@@ -72,23 +75,19 @@ class NodeTable:
 
     def take_health(self, record: NodeHealth) -> None:
         """Which of its GPUs are not healthy."""
-        self._health[record.node] = record
-
-    def _sick(self, name: str, now_ms: int) -> float:
-        """How many GPUs of a node should get no more work; NaN if nothing was said of them lately."""
-        health = self._health.get(name)
-        if health is None or now_ms - health.ts_ms >= HEARD_OF_MS:
-            return np.nan
-        return float(sum(rank(gpu.level) >= rank("drain") for gpu in health.gpus))
+        row = self._row(record.node)
+        self._health_ms[row] = record.ts_ms
+        self._sick[row] = sum(rank(gpu.level) >= rank("drain") for gpu in record.gpus)
 
     def nodes(self, names: Sequence[str], ranks: Mapping[str, int], now_ms: int) -> Nodes:
         """As they are now, in the order of ``names``; ``ranks``: pods of the same job that they have."""
-        rows = np.fromiter((self._rows.get(name, _NOBODY) for name in names), np.intp, len(names))
+        rows = np.fromiter(map(self._rows.get, names, repeat(_NOBODY)), np.intp, len(names))
         fresh = now_ms - self._at_ms[:, rows] < STALE_MS
         gpus = self._gpus[:, rows]
         gpus[:, ~fresh[self.GPUS]] = np.nan
         idle = np.where(fresh[self.HOST], self._idle[:, rows], np.nan)
-        near = np.fromiter((ranks.get(name, 0) for name in names), np.float64, len(names))
+        near = np.fromiter(map(ranks.get, names, repeat(0)), np.float64, len(names))
+        heard_of = now_ms - self._health_ms[rows] < HEARD_OF_MS
         return Nodes(
             names,
             gpus,
@@ -96,7 +95,7 @@ class NodeTable:
             net_free=idle[1],
             ranks=near,
             near_ranks=near,
-            sick=np.fromiter((self._sick(name, now_ms) for name in names), np.float64, len(names)),
+            sick=np.where(heard_of, self._sick[rows], np.nan),
         )
 
     def _row(self, node: str) -> int:
@@ -105,6 +104,7 @@ class NodeTable:
             rows = 2 * row
             self._at_ms = _grown(self._at_ms, 1, rows, 0)
             self._gpus, self._idle = _grown(self._gpus, 1, rows), _grown(self._idle, 1, rows)
+            self._health_ms, self._sick = _grown(self._health_ms, 0, rows, 0), _grown(self._sick, 0, rows)
         return row
 
 

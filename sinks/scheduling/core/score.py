@@ -9,7 +9,7 @@ from heapq import nsmallest
 
 import numpy as np
 
-from sinks.scheduling.core.node import Floats, Need, Nodes
+from sinks.scheduling.core.node import Flags, Floats, Need, Nodes
 from sinks.scheduling.core.terms import TERMS, Term, TermColumn
 
 HIGHEST_EXTENDER_SCORE = 10
@@ -49,6 +49,14 @@ class NodeScores:
         terms = tuple(one for column in self.terms if (one := column.at(place)) is not None)
         return Scored(self.nodes.names[place], float(self.values[place]), terms)
 
+    def are_blocked(self) -> Flags:
+        """Whether any term blocks, of each node."""
+        blocks = np.zeros(len(self.nodes.names), dtype=np.bool_)
+        for column in self.terms:
+            if column.blocks is not None:
+                blocks |= column.blocks
+        return blocks
+
     def blocked(self) -> dict[str, str]:
         """The nodes on which a term blocks, and what it says."""
         found: dict[str, str] = {}
@@ -65,9 +73,11 @@ class NodeScores:
 
     def best(self, most: int) -> list[Scored]:
         """So many of the nodes, the best first; among equals by name."""
-        values, names = self.values.tolist(), self.nodes.names
-        places = nsmallest(most, range(len(values)), key=lambda place: (-values[place], names[place]))
-        return [self.at(place) for place in places]
+        values, names, places = self.values, self.nodes.names, np.arange(len(self.values))
+        if len(values) > most:  # of thousands most are worse than the last that counts
+            places = np.flatnonzero(values >= np.partition(values, -most)[-most])
+        chosen = nsmallest(most, places.tolist(), key=lambda place: (-values[place], names[place]))
+        return [self.at(place) for place in chosen]
 
 
 def score(nodes: Nodes, need: Need) -> NodeScores:

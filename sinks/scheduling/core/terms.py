@@ -71,10 +71,11 @@ def score_memory(nodes: Nodes, need: Need) -> TermColumn | None:
     if not need.shares:
         free = np.where(nodes.of_gpus("taken") == 0, free, np.nan)
     # of the GPUs that it would get, if it gets the freest; NaN comes last
-    least = -np.sort(-free, axis=1)[:, need.gpus - 1]
+    least = -np.partition(-free, need.gpus - 1, axis=1)[:, need.gpus - 1]
+    least_gib, wants = (least / _GIB).tolist(), f"needs {wanted / _GIB:.1f} GiB of GPU memory"
 
-    def reason(place: int) -> str:
-        return f"needs {wanted / _GIB:.1f} GiB of GPU memory, {least[place] / _GIB:.1f} GiB is free"
+    def reason(place: int) -> str:  # asked for by name of thousands that block
+        return f"{wants}, {least_gib[place]:.1f} GiB is free"
 
     return TermColumn("memory", clipped(least / max(wanted, 1.0) - 1.0), 1.0, reason, least < wanted)
 

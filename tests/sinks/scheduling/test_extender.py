@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from msgspec.structs import replace
@@ -11,12 +12,22 @@ from dutycycle.contract.records.placement import Placement
 from dutycycle.contract.records.samples import GpuProcess
 from dutycycle.kube.templates import template_of
 from dutycycle.telemetry.events import EXTENDER, Telemetry
-from sinks.scheduling.extender import Extender
+from sinks.scheduling.extender import Extender, Question
 from sinks.scheduling.known import KnownCluster
 from tests.support.servers.kube.scheduler import gpu_pod
 from tests.support.sinks.scheduling import GIB, NOW, gpu, nvml, peaks, pod
 
 POD = gpu_pod("ml", "new")
+
+
+def question(asked: dict[str, Any]) -> Question:
+    """As it comes over HTTP."""
+    return Question.read(msgspec.json.encode(asked))
+
+
+def answered(answer: object) -> Any:
+    """As it goes out."""
+    return msgspec.json.decode(msgspec.json.encode(answer))
 
 
 def extender(**free_gib: float) -> Extender:
@@ -39,15 +50,15 @@ def test_one_attempt_has_one_score_though_samples_come_in_between() -> None:
     ours = Extender(known, Telemetry(EXTENDER), wall=lambda: now_s)
     asked = {"Pod": POD | {"metadata": POD["metadata"] | {"uid": "u"}}, "NodeNames": ["a", "b"]}
     known.take("a", nvml(gpu(), gpu(1)))
-    assert ours.filter(asked)["NodeNames"] == ["a", "b"]
+    assert ours.filter(question(asked))["NodeNames"] == ["a", "b"]
     known.take("a", nvml(gpu(processes=(GpuProcess(pid=7),)), gpu(1), ts_ms=NOW + 1))
-    assert ours.prioritize(asked | {"NodeNames": ["a"]}) == [{"Host": "a", "Score": 5}]
-    assert ours.prioritize(asked | {"NodeNames": ["a", "c"]})[1] == {
+    assert answered(ours.prioritize(question(asked | {"NodeNames": ["a"]}))) == [{"Host": "a", "Score": 5}]
+    assert answered(ours.prioritize(question(asked | {"NodeNames": ["a", "c"]})))[1] == {
         "Host": "c",
         "Score": 5,
     }  # none of filter's
     now_s += 1.0
-    assert ours.prioritize(asked)[0] == {"Host": "a", "Score": 10}
+    assert answered(ours.prioritize(question(asked)))[0] == {"Host": "a", "Score": 10}
 
 
 def nodes(*names: str) -> dict[str, Any]:
@@ -55,8 +66,10 @@ def nodes(*names: str) -> dict[str, Any]:
 
 
 def test_the_node_with_most_room_is_the_best() -> None:
-    found = extender(full=41.0, empty=80.0).prioritize(
-        {"Pod": POD, "NodeNames": ["full", "empty", "unknown"]}
+    found = answered(
+        extender(full=41.0, empty=80.0).prioritize(
+            question({"Pod": POD, "NodeNames": ["full", "empty", "unknown"]})
+        )
     )
     scores = {one["Host"]: one["Score"] for one in found}
     assert list(scores) == ["full", "empty", "unknown"]
@@ -68,28 +81,33 @@ def test_the_node_with_most_room_is_the_best() -> None:
 @pytest.mark.parametrize("whole", [False, True], ids=["names", "whole nodes"])
 def test_a_node_without_the_memory_is_left_out_and_it_is_said_why(whole: bool) -> None:
     asked = {"Pod": POD, **({"Nodes": nodes("full", "empty")} if whole else {"NodeNames": ["full", "empty"]})}
-    found = extender(full=10.0, empty=80.0).filter(asked)
+    found = answered(extender(full=10.0, empty=80.0).filter(question(asked)))
     assert found["FailedNodes"] == {"full": "needs 40.0 GiB of GPU memory, 10.0 GiB is free"}
     left = [one["metadata"] for one in found["Nodes"]["items"]] if whole else found["NodeNames"]
     assert left == ([{"name": "empty", "labels": {"x": "y"}}] if whole else ["empty"])
 
 
 def test_a_pod_is_never_left_without_a_node() -> None:
-    found = extender(one=10.0, two=20.0).filter({"Pod": POD, "NodeNames": ["one", "two"]})
+    found = extender(one=10.0, two=20.0).filter(question({"Pod": POD, "NodeNames": ["one", "two"]}))
     assert found == {"FailedNodes": {}, "NodeNames": ["one", "two"]}
 
 
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        pytest.param(b"{", "unexpected end of data", id="no JSON"),
-        pytest.param(b"[]", "Pod is missing", id="no object"),
+        pytest.param(b"{", "Input data was truncated", id="no JSON"),
+        pytest.param(b"[]", "Expected `object`, got `array`", id="no object"),
+        pytest.param(b"{}", "Pod is missing", id="no pod"),
         pytest.param(b'{"Pod":{}}', "Pod has no spec, or no metadata", id="no spec"),
         pytest.param(
-            b'{"Pod":{"spec":{},"metadata":{}},"NodeNames":[1]}', "NodeNames: expected strings", id="names"
+            b'{"Pod":{"spec":{},"metadata":{}},"NodeNames":[1]}',
+            "Expected `str`, got `int` - at `$.NodeNames[0]`",
+            id="names",
         ),
         pytest.param(
-            b'{"Pod":{"spec":{},"metadata":{}},"Nodes":{"items":[{}]}}', "KeyError: 'metadata'", id="a node"
+            b'{"Pod":{"spec":{},"metadata":{}},"Nodes":{"items":[{}]}}',
+            "missing required field `metadata`",
+            id="a node",
         ),
         pytest.param(
             b'{"Pod":{"spec":{"containers":5},"metadata":{}},"NodeNames":["a"]}', "TypeError: ", id="a pod"
@@ -116,8 +134,8 @@ def test_what_it_said_of_a_pod_is_told_once_until_it_changes() -> None:
         known.take(name, nvml(gpu(used=(80 - free) * GIB), node=name))
     for _ in range(3):
         now_s += 1.5
-        ours.filter(asked)
-        ours.prioritize(asked | {"NodeNames": ["a", "b"]})
+        ours.filter(question(asked))
+        answered(ours.prioritize(question(asked | {"NodeNames": ["a", "b"]})))
     (one,) = said
     assert (one.uid, one.namespace, one.name, one.considered, one.left_out) == ("u", "ml", "new", 3, 1)
     assert [(found.node, found.score) for found in one.nodes] == [("a", 10), ("b", 9), ("c", 0)]
@@ -128,7 +146,7 @@ def test_what_it_said_of_a_pod_is_told_once_until_it_changes() -> None:
     )
     known.take("c", nvml(gpu(), node="c", ts_ms=NOW + 5000))
     now_s += 1.5
-    ours.filter(asked)
+    ours.filter(question(asked))
     assert len(said) == 2
 
 
@@ -145,16 +163,16 @@ def with_broken_gpu(sick: str, *gpus: GpuHealth, at_ms: int = NOW) -> Extender:
 
 
 def scores(found: Extender) -> dict[str, int]:
-    return {one["Host"]: one["Score"] for one in found.prioritize(ASKED)}
+    return {one["Host"]: one["Score"] for one in answered(found.prioritize(question(ASKED)))}
 
 
 def test_a_node_with_a_broken_gpu_is_left_out_or_comes_last() -> None:
-    assert with_broken_gpu("filter", SICK).filter(ASKED) == {
+    assert with_broken_gpu("filter", SICK).filter(question(ASKED)) == {
         "FailedNodes": {"broken": WHY},
         "NodeNames": ["other"],
     }
     last = with_broken_gpu("last", SICK)
-    assert last.filter(ASKED)["FailedNodes"] == {}
+    assert last.filter(question(ASKED))["FailedNodes"] == {}
     assert scores(last)["broken"] == 0 < scores(last)["other"]
     off = scores(with_broken_gpu("off", SICK))
     assert off["broken"] > off["other"]
@@ -164,10 +182,12 @@ def test_a_node_with_a_broken_gpu_is_left_out_or_comes_last() -> None:
 def test_a_node_whose_gpus_work_is_scored_as_ever(level: str) -> None:
     found = with_broken_gpu("filter", replace(SICK, level=level))
     assert scores(found) == scores(extender(broken=80.0, other=60.0))
-    assert found.filter(ASKED)["FailedNodes"] == {}
+    assert found.filter(question(ASKED))["FailedNodes"] == {}
 
 
 def test_what_was_said_long_ago_and_what_a_pod_without_gpus_does_not_need_do_not_count() -> None:
-    assert with_broken_gpu("filter", SICK, at_ms=NOW - 31 * 60_000).filter(ASKED)["FailedNodes"] == {}
-    alone = with_broken_gpu("filter", SICK).filter(ASKED | {"NodeNames": ["broken"]})
+    assert (
+        with_broken_gpu("filter", SICK, at_ms=NOW - 31 * 60_000).filter(question(ASKED))["FailedNodes"] == {}
+    )
+    alone = with_broken_gpu("filter", SICK).filter(question(ASKED | {"NodeNames": ["broken"]}))
     assert alone["NodeNames"] == ["broken"]

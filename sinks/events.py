@@ -2,7 +2,7 @@
 
 import logging
 
-from dutycycle.telemetry.events import ADAPTER, EXTENDER, METRICS, SINK, WEBHOOK, Event
+from dutycycle.telemetry.events import ADAPTER, CULL, EXTENDER, METRICS, SINK, WEBHOOK, Event
 
 DERIVED = ("window-aggregates", "trends", "cycles", "pods")
 """What the adapter reads."""
@@ -54,7 +54,7 @@ SAMPLES_DROPPED = Event(
 )
 RECORD_UNREADABLE = Event(
     "record_unreadable", logging.WARNING, "Records that cannot be read: they are in no series and no answer",
-    ("topic",), by=(METRICS, ADAPTER, EXTENDER, WEBHOOK),
+    ("topic",), by=(METRICS, ADAPTER, EXTENDER, WEBHOOK, CULL),
 )
 ADAPTER_SERVES = Event(
     "adapter_serves", logging.INFO, "The adapter listens, at its start and with each new certificate",
@@ -64,6 +64,18 @@ FRONT_PROXY_UNKNOWN = Event(
     "front_proxy_unknown", logging.WARNING,
     "The adapter cannot learn by which certificate authority to recognise the API server",
     by=(ADAPTER,),
+)
+CULL_ANNOUNCED = Event(
+    "cull_announced", logging.INFO, "Idle workloads of which was said that they are, or would be, stopped",
+    by=(CULL,),
+)
+CULLED = Event("culled", logging.WARNING, "Idle workloads that were stopped", by=(CULL,))
+CULL_LIMIT = Event(
+    "cull_limit", logging.INFO, "As many idle workloads were stopped today as may be", by=(CULL,)
+)
+CULL_FAILED = Event(
+    "cull_failed", logging.WARNING, "Idle workloads that could not be looked at or stopped; tried again",
+    by=(CULL,),
 )
 EXTENDER_SERVES = Event("extender_serves", logging.INFO, "The extender listens", by=(EXTENDER,))
 PLACEMENT_DROPPED = Event(

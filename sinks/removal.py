@@ -13,7 +13,7 @@ from dutycycle.contract.backoff import Backoff
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.kube.discovery import EVENT, PRIORITY_CLASS, Kind
 from dutycycle.kube.errors import BusyError, GoneError, KubeError
-from dutycycle.kube.events import CONTROLLER
+from dutycycle.kube.events import CONTROLLER, CULLER
 from dutycycle.kube.heartbeat import LEASE, SELECTOR
 from dutycycle.kube.objects import ApiServer
 from dutycycle.kube.references import Metadata
@@ -45,6 +45,7 @@ MADE = (
     Made(PRIORITY_CLASS, labels=SELECTOR),
     Made(LEASE, labels=SELECTOR),
     Made(EVENT, fields=f"reportingComponent={CONTROLLER}"),
+    Made(EVENT, fields=f"reportingComponent={CULLER}"),
 )
 
 

@@ -37,7 +37,7 @@ OF_METRICS = (
 OF_USAGE = (
     "price_gpu_hour", "price_gpu_models", "price_cpu_hour", "price_kwh", "usage_hours", "usage_days",
 )  # fmt: skip
-OF_SERVICE = ("listen",)
+OF_SERVICE = ("listen", "listen_cert", "listen_key")
 _PREFIX = "setting_"
 _TIMEOUT_S = 30.0
 _METAVARS: dict[object, str] = {

@@ -30,6 +30,7 @@ COMMANDS = {
     "adapter": "answer autoscalers: the custom and external metrics APIs of Kubernetes",
     "extender": "score nodes for kube-scheduler by what is really free on them",
     "webhook": "give new pods priorities by how long they will run and what was used: an admission webhook",
+    "cull": "stop workloads that hold GPUs and have used none for hours: announced, and within bounds",
     "demo": "write a trace of eight simulated GPUs with known jobs, to try all the rest on",
     "replay": "compute the same from a recorded trace, without Kafka; or publish the trace",
     "record": "write what topics hold to a trace file",
@@ -51,7 +52,7 @@ COMMANDS = {
 }
 """Sub-commands, each in a module of its name in ``dutycycle.cli.commands``, ``studies`` or ``services``."""
 
-_SERVICES = frozenset({"collect", "stream", "sink", "adapter", "extender", "webhook"})
+_SERVICES = frozenset({"collect", "stream", "sink", "adapter", "extender", "webhook", "cull"})
 
 _STUDIES = frozenset(
     {"demo", "replay", "record", "import", "report", "run", "compare", "plot", "profile", "trial"}

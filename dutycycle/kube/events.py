@@ -15,6 +15,8 @@ from dutycycle.kube.references import ObjectRef
 EVENT = Kind("events.k8s.io/v1", "Event", "events")
 CONTROLLER = "dutycycle.io/sinks"
 """Who reports; kubectl prints it as ``From``, and the admission policy knows our Events by it."""
+CULLER = "dutycycle.io/cull"
+"""The same of Events on idle workloads that are stopped."""
 _ACTION = "Measuring"
 _LONGEST_NAME = 200
 _HASH_CHARS = 16
@@ -47,17 +49,19 @@ class Occurrence:
         return f"{self.about.name[:_LONGEST_NAME].rstrip('-.')}.{digest}"
 
 
-def new_event(occurrence: Occurrence, at_ms: int) -> Mapping[str, Any]:
-    """The Event when it is written first."""
+def new_event(
+    occurrence: Occurrence, at_ms: int, controller: str = CONTROLLER, action: str = _ACTION
+) -> Mapping[str, Any]:
+    """The Event when it is written first; ``controller``: who reports it."""
     about = occurrence.about
     return {
         "apiVersion": EVENT.api_version,
         "kind": EVENT.name,
         "metadata": {"name": occurrence.name, "namespace": occurrence.namespace},
         "eventTime": micro_time(at_ms),
-        "reportingController": CONTROLLER,
-        "reportingInstance": CONTROLLER.replace("/", "-"),
-        "action": _ACTION,
+        "reportingController": controller,
+        "reportingInstance": controller.replace("/", "-"),
+        "action": action,
         "type": occurrence.type,
         "reason": occurrence.reason,
         "note": occurrence.note,

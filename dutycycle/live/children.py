@@ -12,7 +12,7 @@ from pathlib import Path
 
 from dutycycle.contract.backoff import Backoff
 from dutycycle.process import NOT_BEGUN, PARENT_VARIABLE, RESTARTS_VARIABLE, stopped_within
-from dutycycle.telemetry.serving import SERVING
+from dutycycle.telemetry.serving import SERVING, SERVING_TLS
 
 _LONGEST_PAUSE_S = 30.0
 _STOP_S = 25.0
@@ -99,7 +99,7 @@ class Child:
         async for line in stderr:
             self._keep(line)
             text = line.decode(errors="replace").rstrip()
-            if SERVING in text:
+            if SERVING in text or SERVING_TLS in text:
                 self.begun.set()
                 _LOG.info("%s", text.partition("dutycycle.health ")[2])
             if text.startswith(_LAST_WORDS):

@@ -1,6 +1,7 @@
 """Where each kind of process answers over HTTP, and how to ask it."""
 
 import http.client
+import ssl
 from typing import NamedTuple
 
 from dutycycle.contract.errors import DutycycleError, SettingError
@@ -9,7 +10,7 @@ from dutycycle.contract.settings.parsers import listen as checked
 LOOPBACK = "127.0.0.1"
 PORTS = {
     "collect": 19470, "stream": 19471, "sink": 19472, "metrics": 19473, "adapter": 19474, "extender": 19475,
-    "webhook": 19476, "trial": 19477,
+    "webhook": 19476, "trial": 19477, "cull": 19478,
 }  # fmt: skip
 """By the name of the sub-command; ``metrics`` is ``sink --metrics``, ``trial`` is ``trial --watch``. Nobody
 is registered for these ports, and no kernel hands them out."""
@@ -70,11 +71,21 @@ def where(whom: str, listen: str | None) -> Address:
     return address.near
 
 
-def ask(address: Address, path: str) -> tuple[int, str]:
-    """HTTP status and text of a page. Raises ``AskError`` if there is no answer."""
-    connection = http.client.HTTPConnection(address.host, address.port, timeout=ANSWER_S)
+def ask(address: Address, path: str, *, tls: bool = False, token: str | None = None) -> tuple[int, str]:
+    """HTTP status and text of a page. Raises ``AskError`` if there is no answer.
+
+    ``tls``: whoever answers is taken for it, as the kubelet does: one asks for the health of what runs here.
+    """
+    connection: http.client.HTTPConnection
+    if tls:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        connection = http.client.HTTPSConnection(*address, timeout=ANSWER_S, context=context)
+    else:
+        connection = http.client.HTTPConnection(*address, timeout=ANSWER_S)
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     try:
-        connection.request("GET", path)
+        connection.request("GET", path, headers=headers)
         answer = connection.getresponse()
         return answer.status, answer.read().decode("utf-8", "replace")
     except TimeoutError as error:

@@ -22,7 +22,7 @@ from dutycycle.telemetry.status import Status
 from dutycycle.telemetry.watchdog import StallDetector
 
 COLLECT, STREAM, SINK, METRICS = "collect", "stream", "sink", "metrics"
-ADAPTER, EXTENDER, WEBHOOK = "adapter", "extender", "webhook"
+ADAPTER, EXTENDER, WEBHOOK, CULL = "adapter", "extender", "webhook", "cull"
 """The processes, by the name of their ``Telemetry``."""
 
 
@@ -51,7 +51,7 @@ _SAMPLES = [topic for topic in TOPICS if topic.endswith("-samples")]
 # fmt: off
 BROKER_UNREACHABLE = Event(
     "broker_unreachable", logging.WARNING, "The broker cannot be reached", ("reason",),
-    by=(COLLECT, STREAM, SINK, METRICS, ADAPTER, EXTENDER, WEBHOOK),
+    by=(COLLECT, STREAM, SINK, METRICS, ADAPTER, EXTENDER, WEBHOOK, CULL),
 )
 THROTTLED = Event(
     "throttled", logging.WARNING, "Answers that the broker delayed, because a quota is used up", ("request",),

@@ -7,16 +7,20 @@ nothing, keeps nobody else from an answer.
 
 import contextlib
 import errno
+import hmac
 import logging
 import socket
 import socketserver
+import ssl
 import threading
 import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.settings.secret import Secret
 from dutycycle.telemetry.endpoint import Address
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.telemetry.metrics import CONTENT_TYPE
@@ -38,10 +42,37 @@ class HttpAnswer(NamedTuple):
     body: bytes
 
 
-class Pages:
-    """The pages of one process."""
+class Certificate:
+    """A certificate for TLS and its key, by their files; loaded again when these change."""
 
-    def __init__(self, telemetry: Telemetry) -> None:
+    def __init__(self, cert: str, key: str) -> None:
+        """Raises ``OSError`` where they are no certificate with its key."""
+        self._files = cert, key
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(cert, key)
+        self._loaded = self._times()
+
+    def renew(self) -> None:
+        """Take what is in the files now; while that is unusable, what was there before stays."""
+        times = self._times()
+        if times != self._loaded:
+            # Tried elsewhere first: a certificate without its key would leave the context with neither.
+            for context in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self.context):
+                context.load_cert_chain(*self._files)
+            self._loaded = times
+
+    def _times(self) -> list[int]:
+        return [Path(file).stat().st_mtime_ns for file in self._files]
+
+
+class Pages:
+    """The pages of one process. ``token``: a bearer token that ``/metrics`` wants.
+
+    The others want none: the kubelet has no token for its probes.
+    """
+
+    def __init__(self, telemetry: Telemetry, token: Secret | None = None) -> None:
+        self._token = token
         metrics = telemetry.metrics
         status = telemetry.status
         self._pages: dict[str, Callable[[], HttpAnswer]] = {
@@ -50,10 +81,23 @@ class Pages:
             "/metrics": lambda: HttpAnswer(200, CONTENT_TYPE, metrics.page()),
         }
 
-    def at(self, target: str) -> HttpAnswer:
-        """The page of a request's target; a query is ignored."""
-        page = self._pages.get(target.partition("?")[0])
-        return page() if page is not None else text(404, "there are " + ", ".join(self._pages))
+    def at(self, target: str, authorization: str = "") -> HttpAnswer:
+        """The page of a request's target; a query is ignored. ``authorization``: the header of that name."""
+        path = target.partition("?")[0]
+        page = self._pages.get(path)
+        if page is None:
+            return text(404, "there are " + ", ".join(self._pages))
+        if path == "/metrics" and not self._admits(authorization):
+            return text(401, "give the bearer token of DUTYCYCLE_LISTEN_TOKEN")
+        return page()
+
+    def _admits(self, authorization: str) -> bool:
+        if self._token is None:
+            return True
+        scheme, _, token = authorization.partition(" ")
+        return scheme.lower() == "bearer" and hmac.compare_digest(
+            token.strip().encode(), self._token.now().encode()
+        )
 
 
 def _verdict(good: str, wrong: str | None) -> HttpAnswer:
@@ -81,12 +125,12 @@ class ListenError(DutycycleError):
 class Server:
     """Listens from the start on, answers between ``start`` and ``close``."""
 
-    def __init__(self, address: Address, pages: Pages) -> None:
-        """Raises ``ListenError``."""
+    def __init__(self, address: Address, pages: Pages, certificate: Certificate | None = None) -> None:
+        """Over TLS with a ``certificate``, else plain. Raises ``ListenError``."""
         try:
             addresses = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
             family, *_, place = addresses[0]
-            self._server = _Server(family, place, pages)
+            self._server = _Server(family, place, pages, certificate)
         except OSError as error:
             raise ListenError(address, error) from error
         self._thread = threading.Thread(
@@ -117,9 +161,10 @@ class _Server(socketserver.TCPServer):
     allow_reuse_address = True  # after a restart, connections of before may still linger
     request_queue_size = 64
 
-    def __init__(self, family: int, place: Any, pages: Pages) -> None:
+    def __init__(self, family: int, place: Any, pages: Pages, certificate: Certificate | None) -> None:
         self.address_family = family
         self.pages = pages
+        self._certificate = certificate
         self._open: dict[socket.socket, float] = {}
         self._lock = threading.Lock()
         self._slots = threading.BoundedSemaphore(MOST)
@@ -132,6 +177,10 @@ class _Server(socketserver.TCPServer):
             if not self._slots.acquire(timeout=1.0):
                 self.shutdown_request(request)
                 return
+        if self._certificate is not None:  # the handshake is in the connection's own thread
+            request = self._certificate.context.wrap_socket(
+                request, server_side=True, do_handshake_on_connect=False
+            )
         with self._lock:
             self._open[request] = time.monotonic()
         threading.Thread(
@@ -141,6 +190,11 @@ class _Server(socketserver.TCPServer):
     def service_actions(self) -> None:
         """Called twice a second."""
         self._hang_up(time.monotonic() - LONGEST_S)
+        if self._certificate is not None:
+            try:
+                self._certificate.renew()
+            except OSError as error:  # such as a key that is not that of the certificate yet
+                _LOG.debug("the certificate cannot be used: %s", error)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is not logged; anything else is a fault of ours."""
@@ -148,6 +202,9 @@ class _Server(socketserver.TCPServer):
 
     def _serve(self, request: Any, client_address: Any) -> None:
         try:
+            if isinstance(request, ssl.SSLSocket):
+                request.settimeout(LONGEST_S)
+                request.do_handshake()
             self.finish_request(request, client_address)
         except Exception:  # noqa: BLE001 - one answer less, and the server goes on
             self.handle_error(request, client_address)
@@ -186,7 +243,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _page(self) -> HttpAnswer:
         try:
-            return self.server.pages.at(self.path)
+            return self.server.pages.at(self.path, self.headers.get("Authorization") or "")
         except Exception as error:  # noqa: BLE001 - whoever asks should hear of it
             _LOG.exception("%s cannot be shown", self.path)
             return text(500, f"{type(error).__name__}: {error}")
@@ -196,6 +253,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", page.kind)
         self.send_header("Content-Length", str(len(page.body)))
         self.send_header("Cache-Control", "no-store")
+        if page.status == 401:
+            self.send_header("WWW-Authenticate", "Bearer")
         for header in more:
             self.send_header(*header)
         self.end_headers()

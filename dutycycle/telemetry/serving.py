@@ -10,11 +10,12 @@ from dutycycle.contract.settings.groups import Settings
 from dutycycle.telemetry.endpoint import Address, address_of
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.telemetry.metrics import BUILD_INFO, HEALTHY, READY
-from dutycycle.telemetry.server import ListenError, Pages, Server
+from dutycycle.telemetry.server import Certificate, ListenError, Pages, Server
 
 _LOG = logging.getLogger("dutycycle.health")
 SERVING = "serves http://"
-"""In the one line that says where, followed by ``host:port``."""
+SERVING_TLS = "serves https://"
+"""In the one line that says where, followed by ``host:port``; the second with a certificate."""
 
 
 @asynccontextmanager
@@ -33,9 +34,11 @@ async def serving(
     try:
         if address is not None:
             fallback = logging.INFO if elsewhere else logging.WARNING if settings.listen is None else None
-            server = _open(address, Pages(telemetry), fallback)
+            certificate = _certificate(settings)
+            server = _open(address, Pages(telemetry, settings.listen_token), certificate, fallback)
             server.start()
-            _LOG.info("%s %s%s (/healthz, /readyz, /metrics)", process, SERVING, server.address)
+            serves = SERVING if certificate is None else SERVING_TLS
+            _LOG.info("%s %s%s (/healthz, /readyz, /metrics)", process, serves, server.address)
         async with telemetry.stall_detector.watching():
             yield None if server is None else server.address
     finally:
@@ -43,15 +46,28 @@ async def serving(
             server.close()
 
 
-def _open(address: Address, pages: Pages, fallback: int | None) -> Server:
+def _certificate(settings: Settings) -> Certificate | None:
+    if settings.listen_cert is None and settings.listen_key is None:
+        return None
+    if settings.listen_cert is None or settings.listen_key is None:
+        raise SettingError("DUTYCYCLE_LISTEN_CERT and DUTYCYCLE_LISTEN_KEY: give both, or none of them")
+    try:
+        return Certificate(settings.listen_cert, settings.listen_key)
+    except OSError as error:  # an SSLError is one
+        raise SettingError(
+            f"DUTYCYCLE_LISTEN_CERT={settings.listen_cert}: no certificate with its key in PEM: {error}"
+        ) from error
+
+
+def _open(address: Address, pages: Pages, certificate: Certificate | None, fallback: int | None) -> Server:
     """``fallback``: the level of the line that says that another port is used; None: no other will do."""
     try:
-        return Server(address, pages)
+        return Server(address, pages, certificate)
     except ListenError as error:
         if error.taken and fallback is not None:
             said = "port %d is taken, so another one is used: give one by DUTYCYCLE_LISTEN (--listen)"
             _LOG.log(fallback, said, address.port)
-            return Server(address._replace(port=0), pages)
+            return Server(address._replace(port=0), pages, certificate)
         raise SettingError(_advice(address, error)) from error
 
 

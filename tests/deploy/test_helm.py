@@ -43,16 +43,16 @@ from tests.support.deploy.manifests import (
 
 OURS = (
     "collector", "prometheus", "streams", "sinks", "metrics", "adapter", "extender", "webhook", "trials",
-    "topics",
+    "cull", "topics",
 )  # fmt: skip
-WITH_TOKEN = ("collector", "prometheus", "sinks", "adapter", "webhook", "trials")
+WITH_TOKEN = ("collector", "prometheus", "sinks", "adapter", "webhook", "trials", "cull")
 CERTIFIED: Object = {"certManager": {"enabled": True}}
 """For parts with certificates: those of Helm's own need a cluster that can be asked."""
 EXAMPLES = sorted((ROOT / "deploy/helm/examples").glob("*.yaml"))
 _FILES = (
     "PROMETHEUS_CA", "REMOTE_WRITE_CA", "TLS_CA", "TLS_CERT", "TLS_KEY", "HOST_ROOT", "CUDA_LOGS",
     "ADAPTER_CERT", "ADAPTER_KEY", "EXTENDER_CERT", "EXTENDER_KEY", "EXTENDER_CLIENT_CA", "WEBHOOK_CERT",
-    "WEBHOOK_KEY", "WEBHOOK_CLIENT_CA", "WEBHOOK_POLICY",
+    "WEBHOOK_KEY", "WEBHOOK_CLIENT_CA", "WEBHOOK_POLICY", "LISTEN_CERT", "LISTEN_KEY",
 )  # fmt: skip
 """Settings that name a file or folder of the pod, which is not here."""
 
@@ -104,7 +104,8 @@ def test_the_schema_is_current() -> None:
         "collector.spool.hostPath=var", "collector.updateStrategy.type=Now",
         "sinks.podDisruptionBudget.maxUnavailable=some", "streams.autoscaling.targetLagPerReplica=0",
         'streams.tolerations=[{"efect": "NoExecute"}]', 'networkPolicy.kafkaPorts=["kafka"]',
-        'sinks.extraEnv=[{"value": "1"}]', 'rbac.jobKinds=[{"kinds": ["jobs"]}]',
+        'sinks.extraEnv=[{"value": "1"}]', "fullnameOverride=My_Name", "nameOverride=-",
+        "commonLabels=[team]", "sinks.extraVolumes=cache", 'rbac.jobKinds=[{"kinds": ["jobs"]}]',
     ],
 )  # fmt: skip
 def test_the_schema_refuses_a_wrong_value_or_name(path: str) -> None:
@@ -164,6 +165,8 @@ def test_the_schema_accepts_what_is_right(values: Object) -> None:
         ({"streams": {"autoscaling": {"enabled": True, "maxReplicas": 3}, "replicas": 4}},
          "streams.replicas is 4, but kafka.partitions and streams.autoscaling.maxReplicas allow 3"),
         ({"image": {"digest": "abc"}}, "image.digest"),
+        ({"cull": {"enabled": True}}, "cull.namespaces: name those whose idle workloads are stopped"),
+        ({"cull": {"after": "1m"}}, "cull.after: 1m is not within 600s"),
         ({"trials": {"enabled": True}}, "trials.namespaces: name those whose Jobs may ask for a trial"),
         ({"prometheus": {"enabled": True, "url": "http://a:9090"}}, "set collector.enabled to false"),
         ({"prometheus": {"enabled": True}, "collector": {"enabled": False}}, "prometheus.url"),
@@ -186,6 +189,9 @@ def test_the_schema_accepts_what_is_right(values: Object) -> None:
         ({"sinks": {"annotations": {"prefix": "x.k8s.io"}}}, "x.k8s.io is reserved for Kubernetes"),
         ({"kafka": {"broker": "kafka://a:9092", "tls": {"clientSecret": "s"}}}, "say kafka+ssl://"),
         ({"kafka": {"trial": {"enabled": True}, "tls": {"caSecret": "s"}}}, "say kafka+ssl://"),
+        ({"commonLabels": {"app.kubernetes.io/name": "x"}}, "app.kubernetes.io/name is the chart"),
+        ({"podMonitor": {"enabled": True}, "listen": {"tls": {"existingSecret": "s"}}},
+         "podMonitor.tlsConfig: say by which authority"),
         ({"dashboards": {"without": ["x"]}}, "dashboards.without: there is no dashboard x"),
         ({"podLabels": ["-bad-"]}, "podLabels"),
         ({"podLabels": ["a.b", "a_b"]}, "podLabels: two of a.b,a_b would have the same name on a series"),
@@ -395,10 +401,11 @@ def test_selectors_select_what_is_theirs(things: list[Object]) -> None:
 def test_each_object_is_there_once_and_in_its_namespace(things: list[Object]) -> None:
     cluster_wide = {"ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy",
                     "ValidatingAdmissionPolicyBinding", "MutatingWebhookConfiguration",
-                    "APIService", "PriorityClass"}  # fmt: skip
+                    "APIService", "PriorityClass", "FlowSchema", "PriorityLevelConfiguration"}  # fmt: skip
     for kind, namespace, name in by_key(things):
         place = "kube-system" if name.endswith("auth-reader") else NAMESPACE
-        places = {"ml", "vision"} if name == "dutycycle-trials" and "Role" in kind else {place}
+        of_others = name in ("dutycycle-trials", "dutycycle-cull-workloads") and "Role" in kind
+        places = {"ml", "vision"} if of_others else {place}
         assert namespace in ({""} if kind in cluster_wide else places), name
         assert name.startswith("v1beta1." if kind == "APIService" else "dutycycle")
 
@@ -429,7 +436,7 @@ def test_every_pod_can_be_told_where_to_run() -> None:
     }
     values = dict.fromkeys(("collector", "streams", "sinks", "metrics"), place)
     values |= {one: {"enabled": True, **place} for one in ("adapter", "extender", "webhook")}
-    values["trials"] = {"enabled": True, "namespaces": ["ml"], **place}
+    values |= {one: {"enabled": True, "namespaces": ["ml"], **place} for one in ("trials", "cull")}
     brokers = {"topics": {"job": place}, "kafka": {"trial": {"enabled": True, **place}}}
     specs = pod_specs(render(values | brokers | CERTIFIED))
     other = render(FROM_PROMETHEUS | {"prometheus": FROM_PROMETHEUS["prometheus"] | place})
@@ -437,6 +444,68 @@ def test_every_pod_can_be_told_where_to_run() -> None:
     assert specs.keys() == {*OURS, "kafka"}
     for name, spec in specs.items():
         assert {key: spec[key] for key in place} == place, name
+
+
+def test_names_and_labels_are_the_installers() -> None:
+    for overrides, begins in (
+        ({"fullnameOverride": "gpu-watch"}, "gpu-watch"), ({"nameOverride": "watch"}, "dutycycle-watch"),
+    ):  # fmt: skip
+        things = render(FULL | overrides)
+        names = [
+            one["metadata"]["name"] for one in things if one["kind"] not in ("APIService", "PriorityClass")
+        ]
+        assert all(name.startswith(begins) for name in names), names
+        accounts = {one["metadata"]["name"] for one in things if one["kind"] == "ServiceAccount"}
+        used = {spec.get("serviceAccountName") for spec in pod_specs(things).values()} - {None}
+        assert used <= accounts | {"default"}
+    for thing in render(FULL):
+        labels = [thing["metadata"]["labels"]]
+        if "template" in thing.get("spec", {}):
+            labels.append(thing["spec"]["template"]["metadata"]["labels"])
+            selector = thing["spec"].get("selector", {}).get("matchLabels", {})
+            assert "team" not in selector, "an upgrade could not change it"
+        assert {one["team"] for one in labels} == {"platform"}, thing["metadata"]["name"]
+
+
+def test_every_part_takes_volumes_and_annotations_of_its_account() -> None:
+    more: Object = {
+        "extraVolumes": [{"name": "cache", "emptyDir": {}}],
+        "extraVolumeMounts": [{"name": "cache", "mountPath": "/cache"}],
+        "serviceAccountAnnotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/r"},
+    }
+    values = {one: {"enabled": True, **more} for one in OURS if one not in ("topics", "prometheus")}
+    for one in ("trials", "cull"):
+        values[one] |= {"namespaces": ["ml"]}
+    things = render(values)
+    of_prometheus = render(FROM_PROMETHEUS | {"prometheus": FROM_PROMETHEUS["prometheus"] | more})
+    for name in set(OURS) - {"topics"}:
+        installed = of_prometheus if name == "prometheus" else things
+        spec = pod_specs(installed)[name]
+        assert more["extraVolumes"][0] in spec["volumes"], name
+        assert more["extraVolumeMounts"][0] in spec["containers"][0]["volumeMounts"], name
+        account = of_kind(installed, "ServiceAccount", f"-{name}")
+        assert account["metadata"]["annotations"] == more["serviceAccountAnnotations"]
+
+
+def test_health_and_metrics_are_behind_tls_and_a_token_where_it_is_asked_for() -> None:
+    things = render(FULL)
+    for name, _, container in every_container(things):
+        if "readinessProbe" not in container:
+            continue
+        probes = [container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")]
+        assert {one.get("scheme") for one in probes} == {"HTTPS"}, name
+        given = environment(container)
+        assert {
+            "DUTYCYCLE_LISTEN_CERT",
+            "DUTYCYCLE_LISTEN_KEY",
+            "DUTYCYCLE_LISTEN_TOKEN_FILE",
+        } <= given.keys()
+    (endpoint,) = of_kind(things, "PodMonitor")["spec"]["podMetricsEndpoints"]
+    assert (endpoint["scheme"], endpoint["tlsConfig"]) == ("https", FULL["podMonitor"]["tlsConfig"])
+    assert endpoint["authorization"]["credentials"] == {"name": "metrics-token", "key": "token"}
+    assert endpoint["relabelings"] == FULL["podMonitor"]["relabelings"]
+    (plain,) = of_kind(render({"podMonitor": {"enabled": True}}), "PodMonitor")["spec"]["podMetricsEndpoints"]
+    assert plain == {"port": "metrics", "interval": "30s", "honorLabels": True}
 
 
 def test_an_image_may_be_named_by_its_digest() -> None:

@@ -1,7 +1,9 @@
 """What the accounts may, on the real API server: all that the code asks for, and nothing else."""
 
 import json
+import ssl
 import time
+import urllib.request
 from collections.abc import Iterator
 from itertools import product
 
@@ -60,7 +62,13 @@ def installed(kube_server: Kube) -> Kube:
     names = (NAMESPACE, *FULL["trials"]["namespaces"])
     namespace: Object = {"apiVersion": "v1", "kind": "Namespace"}
     apply(kube_server.admin, [namespace | {"metadata": {"name": name}} for name in names])
-    kinds = ("ServiceAccount", "ClusterRole", "Role", "ValidatingAdmissionPolicy")  # and their bindings
+    kinds: tuple[str, ...] = (
+        "ServiceAccount",
+        "ClusterRole",
+        "Role",
+        "ValidatingAdmissionPolicy",
+    )  # and their bindings
+    kinds += ("FlowSchema", "PriorityLevelConfiguration")
     apply(kube_server.admin, [one for one in render() if one["kind"].startswith(kinds)])
     _wait_for_policy(kube_server)
     return kube_server
@@ -104,6 +112,26 @@ def node(installed: Kube, namespace: str) -> Iterator[Object]:
     made = installed.admin.create({"apiVersion": "v1", "kind": "Node", "metadata": meta})
     yield made
     installed.admin.delete(made)
+
+
+def test_the_sinks_have_a_share_of_the_api_server_of_their_own(
+    installed: Kube, sinks: Client, node: Object
+) -> None:
+    def flow_schema(client: Client) -> str | None:
+        """By which the API server classified a request."""
+        headers = {"Authorization": f"Bearer {client.access.token}"}
+        url = f"{client.access.url}/api/v1/nodes/{node['metadata']['name']}"
+        request = urllib.request.Request(url, headers=headers)  # noqa: S310 - ours
+        context = ssl.create_default_context(cafile=str(client.access.authority))
+        with urllib.request.urlopen(request, context=context, timeout=30) as answer:  # noqa: S310 - ours
+            return str(answer.headers["X-Kubernetes-PF-FlowSchema-UID"])
+
+    schema = installed.admin.get(of_kind(render(), "FlowSchema"))
+    end = time.monotonic() + _EFFECT_S
+    while flow_schema(sinks) != schema["metadata"]["uid"]:
+        assert time.monotonic() < end, "the API server reads flow schemas by a watch of its own"
+        time.sleep(0.05)
+    assert flow_schema(installed.admin) != schema["metadata"]["uid"]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -176,22 +204,20 @@ def test_an_account_may_that_and_nothing_more(installed: Kube, component: str) -
     assert may - everybody == {one for role in mine for one in permissions(role)}
 
 
-def test_only_the_sinks_have_a_role_in_their_namespace_and_only_for_leases() -> None:
-    for values in SHAPES.values():
-        (role,) = (
-            one
-            for one in render(values)
-            if one["kind"] == "Role" and one["metadata"]["namespace"] == NAMESPACE
-        )
-        assert permissions(role) == [(verb, "coordination.k8s.io", "leases") for verb in ("create", "patch")]
-        (binding,) = (
-            one
-            for one in render(values)
-            if one["kind"] == "RoleBinding" and one["metadata"]["namespace"] == NAMESPACE
-        )
-        assert binding["subjects"] == [
-            {"kind": "ServiceAccount", "name": "dutycycle-sinks", "namespace": NAMESPACE}
-        ]
+def test_in_their_namespace_the_sinks_have_leases_and_the_culler_its_own_config_map() -> None:
+    allowed = {
+        "dutycycle-sinks": [(verb, "coordination.k8s.io", "leases") for verb in ("create", "patch")],
+        "dutycycle-cull": [(verb, "", "configmaps") for verb in ("get", "patch")],
+    }
+    for shape, values in SHAPES.items():
+        here = [one for one in render(values) if one["metadata"].get("namespace") == NAMESPACE]
+        roles = {one["metadata"]["name"]: one for one in here if one["kind"] == "Role"}
+        assert roles.keys() == (allowed.keys() if shape == "full" else {"dutycycle-sinks"})
+        for name, role in roles.items():
+            assert permissions(role) == allowed[name]
+            assert name != "dutycycle-cull" or role["rules"][0]["resourceNames"] == [name]
+            binding = of_kind(here, "RoleBinding", name)
+            assert binding["subjects"] == [{"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}]
 
 
 def test_what_reads_a_prometheus_has_the_role_of_the_collectors() -> None:

@@ -245,6 +245,14 @@ RECORDS = {
         [pod("gpu_busy_seconds_total", "0+60x12 0+60x7", gpu="0")],
         [({"namespace": "ml"}, 1)],
     ),
+    "busy GPUs of KAI's queues": (
+        "queue:dutycycle_pod_gpu_busy:rate5m",
+        [pod("gpu_busy_seconds_total", "0+30x20", gpu="0", label_kai_scheduler_queue="vision"),
+         pod("gpu_busy_seconds_total", "0+60x20", gpu="1", label_kai_scheduler_queue="vision"),
+         pod("gpu_busy_seconds_total", "0+0x20", gpu="2", label_kai_scheduler_queue="idle"),
+         pod("gpu_busy_seconds_total", "0+60x20", gpu="3")],
+        [({"queue_name": "vision"}, 1.5), ({"queue_name": "idle"}, 0)],
+    ),
     "watts of a namespace": (
         "namespace:dutycycle_pod_gpu_energy_watts:rate5m",
         [pod("gpu_energy_joules_total", "0+18000x20", gpu="0")], [({"namespace": "ml"}, 300)],

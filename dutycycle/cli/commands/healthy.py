@@ -30,7 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """0 when it is well; 1, and why, when it is not, or does not answer."""
     path = "/metrics" if args.metrics else "/readyz" if args.ready else "/healthz"
-    status, text = ask(where(args.whom, settings.listen), path)
+    token = settings.listen_token.now() if settings.listen_token is not None and args.metrics else None
+    address = where(args.whom, settings.listen)
+    status, text = ask(address, path, tls=settings.listen_cert is not None, token=token)
     if status != 200:
         raise AskError(text.strip())
     sys.stdout.write(text)

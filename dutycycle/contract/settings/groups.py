@@ -405,6 +405,34 @@ class WebhookSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CullSettings:
+    """Workloads that hold GPUs and use none of them, and when they are stopped."""
+
+    cull_namespaces: tuple[str, ...] = _setting(
+        (), parsers.namespaces, "namespaces whose idle workloads are stopped, separated by commas"
+    )
+    cull_after: float = _setting(
+        28_800.0,
+        parsers.Seconds(600, 30 * 86_400),
+        "idle for so long, all GPUs of all pods: then it is announced",
+    )
+    cull_notice: float = _setting(
+        3_600.0, parsers.Seconds(0, 7 * 86_400), "from the announcement to the stop"
+    )
+    cull_daily: int = _setting(5, parsers.whole(0, 1000), "so many are stopped on a day (UTC) at most")
+    cull_dry_run: str = _setting(
+        "on",
+        parsers.choice("on", "off"),
+        "on says what would be stopped, by an Event and a log line, and stops nothing",
+    )
+    cull_ledger: str = _setting(
+        "dutycycle-cull",
+        parsers.dns_name,
+        "ConfigMap of its namespace with what was stopped, by whom and why",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class ScreenSettings:
     """The screen of ``up`` and ``top``."""
 
@@ -423,7 +451,19 @@ class StatusSettings:
         "where /healthz, /readyz and /metrics are served: host:port, :0 for any free port, or off; "
         "default: 127.0.0.1, 19470 for collect, 19471 for stream, 19472 for sink, "
         "19473 for sink --metrics, 19474 for adapter, 19475 for extender, 19476 for webhook, "
-        "19477 for trial --watch",
+        "19477 for trial --watch, 19478 for cull",
+    )
+    listen_cert: str | None = _setting(
+        None,
+        parsers.readable_file,
+        "certificate (PEM) by which these are served over TLS; renewed where it lies",
+    )
+    listen_key: str | None = _setting(None, parsers.readable_file, "private key (PEM) of that certificate")
+    listen_token: Secret | None = _setting(
+        None,
+        parsers.secret,
+        "bearer token that /metrics wants and the others do not; prefer …_FILE, read again as it changes",
+        secret=True,
     )
 
 
@@ -431,6 +471,7 @@ class StatusSettings:
 class Settings(
     StatusSettings,
     ScreenSettings,
+    CullSettings,
     WebhookSettings,
     ExtenderSettings,
     AdapterSettings,
@@ -448,6 +489,7 @@ class Settings(
 SETTING_GROUPS = (
     KafkaSettings, CollectorSettings, PrometheusSettings, StreamSettings, OperatorSettings,
     SinkSettings, RemoteWriteSettings, AdapterSettings, ExtenderSettings, WebhookSettings,
+    CullSettings,
     ScreenSettings, StatusSettings,
 )  # fmt: skip
 """The groups in the order of the help."""

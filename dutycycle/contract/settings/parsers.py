@@ -20,6 +20,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", re.IGNORECASE)
 _SIZES = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 _NODE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
 _DNS = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
+_NAMESPACE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _LABEL_KEY = re.compile(r"(?:[a-z0-9.-]{1,253}/)?[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _SERIES_LABEL = re.compile(r"([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*(.+)")
 _CLUSTER = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*(?:=[^\"\\\x00-\x1f]+)?")
@@ -229,6 +230,14 @@ def dns_name(value: str) -> str:
     if re.search(r"(^|\.)(kubernetes|k8s)\.io$", value):
         raise ValueError("this name is reserved for Kubernetes itself: give one of your own")
     return value
+
+
+def namespaces(value: str) -> tuple[str, ...]:
+    """Names of namespaces, separated by commas."""
+    found = tuple(part.strip() for part in value.split(",") if part.strip())
+    if not all(_NAMESPACE.fullmatch(name) for name in found):
+        raise ValueError("expected names of namespaces, separated by commas, such as ml,vision")
+    return found
 
 
 def label_name(key: str) -> str:

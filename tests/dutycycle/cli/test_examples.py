@@ -128,7 +128,10 @@ def test_it_works(example: str, folder: Path, request: pytest.FixtureRequest) ->
         certificate(folder)
     if " webhook " in line:
         (folder / "policy.toml").write_text("stretch = 4.0\n")
-    on_kube = ("kubectl", "dutycycle remove", "dutycycle adapter", "dutycycle webhook", "dutycycle trial")
+    on_kube = (
+        "kubectl",
+        *(f"dutycycle {name}" for name in ("remove", "adapter", "webhook", "trial", "cull")),
+    )
     if line.startswith(on_kube):
         line, more = on_cluster(line, folder, request)
     env = environ_of(folder, listen=f"127.0.0.1:{port}") | more

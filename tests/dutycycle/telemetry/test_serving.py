@@ -3,7 +3,9 @@
 import asyncio
 import logging
 import socket
+import ssl
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +16,8 @@ from dutycycle.telemetry import endpoint
 from dutycycle.telemetry.endpoint import Address, AskError, ask, where
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.telemetry.serving import serving
+from tests.support.servers.kafka.certificates import make_certificate
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -47,6 +51,70 @@ async def test_it_says_where_and_answers_until_the_end(caplog: pytest.LogCapture
             assert "dutycycle_build_info{version=" in page
     with pytest.raises(AskError, match="does not answer: Connection refused"):
         await get(found, "/healthz")
+
+
+async def test_a_certificate_and_a_token_keep_others_out_and_the_certificate_is_renewed(
+    tmp_path: Path,
+) -> None:
+    for name in ("old", "new"):
+        make_certificate(tmp_path, name, name, f"{name}-ca")
+
+    def install(name: str) -> None:
+        for end in ("crt", "key"):
+            (tmp_path / f"tls.{end}").write_bytes((tmp_path / f"{name}.{end}").read_bytes())
+
+    install("old")
+    (tmp_path / "token").write_text("s3cret\n")
+    given = load({"DUTYCYCLE_LISTEN_TOKEN_FILE": str(tmp_path / "token")}, {
+        "listen": ":0", "listen_cert": str(tmp_path / "tls.crt"), "listen_key": str(tmp_path / "tls.key"),
+    })  # fmt: skip
+    telemetry = Telemetry("stream")
+    telemetry.status.waiting = None
+    async with serving(given, "stream", telemetry) as found:
+        assert found is not None
+
+        async def get_page(path: str, token: str | None = None) -> int:
+            return (await asyncio.to_thread(lambda: ask(found, path, tls=True, token=token)))[0]
+
+        def is_trusted(authority: str) -> bool:
+            context = ssl.create_default_context(cafile=str(tmp_path / f"{authority}.crt"))
+            context.check_hostname = False
+            try:
+                with socket.create_connection(found) as raw, context.wrap_socket(raw):
+                    return True
+            except ssl.SSLCertVerificationError:
+                return False
+
+        # The kubelet has no token; whoever asks for the figures needs it.
+        assert [await get_page("/healthz"), await get_page("/readyz")] == [200, 200]
+        assert [await get_page("/metrics", one) for one in (None, "guess", "s3cret")] == [401, 401, 200]
+        with pytest.raises(AskError):
+            await get(found, "/healthz")  # without TLS
+        assert (
+            await asyncio.to_thread(is_trusted, "old-ca"),
+            await asyncio.to_thread(is_trusted, "new-ca"),
+        ) == (True, False)
+        install("new")
+        (tmp_path / "token").write_text("an0ther")
+        await until(lambda: is_trusted("new-ca"))
+        assert [await get_page("/metrics", one) for one in ("s3cret", "an0ther")] == [401, 200]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"listen_cert": "cert"}, "DUTYCYCLE_LISTEN_CERT and DUTYCYCLE_LISTEN_KEY: give both"),
+        ({"listen_cert": "cert", "listen_key": "cert"}, "no certificate with its key in PEM"),
+    ],
+)
+async def test_a_certificate_that_is_none_is_an_error(
+    given: dict[str, str], said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "cert").write_text("no certificate")
+    files = {name: str(tmp_path / file) for name, file in given.items()}
+    with pytest.raises(SettingError, match=said):
+        async with serving(load({}, {"listen": ":0", **files}), "stream", Telemetry("stream")):
+            pass
 
 
 async def test_off_is_off(caplog: pytest.LogCaptureFixture) -> None:

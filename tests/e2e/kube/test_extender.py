@@ -1,5 +1,8 @@
 """The stock kube-scheduler with ``dutycycle extender``: pods go where there is room, and on without it."""
 
+import base64
+import http.client
+import ssl
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,11 +13,11 @@ import yaml
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.kafka.topics import ensure_topics
 from dutycycle.kube.templates import template_of
+from tests.support.deploy.manifests import NAMESPACE, render
 from tests.support.kafka import send, settings_of
 from tests.support.kubectl.plugin_user import User, install
 from tests.support.processes.commands import environ, running, wait_until
 from tests.support.servers.kafka.broker import RunningBroker
-from tests.support.servers.kafka.certificates import make_certificates
 from tests.support.servers.kube.client import Client, Object
 from tests.support.servers.kube.scheduler import Scheduler, add_node, gpu_pod
 from tests.support.servers.kube.server import Kube
@@ -62,6 +65,32 @@ def someone_of(kube: Kube, namespace: str, folder: Path) -> User:
     return User(kube, kubeconfig, install(folder))
 
 
+def certificates_of_the_chart(folder: Path) -> dict[str, str]:
+    """The files of the Secrets that Helm makes, by the end of the Secret's name."""
+    files = {}
+    for thing in render({"extender": {"enabled": True}}):
+        if thing["kind"] == "Secret":
+            secret = thing["metadata"]["name"].removeprefix("dutycycle-extender-")
+            for name, text in thing["data"].items():
+                file = folder / f"{secret}-{name}"
+                file.write_bytes(base64.b64decode(text))
+                files[f"{secret}/{name}"] = str(file)
+    return files
+
+
+def is_answered(port: int, authority: str) -> bool:
+    """Whether a client without a certificate is."""
+    context = ssl.create_default_context(cafile=authority)
+    context.check_hostname = False
+    connection = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=30)
+    try:
+        connection.request("POST", "/prioritize", "{}")
+        connection.getresponse()
+    except OSError:  # TLS 1.3 refuses after the handshake
+        return False
+    return True
+
+
 @pytest.fixture
 def nodes(kube: Kube) -> Iterator[None]:
     made = [add_node(kube.admin, name, gpus=1) for name in FREE_GIB]
@@ -83,17 +112,21 @@ def _bound(admin: Client, made: Object, said: Callable[[], str]) -> str:
 async def test_pods_go_where_there_is_room_and_on_without_the_extender(
     kafka: RunningBroker, topic_prefix: str, kube: Kube, namespace: str, nodes: None, tmp_path: Path
 ) -> None:
-    port, authority = free_port(), make_certificates(tmp_path).authority
+    port, files = free_port(), certificates_of_the_chart(tmp_path)
     env = environ(
         broker=kafka.url, topic_prefix=topic_prefix, extender_listen=f"127.0.0.1:{port}",
-        extender_cert=str(tmp_path / "server.crt"), extender_key=str(tmp_path / "server.key"),
+        extender_cert=files["tls/tls.crt"], extender_key=files["tls/tls.key"],
+        extender_client_ca=files["client-tls/ca.crt"],
         annotation_interval="1s", records=f"sqlite:///{tmp_path}/records.db",
     ) | {"KUBECONFIG": str(kube.admin.kubeconfig)}  # fmt: skip
     await publish(settings_of(env), namespace)
     extender = {
         "urlPrefix": f"https://127.0.0.1:{port}", "filterVerb": "filter", "prioritizeVerb": "prioritize",
         "weight": 10, "nodeCacheCapable": True, "ignorable": True, "httpTimeout": "1s",
-        "tlsConfig": {"serverName": "localhost", "caFile": str(authority)},
+        "tlsConfig": {
+            "serverName": f"dutycycle-extender.{NAMESPACE}.svc", "caFile": files["tls/ca.crt"],
+            "certFile": files["client-tls/tls.crt"], "keyFile": files["client-tls/tls.key"],
+        },
     }  # fmt: skip
     scheduler = Scheduler(kube, tmp_path, [extender])
     log = tmp_path / "extender.log"
@@ -104,6 +137,7 @@ async def test_pods_go_where_there_is_room_and_on_without_the_extender(
     try:
         with running("extender", env=env, log=log), running("sink", env=env, log=tmp_path / "sink.log"):
             wait_until(lambda: "extender_serves" in log.read_text(), said)
+            assert not is_answered(port, files["tls/ca.crt"]), "who has no certificate writes no placements"
             first = kube.admin.create(gpu_pod(namespace, "first"))
             assert _bound(kube.admin, first, said) == "node-1"  # the others have not the 40 GiB that it needs
             person = someone_of(kube, namespace, tmp_path)
@@ -121,3 +155,4 @@ async def test_pods_go_where_there_is_room_and_on_without_the_extender(
         assert _bound(kube.admin, second, said) in ("node-0", "node-2")
     finally:
         scheduler.stop()
+    assert not [line for line in log.read_text().splitlines() if "ERROR" in line or "Unclosed" in line]

@@ -60,14 +60,17 @@ _SECRET = _matching(f"|{_DNS}")
 
 _RULES: dict[str, Object] = {
     "analyses": _matching("({0})(,({0}))*".format("|".join(ANALYSES))),
+    "after": _matching(_DURATION),
     "affinity": _object(nodeAffinity=_ANY, podAffinity=_ANY, podAntiAffinity=_ANY),
     "apiServerPorts": _list(_PORT),
     "apiServiceAnnotations": _map(_TEXT),
     "atOnce": _whole(1),
+    "commonLabels": _map(_TEXT),
     "apis": _list(_one_of("custom.metrics.k8s.io", "external.metrics.k8s.io")),
     # What is wrong with the rest of it the templates say in better words; so of `digest`.
     "broker": _matching(r"|kafka(\+ssl)?://.+"),
     "containers": _one_of("pods", "containers", "all"),
+    "daily": _whole(0, 1000),
     "databasePorts": _list(_PORT),
     "existingSecret": _SECRET,
     "budget": {"type": "number", "exclusiveMinimum": 0},
@@ -77,6 +80,9 @@ _RULES: dict[str, Object] = {
     "clientSecret": _SECRET,
     "extraEnv": _list(_object("name", name=_matching(r"[A-Za-z_]\w*"), value=_TEXT, valueFrom=_ANY)),
     "heartbeat": _matching(_DURATION),
+    "extraVolumeMounts": _list(_ANY),
+    "extraVolumes": _list(_ANY),
+    "fullnameOverride": _matching("|[a-z]([-a-z0-9]{0,38}[a-z0-9])?"),
     "hostPath": _matching("|/.*"),
     "interval": _matching(_DURATION),
     "issuer": _object(kind=_one_of("Issuer", "ClusterIssuer"), name=_matching(f"|{_DNS}")),
@@ -90,10 +96,16 @@ _RULES: dict[str, Object] = {
     "maxUnavailable": _AT_ONCE,
     "mechanism": _one_of("", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"),
     "metricLabels": _map(_TEXT),
+    "metricRelabelings": _list(_ANY),
+    "nameOverride": _matching("|[a-z]([-a-z0-9]{0,38}[a-z0-9])?"),
+    "relabelings": _list(_ANY),
+    "serviceAccountAnnotations": _map(_TEXT),
+    "tlsConfig": _ANY,
     "metricsFrom": _list(_object(namespaceSelector=_ANY, podSelector=_ANY, ipBlock=_ANY)),
     "namespaces": _list(_matching(_LABEL)),
     "namespaceSelector": _object(matchLabels=_map(_TEXT), matchExpressions=_list(_ANY)),
     "nodeSelector": _map(_TEXT),
+    "notice": _matching(_DURATION),
     "partitions": _whole(1),
     "podAnnotations": _map(_TEXT),
     "podLabels": _list(
@@ -141,7 +153,8 @@ _DURATIONS = {
     "collector.interval": "interval", "prometheus.interval": "interval", "streams.windows": "windows",
     "streams.lateness": "lateness", "sinks.annotations.interval": "annotation_interval",
     "sinks.annotations.heartbeat": "annotation_heartbeat", "metrics.window": "metrics_window",
-    "metrics.stale": "metrics_stale", "metrics.remoteWrite.interval": "remote_write_interval",
+    "metrics.stale": "metrics_stale", "cull.after": "cull_after", "cull.notice": "cull_notice",
+    "metrics.remoteWrite.interval": "remote_write_interval",
 }  # fmt: skip
 """The setting that each duration of the values becomes."""
 _TYPES = {bool: "boolean", int: "integer", str: "string", list: "array"}

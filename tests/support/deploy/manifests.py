@@ -24,6 +24,8 @@ Key = tuple[str, str, str]
 # Everything that can be switched on at once, as a cluster with its own Kafka and PostgreSQL would have it.
 FULL: Object = {
     "image": {"pullSecrets": [{"name": "registry"}]},
+    "commonLabels": {"team": "platform"},
+    "listen": {"tls": {"existingSecret": "metrics-tls"}, "auth": {"existingSecret": "metrics-token"}},
     "kafka": {
         "broker": "kafka+ssl://kafka.example:9093",
         "sasl": {"mechanism": "SCRAM-SHA-512", "username": "dutycycle", "existingSecret": "kafka-user"},
@@ -35,6 +37,9 @@ FULL: Object = {
         "software": {"enabled": True},
         "priorityClassName": "system-node-critical",
         "extraEnv": [{"name": "TZ", "value": "UTC"}], "podAnnotations": {"a.io/b": "c"},
+        "extraVolumes": [{"name": "cache", "emptyDir": {}}],
+        "extraVolumeMounts": [{"name": "cache", "mountPath": "/cache"}],
+        "serviceAccountAnnotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/r"},
     },
     "streams": {"autoscaling": {"enabled": True}, "replicas": 3},
     "sinks": {"autoscaling": {"enabled": True}, "replicas": 2, "records": {"existingSecret": "records"}},
@@ -48,7 +53,12 @@ FULL: Object = {
     "extender": {"enabled": True, "tls": {"clientCaSecret": "scheduler-ca"}},
     "webhook": {"enabled": True, "policy": "stretch = 4.0\n", "tls": {"clientCaSecret": "api-server-ca"}},
     "trials": {"enabled": True, "namespaces": ["ml", "vision"], "atOnce": 2, "budget": 120.5},
-    "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+    "cull": {"enabled": True, "namespaces": ["ml"], "dryRun": False, "after": "12h"},
+    "podMonitor": {
+        "enabled": True, "labels": {"release": "prometheus"},
+        "relabelings": [{"sourceLabels": ["__meta_kubernetes_pod_node_name"], "targetLabel": "instance"}],
+        "tlsConfig": {"ca": {"secret": {"name": "metrics-tls", "key": "ca.crt"}}, "serverName": "metrics"},
+    },
     "certManager": {"enabled": True},
 }  # fmt: skip
 WITH_WEBHOOK: Object = {"webhook": {"enabled": True, "tls": {"existingSecret": "webhook"}}}

@@ -1,5 +1,8 @@
 {{- define "dutycycle.name" -}}
-{{- if contains .Chart.Name .Release.Name }}{{ .Release.Name | trunc 40 | trimSuffix "-" }}{{ else }}{{ printf "%s-%s" (.Release.Name | trunc 30) .Chart.Name }}{{ end }}
+{{- $name := .Values.nameOverride | default .Chart.Name }}
+{{- if .Values.fullnameOverride }}{{ .Values.fullnameOverride }}
+{{- else if contains $name .Release.Name }}{{ .Release.Name | trunc 40 | trimSuffix "-" }}
+{{- else }}{{ printf "%s-%s" (.Release.Name | trunc 30) $name | trunc 40 | trimSuffix "-" }}{{ end }}
 {{- end }}
 
 {{/* Labels that select: never to be changed on a Deployment that exists. Call with (list . "component"). */}}
@@ -13,6 +16,9 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{ include "dutycycle.selector" . }}
 app.kubernetes.io/part-of: dutycycle
 app.kubernetes.io/version: {{ (index . 0).Chart.AppVersion | quote }}
+{{- with (index . 0).Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{- define "dutycycle.image" -}}
@@ -132,18 +138,58 @@ imagePullSecrets:
 {{/* HTTP, not exec: a probe by command would cost a start of Python every ten seconds on every node. */}}
 {{- define "dutycycle.probes" -}}
 startupProbe:
-  httpGet: {path: /healthz, port: metrics}
+  httpGet: {path: /healthz, port: metrics{{ if .Values.listen.tls.existingSecret }}, scheme: HTTPS{{ end }}}
   periodSeconds: 2
   failureThreshold: 60
 livenessProbe:
-  httpGet: {path: /healthz, port: metrics}
+  httpGet: {path: /healthz, port: metrics{{ if .Values.listen.tls.existingSecret }}, scheme: HTTPS{{ end }}}
   periodSeconds: 10
   timeoutSeconds: 5
   failureThreshold: 6
 readinessProbe:
-  httpGet: {path: /readyz, port: metrics}
+  httpGet: {path: /readyz, port: metrics{{ if .Values.listen.tls.existingSecret }}, scheme: HTTPS{{ end }}}
   periodSeconds: 10
   timeoutSeconds: 5
+{{- end }}
+
+{{/* Where health and metrics are served, and what keeps others out. */}}
+{{- define "dutycycle.listenEnv" -}}
+- {name: DUTYCYCLE_LISTEN, value: {{ printf "0.0.0.0:%v" .Values.listen.port | quote }}}
+{{- if .Values.listen.tls.existingSecret }}
+- {name: DUTYCYCLE_LISTEN_CERT, value: /etc/dutycycle/listen-tls/tls.crt}
+- {name: DUTYCYCLE_LISTEN_KEY, value: /etc/dutycycle/listen-tls/tls.key}
+{{- end }}
+{{- if .Values.listen.auth.existingSecret }}
+- {name: DUTYCYCLE_LISTEN_TOKEN_FILE, value: /etc/dutycycle/listen-auth/token}
+{{- end }}
+{{- end }}
+
+{{- define "dutycycle.listenMounts" -}}
+{{- if .Values.listen.tls.existingSecret }}
+- {name: listen-tls, mountPath: /etc/dutycycle/listen-tls, readOnly: true}
+{{- end }}
+{{- if .Values.listen.auth.existingSecret }}
+- {name: listen-auth, mountPath: /etc/dutycycle/listen-auth, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{- define "dutycycle.listenVolumes" -}}
+{{- with .Values.listen.tls.existingSecret }}
+- name: listen-tls
+  secret:
+    secretName: {{ . }}
+    defaultMode: 0440
+    items: [{key: tls.crt, path: tls.crt}, {key: tls.key, path: tls.key}]
+{{- end }}
+{{- with .Values.listen.auth }}
+{{- if .existingSecret }}
+- name: listen-auth
+  secret:
+    secretName: {{ .existingSecret }}
+    defaultMode: 0440
+    items: [{key: {{ .tokenKey | quote }}, path: token}]
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- define "dutycycle.ports" -}}

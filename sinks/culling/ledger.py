@@ -1,0 +1,87 @@
+"""What was announced and what was stopped, by whom and why: a ConfigMap, so that a restart forgets nothing.
+
+It is read before and written after each round, and only if nobody else wrote in between: two of us never
+stop more than the day's number together.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+
+from dutycycle.kube.discovery import Kind
+from dutycycle.kube.objects import ApiServer
+from sinks.culling.verdicts import IdleWorkload
+
+_CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
+_ANNOUNCED, _STOPPED = "announced", "stopped-"
+_KEPT_DAYS = 90
+Json = dict[str, Any]
+
+
+class Ledger:
+    """The ConfigMap ``name`` of ``namespace``, which the chart has made. Raises ``KubeError``."""
+
+    def __init__(self, server: ApiServer, namespace: str, name: str) -> None:
+        self._server, self._where = server, (name, namespace)
+        self._version = ""
+        self._announced: dict[str, Json] = {}
+        self._days: dict[str, list[Json]] = {}
+
+    async def load(self) -> None:
+        """Read it as it is now."""
+        thing = await self._server.read(_CONFIG_MAP, *self._where)
+        data: Mapping[str, str] = thing.get("data") or {}
+        self._version = thing["metadata"]["resourceVersion"]
+        self._announced = orjson.loads(data.get(_ANNOUNCED) or "{}")
+        self._days = {
+            key.removeprefix(_STOPPED): orjson.loads(text)
+            for key, text in data.items()
+            if key.startswith(_STOPPED)
+        }
+
+    def announced_ms(self, workload: IdleWorkload) -> int | None:
+        """When it was said that the workload will be stopped, if it has been idle ever since."""
+        entry = self._announced.get(workload.job.uid)
+        same = entry is not None and entry["idle_since_ms"] == workload.since_ms
+        return int(entry["at_ms"]) if same and entry is not None else None
+
+    async def announce(self, workload: IdleWorkload, now_ms: int) -> None:
+        """Note that this was said."""
+        self._announced[workload.job.uid] = {
+            "workload": str(workload), "idle_since_ms": workload.since_ms, "at_ms": now_ms,
+        }  # fmt: skip
+        await self._save()
+
+    async def forget_all_but(self, workloads: list[IdleWorkload]) -> None:
+        """Announcements of what is idle no more."""
+        uids = {workload.job.uid for workload in workloads}
+        if not self._announced.keys() <= uids:
+            self._announced = {uid: entry for uid, entry in self._announced.items() if uid in uids}
+            await self._save()
+
+    def stopped_on(self, now_ms: int) -> int:
+        """How many were stopped on this day (UTC), those included that may have failed."""
+        return len(self._days.get(_day(now_ms), ()))
+
+    async def note(self, entry: Json, now_ms: int) -> None:
+        """Note a stop, before it is done: one that is not noted is not done."""
+        self._days.setdefault(_day(now_ms), []).append(entry)
+        oldest = _day(now_ms - round(timedelta(days=_KEPT_DAYS).total_seconds() * 1000))
+        await self._save([day for day in self._days if day < oldest])
+
+    async def _save(self, gone: list[str] | None = None) -> None:
+        data: dict[str, str | None] = {_ANNOUNCED: orjson.dumps(self._announced).decode()}
+        data |= {f"{_STOPPED}{day}": orjson.dumps(entries).decode() for day, entries in self._days.items()}
+        for day in gone or ():
+            del self._days[day]
+            data[f"{_STOPPED}{day}"] = None
+        name, namespace = self._where
+        change = {"metadata": {"resourceVersion": self._version}, "data": data}
+        await self._server.merge(_CONFIG_MAP, name, namespace, change)
+        await self.load()
+
+
+def _day(ms: int) -> str:
+    return datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%d")

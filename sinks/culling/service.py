@@ -1,0 +1,69 @@
+"""``dutycycle cull``: reads what each pod does, and stops what is idle."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from dutycycle.contract.errors import SettingError
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.kafka.consumer import Message
+from dutycycle.kafka.reachability import StoppedError, unless, wait_for_topics
+from dutycycle.kube.errors import KubeError
+from dutycycle.kube.objects import connect
+from dutycycle.telemetry.events import CULL, Telemetry
+from sinks.culling.culler import Culler, Policy
+from sinks.culling.ledger import Ledger
+from sinks.culling.verdicts import FRESH_MS, IdlePods
+from sinks.events import CULL_FAILED
+from sinks.follow import TopicFollower
+from sinks.tasks import together
+
+TOPIC = "pod-insights"
+
+
+async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event, round_s: float = 60.0) -> None:
+    """Look every ``round_s`` until ``stop`` is set. Raises ``SettingError`` without namespaces or an API
+    server."""
+    if not settings.cull_namespaces:
+        raise SettingError("DUTYCYCLE_CULL_NAMESPACES: name the namespaces whose idle workloads are stopped")
+    server = await connect("on", asked_by="dutycycle cull", user_agent="dutycycle-cull")
+    assert server is not None  # noqa: S101 - "on" finds one, or raises
+    policy = Policy(
+        settings.cull_namespaces, round(settings.cull_after * 1000), round(settings.cull_notice * 1000),
+        settings.cull_daily, settings.cull_dry_run == "on", settings.annotation_prefix,
+    )  # fmt: skip
+    idle, ledger = IdlePods(), Ledger(server, server.namespace, settings.cull_ledger)
+    by = f"dutycycle cull (after {settings.cull_after / 3600:g} h)"
+    culler = Culler(idle, server, ledger, policy, telemetry, by=by)
+    follower = TopicFollower(settings, telemetry, f"dutycycle-{CULL}")
+    caught_up = asyncio.Event()
+
+    def take(messages: Sequence[Message]) -> None:
+        for message in messages:
+            _, _, record = follower.decoded(message)
+            if record is not None:
+                idle.take(record)
+
+    async def look() -> None:
+        await caught_up.wait()
+        while True:
+            try:
+                await culler.round()
+            except KubeError as error:  # the ledger cannot be read or written: then nothing is stopped
+                telemetry.emit(CULL_FAILED, f"ConfigMap {server.namespace}/{settings.cull_ledger}: {error}")
+            await asyncio.sleep(round_s)
+
+    status = telemetry.status
+    status.ready["topics"] = lambda: None if caught_up.is_set() else f"reading {TOPIC}"
+    status.waiting = f"waiting for the broker at {settings.broker}"
+    try:
+        await unless(stop, wait_for_topics(settings, telemetry, (), outputs=(TOPIC,)))
+        status.waiting = None
+        following = follower.follow(
+            (TOPIC,), lambda: round(time.time() * 1000) - FRESH_MS, take, caught_up.set
+        )
+        await unless(stop, together(following, look()))
+    except StoppedError:
+        return
+    finally:
+        await server.close()

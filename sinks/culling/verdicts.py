@@ -1,0 +1,111 @@
+"""Which workloads are proven idle: each pod of theirs that holds GPUs is, now and for hours. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dutycycle.contract.records.parts import PodInsight
+from dutycycle.contract.records.pods import JobRef, is_name_key
+from dutycycle.kube.resources import gpu_request
+
+FRESH_MS = 300_000
+"""A pod whose newest record is older proves nothing: its source, the broker or the streams are silent."""
+_TEMPLATE_HASH = "pod-template-hash"
+Object = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class IdlePod:
+    """What a pod's newest record says. ``idle_since_ms``: None while it uses a GPU, or nobody knows."""
+
+    uid: str
+    name: str
+    namespace: str
+    job: JobRef
+    idle_since_ms: int | None
+    seen_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class IdleWorkload:
+    """The topmost owner of ``pods``, none of which has used a GPU since ``since_ms``."""
+
+    job: JobRef
+    namespace: str
+    pods: tuple[IdlePod, ...]
+    since_ms: int
+
+    def __str__(self) -> str:
+        return f"{self.job.kind} {self.namespace}/{self.job.name}"
+
+
+class IdlePods:
+    """The newest record of each pod that holds GPUs and has an owner."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, IdlePod] = {}
+
+    def take(self, record: PodInsight) -> None:
+        """A record of ``pod-insights``. An older one than is known changes nothing."""
+        pod, state = record.pod, record.state
+        if state is None or pod.job is None or pod.namespace is None or is_name_key(pod.job.uid):
+            return
+        if not pod.gpu_request and not pod.gpu_uuids:
+            return
+        before = self._pods.get(pod.uid)
+        if before is None or before.seen_ms <= state.seen_ms:
+            self._pods[pod.uid] = IdlePod(
+                pod.uid, pod.name, pod.namespace, pod.job, state.idle_since_ms, state.seen_ms
+            )
+
+    def workloads(self, now_ms: int, after_ms: int) -> list[IdleWorkload]:
+        """Those of which no pod has used a GPU for ``after_ms``. What was not heard of lately is forgotten:
+        it proves nothing."""
+        for uid in [uid for uid, pod in self._pods.items() if now_ms - pod.seen_ms > FRESH_MS]:
+            del self._pods[uid]
+        by_job: dict[str, list[IdlePod]] = {}
+        for pod in self._pods.values():
+            by_job.setdefault(pod.job.uid, []).append(pod)
+        return [found for pods in by_job.values() if (found := _idle(pods, now_ms - after_ms)) is not None]
+
+
+def _idle(pods: list[IdlePod], latest_ms: int) -> IdleWorkload | None:
+    since = [pod.idle_since_ms for pod in pods]
+    known = [moment for moment in since if moment is not None]
+    if len(known) < len(since) or max(known) > latest_ms:
+        return None
+    first = pods[0]
+    return IdleWorkload(first.job, first.namespace, tuple(sorted(pods, key=lambda pod: pod.name)), max(known))
+
+
+def unproven(workload: IdleWorkload, pods: Iterable[Object]) -> str | None:
+    """Why the pods of the namespace, as they are now, do not bear it out; None if they do.
+
+    A pod of the workload that waits, or that nobody measures, may be about to work.
+    """
+    proven = {pod.uid for pod in workload.pods}
+    here = [pod for pod in pods if pod["status"].get("phase") not in ("Succeeded", "Failed")]
+    controllers = {uid for pod in here if pod["metadata"]["uid"] in proven for uid in _controllers(pod)}
+    if not any(pod["metadata"]["uid"] in proven for pod in here):
+        return "its pods are gone"
+    for pod in here:
+        meta = pod["metadata"]
+        ours = not controllers.isdisjoint(_controllers(pod)) or _deployment(meta) == workload.job.name
+        if ours and meta["uid"] not in proven and gpu_request(pod["spec"]):
+            return f"of its pod {meta['name']} it is not known"
+    return None
+
+
+def _controllers(pod: Object) -> Iterator[str]:
+    for owner in pod["metadata"].get("ownerReferences") or ():
+        if owner.get("controller"):
+            yield owner["uid"]
+
+
+def _deployment(meta: Object) -> str | None:
+    """The Deployment of a pod, by the name of its ReplicaSet: a rollout has several of these."""
+    template = (meta.get("labels") or {}).get(_TEMPLATE_HASH)
+    for owner in meta.get("ownerReferences") or ():
+        if template and owner.get("controller") and owner["kind"] == "ReplicaSet":
+            return str(owner["name"].removesuffix(f"-{template}"))
+    return None

@@ -1,0 +1,106 @@
+"""Only what is proven idle is idle: each pod that holds GPUs, now, and for so long."""
+
+from typing import Any
+
+import pytest
+
+from dutycycle.contract.records.derived import pod_subject
+from dutycycle.contract.records.insights import Insight
+from dutycycle.contract.records.parts import PodInsight, WorkloadState
+from dutycycle.contract.records.pods import JobRef, Pod
+from sinks.culling.stops import kind_of, stop_of
+from sinks.culling.verdicts import FRESH_MS, IdlePods, IdleWorkload, unproven
+
+HOUR_MS = 3_600_000
+NOW = 100 * HOUR_MS
+WEB = JobRef(api_version="apps/v1", kind="Deployment", name="web", uid="uid-of-web")
+_INSIGHT = Insight(
+    subject=pod_subject("n", "a"), ts_ms=1, since_ms=1, kind="idle", confidence=1, bottleneck="idle",
+    bottleneck_confidence=1,
+)  # fmt: skip
+
+
+def said(
+    uid: str, idle_h: float | None, *, age_ms: int = 0, gpus: float | None = 1, job: JobRef | None = WEB
+) -> PodInsight:
+    since_ms = None if idle_h is None else round(NOW - idle_h * HOUR_MS)
+    pod = Pod(uid=uid, namespace="ml", name=uid, node="n", phase="Running", gpu_request=gpus, job=job)
+    return PodInsight(
+        pod=pod, insight=_INSIGHT, state=WorkloadState(seen_ms=NOW - age_ms, idle_since_ms=since_ms)
+    )
+
+
+def idle(*records: PodInsight) -> list[tuple[str, ...]]:
+    known = IdlePods()
+    for record in records:
+        known.take(record)
+    return [tuple(pod.uid for pod in found.pods) for found in known.workloads(NOW, 8 * HOUR_MS)]
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        ([said("a", 9)], [("a",)]),
+        ([said("a", 9), said("b", 20)], [("a", "b")]),
+        ([said("a", 9), said("b", 7.9)], []),  # one has not been idle for so long
+        ([said("a", 9), said("b", None)], []),  # one works, or nobody knows
+        ([said("a", 9), said("launcher", None, gpus=0)], [("a",)]),  # it has no GPU to use
+        ([said("a", 9, age_ms=FRESH_MS + 1)], []),  # it may work by now
+        ([said("a", 9), said("a", None, age_ms=1000)], [("a",)]),  # read again
+        ([said("a", None), said("a", 9, age_ms=1000)], []),
+        ([said("a", 9, job=None)], []),
+    ],
+)
+def test_a_workload_is_idle_if_all_its_pods_are(
+    records: list[PodInsight], expected: list[tuple[str, ...]]
+) -> None:
+    assert idle(*records) == expected
+
+
+def workload(job: JobRef = WEB) -> IdleWorkload:
+    known = IdlePods()
+    known.take(said("a", 9, job=job))
+    (found,) = known.workloads(NOW, HOUR_MS)
+    return found
+
+
+def pod(uid: str, owner: str = "web-1", *, phase: str = "Running", gpus: int = 1) -> dict[str, Any]:
+    reference = {"kind": "ReplicaSet", "name": owner, "uid": f"uid-of-{owner}", "controller": True}
+    meta: dict[str, Any] = {"uid": uid, "name": uid, "ownerReferences": [reference]}
+    meta["labels"] = {"pod-template-hash": owner.rpartition("-")[2]}
+    limits = {"nvidia.com/gpu": str(gpus)} if gpus else {}
+    spec = {"containers": [{"name": "c", "resources": {"limits": limits}}]}
+    return {"metadata": meta, "spec": spec, "status": {"phase": phase}}
+
+
+@pytest.mark.parametrize(
+    ("pods", "said"),
+    [
+        ([pod("a")], None),
+        ([pod("a"), pod("other", "api-1")], None),
+        ([pod("a"), pod("done", phase="Succeeded")], None),
+        ([pod("a"), pod("proxy", gpus=0)], None),
+        ([pod("a"), pod("b", phase="Pending")], "of its pod b it is not known"),
+        ([pod("a"), pod("new", "web-2")], "of its pod new it is not known"),  # a rollout
+        ([pod("a", phase="Failed")], "its pods are gone"),
+        ([], "its pods are gone"),
+    ],
+)
+def test_pods_of_which_nothing_is_known_may_be_about_to_work(
+    pods: list[dict[str, Any]], said: str | None
+) -> None:
+    assert unproven(workload(), pods) == said
+
+
+def test_what_is_stopped_already_or_of_another_kind_is_not_stopped() -> None:
+    notebook = JobRef(api_version="kubeflow.org/v1", kind="Notebook", name="nb", uid="u")
+    jobset = JobRef(api_version="jobset.x-k8s.io/v1alpha2", kind="JobSet", name="js", uid="u")
+    volcano = JobRef(api_version="batch.volcano.sh/v1alpha1", kind="Job", name="v", uid="u")
+    job = JobRef(api_version="batch/v1", kind="Job", name="j", uid="u")
+    stopped_notebook = {"metadata": {"annotations": {"kubeflow-resource-stopped": "x"}}}
+    for owner, thing in (
+        (WEB, {"spec": {"replicas": 0}}), (job, {"spec": {"suspend": True}}), (notebook, stopped_notebook),
+    ):  # fmt: skip
+        assert kind_of(workload(owner)) is not None
+        assert stop_of(workload(owner), thing, NOW) is None
+    assert kind_of(workload(jobset)) is kind_of(workload(volcano)) is None

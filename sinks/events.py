@@ -25,6 +25,9 @@ PERMISSION_MISSING = Event(
 HEARTBEAT_FAILED = Event(
     "heartbeat_failed", logging.WARNING, "Nodes whose Lease cannot be renewed", by=(SINK,)
 )
+NODE_LABELS_FAILED = Event(
+    "node_labels_failed", logging.WARNING, "Nodes whose labels the API server refuses", by=(SINK,)
+)
 EVENT_FAILED = Event(
     "event_failed", logging.WARNING, "Kubernetes Events that the API server refuses", by=(SINK,)
 )

@@ -7,16 +7,18 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from dutycycle.contract.backoff import Backoff
 from dutycycle.contract.errors import DutycycleError
-from dutycycle.kube.discovery import EVENT, PRIORITY_CLASS, Kind
+from dutycycle.kube.discovery import EVENT, NODE, PRIORITY_CLASS, Kind
 from dutycycle.kube.errors import BusyError, GoneError, KubeError
 from dutycycle.kube.events import CONTROLLER, CULLER
 from dutycycle.kube.heartbeat import LEASE, SELECTOR
 from dutycycle.kube.objects import ApiServer
 from dutycycle.kube.references import Metadata
+from sinks.annotations.core.node import CONDITIONS
 from sinks.annotations.core.targets import Target
 
 T = TypeVar("T")
@@ -103,6 +105,8 @@ async def remove(
                 )
         except KubeError as error:
             done.failures.append(_failure("list", kind.plural, error))
+    if namespace is None:
+        await _clear_labels(server, prefix, say, done, dry_run)
     for made in MADE:
         if namespace is None or made.kind.namespaced:
             await _delete(server, made, namespace, say, done, dry_run)
@@ -180,6 +184,31 @@ async def _clear(
     else:
         done.objects[target.api_kind] += 1
         done.keys += len(keys)
+
+
+async def _clear_labels(server: ApiServer, prefix: str, say: Say, done: Removal, dry_run: bool) -> None:
+    """Take away the labels that nodes have by a switch."""
+    ours = [f"{prefix}/{name}" for name in CONDITIONS]
+    try:
+        nodes = [node async for node in server.each(NODE)]
+    except KubeError as error:
+        done.failures.append(_failure("list", NODE.plural, error))
+        return
+    for node in nodes:
+        name, keys = node["name"], [key for key in ours if key in (node.get("labels") or {})]
+        if not keys:
+            continue
+        say(f"Node {name}, labels", keys)
+        try:
+            if not dry_run:
+                change = {"metadata": {"labels": dict.fromkeys(keys)}}
+                await patiently(partial(server.merge, NODE, name, "", change))
+        except GoneError:
+            continue  # deleted meanwhile, and its labels with it
+        except KubeError as error:
+            done.failures.append(_failure("patch", f"Node {name}", error))
+        else:
+            done.keys += len(keys)
 
 
 async def patiently(request: Callable[[], Awaitable[T]]) -> T:

@@ -27,7 +27,7 @@ OF_OPERATORS = ("windows", "lateness", "retire")
 OF_WORKER = ("session_timeout",)
 OF_SINKS = (
     "annotations", "annotation_prefix", "annotation_interval", "annotation_heartbeat",
-    "kubernetes_events", "annotation_rate",
+    "kubernetes_events", "node_labels", "annotation_rate",
     "kubernetes",
 )  # fmt: skip
 OF_METRICS = (

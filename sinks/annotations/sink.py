@@ -28,6 +28,7 @@ from sinks.annotations.forbidden import (
 )
 from sinks.annotations.gone import GoneObjects
 from sinks.annotations.heartbeats import Heartbeats
+from sinks.annotations.node_labels import NodeLabels
 from sinks.annotations.object_events import ObjectEvents
 from sinks.annotations.writer import AnnotationWriter, Written
 from sinks.base import PendingOffsets
@@ -79,6 +80,11 @@ class AnnotationSink:
         self._writer = AnnotationWriter(server, policy.prefix, self._annotations, self._forbidden, telemetry)
         self._gone_objects = GoneObjects(clock)
         self._heartbeats = Heartbeats(server, policy.heartbeat_s, self.name, telemetry, clock)
+        self._labels = (
+            NodeLabels(server, policy.prefix, self._annotations.conditions, self.name, telemetry, clock)
+            if policy.labels
+            else None
+        )
         self._events = ObjectEvents(server, self.name, telemetry, clock) if policy.events else None
         self.topics: tuple[str, ...] = TOPICS if self._events is None else (*TOPICS, _FAULTS)
         self._plan = WritePlan(policy.interval_s, policy.most)
@@ -113,6 +119,8 @@ class AnnotationSink:
             self._sampled[record.node] = origin.ts_ms
             if target is not None:
                 self._heartbeats.sampled(record.node, record.ts_ms)
+                if self._labels is not None:
+                    self._labels.sampled(record.node)
         if target is None:
             return
         final = record.final if isinstance(record, PodPeaks | JobPeaks) else None
@@ -148,6 +156,8 @@ class AnnotationSink:
         self._gone_objects.clear()
         self._forbidden.forget()
         self._heartbeats.forget()
+        if self._labels is not None:
+            self._labels.forget()
         if self._events is not None:
             self._events.forget()
         for memory in (self._origins, self._failures, self._told, self._sampled):
@@ -160,6 +170,8 @@ class AnnotationSink:
             for _ in range(WRITERS):
                 group.create_task(self._work())
             group.create_task(self._heartbeats.run(self._may_renew))
+            if self._labels is not None:
+                group.create_task(self._labels.run(self._may_renew))
             if self._events is not None:
                 group.create_task(self._events.run(self._may_renew))
 

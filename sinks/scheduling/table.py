@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dutycycle.contract.health.changes import HEARD_OF_MS
 from dutycycle.contract.health.verdict import rank
-from dutycycle.contract.metering import with_means
+from dutycycle.contract.metering import HELD_DOWN, with_means
 from dutycycle.contract.records.health import NodeHealth
 from dutycycle.contract.records.samples import CgroupSample, Host, NvmlSample
 from dutycycle.contract.records.samples import Gpu as MeasuredGpu
@@ -20,9 +20,6 @@ STALE_MS = 60_000
 """A node of which nothing came for so long is not known: its figures may be anything now."""
 _RECENT = 60
 """Of CPU and network so many readings count: five minutes."""
-_HELD_DOWN = frozenset(
-    {"sw_thermal_slowdown", "hw_thermal_slowdown", "hw_slowdown", "hw_power_brake_slowdown"}
-)
 _NOBODY = 0
 """The row of a node that is not known."""
 
@@ -122,7 +119,7 @@ def _gpu(gpu: MeasuredGpu) -> NodeGpu:
         mem_free_bytes=free,
         duty=None if gpu.gpu_util_pct is None else gpu.gpu_util_pct / 100,
         headroom_c=gpu.temp_margin_c,
-        throttled=None if gpu.throttle is None else not _HELD_DOWN.isdisjoint(gpu.throttle),
+        throttled=None if gpu.throttle is None else not HELD_DOWN.isdisjoint(gpu.throttle),
     )
 
 

@@ -20,6 +20,7 @@ from dutycycle.kubectl.jobs import OWNERS, served
 from dutycycle.telemetry.events import Telemetry
 from sinks.annotations.core.targets import Target
 from sinks.annotations.heartbeats import Heartbeats
+from sinks.annotations.node_labels import NodeLabels
 from tests.support.deploy.manifests import (
     FROM_PROMETHEUS,
     FULL,
@@ -35,6 +36,7 @@ from tests.support.kube.api_server import api_server
 from tests.support.servers.kube.accounts import grant, new_token, service_account
 from tests.support.servers.kube.client import Client, Refused
 from tests.support.servers.kube.server import Kube
+from tests.support.waiting import until
 
 _EFFECT_S = 120
 NOT_INSTALLED = ("monitoring.coreos.com/", "kafka.strimzi.io/", "keda.sh/", "cert-manager.io/")
@@ -132,6 +134,69 @@ def test_the_sinks_have_a_share_of_the_api_server_of_their_own(
         assert time.monotonic() < end, "the API server reads flow schemas by a watch of its own"
         time.sleep(0.05)
     assert flow_schema(installed.admin) != schema["metadata"]["uid"]
+
+
+async def test_with_the_switch_the_sinks_may_set_three_labels_of_nodes_and_no_other(
+    installed: Kube, node: Object
+) -> None:
+    """The same chart under another name, with node labels."""
+    values = {"sinks": {"annotations": {"nodeLabels": True}}}
+    name = "labelled-dutycycle-sinks"
+    kinds = ("ServiceAccount", "ClusterRole", "ValidatingAdmissionPolicy")
+    things = [
+        one
+        for one in render(values, release="labelled")
+        if one["kind"].startswith(kinds) and one["metadata"]["name"].startswith("labelled-dutycycle-")
+    ]
+    apply(installed.admin, things)
+    account = installed.client(new_token(installed, NAMESPACE, name), NAMESPACE)
+    server, holds = await api_server(account.kubeconfig), {"gpu-idle": True, "gpu-throttled": False}
+    labels = NodeLabels(
+        server, "dutycycle.io", lambda node: holds, "annotations", Telemetry("sink"), time.monotonic
+    )
+    try:
+        # Taken until the policy is in effect, so each time another one.
+        await until(
+            lambda: (
+                "three labels of nodes alone"
+                in refusal(account, node, {"labels": {"x": str(time.monotonic_ns())}})
+            ),
+            _EFFECT_S,
+        )
+        installed.admin.patch(node, {"metadata": {"labels": {"x": "y"}}})
+        labels.sampled(node["metadata"]["name"])
+        await labels.write_due(lambda: True)
+        ours = {"x": "y", "dutycycle.io/gpu-idle": "true", "dutycycle.io/gpu-throttled": "false"}
+        assert installed.admin.get(node)["metadata"]["labels"] == ours
+        holds.clear()  # nothing is known any more
+        await labels.write_due(lambda: True)
+        assert installed.admin.get(node)["metadata"]["labels"] == {"x": "y"}
+    finally:
+        await server.close()
+    for change in (
+        {"labels": {"x": None}}, {"labels": {"dutycycle.io/gpu-idle": "maybe"}},
+        {"labels": {"dutycycle.io/other": "true"}}, {"labels": {"dutycycle.io/gpu-idle": "true", "a": "b"}},
+    ):  # fmt: skip
+        assert "three labels of nodes alone" in refusal(account, node, change), change
+    pod = installed.admin.create(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": "labelled"},
+         "spec": {"containers": [{"name": "a", "image": "i"}]}}
+    )  # fmt: skip
+    try:
+        said = refusal(account, pod, {"labels": {"dutycycle.io/gpu-idle": "true"}})
+        assert "the sinks change annotations alone" in said
+    finally:
+        for thing in (pod, *things):
+            installed.admin.delete(thing)
+
+
+def refusal(client: Client, thing: Object, metadata: Object) -> str:
+    """What the API server says to this change of an object's metadata; empty if it takes it."""
+    try:
+        client.patch(thing, {"metadata": metadata})
+    except Refused as answer:
+        return str(answer)
+    return ""
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -302,6 +302,11 @@ class SinkSettings:
         parsers.choice("on", "off"),
         "write Kubernetes Events on idle pods and on jobs that lost their cycle, where objects are annotated",
     )
+    node_labels: str = _setting(
+        "off",
+        parsers.choice("on", "off"),
+        "keep labels on nodes, where objects are annotated: whether GPUs are idle, throttled, unhealthy",
+    )
     annotation_rate: int = _setting(
         50, parsers.whole(1, 10_000), "maximum of requests per second of one sink to the API server"
     )

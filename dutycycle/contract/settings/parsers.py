@@ -234,10 +234,10 @@ def dns_name(value: str) -> str:
 
 def namespaces(value: str) -> tuple[str, ...]:
     """Names of namespaces, separated by commas."""
-    found = tuple(part.strip() for part in value.split(",") if part.strip())
-    if not all(_NAMESPACE.fullmatch(name) for name in found):
+    names = tuple(part.strip() for part in value.split(",") if part.strip())
+    if not all(_NAMESPACE.fullmatch(name) for name in names):
         raise ValueError("expected names of namespaces, separated by commas, such as ml,vision")
-    return found
+    return names
 
 
 def label_name(key: str) -> str:

@@ -130,6 +130,11 @@ class Annotations:
         job = self._jobs.get(target)
         return surplus if job is None else surplus | job.surplus(present, wanted)
 
+    def conditions(self, node: str) -> dict[str, bool]:
+        """What holds of a node, by the name of the label; without what is not known."""
+        view = self._nodes.get(node)
+        return {} if view is None else view.conditions()
+
     def is_known(self, target: Target) -> bool:
         """Whether enough is known to write: of a node which GPUs it has, and their indexes."""
         if target.kind != "node":

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dutycycle.contract.health.verdict import rank, sentence
+from dutycycle.contract.metering import HELD_DOWN
 from dutycycle.contract.metrics import NODE_ANNOTATIONS
 from dutycycle.contract.records.health import NodeHealth
 from dutycycle.contract.records.parts import GpuAnalysis, NodePart
@@ -20,6 +21,9 @@ from sinks.annotations.core.values import (
     significant,
 )
 
+GPU_IDLE, GPU_THROTTLED, GPU_UNHEALTHY = "gpu-idle", "gpu-throttled", "gpu-unhealthy"
+CONDITIONS = (GPU_IDLE, GPU_THROTTLED, GPU_UNHEALTHY)
+"""What may hold of a node as a whole; labels are called so."""
 _ANALYSIS = ("cyclic", "period_s", *NODE_ANNOTATIONS.values(), "trend_pct_per_h")
 _SECONDS_PER_HOUR = 3600
 
@@ -68,6 +72,25 @@ class NodeView:
         gpus = sorted(self._health.gpus, key=lambda gpu: -rank(gpu.level))
         reasons = "\n".join(sentence(gpu) for gpu in gpus if gpu.reason is not None)
         return measured({keys.GPU_HEALTH: gpus[0].level, keys.GPU_HEALTH_REASON: reasons or None})
+
+    def conditions(self) -> dict[str, bool]:
+        """Which of ``CONDITIONS`` hold: none of its GPUs was used in the last hour; one of them is held down
+        now; one should get no more work. What is not known of every GPU is left out."""
+        holds = {}
+        gpus = self._sample.gpus if self._sample is not None else ()
+        maxima = [
+            self._analyses[gpu.uuid].maxima.get("gpu_util_pct") if gpu.uuid in self._analyses else None
+            for gpu in gpus
+        ]
+        known = [most for most in maxima if most is not None]
+        if gpus and len(known) == len(gpus):
+            holds[GPU_IDLE] = max(known) == 0
+        reasons = [gpu.throttle for gpu in gpus if gpu.throttle is not None]
+        if gpus and len(reasons) == len(gpus):
+            holds[GPU_THROTTLED] = any(not HELD_DOWN.isdisjoint(throttle) for throttle in reasons)
+        if self._health is not None:
+            holds[GPU_UNHEALTHY] = any(rank(gpu.level) >= rank("drain") for gpu in self._health.gpus)
+        return holds
 
     def adopt(self, written: Callable[[str], Mapping[str, Any]]) -> None:
         """Take over what an earlier process wrote, by key name, for the seconds until the first part."""

@@ -31,7 +31,7 @@ _NEVER = float("-inf")
 class WritePolicy:
     """``interval_s`` lies between two writes to one object, at least; ``most`` objects are known at once.
     ``heartbeat_s`` lies between two renewals of a node's Lease; 0: there is none. ``events``: whether Events
-    are written.
+    are written. ``labels``: whether nodes get labels.
     """
 
     prefix: str = "dutycycle.io"
@@ -39,6 +39,7 @@ class WritePolicy:
     most: int = 20_000
     heartbeat_s: float = 0.0
     events: bool = False
+    labels: bool = False
 
     @classmethod
     def of(cls, settings: Settings) -> "WritePolicy":
@@ -48,6 +49,7 @@ class WritePolicy:
             settings.annotation_interval,
             heartbeat_s=settings.annotation_heartbeat,
             events=settings.kubernetes_events == "on",
+            labels=settings.node_labels == "on",
         )
 
 

@@ -59,7 +59,9 @@ async def test_what_was_made_goes_and_what_users_and_others_made_stays(
         pod = kube.admin.create(
             {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers}}
         )
-        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"{namespace}-a"}}
+        labels = {"dutycycle.io/gpu-idle": "true", "zone": "a"}
+        name = f"{namespace}-a"
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
         node_uid = kube.admin.create(node)["metadata"]["uid"]
         await server.create(LEASE, new_lease(f"{namespace}-a", node_uid, namespace, NOW_MS, 10.0))
         other = {"apiVersion": LEASE.api_version, "kind": "Lease", "spec": {}}
@@ -77,6 +79,8 @@ async def test_what_was_made_goes_and_what_users_and_others_made_stays(
         assert ("PriorityClass" in removed) == everywhere
         left = {"PriorityClass": 0 if everywhere else classes, "Lease": 0, "Event": 0}
         assert ours(kube, namespace) == left
+        kept = {"zone": "a"} if everywhere else labels
+        assert kube.admin.get(node)["metadata"]["labels"] == kept
         assert kube.admin.get(pod)["metadata"]["annotations"].keys() == {
             "dutycycle.io/trial",
             "example.org/a",

@@ -42,7 +42,10 @@ FULL: Object = {
         "serviceAccountAnnotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/r"},
     },
     "streams": {"autoscaling": {"enabled": True}, "replicas": 3},
-    "sinks": {"autoscaling": {"enabled": True}, "replicas": 2, "records": {"existingSecret": "records"}},
+    "sinks": {
+        "autoscaling": {"enabled": True}, "replicas": 2, "records": {"existingSecret": "records"},
+        "annotations": {"nodeLabels": True},
+    },
     "metrics": {
         "remoteWrite": {
             "url": "https://mimir.example/api/v1/push", "labels": {"cluster": "eu-1", "env": "test"},

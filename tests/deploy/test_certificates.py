@@ -24,8 +24,12 @@ def rendered(values: Object) -> str:
     return done.stdout
 
 
-def enabled(**more: Object) -> Object:
-    return {part: {"enabled": True, **more} for part in PARTS}
+def enabled() -> Object:
+    return {part: {"enabled": True} for part in PARTS}
+
+
+OWN: Object = {part: {"enabled": True, "tls": {"existingSecret": "own"}} for part in PARTS}
+OWN["extender"]["tls"]["clientCaSecret"] = "own-clients"
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -36,10 +40,17 @@ def test_what_would_be_another_one_at_each_render_is_not_rendered(part: str) -> 
     assert all(way in done.stderr for way in (f"{part}.tls.existingSecret", "certManager.enabled"))
 
 
+def test_nor_is_a_certificate_of_the_scheduler() -> None:
+    values = {"extender": {"enabled": True, "tls": {"existingSecret": "own"}}}
+    done = helm("template", "d", str(CHART), values=values)
+    assert done.returncode == 1
+    assert all(f"extender.tls.{way}" in done.stderr for way in ("clientCaSecret", "clientAuth=false"))
+
+
 @pytest.mark.parametrize(
     ("values", "issuer"),
     [
-        (enabled(tls={"existingSecret": "own"}), None),
+        (OWN, None),
         (enabled() | {"certManager": {"enabled": True}}, ("Issuer", "dutycycle-ca")),
         (
             enabled() | {"certManager": {"enabled": True, "issuer": {"name": "corporate"}}},
@@ -64,6 +75,10 @@ def test_two_renders_are_the_same(values: Object, issuer: tuple[str, str] | None
         if issuer is None:
             assert mounted == "own"
             continue
+        if part == "extender":
+            client = of_kind(things, "Certificate", "-extender-client-tls")["spec"]
+            assert (client["commonName"], client["issuerRef"]["name"]) == ("kube-scheduler", "dutycycle-ca")
+            assert "server auth" not in client["usages"]
         certificate = of_kind(things, "Certificate", f"-{part}-tls")
         assert certificate["spec"]["secretName"] == mounted
         assert f"dutycycle-{part}.{NAMESPACE}.svc" in certificate["spec"]["dnsNames"]
@@ -74,7 +89,7 @@ def test_two_renders_are_the_same(values: Object, issuer: tuple[str, str] | None
                 injected = thing["metadata"]["annotations"]["cert-manager.io/inject-ca-from"]
                 assert injected == f"{NAMESPACE}/{certificate['metadata']['name']}"
     made = {thing["metadata"]["name"] for thing in things if thing["kind"] == "Issuer"}
-    assert made == ({"dutycycle-ca", "dutycycle-self-signed"} if issuer and issuer[0] == "Issuer" else set())
+    assert made == ({"dutycycle-ca", "dutycycle-self-signed"} if issuer else set())
 
 
 def test_a_bundle_or_a_secret_of_ones_own_goes_before_cert_managers() -> None:
@@ -88,7 +103,7 @@ def test_a_bundle_or_a_secret_of_ones_own_goes_before_cert_managers() -> None:
     assert configuration["webhooks"][0]["clientConfig"]["caBundle"] == "QQ=="
     assert configuration["metadata"]["annotations"] == {"a.io/b": "c"}
     names = {thing["metadata"]["name"] for thing in things if thing["kind"] == "Certificate"}
-    assert names == {"dutycycle-ca", "dutycycle-webhook-tls"}
+    assert names == {"dutycycle-ca", "dutycycle-webhook-tls", "dutycycle-extender-client-tls"}
 
 
 @pytest.mark.kube

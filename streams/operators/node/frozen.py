@@ -63,7 +63,7 @@ class FrozenGpus:
         nothing."""
         series, scopes = block.layout.series, block.layout.gpus
         width = len(GPU_METRICS)
-        rows = block.values[:, : len(scopes) * width].reshape(-1, len(scopes), width)
+        rows = block.values[:, : len(scopes) * width].reshape(len(block.values), len(scopes), width)
         changed = ~_same(rows[1:], rows[:-1])
         known: dict[str, _Repeated] = {}
         for place, scope in enumerate(scopes):

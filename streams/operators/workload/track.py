@@ -67,9 +67,9 @@ _BEFORE_S = 60
 _UTIL = CHANNEL_ROW["busiest_gpu_util_pct"]
 _MEAN_UTIL = CHANNEL_ROW["gpu_util_pct"]
 _POWER = CHANNEL_ROW["power_w"]
-_GPU_CONFIDENCE, _GPU_STAYS = 0.75, 0.5
-"""The least confidence of a kind where the GPU alone is seen: more kinds look alike then. A pod stays of a
-kind for as long as that is likelier than all others together."""
+_GPU_CONFIDENCE, _GPU_STAYS = 0.75, 0.65
+"""The least confidence of a kind where the GPU alone is seen, and with which a pod stays of a kind: more
+kinds look alike then."""
 _SOON_S, _SOON_CONFIDENCE = 120, 0.8
 """Of a GPU that has worked for less, little is known: a kind has to be likelier."""
 _WORKED_S = 30

@@ -75,7 +75,7 @@ def best(figure: Figure, runs: Sequence[NamedRun]) -> list[str]:
     known = [(run, run.measures[figure.id]) for run in runs if figure.id in run.measures]
     if len(known) < 2 or not figure.better:
         return []
-    _, top = (min if figure.better == "less" else max)(known, key=lambda one: one[1].value)
+    _, top = (min if figure.better == "less" else max)(known, key=lambda pair: pair[1].value)
     of_top = [run.name for run, measure in known if not change(top, measure).is_one]
     return of_top if len(of_top) < len(known) else []
 
@@ -85,7 +85,7 @@ def verdicts(runs: Sequence[NamedRun]) -> Iterator[str]:
 
     By steps where all trainings report them; by the whole runs where these did the same work.
     """
-    steps, cycles = (_counts(runs, one) for one in ("steps", "cycles"))
+    steps, cycles = (_counts(runs, what) for what in ("steps", "cycles"))
     counts, what = (steps, "steps") if steps else (cycles, "cycles")
     by_step = bool(steps)
     same = not any(change(counts[0], count).is_one for count in counts[1:])
@@ -113,9 +113,9 @@ def _decided(runs: Sequence[NamedRun], deciding: Mapping[str, str]) -> Iterator[
         if len(known) < 2:
             continue
         top = best(by_id[id_], runs)
-        unclear = any(change(known[0], one).is_one is None for one in known[1:])
+        unclear = any(change(known[0], measure).is_one is None for measure in known[1:])
         if top:
-            least, most = min(one.value for one in known), max(one.value for one in known)
+            least, most = min(measure.value for measure in known), max(measure.value for measure in known)
             # A rate in steps a minute is told as what it is: time.
             much = f" (up to {100 * (1 - least / most):.1f} % less)"
             yield f"Better in {what}: {', '.join(top)}{much}."

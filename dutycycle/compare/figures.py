@@ -93,7 +93,7 @@ class _GriddedRun:
         self._report, self._view = report, report.view
         self._step_ms = max(max((part.ticks.step_ms for part in self._view.parts), default=0), 1)
         self._tick_s = self._step_ms / 1000
-        cycles = [one for what, one in report.facts.cycles if what == "GPU utilization"]
+        cycles = [cycle for what, cycle in report.facts.cycles if what == "GPU utilization"]
         self._period_s = (
             min((period.period_s for period in cycles[0].periods), default=None) if cycles else None
         )
@@ -131,11 +131,11 @@ class _GriddedRun:
     def _of_gpus(self) -> Iterator[tuple[str, Measure]]:
         gpus = self._view.gpus
         for row in COMPARED:
-            found = (self._mean if row.compared == "mean" else self._max)(gpus, row.field)
-            if found is not None and found.error is not None and row.field.endswith("_c"):
-                found = replace(found, error=hypot(found.error, _DEGREE))
-            if found is not None:
-                yield row.field, found
+            measure = (self._mean if row.compared == "mean" else self._max)(gpus, row.field)
+            if measure is not None and measure.error is not None and row.field.endswith("_c"):
+                measure = replace(measure, error=hypot(measure.error, _DEGREE))
+            if measure is not None:
+                yield row.field, measure
         if (memory := self._max(gpus, "mem_used_bytes")) is not None:
             yield "gpu_mem_bytes", memory
 
@@ -197,7 +197,7 @@ class _GriddedRun:
         return Measure(float(np.nanmean(line)), error_of_mean(self._blocks(line)))
 
     def _max(self, of: Sequence[GpuView | HostView], column: str) -> Measure | None:
-        most = [found for one in of if (found := one.ticks.most(column)) is not None]
+        most = [value for part in of if (value := part.ticks.most(column)) is not None]
         if not most:
             return None
         values = self._values(of, column)
@@ -206,7 +206,7 @@ class _GriddedRun:
 
     def _values(self, of: Sequence[GpuView | HostView], column: str) -> Floats:
         view = self._view
-        return aligned((one.ticks for one in of), column, view.first_ms, view.last_ms, self._step_ms)
+        return aligned((part.ticks for part in of), column, view.first_ms, view.last_ms, self._step_ms)
 
     def _blocks(self, values: Floats) -> Floats:
         return blocks_of(values, None if self._period_s is None else self._period_s / self._tick_s)

@@ -23,8 +23,8 @@ def blocks_of(values: Floats, period: float | None) -> Floats:
     if period is not None and period >= 1:
         length = round(np.ceil(length / period) * period)
     count = len(values) // length
-    found = values[: count * length].reshape(count, length)
-    return np.asarray(found[np.isfinite(found).any(axis=1)])
+    blocks = values[: count * length].reshape(count, length)
+    return np.asarray(blocks[np.isfinite(blocks).any(axis=1)])
 
 
 def error_of_mean(blocks: Floats) -> float | None:

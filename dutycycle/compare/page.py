@@ -24,7 +24,7 @@ def html_of(runs: Sequence[NamedRun]) -> str:
     charts += [*_planes(runs), *_stacks(runs)]
     names = ", ".join(run.name for run in runs)
     body = [*_head(runs), *_table(runs), *_charts(charts), *_about()]
-    figures = {one.id: figure_of(one, 0, 0) for one in charts}
+    figures = {chart.id: figure_of(chart, 0, 0) for chart in charts}
     return document(f"{names} – Dutycycle comparison", body, figures)
 
 
@@ -80,21 +80,25 @@ def _about() -> Iterator[str]:
 
 def _overlaid(runs: Sequence[NamedRun], id_: str) -> Chart | None:
     """One line a run: the mean over its GPUs or machines, since its start."""
-    found = _charts_of(runs, id_)
-    if not found:
+    of_runs = _charts_of(runs, id_)
+    if not of_runs:
         return None
-    kind, first = "fold" if id_ == "cycle" else "since", found[0][2]
-    lines = [replace(_mean(chart.lines), name=run.name, group="", color=place) for place, run, chart in found]
+    kind, first = "fold" if id_ == "cycle" else "since", of_runs[0][2]
+    lines = [
+        replace(_mean(chart.lines), name=run.name, group="", color=place) for place, run, chart in of_runs
+    ]
     return Chart(id_, first.title, first.unit, lines, kind=kind, most=first.most)
 
 
 def _planes(runs: Sequence[NamedRun]) -> Iterator[Chart]:
     """Tensor cores against memory: the dots of each run in its color, of those where both were measured."""
-    if found := _charts_of(runs, "gpu-plane"):
+    if of_runs := _charts_of(runs, "gpu-plane"):
         spots = [
-            replace(spots, name=run.name, color=place) for place, run, chart in found for spots in chart.spots
+            replace(spots, name=run.name, color=place)
+            for place, run, chart in of_runs
+            for spots in chart.spots
         ]
-        first = found[0][2]
+        first = of_runs[0][2]
         note = (
             "A dot is a part of a run, or of its cycle. To the right memory is the limit, above tensor cores."
         )

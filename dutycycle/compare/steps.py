@@ -58,18 +58,18 @@ def step_rates(processes: Sequence[ProcessSeen]) -> dict[str, Measure]:
     most = most_steps(processes)
     if most is None:
         return {}
-    found = {}
+    measures = {}
     if (step := _rate(most[0], "steps")) is not None:
-        found["step"] = step
+        measures["step"] = step
     rates = [
         _rate(process, "samples") for process in processes if process.loop is not None and process.loop.steps
     ]
     known = [rate for rate in rates if rate is not None]
     if len(known) == len(rates):
-        errors = [one.error for one in known if one.error is not None]
+        errors = [rate.error for rate in known if rate.error is not None]
         error = hypot(*errors) if len(errors) == len(known) else None
-        found["sample"] = Measure(sum(one.value for one in known), error)
-    return found
+        measures["sample"] = Measure(sum(rate.value for rate in known), error)
+    return measures
 
 
 def _rate(process: ProcessSeen, column: str) -> Measure | None:
@@ -86,8 +86,8 @@ def power_at_work(report: Report, cycle: Measure | None) -> Measure | None:
     view = report.view
     if not view.gpus:
         return None
-    step_ms = max(*(one.ticks.step_ms for one in view.gpus), 1)
-    values = aligned((one.ticks for one in view.gpus), "power_w", view.first_ms, view.last_ms, step_ms)
+    step_ms = max(*(gpu.ticks.step_ms for gpu in view.gpus), 1)
+    values = aligned((gpu.ticks for gpu in view.gpus), "power_w", view.first_ms, view.last_ms, step_ms)
     times = view.first_ms + step_ms * np.arange(values.shape[1])
     works = np.zeros(len(times), bool)
     for phase in report.phases:

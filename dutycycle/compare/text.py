@@ -82,15 +82,15 @@ def plain_of(runs: Sequence[NamedRun]) -> dict[str, Any]:
                 "figure": figure.id,
                 "from": runs[0].name,
                 "to": run.name,
-                "before": found.before,
-                "after": found.after,
-                "noise": found.limit,
-                "changed": found.is_one,
+                "before": change.before,
+                "after": change.after,
+                "noise": change.limit,
+                "changed": change.is_one,
                 "better": best(figure, runs),
             }
             for place, run in enumerate(runs[1:], 1)
             for figure in figures_in(runs)
-            if (found := change_of(figure, runs, place))
+            if (change := change_of(figure, runs, place))
         ],
         "verdicts": list(verdicts(runs)),
     }

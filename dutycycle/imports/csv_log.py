@@ -314,11 +314,11 @@ class CsvReader:
         for names, what in ((("uuid", "index"), "GPU"), (("pid",), "process")):
             values = [fields[name] for name in names if name in fields]
             if values and all(value is None for value in values):
-                told = ", ".join(
+                known_names = ", ".join(
                     f"{column.name} {cells[position]!r}"
                     for position, column in self._columns[None] if column.field in names
                 )  # fmt: skip
-                raise ValueError(f"is of no known {what}: {told}")
+                raise ValueError(f"is of no known {what}: {known_names}")
 
     def _read_time(self, cells: Sequence[str], shared: dict[str, object]) -> int:
         day = shared.pop("date", None)

@@ -64,8 +64,8 @@ class GpuNow:
 
     def number(self, name: str) -> MaybeNumber:
         """A field that is a number."""
-        found = self.value.get(name)
-        return found if type(found) in (int, float) else None
+        value = self.value.get(name)
+        return value if type(value) in (int, float) else None
 
     def megabytes(self, name: str) -> MaybeNumber:
         """A field such as ``11GB``."""
@@ -82,14 +82,14 @@ class GpuNow:
 
 def ours(annotations: Mapping[str, str] | None, prefix: str) -> Json:
     """Our annotations by name without prefix, parsed."""
-    found: Json = {}
+    decoded: Json = {}
     for key, text in (annotations or {}).items():
         if key.startswith(f"{prefix}/"):
             try:
-                found[key.removeprefix(f"{prefix}/")] = orjson.loads(text)
+                decoded[key.removeprefix(f"{prefix}/")] = orjson.loads(text)
             except orjson.JSONDecodeError:  # a text, or somebody else's hand
-                found[key.removeprefix(f"{prefix}/")] = text
-    return found
+                decoded[key.removeprefix(f"{prefix}/")] = text
+    return decoded
 
 
 def insights(annotations: Json) -> dict[str, str]:
@@ -233,15 +233,15 @@ def most_of_each(usages: Iterable[MaxUsage]) -> MaxUsage:
     """The most of each figure; ``gpus`` are added up."""
     every = list(usages)
     names = [name for name in MaxUsage.__slots__ if name != "gpus"]
-    most = {name: highest_of(getattr(one, name) for one in every) for name in names}
-    return MaxUsage(gpus=sum(one.gpus for one in every), **most)
+    most = {name: highest_of(getattr(usage, name) for usage in every) for name in names}
+    return MaxUsage(gpus=sum(usage.gpus for usage in every), **most)
 
 
 def _worker(pod: str, value: Json) -> PodOfJobUsage:
     parts: dict[tuple[str, int], dict[str, MaybeNumber]] = {}
-    for key, one in value.items():
+    for key, part in value.items():
         if match := _GPU_OF_JOB.fullmatch(key):
-            parts.setdefault((match[1], int(match[2])), {})[match[3]] = _number(one)
+            parts.setdefault((match[1], int(match[2])), {})[match[3]] = _number(part)
     gpus = {where: (part.get("util"), part.get("mem_mb")) for where, part in sorted(parts.items())}
     usage = MaxUsage(
         gpus=len(gpus),
@@ -282,5 +282,5 @@ def _number(value: Any) -> MaybeNumber:
 
 def _text(value: Any) -> str:
     if isinstance(value, list):
-        return "; ".join(_text(one) for one in value)
+        return "; ".join(_text(item) for item in value)
     return value if isinstance(value, str) else orjson.dumps(value).decode()

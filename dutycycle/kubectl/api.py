@@ -89,7 +89,7 @@ class Api:
         """All objects of a kind in a namespace, or in all."""
 
         async def every() -> list[Metadata]:
-            return [one async for one in self._server.each(kind, namespace, selector)]
+            return [item async for item in self._server.each(kind, namespace, selector)]
 
         return self._ask(every(), f"list {kind}{scope_of(kind, namespace)}")
 
@@ -119,14 +119,14 @@ class Api:
         """The Leases of these labels, in all namespaces."""
 
         async def every() -> Sequence[Mapping[str, Any]]:
-            return [one async for one in self._server.whole(LEASE, None, selector)]
+            return [lease async for lease in self._server.whole(LEASE, None, selector)]
 
         return self._ask(every(), f"list {LEASE}{scope_of(LEASE, None)}")
 
     def kinds(self) -> tuple[Kind, ...]:
         """The kinds that are served below a namespace."""
-        found = self._ask(self._server.kinds.every(), "ask which kinds there are")
-        return tuple(kind for kind in found if kind.namespaced)
+        kinds = self._ask(self._server.kinds.every(), "ask which kinds there are")
+        return tuple(kind for kind in kinds if kind.namespaced)
 
     def _ask(self, asking: Coroutine[Any, Any, T], what: str) -> T:
         try:

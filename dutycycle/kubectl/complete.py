@@ -41,7 +41,7 @@ def main() -> int:
 def candidates(words: Sequence[str]) -> list[str]:
     """What the last of ``words``, perhaps empty, may become."""
     *before, current = words or [""]
-    return sorted(one for one in _possible(before, current) if one.startswith(current))
+    return sorted(word for word in _possible(before, current) if word.startswith(current))
 
 
 def _possible(before: Sequence[str], current: str) -> Iterable[str]:
@@ -68,7 +68,7 @@ def _names(before: Sequence[str]) -> Iterable[str]:
     try:
         with redirect_stderr(StringIO()):
             args = parsed([*before, "any"])
-        found: list[str] = import_module("dutycycle.kubectl.run").names(args)
+        names: list[str] = import_module("dutycycle.kubectl.run").names(args)
     except (DutycycleError, SystemExit):
         return ()
-    return found
+    return names

@@ -77,9 +77,9 @@ class Jobs:
             try:
                 for meta in self.api.list(kind, namespace, selector):
                     self.there += 1
-                    found = ours(meta.get("annotations"), self.prefix)
-                    if found and not _is_copied(kind, meta):
-                        yield AnnotatedJob(kind, meta, found)
+                    annotations = ours(meta.get("annotations"), self.prefix)
+                    if annotations and not _is_copied(kind, meta):
+                        yield AnnotatedJob(kind, meta, annotations)
                 listed = True
             except ForbiddenError as error:
                 self.denied.append((kind, error))
@@ -117,10 +117,10 @@ class Jobs:
             return None
         group = owner["apiVersion"].rpartition("/")[0]
         kinds = [kind for kind in self.api.kinds() if (kind.name, kind.group) == (owner["kind"], group)]
-        found = next(self._named(owner["name"], kinds[:1], job.meta["namespace"]), None)
-        if found is None or found.meta["uid"] != owner["uid"]:
+        owning_job = next(self._named(owner["name"], kinds[:1], job.meta["namespace"]), None)
+        if owning_job is None or owning_job.meta["uid"] != owner["uid"]:
             return None
-        return replace(found, owns=job.owns or str(job))
+        return replace(owning_job, owns=job.owns or str(job))
 
     def _named(self, name: str, kinds: Iterable[Kind], namespace: str) -> Iterator[AnnotatedJob]:
         for kind in kinds:
@@ -152,8 +152,8 @@ def name_of(kind: Kind, text: str) -> str:
     """An object's name, from ``busy`` or, of a pod, ``pod/busy`` or ``po/busy``. Raises ``SettingError``."""
     word, slash, name = text.rpartition("/")
     if not name or (slash and word.lower() not in words_of(kind)):
-        one = kind.name.lower()
-        raise SettingError(f"{text!r}: expected a {one}'s name, such as NAME or {one}/NAME")
+        singular = kind.name.lower()
+        raise SettingError(f"{text!r}: expected a {singular}'s name, such as NAME or {singular}/NAME")
     return object_name(name)
 
 
@@ -180,8 +180,8 @@ def named(word: str, there: Iterable[Kind]) -> tuple[Kind, ...]:
 
 def served(kinds: Iterable[Kind], there: Iterable[Kind]) -> tuple[Kind, ...]:
     """Those that are there, each in the version in which it is."""
-    found = {str(kind): kind for kind in there}
-    return tuple(found[str(kind)] for kind in kinds if str(kind) in found)
+    kind_by_name = {str(kind): kind for kind in there}
+    return tuple(kind_by_name[str(kind)] for kind in kinds if str(kind) in kind_by_name)
 
 
 def called(word: str, kinds: Iterable[Kind]) -> tuple[Kind, ...]:

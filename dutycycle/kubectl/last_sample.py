@@ -95,8 +95,8 @@ class JobSamples:
             self.problem = str(error)
             return
         for pod in pods:
-            found = ours(pod.meta.get("annotations"), prefix)
-            self._pods[pod.meta["namespace"], pod.meta["name"]] = self._nodes.of_pod(pod, found)
+            annotations = ours(pod.meta.get("annotations"), prefix)
+            self._pods[pod.meta["namespace"], pod.meta["name"]] = self._nodes.of_pod(pod, annotations)
 
     def of_job(self, namespace: str, annotations: Json) -> LastSample:
         """Of a job with these annotations."""
@@ -115,13 +115,13 @@ def of_all(pods: Sequence[LastSample]) -> LastSample:
     running = [pod for pod in pods if pod.sampling is not Sampling.ENDED]
     if not running:
         return max(pods, key=lambda pod: pod.at_ms or 0, default=LastSample())
-    return min(running, key=lambda one: one.at_ms or 0)
+    return min(running, key=lambda sample: sample.at_ms or 0)
 
 
 def newest(beats: Iterable[Heartbeat]) -> dict[str, Heartbeat]:
     """The newest of each node: two installations may write one each."""
     heartbeats: dict[str, Heartbeat] = {}
-    for beat in sorted(beats, key=lambda one: one.sampled_ms):
+    for beat in sorted(beats, key=lambda heartbeat: heartbeat.sampled_ms):
         heartbeats[beat.node] = beat
     return heartbeats
 

@@ -22,9 +22,9 @@ def show_health(api: Api, args: argparse.Namespace) -> None:
     known = []
     nodes = api.list(NODE, None)
     for meta in nodes:
-        found = ours(meta.get("annotations"), args.prefix)
-        if isinstance(level := found.get(GPU_HEALTH), str):
-            reason = found.get(GPU_HEALTH_REASON)
+        annotations = ours(meta.get("annotations"), args.prefix)
+        if isinstance(level := annotations.get(GPU_HEALTH), str):
+            reason = annotations.get(GPU_HEALTH_REASON)
             known.append((str(meta["name"]), level, reason.split("\n") if isinstance(reason, str) else []))
     known.sort(key=lambda node: (-rank(node[1]), node[0]))
     if output.is_data(args.output):
@@ -66,8 +66,8 @@ class _PodOfNode:
 def show_why_node(api: Api, args: argparse.Namespace) -> None:
     """Print it. Raises ``KubectlError`` for a node of which nothing is known."""
     meta = api.read(NODE, None, name_of(NODE, args.what))
-    found = ours(meta.get("annotations"), args.prefix)
-    if not found:
+    annotations = ours(meta.get("annotations"), args.prefix)
+    if not annotations:
         raise KubectlError(
             f"nothing is known of node {meta['name']}: it carries no {args.prefix}/ annotation. "
             "Nodes without GPUs carry none; on others they come within a minute of the first sample"
@@ -78,12 +78,12 @@ def show_why_node(api: Api, args: argparse.Namespace) -> None:
     if output.is_data(args.output):
         where = {"kind": NODE.name, "name": meta["name"], "uid": meta["uid"]} | sample.plain()
         listed = [_plain(pod) for pod in pods] if problem is None else None
-        output.emit(where | {"annotations": found, "pods": listed}, args.output)
+        output.emit(where | {"annotations": annotations, "pods": listed}, args.output)
         return
     age = sample.text(samples.now_ms, " ago") if sample.at_ms is not None else None
     reason = samples.problem or "the node has no heartbeat"
     print(f"node {meta['name']}")  # noqa: T201
-    lines = [*_gpus(found), *_health(found), *_users(pods, problem)]
+    lines = [*_gpus(annotations), *_health(annotations), *_users(pods, problem)]
     for name, text in (*lines, ("last sample", age or f"not known: {reason}")):
         sys.stdout.write(f"  {name:<12} {text}\n")
 
@@ -104,8 +104,8 @@ def _pods(api: Api, meta: Metadata, prefix: str) -> tuple[list[_PodOfNode], str 
     return pods, None
 
 
-def _gpus(found: Json) -> Iterator[tuple[str, str]]:
-    static, gpus = of_node(found)
+def _gpus(annotations: Json) -> Iterator[tuple[str, str]]:
+    static, gpus = of_node(annotations)
     kinds = [str(static[name]) for name in ("model", "mem_size") if name in static]
     yield "GPUs", " ".join([str(static.get("count", len(gpus))), *kinds])
     for gpu in gpus:
@@ -135,9 +135,9 @@ def _of_gpu(gpu: GpuNow) -> Iterator[str]:
             yield ", ".join(known)
 
 
-def _health(found: Json) -> Iterator[tuple[str, str]]:
+def _health(annotations: Json) -> Iterator[tuple[str, str]]:
     """A line for each GPU that is not in order; ``sentence`` names it."""
-    level, reason = found.get(GPU_HEALTH), found.get(GPU_HEALTH_REASON)
+    level, reason = annotations.get(GPU_HEALTH), annotations.get(GPU_HEALTH_REASON)
     yield "health", level if isinstance(level, str) else "not known: its collector does not read it"
     for line in reason.split("\n") if isinstance(reason, str) else ():
         yield "", line

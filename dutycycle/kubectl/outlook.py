@@ -48,14 +48,14 @@ def trials(annotations: Json) -> Iterator[tuple[str, str]]:
 
 def _scores(said: Json, node: str | None) -> Iterator[tuple[str, str]]:
     listed = said.get("nodes")
-    nodes = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    nodes = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
     left_out = said.get("left_out")
     lacking = f", {left_out} left out for want of GPU memory" if left_out else ""
     yield "nodes", f"the best {len(nodes)} of {said.get('considered', '?')}, scores of 10{lacking}"
-    for one in nodes:
-        here = " (it is here)" if one.get("node") == node else ""
-        yield "", f"{one.get('score')} {one.get('node')}{here}: {one.get('why')}"
-    if node is not None and nodes and all(one.get("node") != node for one in nodes):
+    for entry in nodes:
+        here = " (it is here)" if entry.get("node") == node else ""
+        yield "", f"{entry.get('score')} {entry.get('node')}{here}: {entry.get('why')}"
+    if node is not None and nodes and all(entry.get("node") != node for entry in nodes):
         yield "", f"it is on {node}: the scheduler weighs more than these scores"
 
 

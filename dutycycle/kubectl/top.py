@@ -61,23 +61,23 @@ def top_pods(api: Api, args: argparse.Namespace) -> Answer:
     wide = args.output == "wide"
     rows = []
     for pod in every:
-        if found := ours(pod.meta.get("annotations"), args.prefix):
-            sample = samples.of_pod(pod, found)
-            usage = of_pod(found)
+        if annotations := ours(pod.meta.get("annotations"), args.prefix):
+            sample = samples.of_pod(pod, annotations)
+            usage = of_pod(annotations)
             gpu, *rest = _cells(usage)
-            gpu += _ALLOCATED * most_is_allocated(found)
+            gpu += _ALLOCATED * most_is_allocated(annotations)
             cells = [
                 _gpus(usage),
                 gpu,
                 *rest,
                 sample.text(samples.now_ms),
-                *([_UNTOUCHED, output.DASH] if is_untouched(found) else _insights(found)),
+                *([_UNTOUCHED, output.DASH] if is_untouched(annotations) else _insights(annotations)),
             ]
             if wide:
-                words = ",".join(dict.fromkeys(attribution(found).values()))
+                words = ",".join(dict.fromkeys(attribution(annotations).values()))
                 bus = output.format_percent(usage.gpu_mem_bus_pct)
-                cells += [pod.node or output.DASH, bus, words or output.DASH, _advice(found)]
-            rows.append(_row(pod.meta, found, cells, usage, sample.plain()))
+                cells += [pod.node or output.DASH, bus, words or output.DASH, _advice(annotations)]
+            rows.append(_row(pod.meta, annotations, cells, usage, sample.plain()))
     headers = ["GPUS>", *(header for header, _, _ in _USAGE), _LAST_SAMPLE, *_INSIGHTS]
     headers += ["NODE", "MAX-MEM-BUS>", "ATTRIBUTION", "ADVICE"] * wide
     return _answer("pod", headers, rows, len(every), args, samples.problem)
@@ -124,14 +124,14 @@ def top_nodes(api: Api, args: argparse.Namespace) -> Answer:
     wide = args.output == "wide"
     rows: list[AnswerRow] = []
     for meta in every:
-        found = ours(meta.get("annotations"), args.prefix)
-        static, gpus = of_node(found)
+        annotations = ours(meta.get("annotations"), args.prefix)
+        static, gpus = of_node(annotations)
         if static or gpus:
             lines = _each_gpu(gpus) if args.gpus else [_all_gpus(static, gpus)]
             sample = samples.of_node(str(meta["name"]))
             more = [sample.text(samples.now_ms), *[str(static.get("pcie_gen_width", output.DASH))] * wide]
             usage = _node_usage(gpus)
-            rows += [_row(meta, found, cells + more, usage, sample.plain()) for cells in lines]
+            rows += [_row(meta, annotations, cells + more, usage, sample.plain()) for cells in lines]
     headers = [*(_GPU_HEADERS if args.gpus else _NODE_HEADERS), _LAST_SAMPLE, *["PCIE"] * wide]
     return _answer("node", headers, rows, len(every), args, samples.problem)
 
@@ -252,7 +252,7 @@ def _sum(values: Iterable[float | None]) -> float | None:
 def all_gpus_named(annotations: Json) -> bool:
     """Whether a job tells each GPU of each pod; a large one tells those of some pods, or of none."""
     return not omitted(annotations) and all(
-        one.gpus or one.usage.gpu_pct is None for one in of_job(annotations)
+        process.gpus or process.usage.gpu_pct is None for process in of_job(annotations)
     )
 
 

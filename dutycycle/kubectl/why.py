@@ -96,16 +96,18 @@ def _pod(api: Api, args: argparse.Namespace) -> _AskedSubject:
         if not records:
             raise _gone(error, args.records) from error
         newest = records[-1]  # of several that had the name, one after the other
-        uid, found = newest.pod.uid, pod_values(newest)
+        uid, annotations = newest.pod.uid, pod_values(newest)
         sample = LastSample(Sampling.ENDED, newest.last_ms)
-        return _AskedSubject(POD.name, args.namespace, name, uid, found, newest, sample, is_deleted=True)
-    uid, found = str(pod.meta["uid"]), ours(pod.meta.get("annotations"), args.prefix)
+        return _AskedSubject(
+            POD.name, args.namespace, name, uid, annotations, newest, sample, is_deleted=True
+        )
+    uid, annotations = str(pod.meta["uid"]), ours(pod.meta.get("annotations"), args.prefix)
     samples = LastSamples.read(api)
     records = _pod_records(args.records, args.namespace, name) if args.records else []
-    record = next((one for one in records if one.pod.uid == uid), None)
-    sample = samples.of_pod(pod, found)
+    record = next((peaks for peaks in records if peaks.pod.uid == uid), None)
+    sample = samples.of_pod(pod, annotations)
     return _AskedSubject(
-        POD.name, args.namespace, name, uid, found, record, sample, samples.problem, node=pod.node
+        POD.name, args.namespace, name, uid, annotations, record, sample, samples.problem, node=pod.node
     )
 
 
@@ -116,10 +118,10 @@ def _job(api: Api, args: argparse.Namespace) -> _AskedSubject:
         name, word = job_and_word(args.what)
         kinds = {kind.name for kind in called(word, (*OWNERS, *api.kinds()))}
         records = _job_records(args.records, args.namespace, name) if args.records else []
-        named = [one for one in records if one.job.kind in kinds]
+        named = [peaks for peaks in records if peaks.job.kind in kinds]
         if not named:
             raise _gone(error, args.records) from error
-        newest = max(named, key=lambda one: one.last_ms)
+        newest = max(named, key=lambda peaks: peaks.last_ms)
         annotations = _as_annotations(newest)
         kind, uid = newest.job.kind, newest.job.uid
         sample = LastSample(Sampling.ENDED, newest.last_ms)
@@ -160,18 +162,18 @@ def _plain(subject: _AskedSubject, known: dict[str, str]) -> dict[str, Any]:
 
 def _figures(subject: _AskedSubject) -> Iterator[str]:
     """What it used at most, and where that is known from."""
-    found = subject.found
+    annotations = subject.found
     if parts := list(_parts(subject.usage)):
         yield f"at most      {_joined(parts)}"
     if subject.kind != POD.name:
-        counts = counts_of_job(found)
+        counts = counts_of_job(annotations)
         now = "" if counts.pods_now is None else f"{counts.pods_now} now, "
         yield f"pods         {now}{counts.pods_ever}{' ever' * bool(now)}"
-        for revision, usage in earlier_revisions(found).items():
+        for revision, usage in earlier_revisions(annotations).items():
             yield f"earlier      {revision}: {_joined(_parts(usage)) or 'nothing was measured'}"
     else:
-        yield from _of_processes(found)
-    if placed := priority(found):
+        yield from _of_processes(annotations)
+    if placed := priority(annotations):
         yield f"priority     {placed}"
     for name, text in outlook(subject.found, round(time.time() * 1000)).items():
         yield f"{name:<12} {text}"

@@ -18,25 +18,25 @@ _Span = tuple[int, int]
 def span_of(seen: Seen) -> _Span:
     """From the first that is drawn to the last; forecasts may stand out."""
     windows = [by_size[min(by_size)] for by_size in seen.windows.values()]
-    forecasts = [one for by_name in seen.forecasts.values() for one in by_name.values()]
+    forecasts = [forecast for by_name in seen.forecasts.values() for forecast in by_name.values()]
     frames = [*seen.samples.values()] or windows or forecasts
-    times = [one.between(0, 2**62).times for one in frames]
-    return min(int(one[0]) for one in times), max(int(one[-1]) for one in times)
+    times = [frame.between(0, 2**62).times for frame in frames]
+    return min(int(of_frame[0]) for of_frame in times), max(int(of_frame[-1]) for of_frame in times)
 
 
 def charts_of(seen: Seen, chosen: Mapping[str, Sequence[str]], span: _Span) -> list[Chart]:
     """Of each metric of ``chosen`` its subjects, as far as anything was measured in that time."""
-    found = (_chart(seen, metric, subjects, span) for metric, subjects in chosen.items())
-    return [one for one in found if one.lines or one.dots]
+    made = (_chart(seen, metric, subjects, span) for metric, subjects in chosen.items())
+    return [chart for chart in made if chart.lines or chart.dots]
 
 
 def _chart(seen: Seen, metric: str, subjects: Sequence[str], span: _Span) -> Chart:
     lines: list[Line] = []
     dots: list[Dots] = []
-    for one in subjects:
-        lines += _lines(seen, (one, metric), span, len(subjects) > 1)
-        dots += _forecasts(seen, (one, metric), span, len(subjects) > 1)
-    highs = [*(one.points.high for one in lines), *(one.points.high for one in dots)]
+    for subject in subjects:
+        lines += _lines(seen, (subject, metric), span, len(subjects) > 1)
+        dots += _forecasts(seen, (subject, metric), span, len(subjects) > 1)
+    highs = [*(line.points.high for line in lines), *(dot.points.high for dot in dots)]
     unit, scale = unit_of(unit_of_name(metric).text, [float(np.nanmax(high)) for high in highs])
     cycles = [
         SeriesCycles(seen.label(subject), periods)
@@ -47,10 +47,10 @@ def _chart(seen: Seen, metric: str, subjects: Sequence[str], span: _Span) -> Cha
         metric.replace("_", "-"),
         metric if len(subjects) > 1 else f"{metric} of {seen.label(subjects[0])}",
         unit,
-        [replace(one, color=place, points=scaled(one.points, scale)) for place, one in enumerate(lines)],
+        [replace(line, color=place, points=scaled(line.points, scale)) for place, line in enumerate(lines)],
         [
-            replace(one, color=place, points=scaled(one.points, scale))
-            for place, one in enumerate(dots, len(lines))
+            replace(dot, color=place, points=scaled(dot.points, scale))
+            for place, dot in enumerate(dots, len(lines))
         ],
         cycle=cycles[0].mark() if cycles else None,
     )  # fmt: skip

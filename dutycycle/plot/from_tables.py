@@ -31,7 +31,7 @@ def read_tables(folder: Path, seen: Seen, progress: Callable[[int], None]) -> No
 
 def pods_in(folder: Path) -> list[Pod]:
     """The pods that the tables name."""
-    of_job = [one for one in table("pods").columns if one.startswith("job_")]
+    of_job = [column for column in table("pods").columns if column.startswith("job_")]
     columns = ("uid", "namespace", "name", "node", "phase", *of_job)
     return [_pod(row) for rows in batches(folder, "pods", columns) for row in rows]
 
@@ -44,7 +44,7 @@ def _pod(row: Row) -> Pod:
 
 def _parts(folder: Path) -> Iterator[tuple[Callable[[Seen, Row], None], list[Row]]]:
     of_gpus = ("node", "uuid", "ts", *GPU_METRICS)
-    of_hosts = ("node", "ts", *(f"host_{one}" for one in HOST_METRICS))
+    of_hosts = ("node", "ts", *(f"host_{name}" for name in HOST_METRICS))
     for take, topic, columns in (
         (_gpu, "nvml-samples", of_gpus),
         (_host, "cgroup-samples", of_hosts),
@@ -59,11 +59,11 @@ def _parts(folder: Path) -> Iterator[tuple[Callable[[Seen, Row], None], list[Row
 
 def _gpu(seen: Seen, row: Row) -> None:
     if row["uuid"] is not None:
-        _sample(seen, gpu_subject(row["node"], row["uuid"]).key, row, {one: one for one in GPU_METRICS})
+        _sample(seen, gpu_subject(row["node"], row["uuid"]).key, row, {name: name for name in GPU_METRICS})
 
 
 def _host(seen: Seen, row: Row) -> None:
-    _sample(seen, node_subject(row["node"]).key, row, {f"host_{one}": one for one in HOST_METRICS})
+    _sample(seen, node_subject(row["node"]).key, row, {f"host_{name}": name for name in HOST_METRICS})
 
 
 def _sample(seen: Seen, subject: str, row: Row, metrics: dict[str, str]) -> None:
@@ -77,7 +77,7 @@ def _window(seen: Seen, row: Row) -> None:
     place = row["subject"], row["metric"]
     value = row["increase"] if row["mean"] is None else row["mean"]
     if seen.is_wanted_there(*place) and value is not None:
-        low, high = (value if row[one] is None else row[one] for one in ("min", "max"))
+        low, high = (value if row[bound] is None else row[bound] for bound in ("min", "max"))
         frame = seen.windows[place][row["size_ms"]]
         frame.add(_ms(row["start_ts"]), {"value": value, "low": low, "high": high})
 

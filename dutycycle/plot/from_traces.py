@@ -41,17 +41,17 @@ def read_traces(traces: Sequence[str], prefix: str, seen: Seen, progress: Callab
 
 def pods_of(traces: Sequence[str], prefix: str, progress: Callable[[int], None]) -> Collection[Pod]:
     """The pods that traces name, each as it was named last. Raises ``TraceError``."""
-    found: dict[str, Pod] = {}
+    pod_by_uid: dict[str, Pod] = {}
     records = TraceSamples(traces, prefix, ("pods",))
     for record in records:
         try:
             if record.value is not None:
                 pod = decode(Pod, record.value, "pods")
-                found[pod.uid] = pod
+                pod_by_uid[pod.uid] = pod
         except DecodeError:  # reading for the picture counts it
             continue
         progress(records.tally.total())
-    return found.values()
+    return pod_by_uid.values()
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class _Columns:
 
 
 def _columns_of(node: str, layout: Layout, seen: Seen) -> _Columns:
-    places = [(subject_key(node, one), one.metric) for one in layout.series]
+    places = [(subject_key(node, column), column.metric) for column in layout.series]
     wanted = [(column, place) for column, place in enumerate(places) if seen.is_wanted(*place)]
     return _Columns(layout, places, wanted, np.zeros(len(places), bool))
 
@@ -93,8 +93,8 @@ class _Reader:
             case WindowAggregate() as window:
                 self._window(window)
             case Trend() as trend:
-                for metric, one in trend.metrics.items():
-                    self._forecasts(BUILT_IN, (trend.subject.key, metric), trend.ts_ms, one.forecast)
+                for metric, metric_trend in trend.metrics.items():
+                    self._forecasts(BUILT_IN, (trend.subject.key, metric), trend.ts_ms, metric_trend.forecast)
             case ModelForecast() as said:
                 self._forecasts(said.model, (said.subject.key, said.metric), said.ts_ms, said.forecast)
             case Cycle() as cycle if self._seen.is_subject(cycle.subject.key):
@@ -124,11 +124,11 @@ class _Reader:
                     self._seen.note(*place)
 
     def _window(self, window: WindowAggregate) -> None:
-        for metric, one in window.metrics.items():
-            value = one.increase if one.mean is None else one.mean
+        for metric, statistics in window.metrics.items():
+            value = statistics.increase if statistics.mean is None else statistics.mean
             place = window.subject.key, metric
             if self._seen.is_wanted_there(*place) and value is not None:
-                low, high = (value if end is None else end for end in (one.min, one.max))
+                low, high = (value if end is None else end for end in (statistics.min, statistics.max))
                 frame = self._seen.windows[place][window.size_ms]
                 frame.add(window.start_ms, {"value": value, "low": low, "high": high})
 
@@ -136,5 +136,5 @@ class _Reader:
         self, who: str, place: _Place, ts_ms: int, forecast: Sequence[Forecast | ModelPoint]
     ) -> None:
         if self._seen.is_wanted_there(*place):
-            for one in forecast:
-                self._seen.forecast(place, who, ts_ms, to_plain(one))
+            for point in forecast:
+                self._seen.forecast(place, who, ts_ms, to_plain(point))

@@ -65,7 +65,7 @@ class Seen:
         """Whether it is wanted."""
         if subject not in self._fits:
             patterns = self.wanted.subjects or ("*",)
-            self._fits[subject] = any(fnmatchcase(subject, one) for one in patterns)
+            self._fits[subject] = any(fnmatchcase(subject, pattern) for pattern in patterns)
         return self._fits[subject]
 
     def is_wanted(self, subject: str, metric: str) -> bool:
@@ -98,26 +98,26 @@ class Seen:
         if not self.metrics:
             raise DutycycleError("there is no series to draw: expected samples, windows or forecasts")
         for pattern in self.wanted.subjects:
-            if not any(fnmatchcase(one, pattern) for one in self.metrics):
+            if not any(fnmatchcase(name, pattern) for name in self.metrics):
                 raise DutycycleError(
                     f"no subject {pattern}; there are {_listed(map(self._called, self.metrics))}"
                 )
-        found = {metric: [*self._having(metric)] for metric in self.wanted.metrics}
+        subjects_by_metric = {metric: [*self._having(metric)] for metric in self.wanted.metrics}
         metrics = {
-            one for subject in self.metrics if self.is_subject(subject) for one in self.metrics[subject]
+            metric for subject in self.metrics if self.is_subject(subject) for metric in self.metrics[subject]
         }
         there = f"there are {', '.join(sorted(metrics))}"
-        if not found:
+        if not subjects_by_metric:
             raise DutycycleError(f"give --metric; {there}")
-        for metric, subjects in found.items():
+        for metric, subjects in subjects_by_metric.items():
             if not subjects:
                 whose = ", ".join(self.wanted.subjects) or "any subject"
-                close = "".join(f"did you mean {one}?" for one in get_close_matches(metric, metrics, 1))
+                close = "".join(f"did you mean {name}?" for name in get_close_matches(metric, metrics, 1))
                 raise DutycycleError(f"no metric {metric} of {whose}; {close or there}")
             if more := subjects[MOST_LINES:]:
                 self.left_out[metric] = more
         self._check_horizon()
-        return {metric: subjects[:MOST_LINES] for metric, subjects in found.items()}
+        return {metric: subjects[:MOST_LINES] for metric, subjects in subjects_by_metric.items()}
 
     def explain_left_out(self) -> list[str]:
         """Say of which metrics not all subjects are drawn, and how to choose others."""
@@ -129,11 +129,15 @@ class Seen:
 
     def _having(self, metric: str) -> Iterator[str]:
         places = {*self.samples, *self.windows, *self.forecasts}
-        return (one for one in sorted(self.metrics) if self.is_subject(one) and (one, metric) in places)
+        return (
+            subject
+            for subject in sorted(self.metrics)
+            if self.is_subject(subject) and (subject, metric) in places
+        )
 
     def _check_horizon(self) -> None:
         if self.wanted.horizon_s is not None and not self.forecasts:
-            there = _listed(f"{one:g}s" for one in self.horizons)
+            there = _listed(f"{horizon:g}s" for horizon in self.horizons)
             raise DutycycleError(f"no forecast {self.wanted.horizon_s:g}s ahead; there are {there}")
 
     def named(self, pod: Pod) -> None:
@@ -149,6 +153,6 @@ class Seen:
 
 
 def _listed(names: Iterable[str]) -> str:
-    found = sorted(names)
-    more = f", and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    return (", ".join(found[:_NAMED]) or "none") + more
+    ordered = sorted(names)
+    more = f", and {len(ordered) - _NAMED} more" if len(ordered) > _NAMED else ""
+    return (", ".join(ordered[:_NAMED]) or "none") + more

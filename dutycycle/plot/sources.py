@@ -25,18 +25,18 @@ class Sources:
 
 def sources_of(paths: Sequence[str]) -> Sources:
     """Sorts traces from folders: a folder holds tables, or the traces of a run. Raises ``DutycycleError``."""
-    found = Sources([], [])
+    sources = Sources([], [])
     for path in paths:
         folder = Path(path)
         if path != "-" and not folder.exists():
             raise DutycycleError(f"{path}: No such file or directory")
         if not folder.is_dir():
-            found.traces.append(path)
+            sources.traces.append(path)
         elif has_tables(folder):
-            found.tables.append(folder)
+            sources.tables.append(folder)
         else:
-            found.traces.append(str(_trace_in(folder)))
-    return found
+            sources.traces.append(str(_trace_in(folder)))
+    return sources
 
 
 def _trace_in(folder: Path) -> Path:
@@ -46,7 +46,7 @@ def _trace_in(folder: Path) -> Path:
             return folder / name
     runs = sorted(folder.glob(f"runs/*/{DERIVED}"))
     if len(runs) > 1:
-        names = ", ".join(str(one.parent) for one in runs[:4])
+        names = ", ".join(str(run.parent) for run in runs[:4])
         raise DutycycleError(f"{folder}: has {len(runs)} runs: give the folder of one, such as {names}")
     if not runs:
         raise DutycycleError(f"{folder}: has neither tables (topic=…) nor a run of replay --out {folder}/")
@@ -71,8 +71,8 @@ def _resolved(
 
     A job or pod may be named after its samples, so that the traces are read for the names first.
     """
-    keys = [one for one in subjects if one.startswith(KINDS) or "*" in one]
-    names = [one for one in subjects if one not in keys]
+    keys = [subject for subject in subjects if subject.startswith(KINDS) or "*" in subject]
+    names = [subject for subject in subjects if subject not in keys]
     if not names:
         return keys
     if "-" in sources.traces:
@@ -85,8 +85,8 @@ def _resolved(
             f"no subject {names[0]}: no pod is named here; keys begin with {', '.join(KINDS)}"
         )
     for name in names:
-        found = subject_of(pods, job=name, pod=name, where="what was read")
-        keys += [f"pod/{one.uid}" for one in found.pods]
+        chosen = subject_of(pods, job=name, pod=name, where="what was read")
+        keys += [f"pod/{pod.uid}" for pod in chosen.pods]
     return keys
 
 

@@ -28,7 +28,7 @@ def write(charts: Sequence[Chart], title: str | None, span: tuple[int, int], out
     its charts. Raises ``DutycycleError``."""
     with whole_file(out) as path:
         if out.suffix in PAGES:
-            heading = title or ", ".join(one.title for one in charts)
+            heading = title or ", ".join(chart.title for chart in charts)
             path.write_text(_page(charts, heading, span), encoding="utf-8")
         else:
             _picture(charts, title, path)
@@ -39,7 +39,9 @@ def _page(charts: Sequence[Chart], title: str, span: tuple[int, int]) -> str:
     from dutycycle.report.page import document  # here, not above: only a page needs it
 
     return document(
-        f"{title} – Dutycycle", _body(charts, title, span), {one.id: figure_of(one, *span) for one in charts}
+        f"{title} – Dutycycle",
+        _body(charts, title, span),
+        {chart.id: figure_of(chart, *span) for chart in charts},
     )
 
 
@@ -50,8 +52,8 @@ def _body(charts: Sequence[Chart], title: str, span: tuple[int, int]) -> Iterato
     yield f'<p class="soft">{moment(span[0])} to {moment(span[1])} UTC</p></header><section>'
     yield from tools([])
     yield '<div class="charts">'
-    for one in charts:
-        yield from chart_of(one)
+    for chart in charts:
+        yield from chart_of(chart)
     yield "</div></section>"
 
 

@@ -36,21 +36,21 @@ def gather(traces: list[str], settings: Settings) -> Gathered:
     """Read the traces through the stages, and show how far that is. Raises ``DutycycleError``."""
     read = TraceSamples(traces, settings.topic_prefix, _READ)
     with Progress("samples") as progress:
-        found = gather_records(progress.track(read), settings)
-    if found.first_ms is None:
+        gathered = gather_records(progress.track(read), settings)
+    if gathered.first_ms is None:
         raise no_samples(traces)
-    return found
+    return gathered
 
 
 def gather_records(records: Iterable[ConsumerRecord], settings: Settings) -> Gathered:
     """The same of samples and pods from elsewhere, in order of time."""
-    pipeline, found = LocalPipeline(stages(settings), settings.topic_prefix), Gathered()
+    pipeline, gathered = LocalPipeline(stages(settings), settings.topic_prefix), Gathered()
     for record in records:
-        found.sample(record)
+        gathered.sample(record)
         if record.topic in SAMPLE_TOPICS:
-            found.derived(pipeline.feed(record))
-    found.derived(pipeline.close())
-    return found
+            gathered.derived(pipeline.feed(record))
+    gathered.derived(pipeline.close())
+    return gathered
 
 
 def report_of(
@@ -66,7 +66,7 @@ def report_of(
     view = view_of(gathered, job=job, pod=pod)
     insights = insights_of(gathered, view)
     cycles = cycles_of(gathered, view, "gpu_util_pct")[:1]
-    periods = [one.period_s for cycle in cycles for one in cycle.periods]
+    periods = [period.period_s for cycle in cycles for period in cycle.periods]
     phases = phases_of(view, next(iter(insights.values()), []), min(periods, default=None))
     facts = facts_of(gathered, view, settings)
     return Report(
@@ -76,7 +76,7 @@ def report_of(
         phases=phases,
         source=source,
         notes=list(_notes(gathered, view, settings)),
-        profiles=[*profiles, *_told(gathered, view, {one.source for one in profiles})],
+        profiles=[*profiles, *_told(gathered, view, {profile.source for profile in profiles})],
         title=title,
         ended=ended,
     )
@@ -92,7 +92,7 @@ def _told(gathered: Gathered, view: View, read: Collection[str]) -> Iterator[Pro
 
 def _notes(gathered: Gathered, view: View, settings: Settings) -> Iterator[str]:
     step_s = (view.last_ms - view.first_ms) / POINTS / 1000
-    tick_s = max((one.ticks.step_ms for one in view.parts), default=0) / 1000
+    tick_s = max((part.ticks.step_ms for part in view.parts), default=0) / 1000
     if step_s > tick_s:
         yield (
             f"Measured every {tick_s:g} s. A point of a chart is the mean of about {step_s:.0f} s. Its "
@@ -104,7 +104,7 @@ def _notes(gathered: Gathered, view: View, settings: Settings) -> Iterator[str]:
         yield f"Others used these GPUs too, and their use is in the figures: {', '.join(view.others)}."
     if not view.gpus:
         yield "No GPU was measured."
-    gaps = sum(_gaps(one.ticks.times, one.ticks.step_ms) for one in view.gpus)
+    gaps = sum(_gaps(gpu.ticks.times, gpu.ticks.step_ms) for gpu in view.gpus)
     if gaps:
         yield f"{gaps} gaps of more than two ticks in the samples of the GPUs; charts leave them open."
     if gathered.dead_letters:

@@ -89,14 +89,14 @@ class Facts:
 
     def total(self, name: str) -> float | None:
         """The sum of a figure over the GPUs; None where no GPU has it."""
-        known = [value for one in self.gpus if (value := getattr(one, name)) is not None]
+        known = [value for gpu in self.gpus if (value := getattr(gpu, name)) is not None]
         return sum(known) if known else None
 
     @property
     def util_mean(self) -> float | None:
         """The mean over the GPUs, each for as long as it was there."""
-        known = [(one.util_mean, one.seconds) for one in self.gpus if one.util_mean is not None]
-        seconds = sum(one for _, one in known)
+        known = [(gpu.util_mean, gpu.seconds) for gpu in self.gpus if gpu.util_mean is not None]
+        seconds = sum(seconds_of_gpu for _, seconds_of_gpu in known)
         return sum(mean * weight for mean, weight in known) / seconds if seconds else None
 
 
@@ -108,7 +108,7 @@ def facts_of(gathered: Gathered, view: View, settings: Settings) -> Facts:
         duration_s=(view.last_ms - view.first_ms + _step_ms(view)) / 1000,
         gpus=gpus,
         verdicts=list(_verdicts(gathered, view)),
-        cycles=[(what, one) for metric, what in _CYCLIC for one in cycles_of(gathered, view, metric)],
+        cycles=[(what, cycle) for metric, what in _CYCLIC for cycle in cycles_of(gathered, view, metric)],
         cost=cost,
         idle_cost=idle_cost,
         processes=_processes(gathered, view),
@@ -151,7 +151,7 @@ def _processes(gathered: Gathered, view: View) -> list[ProcessSeen]:
 
 
 def _step_ms(view: View) -> int:
-    return max((one.ticks.step_ms for one in view.parts), default=0)
+    return max((part.ticks.step_ms for part in view.parts), default=0)
 
 
 def _use(gathered: Gathered, view: View, place: int) -> GpuUse:
@@ -210,11 +210,11 @@ def _throttled(gathered: Gathered, codes: np.ndarray) -> dict[str, float] | None
     known = codes[np.isfinite(codes)].astype(int)
     if not len(known):
         return None
-    found: dict[str, float] = {}
+    shares: dict[str, float] = {}
     for code, count in zip(*np.unique(known, return_counts=True), strict=True):
         for name in gathered.throttles[code]:
-            found[name] = found.get(name, 0.0) + 100 * float(count) / len(known)
-    return found
+            shares[name] = shares.get(name, 0.0) + 100 * float(count) / len(known)
+    return shares
 
 
 def _cost(gpus: Iterable[GpuUse], settings: Settings) -> tuple[float | None, float | None]:
@@ -223,25 +223,25 @@ def _cost(gpus: Iterable[GpuUse], settings: Settings) -> tuple[float | None, flo
     if hour is None and kwh is None:
         return None, None
     cost = idle = 0.0
-    for one in gpus:
-        of_time = (hour or 0.0) * one.seconds / _S_PER_HOUR
-        cost += of_time + (kwh or 0.0) * (one.energy_j or 0.0) / JOULES_PER_KWH
-        idle += of_time * (one.idle_s or 0.0) / one.seconds if one.seconds else 0.0
+    for gpu in gpus:
+        of_time = (hour or 0.0) * gpu.seconds / _S_PER_HOUR
+        cost += of_time + (kwh or 0.0) * (gpu.energy_j or 0.0) / JOULES_PER_KWH
+        idle += of_time * (gpu.idle_s or 0.0) / gpu.seconds if gpu.seconds else 0.0
     return cost, idle
 
 
 def _verdicts(gathered: Gathered, view: View) -> Iterator[Verdict]:
-    for key, told in insights_of(gathered, view).items():
+    for key, insights in insights_of(gathered, view).items():
         lasted: dict[tuple[str, str], float] = {}
         newest: dict[tuple[str, str], Plain] = {}
-        ends = [one["ts_ms"] for one in told[1:]] + [view.last_ms]
-        for number, (one, end_ms) in enumerate(zip(told, ends, strict=True)):
-            what = one["kind"], one["bottleneck"]
-            begin_ms = one["since_ms"] if number == 0 else one["ts_ms"]
+        ends = [insight["ts_ms"] for insight in insights[1:]] + [view.last_ms]
+        for number, (insight, end_ms) in enumerate(zip(insights, ends, strict=True)):
+            what = insight["kind"], insight["bottleneck"]
+            begin_ms = insight["since_ms"] if number == 0 else insight["ts_ms"]
             lasted[what] = lasted.get(what, 0.0) + max(end_ms - begin_ms, 0) / 1000
-            newest[what] = one
+            newest[what] = insight
         best = max(lasted, key=lambda what: ("unknown" not in what, "idle" not in what, lasted[what]))
-        every = [of for one in told for of in one.get("anomalies", ())]
+        every = [of for insight in insights for of in insight.get("anomalies", ())]
         odd = {(of["kind"], of.get("pod"), of.get("gpu"), of["since_ms"]): of for of in every}
         anomalies = tuple(sorted(odd.values(), key=lambda of: (of["since_ms"], of["kind"])))
         yield Verdict(view.subjects[key], newest[best], lasted[best], anomalies)
@@ -264,8 +264,8 @@ def headline(facts: Facts) -> tuple[str, str]:
 def anomalies_of(verdict: Verdict) -> list[tuple[int, str]]:
     """What was odd about it, in words, and since when, the first first."""
     return [
-        (one["since_ms"], f"{one['kind'].replace('_', ' ')}: {one.get('advice', '')}")
-        for one in verdict.anomalies
+        (anomaly["since_ms"], f"{anomaly['kind'].replace('_', ' ')}: {anomaly.get('advice', '')}")
+        for anomaly in verdict.anomalies
     ]
 
 
@@ -290,14 +290,14 @@ def key_figures(facts: Facts, view: View) -> Iterator[tuple[str, str]]:
             yield "Held without a process", seconds_text(untouched)
         if (energy := facts.total("energy_j")) is not None:
             yield "GPU energy", joules_text(energy)
-        high = max((one.util_max for one in facts.gpus if one.util_max is not None), default=None)
+        high = max((gpu.util_max for gpu in facts.gpus if gpu.util_max is not None), default=None)
         if facts.util_mean is not None and high is not None:
             yield "GPU utilization", f"mean {facts.util_mean:.1f} %, max {high:.0f} %"
         yield from _inside(facts.gpus)
         yield from _between(facts.gpus)
-        held = [one for one in facts.gpus if one.mem_max is not None]
+        held = [gpu for gpu in facts.gpus if gpu.mem_max is not None]
         if held:
-            most = max(held, key=lambda one: one.mem_max or 0)
+            most = max(held, key=lambda gpu: gpu.mem_max or 0)
             total = f" of {bytes_text(most.mem_total)}" if most.mem_total else ""
             yield "GPU memory, max of one", bytes_text(most.mem_max or 0) + total
     yield from _machine_figures(view)
@@ -305,7 +305,9 @@ def key_figures(facts: Facts, view: View) -> Iterator[tuple[str, str]]:
         _, cycle = facts.cycles[0]
         yield "Cycle", f"{cycle} ({cycle.name})"
     steps = most_steps(facts.processes)
-    mine = [(what, one) for what, one in facts.cycles if steps is not None and steps[0].pod_uid in one.pods]
+    mine = [
+        (what, cycle) for what, cycle in facts.cycles if steps is not None and steps[0].pod_uid in cycle.pods
+    ]
     yield from figures(facts.processes, (mine[0][0], mine[0][1].periods[0].period_s) if mine else None)
     if facts.cost is not None:
         idle = f", idle {facts.idle_cost:.2f}" if facts.idle_cost else ""
@@ -316,19 +318,19 @@ def _inside(gpus: Sequence[GpuUse]) -> Iterator[tuple[str, str]]:
     """What the GPUs do while they are in use, where they tell."""
     parts = []
     for name, figure in (("SM", "sm_mean"), ("tensor cores", "tensor_mean"), ("memory", "dram_mean")):
-        known = [(value, one.seconds) for one in gpus if (value := getattr(one, figure)) is not None]
+        known = [(value, gpu.seconds) for gpu in gpus if (value := getattr(gpu, figure)) is not None]
         if total_s := sum(seconds for _, seconds in known):
             parts.append(f"{name} {sum(value * seconds for value, seconds in known) / total_s:.0f} %")
     if parts:
         yield "Inside the GPUs", f"{', '.join(parts)} (means)"
-    known = [(one.of_peak_mean, one.seconds) for one in gpus if one.of_peak_mean is not None]
+    known = [(gpu.of_peak_mean, gpu.seconds) for gpu in gpus if gpu.of_peak_mean is not None]
     if total_s := sum(seconds for _, seconds in known):
         share = sum(value * seconds for value, seconds in known) / total_s
         yield "Tensor use of peak", f"{share:.0f} % (by activity and clock; padding counts, so it is no MFU)"
 
 
 def _between(gpus: Iterable[GpuUse]) -> Iterator[tuple[str, str]]:
-    means = sorted((one.util_mean, one.name) for one in gpus if one.util_mean is not None)
+    means = sorted((gpu.util_mean, gpu.name) for gpu in gpus if gpu.util_mean is not None)
     if len(means) > 1:
         (low, least), (high, most) = means[0], means[-1]
         yield "Between GPUs", f"mean {low:.1f} % ({least}) to {high:.1f} % ({most})"
@@ -336,7 +338,7 @@ def _between(gpus: Iterable[GpuUse]) -> Iterator[tuple[str, str]]:
 
 def _machine_figures(view: View) -> Iterator[tuple[str, str]]:
     def each(machines: Iterable[HostView], name: str, how: str) -> list[float]:
-        return [value for one in machines if (value := getattr(one.ticks, how)(name)) is not None]
+        return [value for machine in machines if (value := getattr(machine.ticks, how)(name)) is not None]
 
     of = view.machines
     whose = "" if view.pods else " of the machine" if len(of) == 1 else " of the machines"
@@ -350,7 +352,7 @@ def _machine_figures(view: View) -> Iterator[tuple[str, str]]:
     read, written = (each(of, f"{prefix}_{way}_bytes_per_s", "total") for way in ("read", "write"))
     if read or written:
         yield f"Disk{whose}", f"read {decimal_bytes(sum(read))}, written {decimal_bytes(sum(written))}"
-    net = [one for one in view.pods if one.ticks.most("net_rx_bytes_per_s") is not None]
+    net = [pod for pod in view.pods if pod.ticks.most("net_rx_bytes_per_s") is not None]
     whose = "" if net else " of the machine" if len(view.hosts) == 1 else " of the machines"
     rx, tx = (each(net or view.hosts, f"net_{way}_bytes_per_s", "total") for way in ("rx", "tx"))
     if rx or tx:

@@ -116,16 +116,16 @@ class Gathered:
 
     def derived(self, outs: Iterable[ProducerRecord]) -> None:
         """What the stages sent."""
-        for one in outs:
-            if one.value is None:
+        for out in outs:
+            if out.value is None:
                 continue
-            if one.topic == "insights":
-                self.insights[one.key].append(orjson.loads(one.value))
-            elif one.topic == "cycles":
-                self.cycles[one.key].append(orjson.loads(one.value))
-            elif one.topic == "trends":
-                self.trends[one.key].append(one.value)
-            elif one.topic == "dead-letters":
+            if out.topic == "insights":
+                self.insights[out.key].append(orjson.loads(out.value))
+            elif out.topic == "cycles":
+                self.cycles[out.key].append(orjson.loads(out.value))
+            elif out.topic == "trends":
+                self.trends[out.key].append(out.value)
+            elif out.topic == "dead-letters":
                 self.dead_letters += 1
 
     def _at(self, ts_ms: int) -> None:
@@ -158,9 +158,11 @@ class Gathered:
         return values
 
     def _processes(self, sample: ProcessSample) -> None:
-        for one in sample.processes:
-            seen = self.processes.setdefault((one.pod_uid, one.pid), ProcessSeen(one.pod_uid, one.pid))
-            seen.add(sample.ts_ms, one)
+        for process in sample.processes:
+            seen = self.processes.setdefault(
+                (process.pod_uid, process.pid), ProcessSeen(process.pod_uid, process.pid)
+            )
+            seen.add(sample.ts_ms, process)
 
     def _cgroup(self, sample: CgroupSample) -> None:
         self._at(sample.ts_ms)
@@ -176,7 +178,7 @@ class Gathered:
 
 def _users(gpu: Gpu) -> set[str]:
     """The pods with a process on a GPU, or to which it was given."""
-    named = [one.pod_uid for one in gpu.processes or ()] + [one.pod_uid for one in gpu.allocated or ()]
+    named = [user.pod_uid for user in gpu.processes or ()] + [user.pod_uid for user in gpu.allocated or ()]
     return {uid for uid in named if uid is not None}
 
 
@@ -186,8 +188,10 @@ def _of_pod(pod: PodCgroup) -> dict[str, float | None]:
         "net_tx_bytes_per_s": pod.net_tx_bytes_per_s,
     }
     for name in _SUMMED:
-        known = [value for one in pod.containers if (value := getattr(one, name)) is not None]
+        known = [value for container in pod.containers if (value := getattr(container, name)) is not None]
         values[name] = sum(known) if known else None
-    throttled = [one.cpu_throttled_pct for one in pod.containers if one.cpu_throttled_pct is not None]
+    throttled = [
+        container.cpu_throttled_pct for container in pod.containers if container.cpu_throttled_pct is not None
+    ]
     values["cpu_throttled_pct"] = max(throttled, default=None)
     return values

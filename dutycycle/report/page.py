@@ -72,7 +72,7 @@ class Report:
 def html_of(report: Report) -> str:
     """The whole file."""
     view = report.view
-    figures = {one.id: figure_of(one, view.first_ms, view.last_ms) for one in report.charts}
+    figures = {chart.id: figure_of(chart, view.first_ms, view.last_ms) for chart in report.charts}
     body = [
         *_head(report),
         *_verdict(report),
@@ -146,9 +146,10 @@ def _verdict(report: Report) -> Iterator[str]:
         yield from _from_outside(report, line, advice)
         for at_ms, incident in report.facts.incidents:
             yield f"<p><strong>GPU fault</strong> at {moment(at_ms)} UTC: {escape(incident)}</p>"
-        for one in report.profiles:
-            yield f"<p><strong>From inside ({escape(one.source)}): {escape(one.headline())}</strong></p>"
-            yield f"<p>{escape(one.advice)}</p>" if one.advice else ""
+        for profile in report.profiles:
+            source, verdict = escape(profile.source), escape(profile.headline())
+            yield f"<p><strong>From inside ({source}): {verdict}</strong></p>"
+            yield f"<p>{escape(profile.advice)}</p>" if profile.advice else ""
         yield "</section>"
 
 
@@ -191,20 +192,21 @@ def _kept_together(value: str) -> str:
 def _phases(report: Report) -> Iterator[str]:
     if not report.phases:
         return
-    view, found = report.view, seconds_by_name(report.phases)
+    view, phase_seconds = report.view, seconds_by_name(report.phases)
     span = view.last_ms + 1 - view.first_ms
-    shown = ", ".join(f"{name} {short_duration(seconds)}" for name, (seconds, _) in found.items())
+    shown = ", ".join(f"{name} {short_duration(seconds)}" for name, (seconds, _) in phase_seconds.items())
     yield f'<section><h2>Phases</h2><div class="phases" role="img" aria-label="{escape(shown)}">'
     least = span / _MOST_SPANS if len(report.phases) > _MOST_SPANS else 0
-    for one in report.phases:
-        if one.last_ms - one.first_ms >= least:
+    for phase in report.phases:
+        if phase.last_ms - phase.first_ms >= least:
             left, width = (
-                100 * (one.first_ms - view.first_ms) / span,
-                100 * (one.last_ms - one.first_ms) / span,
+                100 * (phase.first_ms - view.first_ms) / span,
+                100 * (phase.last_ms - phase.first_ms) / span,
             )
             yield (
-                f'<span style="left:{left:.3f}%;width:{width:.3f}%;background:{_phase_color(one.name)}" '
-                f'title="{escape(one.name)}, {moment(one.first_ms)}, {short_duration(one.seconds)}"></span>'
+                f'<span style="left:{left:.3f}%;width:{width:.3f}%;background:{_phase_color(phase.name)}" '
+                f'title="{escape(phase.name)}, {moment(phase.first_ms)}, '
+                f'{short_duration(phase.seconds)}"></span>'
             )
     rows = [
         [
@@ -213,7 +215,7 @@ def _phases(report: Report) -> Iterator[str]:
             f"{100_000 * seconds / span:.1f} %",
             str(count),
         ]
-        for name, (seconds, count) in found.items()
+        for name, (seconds, count) in phase_seconds.items()
     ]
     yield "</div>" + table(["Phase", "Time", "Share", "Times"], rows, raw=True) + "</section>"
 
@@ -229,8 +231,8 @@ def _charts(report: Report) -> Iterator[str]:
     yield from tools([gpu.name for gpu in report.view.gpus])
     yield "<noscript><p>The charts need JavaScript; the tables below hold the figures.</p></noscript>"
     yield '<div class="charts">'
-    for one in report.charts:
-        yield from chart_of(one)
+    for chart in report.charts:
+        yield from chart_of(chart)
     yield "</div></section>"
 
 
@@ -265,8 +267,8 @@ def chart_of(chart: Chart) -> Iterator[str]:
     yield f'<div class="plot" data-chart="{chart.id}"{in_time} role="img" aria-label="{escape(said)}"></div>'
     yield f"<figcaption>{escape(chart.note)}</figcaption>" if chart.note else ""
     rows = [
-        [one.name or chart.title, *_summary(one.points.mean, one.points.low, one.points.high)]
-        for one in chart.series
+        [line.name or chart.title, *_summary(line.points.mean, line.points.low, line.points.high)]
+        for line in chart.series
     ]
     head = ["Series", "Min", "Mean", "Max"]
     tables = [] if chart.spots else [table(head, rows)]
@@ -285,9 +287,9 @@ def _summary(mean: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[str, 
 def _said(chart: Chart) -> Iterator[str]:
     """A chart for who does not see it."""
     yield f"{chart.title} in {chart.unit}"
-    for one in chart.series:
-        low, mean, high = _summary(one.points.mean, one.points.low, one.points.high)
-        yield f"{one.name or chart.title}: mean {mean}, from {low} to {high}"
+    for line in chart.series:
+        low, mean, high = _summary(line.points.mean, line.points.low, line.points.high)
+        yield f"{line.name or chart.title}: mean {mean}, from {low} to {high}"
     for spots in chart.spots:
         yield f"{spots.name}: from {spots.y.min():.4g} to {spots.y.max():.4g}"
         yield f"{chart.across} from {spots.x.min():.4g} to {spots.x.max():.4g}"
@@ -308,25 +310,25 @@ _OF_GPU = (
 )  # fmt: skip
 
 
-def _gpu_row(one: GpuUse, mean: float | None) -> list[str]:
+def _gpu_row(gpu: GpuUse, mean: float | None) -> list[str]:
     """``mean``: over the GPUs whose utilization is known."""
     throttled = ""
-    if one.throttled is not None:
-        shares = (f"{name.replace('_', ' ')} {share:.1f} %" for name, share in one.throttled.items())
+    if gpu.throttled is not None:
+        shares = (f"{name.replace('_', ' ')} {share:.1f} %" for name, share in gpu.throttled.items())
         throttled = ", ".join(shares) or "no"
     return [
-        one.name,
-        one.node,
-        one.model or "",
-        _pct(one.util_mean),
-        "" if one.util_mean is None or mean is None else f"{one.util_mean - mean:+.1f}",
-        _pct(one.util_max),
-        _pct(one.mem_copy_max),
-        "" if one.mem_max is None else bytes_text(one.mem_max),
-        _unit(one.power_mean, "W"),
-        _unit(one.power_max, "W"),
-        "" if one.energy_j is None else joules_text(one.energy_j),
-        _unit(one.temp_max, ""),
+        gpu.name,
+        gpu.node,
+        gpu.model or "",
+        _pct(gpu.util_mean),
+        "" if gpu.util_mean is None or mean is None else f"{gpu.util_mean - mean:+.1f}",
+        _pct(gpu.util_max),
+        _pct(gpu.mem_copy_max),
+        "" if gpu.mem_max is None else bytes_text(gpu.mem_max),
+        _unit(gpu.power_mean, "W"),
+        _unit(gpu.power_max, "W"),
+        "" if gpu.energy_j is None else joules_text(gpu.energy_j),
+        _unit(gpu.temp_max, ""),
         throttled,
     ]
 
@@ -344,14 +346,14 @@ def _insights(verdicts: Sequence[Verdict]) -> Iterator[str]:
         return
     rows = [
         [
-            one.name,
-            one.insight["kind"],
-            one.insight["bottleneck"].replace("_", " "),
-            f"{one.insight['bottleneck_confidence']:.0%}",
-            short_duration(one.seconds),
-            one.insight.get("advice", ""),
+            verdict.name,
+            verdict.insight["kind"],
+            verdict.insight["bottleneck"].replace("_", " "),
+            f"{verdict.insight['bottleneck_confidence']:.0%}",
+            short_duration(verdict.seconds),
+            verdict.insight.get("advice", ""),
         ]
-        for one in verdicts
+        for verdict in verdicts
     ]
     head = ["Who", "Kind", "Held back by", "Sure", "For", "Advice"]
     shown = table(head, rows, text=(1, 2, 5))
@@ -365,15 +367,15 @@ def _cycles(facts: Facts) -> Iterator[str]:
         [
             cycle.name,
             what,
-            f"{digits(one.period_s)} s",
-            f"{one.confidence:.0%}",
-            short_duration(one.seconds),
-            moment(one.first_ms),
-            moment(one.last_ms),
+            f"{digits(period.period_s)} s",
+            f"{period.confidence:.0%}",
+            short_duration(period.seconds),
+            moment(period.first_ms),
+            moment(period.last_ms),
         ]
         for what, cycles in groupby(facts.cycles, key=itemgetter(0))
         for _, cycle in islice(cycles, _MOST_OF_CYCLES)
-        for one in cycle.periods
+        for period in cycle.periods
     ]
     head = ["Whose", "Of what", "Period", "Sure", "For", "From (UTC)", "To (UTC)"]
     yield f'<section><h2>Cycles</h2><div class="wide">{table(head, rows, text=(1,))}</div>'
@@ -386,28 +388,33 @@ def _cycles(facts: Facts) -> Iterator[str]:
 
 
 def _processes(facts: Facts) -> Iterator[str]:
-    loops = [(one, one.loop) for one in facts.processes if one.loop is not None and one.loop.steps]
+    loops = [
+        (process, process.loop)
+        for process in facts.processes
+        if process.loop is not None and process.loop.steps
+    ]
     if loops:
         head = ["Process", "Loop", "Steps", "A minute", "Median", "Longest", "Samples/s", "Model"]
         head += ["Not sent at once"] if any(loop.unsent for _, loop in loops) else []
         rows = [
             [
-                one.name, loop.loop, str(loop.steps), f"{per_minute(loop):.3g}", _figure(one.step_s, " s"),
-                _figure(loop.longest_s, " s"), _figure(samples_per_s(loop)), ", ".join(model_words(loop)),
+                process.name, loop.loop, str(loop.steps), f"{per_minute(loop):.3g}",
+                _figure(process.step_s, " s"), _figure(loop.longest_s, " s"),
+                _figure(samples_per_s(loop)), ", ".join(model_words(loop)),
                 *([str(loop.unsent or 0)] if len(head) > _LOOP_COLUMNS else []),
             ]
-            for one, loop in loops[:_MOST_PROCESSES]
+            for process, loop in loops[:_MOST_PROCESSES]
         ]  # fmt: skip
         yield "<section><h2>Training loops, from inside</h2>"
         yield f'<div class="wide">{table(head, rows, text=(1, 7))}</div></section>'
-    software = [(one, one.software) for one in facts.processes if one.software is not None]
+    software = [(process, process.software) for process in facts.processes if process.software is not None]
     if software:
         rows = [
             [
-                one.name, ", ".join(software_words(found)), ", ".join(start_words(found)),
-                ", ".join(found.unreadable or ()),
+                process.name, ", ".join(software_words(software_seen)), ", ".join(start_words(software_seen)),
+                ", ".join(software_seen.unreadable or ()),
             ]
-            for one, found in software[:_MOST_PROCESSES]
+            for process, software_seen in software[:_MOST_PROCESSES]
         ]  # fmt: skip
         head = ["Process", "Software", "Started by", "Not readable"]
         head, rows = (head, rows) if any(row[3] for row in rows) else (head[:3], [row[:3] for row in rows])
@@ -425,15 +432,15 @@ def _profiles(profiles: Sequence[Profile]) -> Iterator[str]:
         yield f'<p class="soft">{escape(profile.product)}; the evidence:</p>{_evidence(profile.figures())}'
         for note in profile.notes:
             yield f'<p class="note">{escape(_capital(note))}.</p>'
-        for one in profile.tables:
-            texts = [place for place, name in enumerate(one.columns) if name in TEXTS]
+        for part in profile.tables:
+            texts = [place for place, name in enumerate(part.columns) if name in TEXTS]
             rows = [
-                [cell_text(name, cell)[:_MOST_LETTERS] for name, cell in zip(one.columns, row, strict=True)]
-                for row in one.rows[:_MOST_ROWS]
+                [cell_text(name, cell)[:_MOST_LETTERS] for name, cell in zip(part.columns, row, strict=True)]
+                for row in part.rows[:_MOST_ROWS]
             ]
-            left = len(one.rows) - len(rows)
-            yield f"<h3>{escape(one.title)}</h3>"
-            yield f'<div class="wide">{table(one.columns, rows, text=texts)}</div>'
+            left = len(part.rows) - len(rows)
+            yield f"<h3>{escape(part.title)}</h3>"
+            yield f'<div class="wide">{table(part.columns, rows, text=texts)}</div>'
             yield f'<p class="note">{left} more: dutycycle profile shows them.</p>' if left > 0 else ""
         yield "</section>"
 
@@ -455,8 +462,8 @@ def table(
         return f"<td{kind}>{value if raw and place == 0 else escape(value)}</td>"
 
     heads = "".join(
-        f'<th scope="col"{" class=text" if place in text else ""}>{escape(one)}</th>'
-        for place, one in enumerate(head)
+        f'<th scope="col"{" class=text" if place in text else ""}>{escape(title)}</th>'
+        for place, title in enumerate(head)
     )
-    body = "".join(f"<tr>{''.join(cell(*one) for one in enumerate(row))}</tr>" for row in rows)
+    body = "".join(f"<tr>{''.join(cell(*numbered) for numbered in enumerate(row))}</tr>" for row in rows)
     return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"

@@ -55,26 +55,31 @@ def phases_of(view: View, insights: Iterable[Plain], period_s: float | None) -> 
     steps = activity.step_ms / 1000
     pause = min(max(_PAUSE_S[0], 1.2 * (period_s or 0.0)), _PAUSE_S[1])
     states = _states(activity, max(round(_SMOOTH_S / steps), 1), pause / steps)
-    named = list(_named(states, activity, view.first_ms, sorted(insights, key=lambda one: one["since_ms"])))
+    named = list(
+        _named(states, activity, view.first_ms, sorted(insights, key=lambda insight: insight["since_ms"]))
+    )
     return _merged(named, view.last_ms + 1)
 
 
 def seconds_by_name(phases: Iterable[Phase]) -> dict[str, tuple[float, int]]:
     """Of each name how long in all, and how often; the longest first."""
-    found: dict[str, list[float]] = defaultdict(list)
-    for one in phases:
-        found[one.name].append(one.seconds)
-    return {name: (sum(all_), len(all_)) for name, all_ in sorted(found.items(), key=lambda x: -sum(x[1]))}
+    seconds_of_phase: dict[str, list[float]] = defaultdict(list)
+    for phase in phases:
+        seconds_of_phase[phase.name].append(phase.seconds)
+    return {
+        name: (sum(all_), len(all_))
+        for name, all_ in sorted(seconds_of_phase.items(), key=lambda x: -sum(x[1]))
+    }
 
 
 def _activity(view: View) -> _Activity:
     step_ms = max(*(gpu.ticks.step_ms for gpu in view.gpus), 1000)
 
     def rows(of: Iterable[GpuView | HostView], column: str) -> Floats:
-        return aligned((one.ticks for one in of), column, view.first_ms, view.last_ms, step_ms)
+        return aligned((part.ticks for part in of), column, view.first_ms, view.last_ms, step_ms)
 
     def summed(name: str) -> Floats:
-        machines = [one for one in view.machines if len(one.ticks.times)]
+        machines = [machine for machine in view.machines if len(machine.ticks.times)]
         column = name if view.pods else name.replace("io_", "disk_")
         return np.asarray(np.nansum(rows(machines, column), axis=0))
 
@@ -118,7 +123,7 @@ def _runs(state: np.ndarray) -> list[tuple[int, int, int]]:
 def _named(
     states: Sequence[tuple[str, int, int]], activity: _Activity, start_ms: int, insights: Sequence[Plain]
 ) -> Iterator[Phase]:
-    usual_written, usual_read = (_usual(states, one) for one in (activity.written, activity.read))
+    usual_written, usual_read = (_usual(states, rates) for rates in (activity.written, activity.read))
     worked = False
     for name, first, last in states:
         from_ms, to_ms = (start_ms + at * activity.step_ms for at in (first, last))
@@ -149,24 +154,24 @@ def _much(rate: Floats, usual: float) -> bool:
 
 def _by_insight(first_ms: int, last_ms: int, insights: Sequence[Plain]) -> Iterator[Phase]:
     """A busy stretch, by the kinds that the insights give it; the first one counts from the beginning on."""
-    told = [
-        (one["since_ms"], one["kind"])
-        for one in insights
-        if one["kind"] not in ("unknown", "idle", "loading")
+    kinds = [
+        (insight["since_ms"], insight["kind"])
+        for insight in insights
+        if insight["kind"] not in ("unknown", "idle", "loading")
     ]
-    cuts = [at for at, _ in told[1:] if first_ms < at < last_ms]
+    cuts = [at for at, _ in kinds[1:] if first_ms < at < last_ms]
     for begin, end in zip([first_ms, *cuts], [*cuts, last_ms], strict=True):
-        past = [kind for at, kind in told if at <= begin]
-        yield Phase(past[-1] if past else (told[0][1] if told else BUSY), begin, end)
+        past = [kind for at, kind in kinds if at <= begin]
+        yield Phase(past[-1] if past else (kinds[0][1] if kinds else BUSY), begin, end)
 
 
 def _merged(phases: Iterable[Phase], end_ms: int) -> list[Phase]:
-    found: list[Phase] = []
-    for one in phases:
-        if found and found[-1].name == one.name:
-            found[-1] = Phase(one.name, found[-1].first_ms, one.last_ms)
+    joined: list[Phase] = []
+    for phase in phases:
+        if joined and joined[-1].name == phase.name:
+            joined[-1] = Phase(phase.name, joined[-1].first_ms, phase.last_ms)
         else:
-            found.append(one)
-    if found:
-        found[-1] = Phase(found[-1].name, found[-1].first_ms, max(end_ms, found[-1].first_ms + 1))
-    return found
+            joined.append(phase)
+    if joined:
+        joined[-1] = Phase(joined[-1].name, joined[-1].first_ms, max(end_ms, joined[-1].first_ms + 1))
+    return joined

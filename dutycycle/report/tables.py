@@ -18,12 +18,12 @@ _Row = Sequence[object]
 def write_tables(report: Report, folder: Path) -> None:
     """GPUs, phases, cycles, insights and the series of the charts, each in all ``table_formats``."""
     facts = report.facts
-    in_time = (one for one in report.charts if one.in_time)
+    in_time = (chart for chart in report.charts if chart.in_time)
     tables: dict[str, tuple[Sequence[str], Iterable[_Row]]] = {
         "gpus": (("gpu", *_GPU_FIGURES[1:], "throttled_pct"), _gpus(facts)),
         "phases": (
             ("phase", "start_ms", "end_ms"),
-            ((one.name, one.first_ms, one.last_ms) for one in report.phases),
+            ((phase.name, phase.first_ms, phase.last_ms) for phase in report.phases),
         ),
         "cycles": (
             ("subject", "metric", "period_s", "seconds", "confidence", "first_ms", "last_ms"),
@@ -35,7 +35,7 @@ def write_tables(report: Report, folder: Path) -> None:
         ),
         "series": (
             ("chart", "series", "unit", "ts_ms", "mean", "min", "max"),
-            (row for one in in_time for row in _series(one)),
+            (row for chart in in_time for row in _series(chart)),
         ),
     }
     for name, (head, rows) in tables.items():
@@ -66,34 +66,42 @@ _GPU_FIGURES = tuple(field.name for field in fields(GpuUse) if field.name != "th
 
 
 def _gpus(facts: Facts) -> Iterator[_Row]:
-    for one in facts.gpus:
-        throttled = None if one.throttled is None else orjson.dumps(one.throttled).decode()
-        yield (*(getattr(one, name) for name in _GPU_FIGURES), throttled)
+    for gpu in facts.gpus:
+        throttled = None if gpu.throttled is None else orjson.dumps(gpu.throttled).decode()
+        yield (*(getattr(gpu, name) for name in _GPU_FIGURES), throttled)
 
 
 def _cycles(facts: Facts) -> Iterator[_Row]:
     for what, cycle in facts.cycles:
-        for one in cycle.periods:
-            yield cycle.name, what, one.period_s, one.seconds, one.confidence, one.first_ms, one.last_ms
+        for period in cycle.periods:
+            yield (
+                cycle.name,
+                what,
+                period.period_s,
+                period.seconds,
+                period.confidence,
+                period.first_ms,
+                period.last_ms,
+            )
 
 
 def _insights(facts: Facts) -> Iterator[_Row]:
-    for one in facts.verdicts:
-        found = one.insight
+    for verdict in facts.verdicts:
+        insight = verdict.insight
         yield (
-            one.name,
-            found["kind"],
-            found["bottleneck"],
-            found["bottleneck_confidence"],
-            one.seconds,
-            found.get("advice", ""),
-            orjson.dumps(found["evidence"]).decode(),
+            verdict.name,
+            insight["kind"],
+            insight["bottleneck"],
+            insight["bottleneck_confidence"],
+            verdict.seconds,
+            insight.get("advice", ""),
+            orjson.dumps(insight["evidence"]).decode(),
         )
 
 
 def _series(chart: Chart) -> Iterator[_Row]:
-    for one in chart.series:
-        points = one.points
+    for line in chart.series:
+        points = line.points
         for ts_ms, *values in zip(
             points.times.tolist(),
             points.mean.tolist(),
@@ -102,4 +110,4 @@ def _series(chart: Chart) -> Iterator[_Row]:
             strict=True,
         ):
             if values[0] == values[0]:  # NaN is absent
-                yield (chart.id, one.name, chart.unit, ts_ms, *values)
+                yield (chart.id, line.name, chart.unit, ts_ms, *values)

@@ -50,7 +50,7 @@ class View:
     @property
     def nodes(self) -> list[str]:
         """The hosts of its GPUs, and those that are shown themselves."""
-        return sorted({one.seen.node for one in self.gpus} | {one.name for one in self.hosts})
+        return sorted({gpu.seen.node for gpu in self.gpus} | {host.name for host in self.hosts})
 
     @property
     def machines(self) -> list[HostView]:
@@ -80,7 +80,7 @@ def _everything(gathered: Gathered, first_ms: int, last_ms: int) -> View:
     named = {f"pod/{uid}": _named(gathered, uid) for uid in sorted(users)}
     jobs = {ref.uid: ref for uid in users if (ref := _job(gathered, uid)) is not None}
     several = {
-        uid: ref for uid, ref in jobs.items() if sum(_job_uid(gathered, one) == uid for one in users) > 1
+        uid: ref for uid, ref in jobs.items() if sum(_job_uid(gathered, user) == uid for user in users) > 1
     }
     subjects = {f"job/{uid}": f"job {ref.name}" for uid, ref in several.items()} | named
     nodes = sorted({key[0] for key in gathered.gpus} | set(gathered.hosts))
@@ -98,12 +98,12 @@ def _everything(gathered: Gathered, first_ms: int, last_ms: int) -> View:
 
 def _of_subject(gathered: Gathered, subject: TraceSubject) -> View:
     chosen, ref = subject.pods, subject.job
-    uids = {one.uid for one in chosen}
+    uids = {pod.uid for pod in chosen}
     mine = {key: gpu for key, gpu in gathered.gpus.items() if not uids.isdisjoint(gpu.users)}
     cgroups = {uid: frame for uid in uids if (frame := gathered.pods.get(uid)) is not None and len(frame)}
     first_ms, last_ms = _span_of(chosen, mine.values(), cgroups)
-    nodes = sorted({key[0] for key in mine} | {one.node for one in chosen})
-    order = {one.uid: (_replica(one), one.name) for one in chosen}
+    nodes = sorted({key[0] for key in mine} | {pod.node for pod in chosen})
+    order = {pod.uid: (_replica(pod), pod.name) for pod in chosen}
     pods = [
         HostView(
             gathered.identities[uid].name, f"pod/{uid}", cgroups[uid].between(first_ms, last_ms), of_pod=True
@@ -116,7 +116,7 @@ def _of_subject(gathered: Gathered, subject: TraceSubject) -> View:
         for uid, span in gpu.users.items()
         if uid not in uids and span[0] <= last_ms and span[1] >= first_ms
     }
-    subjects = {f"pod/{one.uid}": qualified(one, one.name) for one in chosen}
+    subjects = {f"pod/{pod.uid}": qualified(pod, pod.name) for pod in chosen}
     title = qualified(chosen[0], chosen[0].name if ref is None else ref.name)
     if ref is not None:
         subjects = {f"job/{ref.uid}": f"job {ref.name}", **subjects}
@@ -134,7 +134,7 @@ def _of_subject(gathered: Gathered, subject: TraceSubject) -> View:
 
 def _span_of(chosen: Sequence[Pod], gpus: Iterable[GpuSeen], cgroups: Mapping[str, Frame]) -> tuple[int, int]:
     """From the first to the last that was measured of these pods. Raises ``DutycycleError``."""
-    uids = {one.uid for one in chosen}
+    uids = {pod.uid for pod in chosen}
     spans = [span for gpu in gpus for uid, span in gpu.users.items() if uid in uids]
     for frame in cgroups.values():
         times = frame.between(0, 2**62).times
@@ -151,14 +151,14 @@ def _gpu_views(
 ) -> list[GpuView]:
     """The GPUs in the order of ``names``: what to call the node, or the rank, of each GPU by its uuid."""
     places = list(names.values())
-    found = sorted(
+    gpus = sorted(
         (gathered.gpus[key] for key in keys),
         key=lambda gpu: (places.index(names[gpu.uuid]), gpu.node, gpu.index),
     )
     several = len(set(places)) > 1
     return [
         GpuView(f"{names[gpu.uuid]} gpu {gpu.index}" if several else f"gpu {gpu.index}", gpu, ticks)
-        for gpu in found
+        for gpu in gpus
         if len((ticks := gpu.frame.between(first_ms, last_ms)).times)
     ]
 
@@ -172,11 +172,11 @@ def _ranks_of(gpus: Collection[GpuSeen], subject: TraceSubject) -> dict[str, str
     number, or two GPUs would have one name."""
     pods = sorted(subject.pods, key=_replica)
     names = {
-        gpu.uuid: f"{one.job.role or 'rank'} {one.job.replica}"
-        for one in pods
-        if one.job is not None and one.job.replica is not None
+        gpu.uuid: f"{ranked.job.role or 'rank'} {ranked.job.replica}"
+        for ranked in pods
+        if ranked.job is not None and ranked.job.replica is not None
         for gpu in gpus
-        if one.uid in gpu.users
+        if ranked.uid in gpu.users
     }
     distinct = {(names.get(gpu.uuid), gpu.index) for gpu in gpus}
     return names if len(names) == len(distinct) == len(gpus) else _nodes_of(gpus)
@@ -211,4 +211,4 @@ def _named(gathered: Gathered, uid: str) -> str:
 
 def insights_of(gathered: Gathered, view: View) -> dict[str, list[Plain]]:
     """The insights of each subject that has any, oldest first."""
-    return {key: found for key in view.subjects if (found := gathered.insights.get(key))}
+    return {key: records for key in view.subjects if (records := gathered.insights.get(key))}

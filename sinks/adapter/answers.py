@@ -47,7 +47,7 @@ def resources(group: str, fields: Iterable[str], of_nodes: Iterable[str]) -> Jso
     if group == CUSTOM:
         of_several = listed(fields, of_objects=True)
         names = {f"pods/{name}": True for name in of_pods}
-        names |= {f"{one}/{name}": True for one in OBJECTS for name in of_several}
+        names |= {f"{resource}/{name}": True for resource in OBJECTS for name in of_several}
         names |= {f"namespaces/{name}": False for name in of_several}
         names |= {f"nodes/{name}": False for name in listed(of_nodes, of_objects=True, forecast=False)}
     else:
@@ -66,7 +66,7 @@ def resources(group: str, fields: Iterable[str], of_nodes: Iterable[str]) -> Jso
 
 def custom_values(metric: MetricName, figures: Iterable[PodFigure]) -> Json:
     """The metric of each pod."""
-    return _custom_list(metric, ((_reference(one.pod), one.figure) for one in figures))
+    return _custom_list(metric, ((_reference(measured.pod), measured.figure) for measured in figures))
 
 
 def object_values(metric: MetricName, figures: Iterable[ObjectFigure]) -> Json:
@@ -75,11 +75,11 @@ def object_values(metric: MetricName, figures: Iterable[ObjectFigure]) -> Json:
         metric,
         (
             (
-                {"kind": one.kind, "apiVersion": one.api_version, "name": one.name}
-                | ({} if one.namespace is None else {"namespace": one.namespace}),
-                one.figure,
+                {"kind": measured.kind, "apiVersion": measured.api_version, "name": measured.name}
+                | ({} if measured.namespace is None else {"namespace": measured.namespace}),
+                measured.figure,
             )
-            for one in figures
+            for measured in figures
         ),
     )
 
@@ -97,10 +97,10 @@ def external_values(metric: MetricName, figures: Iterable[PodFigure]) -> Json:
     items = [
         {
             "metricName": str(metric),
-            "metricLabels": {**(one.pod.get("labels") or {}), "pod": one.pod["name"]},
-            **_measured(one.figure),
+            "metricLabels": {**(measured.pod.get("labels") or {}), "pod": measured.pod["name"]},
+            **_measured(measured.figure),
         }
-        for one in figures
+        for measured in figures
     ]
     return _list("ExternalMetricValueList", EXTERNAL, items)
 

@@ -76,7 +76,7 @@ class Figures:
 
     def values(self, uids: Iterable[str], metric: MetricName, now_ms: int) -> dict[str, MetricValue]:
         """The metric now, or its forecast, of those pods for which it is known."""
-        now = {uid: one for uid in uids if (one := self._current(uid, metric.field, now_ms)) is not None}
+        now = {uid: value for uid in uids if (value := self._current(uid, metric.field, now_ms)) is not None}
         return self._forecast(now, metric.field, metric.horizon_s, now_ms) if metric.horizon_s else now
 
     def values_of_node(self, node: str, metric: MetricName, now_ms: int) -> list[MetricValue]:
@@ -90,8 +90,8 @@ class Figures:
 
     def nodes(self) -> list[str]:
         """The nodes that are measured."""
-        found = {key.split("/")[1] for key in self._windows if key.startswith("node/")}
-        return sorted(found | self._gpus.keys())
+        hosts = {key.split("/")[1] for key in self._windows if key.startswith("node/")}
+        return sorted(hosts | self._gpus.keys())
 
     def job_of(self, pod_uid: str) -> JobRef | None:
         """The topmost owner of a pod; None where it has none, or is not known."""
@@ -139,7 +139,7 @@ class Figures:
         """A pod's share of what its workload will need, if that has a cycle; else what the pod's own trend
         says; else what it is now."""
         shares: dict[str, float | None] = {}
-        found = {}
+        forecasts = {}
         for uid, figure in now.items():
             workload = self._workloads.get(uid, uid)
             if workload not in shares:
@@ -147,8 +147,8 @@ class Figures:
             value = shares[workload]
             if value is None:
                 value = self._trend(uid, metric, horizon_s)
-            found[uid] = figure if value is None else figure._replace(value=value)
-        return found
+            forecasts[uid] = figure if value is None else figure._replace(value=value)
+        return forecasts
 
     def _share(self, workload: str, metric: str, horizon_s: int, now_ms: int) -> float | None:
         """What each of the workload's pods will have, as many as have figures now."""
@@ -164,18 +164,19 @@ class Figures:
             trend = self._trends.get(f"pod/{uid}/{source}")
             if trend is not None and metric in trend.metrics:
                 return next(
-                    (one.value for one in trend.metrics[metric].forecast if one.horizon_s == horizon_s), None
+                    (point.value for point in trend.metrics[metric].forecast if point.horizon_s == horizon_s),
+                    None,
                 )
         return None
 
     def _period_s(self, workload: str, metric: str) -> float | None:
         """That of the most certain cycle of any of its pods, among those that are long enough."""
-        found = [
+        amplitudes = [
             (confidence, period_s)
             for uid in self._pods_of(workload)
             for period_s, confidence in self._cycles_of(uid).get(metric, ())
         ]
-        return max(found)[1] if found else None
+        return max(amplitudes)[1] if amplitudes else None
 
     def _cycles_of(self, uid: str) -> Mapping[str, list[tuple[float, float]]]:
         """Period and confidence of each cycle that is long enough, by metric."""
@@ -183,8 +184,8 @@ class Figures:
             metric: cycles
             for source in _SOURCES
             if (record := self._cycles.get(f"pod/{uid}/{source}")) is not None
-            for metric, one in record.metrics.items()
-            if (cycles := [cycle for cycle in _cycles(one) if cycle[0] >= LEAST_PERIOD_S])
+            for metric, rhythm in record.metrics.items()
+            if (cycles := [cycle for cycle in _cycles(rhythm) if cycle[0] >= LEAST_PERIOD_S])
         }
 
     def _take_window(self, record: WindowAggregate) -> None:

@@ -80,16 +80,16 @@ class MetricsApi:
             code = 200
             try:
                 await self._check(request)
-                found = await handler(request)
+                answer = await handler(request)
             except _FailedError as error:
-                code, found = error.code, answers.failure(error.code, str(error))
+                code, answer = error.code, answers.failure(error.code, str(error))
             except GoneError as error:
-                code, found = 404, answers.failure(404, error.detail)
+                code, answer = 404, answers.failure(404, error.detail)
             except KubeError as error:  # a selector that it refuses, or an API server that does not answer
                 code = 400 if error.reason == "400" else 503
-                found = answers.failure(code, f"the API server: {error}")
+                answer = answers.failure(code, f"the API server: {error}")
             self._telemetry.metrics.counter(ADAPTER_ANSWERS, code=str(code)).inc()
-            return web.Response(body=orjson.dumps(found), status=code, content_type="application/json")
+            return web.Response(body=orjson.dumps(answer), status=code, content_type="application/json")
 
         return answer
 
@@ -120,19 +120,21 @@ class MetricsApi:
             node: self._figures.values_of_node(node, metric, now_ms)
             for node in (self._figures.nodes() if name == _ALL else [name])
         }
-        found = [
+        measured = [
             ObjectFigure("v1", "Node", None, node, combined(figures, metric))
             for node, figures in values.items()
             if figures
         ]
-        if name != _ALL and not found:
+        if name != _ALL and not measured:
             raise _FailedError(404, f"{metric} of node {name} is not measured now")
-        return answers.object_values(metric, found)
+        return answers.object_values(metric, measured)
 
     async def _namespace(self, request: web.Request) -> Json:
         """Of all pods of a namespace together."""
         metric, namespace = _metric_of_objects(request), request.match_info["namespace"]
-        figures = [one.figure for one in self._figures_of(await self._pods_of(namespace), metric)]
+        figures = [
+            pod_figure.figure for pod_figure in self._figures_of(await self._pods_of(namespace), metric)
+        ]
         if not figures:
             raise _FailedError(404, f"{metric} of namespace {namespace} is not measured now")
         figure = combined(figures, metric)
@@ -149,14 +151,14 @@ class MetricsApi:
                     pods[owner][pod["uid"]] = pod
         if name != _ALL and not pods:
             raise _FailedError(404, f"{resource} {namespace}/{name} has no pods that run")
-        found = [
+        measured = [
             ObjectFigure(*owner[:2], namespace, owner.name, combined(figures, metric))
             for owner, its in pods.items()
-            if (figures := [one.figure for one in self._figures_of(its.values(), metric)])
+            if (figures := [pod_figure.figure for pod_figure in self._figures_of(its.values(), metric)])
         ]
-        if name != _ALL and not found:
+        if name != _ALL and not measured:
             raise _FailedError(404, f"{metric} of {resource} {namespace}/{name} is not measured now")
-        return answers.object_values(metric, found)
+        return answers.object_values(metric, measured)
 
     async def _external(self, request: web.Request) -> Json:
         metric = _metric_of_pods(request)
@@ -171,8 +173,8 @@ class MetricsApi:
 
     async def _pods_of(self, namespace: str) -> list[Metadata]:
         """Those that have not ended and are not about to."""
-        found = self._server.each(POD, namespace, fields=_NOT_ENDED)
-        return [pod async for pod in found if not pod.get("deletionTimestamp")]
+        listed = self._server.each(POD, namespace, fields=_NOT_ENDED)
+        return [pod async for pod in listed if not pod.get("deletionTimestamp")]
 
     async def _select(self, request: web.Request, namespace: str) -> list[Metadata]:
         selector = request.query.get("labelSelector")
@@ -181,8 +183,8 @@ class MetricsApi:
     def _figures_of(self, pods: Iterable[Metadata], metric: MetricName) -> list[PodFigure]:
         """Of the pods that are measured. Where only names are known, a pod is found by its name."""
         uids = {uid: pod for pod in pods for uid in (pod["uid"], name_key(pod["namespace"], pod["name"]))}
-        found = self._figures.values(uids, metric, self._now_ms())
-        return [PodFigure(uids[uid], figure) for uid, figure in found.items()]
+        values = self._figures.values(uids, metric, self._now_ms())
+        return [PodFigure(uids[uid], figure) for uid, figure in values.items()]
 
     def _now_ms(self) -> int:
         return round(self._wall() * 1000)

@@ -84,7 +84,7 @@ async def _front_proxy(server: ApiServer, telemetry: Telemetry, backoff: Backoff
     """How the API server is recognised; what keeps us from knowing it is said and waited for."""
     while True:
         try:
-            found = FrontProxy.of((await server.read(_CONFIG_MAP, _NAME, _NAMESPACE)).get("data") or {})
+            front_proxy = FrontProxy.of((await server.read(_CONFIG_MAP, _NAME, _NAMESPACE)).get("data") or {})
         except (KubeError, NoFrontProxyError) as error:
             telemetry.raise_condition(
                 FRONT_PROXY_UNKNOWN, _NAME, f"ConfigMap {_NAMESPACE}/{_NAME}: {error}; trying again"
@@ -93,7 +93,7 @@ async def _front_proxy(server: ApiServer, telemetry: Telemetry, backoff: Backoff
         else:
             telemetry.clear_condition(FRONT_PROXY_UNKNOWN, _NAME, "it is known")
             backoff.reset()
-            return found
+            return front_proxy
 
 
 def _files(settings: Settings) -> list[bytes]:

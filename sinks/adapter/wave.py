@@ -36,10 +36,10 @@ class Wave:
         """
         period_ms = round(period_s * 1000)
         back = max(1, ceil((at_ms + SLOT_MS - known_ms) / period_ms))
-        found = [self._at(at_ms - (back + one) * period_ms) for one in range(_PERIODS)]
-        if found[0] is None:
+        earlier = [self._at(at_ms - (back + periods_back) * period_ms) for periods_back in range(_PERIODS)]
+        if earlier[0] is None:
             return None
-        there = [one for one in found if one is not None]
+        there = [value for value in earlier if value is not None]
         return sum(there) / len(there)
 
     def _add(self, slot: int, amount: float) -> None:
@@ -59,5 +59,5 @@ class Wave:
         slot = ms // SLOT_MS
         if not max(self._first, self._newest - SLOTS) < slot <= self._newest:
             return None
-        found = self._sums[slot % SLOTS]
-        return None if isnan(found) else found
+        mean = self._sums[slot % SLOTS]
+        return None if isnan(mean) else mean

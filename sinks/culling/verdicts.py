@@ -66,7 +66,9 @@ class IdlePods:
         by_job: dict[str, list[IdlePod]] = {}
         for pod in self._pods.values():
             by_job.setdefault(pod.job.uid, []).append(pod)
-        return [found for pods in by_job.values() if (found := _idle(pods, now_ms - after_ms)) is not None]
+        return [
+            workload for pods in by_job.values() if (workload := _idle(pods, now_ms - after_ms)) is not None
+        ]
 
 
 def _idle(pods: list[IdlePod], latest_ms: int) -> IdleWorkload | None:

@@ -138,16 +138,16 @@ class Extender:
     def _answering(self, verb: str, ask: Callable[[Question], object]) -> Callable[[web.Request], Any]:
         async def answer(request: web.Request) -> web.Response:
             began_s = time.perf_counter()
-            found: object
+            answer: object
             try:
-                found, code = ask(Question.read(await request.read())), 200
+                answer, code = ask(Question.read(await request.read())), 200
             except (BadRequestError, *_ODD) as error:
                 said = f"no request of a kube-scheduler: {type(error).__name__}: {error}"
-                found, code = {"Error": said[:_LONGEST]}, 400
+                answer, code = {"Error": said[:_LONGEST]}, 400
             metrics = self._telemetry.metrics
             metrics.counter(EXTENDER_ANSWERS, verb=verb, code=str(code)).inc()
             metrics.counter(EXTENDER_SECONDS, verb=verb).inc(time.perf_counter() - began_s)
-            body = msgspec.json.encode(found)
+            body = msgspec.json.encode(answer)
             return web.Response(body=body, status=code, content_type="application/json")
 
         return answer
@@ -175,8 +175,8 @@ class Extender:
         """A score of 0 to 10 for each node."""
         wanted = frozenset(asked.names)  # the others were filtered out
         scores = self._attempt(asked.pod, asked.names, wanted)
-        found = zip(scores.nodes.names, scores.extender_scores(), strict=True)
-        return [HostPriority(name, value) for name, value in found if name in wanted]
+        scored = zip(scores.nodes.names, scores.extender_scores(), strict=True)
+        return [HostPriority(name, value) for name, value in scored if name in wanted]
 
     def _attempt(self, pod: pods.Object, names: Sequence[str], wanted: frozenset[str]) -> NodeScores:
         """The scores of nodes, ``names`` among them; those of this attempt if it has some already.
@@ -212,8 +212,10 @@ class Extender:
 def _placement(pod: pods.Object, prediction: Prediction | None, scores: NodeScores, now_ms: int) -> Placement:
     meta = pod["metadata"]
     nodes = tuple(
-        NodeScore(node=one.node, score=one.extender_score, why=one.reasons()[:_LONGEST])
-        for one in scores.best(_MOST_NODES)
+        NodeScore(
+            node=scored_node.node, score=scored_node.extender_score, why=scored_node.reasons()[:_LONGEST]
+        )
+        for scored_node in scores.best(_MOST_NODES)
     )
     considered, blocked = len(scores.nodes.names), int(scores.are_blocked().sum())
     left_out = 0 if blocked == considered else blocked  # as in ``filter``

@@ -84,8 +84,8 @@ class KnownCluster:
             self._ended.add(uid)
             if peaks.pod.trial_of is not None:  # it was ended, and says nothing of how long a run takes
                 return
-            found = outcome(peaks, self._kinds.get(uid), self._periods.get(uid))
-            self._kin.add(template_of_record(peaks.pod), found)
+            past = outcome(peaks, self._kinds.get(uid), self._periods.get(uid))
+            self._kin.add(template_of_record(peaks.pod), past)
 
     def _take_cycle(self, uid: str, record: Cycle) -> None:
         periods = [metric.period_s for metric in record.metrics.values() if metric.period_s is not None]

@@ -99,4 +99,4 @@ class Endpoint:
                 telemetry.clear_condition(CERTIFICATE_UNUSABLE, self.name, "it can be used again")
 
     def _files(self) -> list[bytes]:
-        return [Path(one).read_bytes() for one in (self.cert, self.key) if one is not None]
+        return [Path(path).read_bytes() for path in (self.cert, self.key) if path is not None]

@@ -40,7 +40,7 @@ def template_of_pod(pod: Object) -> Template:
     """The same of a pod as the API server shows it."""
     spec = pod["spec"]
     made = template_of(spec)
-    images = [one["image"] for one in spec.get("containers") or () if one.get("image")]
+    images = [container["image"] for container in spec.get("containers") or () if container.get("image")]
     return Template(
         namespace=pod["metadata"].get("namespace") or "",
         owner=made.template,
@@ -73,10 +73,12 @@ def group(pod: Object) -> tuple[str, str] | None:
 
 
 def _job_name(meta: Mapping[str, Any]) -> str | None:
-    found, owners = group({"metadata": meta}), meta.get("ownerReferences") or ()
-    if found is not None:
-        return _stem(found[1])
-    owner = next((one.get("name") for one in owners if one.get("controller")), None)
+    pod_group, owners = group({"metadata": meta}), meta.get("ownerReferences") or ()
+    if pod_group is not None:
+        return _stem(pod_group[1])
+    owner = next(
+        (owner_reference.get("name") for owner_reference in owners if owner_reference.get("controller")), None
+    )
     if owner is None:
         return None
     template_hash = (meta.get("labels") or {}).get("pod-template-hash")  # of a Deployment's ReplicaSet
@@ -87,7 +89,7 @@ def outcome(peaks: PodPeaks, kind: str | None, period_s: float | None) -> PastUs
     """What an ended pod used; ``kind`` and ``period_s`` are what its insight and its cycle said last."""
     pod, metrics = peaks.pod, peaks.metrics
     began, ended = pod.started_ms or peaks.first_ms, pod.finished_ms or peaks.last_ms
-    memory = [most for one in peaks.gpus.values() if (most := _most(one, "mem_used_bytes")) is not None]
+    memory = [most for of_gpu in peaks.gpus.values() if (most := _most(of_gpu, "mem_used_bytes")) is not None]
     cpu = _usual(metrics, "cpu_util_pct")
     figures = {
         "duration_s": max(ended - began, 0) / 1000,

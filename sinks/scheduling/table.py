@@ -53,7 +53,7 @@ class NodeTable:
         if count > self._gpus.shape[2]:
             self._gpus = _grown(self._gpus, 2, count)
         self._gpus[:, row] = np.nan
-        self._gpus[:, row, :count] = gpu_columns([_gpu(one) for one in with_means(record).gpus])
+        self._gpus[:, row, :count] = gpu_columns([_gpu(gpu) for gpu in with_means(record).gpus])
         self._at_ms[self.GPUS, row] = record.ts_ms
 
     def take_host(self, record: CgroupSample) -> None:
@@ -129,7 +129,7 @@ def _cores(host: Host) -> float | None:
 
 def _network(host: Host) -> float | None:
     """The share of the links that is used, of the direction in which it is more."""
-    both = [one for one in (host.net_rx_bytes_per_s, host.net_tx_bytes_per_s) if one is not None]
+    both = [rate for rate in (host.net_rx_bytes_per_s, host.net_tx_bytes_per_s) if rate is not None]
     return max(both) / host.net_speed_bytes_per_s if both and host.net_speed_bytes_per_s else None
 
 

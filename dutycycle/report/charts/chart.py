@@ -124,9 +124,9 @@ def unit_of(unit: str, most: Iterable[float | None]) -> tuple[str, float]:
     """The unit that suits values of up to ``most``, and how much of the measured one it is."""
     if unit not in _PREFIXES:
         return unit, 1.0
-    highest = max((one for one in most if one is not None), default=0.0)
+    highest = max((value for value in most if value is not None), default=0.0)
     prefixes = _PREFIXES[unit]
-    return next((one for one in prefixes if highest >= one[1]), prefixes[-1])
+    return next((prefix for prefix in prefixes if highest >= prefix[1]), prefixes[-1])
 
 
 def points_of(view: View, ticks: FrameTicks, column: str, most: int = POINTS) -> Buckets:
@@ -139,18 +139,18 @@ def drawn_points(chart: Chart, line: Line) -> Buckets:
     points = line.points
     if chart.kind != "fold":
         return points
-    mean, low, high = (np.append(one, one[:1]) for one in (points.mean, points.low, points.high))
+    mean, low, high = (np.append(values, values[:1]) for values in (points.mean, points.low, points.high))
     return replace(points, mean=mean, low=low, high=high)
 
 
 def stacked(lines: Iterable[Line]) -> list[tuple[Line, Floats, Floats]]:
     """Give each line with the values that it reaches from and to when it stands upon those before it. They
     have one grid."""
-    found: list[tuple[Line, Floats, Floats]] = []
+    layers: list[tuple[Line, Floats, Floats]] = []
     for line in lines:
-        below = found[-1][2] if found else np.where(np.isnan(line.points.mean), np.nan, 0.0)
-        found.append((line, below, below + line.points.mean))
-    return found
+        below = layers[-1][2] if layers else np.where(np.isnan(line.points.mean), np.nan, 0.0)
+        layers.append((line, below, below + line.points.mean))
+    return layers
 
 
 def block_corners(points: Buckets) -> npt.NDArray[np.int64]:

@@ -67,26 +67,26 @@ _DISK_OF_PODS, _DISK_OF_HOSTS = (
 
 def _made(gathered: Gathered, view: View, spec: _Spec, of: Sequence[GpuView | HostView]) -> Chart | None:
     """A chart by its specification; None where nothing of it was measured."""
-    unit, scale = unit_of(spec.unit, (one.ticks.most(column) for one in of for column in spec.columns))
+    unit, scale = unit_of(spec.unit, (part.ticks.most(column) for part in of for column in spec.columns))
     lines = [
         Line(
-            " ".join(filter(None, (one.name if len(of) > 1 or not label else "", label))),
-            one.name if isinstance(one, GpuView) else "",
+            " ".join(filter(None, (part.name if len(of) > 1 or not label else "", label))),
+            part.name if isinstance(part, GpuView) else "",
             len(spec.columns) * place + nth,
-            scaled(points_of(view, one.ticks, column), scale),
+            scaled(points_of(view, part.ticks, column), scale),
         )
-        for place, one in enumerate(of)
+        for place, part in enumerate(of)
         for nth, (column, label) in enumerate(spec.columns.items())
-        if np.isfinite(one.ticks[column]).any()
+        if np.isfinite(part.ticks[column]).any()
     ]
     if not lines:
         return None
     marks = _throttle_marks(gathered, view) if spec.id == "clock" else []
-    told = "Marks are moments at which the driver reduced the clock, with its reason." if marks else ""
-    of_hosts = any(isinstance(one, HostView) and not one.of_pod for one in of)
+    explanation = "Marks are moments at which the driver reduced the clock, with its reason." if marks else ""
+    of_hosts = any(isinstance(part, HostView) and not part.of_pod for part in of)
     return Chart(
         spec.id, spec.title, unit, lines,
-        note=" ".join(filter(None, (spec.note, told, "Of the whole machine." if of_hosts else ""))),
+        note=" ".join(filter(None, (spec.note, explanation, "Of the whole machine." if of_hosts else ""))),
         most=spec.most,
         limits=_limits(spec, of, scale),
         cycle=_mark([
@@ -102,13 +102,13 @@ def _limits(spec: _Spec, of: Sequence[GpuView | HostView], scale: float) -> list
     if spec.limit is None:
         return []
     label = "total" if spec.limit in CAPACITIES else "limit"
-    known = {getattr(one.seen, spec.limit) for one in of if isinstance(one, GpuView)}
+    known = {getattr(part.seen, spec.limit) for part in of if isinstance(part, GpuView)}
     return [(label, value / scale) for value in sorted(known - {None})]
 
 
 def _throttle_marks(gathered: Gathered, view: View) -> list[Marks]:
     """Where the clock was reduced: of each bucket of the chart at most one mark for each reason."""
-    found = []
+    marks = []
     for gpu in view.gpus:
         ticks = gpu.ticks
         step_ms = max(-(-(view.last_ms - view.first_ms + 1) // (POINTS // 4)), 1)
@@ -119,8 +119,8 @@ def _throttle_marks(gathered: Gathered, view: View) -> list[Marks]:
             chosen = chosen[np.isfinite(ticks["sm_clock_mhz"][chosen])]
             if len(chosen):
                 clocks = ticks["sm_clock_mhz"][chosen].tolist()
-                found.append(Marks(" + ".join(names), gpu.name, ticks.times[chosen].tolist(), clocks))
-    return found
+                marks.append(Marks(" + ".join(names), gpu.name, ticks.times[chosen].tolist(), clocks))
+    return marks
 
 
 def _mark(cycles: Sequence[SeriesCycles]) -> tuple[str, int, int, float] | None:
@@ -173,7 +173,7 @@ def _fold(view: View, chosen: ShownCycle | None) -> Chart | None:
         if len(here):
             mean[at], (low[at], high[at]) = here.mean(), np.percentile(here, (10, 90))
     rise = int(np.argmax(np.nan_to_num(mean - np.roll(mean, 1))))  # a cycle begins where the work does
-    mean, low, high = (np.roll(one, -rise) for one in (mean, low, high))
+    mean, low, high = (np.roll(values, -rise) for values in (mean, low, high))
     points = Buckets(0, round(period_s / bins * 1000), mean, low, high, exact=False)
     title = next(row.title for row in GPU_ROWS if row.field == chosen.metric)
     note = (
@@ -187,21 +187,27 @@ def _fold(view: View, chosen: ShownCycle | None) -> Chart | None:
 
 def _steps(gathered: Gathered, view: View, processes: Sequence[ProcessSeen]) -> Chart | None:
     """What the steps took, as the training loops say."""
-    ticks = [(one, one.frame.between(view.first_ms, view.last_ms)) for one in processes]
-    shown = [(one, found) for one, found in ticks if len(found.times)]
+    ticks = [(process, process.frame.between(view.first_ms, view.last_ms)) for process in processes]
+    shown = [(process, frame) for process, frame in ticks if len(frame.times)]
     lines = [
-        Line(one.name if len(shown) > 1 else "", "", place, points_of(view, found, "step_s"))
-        for place, (one, found) in enumerate(shown)
+        Line(process.name if len(shown) > 1 else "", "", place, points_of(view, frame, "step_s"))
+        for place, (process, frame) in enumerate(shown)
     ]
     note = "As the training loops report it: the mean over the steps that ended in a tick."
-    pods = {one.pod_uid for one, _ in shown}
-    cycle = _mark([one for one in cycles_of(gathered, view, "gpu_util_pct") if not pods.isdisjoint(one.pods)])
+    pods = {process.pod_uid for process, _ in shown}
+    cycle = _mark(
+        [
+            cycle_of_series
+            for cycle_of_series in cycles_of(gathered, view, "gpu_util_pct")
+            if not pods.isdisjoint(cycle_of_series.pods)
+        ]
+    )
     return Chart("steps", "Step time", "s", lines, note=note, cycle=cycle) if lines else None
 
 
 def charts_of(gathered: Gathered, view: View, processes: Sequence[ProcessSeen] = ()) -> list[Chart]:
     """Every chart for which something was measured."""
-    of_pods = [one for one in view.pods if one.ticks.most("net_rx_bytes_per_s") is not None]
+    of_pods = [pod for pod in view.pods if pod.ticks.most("net_rx_bytes_per_s") is not None]
     of_machines: list[tuple[_Spec, list[HostView]]] = [
         (_CPU, view.machines),
         (_MEMORY, view.machines),
@@ -219,4 +225,4 @@ def charts_of(gathered: Gathered, view: View, processes: Sequence[ProcessSeen] =
         _fold(view, chosen),
         *forecasts_of(gathered, view),
     ]
-    return [one for one in made if one is not None]
+    return [chart for chart in made if chart is not None]

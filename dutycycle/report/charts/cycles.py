@@ -55,33 +55,35 @@ class SeriesCycles:
     source: str = "nvml"
 
     def __str__(self) -> str:
-        return ", ".join(f"{digits(one.period_s)} s" for one in self.periods)
+        return ", ".join(f"{digits(period.period_s)} s" for period in self.periods)
 
     def mark(self) -> tuple[str, int, int, float]:
         """What a chart says of it, and from when to when it marks which period: the shortest to be seen."""
         to_see = [
-            one
-            for one in self.periods
-            if (one.last_ms - one.first_ms) / 1000 / one.period_s <= LINES_OF_CYCLE
+            period
+            for period in self.periods
+            if (period.last_ms - period.first_ms) / 1000 / period.period_s <= LINES_OF_CYCLE
         ]
-        marked = min(to_see, key=lambda one: one.period_s, default=self.periods[0])
+        marked = min(to_see, key=lambda period: period.period_s, default=self.periods[0])
         return f"cycle {self} ({self.name})", marked.first_ms, marked.last_ms, marked.period_s
 
 
 def cycles_of(gathered: Gathered, view: View, metric: str) -> list[SeriesCycles]:
     """The cycles of a metric, of each subject that had any, the one that lasted longest first."""
     whose = {f"{key}/nvml": (name, _pods_of(gathered, key)) for key, name in view.subjects.items()}
-    whose |= {f"{one.key}/cgroup": (one.name, _pods_of(gathered, one.key)) for one in view.machines}
     whose |= {
-        f"gpu/{one.seen.node}/{one.seen.uuid}/nvml": (one.name, frozenset(one.seen.users))
-        for one in view.gpus
+        f"{machine.key}/cgroup": (machine.name, _pods_of(gathered, machine.key)) for machine in view.machines
     }
-    found = [
+    whose |= {
+        f"gpu/{gpu.seen.node}/{gpu.seen.uuid}/nvml": (gpu.name, frozenset(gpu.seen.users))
+        for gpu in view.gpus
+    }
+    cycles = [
         SeriesCycles(name, periods, pods, key.rpartition("/")[2])
         for key, (name, pods) in whose.items()
         if (periods := periods_of(gathered.cycles.get(key, ()), metric, view.first_ms, view.last_ms))
     ]
-    return sorted(found, key=lambda one: -one.periods[0].seconds)
+    return sorted(cycles, key=lambda cycle: -cycle.periods[0].seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +105,14 @@ def shown_cycle(gathered: Gathered, view: View) -> ShownCycle | None:
     tick_s = max((gpu.ticks.step_ms for gpu in view.gpus[:1]), default=0) / 1000
     for metric in STEPS:
         for cycle in cycles_of(gathered, view, metric)[:1]:
-            possible = [one for one in cycle.periods if one.period_s >= 4 * max(tick_s, 0.001)]
+            possible = [
+                possible_period
+                for possible_period in cycle.periods
+                if possible_period.period_s >= 4 * max(tick_s, 0.001)
+            ]
             gpus = [gpu for gpu in view.gpus if not cycle.pods.isdisjoint(gpu.seen.users)] or view.gpus
             if possible and gpus:
-                period = min(possible, key=lambda one: one.period_s)
+                period = min(possible, key=lambda possible_period: possible_period.period_s)
                 # The mean of all that was told would not meet the newest periods, which are folded.
                 from_ms = max(period.first_ms, period.last_ms - FOLD_PERIODS * period.newest_s * 1000)
                 return ShownCycle(cycle.name, metric, period.newest_s, gpus, from_ms, period.last_ms)
@@ -124,20 +130,20 @@ def _pods_of(gathered: Gathered, key: str) -> frozenset[str]:
 def periods_of(records: Iterable[Plain], metric: str, first_ms: int, last_ms: int) -> list[Period]:
     """What the records of one subject say of a metric from ``first_ms`` to ``last_ms``, each until the next;
     the period that lasted longest comes first."""
-    told = [one for one in records if metric in one["metrics"]]
-    ends = [*(one["ts_ms"] for one in told), last_ms][1:]
-    found: list[Period] = []
-    for one, end_ms in zip(told, ends, strict=True):
-        for begin_ms, period_s, confidence in _said(one, metric):
+    of_metric = [record for record in records if metric in record["metrics"]]
+    ends = [*(record["ts_ms"] for record in of_metric), last_ms][1:]
+    periods: list[Period] = []
+    for record, end_ms in zip(of_metric, ends, strict=True):
+        for begin_ms, period_s, confidence in _said(record, metric):
             begin_ms, end_ms = max(begin_ms, first_ms), min(end_ms, last_ms)
-            known = next((it for it in found if abs(it.period_s - period_s) <= _SAME * period_s), None)
+            known = next((it for it in periods if abs(it.period_s - period_s) <= _SAME * period_s), None)
             if begin_ms >= end_ms or (known and known.last_ms >= end_ms):
                 continue
             if known is None:
                 known = Period(begin_ms, begin_ms)
-                found.append(known)
+                periods.append(known)
             known.lasted(begin_ms, end_ms, period_s, confidence)
-    return sorted(found, key=lambda one: -one.seconds)[:_MOST]
+    return sorted(periods, key=lambda period: -period.seconds)[:_MOST]
 
 
 def _said(record: Plain, metric: str) -> Iterator[tuple[int, float, float]]:
@@ -145,5 +151,5 @@ def _said(record: Plain, metric: str) -> Iterator[tuple[int, float, float]]:
     cycle = record["metrics"][metric]
     if "period_s" in cycle:
         yield cycle.get("since_ms", record["ts_ms"]), cycle["period_s"], cycle.get("confidence", 0.0)
-    for one in cycle.get("others", ()):
-        yield record["ts_ms"], one["period_s"], one.get("confidence", 0.0)
+    for other in cycle.get("others", ()):
+        yield record["ts_ms"], other["period_s"], other.get("confidence", 0.0)

@@ -20,9 +20,11 @@ _SPAN_MS = 20 * 60_000
 def forecasts_of(gathered: Gathered, view: View) -> Iterator[Chart]:
     """Of each subject that is forecast here the last ones, as fans."""
     for key, name, ticks, metric, title in _forecast_subjects(view):
-        records = [orjson.loads(one) for one in gathered.trends.get(key, ())]
-        made = [(one["ts_ms"], one["metrics"][metric]) for one in records if metric in one["metrics"]]
-        made = [one for one in made if one[1].get("forecast") and one[0] >= view.last_ms - _SPAN_MS]
+        records = [orjson.loads(data) for data in gathered.trends.get(key, ())]
+        made = [
+            (record["ts_ms"], record["metrics"][metric]) for record in records if metric in record["metrics"]
+        ]
+        made = [pair for pair in made if pair[1].get("forecast") and pair[0] >= view.last_ms - _SPAN_MS]
         if not made:
             continue
         unit, scale = unit_of("bytes" if "bytes" in metric else "%", [ticks.most(metric)])
@@ -30,7 +32,7 @@ def forecasts_of(gathered: Gathered, view: View) -> Iterator[Chart]:
         fans: list[Fan] = []
         of_cycle: list[Fan] = []
         for ts_ms, trend in _spread(made):
-            repeats = any(one.first_ms <= ts_ms <= one.last_ms for one in periods)
+            repeats = any(period.first_ms <= ts_ms <= period.last_ms for period in periods)
             (of_cycle if repeats else fans).append(_fan(ts_ms, trend, ticks, metric, scale))
         first_ms = max(view.first_ms, view.last_ms - _SPAN_MS)
         recent = np.where(ticks.times >= first_ms, ticks[metric], np.nan)
@@ -70,12 +72,12 @@ def _minutes(seconds: float) -> str:
 def _forecast_subjects(view: View) -> Iterator[tuple[str, str, FrameTicks, str, str]]:
     """Of the GPU that is used most its utilization and memory, of the first pod or node its memory."""
     if view.gpus:
-        gpu = max(view.gpus, key=lambda one: one.ticks.mean("gpu_util_pct") or 0)
+        gpu = max(view.gpus, key=lambda view_of_gpu: view_of_gpu.ticks.mean("gpu_util_pct") or 0)
         key = f"gpu/{gpu.seen.node}/{gpu.seen.uuid}/nvml"
         yield key, gpu.name, gpu.ticks, "gpu_util_pct", "GPU utilization"
         yield key, gpu.name, gpu.ticks, "mem_used_bytes", "GPU memory"
-    for one in view.machines[:1]:
-        yield f"{one.key}/cgroup", one.name, one.ticks, "mem_used_bytes", "host memory"
+    for machine in view.machines[:1]:
+        yield f"{machine.key}/cgroup", machine.name, machine.ticks, "mem_used_bytes", "host memory"
 
 
 def _spread(made: list[tuple[int, Plain]]) -> list[tuple[int, Plain]]:
@@ -89,7 +91,7 @@ def _fan(ts_ms: int, trend: Plain, ticks: FrameTicks, metric: str, scale: float)
     now = float(ticks[metric][at])
     now = (trend["level"] if np.isnan(now) else now) / scale
     columns: list[Floats] = [
-        np.array([one[name] for one in forecast]) / scale for name in ("value", "p05", "p95")
+        np.array([point[name] for point in forecast]) / scale for name in ("value", "p05", "p95")
     ]
     value, low, high = ([now, *column.tolist()] for column in columns)
-    return Fan([ts_ms, *(ts_ms + round(1000 * one["horizon_s"]) for one in forecast)], value, low, high)
+    return Fan([ts_ms, *(ts_ms + round(1000 * point["horizon_s"]) for point in forecast)], value, low, high)

@@ -227,9 +227,9 @@ def _draw_phases(axes: "Axes", phases: list[Phase]) -> None:
 
     for name, (seconds, _) in seconds_by_name(phases).items():
         bars = [
-            (date2num(_moments(one.first_ms)), (one.last_ms - one.first_ms) / 86_400_000)
-            for one in phases
-            if one.name == name
+            (date2num(_moments(phase.first_ms)), (phase.last_ms - phase.first_ms) / 86_400_000)
+            for phase in phases
+            if phase.name == name
         ]
         axes.broken_barh(bars, (0, 1), color=_PHASES.get(name, "#ffffff"), label=f"{name} {seconds:.0f} s")
     axes.set_title("Phases", loc="left", fontsize=11)

@@ -42,8 +42,8 @@ def figure_of(chart: Chart, from_ms: int, to_ms: int) -> Figure:
         data = [_spots(spots, chart) for spots in chart.spots]
     else:
         data = [trace for line in chart.lines for trace in _traces(chart, line)]
-        data += [_marks(one, chart) for one in chart.marks]
-        data += [_dots(one, chart.unit) for one in chart.dots]
+        data += [_marks(marks, chart) for marks in chart.marks]
+        data += [_dots(dots, chart.unit) for dots in chart.dots]
         data += [trace for number, fan in enumerate(chart.fans) for trace in _fan(fan, first=number == 0)]
     return {"data": data, "layout": _layout(chart, from_ms, to_ms)}
 
@@ -230,7 +230,7 @@ def _at(chart: Chart, points: Buckets) -> Figure:
 
 def rounded(values: np.ndarray) -> list[float | None]:
     """Four digits are more than a chart shows; None where there is nothing."""
-    return [None if one != one else float(f"{one:.4g}") for one in values.tolist()]
+    return [None if value != value else float(f"{value:.4g}") for value in values.tolist()]
 
 
 def _marks(marks: Marks, chart: Chart) -> Figure:
@@ -283,8 +283,8 @@ def _heat(chart: Chart) -> Figure:
         "type": "heatmap",
         "x0": points.start_ms,
         "dx": points.step_ms,
-        "y": [one.name for one in chart.lines],
-        "z": [rounded(np.round(one.points.mean)) for one in chart.lines],
+        "y": [line.name for line in chart.lines],
+        "z": [rounded(np.round(line.points.mean)) for line in chart.lines],
         "zmin": 0,
         "zmax": 100,
         "colorscale": [[0, "#dfe9f5"], [0.5, "#5b95d1"], [1, "#0b3c6f"]],

@@ -32,8 +32,8 @@ def wanted(policy: Policy, now_s: float) -> set[int]:
     """The priorities that shall have a class now, of all bands."""
     near, far = quantum(policy, now_s), quantum(policy, now_s + policy.longest_s)
     return {
-        band.high - one for band in policy.bands.values() for one in quanta(near, far)
-        if band.high - one >= band.low
+        band.high - below for band in policy.bands.values() for below in quanta(near, far)
+        if band.high - below >= band.low
     }  # fmt: skip
 
 

@@ -33,17 +33,17 @@ def interval(values: Iterable[float], wanted: float) -> Interval | None:
     """
     if not 0 < wanted < 1:
         raise ValueError(f"coverage {wanted}: expected a share between 0 and 1")
-    found = sorted(values)
-    count = len(found)
+    ordered = sorted(values)
+    count = len(ordered)
     if not count:
         return None
     # a hair more: (1 - 0.8) / 2 * 10 is to be 1, and is less in binary
     lowest = max(floor((1 - wanted) / 2 * (count + 1) + 1e-9), 1)
     highest = count + 1 - lowest
     return Interval(
-        low=found[lowest - 1],
-        middle=(found[(count - 1) // 2] + found[count // 2]) / 2,
-        high=found[highest - 1],
+        low=ordered[lowest - 1],
+        middle=(ordered[(count - 1) // 2] + ordered[count // 2]) / 2,
+        high=ordered[highest - 1],
         coverage=max(highest - lowest, 0) / (count + 1),
         below=highest / (count + 1),
         kin=count,

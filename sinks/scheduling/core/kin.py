@@ -52,23 +52,23 @@ class Kin:
 
 def _likenesses(template: Template) -> list[tuple[str, Hashable]]:
     """Return what pods may have in common with ``template``, nearest first; pods alike share the key."""
-    found: list[tuple[str, Hashable]] = []
+    keys: list[tuple[str, Hashable]] = []
     if template.owner is not None:
-        found.append(("owner template", template.owner))
+        keys.append(("owner template", template.owner))
     if template.job is not None:
-        found.append(("job name and GPUs", (template.job, template.gpus)))
+        keys.append(("job name and GPUs", (template.job, template.gpus)))
     if template.image is not None and template.command is not None:
-        found.append(("image, command and GPUs", (template.image, template.command, template.gpus)))
+        keys.append(("image, command and GPUs", (template.image, template.command, template.gpus)))
     if template.image is not None and template.labels:
-        found.append(("image and labels", (template.image, template.labels)))
+        keys.append(("image and labels", (template.image, template.labels)))
     if template.image is not None:
-        found.append(("image", template.image))
+        keys.append(("image", template.image))
     if template.labels:
-        found.append(("labels and GPUs", (template.labels, template.gpus)))
+        keys.append(("labels and GPUs", (template.labels, template.gpus)))
     if template.requests is not None:
-        found.append(("namespace and requests", (template.gpus, template.requests)))
-    found.append(("namespace and GPUs", template.gpus))
-    return [(name, (name, template.namespace, key)) for name, key in found]
+        keys.append(("namespace and requests", (template.gpus, template.requests)))
+    keys.append(("namespace and GPUs", template.gpus))
+    return [(name, (name, template.namespace, key)) for name, key in keys]
 
 
 @dataclass(slots=True)
@@ -89,6 +89,6 @@ class KinIndex:
         """The kin in the nearest likeness that has any; None without kin."""
         labels = frozenset(label for label in template.labels if label[0] in self._label_keys)
         for name, key in _likenesses(replace(template, labels=labels)):
-            if found := self._by_key.get(key):
-                return Kin(name, tuple(found))
+            if similar := self._by_key.get(key):
+                return Kin(name, tuple(similar))
         return None

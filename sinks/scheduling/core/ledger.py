@@ -43,12 +43,12 @@ class Ledger:
     def take(self, record: UsageHour) -> None:
         """What the pods on a node had of its GPUs in an hour so far: it replaces what was known of it."""
         hour = self._hours.setdefault(record.hour_ms, _Hour())
-        for one in record.gpus:
-            if one.pod_uid is not None:
-                row = (record.node, one.gpu, one.pod_uid)
-                more = one.gpu_s - hour.rows.get(row, 0.0)
-                hour.rows[row] = one.gpu_s
-                hour.pods[one.pod_uid] = hour.pods.get(one.pod_uid, 0.0) + more
+        for use in record.gpus:
+            if use.pod_uid is not None:
+                row = (record.node, use.gpu, use.pod_uid)
+                more = use.gpu_s - hour.rows.get(row, 0.0)
+                hour.rows[row] = use.gpu_s
+                hour.pods[use.pod_uid] = hour.pods.get(use.pod_uid, 0.0) + more
 
     def used(self, now_s: float) -> dict[str, float]:
         """GPU-seconds in the window, by owner. Of the hour in which it begins, its part counts."""
@@ -63,9 +63,9 @@ class Ledger:
         return sums
 
     def _forget(self, begin_ms: float) -> None:
-        past = [one for one in self._hours if one + HOUR_MS <= begin_ms]
-        for one in past:
-            del self._hours[one]
+        past = [hour_ms for hour_ms in self._hours if hour_ms + HOUR_MS <= begin_ms]
+        for hour_ms in past:
+            del self._hours[hour_ms]
         if past:
             kept = self._running.union(*(hour.pods for hour in self._hours.values()))
             self._owners = {uid: owner for uid, owner in self._owners.items() if uid in kept}

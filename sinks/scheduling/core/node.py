@@ -65,28 +65,28 @@ class Nodes:
     @classmethod
     def of(cls, nodes: Sequence[NodeResources]) -> "Nodes":
         """The same in columns."""
-        gpus = np.full((len(FIELDS), len(nodes), max((len(one.gpus) for one in nodes), default=0)), np.nan)
+        gpus = np.full((len(FIELDS), len(nodes), max((len(node.gpus) for node in nodes), default=0)), np.nan)
         for place, node in enumerate(nodes):
             gpus[:, place, : len(node.gpus)] = gpu_columns(node.gpus)
         return cls(
-            [one.name for one in nodes],
+            [node.name for node in nodes],
             gpus,
             *(
-                np.array([getattr(one, name) for one in nodes], dtype=np.float64)
+                np.array([getattr(node, name) for node in nodes], dtype=np.float64)
                 for name in ("cpu_free_cores", "net_free", "ranks", "near_ranks", "sick")
             ),
         )
 
     def of_gpus(self, field: str) -> Floats:
         """A field of ``NodeGpu``: a row a node, a place a GPU."""
-        found: Floats = self.gpus[FIELDS.index(field)]
-        return found
+        column: Floats = self.gpus[FIELDS.index(field)]
+        return column
 
 
 def gpu_columns(gpus: Sequence[NodeGpu]) -> Floats:
     """``FIELDS`` by GPU."""
-    found = np.array([[getattr(gpu, name) for gpu in gpus] for name in FIELDS], dtype=np.float64)
-    return found.reshape(len(FIELDS), len(gpus))
+    columns = np.array([[getattr(gpu, name) for gpu in gpus] for name in FIELDS], dtype=np.float64)
+    return columns.reshape(len(FIELDS), len(gpus))
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ class Policy:
         if "" not in self.bands:
             raise SettingError('policy bands: expected one named "", for pods of any other class')
         most = HIGHEST_PRIORITY
-        for name, band in sorted(self.bands.items(), key=lambda one: -one[1].high):
+        for name, band in sorted(self.bands.items(), key=lambda named_band: -named_band[1].high):
             if not -HIGHEST_PRIORITY <= band.low < band.high <= most:
                 raise SettingError(
                     f"policy bands: {name!r}: {band.low} to {band.high}: expected a range that ends "
@@ -88,7 +88,7 @@ _RANGES = (
 
 def policy_of(settings: Mapping[str, object]) -> Policy:
     """A policy from a parsed file. ``bands`` are pairs of numbers. Raises ``SettingError``."""
-    known = {one.name for one in fields(Policy)}
+    known = {field.name for field in fields(Policy)}
     values: dict[str, object] = {}
     for name, value in settings.items():
         if name not in known:
@@ -112,12 +112,14 @@ def _shares(name: str, value: object) -> dict[str, float]:
 def _bands(name: str, value: object) -> dict[str, Band]:
     if not isinstance(value, Mapping):
         raise SettingError(f"policy {name}: {value!r}: expected pairs of priorities by class")
-    found = {}
+    bands = {}
     for who, pair in value.items():
-        if not (isinstance(pair, list | tuple) and len(pair) == 2 and all(type(one) is int for one in pair)):
+        if not (
+            isinstance(pair, list | tuple) and len(pair) == 2 and all(type(bound) is int for bound in pair)
+        ):
             raise SettingError(f"policy {name}: {who}: {pair!r}: expected [lowest, highest], whole numbers")
-        found[str(who)] = Band(*pair)
-    return found
+        bands[str(who)] = Band(*pair)
+    return bands
 
 
 _READERS = {"shares": _shares, "bands": _bands}

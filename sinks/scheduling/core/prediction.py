@@ -27,21 +27,21 @@ class Prediction:
 
     def middle(self, figure: str) -> float | None:
         """What is as likely too much as too little."""
-        found = self.figures.get(figure)
-        return None if found is None else found.middle
+        interval_of = self.figures.get(figure)
+        return None if interval_of is None else interval_of.middle
 
     def high(self, figure: str) -> float | None:
         """What is enough, with the probability ``below`` of its interval."""
-        found = self.figures.get(figure)
-        return None if found is None else found.high
+        interval_of = self.figures.get(figure)
+        return None if interval_of is None else interval_of.high
 
     def summary(self) -> str:
         """One line: what it takes, in the middle of its kin, and whence that is known."""
         forms: dict[str, Callable[[Interval], str]] = {
-            "duration_s": lambda one: f"takes {_duration(one.middle)}",
-            "gpu_mem_bytes": lambda one: f"{one.high / _GIB:.1f} GiB of a GPU's memory at most",
-            "gpu_util_pct": lambda one: f"uses {one.middle:.0f} % of its GPUs at its peak",
-            "cpu_cores": lambda one: f"{one.middle:.1f} CPUs (p95)",
+            "duration_s": lambda seconds: f"takes {_duration(seconds.middle)}",
+            "gpu_mem_bytes": lambda memory: f"{memory.high / _GIB:.1f} GiB of a GPU's memory at most",
+            "gpu_util_pct": lambda share: f"uses {share.middle:.0f} % of its GPUs at its peak",
+            "cpu_cores": lambda cpus: f"{cpus.middle:.1f} CPUs (p95)",
         }
         said = [form(self.figures[name]) for name, form in forms.items() if name in self.figures]
         return "; ".join([", ".join(said), self.evidence()] if said else [self.evidence()])
@@ -67,11 +67,11 @@ def predict(kin: Kin | None, coverage: float = COVERAGE) -> Prediction | None:
         return None
     figures = {}
     for name in FIGURES:
-        found = interval(
+        interval_of = interval(
             (outcome.figures[name] for outcome in kin.outcomes if name in outcome.figures), coverage
         )
-        if found is not None:
-            figures[name] = found
+        if interval_of is not None:
+            figures[name] = interval_of
     kinds = Counter(outcome.kind for outcome in kin.outcomes if outcome.kind is not None)
     kind, most = kinds.most_common(1)[0] if kinds else (None, 0)
     return Prediction(figures, kind, most / max(kinds.total(), 1), len(kin.outcomes), kin.likeness)

@@ -35,7 +35,7 @@ def place(
     and its team used of what they are entitled to, by name; the largest counts.
     """
     length = policy.unknown_s if duration_s is None else duration_s
-    who, most = max(excess.items(), key=lambda one: one[1], default=("", 1.0))
+    who, most = max(excess.items(), key=lambda pair: pair[1], default=("", 1.0))
     factor = min(max(most, _LEAST), _MOST) ** policy.fairness
     wanted = policy.stretch * length * max(gpus, 1.0) ** policy.size_exponent * factor
     delay = min(wanted, policy.longest_s)

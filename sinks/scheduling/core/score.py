@@ -32,7 +32,7 @@ class Scored:
     def reasons(self) -> str:
         """What says most first."""
         ordered = sorted(self.terms, key=lambda term: -term.weight * abs(term.value - 0.5))
-        return "; ".join(one.reason for one in ordered) or "nothing is known of it"
+        return "; ".join(term.reason for term in ordered) or "nothing is known of it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class NodeScores:
 
     def at(self, place: int) -> Scored:
         """That of one node, with its reasons."""
-        terms = tuple(one for column in self.terms if (one := column.at(place)) is not None)
+        terms = tuple(term for column in self.terms if (term := column.at(place)) is not None)
         return Scored(self.nodes.names[place], float(self.values[place]), terms)
 
     def are_blocked(self) -> Flags:
@@ -59,17 +59,17 @@ class NodeScores:
 
     def blocked(self) -> dict[str, str]:
         """The nodes on which a term blocks, and what it says."""
-        found: dict[str, str] = {}
+        reasons: dict[str, str] = {}
         for column in self.terms:
             for place in column.blocked_places():
                 name, reason = self.nodes.names[place], column.reason(place)
-                found[name] = f"{found[name]}; {reason}" if name in found else reason
-        return found
+                reasons[name] = f"{reasons[name]}; {reason}" if name in reasons else reason
+        return reasons
 
     def extender_scores(self) -> list[int]:
         """As answers to kube-scheduler: whole numbers, 0 to 10."""
-        found: list[int] = np.rint(self.values * HIGHEST_EXTENDER_SCORE).astype(np.int64).tolist()
-        return found
+        scores: list[int] = np.rint(self.values * HIGHEST_EXTENDER_SCORE).astype(np.int64).tolist()
+        return scores
 
     def best(self, most: int) -> list[Scored]:
         """So many of the nodes, the best first; among equals by name."""

@@ -8,11 +8,11 @@ def excess(owner: str, used: Mapping[str, float], shares: Mapping[str, float]) -
 
     ``used``: GPU-seconds by owner, of it and its rivals. Who used nothing has no part in the division.
     """
-    active = dict.fromkeys([*(one for one, gpu_s in used.items() if gpu_s > 0), owner])
-    total = sum(max(used.get(one, 0.0), 0.0) for one in active)
+    active = dict.fromkeys([*(name for name, gpu_s in used.items() if gpu_s > 0), owner])
+    total = sum(max(used.get(name, 0.0), 0.0) for name in active)
     if total <= 0:
         return 1.0
-    entitled = shares.get(owner, 1.0) / sum(shares.get(one, 1.0) for one in active)
+    entitled = shares.get(owner, 1.0) / sum(shares.get(name, 1.0) for name in active)
     return max(used.get(owner, 0.0), 0.0) / total / entitled
 
 
@@ -21,7 +21,7 @@ def excesses(
 ) -> dict[str, float]:
     """The same of each owner; the rivals of a namespace are the namespaces, and those of a team the teams."""
     return {
-        owner: excess(owner, {one: used[one] for one in used if _kind(one) == _kind(owner)}, shares)
+        owner: excess(owner, {name: used[name] for name in used if _kind(name) == _kind(owner)}, shares)
         for owner in owners
     }
 

@@ -45,7 +45,7 @@ class Usage:
         if not self._slices or number > self._slices[-1][0]:
             self._expire(number)
             self._slices.append((number, {}))
-        return next((found for at, found in reversed(self._slices) if at == number), None)
+        return next((usage for at, usage in reversed(self._slices) if at == number), None)
 
     def _expire(self, newest: int) -> None:
         gone = False

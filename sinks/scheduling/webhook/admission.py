@@ -69,7 +69,7 @@ def user_class(pod: Object) -> str:
 def change(pod: Object, class_name: str, key: str, value: str) -> list[Operation]:
     """The JSON patch that gives a pod its class, and says why in the annotation ``key``."""
     spec = pod["spec"]
-    taken = [{"op": "remove", "path": f"/spec/{one}"} for one in _OF_CLASS if one in spec]
+    taken = [{"op": "remove", "path": f"/spec/{field}"} for field in _OF_CLASS if field in spec]
     given = {"op": "add", "path": "/spec/priorityClassName", "value": class_name}
     annotations = pod["metadata"].get("annotations")
     empty = [] if annotations else [{"op": "add", "path": "/metadata/annotations", "value": {}}]
@@ -89,7 +89,7 @@ def why(place: QueuePosition, of_user: str) -> str:
         "class": of_user or None,
         "why": place.why,
     }
-    return orjson.dumps({name: one for name, one in said.items() if one is not None}).decode()
+    return orjson.dumps({name: figure for name, figure in said.items() if figure is not None}).decode()
 
 
 def answer(uid: str, patch: list[Operation]) -> dict[str, Any]:

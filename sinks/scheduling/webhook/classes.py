@@ -54,8 +54,8 @@ class PriorityClasses:
         not known which there are."""
         if not self._current():
             return None
-        found = classes.nearest(self._settled, self._policy.band(user_class), priority)
-        return None if found is None else f"{CLASS_PREFIX}{found}"
+        value = classes.nearest(self._settled, self._policy.band(user_class), priority)
+        return None if value is None else f"{CLASS_PREFIX}{value}"
 
     def readiness_error(self) -> str | None:
         """None once there are classes, and while it is known which."""
@@ -84,7 +84,7 @@ class PriorityClasses:
         there = await self._list()
         self._listed_s = now_s
         self._settled = sorted(
-            one for one in there if one in self._seen and classes.usable(self._policy, one, now_s)
+            value for value in there if value in self._seen and classes.usable(self._policy, value, now_s)
         )
         self._telemetry.metrics.gauge(PRIORITY_CLASSES).set(len(self._settled))
         if self._settled:
@@ -97,10 +97,10 @@ class PriorityClasses:
     async def _list(self) -> dict[int, Mapping[str, Any]]:
         """Ours, by their priority: the metadata. A class that somebody changed is none."""
         return {
-            one["value"]: one["metadata"]
-            async for one in self._server.whole(PRIORITY_CLASS, selector=_SELECTOR)
-            if one["metadata"]["name"] == f"{CLASS_PREFIX}{one['value']}"
-            and one.get("preemptionPolicy") == "Never"
+            priority_class["value"]: priority_class["metadata"]
+            async for priority_class in self._server.whole(PRIORITY_CLASS, selector=_SELECTOR)
+            if priority_class["metadata"]["name"] == f"{CLASS_PREFIX}{priority_class['value']}"
+            and priority_class.get("preemptionPolicy") == "Never"
         }
 
     async def _make(self, priority: int) -> None:
@@ -113,7 +113,11 @@ class PriorityClasses:
             self._seen.add(priority)
 
     def _class(self, priority: int) -> dict[str, Any]:
-        band = next(one for one in self._policy.bands.values() if one.low <= priority <= one.high)
+        band = next(
+            possible_band
+            for possible_band in self._policy.bands.values()
+            if possible_band.low <= priority <= possible_band.high
+        )
         moment_s = self._policy.epoch_s + (band.high - priority) * self._policy.quantum_s
         moment = datetime.fromtimestamp(moment_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         return {
@@ -125,8 +129,8 @@ class PriorityClasses:
 
     async def _delete_useless(self, there: Mapping[int, Mapping[str, Any]], now_s: float) -> None:
         """Pods that have such a class keep their priority: the API server never looks at the class again."""
-        useless = {one for one in there if not classes.usable(self._policy, one, now_s)}
-        self._useless_since = {one: self._useless_since.get(one, now_s) for one in useless}
+        useless = {value for value in there if not classes.usable(self._policy, value, now_s)}
+        self._useless_since = {value: self._useless_since.get(value, now_s) for value in useless}
         for priority, since_s in self._useless_since.items():
             if now_s - since_s >= self._kept_s:
                 meta = there[priority]

@@ -60,14 +60,14 @@ class Queue:
         asked = resources.gpu_request(pod["spec"])
         gpus = 1.0 if asked is None else asked
         job = pods.group(pod) or pods.job_uid(pod)
-        found = self._of_job(job, now_s)
-        if found is None:
-            found = self._new(pod, gpus, owned_by, user_class, now_s)
+        queued = self._of_job(job, now_s)
+        if queued is None:
+            queued = self._new(pod, gpus, owned_by, user_class, now_s)
             if job is not None and charge:
-                self._jobs[job] = (now_s, found)
+                self._jobs[job] = (now_s, queued)
         if charge:
-            self._charges.charge(owned_by, _expected_s(found.prediction, self.policy) * gpus, now_s)
-        return found
+            self._charges.charge(owned_by, _expected_s(queued.prediction, self.policy) * gpus, now_s)
+        return queued
 
     def _of_job(self, job: str | tuple[str, str] | None, now_s: float) -> QueuePosition | None:
         """That of the pods of its job that came just before: all of them shall start together."""
@@ -76,8 +76,8 @@ class Queue:
             if now_s - self._jobs[first][0] < _TOGETHER_S:
                 break
             del self._jobs[first]
-        found = self._jobs.get(job or "")
-        return None if found is None else found[1]
+        queued = self._jobs.get(job or "")
+        return None if queued is None else queued[1]
 
     def _new(
         self, pod: pods.Object, gpus: float, owned_by: Owners, user_class: str, now_s: float
@@ -99,5 +99,5 @@ class Queue:
 
 
 def _expected_s(prediction: Prediction | None, policy: Policy) -> float:
-    found = None if prediction is None else prediction.middle("duration_s")
-    return policy.unknown_s if found is None else found
+    seconds = None if prediction is None else prediction.middle("duration_s")
+    return policy.unknown_s if seconds is None else seconds

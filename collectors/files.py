@@ -77,5 +77,5 @@ def _content(fd: int) -> bytes:
 
 def field_of(text: bytes, name: bytes) -> int | None:
     """The number after ``name`` in lines of "name number"; None when there is no such line."""
-    _, found, rest = (b"\n" + text).partition(b"\n" + name + b" ")
-    return int(rest.partition(b"\n")[0]) if found else None
+    _, separator, rest = (b"\n" + text).partition(b"\n" + name + b" ")
+    return int(rest.partition(b"\n")[0]) if separator else None

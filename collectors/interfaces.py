@@ -16,13 +16,13 @@ _VIRTUAL = re.compile(
 
 def interface_bytes(text: str) -> dict[str, tuple[int, int]]:
     """Bytes received and sent by each interface of a ``net/dev``."""
-    found = {}
+    bytes_by_name = {}
     for line in text.splitlines():
         name, colon, rest = line.rpartition(":")
         fields = rest.split()
         if colon and len(fields) >= 16:
-            found[name.strip()] = (int(fields[0]), int(fields[8]))
-    return found
+            bytes_by_name[name.strip()] = (int(fields[0]), int(fields[8]))
+    return bytes_by_name
 
 
 def physical(names: Iterable[str], host_root: str) -> frozenset[str]:

@@ -62,7 +62,7 @@ class PairRate:
         ]
         if not grown or passed <= 0 or min(map(min, grown)) < 0:
             return None, None
-        return sum(one[0] for one in grown) / passed, sum(one[1] for one in grown) / passed
+        return sum(pair[0] for pair in grown) / passed, sum(pair[1] for pair in grown) / passed
 
 
 def rounded(value: float | None) -> int | None:

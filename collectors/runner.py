@@ -144,10 +144,10 @@ class Runner:
         self._interval_s = interval_s
         self._bound_s = bound_s or max(2 * interval_s, _LEAST_BOUND_S)
         self._clock = clock or MachineClock()
-        self._threads = [thread(one, self._answered) for one in collectors]
+        self._threads = [thread(collector, self._answered) for collector in collectors]
         self.metrics = CollectorMetrics(telemetry, interval_s, self._clock.monotonic_s)
-        for one in collectors:
-            self.metrics.expect(one.name)
+        for collector in collectors:
+            self.metrics.expect(collector.name)
         self._collector = uuid.uuid4().hex
         self._seq = 0
 

@@ -41,7 +41,7 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
     security_kwargs(settings)  # refuses wrong files now, and not when the broker is first reached
     pods = None if settings.demo == "on" else await pods_collector(settings, telemetry)
     measuring = list(collectors(settings, telemetry, pods))
-    telemetry.expect(events, topic=SAMPLE_TOPICS, collector=[one.name for one in measuring])
+    telemetry.expect(events, topic=SAMPLE_TOPICS, collector=[collector.name for collector in measuring])
     outbox = Outbox(open_spool(settings, telemetry, os.environ), telemetry, _MEMORY_BYTES)
     publisher = Publisher(
         outbox, telemetry, Reachability(settings, telemetry), lambda: KafkaLink.open(settings, telemetry)

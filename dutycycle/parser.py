@@ -30,10 +30,10 @@ class Parser(argparse.ArgumentParser):
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> argparse.Namespace:  # type: ignore[override]
         """What is unknown is refused by the parser of its command, not by that of all commands."""
-        found, unknown = self.parse_known_args(args, namespace)
+        parsed, unknown = self.parse_known_args(args, namespace)
         if unknown:
-            found.parsed_by.refuse(unknown)
-        return found
+            parsed.parsed_by.refuse(unknown)
+        return parsed
 
     def parse_known_args(  # type: ignore[override]
         self, args: Any = None, namespace: Any = None
@@ -42,11 +42,11 @@ class Parser(argparse.ArgumentParser):
         words = list(sys.argv[1:] if args is None else args)
         if self._subparsers is not None:
             self._check_flags(list(takewhile(_is_flag, words)))
-            self._check_command(next((one for one in words if not _is_flag(one)), None))
+            self._check_command(next((word for word in words if not _is_flag(word)), None))
         elif all(
-            one.nargs != argparse.REMAINDER for one in self._actions
+            action.nargs != argparse.REMAINDER for action in self._actions
         ):  # what follows is of another program
-            self._check_flags([one for one in takewhile("--".__ne__, words) if one.startswith("--")])
+            self._check_flags([word for word in takewhile("--".__ne__, words) if word.startswith("--")])
         return super().parse_known_args(words, namespace)
 
     def refuse(self, unknown: Sequence[str]) -> NoReturn:
@@ -72,32 +72,32 @@ class Parser(argparse.ArgumentParser):
     def all_parsers(self) -> Iterator["Parser"]:
         """This one, and those of its commands."""
         yield self
-        for one in self._actions:
-            if one.nargs == argparse.PARSER and isinstance(one.choices, dict):
-                yield from one.choices.values()
+        for action in self._actions:
+            if action.nargs == argparse.PARSER and isinstance(action.choices, dict):
+                yield from action.choices.values()
 
     def arguments(self) -> Iterator[argparse.Action]:
         """Those of its commands, too."""
-        for one in self.all_parsers():
-            yield from one._actions
+        for parser in self.all_parsers():
+            yield from parser._actions
 
     def _check_flags(self, flags: Iterable[str]) -> None:
         for flag in flags:
             name = flag.partition("=")[0]
-            if not any(one.startswith(name) for one in self._option_string_actions):
+            if not any(option.startswith(name) for option in self._option_string_actions):
                 self.error(f"unknown flag {name}{_meant(name, self._option_string_actions)}")
 
     def _check_command(self, name: str | None) -> None:
-        commands = next(one.choices or () for one in self._actions if one.nargs == argparse.PARSER)
+        commands = next(action.choices or () for action in self._actions if action.nargs == argparse.PARSER)
         if name is not None and name not in commands:
             self.error(f"unknown command {name}{_meant(name, commands)}")
 
     def _short_usage(self) -> str:
         if self.usage is not None:
             return self.usage.replace("%%", "%")
-        given = [one for one in self._actions if one.required and one.option_strings]
-        flags = (f"{one.option_strings[0]} {one.metavar or ''}".strip() for one in given)
-        places = (_place(one) for one in self._actions if not one.option_strings)
+        given = [action for action in self._actions if action.required and action.option_strings]
+        flags = (f"{action.option_strings[0]} {action.metavar or ''}".strip() for action in given)
+        places = (_place(action) for action in self._actions if not action.option_strings)
         return " ".join((self.prog, *flags, "[OPTIONS]", *places))
 
 

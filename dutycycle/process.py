@@ -28,7 +28,7 @@ _PR_SET_PDEATHSIG = 1
 
 def command_name(arguments: Iterable[str]) -> str:
     """The sub-command that is asked for: the first word that is no flag; empty for none."""
-    return next((one for one in arguments if not one.startswith("-")), "")
+    return next((argument for argument in arguments if not argument.startswith("-")), "")
 
 
 class _Signals:

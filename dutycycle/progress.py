@@ -63,9 +63,9 @@ class Progress:
             return
         self.whole = items.size
         self._began = self._clock(), items.position(), 0
-        for count, one in enumerate(items, 1):
+        for count, item in enumerate(items, 1):
             self._status.show(lambda count=count: self._text(items.position(), count, ""))  # type: ignore[misc]
-            yield one
+            yield item
 
     def say(self, text: str) -> None:
         """A line that stays."""

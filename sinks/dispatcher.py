@@ -90,7 +90,7 @@ class Dispatcher:
         assignment = self._sequence.assignment
         if not await self._sequence.admits(origin):
             return
-        wanting = [one for one in self.sinks if origin.topic in one.topics and one.wants(origin)]
+        wanting = [sink for sink in self.sinks if origin.topic in sink.topics and sink.wants(origin)]
         bad = self._give(origin, wanting)
         if bad is not None and not await self._letters.send(origin, *bad):
             await asyncio.Event().wait()

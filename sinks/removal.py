@@ -97,7 +97,7 @@ async def remove(
         kinds = [kind for kind in await server.kinds.every() if may_carry(kind, namespace)]
     except KubeError as error:
         raise ServerAwayError(f"the API server's kinds cannot be read: {error}") from error
-    for kind in sorted(kinds, key=lambda one: one.name in _COPIES):
+    for kind in sorted(kinds, key=lambda kind_to_clear: kind_to_clear.name in _COPIES):
         try:
             async for page in _pages(server, kind, namespace, prefix):
                 await asyncio.gather(

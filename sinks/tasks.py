@@ -10,7 +10,7 @@ async def together(*work: Awaitable[None]) -> None:
     ``asyncio.gather`` returns when the first of them has ended by its cancellation. What the others do at
     their end, such as to store what they know and to disconnect, would be cut off.
     """
-    tasks = [asyncio.ensure_future(one) for one in work]
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in work]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
     finally:

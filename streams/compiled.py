@@ -111,7 +111,9 @@ if os.access(_FOLDER, os.W_OK) and not any(_FOLDER.rglob("__pycache__/*.nbi")):
 # Code for every machine of its architecture, so that what was compiled on one runs on another.
 _settings: Any = config
 _settings.CPU_NAME, _settings.CPU_FEATURES = "generic", ""
-_settings.CACHE_LOCATOR_CLASSES = ",".join(f"{__name__}.{one.__name__}" for one in (_Locator, _UserLocator))
+_settings.CACHE_LOCATOR_CLASSES = ",".join(
+    f"{__name__}.{locator.__name__}" for locator in (_Locator, _UserLocator)
+)
 
 
 class _Part(JITCodeLibrary):

@@ -170,8 +170,8 @@ class LocalStage:
             if self._stage.is_idle(self._operators[key].seen_ms or 0, self._clock.now_ms):
                 emissions += self._operators.pop(key).close()
                 head = state_key(_PARTITION, key)
-                for one in [head, *pieces_of(head, self._changelog.get)]:
-                    self._changelog.pop(one, None)
+                for stored_key in [head, *pieces_of(head, self._changelog.get)]:
+                    self._changelog.pop(stored_key, None)
                 self._happened[STATE_EVICTED.name] += 1
         return emissions
 

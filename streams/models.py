@@ -41,9 +41,9 @@ class _NoSpecError(ValueError):
 
 def models_of(settings: Settings) -> ModelsConfig:
     """Every model of the settings, each tried on made-up ticks. Raises ``SettingError`` naming the model."""
-    models = tuple(_model(one, settings) for one in settings.models)
-    for one in models:
-        probe(one, settings.models_lags)
+    models = tuple(_model(model, settings) for model in settings.models)
+    for model in models:
+        probe(model, settings.models_lags)
     return ModelsConfig(
         models=models,
         horizons_s=settings.trends_horizons,
@@ -55,7 +55,9 @@ def models_of(settings: Settings) -> ModelsConfig:
 def _model(setting: ModelSetting, settings: Settings) -> Model:
     for metric in setting.metrics:
         if metric not in METRICS:
-            close = "".join(f"; did you mean {one}?" for one in difflib.get_close_matches(metric, METRICS, 1))
+            close = "".join(
+                f"; did you mean {name}?" for name in difflib.get_close_matches(metric, METRICS, 1)
+            )
             raise SettingError(f"model {setting.name}: there is no metric {metric}{close}")
     try:
         build, packages = _builder(setting.spec, settings.models_seed)
@@ -86,13 +88,17 @@ def _builder(spec: str, seed: int) -> tuple[Build, tuple[str, ...]]:
             sys.path.append("")  # a module beside the user's trace, after all that is installed
         factory = getattr(import_module(match["module"]), match["name"], None)
     elif _ENTRY.fullmatch(spec):
-        found = {one.name: one for one in entry_points(group=GROUP)}
-        if spec not in found:
-            known = f"one of {', '.join(sorted(found))}" if found else "there is none"
+        entry_points_by_name = {entry_point.name: entry_point for entry_point in entry_points(group=GROUP)}
+        if spec not in entry_points_by_name:
+            known = (
+                f"one of {', '.join(sorted(entry_points_by_name))}"
+                if entry_points_by_name
+                else "there is none"
+            )
             raise _NoSpecError(
                 f"no entry point of {GROUP} ({known}), and no expression such as drift.ADWIN()"
             )
-        factory = found[spec].load()
+        factory = entry_points_by_name[spec].load()
     else:
         tree = _parsed(spec)
         for call in ast.walk(tree):
@@ -122,19 +128,21 @@ def _built(node: ast.expr, seed: int) -> Any:
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
             return -value
         case ast.List(elts=parts):
-            return [again(one) for one in parts]
+            return [again(part) for part in parts]
         case ast.Tuple(elts=parts):
-            return tuple(again(one) for one in parts)
+            return tuple(again(part) for part in parts)
         case ast.Dict(keys=keys, values=values) if all(key is not None for key in keys):
-            return {again(key): again(one) for key, one in zip(keys, values, strict=True) if key is not None}
+            return {
+                again(key): again(value) for key, value in zip(keys, values, strict=True) if key is not None
+            }
         case ast.BinOp(left=left, op=ast.BitOr(), right=right):
             return again(left) | again(right)
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             return again(left) + again(right)
-        case ast.Call(func=name, args=args, keywords=keywords) if all(one.arg for one in keywords):
+        case ast.Call(func=name, args=args, keywords=keywords) if all(keyword.arg for keyword in keywords):
             made = _class(_dotted(name))
-            named = {str(one.arg): again(one.value) for one in keywords}
-            return made(*[again(one) for one in args], **_seeded(made, named, seed))
+            named = {str(keyword.arg): again(keyword.value) for keyword in keywords}
+            return made(*[again(argument) for argument in args], **_seeded(made, named, seed))
     raise _NoSpecError(
         f"{ast.unparse(node):.80}: expected a River class with its arguments, a number, a text, a list or |"
     )
@@ -158,19 +166,25 @@ def _class(path: list[str]) -> Any:
     """The public class at ``[river.]module[.module].Class``."""
     module_names = path[1:-1] if path[0] == "river" else path[:-1]
     river = import_module("river")
-    public = [one.name for one in iter_modules(river.__path__) if not one.name.startswith("_")]
-    modules = [one for one in public if one not in _NO_MODELS]
+    public = [
+        module_info.name
+        for module_info in iter_modules(river.__path__)
+        if not module_info.name.startswith("_")
+    ]
+    modules = [name for name in public if name not in _NO_MODELS]
     if not module_names or module_names[0] not in modules:
         wanted = module_names[0] if module_names else path[-1]
         raise _NoSpecError(f"River has no module {wanted} with models{_close(wanted, modules)}")
     module: Any = import_module(f"river.{module_names[0]}")
     for name in module_names[1:]:
         module = getattr(module, name, None) if name in getattr(module, "__all__", ()) else None
-    classes = [one for one in getattr(module, "__all__", ()) if inspect.isclass(getattr(module, one, None))]
+    classes = [
+        name for name in getattr(module, "__all__", ()) if inspect.isclass(getattr(module, name, None))
+    ]
     if path[-1] not in classes:
         raise _NoSpecError(f"there is no class {'.'.join(path)}{_close(path[-1], classes)}")
     return getattr(module, path[-1])
 
 
 def _close(word: str, known: list[str]) -> str:
-    return "".join(f"; did you mean {one}?" for one in difflib.get_close_matches(word, known, 1))
+    return "".join(f"; did you mean {name}?" for name in difflib.get_close_matches(word, known, 1))

@@ -35,7 +35,11 @@ async def run_stages(
 ) -> None:
     """``run`` for any list of stages."""
     telemetry.expect(
-        events, state_events, logs, topic=[one.source for one in stages], stage=[one.name for one in stages]
+        events,
+        state_events,
+        logs,
+        topic=[stage_of_worker.source for stage_of_worker in stages],
+        stage=[stage_of_worker.name for stage_of_worker in stages],
     )
     status = telemetry.status
     with suppress(StoppedError):

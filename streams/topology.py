@@ -124,7 +124,9 @@ def _window_metrics(names: tuple[str, ...]) -> frozenset[str]:
 def _known_metrics(of: str, names: tuple[str, ...]) -> tuple[str, ...]:
     for name in names:
         if name not in METRICS:
-            close = "".join(f"; did you mean {one}?" for one in difflib.get_close_matches(name, METRICS, 1))
+            close = "".join(
+                f"; did you mean {known_name}?" for known_name in difflib.get_close_matches(name, METRICS, 1)
+            )
             raise SettingError(f"DUTYCYCLE_{of}_METRICS: there is no metric {name}{close}")
     return names
 

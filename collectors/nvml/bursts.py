@@ -37,10 +37,10 @@ class BurstReader:
         At first those of one interval. None: there are none, as in the buffers of an idle GPU.
         """
         after_us = self._cursor.after_us(now)
-        found = query.ask(self._what, lambda handle: self._new(handle, after_us, now))
-        if not found:
+        samples = query.ask(self._what, lambda handle: self._new(handle, after_us, now))
+        if not samples:
             return None
-        newest_us = self._cursor.last_us = found[-1].stamp_us
+        newest_us = self._cursor.last_us = samples[-1].stamp_us
         shift_us = wall_shift_us(newest_us, now)
         if shift_us is None and not after_us:
             # The stamps are of an unknown clock: nothing says how old this first batch is.
@@ -48,7 +48,9 @@ class BurstReader:
         if shift_us is None:
             shift_us = now.wall_us - newest_us
         oldest_ms = 0 if after_us else ts_ms - interval_ms
-        dated = [(round((one.stamp_us + shift_us) / 1000), self._to_unit(one.value)) for one in found]
+        dated = [
+            (round((sample.stamp_us + shift_us) / 1000), self._to_unit(sample.value)) for sample in samples
+        ]
         low, high = self._limits
         known = [(at_ms - ts_ms, value) for at_ms, value in dated if at_ms > oldest_ms]
         for _, value in known:
@@ -59,7 +61,7 @@ class BurstReader:
     def _new(self, handle: Handle, after_us: int, now: Now) -> list[BufferedSample]:
         if not self._room:
             self._room = gate.buffer_size(handle, self._buffer) + 1
-        found = gate.buffered_samples(handle, self._buffer, after_us, self._room)
-        if len(found) == self._room:
+        samples = gate.buffered_samples(handle, self._buffer, after_us, self._room)
+        if len(samples) == self._room:
             self._room = 0  # the buffer is larger than it said: there may be more
-        return [one for one in found if self._cursor.is_new(one.stamp_us, now)]
+        return [sample for sample in samples if self._cursor.is_new(sample.stamp_us, now)]

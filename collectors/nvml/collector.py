@@ -59,7 +59,7 @@ class NvmlCollector:
         self._identities.begin_tick()
         readings = self._read(tick)
         gpus = [gpu for gpu, _ in readings]
-        self.pids = frozenset(one.pid for gpu in gpus for one in gpu.processes or ())
+        self.pids = frozenset(process.pid for gpu in gpus for process in gpu.processes or ())
         records = []
         if gpus:
             sample = NvmlSample(

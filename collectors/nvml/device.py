@@ -140,8 +140,8 @@ class Device:
         itself."""
         before_gpm = self._asks_for_all and not self._gpm.is_supported
         ways = _VIDEO.items() if before_gpm else self._engines
-        found = {name: self.query.ask(name, way) for name, way in ways}
-        return {name: pct for name, pct in found.items() if pct is not None}
+        pct_by_name = {name: self.query.ask(name, way) for name, way in ways}
+        return {name: pct for name, pct in pct_by_name.items() if pct is not None}
 
     def _possible(self, gpu: Gpu) -> Gpu:
         """The GPU without values that none has."""

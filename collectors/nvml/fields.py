@@ -34,8 +34,12 @@ class FieldReader:
         answers = query.ask("fields", lambda handle: gate.field_values(handle, [*asked])) or []
         values: dict[str, float] = {}
         for (number, name), answer in zip(asked.items(), answers, strict=False):
-            found = self._value(number, name, answer, query)
-            value = self._rate(name, at_s, found) if found is not None and _is_rate(name) else found
+            number_read = self._value(number, name, answer, query)
+            value = (
+                self._rate(name, at_s, number_read)
+                if number_read is not None and _is_rate(name)
+                else number_read
+            )
             if value is not None:
                 values[name] = value
         return values

@@ -252,7 +252,7 @@ def buffered_samples(handle: Handle, buffer: SampleBuffer, after_us: int, room: 
     run dry. nvidia-smi does not show them.
     """
     kind = c_uint()
-    found = _rows(
+    rows = _rows(
         "nvmlDeviceGetSamples",
         pynvml.c_nvmlSample_t,
         room,
@@ -261,8 +261,8 @@ def buffered_samples(handle: Handle, buffer: SampleBuffer, after_us: int, room: 
         ),
     )
     where, _ = _VALUE_OF_TYPE[kind.value]
-    read = (BufferedSample(one.timeStamp, getattr(one.sampleValue, where)) for one in found)
-    return sorted(one for one in read if one.value != _UNKNOWN_32)
+    read = (BufferedSample(row.timeStamp, getattr(row.sampleValue, where)) for row in rows)
+    return sorted(sample for sample in read if sample.value != _UNKNOWN_32)
 
 
 def process_utilization(handle: Handle, after_us: int) -> list[ProcessUtilization]:
@@ -272,7 +272,7 @@ def process_utilization(handle: Handle, after_us: int) -> list[ProcessUtilizatio
     """
     name = "nvmlDeviceGetProcessUtilization"
     try:
-        found = _rows(
+        rows = _rows(
             name,
             pynvml.c_nvmlProcessUtilizationSample_t,
             _room.get(name, _LEAST_ROOM),
@@ -281,8 +281,8 @@ def process_utilization(handle: Handle, after_us: int) -> list[ProcessUtilizatio
     except NoDataError:
         return []
     # Some drivers name pid 0 in unused places of the answer.
-    used = (one for one in found if one.pid and one.smUtil != _UNKNOWN_32)
-    return [ProcessUtilization(one.pid, one.timeStamp, one.smUtil, one.memUtil) for one in used]
+    used = (row for row in rows if row.pid and row.smUtil != _UNKNOWN_32)
+    return [ProcessUtilization(row.pid, row.timeStamp, row.smUtil, row.memUtil) for row in used]
 
 
 def compute_processes(handle: Handle) -> list[RunningProcess]:
@@ -296,19 +296,19 @@ def graphics_processes(handle: Handle) -> list[RunningProcess]:
 
 
 def _running_processes(name: str, handle: Handle) -> list[RunningProcess]:
-    found = _rows(
+    rows = _rows(
         name,
         pynvml.c_nvmlProcessInfo_v3_t,
         _room.get(name, _LEAST_ROOM),
         lambda function, count, rows: function(handle, byref(count), rows),
     )
-    return [_running(one) for one in found]
+    return [_running(row) for row in rows]
 
 
-def _running(one: Any) -> RunningProcess:
-    used = one.usedGpuMemory
+def _running(row: Any) -> RunningProcess:
+    used = row.usedGpuMemory
     known = None if used == _UNKNOWN_64 else used
-    return RunningProcess(one.pid, known, (one.gpuInstanceId, one.computeInstanceId))
+    return RunningProcess(row.pid, known, (row.gpuInstanceId, row.computeInstanceId))
 
 
 def _rows(name: str, row: Any, room: int, ask: Callable[[Any, c_uint, Any], int]) -> list[Any]:
@@ -337,13 +337,15 @@ def field_values(handle: Handle, ids: Sequence[int | tuple[int, int]]) -> list[F
 
     An id with a second number is of a scope, such as a link.
     """
-    found = call(pynvml.nvmlDeviceGetFieldValues, handle, list(ids))
-    return [_field_value(one) if one.nvmlReturn == 0 else nvml_error(one.nvmlReturn) for one in found]
+    values = call(pynvml.nvmlDeviceGetFieldValues, handle, list(ids))
+    return [
+        _field_value(value) if value.nvmlReturn == 0 else nvml_error(value.nvmlReturn) for value in values
+    ]
 
 
-def _field_value(one: Any) -> FieldValue:
-    where, bits = _VALUE_OF_TYPE[one.valueType]
-    return FieldValue(int(getattr(one.value, where)), bits)
+def _field_value(value: Any) -> FieldValue:
+    where, bits = _VALUE_OF_TYPE[value.valueType]
+    return FieldValue(int(getattr(value.value, where)), bits)
 
 
 def mig_enabled(handle: Handle) -> bool:
@@ -364,8 +366,10 @@ def mig_device(handle: Handle, index: int) -> Handle:
 
 def mig_size(handle: Handle) -> MigSize:
     """The size of a slice."""
-    found = call(pynvml.nvmlDeviceGetAttributes_v2, handle)
-    return MigSize(found.gpuInstanceSliceCount, found.computeInstanceSliceCount, found.memorySizeMB)
+    attributes = call(pynvml.nvmlDeviceGetAttributes_v2, handle)
+    return MigSize(
+        attributes.gpuInstanceSliceCount, attributes.computeInstanceSliceCount, attributes.memorySizeMB
+    )
 
 
 def gpu_instance(handle: Handle) -> int:
@@ -396,13 +400,13 @@ def register_events(handle: Handle, mask: int, events: Any) -> None:
 def next_event(events: Any) -> RawEvent | None:
     """The next event of a set, without waiting for one; None if nothing has happened."""
     try:
-        found = call(pynvml.nvmlEventSetWait_v2, events, 0)
+        event = call(pynvml.nvmlEventSetWait_v2, events, 0)
     except TransientError as error:
         if error.reason == "timeout":
             return None
         raise
-    instance = None if found.gpuInstanceId == _UNKNOWN_32 else int(found.gpuInstanceId)
-    return RawEvent(address(found.device), int(found.eventType), int(found.eventData), instance)
+    instance = None if event.gpuInstanceId == _UNKNOWN_32 else int(event.gpuInstanceId)
+    return RawEvent(address(event.device), int(event.eventType), int(event.eventData), instance)
 
 
 def address(handle: Handle) -> int:
@@ -437,8 +441,8 @@ def serial(handle: Handle) -> str:
 
 def bus_id(handle: Handle) -> str:
     """Where it is on the PCIe bus, as the kernel's log names it (nvidia-smi: pci.bus_id)."""
-    found = call(pynvml.nvmlDeviceGetPciInfo_v3, handle).busId
-    return found.decode("ascii", "replace") if isinstance(found, bytes) else str(found)
+    bus_id = call(pynvml.nvmlDeviceGetPciInfo_v3, handle).busId
+    return bus_id.decode("ascii", "replace") if isinstance(bus_id, bytes) else str(bus_id)
 
 
 def ecc_enabled(handle: Handle) -> bool:
@@ -467,8 +471,8 @@ _COMPUTE_MODES = {
 def spare_rows(handle: Handle) -> tuple[int, int]:
     """How many banks of memory have few rows left to replace others, and how many none; also with MIG. From
     Ampere on."""
-    found = call(pynvml.nvmlDeviceGetRowRemapperHistogram, handle)
-    return int(found.low), int(found.none)
+    histogram = call(pynvml.nvmlDeviceGetRowRemapperHistogram, handle)
+    return int(histogram.low), int(histogram.none)
 
 
 def uncorrected_errors(handle: Handle) -> tuple[int, int, int, int]:

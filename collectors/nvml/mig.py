@@ -41,13 +41,13 @@ class MigReader:
         and where compute instances share a GPU instance: GPM counts by GPU instance.
         """
         slices = self._slices(query)
-        self.uuids = {one.instance: one.uuid for one in slices if one.instance is not None}
-        sharing = Counter(one.instance for one in slices)
+        self.uuids = {mig.instance: mig.uuid for mig in slices if mig.instance is not None}
+        sharing = Counter(mig.instance for mig in slices)
         self._gpm.keep({instance for instance in sharing if instance is not None})
         self._profiles = {
-            one.uuid: self._profiles.get(one.uuid) or _profile(query, one, total_bytes) for one in slices
+            mig.uuid: self._profiles.get(mig.uuid) or _profile(query, mig, total_bytes) for mig in slices
         }
-        return tuple(self._device(query, one, sharing[one.instance] == 1) for one in slices)
+        return tuple(self._device(query, mig, sharing[mig.instance] == 1) for mig in slices)
 
     def release(self) -> None:
         """Free the samples that the driver holds for us, before the library is closed."""
@@ -59,19 +59,19 @@ class MigReader:
 
     def _slices(self, query: DeviceQuery) -> list[_Slice]:
         indexes = query.ask("mig_devices", gate.max_mig_devices) or 0
-        found = (query.ask("mig_devices", partial(_slice, index)) for index in range(indexes))
-        return [one for one in found if one is not None]
+        possible = (query.ask("mig_devices", partial(_slice, index)) for index in range(indexes))
+        return [mig for mig in possible if mig is not None]
 
-    def _device(self, query: DeviceQuery, one: _Slice, alone: bool) -> MigDevice:
-        memory = query.ask("mig_memory", gate.memory, gate.memory_with_reserved, of=one.handle)
+    def _device(self, query: DeviceQuery, mig: _Slice, alone: bool) -> MigDevice:
+        memory = query.ask("mig_memory", gate.memory, gate.memory_with_reserved, of=mig.handle)
         used, total = memory or (None, None)
         activity: dict[str, float | None] = {}
-        if one.instance is not None and alone:
-            for name, value in self._gpm.read(query, one.instance, one.uuid).items():
+        if mig.instance is not None and alone:
+            for name, value in self._gpm.read(query, mig.instance, mig.uuid).items():
                 activity[name] = query.possible(f"mig {name}", value, PCT)
         return MigDevice(
-            uuid=one.uuid,
-            profile=self._profiles[one.uuid],
+            uuid=mig.uuid,
+            profile=self._profiles[mig.uuid],
             mem_used_bytes=used,
             mem_total_bytes=total,
             **activity,
@@ -87,11 +87,11 @@ def _slice(index: int, gpu: Handle) -> _Slice:
     return _Slice(handle, gate.uuid(handle), gate.gpu_instance(handle))
 
 
-def _profile(query: DeviceQuery, one: _Slice, total_bytes: int | None) -> str | None:
-    name = query.ask("mig_profile", gate.name, of=one.handle)
-    if name and (found := _PROFILE.search(name)):
-        return found[1]
-    size = query.ask("mig_attributes", gate.mig_size, of=one.handle)
+def _profile(query: DeviceQuery, mig: _Slice, total_bytes: int | None) -> str | None:
+    name = query.ask("mig_profile", gate.name, of=mig.handle)
+    if name and (match := _PROFILE.search(name)):
+        return match[1]
+    size = query.ask("mig_attributes", gate.mig_size, of=mig.handle)
     return profile_of(size, total_bytes) if size and total_bytes else None
 
 

@@ -99,11 +99,11 @@ class ProcessUtilizations:
 
     def of(self, pid: int) -> tuple[float | None, float | None]:
         """``gpu_util_pct`` and ``mem_copy_util_pct`` (0-100; nvidia-smi pmon: sm, mem); None: unknown."""
-        found = self.by_pid.get(pid)
-        if found is not None:
+        utilization = self.by_pid.get(pid)
+        if utilization is not None:
             possible = self._query.possible
-            return possible("process_util", found.sm_pct, PCT), possible(
-                "process_util", found.mem_copy_pct, PCT
+            return possible("process_util", utilization.sm_pct, PCT), possible(
+                "process_util", utilization.mem_copy_pct, PCT
             )
         return (0, 0) if self.covers_period else (None, None)
 
@@ -122,20 +122,20 @@ class ProcessUtilizationReader:
     def read(self, query: DeviceQuery, now: Now, interval_ms: int) -> ProcessUtilizations | None:
         """Utilization since the last read (at first: of one interval); None where there is none to have."""
         after_us = self._cursor.after_us(now)
-        found = query.ask("process_util", lambda handle: self._new(handle, after_us, now))
-        if found is None:
+        utilizations = query.ask("process_util", lambda handle: self._new(handle, after_us, now))
+        if utilizations is None:
             return None
         quiet_us = self._age_us(after_us, now) if after_us else _PERIOD_US
-        if found:
-            self._cursor.last_us = max(one.stamp_us for one in found)
+        if utilizations:
+            self._cursor.last_us = max(utilization.stamp_us for utilization in utilizations)
             self._moved_at_us = now.monotonic_us
-        if found and not after_us:
-            return self._first(query, found, interval_ms, now)
-        by_pid = {one.pid: one for one in found}
+        if utilizations and not after_us:
+            return self._first(query, utilizations, interval_ms, now)
+        by_pid = {utilization.pid: utilization for utilization in utilizations}
         return ProcessUtilizations(by_pid, covers_period=quiet_us >= _PERIOD_US, query=query)
 
     def _first(
-        self, query: DeviceQuery, found: list[ProcessUtilization], interval_ms: int, now: Now
+        self, query: DeviceQuery, utilizations: list[ProcessUtilization], interval_ms: int, now: Now
     ) -> ProcessUtilizations:
         """Of the first answer, which holds seconds of the past, the utilization of one interval."""
         shift_us = wall_shift_us(self._cursor.last_us, now)
@@ -143,12 +143,14 @@ class ProcessUtilizationReader:
             # The stamps are of an unknown clock: nothing says how old they are.
             return ProcessUtilizations({}, covers_period=False, query=query)
         oldest_us = now.wall_us - shift_us - max(interval_ms * 1000, _PERIOD_US)
-        recent = {one.pid: one for one in found if one.stamp_us >= oldest_us}
+        recent = {
+            utilization.pid: utilization for utilization in utilizations if utilization.stamp_us >= oldest_us
+        }
         return ProcessUtilizations(recent, covers_period=True, query=query)
 
     def _new(self, handle: Handle, after_us: int, now: Now) -> list[ProcessUtilization]:
-        found = gate.process_utilization(handle, after_us)
-        return [one for one in found if self._cursor.is_new(one.stamp_us, now)]
+        utilizations = gate.process_utilization(handle, after_us)
+        return [utilization for utilization in utilizations if self._cursor.is_new(utilization.stamp_us, now)]
 
     def _age_us(self, stamp_us: int, now: Now) -> int:
         shift_us = wall_shift_us(stamp_us, now)
@@ -179,10 +181,12 @@ def memory_by_pid(listed: Iterable[RunningProcess]) -> dict[int, int | None]:
     For a process in both lists the driver gives the same bytes twice: they count once.
     """
     held: dict[int, dict[tuple[int, int], int | None]] = {}
-    for one in listed:
-        known = held.setdefault(one.pid, {})
-        before = known.get(one.instance)
-        known[one.instance] = one.used_bytes if before is None else max(before, one.used_bytes or 0)
+    for process in listed:
+        known = held.setdefault(process.pid, {})
+        before = known.get(process.instance)
+        known[process.instance] = (
+            process.used_bytes if before is None else max(before, process.used_bytes or 0)
+        )
     return {pid: _sum(parts.values()) for pid, parts in held.items()}
 
 

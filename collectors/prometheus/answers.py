@@ -65,35 +65,35 @@ class AnswerReader:
         Raises ``ClustersMixedError`` where clusters cannot be told apart.
         """
         answers = {
-            what: series if what == "gpus" else [without_impossible(one) for one in series]
+            what: series if what == "gpus" else [without_impossible(scraped) for scraped in series]
             for what, series in answers.items()
         }
         self._count_no_numbers(answers, after_ms)
         gpus = self.vocabulary.rename_labels(answers.get("gpus", ()))
         others = {what: without_second_jobs(series) for what, series in answers.items() if what != "gpus"}
-        found = self.clusters.apart({**others, "gpus": gpus})
-        self.vocabulary.learn(found["gpus"])
-        kube = found.get("kube", ())
+        apart = self.clusters.apart({**others, "gpus": gpus})
+        self.vocabulary.learn(apart["gpus"])
+        kube = apart.get("kube", ())
         self.exporters.learn_pods(kube)
-        self.exporters.learn(found["gpus"])
+        self.exporters.learn(apart["gpus"])
         self.nodes.learn_pods(kube)
-        for what, series in found.items():
+        for what, series in apart.items():
             if what != "gpus":
                 self.nodes.learn_hosts(series)
-        self.nodes.learn_hosts(found["gpus"])
-        self.nodes.learn_gpus(found["gpus"])
-        found["gpus"] = merge_exporters(found["gpus"], self.vocabulary, self.exporters)
-        if "containers" in found:
-            found["containers"] = without_pod_sums(found["containers"])
-        return {what: series for what, series in found.items() if what in answers}
+        self.nodes.learn_hosts(apart["gpus"])
+        self.nodes.learn_gpus(apart["gpus"])
+        apart["gpus"] = merge_exporters(apart["gpus"], self.vocabulary, self.exporters)
+        if "containers" in apart:
+            apart["containers"] = without_pod_sums(apart["containers"])
+        return {what: series for what, series in apart.items() if what in answers}
 
     def _count_no_numbers(self, answers: Mapping[str, Sequence[ScrapedSeries]], after_ms: int) -> None:
         for what, series in answers.items():
             since_ms = max(self._counted_ms[what], after_ms)
-            for one in series:
-                for ts_ms, value in one.no_numbers:
+            for scraped in series:
+                for ts_ms, value in scraped.no_numbers:
                     if ts_ms > since_ms:
-                        self.no_numbers[one.labels.get("__name__", ""), f"{value:g}"] += 1
+                        self.no_numbers[scraped.labels.get("__name__", ""), f"{value:g}"] += 1
                         self._counted_ms[what] = max(self._counted_ms[what], ts_ms)
 
     def snapshot(self) -> LearnedState:

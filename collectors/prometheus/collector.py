@@ -187,8 +187,8 @@ class PrometheusCollector:
     def _report_unknown_pods(self, samples: list[NewSample]) -> None:
         unknown = {
             f"{who.namespace}/{who.pod}"
-            for one in samples
-            if (who := workload_of(one.labels)) is not None and self._pod_index.of(one.labels) is None
+            for sample in samples
+            if (who := workload_of(sample.labels)) is not None and self._pod_index.of(sample.labels) is None
         }
         if unknown:
             detail = f"{len(unknown)} pods such as {min(unknown)}: neither cAdvisor's id label nor {POD_INFO}"

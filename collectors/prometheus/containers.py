@@ -31,26 +31,26 @@ def without_pod_sums(series: Sequence[ScrapedSeries]) -> list[ScrapedSeries]:
     Some runtimes have series of pods alone (a kubelet with cri-dockerd).
     """
     by_container = {
-        (one.labels.get("__name__"), who.namespace, who.pod)
-        for one in series
-        if (who := workload_of(one.labels)) is not None and who.container
+        (scraped.labels.get("__name__"), who.namespace, who.pod)
+        for scraped in series
+        if (who := workload_of(scraped.labels)) is not None and who.container
     }
     return [
-        one
-        for one in series
-        if (who := workload_of(one.labels)) is None
+        scraped
+        for scraped in series
+        if (who := workload_of(scraped.labels)) is None
         or who.container
-        or one.labels.get("__name__") in (RECEIVED, SENT)
-        or (one.labels.get("__name__"), who.namespace, who.pod) not in by_container
+        or scraped.labels.get("__name__") in (RECEIVED, SENT)
+        or (scraped.labels.get("__name__"), who.namespace, who.pod) not in by_container
     ]
 
 
 def pod_cgroups(samples: Iterable[NewSample], pod_index: PodIndex) -> Iterator[PodCgroup]:
     """The pods of one node. A pod whose uid is not known is left out."""
     members: dict[str, list[tuple[PodRef, NewSample]]] = defaultdict(list)
-    for one in samples:
-        if (pod := pod_index.of(one.labels)) is not None:
-            members[pod.uid].append((pod, one))
+    for sample in samples:
+        if (pod := pod_index.of(sample.labels)) is not None:
+            members[pod.uid].append((pod, sample))
     for uid in sorted(members):
         yield _pod(uid, members[uid])
 
@@ -59,14 +59,14 @@ def _pod(uid: str, members: list[tuple[PodRef, NewSample]]) -> PodCgroup:
     containers: dict[str, list[NewSample]] = defaultdict(list)
     network: list[NewSample] = []
     whole: list[NewSample] = []
-    for pod, one in members:
-        if one.name in (RECEIVED, SENT):
+    for pod, sample in members:
+        if sample.name in (RECEIVED, SENT):
             # On the host's network the counters are the node's.
-            network += [one] if one.labels.get("interface") != "lo" and not pod.on_host_network else []
+            network += [sample] if sample.labels.get("interface") != "lo" and not pod.on_host_network else []
         elif pod.container_id is not None:
-            containers[pod.container_id].append(one)
+            containers[pod.container_id].append(sample)
         elif pod.is_whole:
-            whole.append(one)
+            whole.append(sample)
     if whole and not containers:
         containers[uid] = whole
     return PodCgroup(
@@ -93,8 +93,8 @@ def _container(name: str, samples: list[NewSample]) -> Container:
 
 def cpu_pct(samples: Iterable[NewSample]) -> float | None:
     """Percent of a core. An exporter gives the total, or each CPU on its own."""
-    of = [one for one in samples if one.name == CPU]
-    total = [one for one in of if one.labels.get("cpu", "total") == "total"]
+    of = [sample for sample in samples if sample.name == CPU]
+    total = [sample for sample in of if sample.labels.get("cpu", "total") == "total"]
     rate = total_per_s(total or of, CPU)
     return rounded_pct(100 * rate) if rate is not None else None
 
@@ -102,7 +102,7 @@ def cpu_pct(samples: Iterable[NewSample]) -> float | None:
 def total_per_s(samples: Iterable[NewSample], name: str) -> float | None:
     """The growth per second of a counter over all its devices; absent as long as none has one, and where it
     is more than a machine has."""
-    rates = [one.per_s for one in samples if one.name == name and one.per_s is not None]
+    rates = [sample.per_s for sample in samples if sample.name == name and sample.per_s is not None]
     most = _MOST_CORES if name == CPU else _MOST_PER_S
     return sum(rates) if rates and sum(rates) <= most else None
 
@@ -116,4 +116,4 @@ def _throttled_pct(samples: list[NewSample]) -> float | None:
 
 
 def _value(samples: Iterable[NewSample], name: str) -> float | None:
-    return next((one.value for one in samples if one.name == name), None)
+    return next((sample.value for sample in samples if sample.name == name), None)

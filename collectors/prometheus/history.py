@@ -101,22 +101,25 @@ class History:
     def _scrapes(self, what: str, chunk: Chunk) -> Iterator[tuple[int, str, list[NewSample]]]:
         nodes: dict[str, list[tuple[int, int, NewSample]]] = defaultdict(list)
         for number, series in enumerate(chunk.series[what]):
-            new = [(one.ts_ms, number, one) for one in samples_after(series, chunk.start_ms, chunk.gap_ms)]
+            new = [
+                (sample.ts_ms, number, sample)
+                for sample in samples_after(series, chunk.start_ms, chunk.gap_ms)
+            ]
             if new and (node := self._reader.nodes.name_of(series.labels, len(new))):
                 nodes[node] += new
         for node, samples in nodes.items():
-            samples.sort(key=lambda one: one[:2])
-            for ts_ms, found in _together(samples, _APART_MS[what]):
-                yield ts_ms, node, found
+            samples.sort(key=lambda numbered: numbered[:2])
+            for ts_ms, together in _together(samples, _APART_MS[what]):
+                yield ts_ms, node, together
 
     def _learn(self, kube: Iterable[ScrapedSeries], start_ms: int, index: PodIndex) -> None:
         """Take what kube-state-metrics said at the end of a slice."""
         end_ms = start_ms + _SLICE_MS
         now = []
-        for one in kube:
-            points = tuple(point for point in one.points if end_ms - _KUBE_AGE_MS < point[0] <= end_ms)
+        for scraped in kube:
+            points = tuple(point for point in scraped.points if end_ms - _KUBE_AGE_MS < point[0] <= end_ms)
             if points:
-                now.append(ScrapedSeries(one.labels, points))
+                now.append(ScrapedSeries(scraped.labels, points))
         index.learn_pods(now)
         self._kube.learn(now)
 
@@ -133,11 +136,12 @@ class History:
             gpus = list(nvml_samples(of_gpus, self._reader.gpus, index, tick))
             seen += scraped_pods(containers, gpus, index)
             outs += [
-                Outgoing(topic="nvml-samples", key=node, payload=encode(one), ts_ms=ts_ms) for one in gpus
+                Outgoing(topic="nvml-samples", key=node, payload=encode(sample), ts_ms=ts_ms)
+                for sample in gpus
             ]
             outs += [
-                Outgoing(topic="cgroup-samples", key=node, payload=encode(one), ts_ms=ts_ms)
-                for one in cgroup_samples(containers, hosts, index, tick)
+                Outgoing(topic="cgroup-samples", key=node, payload=encode(sample), ts_ms=ts_ms)
+                for sample in cgroup_samples(containers, hosts, index, tick)
             ]
         first_ms, _ = next(iter(scrapes))
         yield from self._names.update(seen, self._kube, self._tick(first_ms))
@@ -160,7 +164,11 @@ def _index_of(chunk: Chunk) -> PodIndex:
 
 
 def _latest_first(series: Iterable[ScrapedSeries]) -> list[ScrapedSeries]:
-    return sorted((one for one in series if one.points), key=lambda one: one.points[0][0], reverse=True)
+    return sorted(
+        (scraped for scraped in series if scraped.points),
+        key=lambda scraped: scraped.points[0][0],
+        reverse=True,
+    )
 
 
 def _together(
@@ -172,7 +180,7 @@ def _together(
     """
     group: dict[int, NewSample] = {}
     first_ms = last_ms = 0
-    for ts_ms, of in groupby(samples, key=lambda one: one[0]):
+    for ts_ms, of in groupby(samples, key=lambda numbered: numbered[0]):
         now = {number: sample for _, number, sample in of}
         if group and (now.keys() & group.keys() or ts_ms - first_ms > apart_ms):
             yield last_ms, list(group.values())

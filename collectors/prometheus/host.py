@@ -27,7 +27,7 @@ _STACKED = re.compile(r"(?:dm-|md|sr|zram|loop|ram|zd|drbd|bcache)\d+")
 def from_node_exporter(samples: list[NewSample]) -> Host:
     """The host from node_exporter's metrics of one node."""
     total, available = _value(samples, _TOTAL), _value(samples, _AVAILABLE)
-    disks = [one for one in samples if not _STACKED.fullmatch(one.labels.get("device", ""))]
+    disks = [sample for sample in samples if not _STACKED.fullmatch(sample.labels.get("device", ""))]
     links = _of_hardware(samples, "device")
     return Host(
         cpu_util_pct=_busy_pct(samples),
@@ -46,19 +46,19 @@ def from_node_exporter(samples: list[NewSample]) -> Host:
 
 def _speed(links: Iterable[NewSample]) -> int | None:
     """Of all that ever received anything; absent unless known of each."""
-    values = {(one.name, one.labels["device"]): one.value for one in links}
+    values = {(sample.name, sample.labels["device"]): sample.value for sample in links}
     used = [device for (name, device), value in values.items() if name == _RECEIVED and value > 0]
     speeds = [values.get((_SPEED, device), 0.0) for device in used]
     return round(sum(speeds)) if speeds and min(speeds) > 0 else None
 
 
 def _cpus(samples: Iterable[NewSample]) -> int:
-    return len({one.labels.get("cpu") for one in samples if one.name == _CPU})
+    return len({sample.labels.get("cpu") for sample in samples if sample.name == _CPU})
 
 
 def _busy_pct(samples: list[NewSample]) -> float | None:
     """All CPUs' time less the idle; absent unless it is known of each CPU."""
-    rates = [one.per_s for one in samples if one.name == _CPU]
+    rates = [sample.per_s for sample in samples if sample.name == _CPU]
     idle = [rate for rate in rates if rate is not None]
     if not idle or len(idle) < len(rates):
         return None
@@ -68,7 +68,7 @@ def _busy_pct(samples: list[NewSample]) -> float | None:
 def from_root_cgroup(samples: Iterable[NewSample]) -> Host:
     """The host from cAdvisor's metrics of one node: working set and CPU of its root cgroup, no disks."""
     samples = list(samples)
-    root = [one for one in samples if one.labels.get("id") == "/"]
+    root = [sample for sample in samples if sample.labels.get("id") == "/"]
     links = _of_hardware(root, "interface")
     return Host(
         cpu_util_pct=cpu_pct(root),
@@ -81,11 +81,11 @@ def from_root_cgroup(samples: Iterable[NewSample]) -> Host:
 
 
 def _of_hardware(samples: Iterable[NewSample], label: str) -> list[NewSample]:
-    named = [(one.labels[label], one) for one in samples if one.labels.get(label)]
+    named = [(sample.labels[label], sample) for sample in samples if sample.labels.get(label)]
     # That node's sysfs is not here, so the names have to do.
     kept = physical([name for name, _ in named], os.devnull)
-    return [one for name, one in named if name in kept]
+    return [sample for name, sample in named if name in kept]
 
 
 def _value(samples: Iterable[NewSample], name: str) -> float | None:
-    return next((one.value for one in samples if one.name == name), None)
+    return next((sample.value for sample in samples if sample.name == name), None)

@@ -51,9 +51,9 @@ class KubeState:
         self.answers += 1
         self._owners.learn(every)
         pods: dict[_Name, _Facts] = defaultdict(_Facts)
-        for one in every:
-            if one.points and (who := workload_of(one.labels)) is not None:
-                pods[who.namespace, who.pod].add(one, who.container)
+        for scraped in every:
+            if scraped.points and (who := workload_of(scraped.labels)) is not None:
+                pods[who.namespace, who.pod].add(scraped, who.container)
         self._facts = {name: facts.fields() for name, facts in pods.items()}
 
     def known_of(self, pod: Pod) -> Pod:
@@ -89,18 +89,18 @@ class _Facts:
 
     def fields(self) -> Mapping[str, Any]:
         """The fields of a ``Pod`` that are known."""
-        found = self._fields | {
+        fields = self._fields | {
             "cpu_request": _sum(self._requests, "cpu"),
             "mem_request_bytes": _sum(self._requests, "memory"),
             "cpu_limit": _sum(self._limits, "cpu") if self._all_limited() else None,
         }
         if self._containers:
             gpus = (value for (_, name), value in self._requests.items() if _GPU.fullmatch(name))
-            found["gpu_request"] = sum(gpus)
-        return {name: value for name, value in found.items() if value is not None}
+            fields["gpu_request"] = sum(gpus)
+        return {name: value for name, value in fields.items() if value is not None}
 
     def _all_limited(self) -> bool:
-        return all((one, "cpu") in self._limits for one in self._containers)
+        return all((container, "cpu") in self._limits for container in self._containers)
 
 
 def _sum(amounts: _Amounts, resource: str) -> float | None:

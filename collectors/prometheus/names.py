@@ -61,10 +61,10 @@ class PodNames:
 
     def restore(self, state: Iterable[PodState]) -> None:
         """Go on with what was known: nothing of it is said again."""
-        for one in state:
-            self._table.restore(one.pod, one.gone_s)
-            if one.seen_s is not None:
-                self._pods[one.pod.uid], self._seen_s[one.pod.uid] = one.pod, one.seen_s
+        for entry in state:
+            self._table.restore(entry.pod, entry.gone_s)
+            if entry.seen_s is not None:
+                self._pods[entry.pod.uid], self._seen_s[entry.pod.uid] = entry.pod, entry.seen_s
 
 
 def _named(uid: str, node: str, who: Workload) -> Pod:
@@ -77,8 +77,8 @@ def _named(uid: str, node: str, who: Workload) -> Pod:
 def scraped_pods(containers: ByNode, gpus: Iterable[NvmlSample], pod_index: PodIndex) -> Iterator[ScrapedPod]:
     """The pods of a tick: those with containers, and those that hold GPUs."""
     for node, samples in containers.items():
-        for one in samples:
-            pod, who = pod_index.of(one.labels), workload_of(one.labels)
+        for sample in samples:
+            pod, who = pod_index.of(sample.labels), workload_of(sample.labels)
             if pod is not None and who is not None:
                 yield pod.uid, node, who
     for record in gpus:

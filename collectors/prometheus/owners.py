@@ -31,7 +31,7 @@ class OwnerIndex:
 
     def learn(self, series: Iterable[ScrapedSeries]) -> None:
         """Take the owners as they are now; series of other names are left out."""
-        pairs = ((_owned(one.labels), _owner(one.labels)) for one in series)
+        pairs = ((_owned(scraped.labels), _owner(scraped.labels)) for scraped in series)
         self._owners = {owned: owner for owned, owner in pairs if owned and owner[0] not in _NO_JOBS}
 
     def job_of(self, who: Workload) -> JobRef | None:

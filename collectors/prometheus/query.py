@@ -95,23 +95,25 @@ class Prometheus:
 
         Prometheus drops the name of what it computes, so that each metric is a query.
         """
-        one = re.sub(r'__name__=~"[^"]*"', f'__name__=~"{name}"', self._narrowed(selector))
+        named_selector = re.sub(r'__name__=~"[^"]*"', f'__name__=~"{name}"', self._narrowed(selector))
         start, end = (datetime.fromtimestamp(ms / 1000, UTC) for ms in (start_ms, end_ms))
-        query = f"{function}({one}[{_within(step_s)}])"
+        query = f"{function}({named_selector}[{_within(step_s)}])"
         ask = partial(self._connection.custom_query_range, query, start, end, str(step_s), timeout=timeout_s)
-        found = without_replicas(self._explained(ask, parse_matrix, timeout_s))
-        return [replace(of, labels={**of.labels, "__name__": name}) for of in found]
+        unique = without_replicas(self._explained(ask, parse_matrix, timeout_s))
+        return [replace(of, labels={**of.labels, "__name__": name}) for of in unique]
 
     def help_texts(self, names: Iterable[str], timeout_s: int) -> dict[str, list[str]]:
         """The HELP texts of the exporters' metrics, as far as they are known there."""
-        found: dict[str, list[str]] = {}
+        help_by_name: dict[str, list[str]] = {}
         for name in names:
             ask = partial(self._metadata, name, timeout_s)
             try:
-                found[name] = self._explained(ask, lambda of: [str(one["help"]) for one in of], timeout_s)
+                help_by_name[name] = self._explained(
+                    ask, lambda of: [str(metadata["help"]) for metadata in of], timeout_s
+                )
             except QueryError:  # not every one has them, and values tell units as well
-                found[name] = []
-        return found
+                help_by_name[name] = []
+        return help_by_name
 
     def incomplete(self) -> list[str]:
         """What the answers since the last call said of what they lack, such as a store of Thanos that is

@@ -20,22 +20,22 @@ def by_node(samples: Iterable[NewSample], nodes: NodeNames, apart_ms: int) -> di
 
     A record is of one moment: what is more than ``apart_ms`` older than the node's newest is left out.
     """
-    found: dict[str, list[NewSample]] = defaultdict(list)
-    for one in samples:
-        found[nodes.name_of(one.labels)].append(one)
-    for node, of in found.items():
+    samples_by_node: dict[str, list[NewSample]] = defaultdict(list)
+    for sample in samples:
+        samples_by_node[nodes.name_of(sample.labels)].append(sample)
+    for node, of in samples_by_node.items():
         oldest_ms = _ts_ms(of) - apart_ms
-        found[node] = [one for one in of if one.ts_ms >= oldest_ms]
-    return found
+        samples_by_node[node] = [sample for sample in of if sample.ts_ms >= oldest_ms]
+    return samples_by_node
 
 
 def nvml_samples(nodes: ByNode, reader: GpuReader, pod_index: PodIndex, tick: Tick) -> Iterator[NvmlSample]:
     """One record for each node with new samples of GPUs."""
     for node, samples in nodes.items():
-        if found := reader.gpus(samples, pod_index):
+        if gpus := reader.gpus(samples, pod_index):
             yield NvmlSample(
                 node=node, collector=tick.collector, seq=tick.seq, ts_ms=_ts_ms(samples),
-                interval_ms=_interval_ms(samples, tick), gpus=found,
+                interval_ms=_interval_ms(samples, tick), gpus=gpus,
             )  # fmt: skip
 
 
@@ -51,20 +51,20 @@ def cgroup_samples(
     for node in containers.keys() | {node for node, samples in hosts.items() if samples}:
         of_containers, of_host = containers.get(node, ()), hosts.get(node)
         samples = [*of_containers, *(of_host or ())]
-        found = tuple(pod_cgroups(of_containers, pod_index))
+        pods = tuple(pod_cgroups(of_containers, pod_index))
         host = from_root_cgroup(of_containers) if of_host is None else from_node_exporter(list(of_host))
-        if found or host != Host():
+        if pods or host != Host():
             yield CgroupSample(
                 node=node, collector=tick.collector, seq=tick.seq, ts_ms=_ts_ms(samples),
-                interval_ms=_interval_ms(samples, tick), host=host, pods=found,
+                interval_ms=_interval_ms(samples, tick), host=host, pods=pods,
             )  # fmt: skip
 
 
 def _ts_ms(samples: Iterable[NewSample]) -> int:
     """The newest sample's time: dcgm-exporter's are all of one moment, cAdvisor's of the last seconds."""
-    return max(one.ts_ms for one in samples)
+    return max(sample.ts_ms for sample in samples)
 
 
 def _interval_ms(samples: Iterable[NewSample], tick: Tick) -> int:
     """The time since the scrape before; the collector's own interval where there was none."""
-    return min((one.passed_ms for one in samples if one.passed_ms), default=tick.interval_ms)
+    return min((sample.passed_ms for sample in samples if sample.passed_ms), default=tick.interval_ms)

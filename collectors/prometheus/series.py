@@ -68,12 +68,12 @@ class NewSample:
 
 def parse_matrix(result: Iterable[Mapping[str, Any]]) -> list[ScrapedSeries]:
     """Read series of a range. Raises ``KeyError``, ``TypeError`` or ``ValueError`` for what is no matrix."""
-    return [_read_series(one["metric"], one["values"]) for one in result]
+    return [_read_series(answer["metric"], answer["values"]) for answer in result]
 
 
 def parse_vector(result: Iterable[Mapping[str, Any]]) -> list[ScrapedSeries]:
     """Series of one moment; raises as ``parse_matrix``."""
-    return [_read_series(one["metric"], [one["value"]]) for one in result]
+    return [_read_series(answer["metric"], [answer["value"]]) for answer in result]
 
 
 def _labels(labels: SeriesLabels) -> SeriesLabels:
@@ -107,27 +107,27 @@ def without_replicas(series: Sequence[ScrapedSeries]) -> list[ScrapedSeries]:
     The first replica counts; where it misses a scrape, the next takes over. Points are not mixed: two scrapes
     of one moment would look like twice as many. What is no number is kept of all replicas, to be counted.
     """
-    of_replicas = frozenset(name for one in series for name in one.labels if _REPLICA.fullmatch(name))
+    of_replicas = frozenset(name for scraped in series for name in scraped.labels if _REPLICA.fullmatch(name))
     if not of_replicas:
         return list(series)
-    found = []
-    for one in _alike(series, lambda _: of_replicas):
-        labels = {name: text for name, text in one[0].labels.items() if name not in of_replicas}
-        no_numbers = sorted(point for replica in one for point in replica.no_numbers)
-        found.append(ScrapedSeries(labels, _merged(one), no_numbers=tuple(no_numbers)))
-    return found
+    merged = []
+    for replicas in _alike(series, lambda _: of_replicas):
+        labels = {name: text for name, text in replicas[0].labels.items() if name not in of_replicas}
+        no_numbers = sorted(point for replica in replicas for point in replica.no_numbers)
+        merged.append(ScrapedSeries(labels, _merged(replicas), no_numbers=tuple(no_numbers)))
+    return merged
 
 
 def without_second_jobs(series: Sequence[ScrapedSeries]) -> list[ScrapedSeries]:
     """What several jobs scraped of one node, each series once, as the first job has it; see
     ``without_replicas``. Otherwise sums over the series of a container or a CPU would be twice as high."""
     jobs: dict[str, set[str]] = {}
-    for one in series:
-        jobs.setdefault(one.labels.get("__name__", ""), set()).add(one.labels.get("job", ""))
+    for scraped in series:
+        jobs.setdefault(scraped.labels.get("__name__", ""), set()).add(scraped.labels.get("job", ""))
     if all(len(of) < 2 for of in jobs.values()):
         return list(series)
     alike = _alike(series, lambda labels: _JOB | _TARGET if labels.get("node") else _JOB)
-    return [one[0] if len(one) == 1 else replace(one[0], points=_merged(one)) for one in alike]
+    return [group[0] if len(group) == 1 else replace(group[0], points=_merged(group)) for group in alike]
 
 
 def _alike(
@@ -135,16 +135,16 @@ def _alike(
 ) -> list[list[ScrapedSeries]]:
     """Series whose labels are equal but for the ``ignored`` ones, in the order of these."""
     groups: dict[tuple[tuple[str, str], ...], list[tuple[list[str], ScrapedSeries]]] = {}
-    for one in series:
-        names = ignored(one.labels)
-        key = tuple((name, text) for name, text in sorted(one.labels.items()) if name not in names)
-        order = [one.labels.get(name, "") for name in sorted(names)]
-        groups.setdefault(key, []).append((order, one))
-    return [[one for _, one in sorted(of, key=itemgetter(0))] for of in groups.values()]
+    for scraped in series:
+        names = ignored(scraped.labels)
+        key = tuple((name, text) for name, text in sorted(scraped.labels.items()) if name not in names)
+        order = [scraped.labels.get(name, "") for name in sorted(names)]
+        groups.setdefault(key, []).append((order, scraped))
+    return [[scraped for _, scraped in sorted(of, key=itemgetter(0))] for of in groups.values()]
 
 
 def _merged(replicas: list[ScrapedSeries]) -> tuple[Point, ...]:
-    of = [one.points for one in replicas if one.points]
+    of = [replica.points for replica in replicas if replica.points]
     if len(of) < 2:
         return of[0] if of else ()
     gaps = [after[0] - before[0] for points in of for before, after in pairwise(points)]
@@ -191,11 +191,11 @@ class ScrapeCursor:
 
     def of(self, series: Iterable[ScrapedSeries]) -> list[NewSample]:
         """The new samples of an answer; series that ended a quarter of an hour ago are forgotten."""
-        found = [new for one in series if (new := self._newest(one)) is not None]
-        if found:
-            newest = max(one.ts_ms for one in found)
+        new_samples = [new for scraped in series if (new := self._newest(scraped)) is not None]
+        if new_samples:
+            newest = max(sample.ts_ms for sample in new_samples)
             self._last = {key: last for key, last in self._last.items() if newest - last[0] < _FORGOTTEN_MS}
-        return found
+        return new_samples
 
     def _newest(self, series: ScrapedSeries) -> NewSample | None:
         key = tuple(sorted(series.labels.items()))

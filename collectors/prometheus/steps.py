@@ -39,7 +39,7 @@ class StepAnswers:
 
 def names_of(series: Iterable[ScrapedSeries], wanted: Iterable[str]) -> list[str]:
     """Which of the ``wanted`` metrics there are."""
-    names = {one.labels.get("__name__", "") for one in series}
+    names = {scraped.labels.get("__name__", "") for scraped in series}
     return sorted(names.intersection(wanted))
 
 
@@ -47,26 +47,30 @@ def of_steps(
     newest: Mapping[str, Sequence[ScrapedSeries]], answers: StepAnswers, step_s: int, vocabulary: Vocabulary
 ) -> dict[str, list[ScrapedSeries]]:
     """The newest values of each step, with what is known of the whole step in their place or beside them."""
-    found = {what: list(series) for what, series in newest.items()}
+    series_by_what = {what: list(series) for what, series in newest.items()}
     for (what, name), increases in answers.increases.items():
         per_s = {
             key: {ts_ms: value / step_s for ts_ms, value in of.items() if isfinite(value)}
             for key, of in _by_labels(increases)
         }
-        found[what] = [
-            replace(one, per_s=per_s.get(_key(one.labels), {})) if one.labels["__name__"] == name else one
-            for one in found[what]
+        series_by_what[what] = [
+            replace(scraped, per_s=per_s.get(_key(scraped.labels), {}))
+            if scraped.labels["__name__"] == name
+            else scraped
+            for scraped in series_by_what[what]
         ]
     means, highs, counts = (
-        dict(_by_labels(one for of in by_name.values() for one in of))
+        dict(_by_labels(scraped for of in by_name.values() for scraped in of))
         for by_name in (answers.means, answers.highs, answers.counts)
     )
     gpus = []
-    for one in found["gpus"]:
-        key = _key(one.labels)
-        gpus.append(_averaged(one, means[key], highs.get(key, {}), vocabulary) if key in means else one)
-    found["gpus"] = _Turns(gpus, counts, 1000 * step_s).applied(vocabulary)
-    return found
+    for scraped in series_by_what["gpus"]:
+        key = _key(scraped.labels)
+        gpus.append(
+            _averaged(scraped, means[key], highs.get(key, {}), vocabulary) if key in means else scraped
+        )
+    series_by_what["gpus"] = _Turns(gpus, counts, 1000 * step_s).applied(vocabulary)
+    return series_by_what
 
 
 def _averaged(
@@ -100,18 +104,20 @@ class _Turns:
         self._between: dict[tuple[Target, int], set[int]] = defaultdict(set)
         of_devices: dict[_Key, dict[_Key, ScrapedSeries]] = defaultdict(dict)
         usual: dict[Target, float] = defaultdict(float)
-        for one in series:
-            if of := counts.get(_key(one.labels)):
-                of_devices[_device(one.labels)].setdefault(_holder(one.labels), one)
-                usual[target_of(one.labels)] = max(usual[target_of(one.labels)], *of.values())
+        for scraped in series:
+            if of := counts.get(_key(scraped.labels)):
+                of_devices[_device(scraped.labels)].setdefault(_holder(scraped.labels), scraped)
+                usual[target_of(scraped.labels)] = max(usual[target_of(scraped.labels)], *of.values())
         for device, of_holders in of_devices.items():
-            in_order = sorted(of_holders.values(), key=lambda one: (one.points[0][0], one.points[-1][0]))
+            in_order = sorted(
+                of_holders.values(), key=lambda holder: (holder.points[0][0], holder.points[-1][0])
+            )
             most = usual[target_of(in_order[0].labels)] + 1
-            for ts_ms in sorted({ts_ms for one in in_order for ts_ms, _ in one.points}):
+            for ts_ms in sorted({ts_ms for holder in in_order for ts_ms, _ in holder.points}):
                 there = {
-                    _holder(one.labels): count
-                    for one in in_order
-                    if (count := counts[_key(one.labels)].get(ts_ms))
+                    _holder(holder.labels): count
+                    for holder in in_order
+                    if (count := counts[_key(holder.labels)].get(ts_ms))
                 }
                 if len(there) > 1 and sum(there.values()) <= most:  # else they share it
                     self._split.add((device, ts_ms))
@@ -127,7 +133,11 @@ class _Turns:
 
     def applied(self, vocabulary: Vocabulary) -> list[ScrapedSeries]:
         """The series with their new times."""
-        return [self._apply(one, vocabulary) for one in self._series] if self._moved else list(self._series)
+        return (
+            [self._apply(scraped, vocabulary) for scraped in self._series]
+            if self._moved
+            else list(self._series)
+        )
 
     def _apply(self, series: ScrapedSeries, vocabulary: Vocabulary) -> ScrapedSeries:
         device, holder, target = _device(series.labels), _holder(series.labels), target_of(series.labels)
@@ -160,6 +170,6 @@ def _key(labels: SeriesLabels) -> _Key:
 
 
 def _by_labels(series: Iterable[ScrapedSeries]) -> Iterator[tuple[_Key, dict[int, float]]]:
-    for one in series:
+    for scraped in series:
         # What one replica of Prometheus has as a number is known, whatever another has.
-        yield _key(one.labels), dict(one.no_numbers + one.points)
+        yield _key(scraped.labels), dict(scraped.no_numbers + scraped.points)

@@ -86,9 +86,9 @@ class CheckpointCoordinator:
         Does not return once the worker has failed.
         """
         assignment = self._sequence.assignment
-        for one in records[:1]:
-            if self._sequence.next_offset(one.topic, one.partition) is None:
-                await self._verify_recovery(task, one.partition)
+        for record in records[:1]:
+            if self._sequence.next_offset(record.topic, record.partition) is None:
+                await self._verify_recovery(task, record.partition)
         for number, record in enumerate(records, 1):
             await self._room.wait()
             if self._failed:
@@ -299,12 +299,14 @@ class CheckpointCoordinator:
         every = list(rewrites)
         for is_head in (False, True):
             await self._saved(
-                (name, one.partition, (one.key, one.value))
-                for name, one in every
-                if one.value is not None and (piece_of(one.key) is None) is is_head
+                (name, record.partition, (record.key, record.value))
+                for name, record in every
+                if record.value is not None and (piece_of(record.key) is None) is is_head
             )
         await self._removed(
-            (name, Removal(one.partition, one.offset, [one.key])) for name, one in every if one.value is None
+            (name, Removal(record.partition, record.offset, [record.key]))
+            for name, record in every
+            if record.value is None
         )
 
     def _check_sole_writer(self, places: list[tuple[str, int]], answers: list[object]) -> None:

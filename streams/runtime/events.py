@@ -44,5 +44,5 @@ def counted(emissions: Iterable[Emission], topic: str, telemetry: Telemetry) -> 
 @cache
 def _declared(name: str) -> Event:
     """The event that an operator names. One that nobody declared is counted under its own name."""
-    known = {one.name: one for one in vars(events).values() if isinstance(one, Event)}
+    known = {event.name: event for event in vars(events).values() if isinstance(event, Event)}
     return known.get(name) or Event(name, logging.INFO, "Counted by an operator", ("topic",))

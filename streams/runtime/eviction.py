@@ -105,11 +105,13 @@ class Eviction:
     ) -> tuple[list[EvictedKey], list[Removal]]:
         """Of some partitions the keys that are idle, and pieces of states that nothing needs once ``heads``
         are stored, by key. ``heads`` are of all keys of these partitions that changed."""
-        clocks = {one: clock for one, clock in self._clocks.items() if one in partitions}
-        if all(clock.now_ms < self._next_ms.get(one, 0) for one, clock in clocks.items()):
+        clocks = {partition: clock for partition, clock in self._clocks.items() if partition in partitions}
+        if all(clock.now_ms < self._next_ms.get(partition, 0) for partition, clock in clocks.items()):
             return [], []
         # Whichever is due, all are looked at: the states of all partitions lie in one place.
-        self._next_ms |= {one: clock.now_ms + self._stage.stride_ms for one, clock in clocks.items()}
+        self._next_ms |= {
+            partition: clock.now_ms + self._stage.stride_ms for partition, clock in clocks.items()
+        }
         evicted: list[EvictedKey] = []
         pieces: list[Removal] = []
         for key, value in list(self._port.states(self._stage.name)):
@@ -123,8 +125,8 @@ class Eviction:
                 if not is_needed(piece, head):
                     pieces.append(Removal(partition_of(key), offset_of(value), [key]))
         if len(evicted) + len(pieces) >= AT_ONCE:
-            for one in clocks:
-                self._next_ms.pop(one, None)
+            for partition in clocks:
+                self._next_ms.pop(partition, None)
         return evicted, pieces
 
     def _if_idle(self, key: bytes, name: str, value: bytes, clock: PartitionClock) -> Iterator[EvictedKey]:
@@ -135,7 +137,7 @@ class Eviction:
         if offset >= self._port.committed(TopicPartition(self._stage.source, partition)):
             self._next_ms.pop(partition, None)  # not yet: look again at the next commit
             return
-        keys = [key, *pieces_of(key, lambda one: self._port.load(self._stage.name, one))]
+        keys = [key, *pieces_of(key, lambda piece_key: self._port.load(self._stage.name, piece_key))]
         yield EvictedKey(name, Removal(partition, offset, keys))
 
     def forget(self) -> None:

@@ -38,8 +38,8 @@ class StateTable(faust.Table[bytes, bytes]):
     def stored(self, key: bytes) -> bytes | None:
         """The value of ``key`` that the changelog is known to hold."""
         store: Any = self.data
-        found: bytes | None = store.data.get(key)
-        return found
+        value: bytes | None = store.data.get(key)
+        return value
 
     def mirror(self, partition: int, key: bytes, value: bytes | None) -> None:
         """Note what was written to the changelog; None is a tombstone."""
@@ -67,8 +67,8 @@ class StateTable(faust.Table[bytes, bytes]):
     def everything(self) -> Iterable[tuple[bytes, bytes]]:
         """All keys and values that the changelog is known to hold."""
         store: Any = self.data
-        found: Iterable[tuple[bytes, bytes]] = store.data.items()
-        return found
+        items: Iterable[tuple[bytes, bytes]] = store.data.items()
+        return items
 
 
 def add_table(app: ExactApp, name: str, changelog: str, partitions: int) -> StateTable:
@@ -126,15 +126,15 @@ class FaustStreamsPort(FaustPort):
         if stage not in self._tables:
             return True  # it keeps no state
         name = self._changelog(stage)
-        found = await ends(self._settings, [(name, number) for number in self._assigned(stage)])
+        ends_of_source = await ends(self._settings, [(name, number) for number in self._assigned(stage)])
         fence = self._tables[stage].fence
-        if found is None:
+        if ends_of_source is None:
             return None
-        return all(fence.ends(number, end) for (_, number), end in found.items())
+        return all(fence.ends(number, end) for (_, number), end in ends_of_source.items())
 
     def _assigned(self, stage: str) -> set[int]:
         name = self._changelog(stage)
-        return {one.partition for one in self._app.consumer.assignment() if one.topic == name}
+        return {tp.partition for tp in self._app.consumer.assignment() if tp.topic == name}
 
     def outdated(self, stage: str) -> list[Rewrite]:
         if stage not in self._tables:

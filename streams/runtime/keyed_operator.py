@@ -120,11 +120,11 @@ class KeyedOperator:
         """From the stored state and the records since. What they had put out has been sent already."""
         self.seen_ms = None
         self._operator = self._resume()
-        for one in self._recent:
+        for seen in self._recent:
             try:
-                self._applied(self._record(one), one.now_ms)
+                self._applied(self._record(seen), seen.now_ms)
             except Exception as error:  # noqa: BLE001 - applied before; without it the rest still makes the better state
-                self._reset(f"{self._key}: left out of a rebuild, offset {one.offset}: {error!r}")
+                self._reset(f"{self._key}: left out of a rebuild, offset {seen.offset}: {error!r}")
 
     def _record(self, recent: _Recent) -> ConsumerRecord:
         value = None if recent.value is None else bytes(lz4.decompress_block(recent.value))
@@ -134,9 +134,9 @@ class KeyedOperator:
 
     def _resume(self) -> Operator:
         try:
-            found = unpack(self._state_key, self._lookup)
-            if found is not None:
-                return self._continued(found)
+            plain = unpack(self._state_key, self._lookup)
+            if plain is not None:
+                return self._continued(plain)
         except (StateError, ValueError) as error:
             self._reset(f"{self._key}: {error}")
         return self._stage.build(self._key, None)

@@ -44,9 +44,9 @@ class StreamsMetrics:
         """What was written of states since the start."""
         metrics.read(SNAPSHOT_AGE, self.age_s)
         metrics.read(WATERMARK_DELAY, self.delays_s)
-        metrics.read(LIVE_KEYS, lambda: {(one.stage.name,): float(one.resident) for one in tasks})
-        metrics.read(RECORDS_TAKEN, lambda: {(one.stage.source,): float(one.processed) for one in tasks})
-        metrics.read(RECORDS_USED, lambda: {(one.stage.source,): float(one.used) for one in tasks})
+        metrics.read(LIVE_KEYS, lambda: {(task.stage.name,): float(task.resident) for task in tasks})
+        metrics.read(RECORDS_TAKEN, lambda: {(task.stage.source,): float(task.processed) for task in tasks})
+        metrics.read(RECORDS_USED, lambda: {(task.stage.source,): float(task.used) for task in tasks})
 
     def stored(self, task: StageTask, checkpoint: Checkpoint) -> None:
         """A checkpoint is on the broker."""

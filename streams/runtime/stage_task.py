@@ -141,7 +141,9 @@ class StageTask:
         return emissions
 
     def _operator(self, key: _Key) -> KeyedOperator:
-        return KeyedOperator(self.stage, *key, lambda one: self._port.load(self.stage.name, one), self._reset)
+        return KeyedOperator(
+            self.stage, *key, lambda state_key: self._port.load(self.stage.name, state_key), self._reset
+        )
 
     def _reset(self, detail: str) -> None:
         self._telemetry.emit(STATE_RESET, detail, stage=self.stage.name)
@@ -200,9 +202,9 @@ class StageTask:
         checkpoint.clocks = self._eviction.clocks(checkpoint.done)
         heads = dict(write.packed.head for write in checkpoint.writes)
         evicted, checkpoint.gone = self._eviction.due(heads, partitions)
-        for one in evicted:
-            checkpoint.outs += self._closed(one)
-            checkpoint.gone.append(one.removal)
+        for evicted_key in evicted:
+            checkpoint.outs += self._closed(evicted_key)
+            checkpoint.gone.append(evicted_key.removal)
         checkpoint.evicted = len(evicted)
 
     def _closed(self, evicted: EvictedKey) -> list[ProducerRecord]:

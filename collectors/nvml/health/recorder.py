@@ -111,10 +111,10 @@ class HealthRecorder:
             event = self._event(tick, session, uuid, change)
             mig = None if instance is None else slices.get(instance)
             events.append(replace(event, inferred=inferred, mig=mig, pods=self._both(uuid, hit.get(uuid))))
-        told = {event.gpu for event in events}
+        changed = {event.gpu for event in events}
         # Of a GPU that is lost nothing is read, and it is there all the same.
         for uuid in (*gpus, *sorted(self._lost)):
-            if self._is_state_due(uuid, tick.monotonic_s, told=uuid in told):
+            if self._is_state_due(uuid, tick.monotonic_s, has_changed=uuid in changed):
                 facts = self._facts.get(uuid)
                 facts = None if facts is None else replace(facts, driver=session.driver or None)
                 events.append(replace(self._event(tick, session, uuid, Change("state")), facts=facts))
@@ -167,7 +167,7 @@ class HealthRecorder:
             counters=self._counters.get(uuid), **describe(change),
         )  # fmt: skip
 
-    def _is_state_due(self, uuid: str, now_s: float, *, told: bool) -> bool:
+    def _is_state_due(self, uuid: str, now_s: float, *, has_changed: bool) -> bool:
         """Whether a GPU's state is to be told; ``told``: an event of this tick says it already."""
         counters = self._counters.get(uuid)
         if uuid not in self._stated:
@@ -175,7 +175,7 @@ class HealthRecorder:
         at_s, before = self._stated[uuid]
         if now_s - at_s >= STATE_S:
             return True
-        if counters is None or told:
+        if counters is None or has_changed:
             return False
         if not is_judged_alike(before, counters):
             return True
@@ -186,8 +186,14 @@ class HealthRecorder:
         """The pods whose processes are on it; where there are none, those that were given it."""
         if gpu.processes is None and gpu.allocated is None:
             return None
-        uids = dict.fromkeys(one.pod_uid for one in gpu.processes or () if one.pod_uid is not None)
-        given = {one.pod_uid: one for one in gpu.allocated or () if one.pod_uid is not None}
+        uids = dict.fromkeys(
+            process.pod_uid for process in gpu.processes or () if process.pod_uid is not None
+        )
+        given = {
+            allocation.pod_uid: allocation
+            for allocation in gpu.allocated or ()
+            if allocation.pod_uid is not None
+        }
         pods = []
         for uid in uids or given:
             pod, allocation = self._pod_of(uid), given.get(uid)

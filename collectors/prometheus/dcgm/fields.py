@@ -138,7 +138,7 @@ class Vocabulary:
 
     def without_help(self, series: Iterable[ScrapedSeries]) -> list[str]:
         """The metrics there of which the HELP text would tell the unit, and was not taken yet."""
-        names = {one.labels.get("__name__", "") for one in series}
+        names = {scraped.labels.get("__name__", "") for scraped in series}
         return sorted(name for name in names if name in self.shares and name not in self._of_help)
 
     def learn_help(self, texts: Mapping[str, Iterable[str]]) -> None:
@@ -152,12 +152,14 @@ class Vocabulary:
 
         A ratio is never above 1, and DCGM's percent are whole.
         """
-        for one in series:
-            name = one.labels.get("__name__", "")
+        for scraped in series:
+            name = scraped.labels.get("__name__", "")
             if name not in self.shares:
                 continue
-            target = name, *target_of(one.labels)
-            values = [value for _, value in one.points] if one.highs is None else one.highs.values()
+            target = name, *target_of(scraped.labels)
+            values = (
+                [value for _, value in scraped.points] if scraped.highs is None else scraped.highs.values()
+            )
             if any(1 < value <= 100 for value in values):
                 self._of_target[target] = 1.0
             elif name in _FIELDS and any(0 < value < 1 for value in values):
@@ -173,7 +175,7 @@ class Vocabulary:
 
     def averaged(self, series: Iterable[ScrapedSeries]) -> dict[str, bool]:
         """The metrics there of which a step is better known by its mean; whether they are utilization."""
-        names = {one.labels.get("__name__", "") for one in series}
+        names = {scraped.labels.get("__name__", "") for scraped in series}
         fields = {name: self.field_of(name) for name in sorted(names)}
         return {name: field != "power_w" for name, field in fields.items() if field in AVERAGED}
 
@@ -195,8 +197,8 @@ class Vocabulary:
     def rename_labels(self, series: Iterable[ScrapedSeries]) -> list[ScrapedSeries]:
         """The series with the labels of ``LABELS`` by the names there."""
         return [
-            replace(one, labels={self._label(name): text for name, text in one.labels.items()})
-            for one in series
+            replace(scraped, labels={self._label(name): text for name, text in scraped.labels.items()})
+            for scraped in series
         ]
 
     def _label(self, name: str) -> str:

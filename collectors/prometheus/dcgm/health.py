@@ -45,8 +45,8 @@ class DcgmHealth:
             self._counters[key] = counters
             changed = list(changes(before, counters))
             yield from (self._event(record, gpu, change, tick) for change in changed)
-            told = bool(happened or changed) or is_judged_alike(before, counters)
-            if not told or tick.monotonic_s - self._stated_s.get(key, float("-inf")) >= STATE_S:
+            is_covered = bool(happened or changed) or is_judged_alike(before, counters)
+            if not is_covered or tick.monotonic_s - self._stated_s.get(key, float("-inf")) >= STATE_S:
                 self._stated_s[key] = tick.monotonic_s
                 yield self._event(record, gpu, Change("state"), tick)
 
@@ -71,8 +71,15 @@ class DcgmHealth:
     def _event(self, record: NvmlSample, gpu: Gpu, change: Change, tick: Tick) -> GpuEvent:
         self._seq += 1
         is_state = change.kind == "state"
-        given = {one.pod_uid: one for one in gpu.allocated or () if one.pod_uid is not None}
-        pods = tuple(HitPod(uid=uid, namespace=one.namespace, name=one.pod) for uid, one in given.items())
+        given = {
+            allocation.pod_uid: allocation
+            for allocation in gpu.allocated or ()
+            if allocation.pod_uid is not None
+        }
+        pods = tuple(
+            HitPod(uid=uid, namespace=allocation.namespace, name=allocation.pod)
+            for uid, allocation in given.items()
+        )
         return GpuEvent(
             node=record.node, collector=tick.collector, seq=self._seq, ts_ms=record.ts_ms, gpu=gpu.uuid,
             index=gpu.index, **describe(change),

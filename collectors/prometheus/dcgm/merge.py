@@ -29,26 +29,26 @@ def merge_exporters(
     """The series, with the points of each GPU as one exporter gives them."""
     by_gpu: dict[str, dict[Target, list[ScrapedSeries]]] = defaultdict(lambda: defaultdict(list))
     merged: list[ScrapedSeries] = []
-    for one in series:
-        if uuid := one.labels.get("UUID"):
-            by_gpu[uuid][target_of(one.labels)].append(one)
+    for scraped in series:
+        if uuid := scraped.labels.get("UUID"):
+            by_gpu[uuid][target_of(scraped.labels)].append(scraped)
         else:
-            merged.append(one)
+            merged.append(scraped)
     for sources in by_gpu.values():
         naming = {
             target
             for target, of in sources.items()
-            if any(exporters.holder_of(one.labels) is not None for one in of)
+            if any(exporters.holder_of(scraped.labels) is not None for scraped in of)
         }
         order = sorted((target not in naming, -len(of), target) for target, of in sources.items())
         first, *others = (target for _, _, target in order)
         merged += sources[first]
-        times = sorted({ts_ms for one in sources[first] for ts_ms, _ in one.points})
-        known = {_part(one, vocabulary) for one in sources[first]}
+        times = sorted({ts_ms for scraped in sources[first] for ts_ms, _ in scraped.points})
+        known = {_part(scraped, vocabulary) for scraped in sources[first]}
         for other in others:
-            fitted = [_fit(one, times, _part(one, vocabulary) in known) for one in sources[other]]
-            merged += [one for one in fitted if one.points]
-            known |= {_part(one, vocabulary) for one in sources[other]}
+            fitted = [_fit(scraped, times, _part(scraped, vocabulary) in known) for scraped in sources[other]]
+            merged += [scraped for scraped in fitted if scraped.points]
+            known |= {_part(scraped, vocabulary) for scraped in sources[other]}
     return merged
 
 

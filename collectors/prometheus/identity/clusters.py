@@ -52,7 +52,7 @@ class Clusters:
         label = self.label
         if label is None:
             return {what: list(series) for what, series in answers.items()}
-        return {what: [_named(one, label) for one in series] for what, series in answers.items()}
+        return {what: [_named(scraped, label) for scraped in series] for what, series in answers.items()}
 
 
 def _named(series: ScrapedSeries, label: str) -> ScrapedSeries:
@@ -68,9 +68,9 @@ def _label_in(answers: Answers) -> str | None:
     """A usual label with several values; else the only label that tells machines of one name apart."""
     values: dict[str, set[str]] = defaultdict(set)
     for series in answers.values():
-        for one in series:
+        for scraped in series:
             for name in _USUAL:
-                if text := one.labels.get(name):
+                if text := scraped.labels.get(name):
                     values[name].add(text)
     several = [name for name in _USUAL if len(values[name]) > 1]
     return several[0] if several else _label_of_collision(answers.get("gpus", ()))
@@ -79,10 +79,10 @@ def _label_in(answers: Answers) -> str | None:
 def _label_of_collision(gpus: Iterable[ScrapedSeries]) -> str | None:
     """Of GPUs that have one node's name and one number at one time, but are two."""
     places: dict[tuple[str, str], dict[str, list[ScrapedSeries]]] = defaultdict(lambda: defaultdict(list))
-    for one in gpus:
-        host = one.labels.get("node") or one.labels.get("Hostname")
-        if host and one.points and one.labels.get("UUID"):
-            places[host, one.labels.get("gpu", "")][one.labels["UUID"]].append(one)
+    for scraped in gpus:
+        host = scraped.labels.get("node") or scraped.labels.get("Hostname")
+        if host and scraped.points and scraped.labels.get("UUID"):
+            places[host, scraped.labels.get("gpu", "")][scraped.labels["UUID"]].append(scraped)
     for (host, gpu), of_uuids in sorted(places.items()):
         several = [of for _, of in sorted(of_uuids.items())]
         for first, second in pairwise(several):
@@ -102,7 +102,8 @@ def _label_of_collision(gpus: Iterable[ScrapedSeries]) -> str | None:
 
 def _overlap(first: Sequence[ScrapedSeries], second: Sequence[ScrapedSeries]) -> bool:
     spans = [
-        (min(one.points[0][0] for one in of), max(one.points[-1][0] for one in of)) for of in (first, second)
+        (min(scraped.points[0][0] for scraped in of), max(scraped.points[-1][0] for scraped in of))
+        for of in (first, second)
     ]
     return spans[0][0] < spans[1][1] and spans[1][0] < spans[0][1]
 

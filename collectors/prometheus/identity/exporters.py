@@ -35,26 +35,26 @@ class Exporters:
 
     def learn(self, series: Iterable[ScrapedSeries]) -> None:
         """Take series of GPUs."""
-        for one in series:
-            if any(name.startswith(f"{RENAMED}pod") for name in one.labels) or _has_both(one.labels):
-                self.renaming.add(_scrape_of(one.labels))
+        for scraped in series:
+            if any(name.startswith(f"{RENAMED}pod") for name in scraped.labels) or _has_both(scraped.labels):
+                self.renaming.add(_scrape_of(scraped.labels))
 
     def learn_pods(self, series: Iterable[ScrapedSeries]) -> None:
         """Take what kube-state-metrics says of pods now; where it says nothing, what was known stays."""
-        named = [(one, who) for one in series if (who := workload_of(one.labels)) is not None]
+        named = [(scraped, who) for scraped in series if (who := workload_of(scraped.labels)) is not None]
         if named:
             self._asking, self._daemons, self._addresses = set(), set(), {}
-        for one, who in named:
-            metric = one.labels.get("__name__")
+        for scraped, who in named:
+            metric = scraped.labels.get("__name__")
             name = who.namespace, who.pod
             if metric == POD_INFO:
-                if one.labels.get("created_by_kind") == "DaemonSet":
+                if scraped.labels.get("created_by_kind") == "DaemonSet":
                     self._daemons.add(name)
-                if (address := one.labels.get("pod_ip")) and one.labels.get("host_network") != "true":
+                if (address := scraped.labels.get("pod_ip")) and scraped.labels.get("host_network") != "true":
                     self._addresses[name] = address
             elif metric == _REQUESTS:
                 self._requests_known = True
-                if one.labels.get("resource", "").startswith(_GPU_RESOURCES):
+                if scraped.labels.get("resource", "").startswith(_GPU_RESOURCES):
                     self._asking.add(name)
 
     def holder_of(self, labels: SeriesLabels) -> Workload | None:

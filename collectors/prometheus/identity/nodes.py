@@ -64,38 +64,41 @@ class NodeNames:
 
     def learn_hosts(self, series: Iterable[ScrapedSeries]) -> None:
         """Take the host names of node_exporter, and the nodes that any scrape configuration names."""
-        for one in series:
-            if one.labels.get("__name__") == POD_INFO:
+        for scraped in series:
+            if scraped.labels.get("__name__") == POD_INFO:
                 continue  # its label is the node of the pod
-            if one.labels.get("__name__") == UNAME:
-                self.hosts[target_of(one.labels)] = one.labels.get("nodename", "")
-            if node := _first(one.labels, _BY_SCRAPE):
-                self._nodes.add(_in_cluster(one.labels, node))
+            if scraped.labels.get("__name__") == UNAME:
+                self.hosts[target_of(scraped.labels)] = scraped.labels.get("nodename", "")
+            if node := _first(scraped.labels, _BY_SCRAPE):
+                self._nodes.add(_in_cluster(scraped.labels, node))
 
     def learn_pods(self, series: Iterable[ScrapedSeries]) -> None:
         """Take ``kube_pod_info``; series of other names are left out."""
-        infos = [one for one in series if one.labels.get("__name__") == POD_INFO]
+        infos = [scraped for scraped in series if scraped.labels.get("__name__") == POD_INFO]
         if infos:  # what it said before is kept where it says nothing
             self._of_pods, self._of_names, self._of_addresses = {}, {}, {}
-        for one in infos:
-            who, node = workload_of(one.labels), _first(one.labels, (f"{RENAMED}node", "node"))
+        for info in infos:
+            who, node = workload_of(info.labels), _first(info.labels, (f"{RENAMED}node", "node"))
             if who is None or not node:
                 continue
-            self._nodes.add(_in_cluster(one.labels, node))
+            self._nodes.add(_in_cluster(info.labels, node))
             self._of_pods[who.namespace, who.pod] = node
-            name = _in_cluster(one.labels, who.pod)
+            name = _in_cluster(info.labels, who.pod)
             self._of_names[name] = node if self._of_names.get(name, node) == node else ""
             for label in ("pod_ip", "host_ip"):
-                if address := one.labels.get(label):
-                    self._of_addresses[_in_cluster(one.labels, address)] = node
+                if address := info.labels.get(label):
+                    self._of_addresses[_in_cluster(info.labels, address)] = node
 
     def learn_gpus(self, series: Iterable[ScrapedSeries]) -> None:
         """Take where GPUs are. One that an exporter of another name shows next has not moved."""
-        for one in sorted((one for one in series if one.points), key=lambda one: one.points[0][0]):
-            uuid, host = one.labels.get("UUID", ""), _in_cluster(one.labels, _first(one.labels, _BY_EXPORTER))
-            node = self._node_of(one.labels)
+        for scraped in sorted(
+            (scraped for scraped in series if scraped.points), key=lambda scraped: scraped.points[0][0]
+        ):
+            uuid = scraped.labels.get("UUID", "")
+            host = _in_cluster(scraped.labels, _first(scraped.labels, _BY_EXPORTER))
+            node = self._node_of(scraped.labels)
             known, last_ms = self._gpus.get(uuid, (node, 0))
-            first_ms = one.points[0][0]
+            first_ms = scraped.points[0][0]
             if (
                 known != node == host
                 and host not in self._nodes
@@ -103,7 +106,7 @@ class NodeNames:
             ):
                 self._renamed[host] = node = known
             if uuid:
-                self._gpus[uuid] = node, max(last_ms, one.points[-1][0])
+                self._gpus[uuid] = node, max(last_ms, scraped.points[-1][0])
 
     def name_of(self, labels: SeriesLabels, samples: int = 1) -> str:
         """The node's name; empty where no record may carry it: then ``samples`` are ``refused``."""

@@ -55,19 +55,19 @@ class PodIndex:
         self._answers += 1
         oldest = self._answers - 2 * self._patient_answers
         self._unknown = {name: times for name, times in self._unknown.items() if times[1] >= oldest}
-        infos = [one for one in infos if one.labels.get("__name__") == POD_INFO]
-        named = [(one, one.labels.get("uid", "")) for one in infos if one.labels.get("uid")]
-        for one, uid in named:
-            if (who := workload_of(one.labels)) is not None:
+        infos = [info for info in infos if info.labels.get("__name__") == POD_INFO]
+        named = [(info, info.labels.get("uid", "")) for info in infos if info.labels.get("uid")]
+        for info, uid in named:
+            if (who := workload_of(info.labels)) is not None:
                 self._uids[who.namespace, who.pod] = uid
         self._on_host_network = frozenset(
-            uid for one, uid in named if one.labels.get("host_network") == "true"
+            uid for info, uid in named if info.labels.get("host_network") == "true"
         )
 
     def learn_containers(self, samples: Iterable[NewSample | ScrapedSeries]) -> None:
         """Take what cAdvisor's paths say about names."""
-        for one in samples:
-            who, group = workload_of(one.labels), self._cgroup(one.labels.get("id", ""))
+        for sample in samples:
+            who, group = workload_of(sample.labels), self._cgroup(sample.labels.get("id", ""))
             if who is not None and group is not None and group.pod_uid is not None:
                 self._uids[who.namespace, who.pod] = group.pod_uid
 

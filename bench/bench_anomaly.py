@@ -83,7 +83,7 @@ def ours(one: Job, period_s: Floats) -> Told:
     finder, holds, begun = AnomalyFinder(), set[str](), []
     for at, minute in enumerate(minutes_of(one, period_s)):
         finder.add(minute)
-        now = {found.kind for found in finder.told}
+        now = {found.kind for found in finder.current}
         begun += [(at, kind) for kind in sorted(now - holds)]
         holds = now
     return Told(one, begun)

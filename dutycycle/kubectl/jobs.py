@@ -48,7 +48,7 @@ class AnnotatedJob:
 
     kind: Kind
     meta: Metadata
-    found: Json
+    annotations: Json
     owns: str = ""
 
     def __str__(self) -> str:
@@ -96,7 +96,7 @@ class Jobs:
         if word.lower() in words_of(POD):
             raise SettingError(f"{text} is a pod, and no job: see `kubectl dutycycle why {name}`")
         there = list(self._named(name, named(word, self.api.kinds()), namespace))
-        carrying = [job for job in there if job.found] or there
+        carrying = [job for job in there if job.annotations] or there
         if not carrying and self.denied:
             raise self.denied[0][1]
         if not carrying:
@@ -105,7 +105,7 @@ class Jobs:
         if len(carrying) > 1:
             raise KubectlError(f"{name} may be {' or '.join(map(str, carrying))}: say which")
         job = carrying[0]
-        while not job.found and (owner := self._owner_of(job)) is not None:
+        while not job.annotations and (owner := self._owner_of(job)) is not None:
             job = owner
         return job
 

@@ -53,13 +53,13 @@ class _PodOfNode:
     """A pod that is on the node, with what it carries."""
 
     pod: ListedPod
-    found: Json
+    annotations: Json
 
     def __str__(self) -> str:
-        figures = {"GPU {}": output.format_percent(of_pod(self.found).gpu_pct)}
-        figures |= {"CPU {} of a core": output.format_percent(of_pod(self.found).cpu_pct)}
+        figures = {"GPU {}": output.format_percent(of_pod(self.annotations).gpu_pct)}
+        figures |= {"CPU {} of a core": output.format_percent(of_pod(self.annotations).cpu_pct)}
         known = [form.format(text) for form, text in figures.items() if text != output.DASH]
-        known += [text for name, text in insights(self.found).items() if name != "advice"]
+        known += [text for name, text in insights(self.annotations).items() if name != "advice"]
         return f"{self.pod.meta['namespace']}/{self.pod.meta['name']}: {', '.join(known) or 'no figures'}"
 
 
@@ -99,8 +99,8 @@ def _pods(api: Api, meta: Metadata, prefix: str) -> tuple[list[_PodOfNode], str 
         for pod in every
         if pod.node == meta["name"] and not pod.has_ended
     ]
-    pods = [pod for pod in pods if pod.found]
-    pods.sort(key=lambda pod: (-(of_pod(pod.found).gpu_pct or 0), str(pod)))
+    pods = [pod for pod in pods if pod.annotations]
+    pods.sort(key=lambda pod: (-(of_pod(pod.annotations).gpu_pct or 0), str(pod)))
     return pods, None
 
 
@@ -154,4 +154,4 @@ def _users(pods: list[_PodOfNode], problem: str | None) -> Iterator[tuple[str, s
 
 def _plain(pod: _PodOfNode) -> dict[str, Any]:
     meta = pod.pod.meta
-    return {"namespace": meta["namespace"], "name": meta["name"], "annotations": pod.found}
+    return {"namespace": meta["namespace"], "name": meta["name"], "annotations": pod.annotations}

@@ -18,13 +18,13 @@ _YAML_WIDTH = 1000
 
 @dataclass(frozen=True, slots=True)
 class AnswerRow:
-    """One object. ``cells`` go below the headers after its name, ``found`` and ``more`` into JSON."""
+    """One object. ``cells`` go below the headers after its name, ``annotations`` and ``more`` into JSON."""
 
     namespace: str
     name: str
     cells: list[str]
     usage: MaxUsage
-    found: Json
+    annotations: Json
     more: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -74,7 +74,7 @@ def unique(rows: list[AnswerRow]) -> list[AnswerRow]:
 
 def _plain(row: AnswerRow) -> dict[str, Any]:
     where = {"namespace": row.namespace} if row.namespace else {}
-    return where | {"name": row.name} | dict(row.more) | {"annotations": row.found}
+    return where | {"name": row.name} | dict(row.more) | {"annotations": row.annotations}
 
 
 def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]], *, headers: bool = True) -> str:

@@ -24,18 +24,18 @@ _HEADERS = ["POD", "NODE", "GPU", "MAX-GPU>", "MAX-GPU-MEM>", "MAX-CPU>", "P95-C
 def show_peaks(api: Api, args: argparse.Namespace) -> None:
     """Print it. Raises ``KubectlError`` for a job that carries nothing."""
     job = Jobs(api, args.prefix).one(args.job, args.namespace)
-    workers = of_job(job.found)
-    if not workers and not counts_of_job(job.found).pods_ever:
+    workers = of_job(job.annotations)
+    if not workers and not counts_of_job(job.annotations).pods_ever:
         raise KubectlError(
             f"{job}{f', the owner of {job.owns},' if job.owns else ''} carries no figures of its pods yet: "
             "they come within a minute of a pod's first sample; "
             f"look at `kubectl dutycycle top pods -n {args.namespace}`"
         )
     samples = JobSamples(api, args.prefix, args.namespace)
-    sample = samples.of_job(args.namespace, job.found)
+    sample = samples.of_job(args.namespace, job.annotations)
     if is_data(args.output):
         where = {"namespace": args.namespace, "name": job.meta["name"]} | sample.plain()
-        emit({"kind": job.kind.name, **where, "annotations": job.found}, args.output)
+        emit({"kind": job.kind.name, **where, "annotations": job.annotations}, args.output)
         return
     answer = _answer(job, workers)
     answer.remarks += [job.remark] if job.remark else []
@@ -49,13 +49,13 @@ def _answer(job: AnnotatedJob, workers: list[PodOfJobUsage]) -> Answer:
         AnswerRow("", worker.pod, cells, worker.usage, {}) for worker in workers for cells in _lines(worker)
     ]
     if len(workers) != 1:
-        most = of_whole_job(job.found)
+        most = of_whole_job(job.annotations)
         rows.append(
             AnswerRow("", "(most)", ["", "", *_gpu(most.gpu_pct, most.gpu_mem_mb), *_rest(most)], most, {})
         )
     answer = Answer("job", _HEADERS, rows, 1, namespaced=False)
-    answer.remarks += [f"{name}: {text}" for name, text in insights(job.found).items()]
-    if count := omitted(job.found):
+    answer.remarks += [f"{name}: {text}" for name, text in insights(job.annotations).items()]
+    if count := omitted(job.annotations):
         answer.remarks.append(f"and {count} more pods: the peak records have them")
     return answer
 

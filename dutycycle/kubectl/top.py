@@ -95,12 +95,12 @@ def top_jobs(api: Api, args: argparse.Namespace) -> Answer:
         _check_carries(jobs[0].kind, jobs[0].meta, args.prefix)
     samples = JobSamples(api, args.prefix, args.namespace)
     for job in jobs:
-        sample = samples.of_job(job.meta["namespace"], job.found)
-        usage = of_whole_job(job.found)
+        sample = samples.of_job(job.meta["namespace"], job.annotations)
+        usage = of_whole_job(job.annotations)
         usages = [*_cells(usage), output.format_megabytes(usage.gpu_mem_mb), sample.text(samples.now_ms)]
-        cells = [job.kind.name, *_counts(job.found), *usages, *_insights(job.found)]
-        cells += [_advice(job.found)] * wide
-        rows.append(_row(job.meta, job.found, cells, usage, {"kind": job.kind.name} | sample.plain()))
+        cells = [job.kind.name, *_counts(job.annotations), *usages, *_insights(job.annotations)]
+        cells += [_advice(job.annotations)] * wide
+        rows.append(_row(job.meta, job.annotations, cells, usage, {"kind": job.kind.name} | sample.plain()))
     headers = ["KIND", *_COUNTS, *(header for header, _, _ in _USAGE), "MAX-GPU-MEM>", _LAST_SAMPLE]
     headers += [*_INSIGHTS, *["ADVICE"] * wide]
     answer = _answer("job", headers, rows, looking.there, args, samples.problem)

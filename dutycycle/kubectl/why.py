@@ -48,7 +48,7 @@ class _AskedSubject:
     namespace: str
     name: str
     uid: str
-    found: Json
+    annotations: Json
     record: PodPeaks | JobPeaks | None
     sample: LastSample
     problem: str | None = None
@@ -60,7 +60,7 @@ class _AskedSubject:
 
     @property
     def usage(self) -> MaxUsage:
-        return of_pod(self.found) if self.kind == POD.name else of_whole_job(self.found)
+        return of_pod(self.annotations) if self.kind == POD.name else of_whole_job(self.annotations)
 
 
 def show_why(api: Api, args: argparse.Namespace) -> None:
@@ -70,13 +70,13 @@ def show_why(api: Api, args: argparse.Namespace) -> None:
         show_why_node(api, args)
         return
     subject = _job(api, args) if word and word not in words_of(POD) else _pod(api, args)
-    if not subject.found and subject.record is None:
+    if not subject.annotations and subject.record is None:
         raise KubectlError(
             f"nothing is known of {subject.kind.lower()} {subject.name}: it carries no {args.prefix}/ "
             "annotation. They come within a minute of its first sample; "
             "`kubectl dutycycle top pods` shows whether others have some"
         )
-    known = insights(subject.found)
+    known = insights(subject.annotations)
     if output.is_data(args.output):
         output.emit(_plain(subject, known), args.output)
         return
@@ -130,9 +130,9 @@ def _job(api: Api, args: argparse.Namespace) -> _AskedSubject:
     records = _job_records(args.records, args.namespace, uid) if args.records else []
     record = next(iter(records), None)
     samples = JobSamples(api, args.prefix, args.namespace)
-    sample = samples.of_job(args.namespace, job.found)
+    sample = samples.of_job(args.namespace, job.annotations)
     return _AskedSubject(
-        job.kind.name, args.namespace, name, uid, job.found, record, sample, samples.problem,
+        job.kind.name, args.namespace, name, uid, job.annotations, record, sample, samples.problem,
         remark=job.remark,
     )  # fmt: skip
 
@@ -153,16 +153,16 @@ def _plain(subject: _AskedSubject, known: dict[str, str]) -> dict[str, Any]:
     where |= {"uid": subject.uid, "deleted": subject.is_deleted} | subject.sample.plain()
     not_known = [name for name in INSIGHTS if name not in known]
     record: dict[str, Any] = {"record": to_plain(subject.record)} if subject.record else {}
-    if odd := anomaly(subject.found):
+    if odd := anomaly(subject.annotations):
         record |= {"anomaly": odd}
-    if profile := profiled(subject.found):
+    if profile := profiled(subject.annotations):
         record |= {"profile": profile}
-    return where | {"insight": known, "not_known": not_known, "annotations": subject.found} | record
+    return where | {"insight": known, "not_known": not_known, "annotations": subject.annotations} | record
 
 
 def _figures(subject: _AskedSubject) -> Iterator[str]:
     """What it used at most, and where that is known from."""
-    annotations = subject.found
+    annotations = subject.annotations
     if parts := list(_parts(subject.usage)):
         yield f"at most      {_joined(parts)}"
     if subject.kind != POD.name:
@@ -175,11 +175,11 @@ def _figures(subject: _AskedSubject) -> Iterator[str]:
         yield from _of_processes(annotations)
     if placed := priority(annotations):
         yield f"priority     {placed}"
-    for name, text in outlook(subject.found, round(time.time() * 1000)).items():
+    for name, text in outlook(subject.annotations, round(time.time() * 1000)).items():
         yield f"{name:<12} {text}"
-    for name, text in placement(subject.found, subject.node):
+    for name, text in placement(subject.annotations, subject.node):
         yield f"{name:<12} {text}"
-    for name, text in trials(subject.found):
+    for name, text in trials(subject.annotations):
         yield f"{name:<12} {text}"
     yield f"last sample  {_last_sample(subject)}"
 
@@ -200,7 +200,7 @@ def _last_sample(subject: _AskedSubject) -> str:
     now_ms = round(time.time() * 1000)
     if subject.sample.at_ms is not None:
         return subject.sample.text(now_ms, " ago")
-    written = ended(subject.found.get(UPDATED))
+    written = ended(subject.annotations.get(UPDATED))
     of = "" if written.at_ms is None else f"; the figures are {output.age_of(written.at_ms, now_ms)} old"
     reason = "its node has no heartbeat (only nodes with GPUs have one)"
     if subject.kind != POD.name:
@@ -244,9 +244,9 @@ def _insights(known: dict[str, str], subject: _AskedSubject) -> Iterator[str]:
     missing = "not known: peak records do not have it" if subject.is_deleted else "not known yet"
     for name in INSIGHTS:
         yield f"{name:<12} {known.get(name, missing)}"
-    if odd := anomaly(subject.found):
+    if odd := anomaly(subject.annotations):
         yield f"{'anomaly':<12} {odd}"
-    if profile := profiled(subject.found):
+    if profile := profiled(subject.annotations):
         yield f"{'profile':<12} {': '.join(profile.values())}"
 
 

@@ -34,8 +34,8 @@ class PodForwarder:
             part = PodPart(uid=self._uid, source="pods", pod=pod)
         insight_part = InsightPart(uid=self._uid, source="pods", pod=part.pod, gone=part.gone)
         return [
-            ProducerRecord(topic, self._uid, encode(one), record.ts_ms)
-            for topic, one in zip(PARTS, (part, insight_part), strict=True)
+            ProducerRecord(topic, self._uid, encode(forwarded), record.ts_ms)
+            for topic, forwarded in zip(PARTS, (part, insight_part), strict=True)
             if topic in self._topics
         ]
 
@@ -66,8 +66,8 @@ class StepForwarder:
             if process.loop is not None and process.loop.steps:
                 loops[process.pod_uid].append(process.loop)
         return [
-            ProducerRecord("insight-parts", uid, encode(self._part(uid, sample.ts_ms, found)), sample.ts_ms)
-            for uid, found in loops.items()
+            ProducerRecord("insight-parts", uid, encode(self._part(uid, sample.ts_ms, loop)), sample.ts_ms)
+            for uid, loop in loops.items()
         ]
 
     def _part(self, uid: str, ts_ms: int, loops: Sequence[Loop]) -> InsightPart:

@@ -17,7 +17,7 @@ def decode_under_key(
     Raises ``DecodeError`` for what is no such record, and for one of another key.
     """
     record = decode(record_type, value or b"", topic)
-    if (found := attrgetter(field)(record)) != key:
-        detail = f"{found!r:.80} under the key {key!r:.80}: the key is the record's {field}"
+    if (named := attrgetter(field)(record)) != key:
+        detail = f"{named!r:.80} under the key {key!r:.80}: the key is the record's {field}"
         raise DecodeError(topic, field, Reason.KEY, detail)
     return record

@@ -109,15 +109,8 @@ def test_every_part_of_dutycycle_has_a_floor() -> None:
 
 
 NO_NAMES = {"one", "found", "told"}
-PLAIN = [
-    "collectors/attribution", "collectors/cgroup", "collectors/cuda", "collectors/demo", "collectors/pods",
-    "collectors/process", "collectors/publish", "dutycycle/callbacks", "dutycycle/cli", "dutycycle/contract",
-    "dutycycle/experiments", "dutycycle/kafka", "dutycycle/kube", "dutycycle/live", "dutycycle/profile",
-    "dutycycle/run", "dutycycle/schedule", "dutycycle/submit", "dutycycle/tables", "dutycycle/telemetry",
-    "dutycycle/traces", "dutycycle/trial", "sinks/annotations", "sinks/prometheus", "sinks/records",
-    "streams/state",
-]  # fmt: skip
-"""Folders, with all below, whose variables are called by their nouns. The list only grows."""
+PLAIN = ["collectors", "dutycycle", "sinks", "streams"]  # fmt: skip
+"""Folders, with all below, whose variables are called by their nouns."""
 
 
 def bound_names(text: str) -> list[tuple[int, str]]:

@@ -20,36 +20,36 @@ class TickBlock:
 
     def __init__(self, ticks: Sequence[Tick]) -> None:
         self._ticks = ticks
-        self.times: Ints = np.array([one.ts_ms for one in ticks], np.int64)
+        self.times: Ints = np.array([tick.ts_ms for tick in ticks], np.int64)
         self.interval_ms = ticks[0].interval_ms
         self.layout = ticks[0].layout
-        self.values = _rows([one.values for one in ticks])
+        self.values = _rows([tick.values for tick in ticks])
 
     @cached_property
     def tallies(self) -> Floats:
         """Shape (k, m)."""
-        return _rows([one.tallies for one in self._ticks])
+        return _rows([tick.tallies for tick in self._ticks])
 
     @cached_property
     def highs(self) -> Floats:
         """Shape (k, m)."""
-        return _rows([one.highs for one in self._ticks])
+        return _rows([tick.highs for tick in self._ticks])
 
     @cached_property
     def value_highs(self) -> Floats:
         """Shape (k, n); ``values`` itself where no tick has bursts."""
-        if all(one.value_highs is None for one in self._ticks):
+        if all(tick.value_highs is None for tick in self._ticks):
             return self.values
-        return _rows([one.values if one.value_highs is None else one.value_highs for one in self._ticks])
+        return _rows([tick.values if tick.value_highs is None else tick.value_highs for tick in self._ticks])
 
     @cached_property
     def facts(self) -> Floats:
         """Shape (k, facts)."""
-        return _rows([one.facts for one in self._ticks])
+        return _rows([tick.facts for tick in self._ticks])
 
     def bursts(self) -> list[tuple[int, tuple[tuple[Series, Any], ...]]]:
         """Those of the ticks that have any, with their times."""
-        return [(one.ts_ms, one.bursts) for one in self._ticks if one.bursts]
+        return [(tick.ts_ms, tick.bursts) for tick in self._ticks if tick.bursts]
 
 
 class TickQueue:

@@ -72,8 +72,8 @@ class CgroupReader:
     def again(self, data: bytes | None) -> Tick | None:
         """The tick of a record that differs from the last one in numbers alone; None of another one, which is
         to be decoded."""
-        found = self._templates.read(data)
-        return None if found is None else self._tick(found.seq, found.ts_ms, found.cells)
+        record = self._templates.read(data)
+        return None if record is None else self._tick(record.seq, record.ts_ms, record.cells)
 
     def _tick(self, seq: int, ts_ms: int, cells: Floats) -> Tick:
         numbers = _values(cells, self._containers)
@@ -89,9 +89,13 @@ class CgroupReader:
         series = [Series("node", "", metric) for metric in HOST_METRICS]
         series += [Series("pod", uid, metric) for uid in pods for metric in POD_CGROUP_METRICS]
         tallies = [
-            (at, one) for at, one in enumerate(series) if one.kind == "pod" and one.metric not in CAPACITIES
+            (at, column)
+            for at, column in enumerate(series)
+            if column.kind == "pod" and column.metric not in CAPACITIES
         ]
-        self._layout = make_layout(series, (TallySeries(one.member, "", one.metric) for _, one in tallies))
+        self._layout = make_layout(
+            series, (TallySeries(column.member, "", column.metric) for _, column in tallies)
+        )
         self._tallied = np.array([at for at, _ in tallies], np.int64)
         self._containers = np.zeros(0, np.int64)
 

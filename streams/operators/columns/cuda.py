@@ -32,8 +32,8 @@ class CudaReader:
 
     def again(self, data: bytes | None) -> Tick | None:
         """The tick of a record like the last one."""
-        found = self._templates.read(data)
-        return None if found is None else self._tick(found.seq, found.ts_ms, found.cells)
+        record = self._templates.read(data)
+        return None if record is None else self._tick(record.seq, record.ts_ms, record.cells)
 
     def _tick(self, seq: int, ts_ms: int, values: Floats) -> Tick:
         return Tick(self._collector, seq, ts_ms, self._interval_ms, self._layout, values, values, values)
@@ -42,7 +42,9 @@ class CudaReader:
         """Other pods than before."""
         self._names = pods
         series = [Series("pod", uid, metric) for uid in pods for metric in POD_CUDA_METRICS]
-        self._layout = make_layout(series, (TallySeries(one.member, "", one.metric) for one in series))
+        self._layout = make_layout(
+            series, (TallySeries(column.member, "", column.metric) for column in series)
+        )
 
 
 def _pods(sample: CudaSample) -> dict[str, CudaPod]:

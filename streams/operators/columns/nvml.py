@@ -108,7 +108,7 @@ def _columns(
     cells: Floats, pairs: Floats, pair_ends: Ints, sampled_cells: Ints, interval_ms: float, table_cells: Ints,
     value_cells: Ints, limit_cells: Ints, util_cells: Ints, held_down: Floats, ends: Ints,
     processes: Ints, device_ends: Ints, devices: Ints, bursts: Ints, pod_ends: Ints, places: Ints,
-    own_ends: Ints, own_cells: Ints, found: Floats,
+    own_ends: Ints, own_cells: Ints, out: Floats,
 ) -> None:  # fmt: skip
     """Write values, tallies, highs, facts and value highs of a tick one after the other into ``found``: one
     array is made faster outside of the loop than five within. Value highs are written if there is room.
@@ -129,31 +129,31 @@ def _columns(
     pods = _pods(uses, pod_ends, places)
     begin = value_cells.size
     for at in range(begin):
-        found[at] = cells[value_cells[at]]
-    found[begin : begin + pods.size] = pods.ravel()
+        out[at] = cells[value_cells[at]]
+    out[begin : begin + pods.size] = pods.ravel()
     begin += pods.size
-    tallies = found[begin : begin + len(pods) + uses.size + own_ends.size]
+    tallies = out[begin : begin + len(pods) + uses.size + own_ends.size]
     used = len(pods) + uses.size
     tallies[: len(pods)] = pods[:, _MEMORY]
     tallies[len(pods) : used] = uses.ravel()
     begin += tallies.size
-    highs = found[begin : begin + tallies.size]
+    highs = out[begin : begin + tallies.size]
     highs[:used] = tallies[:used]
     _take_own(cells, own_ends, own_cells, tallies[used:], highs[used:])
     highs[len(pods) : used : 3] = _highs(table, uses, highest, ends, processes, device_ends, devices, bursts)
     begin += tallies.size
     for gpu in range(limit_cells.size):
-        found[begin] = cells[limit_cells[gpu]]
-        found[begin + 1 : begin + 3] = held_down[2 * gpu : 2 * gpu + 2]
+        out[begin] = cells[limit_cells[gpu]]
+        out[begin + 1 : begin + 3] = held_down[2 * gpu : 2 * gpu + 2]
         begin += 3
-    if begin == found.size:
+    if begin == out.size:
         return
     for at in range(value_cells.size):
-        found[begin + at] = high_cells[value_cells[at]]
+        out[begin + at] = high_cells[value_cells[at]]
     for place in range(len(uses)):
         if bursts[place] >= 0:
             uses[place, 0] = np.fmax(uses[place, 0], highest[bursts[place]])
-    found[begin + value_cells.size :] = _pods(uses, pod_ends, places).ravel()
+    out[begin + value_cells.size :] = _pods(uses, pod_ends, places).ravel()
 
 
 class NvmlReader:
@@ -202,29 +202,31 @@ class NvmlReader:
         self._with_bursts = [(gpu, name) for gpu, name, _ in bursts]
         self._sampled_cells = _sampled_cells(len(sample.gpus), self._with_bursts)
         cells = np.fromiter(_cells_of_columns(gpus, of_slices, of_processes), np.float64)
-        pairs = np.array([pair for _, _, one in bursts for pair in one], np.float64).reshape(-1, 2)
-        ends = np.cumsum([len(one) for _, _, one in bursts], dtype=np.int64)
+        pairs = np.array(
+            [pair for _, _, pairs_of_burst in bursts for pair in pairs_of_burst], np.float64
+        ).reshape(-1, 2)
+        ends = np.cumsum([len(pairs_of_burst) for _, _, pairs_of_burst in bursts], dtype=np.int64)
         return self._tick(Found(sample.seq, sample.ts_ms, cells, pairs, ends))
 
     def again(self, data: bytes | None) -> Tick | None:
         """The tick of a record that differs from the last one in numbers alone; None of another one, which is
         to be decoded."""
-        found = self._templates.read(data)
-        return None if found is None else self._tick(found)
+        record = self._templates.read(data)
+        return None if record is None else self._tick(record)
 
     def _tick(self, record: Found) -> Tick:
         use, ends = self._uses, self._ends
         sampled = record.pair_ends.size > 0
-        found = np.empty(ends[-1] if self._has_highs else ends[-2])
+        out = np.empty(ends[-1] if self._has_highs else ends[-2])
         _columns(
             record.cells, record.pairs, record.pair_ends, self._sampled_cells, self._interval_ms,
             *self._cells, self._held_down, use.ends, use.processes, use.device_ends, use.devices,
-            use.bursts, use.pod_ends, use.places, *self._own_cells, found,
+            use.bursts, use.pod_ends, use.places, *self._own_cells, out,
         )  # fmt: skip
         return Tick(
             self._collector, record.seq, record.ts_ms, self._interval_ms, self._layout,
-            found[: ends[0]], found[ends[0] : ends[1]], found[ends[1] : ends[2]], found[ends[2] : ends[3]],
-            self._series_of(record.lists()) if sampled else (), found[ends[3] :] if self._has_highs else None,
+            out[: ends[0]], out[ends[0] : ends[1]], out[ends[1] : ends[2]], out[ends[2] : ends[3]],
+            self._series_of(record.lists()) if sampled else (), out[ends[3] :] if self._has_highs else None,
         )  # fmt: skip
 
     def _lay_out(self, gpus: tuple[Gpu, ...], slices: int, processes: int) -> None:
@@ -261,13 +263,16 @@ class NvmlReader:
     def _series_of(self, bursts: Sequence[Floats]) -> tuple[tuple[Series, Floats], ...]:
         """The driver's samples of each GPU, and of each pod that has one to itself (of its first)."""
         util: dict[int, Floats] = {}
-        found: list[tuple[Series, Floats]] = []
-        for (gpu, metric), one in zip(self._with_bursts, bursts, strict=True):
-            found.append((Series("gpu", self._uuids[gpu], metric), one))
+        bursts_of_gpus: list[tuple[Series, Floats]] = []
+        for (gpu, metric), burst in zip(self._with_bursts, bursts, strict=True):
+            bursts_of_gpus.append((Series("gpu", self._uuids[gpu], metric), burst))
             if metric == "gpu_util_pct":
-                util[gpu] = one
+                util[gpu] = burst
         first = {uid: util[gpu] for (uid, _), gpu in self._alone if gpu in util}
-        return (*found, *((Series("pod", uid, "gpu_util_pct"), burst) for uid, burst in first.items()))
+        return (
+            *bursts_of_gpus,
+            *((Series("pod", uid, "gpu_util_pct"), burst) for uid, burst in first.items()),
+        )
 
 
 def _bursts(sample: NvmlSample) -> Iterator[tuple[int, str, Pairs]]:
@@ -280,7 +285,7 @@ def _bursts(sample: NvmlSample) -> Iterator[tuple[int, str, Pairs]]:
 
 
 def _bursts_of(sample: NvmlSample) -> list[Pairs]:
-    return [one for _, _, one in _bursts(sample)]
+    return [pairs_of_burst for _, _, pairs_of_burst in _bursts(sample)]
 
 
 def _cells_of(sample: NvmlSample) -> Cells:
@@ -304,7 +309,7 @@ def _columns_of(records: Sequence[Any], kind: Any) -> Sequence[tuple[Any, ...]]:
 
 
 def _all(groups: Iterable[Sequence[Any] | None]) -> list[Any]:
-    return [one for group in groups if group for one in group]
+    return [burst for group in groups if group for burst in group]
 
 
 def _counts(groups: Iterable[Sequence[Any] | None]) -> list[int]:

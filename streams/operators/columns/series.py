@@ -100,13 +100,22 @@ def remapped(old: Sequence[K], new: Sequence[K]) -> Ints:
 def subjects_of(series: Sequence[Series]) -> Ints:
     """For each of the series a number that is the same for all of one subject, shape (len(series),)."""
     numbers: dict[tuple[str, str], int] = {}
-    each = (numbers.setdefault((one.kind, one.member), len(numbers)) for one in series)
+    each = (
+        numbers.setdefault((each_series.kind, each_series.member), len(numbers)) for each_series in series
+    )
     return np.fromiter(each, np.int64, len(series))
 
 
 def powers_of_counters(series: Sequence[Series]) -> Ints:
     """For each of the series that is a cumulative counter, all of which are of energy, the column of its
     subject's power, or ``NO_POWER``; ``GAUGE`` for all others. Shape (len(series),)."""
-    powers = {one.member: column for column, one in enumerate(series) if one.metric == "power_w"}
-    columns = (powers.get(one.member, NO_POWER) if one.metric in COUNTERS else GAUGE for one in series)
+    powers = {
+        each_series.member: column
+        for column, each_series in enumerate(series)
+        if each_series.metric == "power_w"
+    }
+    columns = (
+        powers.get(each_series.member, NO_POWER) if each_series.metric in COUNTERS else GAUGE
+        for each_series in series
+    )
     return np.fromiter(columns, np.int64, len(series))

@@ -38,7 +38,7 @@ _MOVING = ("seq", "ts_ms")
 _STEP = 2.0**-20
 """Numbers are told from one another as multiples of this: no constant of a record is one, as all of them are
 below 1."""
-_MINUS, _POINT, _ZERO, _COMMA, _OPEN, _CLOSE = (ord(one) for one in "-.0,[]")
+_MINUS, _POINT, _ZERO, _COMMA, _OPEN, _CLOSE = (ord(character) for character in "-.0,[]")
 _SHORTEST = len("[0,0],")
 """Bytes of a pair."""
 _NO_PAIRS = np.empty((0, 2))
@@ -245,12 +245,12 @@ class Templates(Generic[R]):
     def read(self, data: bytes | None) -> Found | None:
         """What a record has, if it is the last one that was decoded but for its numbers; else None, and it is
         to be decoded."""
-        found = None if self._template is None or data is None else self._template.read(data)
-        if found is None:
+        numbers = None if self._template is None or data is None else self._template.read(data)
+        if numbers is None:
             self._template = None  # what the reader knows of the last record will be of another one
         else:
             self._fitted += 1
-        return found
+        return numbers
 
     def learn(self, data: bytes, record: R) -> None:
         """Take the record that was decoded as the template. If those before were of little use, only one of
@@ -271,15 +271,15 @@ class Templates(Generic[R]):
             template.bind(self._cells_of(decode(self._record_type, template.numbered(), self._topic)))
         except ValueError:  # a name stands where the record's type has none of that name
             return None
-        found = template.read(data)
-        return template if found is not None and self._is_read(found, record) else None
+        numbers = template.read(data)
+        return template if numbers is not None and self._is_read(numbers, record) else None
 
-    def _is_read(self, found: Found, record: R) -> bool:
+    def _is_read(self, numbers: Found, record: R) -> bool:
         """Whether what was read out of the text is what was decoded; lists may stand in another order."""
         cells, pairs = np.array([*self._cells_of(record)], np.float64), self._pairs_of(record)
-        return np.array_equal(found.cells, cells, equal_nan=True) and [
-            one.tolist() for one in found.lists()
-        ] == [[[*pair] for pair in one] for one in pairs]
+        return np.array_equal(numbers.cells, cells, equal_nan=True) and [
+            pairs_read.tolist() for pairs_read in numbers.lists()
+        ] == [[[*pair] for pair in pairs_known] for pairs_known in pairs]
 
 
 class _Fields(NamedTuple):
@@ -301,8 +301,8 @@ def _all_of(record_type: Any) -> _Fields:
         elif isinstance(kind, inspect.IntType):
             _narrow(whole, name, kind, True)
         elif isinstance(kind, inspect.VarTupleType) and isinstance(kind.item_type, inspect.TupleType):
-            for one in _alternatives(kind.item_type.item_types[1]):
-                _narrow(lists, name, one, False)
+            for alternative in _alternatives(kind.item_type.item_types[1]):
+                _narrow(lists, name, alternative, False)
     return _Fields(numbers | {name: whole[name] for name in _MOVING}, lists)
 
 
@@ -319,13 +319,13 @@ def _narrow(known: dict[str, Range], name: str, kind: Any, whole: bool) -> None:
 
 def _all_fields(kind: Any) -> Iterator[tuple[str, Any]]:
     """The fields of a record and of its parts, each with one of the types that it may have."""
-    for one in _alternatives(kind):
-        if isinstance(one, inspect.StructType):
-            for field in one.fields:
+    for alternative in _alternatives(kind):
+        if isinstance(alternative, inspect.StructType):
+            for field in alternative.fields:
                 yield from ((field.encode_name, other) for other in _alternatives(field.type))
                 yield from _all_fields(field.type)
-        elif isinstance(one, inspect.VarTupleType):
-            yield from _all_fields(one.item_type)
+        elif isinstance(alternative, inspect.VarTupleType):
+            yield from _all_fields(alternative.item_type)
 
 
 def _alternatives(kind: Any) -> tuple[Any, ...]:

@@ -70,5 +70,5 @@ def make_layout(
 ) -> Layout:
     """A layout, with the pods that its tallies and its attribution name."""
     of_pods, attribution = tuple(tallies), attribution or {}
-    uids = dict.fromkeys([*(one.pod_uid for one in of_pods), *(uid for uid, _ in attribution)])
+    uids = dict.fromkeys([*(tally.pod_uid for tally in of_pods), *(uid for uid, _ in attribution)])
     return Layout(tuple(series), of_pods, tuple(uids), attribution, gpus, holdings, slices or {})

@@ -41,28 +41,28 @@ def common_periods(periods: Floats) -> Floats:
         if at and known[at] > (1 + DRIFT) * known[at - 1]:
             count += 1
         ends[count], sizes[count] = at + 1, sizes[count] + 1
-    found = np.empty(min(count + 1, SHARED) if known.size else 0)
-    for place in range(found.size):
+    medians = np.empty(min(count + 1, SHARED) if known.size else 0)
+    for place in range(medians.size):
         most = int(np.argmax(sizes))  # of equals the shortest
         middle = ends[most] - sizes[most] + sizes[most] // 2
-        found[place] = known[middle] if sizes[most] % 2 else (known[middle - 1] + known[middle]) / 2
+        medians[place] = known[middle] if sizes[most] % 2 else (known[middle - 1] + known[middle]) / 2
         sizes[most] = 0
-    return found
+    return medians
 
 
-def sampled(found: Detection, periods: Floats) -> Detection:
+def sampled(detection: Detection, periods: Floats) -> Detection:
     """What was ``found``, with the period that it has by the ``periods`` (samples) that are known of this
     series and its kin, if it is a multiple of one of few samples.
 
     Ticks fall differently into each of its periods, and in one series a step may show in every other alone.
     """
-    main = found.cycles[0]
+    main = detection.cycles[0]
     for known in periods[periods < FEW_SAMPLES].tolist():
         times = round(main.period / known)
         if 2 <= times <= SKIPPED and near(main.period, times * known, DRIFT / 2):
             main = replace(main, period=main.period / times)
-            return replace(found, cycles=(main, *found.cycles[1:]))
-    return found
+            return replace(detection, cycles=(main, *detection.cycles[1:]))
+    return detection
 
 
 def shortest(new: Sequence[Detection], least: int, flat: float = FLAT) -> list[Detection]:
@@ -70,15 +70,15 @@ def shortest(new: Sequence[Detection], least: int, flat: float = FLAT) -> list[D
     own and has at least ``least`` samples: where a run begins or changes, a multiple may explain more."""
     if not new:
         return []
-    halves = find_cycles([one.samples[one.samples.size // 2 :] for one in new], flat)
-    found = [*new]
+    halves = find_cycles([detection.samples[detection.samples.size // 2 :] for detection in new], flat)
+    detections = [*new]
     for at, half in enumerate(halves):
-        main = found[at].cycles[0]
+        main = detections[at].cycles[0]
         newest = half.cycles[0] if half is not None else main
         shorter = least <= newest.period < main.period and multiple(main.period, newest.period)
         if shorter and newest.confidence >= main.confidence:
-            found[at] = replace(found[at], cycles=(newest, *found[at].cycles[1:]))
-    return found
+            detections[at] = replace(detections[at], cycles=(newest, *detections[at].cycles[1:]))
+    return detections
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,29 +215,29 @@ class CycleBank:
         self._follow()
         self._schedule.observe(self._ring.recent(RECENT), self._ring.slot)
         changes: list[tuple[int, CycleResult]] = []
-        for column, one in self._look():
-            if (change := self._take(ts_ms, column, one)) is not None:
+        for column, detection in self._look():
+            if (change := self._take(ts_ms, column, detection)) is not None:
                 changes.append((column, change))
         return changes
 
-    def _take(self, ts_ms: int, column: int, found: Detection | None) -> CycleResult | None:
+    def _take(self, ts_ms: int, column: int, detection: Detection | None) -> CycleResult | None:
         """What to publish after a look at a column."""
         tracker = self._trackers[column]
-        result = NO_CYCLE if found is None or not found.goes_on else self._result(found)
-        if found is not None and self._short[column] and not found.short:
+        result = NO_CYCLE if detection is None or not detection.goes_on else self._result(detection)
+        if detection is not None and self._short[column] and not detection.short:
             self._short[column] = False
             if not near(result.period_s or 0.0, tracker.period_s or 0.0, DRIFT):
                 tracker.release(ts_ms)
         was_locked = tracker.period_s is not None
         change = tracker.update(ts_ms, result)
         # Only what is published has to be dated.
-        if change is not None and change.cyclic and change.since_ms is None and found is not None:
-            change = tracker.began_at(self._began_ms(found))
-        if found is not None and found.short:
+        if change is not None and change.cyclic and change.since_ms is None and detection is not None:
+            change = tracker.began_at(self._began_ms(detection))
+        if detection is not None and detection.short:
             self._short[column] = tracker.period_s is not None
-        elif found is not None and not was_locked:
+        elif detection is not None and not was_locked:
             # What lies before the part in which the cycle was found would hide it again.
-            self._since_ms[column] = self._ring.start_ms(found.samples.size + found.idle)
+            self._since_ms[column] = self._ring.start_ms(detection.samples.size + detection.idle)
         self._locks.hold(column, tracker.period_s)
         self._short[column] &= tracker.period_s is not None
         self._doubted[column], self._told[column] = tracker.is_in_doubt, tracker.has_told
@@ -281,19 +281,26 @@ class CycleBank:
             parts = np.concatenate((parts, active_parts(newest)))
             limits = np.concatenate((limits, lengths))
         early = columns.size if config.early else 0
-        found = look(windows, parts, limits, config.store.flat, early=early, periods=periods)
+        detections = look(windows, parts, limits, config.store.flat, early=early, periods=periods)
         sure: dict[int, Detection | None] = dict.fromkeys(expected[columns].nonzero()[0].tolist())
         # One that was found in a short part, and is not there any more.
         shortly = rows[columns.size :]
         sure |= dict.fromkeys(shortly[self._short[columns[shortly]]].tolist())
-        for at, one in sorted(found.items()):
+        for at, detection in sorted(detections.items()):
             row = int(rows[at])
             if at >= columns.size:
-                one = replace(one, cycles=one.cycles[:1], short=True)
-            if sure.get(row) is None and (known := self._sure(int(columns[row]), one, periods)) is not None:
+                detection = replace(detection, cycles=detection.cycles[:1], short=True)
+            if (
+                sure.get(row) is None
+                and (known := self._sure(int(columns[row]), detection, periods)) is not None
+            ):
                 sure[row] = known
         self._look_again(windows, columns, sure, periods)
-        new = {row: one for row, one in sure.items() if one is not None and not locked[columns[row]]}
+        new = {
+            row: detection
+            for row, detection in sure.items()
+            if detection is not None and not locked[columns[row]]
+        }
         sure |= zip(new, shortest([*new.values()], config.least, config.store.flat), strict=True)
         return [(int(columns[row]), sure[row]) for row in sorted(sure)]
 
@@ -301,7 +308,7 @@ class CycleBank:
         self, windows: Windows, columns: Ints, sure: dict[int, Detection | None], periods: Floats
     ) -> None:
         """Look for locked cycles that the whole window does not show in its newest samples: steps drift."""
-        rows = np.array([row for row, one in sure.items() if one is None], np.int64)
+        rows = np.array([row for row, detection in sure.items() if detection is None], np.int64)
         rows = rows[self._locks.locked[columns[rows]]]
         length = self._config.samples >> SHORT[0]
         if not rows.size or not self._config.early:
@@ -309,28 +316,28 @@ class CycleBank:
         newest = windows.newest(rows, np.full(rows.size, length))
         limits = np.full(rows.size, length)
         again = look(newest, active_parts(newest), limits, self._config.store.flat, periods=periods)
-        for at, one in again.items():
+        for at, detection in again.items():
             column = int(columns[rows[at]])
-            known = self._sure(column, replace(one, cycles=one.cycles[:1], short=True), periods)
+            known = self._sure(column, replace(detection, cycles=detection.cycles[:1], short=True), periods)
             if known is not None and near(self._period_s(known), self._locks.periods_s[column], DRIFT):
                 sure[int(rows[at])] = known
 
-    def _period_s(self, found: Detection) -> float:
+    def _period_s(self, detection: Detection) -> float:
         """The period of the main cycle in seconds."""
-        return found.cycles[0].period * self._ring.interval_ms / 1000
+        return detection.cycles[0].period * self._ring.interval_ms / 1000
 
-    def _sure(self, column: int, found: Detection, periods: Floats) -> Detection | None:
+    def _sure(self, column: int, detection: Detection, periods: Floats) -> Detection | None:
         """What was found, if that is enough to lock, or to stay locked."""
-        before_s, now_s = self._trackers[column].period_s, self._period_s(found)
+        before_s, now_s = self._trackers[column].period_s, self._period_s(detection)
         if before_s is not None and (near(now_s, before_s, DRIFT) or not self._short[column]):
-            return found.slower(self._config.least)
+            return detection.slower(self._config.least)
         # What is slower may hide behind a cycle that was found in a short part; a multiple of that is none.
         finer = before_s is not None and (now_s < before_s or multiple(now_s, before_s))
-        if finer and self._short[column] and not found.short:
+        if finer and self._short[column] and not detection.short:
             return None
         kin_s = self._locks.periods_s[self._kin == self._kin[column]]
         kin = kin_s[~np.isnan(kin_s)] * 1000 / self._ring.interval_ms
-        known = sampled(found, np.append(kin, periods)).slower(self._config.least)
+        known = sampled(detection, np.append(kin, periods)).slower(self._config.least)
         if known is None:
             return None
         main, config = known.cycles[0], self._config
@@ -348,14 +355,14 @@ class CycleBank:
     def _windows(self, columns: Ints) -> Windows:
         return self._ring.windows(columns, self._since_ms)
 
-    def _began_ms(self, found: Detection) -> int:
+    def _began_ms(self, detection: Detection) -> int:
         """When the unbroken run of the main cycle began."""
-        size = found.samples.size
-        run = unbroken(np.ascontiguousarray(found.samples), found.cycles[0].period)
-        return self._ring.start_ms(min(run, size) + found.idle)
+        size = detection.samples.size
+        run = unbroken(np.ascontiguousarray(detection.samples), detection.cycles[0].period)
+        return self._ring.start_ms(min(run, size) + detection.idle)
 
-    def _result(self, found: Detection) -> CycleResult:
-        main, *rest = found.cycles
+    def _result(self, detection: Detection) -> CycleResult:
+        main, *rest = detection.cycles
         interval_s = self._ring.interval_ms / 1000
         others = tuple(OtherCycle(period_s=o.period * interval_s, confidence=o.confidence) for o in rest)
         return CycleResult(
@@ -395,7 +402,7 @@ class CycleBank:
         bank._ring.restore(plain["ring"])
         bank._locks.restore(plain["locks"])
         bank._schedule.restore(plain["schedule"])
-        bank._trackers = [CycleTracker.restore(one, config.misses) for one in plain["trackers"]]
+        bank._trackers = [CycleTracker.restore(tracker, config.misses) for tracker in plain["trackers"]]
         bank._short[plain["short"]] = True
         bank._doubted[plain["doubted"]] = True
         bank._told[:] = [tracker.has_told for tracker in bank._trackers]

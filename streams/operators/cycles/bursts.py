@@ -150,25 +150,25 @@ class BurstBank:
 
     def changes(self, ts_ms: int) -> list[int]:
         """Evaluate the slots that are over; the columns whose cycle changed."""
-        ready = [c for c, one in sorted(self._windows.items()) if ts_ms - one.from_ms >= SLOT_MS]
+        ready = [c for c, window in sorted(self._windows.items()) if ts_ms - window.from_ms >= SLOT_MS]
         if not ready:
             return []
         grids = [self._windows[column].grid() for column in ready]
-        found = find_cycles([samples for _, samples in grids])
+        detections = find_cycles([samples for _, samples in grids])
         return [
             column
-            for column, (grid, _), one in zip(ready, grids, found, strict=True)
-            if self._windows[column].close(ts_ms, _result(one, grid, ts_ms), bool(grid))
+            for column, (grid, _), detection in zip(ready, grids, detections, strict=True)
+            if self._windows[column].close(ts_ms, _result(detection, grid, ts_ms), bool(grid))
         ]
 
     def snapshot(self) -> list[list[Any]]:
         """Plain data."""
         plain: list[list[Any]] = []
-        for column, one in sorted(self._windows.items()):
-            at, values = one.samples()
+        for column, kept in sorted(self._windows.items()):
+            at, values = kept.samples()
             packed = pack(at.astype(np.uint16)), pack(values.astype(np.float32))
-            window = column, one.tracker.snapshot(), one.from_ms, one.sampled, one.seen_s
-            plain.append([*window, len(one.pairs), at.size, *packed])
+            window = column, kept.tracker.snapshot(), kept.from_ms, kept.sampled, kept.seen_s
+            plain.append([*window, len(kept.pairs), at.size, *packed])
         return plain
 
     def restore(self, plain: list[list[Any]]) -> None:
@@ -183,20 +183,20 @@ class BurstBank:
             window.pairs = [pairs, *(pairs[:0] for _ in range(ticks - 1))] if ticks else []
 
 
-def _result(found: Detection | None, grid_ms: int, ts_ms: int) -> CycleResult:
+def _result(detection: Detection | None, grid_ms: int, ts_ms: int) -> CycleResult:
     """What of a slot is a cycle that goes on, and too quick for the ticks."""
-    if found is None or not found.goes_on:
+    if detection is None or not detection.goes_on:
         return NO_CYCLE
-    quick = [one for one in found.cycles if one.period * grid_ms / 1000 <= LONGEST_S]
+    quick = [cycle for cycle in detection.cycles if cycle.period * grid_ms / 1000 <= LONGEST_S]
     if not quick:
         return NO_CYCLE
     main, *rest = quick
-    rest = [one for one in rest if not multiple(one.period, main.period)]
+    rest = [cycle for cycle in rest if not multiple(cycle.period, main.period)]
     others = tuple(OtherCycle(period_s=o.period * grid_ms / 1000, confidence=o.confidence) for o in rest)
     return CycleResult(
         cyclic=True,
         period_s=main.period * grid_ms / 1000,
         confidence=main.confidence,
-        since_ms=ts_ms - (found.samples.size + found.idle) * grid_ms,
+        since_ms=ts_ms - (detection.samples.size + detection.idle) * grid_ms,
         others=others or None,
     )

@@ -59,19 +59,19 @@ def combined(
     seen = _cycles(witness) if witness else []
     for place, scale in enumerate(scales):
         finer = [*seen, *known]
-        for one in _cycles(scale):
-            if any(near(one.period_s, other.period_s, SAME) for other in seen):
-                known.append(one)
+        for cycle in _cycles(scale):
+            if any(near(cycle.period_s, other.period_s, SAME) for other in seen):
+                known.append(cycle)
                 continue
-            unseen = place > 0 and bursts.result is not None and one.period_s <= VERIFIED_S
-            again = _repeats(one, known[len(finer) - len(seen) :], scale.interval_s)
-            echo = any(_is_echo(one, other, scale, scales[1].interval_s) for other in finer)
+            unseen = place > 0 and bursts.result is not None and cycle.period_s <= VERIFIED_S
+            again = _repeats(cycle, known[len(finer) - len(seen) :], scale.interval_s)
+            echo = any(_is_echo(cycle, other, scale, scales[1].interval_s) for other in finer)
             if not (unseen or again or echo):
-                known.append(one)
+                known.append(cycle)
     if not known:
         return NO_CYCLE
     main = _main(known, before)
-    rest = sorted((one for one in known if one is not main), key=lambda one: -one.confidence)
+    rest = sorted((cycle for cycle in known if cycle is not main), key=lambda cycle: -cycle.confidence)
     others = tuple(OtherCycle(period_s=o.period_s, confidence=o.confidence) for o in rest[:OTHERS])
     return CycleResult(
         cyclic=True, period_s=main.period_s, confidence=main.confidence, since_ms=main.since_ms,
@@ -90,24 +90,25 @@ def _cycles(scale: ScaleResult) -> list[_KnownCycle]:
 
 def _main(known: list[_KnownCycle], before: CycleResult | None) -> _KnownCycle:
     if before is not None and before.period_s is not None:
-        for one in known:
-            if near(one.period_s, before.period_s, SAME):
-                return one
-    most = max(round(one.confidence, 2) for one in known)
-    return next(one for one in known if round(one.confidence, 2) == most)
+        for cycle in known:
+            if near(cycle.period_s, before.period_s, SAME):
+                return cycle
+    most = max(round(cycle.confidence, 2) for cycle in known)
+    return next(cycle for cycle in known if round(cycle.confidence, 2) == most)
 
 
-def _repeats(one: _KnownCycle, mine: Sequence[_KnownCycle], interval_s: float) -> bool:
+def _repeats(cycle: _KnownCycle, mine: Sequence[_KnownCycle], interval_s: float) -> bool:
     """Whether it is a multiple of what the same scale sees, of so few samples that those fall differently
     in each period."""
     return any(
-        other.period_s < FEW_SAMPLES * interval_s and multiple(one.period_s, other.period_s) for other in mine
+        other.period_s < FEW_SAMPLES * interval_s and multiple(cycle.period_s, other.period_s)
+        for other in mine
     )
 
 
-def _is_echo(one: _KnownCycle, finer: _KnownCycle, scale: ScaleResult, tick_s: float) -> bool:
+def _is_echo(cycle: _KnownCycle, finer: _KnownCycle, scale: ScaleResult, tick_s: float) -> bool:
     """Whether a scale only sees what a finer one sees better: the same, a multiple of it, or an alias."""
-    if near(one.period_s, finer.period_s, SAME) or multiple(one.period_s, finer.period_s):
+    if near(cycle.period_s, finer.period_s, SAME) or multiple(cycle.period_s, finer.period_s):
         return True
     for interval_s in {tick_s, scale.interval_s}:
         # Means over many of its periods leave nothing of a cycle.
@@ -115,20 +116,20 @@ def _is_echo(one: _KnownCycle, finer: _KnownCycle, scale: ScaleResult, tick_s: f
         if not low_s <= finer.period_s < 3 * interval_s:
             continue
         varies = VARIES if interval_s == tick_s else 0.0
-        if one.period_s < CONFUSED * interval_s or _is_alias(one, finer, 1 / interval_s, varies):
+        if cycle.period_s < CONFUSED * interval_s or _is_alias(cycle, finer, 1 / interval_s, varies):
             return True
     return False
 
 
-def _is_alias(one: _KnownCycle, quick: _KnownCycle, rate_hz: float, varies: float) -> bool:
+def _is_alias(cycle: _KnownCycle, quick: _KnownCycle, rate_hz: float, varies: float) -> bool:
     """Whether a cycle is where a line of a quicker one comes to lie when it is sampled too slowly.
     ``varies``: the share by which that one's frequency may differ from what is known of it."""
     for harmonic in range(1, HARMONICS + 1):
         line_hz = harmonic / quick.period_s
         folded_hz = abs(line_hz - rate_hz * round(line_hz / rate_hz))
-        unsure_hz = harmonic * quick.unsure_hz + one.unsure_hz
-        if harmonic <= STRONGEST and one.confidence < SURE:
+        unsure_hz = harmonic * quick.unsure_hz + cycle.unsure_hz
+        if harmonic <= STRONGEST and cycle.confidence < SURE:
             unsure_hz += varies * line_hz
-        if any(abs(folded_hz - times / one.period_s) <= unsure_hz for times in range(1, TIMES + 1)):
+        if any(abs(folded_hz - times / cycle.period_s) <= unsure_hz for times in range(1, TIMES + 1)):
             return True
     return False

@@ -41,24 +41,24 @@ def multiple(one_s: float, other_s: float) -> bool:
     return round(ratio) in range(2, 7) and near(ratio, round(ratio), 2 * CHANGED)
 
 
-def same(one: CycleResult, other: CycleResult) -> bool:
+def same(first: CycleResult, other: CycleResult) -> bool:
     """Whether both say the same periods."""
-    if one.period_s is None or other.period_s is None:
-        return one.cyclic == other.cyclic
-    ours, theirs = one.others or (), other.others or ()
+    if first.period_s is None or other.period_s is None:
+        return first.cyclic == other.cyclic
+    ours, theirs = first.others or (), other.others or ()
     return (
-        near(one.period_s, other.period_s)
+        near(first.period_s, other.period_s)
         and len(ours) == len(theirs)
         and all(near(a.period_s, b.period_s) for a, b in zip(ours, theirs, strict=True))
     )
 
 
-def sharper(one: CycleResult, published: CycleResult, published_ms: int) -> bool:
+def sharper(result: CycleResult, published: CycleResult, published_ms: int) -> bool:
     """Whether ``published`` was found in few periods, and its period is better known by now."""
-    if one.period_s is None or published.period_s is None or published.since_ms is None:
+    if result.period_s is None or published.period_s is None or published.since_ms is None:
         return False
     few = published_ms - published.since_ms < MANY * published.period_s * 1000
-    return few and not near(one.period_s, published.period_s, SHARPER)
+    return few and not near(result.period_s, published.period_s, SHARPER)
 
 
 def result_to_plain(result: CycleResult | None) -> dict[str, Any] | None:

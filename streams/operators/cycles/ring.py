@@ -248,9 +248,9 @@ class Ring:
     def windows(self, columns: Ints, since_ms: Ints) -> Windows:
         """The usable samples of these columns up to now, none from before the moment of the column in
         ``since_ms`` (n,); none of a series that is absent now."""
-        found = Windows(np.empty((columns.size, self._samples)), np.empty((columns.size, 2), np.int64))
-        _windows(self._kept, self._store.values, self._place, columns, since_ms, *found)
-        return found
+        windows = Windows(np.empty((columns.size, self._samples)), np.empty((columns.size, 2), np.int64))
+        _windows(self._kept, self._store.values, self._place, columns, since_ms, *windows)
+        return windows
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""

@@ -120,7 +120,7 @@ class CycleScales:
         self._ticks = CycleBank(n, ticks, self._witnesses)
         self._bursts = BurstBank()
         enough = ticks.sure_of_part
-        scales = [replace(one, sure=enough, sure_of_part=enough, misses=ticks.misses) for one in SCALES]
+        scales = [replace(scale, sure=enough, sure_of_part=enough, misses=ticks.misses) for scale in SCALES]
         self._scales = [_Scale(config, n) for config in scales]
         self._published: list[CycleResult | None] = [None] * n
         self._published_ms: Ints = np.zeros(n, np.int64)
@@ -198,7 +198,7 @@ class CycleScales:
                 changed.update(scale.changes())
         changed |= self._delayed
         self._delayed = set()
-        return [(column, found) for column in sorted(changed) if (found := self._change(ts_ms, column))]
+        return [(column, change) for column in sorted(changed) if (change := self._change(ts_ms, column))]
 
     def _change(self, ts_ms: int, column: int) -> CycleResult | None:
         """What to publish of a column; None if it is what was published, or too soon for a small change."""
@@ -236,7 +236,7 @@ class CycleScales:
             "ticks": self._ticks.snapshot(),
             "bursts": self._bursts.snapshot(),
             "scales": [scale.snapshot() for scale in self._scales],
-            "published": [result_to_plain(one) for one in self._published],
+            "published": [result_to_plain(result) for result in self._published],
             "published_ms": self._published_ms.tolist(),
             "delayed": sorted(self._delayed),
         }
@@ -250,9 +250,9 @@ class CycleScales:
         scales = cls(plain["ticks"]["n"], ticks, witnesses)
         scales._ticks = CycleBank.restore(plain["ticks"], ticks, witnesses)
         scales._bursts.restore(plain["bursts"])
-        for scale, one in zip(scales._scales, plain["scales"], strict=True):
-            scale.restore(one)
-        scales._published = [result_from_plain(one) for one in plain["published"]]
+        for scale, of_scale in zip(scales._scales, plain["scales"], strict=True):
+            scale.restore(of_scale)
+        scales._published = [result_from_plain(result) for result in plain["published"]]
         scales._published_ms = np.array(plain["published_ms"], np.int64)
         scales._delayed = set(plain["delayed"])
         return scales

@@ -113,13 +113,13 @@ class CycleTracker:
 
     def _resume(self, ts_ms: int, result: CycleResult) -> CycleResult | None:
         """Lock what was found; if it is what was there before, and was told on, that is no news."""
-        pause_ms, told = ts_ms - self._ended_ms, self.pauses(ts_ms)
+        pause_ms, pauses = ts_ms - self._ended_ms, self.pauses(ts_ms)
         again = self._ended_s is not None and near(result.period_s or 0.0, self._ended_s, DRIFT)
         if not again or pause_ms > PAUSE * (self._ended_ms - self._locked_ms):
             self._pause_ms = 0
             return self._lock(ts_ms, result)
         self._pause_ms = max(self._pause_ms, pause_ms)
-        if not told:
+        if not pauses:
             return self._lock(ts_ms, result)
         self._locked_ms, self.period_s = ts_ms, result.period_s
         return None

@@ -98,8 +98,8 @@ class CycleForecaster(time_series.base.Forecaster):
         if season is None:
             return [self._newest] * horizon
         best = int(season.errors(_COLUMN)[:, 0].argmin())
-        found: list[float] = season.ahead(np.arange(1.0, horizon + 1))[:, best, 0].tolist()
-        return found
+        values: list[float] = season.ahead(np.arange(1.0, horizon + 1))[:, best, 0].tolist()
+        return values
 
     def __getstate__(self) -> dict[str, Any]:
         """Parameters, and the banks as plain data: small, and exact to the last bit."""

@@ -81,8 +81,8 @@ class TrendForecaster(CycleForecaster):
         """The value of each of the next ``horizon`` steps; the newest where too little is known. ``xs`` is
         not used."""
         values = self._path(horizon)[0]
-        found: list[float] = np.where(np.isnan(values), self._newest, values).tolist()
-        return found
+        forecast: list[float] = np.where(np.isnan(values), self._newest, values).tolist()
+        return forecast
 
     def forecast_interval(self, horizon: int) -> list[Interval | None]:
         """Of each of the next ``horizon`` steps the interval that nine of ten values lie in; None where too

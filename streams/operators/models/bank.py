@@ -103,57 +103,61 @@ class ModelBank:
 
     def _found(self, series: Sequence[Series]) -> Iterator[tuple[Place, Model, list[int]]]:
         """The models that each subject gets, and the columns that they read."""
-        columns = {one: column for column, one in enumerate(series)}
-        subjects = dict.fromkeys((one.kind, one.member) for one in series)
+        columns = {column_series: column for column, column_series in enumerate(series)}
+        subjects = dict.fromkeys((column_series.kind, column_series.member) for column_series in series)
         for model in self._config.models:
             for kind, member in subjects:
                 wanted = [Series(kind, member, metric) for metric in model.metrics]
-                if model.kind in (None, kind) and all(one in columns for one in wanted):
-                    yield (model.name, kind, member), model, [columns[one] for one in wanted]
+                if model.kind in (None, kind) and all(wanted_series in columns for wanted_series in wanted):
+                    yield (
+                        (model.name, kind, member),
+                        model,
+                        [columns[wanted_series] for wanted_series in wanted],
+                    )
 
     def _learn(self, place: Place, model: Model, row: list[float], ts_ms: int) -> list[Emission]:
-        one = self._running.get(place)
+        running = self._running.get(place)
         try:
-            if one is None:
-                one = self._running[place] = _Running(model, None)
-            if one.role is None:
-                if ts_ms < one.resume_ms:
+            if running is None:
+                running = self._running[place] = _Running(model, None)
+            if running.role is None:
+                if ts_ms < running.resume_ms:
                     return []
-                one.role = self._begun(model)
-            step = one.role.learn(row)
-            one.ts_ms, one.ticks = ts_ms, one.ticks + 1
-            if one.ticks == FORGIVEN:
-                one.failures = 0
+                running.role = self._begun(model)
+            step = running.role.learn(row)
+            running.ts_ms, running.ticks = ts_ms, running.ticks + 1
+            if running.ticks == FORGIVEN:
+                running.failures = 0
             if (
-                one.ticks % SIZED_EVERY == 0
-                and len(msgpack.encode(one.role.snapshot())) > self._config.state_bytes
+                running.ticks % SIZED_EVERY == 0
+                and len(msgpack.encode(running.role.snapshot())) > self._config.state_bytes
             ):
-                return self._dropped(place, one, ts_ms, "large", f"over {self._config.state_bytes} bytes")
+                return self._dropped(place, running, ts_ms, "large", f"over {self._config.state_bytes} bytes")
         except Exception as error:  # noqa: BLE001 - a user's model may raise anything: it costs itself alone
             return self._failed(place, ts_ms, error)
         if step.score is not None:
-            _, largest, at_ms, count = one.scores or (0.0, step.score, ts_ms, 0)
+            _, largest, at_ms, count = running.scores or (0.0, step.score, ts_ms, 0)
             if step.score > largest:
                 largest, at_ms = step.score, ts_ms
-            one.scores = step.score, largest, at_ms, count + 1
+            running.scores = step.score, largest, at_ms, count + 1
         return [] if step.event is None else [self._event(place, model, ts_ms, step.event)]
 
     def _begun(self, model: Model) -> Role:
         ahead = self._config.horizons_s
-        steps = tuple(max(1, round(one * 1000 / self._interval_ms)) for one in ahead)
+        steps = tuple(max(1, round(seconds * 1000 / self._interval_ms)) for seconds in ahead)
         return model.role(model.build, RoleConfig(model.metrics, steps, self._config.lags, model.codec))
 
     def _failed(self, place: Place, ts_ms: int, error: Exception) -> list[Emission]:
         detail = "".join(char if char.isprintable() else " " for char in f"{type(error).__name__}: {error}")
         return self._dropped(place, self._running[place], ts_ms, "failed", detail)
 
-    def _dropped(self, place: Place, one: _Running, ts_ms: int, kind: str, detail: str) -> list[Emission]:
+    def _dropped(self, place: Place, running: _Running, ts_ms: int, kind: str, detail: str) -> list[Emission]:
         """Forget what a model has learnt of a subject, and say why."""
-        one.ticks, one.scores, one.role = 0, None, None
-        one.resume_ms = ts_ms + min(PAUSE_MS << min(one.failures, 6), LONGEST_PAUSE_MS)
-        one.failures += 1
+        running.ticks, running.scores, running.role = 0, None, None
+        running.resume_ms = ts_ms + min(PAUSE_MS << min(running.failures, 6), LONGEST_PAUSE_MS)
+        running.failures += 1
         event = MODEL_LARGE if kind == "large" else MODEL_FAILED
-        return [CountedEvent(event.name), self._event(place, one.model, ts_ms, kind, detail)]
+        return [CountedEvent(event.name), self._event(place, running.model, ts_ms, kind, detail)]
 
     def _event(
         self, place: Place, model: Model, ts_ms: int, kind: str, detail: str | None = None
@@ -168,29 +172,31 @@ class ModelBank:
     def evaluate(self, ts_ms: int) -> list[Emission]:
         """Forecasts and scores, as of the last tick at ``ts_ms``; none of what it did not measure."""
         outs: list[Emission] = []
-        for place, one in self._running.items():
-            if one.scores is not None:
-                outs.append(self._score(place, one, one.scores))
-                one.scores = None
-            if one.role is None or one.ts_ms != ts_ms:
+        for place, running in self._running.items():
+            if running.scores is not None:
+                outs.append(self._score(place, running, running.scores))
+                running.scores = None
+            if running.role is None or running.ts_ms != ts_ms:
                 continue
             try:
-                values = one.role.forecast()
+                values = running.role.forecast()
             except Exception as error:  # noqa: BLE001 - a user's model may raise anything: it costs itself alone
                 outs += self._failed(place, ts_ms, error)
                 continue
             if values:
-                outs.append(self._forecast(place, one.model, values, ts_ms))
+                outs.append(self._forecast(place, running.model, values, ts_ms))
         return outs
 
-    def _score(self, place: Place, one: _Running, scores: tuple[float, float, int, int]) -> ProducerRecord:
+    def _score(
+        self, place: Place, running: _Running, scores: tuple[float, float, int, int]
+    ) -> ProducerRecord:
         newest, largest, at_ms, count = scores
         subject = subject_of(self._node, *place[1:])
         record = ModelScore(
-            subject=subject, source=self._source, model=one.model.name, metrics=one.model.metrics,
-            ts_ms=one.ts_ms, score=tidy(newest), max=tidy(largest), at_ms=at_ms, count=count,
+            subject=subject, source=self._source, model=running.model.name, metrics=running.model.metrics,
+            ts_ms=running.ts_ms, score=tidy(newest), max=tidy(largest), at_ms=at_ms, count=count,
         )  # fmt: skip
-        return ProducerRecord("model-scores", subject.key, encode(record), one.ts_ms)
+        return ProducerRecord("model-scores", subject.key, encode(record), running.ts_ms)
 
     def _forecast(self, place: Place, model: Model, values: list[float], ts_ms: int) -> ProducerRecord:
         subject = subject_of(self._node, *place[1:])
@@ -203,26 +209,27 @@ class ModelBank:
 
     def retain(self, members: set[str]) -> None:
         """Forget the subjects that are not among ``members``."""
-        self._running = {place: one for place, one in self._running.items() if place[2] in members}
+        self._running = {place: running for place, running in self._running.items() if place[2] in members}
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
         running = [
             [
-                list(place), self._identity(one.model), one.ts_ms, one.ticks, one.failures, one.resume_ms,
-                None if one.scores is None else list(one.scores), self._state(place, one),
+                list(place), self._identity(running.model), running.ts_ms, running.ticks,
+                running.failures, running.resume_ms,
+                None if running.scores is None else list(running.scores), self._state(place, running),
             ]
-            for place, one in self._running.items()
+            for place, running in self._running.items()
         ]  # fmt: skip
         return {"interval_ms": self._interval_ms, "running": running}
 
-    def _state(self, place: Place, one: _Running) -> dict[str, Any] | None:
-        if one.role is None:
+    def _state(self, place: Place, running: _Running) -> dict[str, Any] | None:
+        if running.role is None:
             return None
         try:
-            return one.role.snapshot()
+            return running.role.snapshot()
         except Exception as error:  # noqa: BLE001 - the model is dropped: what is built in keeps its state
-            one.role = None
+            running.role = None
             self._unstored.append((place, error))
             return None
 
@@ -240,14 +247,14 @@ class ModelBank:
             if model is None or self._identity(model) != identity:
                 continue
             place = name, kind, member
-            one = _Running(model, None, *counts)
-            one.scores = None if scores is None else tuple(scores)
-            self._running[place] = one
+            running = _Running(model, None, *counts)
+            running.scores = None if scores is None else tuple(scores)
+            self._running[place] = running
             if state is None:
                 continue
             try:
                 role = self._begun(model)
                 role.restore(state)
-                one.role = role
+                running.role = role
             except Exception as error:  # noqa: BLE001 - whatever stands there costs this model alone
                 self._unstored.append((place, error))

@@ -60,11 +60,12 @@ class StateCodec:
                 f"a state that cannot be read: {type(error).__name__}: {error}"
             ) from error
 
-    def name_of(self, one: Any) -> str:
+    def name_of(self, thing: Any) -> str:
         """The name of a class or function by which ``named`` finds it."""
-        module, qualified = getattr(one, "__module__", None) or "builtins", getattr(one, "__qualname__", "")
+        module = getattr(thing, "__module__", None) or "builtins"
+        qualified = getattr(thing, "__qualname__", "")
         name = f"{module}:{qualified}"
-        if not self._is_known(name) or self.named(name) is not one:
+        if not self._is_known(name) or self.named(name) is not thing:
             raise UnsupportedStateError(f"holds {module}.{qualified}, which is no part of River")
         return name
 
@@ -87,15 +88,17 @@ class StateCodec:
 @cache
 def _found(name: str) -> Any:
     module, _, qualified = name.partition(":")
-    found: Any = sys.modules.get(module) or _module(module)
+    attribute: Any = sys.modules.get(module) or _module(module)
     for part in qualified.split("."):
-        found = found.__dict__.get(part) if isinstance(found, type) else getattr(found, part, None)
-        found = found.__func__ if isinstance(found, staticmethod) else found
-        if found is None:
+        attribute = (
+            attribute.__dict__.get(part) if isinstance(attribute, type) else getattr(attribute, part, None)
+        )
+        attribute = attribute.__func__ if isinstance(attribute, staticmethod) else attribute
+        if attribute is None:
             raise UnsupportedStateError(f"there is no {name:.200} here")
-    if not callable(found) or getattr(found, "__module__", None) not in (module, None):
+    if not callable(attribute) or getattr(attribute, "__module__", None) not in (module, None):
         raise UnsupportedStateError(f"{name:.200} is no class or function of that module")
-    return found
+    return attribute
 
 
 def _module(name: str) -> Any:
@@ -123,55 +126,55 @@ class _Encoder:
     def encode(self, root: Any) -> Rows:
         self._ref(root)
         while self._waiting:
-            place, one = self._waiting.pop()
-            self._rows[place] = self._row(one)
+            place, thing = self._waiting.pop()
+            self._rows[place] = self._row(thing)
         return self._rows
 
-    def _ref(self, one: Any) -> Any:
+    def _ref(self, thing: Any) -> Any:
         """An atom itself; of anything else its place, in a list."""
-        kind = type(one)
-        if kind in _ATOMS or (kind is int and -_INTEGER < one < _INTEGER):
-            return one
-        place = self._places.get(id(one))
+        kind = type(thing)
+        if kind in _ATOMS or (kind is int and -_INTEGER < thing < _INTEGER):
+            return thing
+        place = self._places.get(id(thing))
         if place is None:
-            place = self._places[id(one)] = len(self._rows)
+            place = self._places[id(thing)] = len(self._rows)
             self._rows.append([])
-            self._kept.append(one)
-            self._waiting.append((place, one))
+            self._kept.append(thing)
+            self._waiting.append((place, thing))
         return [place]
 
     def _refs(self, many: Iterable[Any]) -> list[Any]:
-        return [self._ref(one) for one in many]
+        return [self._ref(thing) for thing in many]
 
-    def _row(self, one: Any) -> list[Any]:
-        kind = type(one)
+    def _row(self, thing: Any) -> list[Any]:
+        kind = type(thing)
         if kind is int:
-            return ["int", str(one)]
+            return ["int", str(thing)]
         if kind is list or kind is tuple:
-            return [kind.__name__, *self._refs(one)]
+            return [kind.__name__, *self._refs(thing)]
         if kind is set or kind is frozenset:
-            return [kind.__name__, *self._refs(sorted(one, key=repr))]
+            return [kind.__name__, *self._refs(sorted(thing, key=repr))]
         if kind is dict:
-            return ["dict", *self._refs(part for item in one.items() for part in item)]
-        if isinstance(one, np.ndarray | np.generic):
-            return _array(one)
+            return ["dict", *self._refs(part for item in thing.items() for part in item)]
+        if isinstance(thing, np.ndarray | np.generic):
+            return _array(thing)
         if kind is functools.partial:
-            return ["partial", self._ref(one.func), self._ref(one.args), self._ref(one.keywords)]
-        if isinstance(one, type) or kind.__name__ in ("function", "builtin_function_or_method"):
-            return ["name", self._codec.name_of(one)]
+            return ["partial", self._ref(thing.func), self._ref(thing.args), self._ref(thing.keywords)]
+        if isinstance(thing, type) or kind.__name__ in ("function", "builtin_function_or_method"):
+            return ["name", self._codec.name_of(thing)]
         if kind.__name__ == "method":
-            return ["method", self._ref(one.__self__), one.__name__]
-        return self._object(one)
+            return ["method", self._ref(thing.__self__), thing.__name__]
+        return self._object(thing)
 
-    def _object(self, one: Any) -> list[Any]:
-        name = self._codec.name_of(type(one))
-        reduced = one.__reduce_ex__(2)
+    def _object(self, thing: Any) -> list[Any]:
+        name = self._codec.name_of(type(thing))
+        reduced = thing.__reduce_ex__(2)
         if isinstance(reduced, str):
             raise UnsupportedStateError(f"holds {name}, which is a constant")
         make, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
-        if make is copyreg.__newobj__ and arguments[0] is type(one):  # type: ignore[attr-defined]  # undocumented
+        if make is copyreg.__newobj__ and arguments[0] is type(thing):  # type: ignore[attr-defined]  # undocumented
             how, rest = "new", arguments[1:]
-        elif make is type(one):
+        elif make is type(thing):
             how, rest = "call", arguments
         else:
             raise UnsupportedStateError(
@@ -187,18 +190,18 @@ class _Encoder:
         """The place of a row that many objects share: their class, and the names of their attributes."""
         shape = (name, *attributes)
         if shape not in self._shapes:
-            if not all(type(one) is str for one in attributes):
+            if not all(type(name_of_attribute) is str for name_of_attribute in attributes):
                 raise UnsupportedStateError(f"holds {name}, whose attributes have no names")
             self._shapes[shape] = len(self._rows)
             self._rows.append(["shape", *shape])
         return self._shapes[shape]
 
 
-def _array(one: Any) -> list[Any]:
-    array = np.asarray(one)
+def _array(thing: Any) -> list[Any]:
+    array = np.asarray(thing)
     if array.dtype.kind not in _DTYPES:
         raise UnsupportedStateError(f"holds an array of {array.dtype}")
-    shape = None if isinstance(one, np.generic) else list(array.shape)
+    shape = None if isinstance(thing, np.generic) else list(array.shape)
     # How it lies in memory decides in which order a matrix product adds.
     order: Literal["F", "C"] = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
     return ["array", array.dtype.str, shape, order, array.tobytes(order)]
@@ -274,40 +277,40 @@ class _Decoder:
             return
         self._filled.add(place)
         kind, *parts = self._rows[place]
-        one = self._made[place]
+        thing = self._made[place]
         if kind == "list":
-            one.extend(self._values(parts))
+            thing.extend(self._values(parts))
         elif kind == "set":
-            one.update(self._values(parts))
+            thing.update(self._values(parts))
         elif kind == "dict":
             values = self._values(parts)
-            one.update(zip(values[::2], values[1::2], strict=True))
+            thing.update(zip(values[::2], values[1::2], strict=True))
         elif kind == "like":
             names = self._rows[parts[0][0]][2:]
-            _set_state(one, dict(zip(names, self._values(parts[1:]), strict=True)))
+            _set_state(thing, dict(zip(names, self._values(parts[1:]), strict=True)))
         elif kind == "object":
-            self._fill_object(one, *map(self._whole, parts[3:]))
+            self._fill_object(thing, *map(self._whole, parts[3:]))
 
-    def _fill_object(self, one: Any, state: Any, listed: Any, mapped: Any) -> None:
+    def _fill_object(self, thing: Any, state: Any, listed: Any, mapped: Any) -> None:
         if state is not None:
-            _set_state(one, state)
+            _set_state(thing, state)
         if listed is not None:
-            one.extend(listed)
+            thing.extend(listed)
         if mapped is not None:
             for name, value in zip(mapped[::2], mapped[1::2], strict=True):
-                one[name] = value
+                thing[name] = value
 
 
-def _set_state(one: Any, state: Any) -> None:
+def _set_state(thing: Any, state: Any) -> None:
     """As ``copyreg`` has it: a dict, or a dict and the slots."""
-    if hasattr(one, "__setstate__"):
-        one.__setstate__(state)
+    if hasattr(thing, "__setstate__"):
+        thing.__setstate__(state)
         return
     attributes, slots = state if type(state) is tuple else (state, None)
     if attributes:
-        one.__dict__.update(attributes)
+        thing.__dict__.update(attributes)
     for name, value in (slots or {}).items():
-        object.__setattr__(one, name, value)
+        object.__setattr__(thing, name, value)
 
 
 def _made_array(_: _Decoder, parts: list[Any]) -> Any:

@@ -72,14 +72,14 @@ class _Single:
     def _answer(self, ask: Callable[[], T]) -> T | None:
         """What the model says; None while it warms up."""
         try:
-            found = ask()
+            answer = ask()
         except Exception:
             if not 0 <= self._warming < WARM_UP:
                 raise
             self._warming += 1
             return None
         self._warming = -1
-        return found
+        return answer
 
     def snapshot(self) -> Plain:
         return {"models": [self._config.codec.encode(self._model)], "warming": self._warming}
@@ -210,10 +210,10 @@ class Regressing:
 
 
 def _finite(value: Any) -> float:
-    found = float(value)
-    if not isfinite(found):
-        raise ArithmeticError(f"it says {found}")
-    return found
+    number = float(value)
+    if not isfinite(number):
+        raise ArithmeticError(f"it says {number}")
+    return number
 
 
 def _river() -> Any:
@@ -239,13 +239,13 @@ def role_of(estimator: Any) -> Callable[[Build, RoleConfig], Role]:
         base.DriftDetector: Noticing,
         base.Regressor: Regressing,
     }
-    found = next((role for kind, role in roles.items() if isinstance(last, kind)), None)
-    if found is Scoring and isinstance(
+    chosen = next((role for kind, role in roles.items() if isinstance(last, kind)), None)
+    if chosen is Scoring and isinstance(
         getattr(last, "anomaly_detector", None), base.SupervisedAnomalyDetector
     ):
-        found = ScoringAgainst
-    if found is None or (found is Noticing and last is not estimator):  # a pipeline has no ``update``
+        chosen = ScoringAgainst
+    if chosen is None or (chosen is Noticing and last is not estimator):  # a pipeline has no ``update``
         raise TypeError(
             f"{type(last).__name__} is none of River's forecasters, regressors, anomaly and drift detectors"
         )
-    return found
+    return chosen

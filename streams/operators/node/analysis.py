@@ -37,16 +37,18 @@ class Analysis:
         """Of each pod whose host memory has a trend here, and of each GPU: when it is full, None if it does
         not run out."""
         if self.forecast is not None:
-            for one, left_s in zip(self.trend_series, self.forecast.exhausts_in_s.tolist(), strict=True):
-                if one.kind in ("pod", "gpu") and one.metric == "mem_used_bytes":
-                    yield one, None if isnan(left_s) else self.ts_ms + round(left_s * 1000)
+            for trend_series, left_s in zip(
+                self.trend_series, self.forecast.exhausts_in_s.tolist(), strict=True
+            ):
+                if trend_series.kind in ("pod", "gpu") and trend_series.metric == "mem_used_bytes":
+                    yield trend_series, None if isnan(left_s) else self.ts_ms + round(left_s * 1000)
 
     def cycles_of_subjects(self) -> Iterator[tuple[Series, CycleResult]]:
         """Of each GPU and pod of which a cycle changed, its one cycle, and of which metric that is: of the
         utilization, or else of what follows it."""
         of: dict[tuple[str, str], dict[str, CycleResult]] = {}
-        for one, cycle in self.cycles:
-            of.setdefault((one.kind, one.member), {})[one.metric] = cycle
+        for cycle_series, cycle in self.cycles:
+            of.setdefault((cycle_series.kind, cycle_series.member), {})[cycle_series.metric] = cycle
         for (kind, member), said in of.items():
             known = [metric for metric in FOLLOWS_STEPS if metric in said]
             if known:
@@ -87,23 +89,27 @@ class AnalysisBank:
 
     def _select(self, series: list[Series]) -> None:
         self._series = series
-        self._trend_series = [one for one in series if one.metric in self._config.trend_metrics]
-        cycles = [one for one in series if one.metric in self._config.cycle_metrics]
+        self._trend_series = [watched for watched in series if watched.metric in self._config.trend_metrics]
+        cycles = [candidate for candidate in series if candidate.metric in self._config.cycle_metrics]
         self._measured.intersection_update(cycles)
-        waiting = {one for one in cycles if one.metric in ACTIVITY_METRICS} - self._measured
-        self._cycle_series = [one for one in cycles if one not in waiting]
-        self._waiting_columns = remapped(series, [one for one in cycles if one in waiting])
+        waiting = {candidate for candidate in cycles if candidate.metric in ACTIVITY_METRICS} - self._measured
+        self._cycle_series = [candidate for candidate in cycles if candidate not in waiting]
+        self._waiting_columns = remapped(series, [candidate for candidate in cycles if candidate in waiting])
         self._trend_subjects = subjects_of(self._trend_series)
         self._cycle_subjects = subjects_of(self._cycle_series).tolist()
-        self._cycle_place = {one: column for column, one in enumerate(self._cycle_series)}
-        self._witnesses = remapped(self._cycle_series, [_witness_of(one) for one in self._cycle_series])
+        self._cycle_place = {candidate: column for column, candidate in enumerate(self._cycle_series)}
+        self._witnesses = remapped(
+            self._cycle_series, [_witness_of(candidate) for candidate in self._cycle_series]
+        )
         self._trend_columns = remapped(series, self._trend_series)
         self._cycle_columns = remapped(series, self._cycle_series)
-        self._capacity_columns = remapped(series, [_capacity_of(one) for one in self._trend_series])
+        self._capacity_columns = remapped(series, [_capacity_of(watched) for watched in self._trend_series])
         self._season_columns = remapped(self._trend_series, self._cycle_series)
         self._seasonal = self._season_columns >= 0
-        self._resolutions = np.array([RESOLUTIONS[one.metric] for one in self._trend_series])
-        self._shares = np.array([one.metric == "gpu_util_pct" for one in self._trend_series], np.bool_)
+        self._resolutions = np.array([RESOLUTIONS[watched.metric] for watched in self._trend_series])
+        self._shares = np.array(
+            [watched.metric == "gpu_util_pct" for watched in self._trend_series], np.bool_
+        )
 
     def resize(self, series: list[Series]) -> None:
         """The node's columns are ``series`` now: keep what stays, begin what is new, drop what is gone."""
@@ -145,7 +151,7 @@ class AnalysisBank:
             return
         place, times = self._cycle_place, block.times[begin:end]
         bursts = [
-            (ts_ms, [(place[one], burst) for one, burst in of_tick if one in place])
+            (ts_ms, [(place[of_bursts], burst) for of_bursts, burst in of_tick if of_bursts in place])
             for ts_ms, of_tick in block.bursts()
             if times[0] <= ts_ms <= times[-1]
         ]
@@ -197,7 +203,7 @@ class AnalysisBank:
             "debouncer": self._debouncer.snapshot(),
             "cycles": self._cycles.snapshot(),
             "row": pack(self._row),
-            "measured": [list(one) for one in self._series if one in self._measured],
+            "measured": [list(measured) for measured in self._series if measured in self._measured],
             "config": repr(self._config),
         }
 
@@ -207,18 +213,26 @@ class AnalysisBank:
             raise ValueError(f"snapshot of an analysis: made with {plain['config']:.300}")
         self._trends = TrendBank.restore(plain["trends"], self._config.horizons_s)
         self._debouncer = TrendDebouncer.restore(plain["debouncer"])
-        self._measured = {Series(*one) for one in plain["measured"]}
+        self._measured = {Series(*measured) for measured in plain["measured"]}
         self._select(series)
         self._cycles = CycleScales.restore(plain["cycles"], self._config.cycles, self._witnesses)
         self._row = unpack(plain["row"], "f8", (len(series),))
 
 
-def _witness_of(one: Series) -> Series:
+def _witness_of(subject_series: Series) -> Series:
     """The series whose bursts show the quick cycles of ``one``, if it has no bursts."""
-    return one._replace(metric=FOLLOWS_STEPS[0]) if one.metric in FOLLOWS_STEPS else one
+    return (
+        subject_series._replace(metric=FOLLOWS_STEPS[0])
+        if subject_series.metric in FOLLOWS_STEPS
+        else subject_series
+    )
 
 
-def _capacity_of(one: Series) -> Series:
+def _capacity_of(subject_series: Series) -> Series:
     """The series that says how much there is of what ``one`` uses; perhaps one that is not there."""
-    metric = "mem_limit_bytes" if one.kind == "pod" else "mem_total_bytes"
-    return Series(one.kind, one.member, metric if one.metric == "mem_used_bytes" else "")
+    metric = "mem_limit_bytes" if subject_series.kind == "pod" else "mem_total_bytes"
+    return Series(
+        subject_series.kind,
+        subject_series.member,
+        metric if subject_series.metric == "mem_used_bytes" else "",
+    )

@@ -51,7 +51,7 @@ class RecentMaximum:
 
     def snapshot(self) -> list[list[float]]:
         """Plain data, to build it with."""
-        return [list(one) for one in self._falling]
+        return [list(run) for run in self._falling]
 
 
 @dataclass(slots=True)
@@ -85,7 +85,9 @@ class NodeGpus:
     def resize(self, series: Sequence[Series]) -> None:
         """The node's columns are ``series`` now."""
         columns = [
-            at for at, one in enumerate(series) if one.kind == "gpu" and one.metric in NODE_ANNOTATIONS
+            at
+            for at, column in enumerate(series)
+            if column.kind == "gpu" and column.metric in NODE_ANNOTATIONS
         ]
         self._places = [(series[at].member, series[at].metric) for at in columns]
         self._columns = np.array(columns, np.int64)
@@ -129,16 +131,18 @@ class NodeGpus:
         if self._pending is not None:
             self._make_part(ledger)
 
-    def evaluated(self, found: Analysis) -> None:
+    def evaluated(self, analysis: Analysis) -> None:
         """Cycles and trends that changed. They are sent with the next window that closes."""
-        for one, result in found.cycles_of_subjects():
-            if one.kind == "gpu":
-                gpu = self._gpus.setdefault(one.member, _Gpu())
+        for column, result in analysis.cycles_of_subjects():
+            if column.kind == "gpu":
+                gpu = self._gpus.setdefault(column.member, _Gpu())
                 gpu.cyclic, gpu.period_s = result.cyclic, result.period_s if result.cyclic else None
-        if found.forecast is not None:
-            for one, slope in zip(found.trend_series, found.forecast.slope_per_s.tolist(), strict=True):
-                if one.kind == "gpu" and one.metric == METRIC:
-                    self._gpus.setdefault(one.member, _Gpu()).slope_per_s = slope
+        if analysis.forecast is not None:
+            for column, slope in zip(
+                analysis.trend_series, analysis.forecast.slope_per_s.tolist(), strict=True
+            ):
+                if column.kind == "gpu" and column.metric == METRIC:
+                    self._gpus.setdefault(column.member, _Gpu()).slope_per_s = slope
 
     def retain(self, members: set[str]) -> None:
         """Forget the GPUs that are not among ``members``."""
@@ -168,4 +172,4 @@ class NodeGpus:
 
 
 def _snapshots(maxima: dict[str, RecentMaximum]) -> dict[str, list[list[float]]]:
-    return {metric: one.snapshot() for metric, one in maxima.items()}
+    return {metric: maximum.snapshot() for metric, maximum in maxima.items()}

@@ -192,7 +192,7 @@ class NodeOperator:
         if not self._to_count.takes(tick):
             emissions += self._write_before(tick.ts_ms)
         queues = self._to_analyse, self._to_sum, self._to_count
-        self._due_ms, self._room = min(one.due_ms for one in queues), min(one.room for one in queues)
+        self._due_ms, self._room = min(queue.due_ms for queue in queues), min(queue.room for queue in queues)
         return emissions
 
     def _evaluate_before(self, ts_ms: int) -> list[Emission]:
@@ -290,7 +290,7 @@ class NodeOperator:
         if closed:
             self._count()
             self._gpus.close_windows(closed, self._usage)
-        return [out for one in closed for out in self._window_records.of(one)]
+        return [out for window in closed for out in self._window_records.of(window)]
 
     def _columns(self, layout: Layout) -> Ints:
         known = len(self._index)
@@ -311,42 +311,45 @@ class NodeOperator:
     def _select_window_series(self) -> None:
         """The node's columns are those of ``_index`` now."""
         metrics = self._config.window_metrics if "windows" in self._config.analyses else ()
-        self._window_series = [one for one in self._index.ids if one.metric in metrics]
+        self._window_series = [column for column in self._index.ids if column.metric in metrics]
         self._window_columns = remapped(self._index.ids, self._window_series)
         self._window_records.resize(self._window_series)
         self._gpus.resize(self._window_series)
 
-    def _tell(self, found: Analysis) -> list[Emission]:
+    def _tell(self, analysis: Analysis) -> list[Emission]:
         """Tell what was found at the node's own moment, and what models say, and forget what is gone."""
-        emissions = self._evaluated(found) + self._models.evaluate(self._last_ms)
+        emissions = self._evaluated(analysis) + self._models.evaluate(self._last_ms)
         self._retire(self._last_ms - self._config.retire_ms)
         return emissions
 
-    def _evaluated(self, found: Analysis) -> list[Emission]:
+    def _evaluated(self, analysis: Analysis) -> list[Emission]:
         """Tell what was found, and give it to the spans and GPUs that it is about."""
-        for one, cycle in found.cycles_of_subjects():
-            inside = one.kind == "gpu" and one.metric in ACTIVITY_METRICS  # no figure of its pod shows that
-            told = cycle if inside or one.kind == "pod" else NO_CYCLE
-            self._spans.set_cycle(one.member, found.ts_ms, told, one.metric if inside else None)
-        for one, full_ms in found.memory_full_ms():
-            self._spans.set_memory_full(one.member, full_ms)
-        self._gpus.evaluated(found)
-        trends = records.trends_of(found)
+        for column, cycle in analysis.cycles_of_subjects():
+            # No figure of its pod shows that.
+            inside = column.kind == "gpu" and column.metric in ACTIVITY_METRICS
+            cycle_of_pod = cycle if inside or column.kind == "pod" else NO_CYCLE
+            self._spans.set_cycle(
+                column.member, analysis.ts_ms, cycle_of_pod, column.metric if inside else None
+            )
+        for column, full_ms in analysis.memory_full_ms():
+            self._spans.set_memory_full(column.member, full_ms)
+        self._gpus.evaluated(analysis)
+        trends = records.trends_of(analysis)
         for (kind, member), metrics in trends.items():
             if kind == "pod":
-                self._spans.set_trend(member, found.ts_ms, metrics)
-        return records.analysis_records(self._node, self._config.source, found, trends)
+                self._spans.set_trend(member, analysis.ts_ms, metrics)
+        return records.analysis_records(self._node, self._config.source, analysis, trends)
 
     def _retire(self, before_ms: int) -> None:
         if not self._peaks.is_stale(before_ms) and (self._last_seen >= before_ms).all():
             return
         self._take_all()  # a pod may have come back just now
-        known = {one.member for one in self._index.ids}
+        known = {column.member for column in self._index.ids}
         retired = self._peaks.retire(before_ms)
         keep: Ints = np.flatnonzero(self._last_seen >= before_ms)
         if len(keep) < len(self._index):
             self._index.retain(keep)
-            members = {one.member for one in self._index.ids}
+            members = {column.member for column in self._index.ids}
             if "peaks" not in self._config.analyses:  # which say when a pod is gone
                 retired = known - members
             self._spans.retain(members)
@@ -383,7 +386,7 @@ class NodeOperator:
         return {
             "v": SNAPSHOT_VERSION,
             "choice": self._config.choice(),
-            "series": [list(one) for one in self._index.ids],
+            "series": [list(column) for column in self._index.ids],
             "last_seen": self._last_seen.tolist(),
             "last_ms": self._last_ms,
             "look_offset_ms": self._look_offset_ms,
@@ -404,7 +407,7 @@ class NodeOperator:
         check_version(plain, SNAPSHOT_VERSION, "a node")
         if plain["choice"] != self._config.choice():
             raise ValueError("snapshot of a node: made with other DUTYCYCLE_ANALYSES or _WINDOWS_METRICS")
-        self._index = ColumnIndex([Series(*one) for one in plain["series"]])
+        self._index = ColumnIndex([Series(*column) for column in plain["series"]])
         self._last_seen = np.array(plain["last_seen"], np.int64)
         self._last_ms, self._look_offset_ms = plain["last_ms"], plain["look_offset_ms"]
         self._frozen.restore(plain["frozen"])

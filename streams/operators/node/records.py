@@ -32,16 +32,16 @@ Trends = dict[tuple[str, str], dict[str, Any]]
 """The trends of each subject, by kind and member, and metric, as plain data."""
 
 
-def analysis_records(node: str, source: str, found: Analysis, trends: Trends) -> list[Emission]:
+def analysis_records(node: str, source: str, analysis: Analysis, trends: Trends) -> list[Emission]:
     """A ``Trend`` of each subject of ``trends``, which are those of ``found``, and a ``Cycle`` of each of
     which a cycle changed."""
-    return [*_trends(node, source, found.ts_ms, trends), *_cycles(node, source, found)]
+    return [*_trends(node, source, analysis.ts_ms, trends), *_cycles(node, source, analysis)]
 
 
-def _cycles(node: str, source: str, found: Analysis) -> list[Emission]:
+def _cycles(node: str, source: str, analysis: Analysis) -> list[Emission]:
     of: dict[Subject, dict[str, CycleMetric]] = {}
-    for one, result in found.cycles:
-        of.setdefault(subject_of(node, one.kind, one.member), {})[one.metric] = CycleMetric(
+    for column, result in analysis.cycles:
+        of.setdefault(subject_of(node, column.kind, column.member), {})[column.metric] = CycleMetric(
             cyclic=result.cyclic, period_s=result.period_s, confidence=result.confidence,
             since_ms=result.since_ms, others=result.others,
         )  # fmt: skip
@@ -49,16 +49,16 @@ def _cycles(node: str, source: str, found: Analysis) -> list[Emission]:
         ProducerRecord(
             "cycles",
             source_key(subject, source),
-            encode(Cycle(subject=subject, source=source, ts_ms=found.ts_ms, metrics=metrics)),
-            found.ts_ms,
+            encode(Cycle(subject=subject, source=source, ts_ms=analysis.ts_ms, metrics=metrics)),
+            analysis.ts_ms,
         )
         for subject, metrics in of.items()
     ]
 
 
-def trends_of(found: Analysis) -> Trends:
+def trends_of(analysis: Analysis) -> Trends:
     """The trends of each subject of which one changed."""
-    forecast = found.forecast
+    forecast = analysis.forecast
     if forecast is None:
         return {}
     horizons = [tidy(horizon) for horizon in forecast.horizons_s]
@@ -67,8 +67,8 @@ def trends_of(found: Analysis) -> Trends:
     )
     steps = (part.T.tolist() for part in (forecast.value, forecast.p05, forecast.p95, forecast.method))
     of: Trends = {}
-    for one, known, level, slope, exhausts_in_s, *points in zip(
-        found.trend_series, forecast.known.T.tolist(), levels, slopes, exhausts, *steps, strict=True
+    for column, known, level, slope, exhausts_in_s, *points in zip(
+        analysis.trend_series, forecast.known.T.tolist(), levels, slopes, exhausts, *steps, strict=True
     ):
         metric: dict[str, Any] = {
             "level": tidy(level), "slope_per_s": slope,
@@ -83,7 +83,7 @@ def trends_of(found: Analysis) -> Trends:
         }  # fmt: skip
         if not isnan(exhausts_in_s):
             metric["exhausts_in_s"] = exhausts_in_s
-        of.setdefault((one.kind, one.member), {})[one.metric] = metric
+        of.setdefault((column.kind, column.member), {})[column.metric] = metric
     return of
 
 

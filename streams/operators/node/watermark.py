@@ -59,7 +59,7 @@ class Timeline:
             ticks, released = self._release()
         self.held.append(Held(tick, data))
         if len(self.held) == CONFIRMING_TICKS:
-            ticks, self.held = [one.tick for one in self.held], []
+            ticks, self.held = [waiting.tick for waiting in self.held], []
             if self.watermark_ms is not None and tick.ts_ms < self.watermark_ms:
                 self.epoch_ms = ticks[0].ts_ms
                 released = [*released, CountedEvent(CLOCK_SET_BACK.name)]
@@ -75,7 +75,7 @@ class Timeline:
         """What was held is not confirmed. What is behind counts as late; what is ahead is dropped."""
         held, self.held = self.held, []
         if held[0].tick.ts_ms < (self.watermark_ms or 0):
-            return [one.tick for one in held], []
+            return [waiting.tick for waiting in held], []
         return [], [CountedEvent(CLOCK_JUMP.name, len(held))]
 
     def _duplicate_producer(self, collector: str) -> list[CountedEvent]:
@@ -103,7 +103,7 @@ class Timeline:
         return {
             "watermark_ms": self.watermark_ms,
             "epoch_ms": self.epoch_ms,
-            "held": [one.data for one in self.held],
+            "held": [waiting.data for waiting in self.held],
             "seen": [[collector, block, f"{bits:x}"] for (collector, block), bits in self._seen.items()],
         }
 

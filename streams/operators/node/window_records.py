@@ -58,9 +58,9 @@ class WindowRecords:
     def resize(self, series: Sequence[Series]) -> None:
         """The node's columns are ``series`` now."""
         columns: dict[tuple[str, str], list[int]] = {}
-        for column, one in enumerate(series):
-            if one.metric not in CAPACITIES:
-                columns.setdefault((one.kind, one.member), []).append(column)
+        for column, window_series in enumerate(series):
+            if window_series.metric not in CAPACITIES:
+                columns.setdefault((window_series.kind, window_series.member), []).append(column)
         self._subjects = [
             self._subject(kind, member, tuple(series[column].metric for column in of))
             for (kind, member), of in columns.items()
@@ -111,14 +111,16 @@ class WindowRecords:
 def _body(metrics: Sequence[str], counts: Sequence[int]) -> bytes:
     """The end of a record from its metrics on, with a place for each number; ``counts``: how many each metric
     has."""
-    named = (b'"%b":%b' % (one.encode(), _places(n)) for one, n in zip(metrics, counts, strict=True) if n)
+    named = (
+        b'"%b":%b' % (metric.encode(), _places(n)) for metric, n in zip(metrics, counts, strict=True) if n
+    )
     return b",".join(named) + b"}}"
 
 
 def _places(count: int) -> bytes:
     """A counter has two figures, the first and the last, a gauge all but the last."""
     figures = (FIGURES[0], FIGURES[-1]) if count == 2 else FIGURES[:-1]
-    return b"{" + b",".join(b'"%b":%b' % (one.encode(), _PLACE) for one in figures) + b"}"
+    return b"{" + b",".join(b'"%b":%b' % (figure.encode(), _PLACE) for figure in figures) + b"}"
 
 
 @entry("uint8[::1](uint8[::1], int64[::1], uint8[::1])")

@@ -34,12 +34,14 @@ class _Sum:
     count: int
     histogram: bytes | None = None
 
-    def plus(self, one: Tally) -> "_Sum":
+    def plus(self, tally: Tally) -> "_Sum":
         """This and ``one``."""
-        high, at_ms = max((self.max, self.at_ms), (one.max, one.at_ms), key=lambda peak: (peak[0], -peak[1]))
-        count = min(self.count + one.count, _MOST_COUNT)
-        counted = [of for of in (self.histogram, one.histogram) if of is not None]
-        return _Sum(high, at_ms, _exact([*self.sums, one.sum]), count, merged(counted) if counted else None)
+        high, at_ms = max(
+            (self.max, self.at_ms), (tally.max, tally.at_ms), key=lambda peak: (peak[0], -peak[1])
+        )
+        count = min(self.count + tally.count, _MOST_COUNT)
+        counted = [of for of in (self.histogram, tally.histogram) if of is not None]
+        return _Sum(high, at_ms, _exact([*self.sums, tally.sum]), count, merged(counted) if counted else None)
 
     def tallies(self) -> list[Tally]:
         """Tallies that merge to this, at least one."""
@@ -88,9 +90,9 @@ class DepartedPods:
         self.with_gpus += bool(part.gpus)
         first_ms, last_ms = self.span or (part.first_ms, part.last_ms)
         self.span = min(first_ms, part.first_ms), max(last_ms, part.last_ms)
-        for metric, one in part.metrics.items():
-            known = self.sums.get(metric) or _Sum(one.max, one.at_ms, [], 0)
-            self.sums[metric] = known.plus(one)
+        for metric, tally in part.metrics.items():
+            known = self.sums.get(metric) or _Sum(tally.max, tally.at_ms, [], 0)
+            self.sums[metric] = known.plus(tally)
         for name, value in (part.totals or {}).items():
             self.totals[name] = _exact([*self.totals.get(name, ()), value])
         self.uids[part.pod_uid] = None

@@ -63,7 +63,7 @@ class JobOperator:
             self._ended = self._ends()
 
     def _ends(self) -> list[tuple[int, str]]:
-        ends = [(one.last_ms, uid) for uid, one in self._parts.items() if one.final]
+        ends = [(part.last_ms, uid) for uid, part in self._parts.items() if part.final]
         heapify(ends)
         return ends
 
@@ -95,18 +95,18 @@ class JobOperator:
         return self.flush()
 
     def _merged(self) -> JobPeaks:
-        parts = sorted(self._parts.values(), key=lambda one: (one.pod_name, one.first_ms, one.pod_uid))
-        newest = max(parts, key=lambda one: (one.last_ms, one.pod_uid))
+        parts = sorted(self._parts.values(), key=lambda part: (part.pod_name, part.first_ms, part.pod_uid))
+        newest = max(parts, key=lambda part: (part.last_ms, part.pod_uid))
         moments, current = self._departed.moments(), self._current(parts)
         return JobPeaks(
             job=_of_the_whole(newest), namespace=newest.namespace,
-            first_ms=min([*moments, *(one.first_ms for one in parts)]),
+            first_ms=min([*moments, *(part.first_ms for part in parts)]),
             last_ms=max([*moments, newest.last_ms]),
-            final=all(one.final for one in parts),
-            metrics=to_peaks(merge_tallies([*(one.metrics for one in parts), *self._departed.tallies()])),
+            final=all(part.final for part in parts),
+            metrics=to_peaks(merge_tallies([*(part.metrics for part in parts), *self._departed.tallies()])),
             pods=_by_name(parts, current),
             gpus_omitted=self._departed.with_gpus or None, pods_omitted=self._departed.pods or None,
-            totals=merge_totals([*(one.totals for one in parts), *self._departed.all_totals()]) or None,
+            totals=merge_totals([*(part.totals for part in parts), *self._departed.all_totals()]) or None,
             pods_now=sum(not part.final for part in parts),
             gpus_now=len({gpu for part in parts if not part.final for gpu in part.gpus}),
             current=self._peaks_of(current, parts) if current else None,
@@ -171,12 +171,12 @@ def _of_the_whole(part: JobPart) -> JobRef:
 def _by_name(parts: list[JobPart], current: Set[str]) -> dict[str, PodOfJob]:
     """Pods by name. Of pods that had one name one after the other, the later ones carry their start in it."""
     pods: dict[str, PodOfJob] = {}
-    for one in parts:
-        name = one.pod_name if one.pod_name not in pods else f"{one.pod_name}@{one.first_ms}"
+    for part in parts:
+        name = part.pod_name if part.pod_name not in pods else f"{part.pod_name}@{part.first_ms}"
         pods[name] = PodOfJob(
-            node=one.node, metrics=to_peaks(one.metrics), gpus=one.gpus,
-            attribution=one.attribution or None,
-            former=one.job.revision is not None and (one.gone or one.job.revision not in current),
+            node=part.node, metrics=to_peaks(part.metrics), gpus=part.gpus,
+            attribution=part.attribution or None,
+            former=part.job.revision is not None and (part.gone or part.job.revision not in current),
         )  # fmt: skip
     return pods
 

@@ -19,11 +19,11 @@ def merge_tally(tallies: Iterable[Tally]) -> Tally:
     every = list(tallies)
     if len(every) == 1:
         return every[0]
-    high = max(every, key=lambda one: (one.max, -one.at_ms))
-    total = tidy(fsum(one.sum for one in every))
-    histograms = [one.histogram for one in every if one.histogram is not None]
+    high = max(every, key=lambda tally: (tally.max, -tally.at_ms))
+    total = tidy(fsum(tally.sum for tally in every))
+    histograms = [tally.histogram for tally in every if tally.histogram is not None]
     return Tally(
-        max=high.max, at_ms=high.at_ms, sum=total, count=sum(one.count for one in every),
+        max=high.max, at_ms=high.at_ms, sum=total, count=sum(tally.count for tally in every),
         histogram=merged(histograms) if histograms else None,
     )  # fmt: skip
 
@@ -71,5 +71,5 @@ def _peak(tally: Tally) -> Peak:
 
 def _p95(tally: Tally) -> Number | None:
     """No more than the maximum, which its bucket may exceed."""
-    found = None if tally.histogram is None else percentile(tally.histogram, 95)
-    return None if found is None else min(tidy(float(found)), tally.max)
+    p95 = None if tally.histogram is None else percentile(tally.histogram, 95)
+    return None if p95 is None else min(tidy(float(p95)), tally.max)

@@ -94,7 +94,7 @@ class NodePeakBank:
         self._layout = layout
         series = _series(layout) if self._source == "nvml" else tuple(("", metric) for metric in _HOST)
         self._columns = self._index.columns(series)
-        self._rows = rows_of(self._counted, [_counted_as(*one) for one in series])
+        self._rows = rows_of(self._counted, [_counted_as(*tally_series) for tally_series in series])
         self._state = widened(self._state, len(self._index))
 
     def flush(self) -> list[Emission]:
@@ -136,8 +136,8 @@ class NodePeakBank:
         """Plain data."""
         return {
             "last_ms": self._last_ms, "first_ms": self._first_ms, "samples": self._samples,
-            "written": self._written, "series": [list(one) for one in self._index.ids],
-            "state": pack(self._state), "counted": [list(one) for one in self._counted.ids],
+            "written": self._written, "series": [list(day_series) for day_series in self._index.ids],
+            "state": pack(self._state), "counted": [list(day_series) for day_series in self._counted.ids],
             "histograms": self._histograms.snapshot(),
         }  # fmt: skip
 
@@ -166,17 +166,17 @@ def _counted_as(scope: str, metric: str) -> Scoped | None:
 @entry("float64[:, ::1](float64[:, ::1], int64)")
 def _of_gpus(values: Floats, gpus: int) -> Floats:
     """Shape (ticks, ``_OF_GPU`` of each GPU and ``_SUMS``), over the GPUs of which anything is known."""
-    found = np.full((len(values), _WIDTH * gpus + len(_SUMS)), np.nan)
+    rows = np.full((len(values), _WIDTH * gpus + len(_SUMS)), np.nan)
     for tick in range(len(values)):
         for gpu in range(gpus):
             for at in range(_WIDTH):
                 value = values[tick, gpu * _CELLS + _CELLS_OF_GPU[at]]
-                found[tick, _WIDTH * gpu + at] = value
+                rows[tick, _WIDTH * gpu + at] = value
                 if _PLACES_OF_SUMS[at] >= 0 and not np.isnan(value):
                     place = _WIDTH * gpus + _PLACES_OF_SUMS[at]
-                    known = found[tick, place]
-                    found[tick, place] = value if np.isnan(known) else known + value
-    return found
+                    known = rows[tick, place]
+                    rows[tick, place] = value if np.isnan(known) else known + value
+    return rows
 
 
 def _of_host(block: TickBlock) -> Floats:

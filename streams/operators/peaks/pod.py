@@ -62,24 +62,24 @@ class PodOperator:
     def _merged(self) -> tuple[PodPeaks, JobPart | None]:
         parts = [self._parts[name] for name in sorted(self._parts)]
         pod = self._pod or _unnamed(self._uid, parts[-1])
-        first, last = min(one.first_ms for one in parts), max(one.last_ms for one in parts)
-        tallies = merge_tallies(one.metrics for one in parts)
-        processes, over = limit_processes(merge_scopes(one.processes for one in parts))
-        omitted = sum(one.processes_omitted for one in parts) + over
+        first, last = min(part.first_ms for part in parts), max(part.last_ms for part in parts)
+        tallies = merge_tallies(part.metrics for part in parts)
+        processes, over = limit_processes(merge_scopes(part.processes for part in parts))
+        omitted = sum(part.processes_omitted for part in parts) + over
         peaks = PodPeaks(
             pod=pod, first_ms=first, last_ms=last, samples=self._samples(), final=self._gone or pod.finished,
             metrics=to_peaks(tallies),
-            gpus={scope: to_peaks(of) for scope, of in merge_scopes(one.gpus for one in parts).items()},
+            gpus={scope: to_peaks(of) for scope, of in merge_scopes(part.gpus for part in parts).items()},
             processes={scope: to_peaks(of) for scope, of in processes.items()} or None,
             processes_omitted=omitted or None,
-            attribution=merged(one.attribution for one in parts) or None,
-            totals=merge_totals(one.totals for one in parts) or None,
+            attribution=merged(part.attribution for part in parts) or None,
+            totals=merge_totals(part.totals for part in parts) or None,
         )  # fmt: skip
         if pod.job is None:
             return peaks, None
         return peaks, JobPart(
             job=pod.job, namespace=pod.namespace, pod_uid=self._uid, pod_name=pod.name, node=pod.node,
-            first_ms=first, last_ms=last, samples=sum(one.samples for one in parts), final=peaks.final,
+            first_ms=first, last_ms=last, samples=sum(part.samples for part in parts), final=peaks.final,
             metrics=tallies, gpus=peaks.gpus, attribution=peaks.attribution or {},
             totals=peaks.totals, gone=self._gone,
         )  # fmt: skip
@@ -87,8 +87,8 @@ class PodOperator:
     def _samples(self) -> int:
         """The ticks of the source that saw the pod most often; sources tick side by side."""
         by_source: dict[str, int] = {}
-        for one in self._parts.values():
-            by_source[one.source] = by_source.get(one.source, 0) + one.samples
+        for part in self._parts.values():
+            by_source[part.source] = by_source.get(part.source, 0) + part.samples
         return max(by_source.values())
 
     def snapshot(self) -> Snapshot:

@@ -29,16 +29,18 @@ def process_rank(scope: str, maxima: Mapping[str, float], at_ms: float) -> Rank:
 
 def highest_ranked(ranks: Iterable[Rank], most: int = MAX_POD_PROCESSES) -> set[str]:
     """The scopes of the highest ranks."""
-    return {one[-1] for one in nlargest(most, ranks)}
+    return {rank[-1] for rank in nlargest(most, ranks)}
 
 
 def pods_over_limit(ids: Iterable[TallySeries]) -> dict[str, dict[str, dict[str, int]]]:
     """Of each pod with too many processes: the place in ``ids`` by scope and metric."""
-    found: dict[str, dict[str, dict[str, int]]] = {}
-    for at, one in enumerate(ids):
-        if one.scope.count("/") == 2:
-            found.setdefault(one.pod_uid, {}).setdefault(one.scope, {})[one.metric] = at
-    return {uid: scopes for uid, scopes in found.items() if len(scopes) > MAX_POD_PROCESSES}
+    columns: dict[str, dict[str, dict[str, int]]] = {}
+    for at, tally_series in enumerate(ids):
+        if tally_series.scope.count("/") == 2:
+            columns.setdefault(tally_series.pod_uid, {}).setdefault(tally_series.scope, {})[
+                tally_series.metric
+            ] = at
+    return {uid: scopes for uid, scopes in columns.items() if len(scopes) > MAX_POD_PROCESSES}
 
 
 def limit_processes(processes: Mapping[str, T], most: int = MAX_POD_PROCESSES) -> tuple[dict[str, T], int]:
@@ -50,5 +52,5 @@ def limit_processes(processes: Mapping[str, T], most: int = MAX_POD_PROCESSES) -
 
 
 def _rank_of(scope: str, tallies: Tallies) -> Rank:
-    maxima = {metric: one.max for metric, one in tallies.items()}
-    return process_rank(scope, maxima, max((one.at_ms for one in tallies.values()), default=0))
+    maxima = {metric: tally.max for metric, tally in tallies.items()}
+    return process_rank(scope, maxima, max((tally.at_ms for tally in tallies.values()), default=0))

@@ -67,9 +67,9 @@ def widened(state: Floats, size: int) -> Floats:
 def rows_of(index: ColumnIndex[K], counted: Sequence[K | None]) -> Ints:
     """Of each series the row of the histogram in which it is counted, as ``index`` has them from now on; -1
     for None."""
-    index.columns(tuple(one for one in counted if one is not None))
-    row = {one: at for at, one in enumerate(index.ids)}
-    return np.array([-1 if one is None else row[one] for one in counted], np.int64)
+    index.columns(tuple(tally_series for tally_series in counted if tally_series is not None))
+    row = {tally_series: at for at, tally_series in enumerate(index.ids)}
+    return np.array([-1 if tally_series is None else row[tally_series] for tally_series in counted], np.int64)
 
 
 class PeakTally:
@@ -119,19 +119,25 @@ class PeakTally:
             for scope in self._ended(uid, scopes, running)
         }
         if gone:
-            self._keep([at for at, one in enumerate(self._index.ids) if (one.pod_uid, one.scope) not in gone])
+            self._keep(
+                [
+                    at
+                    for at, tally_series in enumerate(self._index.ids)
+                    if (tally_series.pod_uid, tally_series.scope) not in gone
+                ]
+            )
             for uid, _ in gone:
                 self._omitted[uid] = self._omitted.get(uid, 0) + 1
 
     def _ended(self, uid: str, scopes: dict[str, dict[str, int]], running: set[TallySeries]) -> set[str]:
-        still = {one.scope for one in running if one.pod_uid == uid}
+        still = {process.scope for process in running if process.pod_uid == uid}
         ranks = [
             process_rank(scope, {metric: float(self._state[_MAX, at]) for metric, at in columns.items()},
                  max(float(self._state[_AT, at]) for at in columns.values()))
             for scope, columns in scopes.items() if scope not in still
         ]  # fmt: skip
         room = max(MAX_POD_PROCESSES - (len(scopes) - len(ranks)), 0)
-        return {one[-1] for one in ranks} - highest_ranked(ranks, room)
+        return {rank[-1] for rank in ranks} - highest_ranked(ranks, room)
 
     def _keep(self, columns: list[int]) -> None:
         keep: Ints = np.array(columns, np.int64)
@@ -141,7 +147,7 @@ class PeakTally:
     def _lay_out(self, layout: Layout) -> None:
         """Other GPUs, pods or processes than before."""
         self._layout = layout
-        self._rows = rows_of(self._counted, [_counted_as(one) for one in layout.tallies])
+        self._rows = rows_of(self._counted, [_counted_as(tally_series) for tally_series in layout.tallies])
         for (uid, scope), word in layout.attribution.items():
             scopes = self._attribution.setdefault(uid, {})
             scopes[scope] = less_sure(scopes.get(scope), word)
@@ -157,13 +163,13 @@ class PeakTally:
         if not self._changed:
             return []
         columns: dict[str, list[int]] = {uid: [] for uid in sorted(self._changed)}
-        for column, one in enumerate(self._index.ids):
-            if one.pod_uid in columns:
-                columns[one.pod_uid].append(column)
+        for column, tally_series in enumerate(self._index.ids):
+            if tally_series.pod_uid in columns:
+                columns[tally_series.pod_uid].append(column)
         histograms: dict[str, dict[str, bytes]] = {uid: {} for uid in columns}
-        for one, histogram in zip(self._counted.ids, self._histograms.written(), strict=True):
-            if histogram and one.pod_uid in columns:
-                histograms[one.pod_uid][one.metric] = histogram
+        for tally_series, histogram in zip(self._counted.ids, self._histograms.written(), strict=True):
+            if histogram and tally_series.pod_uid in columns:
+                histograms[tally_series.pod_uid][tally_series.metric] = histogram
         self._changed.clear()
         return [
             (uid, encode(self._part(uid, mine, histograms[uid], totals.get(uid))), self._pods[uid][2])
@@ -177,9 +183,9 @@ class PeakTally:
         for column in columns:
             high, at_ms, total, count = self._state[:, column].tolist()
             if high > -np.inf:
-                one = self._index.ids[column]
+                tally_series = self._index.ids[column]
                 tally = Tally(max=tidy(high), at_ms=int(at_ms), sum=tidy(total), count=int(count))
-                by_scope.setdefault(one.scope, {})[one.metric] = tally
+                by_scope.setdefault(tally_series.scope, {})[tally_series.metric] = tally
         opened, first, last, samples = self._pods[uid]
         processes, over = limit_processes(
             {scope: of for scope, of in by_scope.items() if scope.count("/") == 2}
@@ -211,9 +217,16 @@ class PeakTally:
         gone = {uid for uid, (_, _, last, _) in self._pods.items() if last < before_ms} - self._changed
         if not gone:
             return gone
-        self._keep([column for column, one in enumerate(self._index.ids) if one.pod_uid not in gone])
+        self._keep(
+            [
+                column
+                for column, tally_series in enumerate(self._index.ids)
+                if tally_series.pod_uid not in gone
+            ]
+        )
         rows = np.array(
-            [row for row, one in enumerate(self._counted.ids) if one.pod_uid not in gone], np.int64
+            [row for row, tally_series in enumerate(self._counted.ids) if tally_series.pod_uid not in gone],
+            np.int64,
         )
         self._counted.retain(rows)
         self._histograms.retain(rows)
@@ -227,9 +240,9 @@ class PeakTally:
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
         return {
-            "series": [list(one) for one in self._index.ids],
+            "series": [list(tally_series) for tally_series in self._index.ids],
             "state": pack(self._state[:, : len(self._index)]),
-            "counted": [list(one) for one in self._counted.ids],
+            "counted": [list(tally_series) for tally_series in self._counted.ids],
             "histograms": self._histograms.snapshot(),
             "pods": {uid: list(span) for uid, span in self._pods.items()},
             "changed": sorted(self._changed),
@@ -239,9 +252,9 @@ class PeakTally:
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Take over a snapshot."""
-        self._index = ColumnIndex([TallySeries(*one) for one in plain["series"]])
+        self._index = ColumnIndex([TallySeries(*pair) for pair in plain["series"]])
         self._state = unpack(plain["state"], "f8", (4, len(self._index)))
-        self._counted = ColumnIndex([TallySeries(*one) for one in plain["counted"]])
+        self._counted = ColumnIndex([TallySeries(*pair) for pair in plain["counted"]])
         self._histograms.restore(plain["histograms"])
         self._pods = {uid: list(span) for uid, span in plain["pods"].items()}
         self._changed = set(plain["changed"])
@@ -249,15 +262,19 @@ class PeakTally:
         self._omitted = dict(plain["omitted"])
 
 
-def _counted_as(one: TallySeries) -> TallySeries | None:
+def _counted_as(tally_series: TallySeries) -> TallySeries | None:
     """Where the values of a series are counted: what is known of single GPUs alone in the whole pod."""
-    if one.metric in PCT_OF_GPU:
-        return TallySeries(one.pod_uid, "", one.metric) if _is_counted(one, slashes=1) else None
-    return one if _is_counted(one, slashes=0) else None
+    if tally_series.metric in PCT_OF_GPU:
+        return (
+            TallySeries(tally_series.pod_uid, "", tally_series.metric)
+            if _is_counted(tally_series, slashes=1)
+            else None
+        )
+    return tally_series if _is_counted(tally_series, slashes=0) else None
 
 
-def _is_counted(one: TallySeries, slashes: int) -> bool:
-    return one.metric in P95_METRICS and one.scope.count("/") == slashes
+def _is_counted(tally_series: TallySeries, slashes: int) -> bool:
+    return tally_series.metric in P95_METRICS and tally_series.scope.count("/") == slashes
 
 
 def _only(tallies: Tallies, metrics: Collection[str]) -> dict[str, Tally]:

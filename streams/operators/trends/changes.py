@@ -109,9 +109,9 @@ def _changes(
         due[subjects[column]] |= _is_due(ts_ms, now[column], published[:, column])
     publish = due[subjects] & (published[SINCE_MS] >= 0) & (ts_ms - published[SINCE_MS] >= SETTLING_MS)
     columns = np.flatnonzero(publish)
-    for one in columns:
-        published[PUBLISHED_MS, one] = ts_ms
-        published[LEVEL:, one] = now[one, LEVEL:]
+    for changed in columns:
+        published[PUBLISHED_MS, changed] = ts_ms
+        published[LEVEL:, changed] = now[changed, LEVEL:]
     return columns
 
 

@@ -45,16 +45,16 @@ def _gains(dt_ms: float) -> tuple[float, float, float]:
 
 
 @kernel
-def _begin(one: Floats, value: float, age_ms: float) -> None:
+def _begin(trend: Floats, value: float, age_ms: float) -> None:
     """Take the first value of a series, or the second, which gives it a slope."""
-    if one[COUNT] == 1 and age_ms <= RESET_MS:
-        one[SLOPE] = (value - one[LEVEL]) / age_ms * 1000
-        one[LEVEL] = (value + one[LEVEL]) / 2
-        one[COUNT] = BEGUN
+    if trend[COUNT] == 1 and age_ms <= RESET_MS:
+        trend[SLOPE] = (value - trend[LEVEL]) / age_ms * 1000
+        trend[LEVEL] = (value + trend[LEVEL]) / 2
+        trend[COUNT] = BEGUN
     else:
-        one[:] = 0.0
-        one[LEVEL] = one[MEAN] = value
-        one[COUNT] = 1
+        trend[:] = 0.0
+        trend[LEVEL] = trend[MEAN] = value
+        trend[COUNT] = 1
 
 
 @kernel
@@ -62,36 +62,36 @@ def update_holt(ts_ms: int, values: Floats, state: Floats) -> None:
     """Take one tick; nearly all columns were there at the last, too, and share its gains."""
     dt_ms, gains = 0.0, (0.0, 0.0, 0.0)
     for column in range(values.size):
-        value, one = values[column], state[:, column]
+        value, trend = values[column], state[:, column]
         if not is_measured(value):
             continue
-        age_ms = ts_ms - one[SEEN_MS]
-        if one[COUNT] < BEGUN or age_ms > RESET_MS:
-            _begin(one, value, age_ms)
+        age_ms = ts_ms - trend[SEEN_MS]
+        if trend[COUNT] < BEGUN or age_ms > RESET_MS:
+            _begin(trend, value, age_ms)
         else:
             if age_ms != dt_ms:
                 dt_ms, gains = age_ms, _gains(age_ms)
-            predicted = one[SLOPE] * (dt_ms / 1000) + one[LEVEL]
-            error, off = value - predicted, value - one[MEAN]
-            one[LEVEL] = error * gains[0] + predicted
-            one[SLOPE] += error * gains[1]
-            one[MEAN] += off * gains[2]
-            one[VARIANCE] += (off * off - one[VARIANCE]) * gains[2]
-        one[NEWEST], one[SEEN_MS] = value, ts_ms
+            predicted = trend[SLOPE] * (dt_ms / 1000) + trend[LEVEL]
+            error, off = value - predicted, value - trend[MEAN]
+            trend[LEVEL] = error * gains[0] + predicted
+            trend[SLOPE] += error * gains[1]
+            trend[MEAN] += off * gains[2]
+            trend[VARIANCE] += (off * off - trend[VARIANCE]) * gains[2]
+        trend[NEWEST], trend[SEEN_MS] = value, ts_ms
 
 
 @kernel
-def is_known(now_ms: int, one: Floats) -> bool:
+def is_known(now_ms: int, trend: Floats) -> bool:
     """Whether a series can be forecast: seen twice, and not too long ago."""
-    return bool(one[SEEN_MS] >= now_ms - RESET_MS and one[COUNT] >= BEGUN)
+    return bool(trend[SEEN_MS] >= now_ms - RESET_MS and trend[COUNT] >= BEGUN)
 
 
 @kernel
-def expect(ahead_s: float, unseen_s: float, one: Floats, expected: Floats) -> None:
+def expect(ahead_s: float, unseen_s: float, trend: Floats, expected: Floats) -> None:
     """Fill in what each forecaster expects so long after now; the series was not seen for ``unseen_s``."""
     followed_s = DAMP_S * (1 - np.exp(-(ahead_s + unseen_s) / DAMP_S))
-    expected[0], expected[2] = one[NEWEST], one[MEAN]
-    expected[1] = one[SLOPE] * followed_s + one[LEVEL]
+    expected[0], expected[2] = trend[NEWEST], trend[MEAN]
+    expected[1] = trend[SLOPE] * followed_s + trend[LEVEL]
 
 
 class Holt:

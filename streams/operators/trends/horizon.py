@@ -310,7 +310,7 @@ class Horizons:
     def __init__(self, horizons_s: tuple[float, ...], n: int) -> None:
         self._ahead_s = np.array(horizons_s)
         self._kept = [PendingForecasts(horizon_s, KEPT, n) for horizon_s in horizons_s]
-        self._overlap = np.cbrt([one.slots for one in self._kept])
+        self._overlap = np.cbrt([forecasts.slots for forecasts in self._kept])
         self._state = np.zeros((len(horizons_s), ROWS, n))
         self._state[:, POINTS] = NORMAL
         self._next_ms = NEVER_MS
@@ -319,12 +319,12 @@ class Horizons:
         """Rearrange the columns; -1 is a new series."""
         self._state = remap(self._state, keep, 0.0)
         self._state[:, POINTS, keep < 0] = NORMAL
-        for one in self._kept:
-            one.resize(keep)
+        for forecasts in self._kept:
+            forecasts.resize(keep)
 
     def _plan(self) -> None:
         """Work out when the next forecast is to be checked."""
-        self._next_ms = min((one.next_ms for one in self._kept), default=NEVER_MS)
+        self._next_ms = min((forecasts.next_ms for forecasts in self._kept), default=NEVER_MS)
 
     def check(self, times: Ints, rows: Floats, holt: Holt) -> int:
         """Measure the errors of the forecasts that were made for the first of these ticks, or for the time
@@ -384,9 +384,9 @@ class Horizons:
             worth,
             self._state,
         )
-        for of_it, one in zip(kept, self._kept, strict=True):
-            if one.has_room(ts_ms):
-                one.put(ts_ms, holt.state[NEWEST], of_it)
+        for of_it, forecasts in zip(kept, self._kept, strict=True):
+            if forecasts.has_room(ts_ms):
+                forecasts.put(ts_ms, holt.state[NEWEST], of_it)
         self._plan()
         return said, methods, now
 
@@ -414,13 +414,13 @@ class Horizons:
     def snapshot(self) -> list[dict[str, Any]]:
         """Plain data of each horizon."""
         return [
-            {**one.snapshot(), "state": pack(state)}
-            for state, one in zip(self._state, self._kept, strict=True)
+            {**forecasts.snapshot(), "state": pack(state)}
+            for state, forecasts in zip(self._state, self._kept, strict=True)
         ]
 
     def restore(self, plain: list[dict[str, Any]]) -> None:
         """Go on from a snapshot of the same number of columns and horizons."""
-        for state, one, of_it in zip(self._state, self._kept, plain, strict=True):
+        for state, forecasts, of_it in zip(self._state, self._kept, plain, strict=True):
             state[:] = unpack(of_it["state"], "f8", state.shape)
-            one.restore(of_it)
+            forecasts.restore(of_it)
         self._plan()

@@ -129,8 +129,8 @@ def _trend(smooth: Floats, deviation: float) -> float:
     for quarter in range(4):
         climbed = smooth[(quarter + 1) * (size - 1) // 4] - smooth[quarter * (size - 1) // 4]
         least = min(least, climbed * np.sign(slope))
-    told = rise > SIGNIFICANT * np.sqrt(rest / size) * np.sqrt(12 * LONGEST / size)
-    return slope if told and least > EVENLY / 4 * rise and rise > VISIBLE * deviation else 0.0
+    is_significant = rise > SIGNIFICANT * np.sqrt(rest / size) * np.sqrt(12 * LONGEST / size)
+    return slope if is_significant and least > EVENLY / 4 * rise and rise > VISIBLE * deviation else 0.0
 
 
 @kernel
@@ -152,13 +152,13 @@ def _trend_of(means: npt.NDArray[np.float32], deviation: float) -> float:
 @entry("float64[:, ::1](float32[:, ::1], float64, float64[::1])")
 def _read(means: npt.NDArray[np.float32], open_s: float, variance: Floats) -> Floats:
     """Level and slope of the line, trend, and age in seconds of all series."""
-    found = np.empty((4, variance.size))
+    lines = np.empty((4, variance.size))
     for column in range(variance.size):
         of_it = means[:, column]
-        found[0, column], found[1, column] = _line(of_it, open_s)
-        found[2, column] = _trend_of(of_it, np.sqrt(variance[column]))
-        found[3, column] = BLOCK_S * (BLOCKS - np.isnan(of_it).sum())
-    return found
+        lines[0, column], lines[1, column] = _line(of_it, open_s)
+        lines[2, column] = _trend_of(of_it, np.sqrt(variance[column]))
+        lines[3, column] = BLOCK_S * (BLOCKS - np.isnan(of_it).sum())
+    return lines
 
 
 class RecentMeans:

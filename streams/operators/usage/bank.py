@@ -60,7 +60,7 @@ class UsageBank:
             return
         times, interval_ms = block.times.tolist(), block.interval_ms
         first_ms = interval_ms if self._last_ms is None else times[0] - self._last_ms
-        steps_ms = [first_ms, *(later - one for one, later in pairwise(times))]
+        steps_ms = [first_ms, *(later - earlier for earlier, later in pairwise(times))]
         seconds = np.array([counted_ms(step_ms, interval_ms) / 1000 for step_ms in steps_ms])
         gaps = np.array([is_gap(step_ms, interval_ms) for step_ms in steps_ms])
         self._meter.add(block.layout, block.values, block.tallies, seconds, gaps)

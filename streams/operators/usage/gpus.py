@@ -40,14 +40,14 @@ def _energy(hour: Floats, row: int, joules: float) -> None:
 
 @kernel
 def _device(
-    hour: Floats, rows: Ints, untouched: Ints, holders: Ints, parts: Floats, seconds: float, told: bool,
+    hour: Floats, rows: Ints, untouched: Ints, holders: Ints, parts: Floats, seconds: float, is_known: bool,
     pcts: Floats, joules: float,
 ) -> None:  # fmt: skip
     """Give each holder its part of what a device did in ``seconds``. ``pcts``: its utilization, SM and tensor
     activity. ``told``: it is known whose that is. ``untouched``: 1 for holdings without a process."""
     for at in range(len(parts)):
         row, time = rows[holders[at, 0]], seconds / len(parts)
-        if told and not np.isnan(pcts[0]):
+        if is_known and not np.isnan(pcts[0]):
             busy = seconds * pcts[0] / 100
             time = busy * parts[at] + (seconds - busy) / len(parts)
             hour[row, _KNOWN] += time
@@ -55,7 +55,7 @@ def _device(
             if untouched[holders[at, 0]] and busy * parts[at] == 0:  # what works was touched, though unseen
                 hour[row, _UNTOUCHED] += time
         for which in range(_ACTIVE):
-            if told and not np.isnan(pcts[1 + which]):
+            if is_known and not np.isnan(pcts[1 + which]):
                 hour[row, _SM + 2 * which] += seconds * pcts[1 + which] / 100 * parts[at]
                 hour[row, _SM_KNOWN + 2 * which] += time
         hour[row, _TIME] += time
@@ -108,9 +108,9 @@ def _add(
                         _tell(whole, which, weights[device] * seconds[tick], pcts[which])
                 pct, end, size = pcts[0], devices[device, 1 + _ACTIVE], weights[device]
                 held, parts = holders[begin:end], np.empty(end - begin)
-                told = _divide(held, tallies[tick], pct, parts)
+                is_known = _divide(held, tallies[tick], pct, parts)
                 of_device = joules * _energy_part(size, pct, every)
-                _device(hour, rows, untouched, held, parts, size * seconds[tick], told, pcts, of_device)
+                _device(hour, rows, untouched, held, parts, size * seconds[tick], is_known, pcts, of_device)
                 begin = end
             first = last
 
@@ -142,19 +142,19 @@ class GpuMeter:
         held = layout.holdings
         if held is None:
             raise ValueError("ticks of GPUs say who has them")
-        for one in held.rows:
-            key = one.pod_uid, one.gpu
-            self._models[one.gpu] = one.model
-            self._words[key] = less_sure(self._words.get(key), one.attribution)
-            if one.pod_uid:
-                self._origins[key] = less_sure(self._origins.get(key), one.attribution)
-            if one.gpu not in self._gpus:
-                self._gpus[one.gpu] = len(self._gpus)
+        for holding in held.rows:
+            key = holding.pod_uid, holding.gpu
+            self._models[holding.gpu] = holding.model
+            self._words[key] = less_sure(self._words.get(key), holding.attribution)
+            if holding.pod_uid:
+                self._origins[key] = less_sure(self._origins.get(key), holding.attribution)
+            if holding.gpu not in self._gpus:
+                self._gpus[holding.gpu] = len(self._gpus)
                 self._wholes = np.vstack((self._wholes, np.zeros(_OF_GPU)))
                 self._wholes[-1, _LAST_J] = np.nan
-        slots = np.array([self._gpus[one.gpu] for one in held.rows[: len(held.gpus)]], np.int64)
-        rows = self._hour.rows([(one.pod_uid, one.gpu) for one in held.rows])
-        untouched = np.array([one.is_untouched for one in held.rows], np.int64)
+        slots = np.array([self._gpus[holding.gpu] for holding in held.rows[: len(held.gpus)]], np.int64)
+        rows = self._hour.rows([(holding.pod_uid, holding.gpu) for holding in held.rows])
+        untouched = np.array([holding.is_untouched for holding in held.rows], np.int64)
         self._plan = slots, rows, untouched, held.gpus, held.devices, held.weights, held.holders
         self._layout = layout
 

@@ -51,10 +51,11 @@ class PodMeter:
 
     def _lay_out(self, layout: Layout) -> None:
         """Other pods than before, or another hour. The member of the host is empty, and so is its key."""
-        column = {one: at for at, one in enumerate(layout.series)}
-        members = dict.fromkeys((one.kind, one.member) for one in layout.series)
+        column = {column_series: at for at, column_series in enumerate(layout.series)}
+        members = dict.fromkeys((column_series.kind, column_series.member) for column_series in layout.series)
         cells = [
-            [column[Series(*one, metric)] for metric in ("cpu_util_pct", "mem_used_bytes")] for one in members
+            [column[Series(*member, metric)] for metric in ("cpu_util_pct", "mem_used_bytes")]
+            for member in members
         ]
         self._columns = np.array(cells, np.int64).reshape(-1, 2)
         self._rows = self._hour.rows([(member,) for _, member in members])

@@ -82,17 +82,17 @@ class SpanJoin:
         gpu, cgroup = self._waiting["nvml"], self._waiting["cgroup"]
         done: list[JoinedSpan] = []
         while gpu and (self._newest_ms["cgroup"] >= gpu[0].start_ms or len(gpu) > _MAX_WAITING):
-            one = gpu.popleft()
-            while cgroup and cgroup[0].start_ms < one.start_ms:
+            span = gpu.popleft()
+            while cgroup and cgroup[0].start_ms < span.start_ms:
                 cgroup.popleft()
-            same = bool(cgroup) and cgroup[0].start_ms == one.start_ms
-            done.append(JoinedSpan(one, cgroup.popleft() if same else None))
+            same = bool(cgroup) and cgroup[0].start_ms == span.start_ms
+            done.append(JoinedSpan(span, cgroup.popleft() if same else None))
         return done
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
         waiting = {source: [to_plain(part) for part in parts] for source, parts in self._waiting.items()}
-        epochs = {source: [list(one) for one in of.items()] for source, of in self._epochs.items()}
+        epochs = {source: [list(entry) for entry in of.items()] for source, of in self._epochs.items()}
         return {"waiting": waiting, "newest_ms": dict(self._newest_ms), "epochs": epochs}
 
     def restore(self, plain: dict[str, Any]) -> None:

@@ -105,9 +105,9 @@ class PodInsightOperator:
     def _add(self, span: JoinedSpan) -> list[ProducerRecord]:
         self._gpu_only = None
         self._node, self._gpus = span.gpu.node or self._node, span.gpu.gpus or 1
-        sizes, told = self._track.sizer.sizes, self._track.anomalies
+        sizes, anomalies = self._track.sizer.sizes, self._track.anomalies
         changed = self._track.add(span, self._steps)
-        other = told is not self._track.anomalies
+        other = anomalies is not self._track.anomalies
         outs = self._republished(sizes, anomalies=other) if changed is None else self._publish(changed)
         changes = changed is not None or other or self._track.sizer.sizes is not sizes
         if self._concerns_job(span.end_ms, changes):
@@ -132,9 +132,9 @@ class PodInsightOperator:
             return []
         self._gpu_only = self._gpu_only or self._new_track()
         self._gpu_only_spans += 1
-        told = self._gpu_only.anomalies
+        anomalies = self._gpu_only.anomalies
         changed = self._gpu_only.add(JoinedSpan(part, None), self._steps)
-        if told is not self._gpu_only.anomalies:
+        if anomalies is not self._gpu_only.anomalies:
             changed = changed or self._gpu_only.debouncer.published
         self._node = part.node or self._node
         if self._gpu_only_spans < _GPU_ONLY_SPANS:
@@ -185,7 +185,9 @@ class PodInsightOperator:
         """What is told of the pod. One GPU alone waits for nobody, unless there are other ranks in its
         job."""
         waits = self._gpus > 1 or (pod is not None and pod.job is not None)
-        return tuple(anomaly_of(one) for one in self._shown.anomalies if waits or one.kind != HANG)
+        return tuple(
+            anomaly_of(anomaly) for anomaly in self._shown.anomalies if waits or anomaly.kind != HANG
+        )
 
     def _concerns_job(self, end_ms: int, changed: bool) -> bool:
         """Whether the job gets a part: something changed, or a rank sample is due, which is taken here."""

@@ -56,20 +56,20 @@ class RankSamples:
             self.figures, self.changed_ms = now, self.sample_ms
 
 
-def _differs(one: Mapping[str, float], other: Mapping[str, float], allowed: float) -> bool:
-    return one.keys() != other.keys() or any(abs(one[name] - other[name]) > allowed for name in one)
+def _differs(first: Mapping[str, float], other: Mapping[str, float], allowed: float) -> bool:
+    return first.keys() != other.keys() or any(abs(first[name] - other[name]) > allowed for name in first)
 
 
 def largest_gap(parts: Iterable[JobInsightPart]) -> tuple[float, str, str]:
     """The largest difference between two pods in any compared metric, in percentage points, and the names of
     the pod that does less and of the one that does more. 0 and empty names for fewer than two pods."""
-    found = (0.0, "", "")
+    widest = (0.0, "", "")
     ranks = list(aligned(list(parts)))
     for name in COMPARED_METRICS:
         known = sorted((figures[name], pod) for pod, figures in ranks if name in figures)
         if len(known) > 1:
-            found = max(found, (known[-1][0] - known[0][0], known[0][1], known[-1][1]))
-    return found
+            widest = max(widest, (known[-1][0] - known[0][0], known[0][1], known[-1][1]))
+    return widest
 
 
 def aligned(parts: list[JobInsightPart]) -> Iterator[tuple[str, Mapping[str, Number]]]:

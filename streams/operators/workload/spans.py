@@ -123,7 +123,7 @@ class SpanBank:
             said |= {"period_s": cycle.period_s, "period_confidence": cycle.confidence or 0.0}
             said |= {} if metric is None else {"period_metric": metric}
             said |= {} if cycle.since_ms is None else {"period_since_ms": cycle.since_ms}
-            said |= {"other_periods": [to_plain(one) for one in cycle.others or ()]}
+            said |= {"other_periods": [to_plain(other) for other in cycle.others or ()]}
         self._cycles[member] = said
 
     def set_trend(self, uid: str, ts_ms: int, metrics: Mapping[str, Any]) -> None:
@@ -145,9 +145,9 @@ class SpanBank:
 
     def retain(self, members: Collection[str]) -> None:
         """Forget the cycles and forecasts of all other pods and GPUs."""
-        self._cycles = {one: said for one, said in self._cycles.items() if one in members}
+        self._cycles = {member: said for member, said in self._cycles.items() if member in members}
         self._trends = {uid: trend for uid, trend in self._trends.items() if uid in members}
-        self._full_ms = {one: full_ms for one, full_ms in self._full_ms.items() if one in members}
+        self._full_ms = {member: full_ms for member, full_ms in self._full_ms.items() if member in members}
 
     def close(self) -> list[Emission]:
         """End the open span. Returns all parts that are left."""
@@ -189,20 +189,20 @@ class SpanBank:
         head |= self._cycle_of(uid, plan.own_gpus(pod))
         if (start_ms + SPAN_MS) % STATE_MS == 0 and (trend := self._trends.get(uid)) is not None:
             head["trend"] = trend
-        if full_ms := [self._full_ms[one] for one in plan.fills[pod] if one in self._full_ms]:
+        if full_ms := [self._full_ms[member] for member in plan.fills[pod] if member in self._full_ms]:
             head["mem_full_ms"] = min(full_ms)
-        if frozen := [self._frozen[one] for one in plan.fills[pod] if one in self._frozen]:
+        if frozen := [self._frozen[member] for member in plan.fills[pod] if member in self._frozen]:
             head["frozen"] = dict(frozen)
         return head
 
     def _cycle_of(self, uid: str, gpus: Collection[str]) -> dict[str, Any]:
         """The cycle of a pod, or else of the work inside of one of its ``gpus``: utilization that is always
         full shows none."""
-        known = [self._cycles[one] for one in (uid, *gpus) if one in self._cycles]
+        known = [self._cycles[member] for member in (uid, *gpus) if member in self._cycles]
         if not known:
             return {}
-        said = next((one for one in known if "period_s" in one), known[0])
-        return said | {"cycle_ms": max(one["cycle_ms"] for one in known)}
+        said = next((cycle for cycle in known if "period_s" in cycle), known[0])
+        return said | {"cycle_ms": max(cycle["cycle_ms"] for cycle in known)}
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
@@ -235,10 +235,10 @@ def _span_to_plain(span: _Span) -> dict[str, Any]:
 
 def _span_from_plain(plain: dict[str, Any]) -> _Span:
     span = _Span(plain["start_ms"])
-    for one in plain["runs"]:
-        rows = unpack(one["rows"], "f8", (-1,)).reshape(len(one["seconds"]), -1)
-        plan = from_plain(RowPlan, one["plan"], _TOPIC)
-        span.runs.append(_Run(plan, [list(of) for of in one["seconds"]], [rows], one["tick_ms"]))
+    for run in plain["runs"]:
+        rows = unpack(run["rows"], "f8", (-1,)).reshape(len(run["seconds"]), -1)
+        plan = from_plain(RowPlan, run["plan"], _TOPIC)
+        span.runs.append(_Run(plan, [list(of) for of in run["seconds"]], [rows], run["tick_ms"]))
     return span
 
 
@@ -247,5 +247,5 @@ def _short(plain: Any) -> Any:
     if isinstance(plain, float):
         return tidy(float(f"{plain:.6g}"))
     if isinstance(plain, dict):
-        return {name: _short(one) for name, one in plain.items()}
-    return [_short(one) for one in plain] if isinstance(plain, list) else plain
+        return {name: _short(value) for name, value in plain.items()}
+    return [_short(value) for value in plain] if isinstance(plain, list) else plain

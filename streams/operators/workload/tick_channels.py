@@ -101,7 +101,9 @@ class NvmlTickChannels(TickChannels):
 
     def _plan_of(self, layout: Layout) -> tuple[RowPlan, list[Series]]:
         uids = _pods_of(layout)
-        uuids = [one.member for one in layout.series if one.kind == "gpu" and one.metric == "power_w"]
+        uuids = [
+            column.member for column in layout.series if column.kind == "gpu" and column.metric == "power_w"
+        ]
         series = [Series("pod", uid, metric) for uid in uids for metric in POD_GPU_METRICS]
         slices = [uuid for uid in uids for uuid in layout.slices.get(uid, ())]
         series += [Series("gpu", uuid, metric) for uuid in [*uuids, *slices] for metric in _GPU_METRICS]
@@ -190,7 +192,7 @@ class NoTickChannels(TickChannels):
 
 
 def _pods_of(layout: Layout) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(one.member for one in layout.series if one.kind == "pod"))
+    return tuple(dict.fromkeys(column.member for column in layout.series if column.kind == "pod"))
 
 
 @lru_cache(maxsize=1024)

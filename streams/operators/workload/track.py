@@ -125,7 +125,7 @@ class Track:
     @property
     def anomalies(self) -> tuple[Found, ...]:
         """What is odd now; nothing where that is not looked for."""
-        return self._anomalies.told if self._anomalies else ()
+        return self._anomalies.current if self._anomalies else ()
 
     @property
     def anomalies_changed_ms(self) -> int:
@@ -143,7 +143,7 @@ class Track:
         steps = steps or ReportedSteps()
         reported = steps.figures(span.gpu.start_ms)
         self._append(span)
-        found = self._judge(span, reported)
+        judged = self._judge(span, reported)
         published = self.debouncer.published
         self.sizer.add(span.end_ms, self._codes[:, -SPAN_S:], published)
         kind = None if published is None else published.kind
@@ -153,7 +153,7 @@ class Track:
             self._anomalies.add(
                 minute_of(min(span.end_ms, END_OF_TIME_MS), values, span.gpu, reported.get("step_s"))
             )
-        return found
+        return judged
 
     def recent(self) -> dict[str, float]:
         """The pod's evidence of the last three minutes, and how far it is from its past; empty if too little
@@ -217,14 +217,18 @@ class Track:
 
     def _kind(self, values: Floats, gpu: InsightPart) -> KindEstimate:
         period_confidence, gpus = gpu.period_confidence or 0.0, gpu.gpus or 1
-        found = features(values, period_confidence)
+        values_of_features = features(values, period_confidence)
         is_fine = self._tick_s <= _FINE_TICK_S
-        seen = None if found is None or is_blind(found) or not is_fine else found
+        seen = (
+            None
+            if values_of_features is None or is_blind(values_of_features) or not is_fine
+            else values_of_features
+        )
         now: Floats | None
-        if found is None and is_fine and bool((self._codes[_SPLIT:] != ABSENT_CODE).any()):
+        if values_of_features is None and is_fine and bool((self._codes[_SPLIT:] != ABSENT_CODE).any()):
             now = None  # the CPU is seen, and soon for long enough
         elif seen is None:
-            of_gpu = gpu_features(self._history.values(), self._tick_s, gpus, found)
+            of_gpu = gpu_features(self._history.values(), self._tick_s, gpus, values_of_features)
             now = None if of_gpu is None else gpu_kind_probabilities(of_gpu, self._rhythm)
         else:
             now = kind_probabilities(seen)
@@ -270,18 +274,20 @@ class Track:
             values = values[:, -max((span.end_ms - since_ms) // 1000, SPAN_S) :]
         stats = pod_stats(values)
         idle_s = 0 if self._idle_since_ms is None else (span.end_ms - self._idle_since_ms) // 1000
-        found = _with_idleness(self._bottleneck.find(span.end_ms, stats, kind.kind, gpus), kind.kind, idle_s)
-        figures = ({} if stats is None else stats.evidence()) | found.evidence | {"gpus": float(gpus)}
+        finding = _with_idleness(
+            self._bottleneck.find(span.end_ms, stats, kind.kind, gpus), kind.kind, idle_s
+        )
+        figures = ({} if stats is None else stats.evidence()) | finding.evidence | {"gpus": float(gpus)}
         figures |= _limit_evidence(stats, span.cgroup)
         figures |= reported
-        if found.bottleneck == IDLE:
+        if finding.bottleneck == IDLE:
             figures |= self._waste(idle_s, gpus)
         evidence = {name: three_digits(value) for name, value in figures.items()}
         return Judgement(
             ts_ms=min(span.end_ms, END_OF_TIME_MS), since_ms=span.gpu.start_ms,
             kind=kind.kind, confidence=round(kind.confidence, 3),
-            bottleneck=found.bottleneck, bottleneck_confidence=round(found.confidence, 3),
-            evidence=evidence, advice=advice(found.bottleneck, kind.kind, evidence),
+            bottleneck=finding.bottleneck, bottleneck_confidence=round(finding.confidence, 3),
+            evidence=evidence, advice=advice(finding.bottleneck, kind.kind, evidence),
         )  # fmt: skip
 
     def _waste(self, idle_s: int, gpus: int) -> dict[str, float]:
@@ -342,11 +348,11 @@ def _fill_before(codes: Codes, seconds: int) -> None:
             before[int(there[-1]) + 1 if there.size else 0 :] = row[first]
 
 
-def _with_idleness(found: Finding, kind: str, idle_s: int) -> Finding:
+def _with_idleness(finding: Finding, kind: str, idle_s: int) -> Finding:
     """``found``, but idleness is judged by its own clock, which goes back further than the statistics."""
     if idle_s >= (_IDLE_S if kind == "idle" else _RESTING_S):
         return Finding(IDLE, min(0.8 + idle_s / 3000, 0.99))
-    return Finding(UNKNOWN_BOTTLENECK, 1.0) if found.bottleneck == IDLE else found
+    return Finding(UNKNOWN_BOTTLENECK, 1.0) if finding.bottleneck == IDLE else finding
 
 
 def _limit_evidence(stats: PodStats | None, cgroup: InsightPart | None) -> dict[str, float]:

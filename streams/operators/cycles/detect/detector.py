@@ -86,34 +86,36 @@ def spectra(series: Floats) -> Lines:
 
 
 @kernel
-def _is_likely(one: Floats, noise: float, found: Floats, known: Floats) -> bool:
+def _is_likely(candidate: Floats, noise: float, period_and_chance: Floats, known: Floats) -> bool:
     """Whether that is likely to be a cycle. Period and confidence are written into ``found``, the evidence
     into ``known``."""
-    weigh(one[SCORE], noise, one[PERIODS], one[SHARE], one[VARIED], known)
-    found[0], found[1] = one[PERIOD], chance(known, WEIGHTS)
-    return bool(found[1] >= LIKELY)
+    weigh(candidate[SCORE], noise, candidate[PERIODS], candidate[SHARE], candidate[VARIED], known)
+    period_and_chance[0], period_and_chance[1] = candidate[PERIOD], chance(known, WEIGHTS)
+    return bool(period_and_chance[1] >= LIKELY)
 
 
 @kernel
-def _is_multiple(one: float, other: float) -> bool:
-    times = one / other
+def _is_multiple(first: float, other: float) -> bool:
+    times = first / other
     nearest = np.floor(times + 0.5)
     return bool(nearest >= 2 and abs(times / nearest - 1) < SAME)
 
 
 @kernel
-def _fold(series: Floats, one: Floats, phases: int) -> None:
-    one[PERIODS], one[SHARE], one[GAINED], one[VARIED] = fold(series, one[PERIOD], phases)
+def _fold(series: Floats, candidate: Floats, phases: int) -> None:
+    candidate[PERIODS], candidate[SHARE], candidate[GAINED], candidate[VARIED] = fold(
+        series, candidate[PERIOD], phases
+    )
 
 
 @kernel
 def _folded(series: Floats, lines: Lines, power: Singles, known: Singles, point: int, score: float) -> Floats:
     """The cycle at a ``point`` of the spectrum, folded."""
-    one, length = np.empty(6), series.size
+    candidate, length = np.empty(6), series.size
     place = fundamental(lines, power, known, length, float(point))
-    one[PERIOD], one[SCORE] = min(FINE * length / place, length / 2), score
-    _fold(series, one, phases_of(one[PERIOD]))
-    return one
+    candidate[PERIOD], candidate[SCORE] = min(FINE * length / place, length / 2), score
+    _fold(series, candidate, phases_of(candidate[PERIOD]))
+    return candidate
 
 
 @kernel
@@ -132,9 +134,9 @@ def _peaks(series: Floats, lines: Lines, power: Singles, known: Singles, tried: 
         point, height = highest(score)
         if height < WORTH_FOLDING:
             break
-        one = _folded(series, lines, power, known, point, height)
-        if _is_new(one[PERIOD], tried, count):
-            tried[count] = one
+        candidate = _folded(series, lines, power, known, point, height)
+        if _is_new(candidate[PERIOD], tried, count):
+            tried[count] = candidate
             count += 1
     return count
 
@@ -148,9 +150,9 @@ def _shortest(tried: Floats, least: float) -> Floats:
             chosen = place
     main: Floats = tried[chosen].copy()
     for place in range(len(tried)):
-        one = tried[place]
-        if abs(one[PERIOD] - main[PERIOD]) <= SAME * one[PERIOD]:
-            main[SCORE] = max(main[SCORE], one[SCORE])
+        candidate = tried[place]
+        if abs(candidate[PERIOD] - main[PERIOD]) <= SAME * candidate[PERIOD]:
+            main[SCORE] = max(main[SCORE], candidate[SCORE])
     return main
 
 
@@ -171,7 +173,7 @@ def _with_multiples(series: Floats, tried: Floats, count: int, best: int) -> int
 
 
 @kernel
-def _stands_alone(series: Floats, one: Floats, multiples: Floats) -> bool:
+def _stands_alone(series: Floats, candidate: Floats, multiples: Floats) -> bool:
     """Whether that is likely to be a cycle that needs no multiple of its period, which gain so much.
 
     Of few samples each period is sampled at another phase, and what is seen often and jitters is alike by
@@ -179,11 +181,11 @@ def _stands_alone(series: Floats, one: Floats, multiples: Floats) -> bool:
     """
     if multiples.size == 0:
         return False
-    often = one[PERIODS] >= MANY_PERIODS or one[PERIOD] < FEW_SAMPLES
-    if not often or one[GAINED] < ENOUGH_SHARE * multiples.max():
+    often = candidate[PERIODS] >= MANY_PERIODS or candidate[PERIOD] < FEW_SAMPLES
+    if not often or candidate[GAINED] < ENOUGH_SHARE * multiples.max():
         return False
-    found, known = np.empty(2), np.empty(EVIDENCE)
-    return _is_likely(one, noise_of(series), found, known)
+    period_and_chance, known = np.empty(2), np.empty(EVIDENCE)
+    return _is_likely(candidate, noise_of(series), period_and_chance, known)
 
 
 @kernel
@@ -253,11 +255,11 @@ def _silence(known: Singles, place: float) -> None:
 
 
 @kernel
-def _is_multiple_of_quicker(one: Floats, power: Singles) -> bool:
+def _is_multiple_of_quicker(candidate: Floats, power: Singles) -> bool:
     """Whether of the lines of a short period one that is too quick to be told is the strongest by far."""
-    slow, quick, place = 0.0, 0.0, 2 * power.size / one[PERIOD]
+    slow, quick, place = 0.0, 0.0, 2 * power.size / candidate[PERIOD]
     line = place
-    while line + 0.5 < power.size and one[PERIOD] < CONFUSED:
+    while line + 0.5 < power.size and candidate[PERIOD] < CONFUSED:
         strength = float(power[int(line + 0.5)])
         if line * SHORTEST > 2 * power.size:
             quick = max(quick, strength)
@@ -269,67 +271,72 @@ def _is_multiple_of_quicker(one: Floats, power: Singles) -> bool:
 
 @kernel
 def _recognised(
-    series: Floats, lines: Lines, power: Singles, evidence: Singles, periods: Floats, found: Floats
+    series: Floats,
+    lines: Lines,
+    power: Singles,
+    evidence: Singles,
+    periods: Floats,
+    period_and_chance: Floats,
 ) -> int:
     """Write the likeliest of the ``periods`` that other series have into ``found``, if this one has it, too;
     how many that are. It was not looked for among many, so less evidence is enough."""
-    one, said, other = np.empty(6), np.zeros(2), np.empty(EVIDENCE)
+    candidate, said, other = np.empty(6), np.zeros(2), np.empty(EVIDENCE)
     for period in periods:
         expected = FINE * series.size / period
-        one[SCORE], top = highest_near(evidence, expected, SAME * expected)
-        if one[SCORE] < 0:
+        candidate[SCORE], top = highest_near(evidence, expected, SAME * expected)
+        if candidate[SCORE] < 0:
             continue
-        one[PERIOD] = FINE * series.size / refined(lines, float(top))
-        if abs(one[PERIOD] / period - 1) > SAME or _is_multiple_of_quicker(one, power):
+        candidate[PERIOD] = FINE * series.size / refined(lines, float(top))
+        if abs(candidate[PERIOD] / period - 1) > SAME or _is_multiple_of_quicker(candidate, power):
             continue
-        _fold(series, one, phases_of(one[PERIOD]))
-        _is_likely(one, noise_of(series), found, other)
-        if one[SHARE] * one[PERIODS] >= EXPLAINED and found[1] > said[1]:
-            said[:] = found
-    found[0], found[1] = said[0], ODDS * said[1] / (1 + (ODDS - 1) * said[1])
-    return 1 if found[1] >= LIKELY else 0
+        _fold(series, candidate, phases_of(candidate[PERIOD]))
+        _is_likely(candidate, noise_of(series), period_and_chance, other)
+        if candidate[SHARE] * candidate[PERIODS] >= EXPLAINED and period_and_chance[1] > said[1]:
+            said[:] = period_and_chance
+    period_and_chance[0], period_and_chance[1] = said[0], ODDS * said[1] / (1 + (ODDS - 1) * said[1])
+    return 1 if period_and_chance[1] >= LIKELY else 0
 
 
 @kernel
-def judge(series: Floats, lines: Lines, periods: Floats, found: Floats, known: Floats) -> int:
+def judge(series: Floats, lines: Lines, periods: Floats, cycles: Floats, known: Floats) -> int:
     """Write periods and confidences of the cycles of a ``series``, standardised, into ``found``; how many.
 
     Of the main one both, and its evidence into ``known``, however unlikely; a period of 0 if no peak of the
     spectrum is worth folding. ``periods``: those of other series, see ``_recognised``.
     """
-    found[0] = 0.0
+    cycles[0] = 0.0
     if not series.any():
         return 0
     lines = lines[: FINE * (series.size // 2)]
     power, evidence = evidence_of(lines, series.size)
-    one = likeliest(series, lines, power, evidence)
-    noise = noise_of(series) if one[PERIOD] > 0 else 0.0
-    likely = one[PERIOD] > 0 and _is_likely(one, noise, found[0], known)
-    if not likely or one[SHARE] * one[PERIODS] < EXPLAINED:
-        return _recognised(series, lines, power, evidence, periods, found[0]) if periods.size else 0
-    too_quick = _is_multiple_of_quicker(one, power)
+    candidate = likeliest(series, lines, power, evidence)
+    noise = noise_of(series) if candidate[PERIOD] > 0 else 0.0
+    likely = candidate[PERIOD] > 0 and _is_likely(candidate, noise, cycles[0], known)
+    if not likely or candidate[SHARE] * candidate[PERIODS] < EXPLAINED:
+        return _recognised(series, lines, power, evidence, periods, cycles[0]) if periods.size else 0
+    too_quick = _is_multiple_of_quicker(candidate, power)
     if not too_quick:
-        one[PERIOD] = fitted(lines, series.size, one[PERIOD])
-    found[0, 0] = as_sampled(series, one[PERIOD])
+        candidate[PERIOD] = fitted(lines, series.size, candidate[PERIOD])
+    cycles[0, 0] = as_sampled(series, candidate[PERIOD])
     other, count = np.empty(EVIDENCE), 1
     for _ in range(OTHERS):
-        series = without_shape(series, found[count - 1, 0])
-        _silence(evidence, FINE * series.size / found[count - 1, 0])
+        series = without_shape(series, cycles[count - 1, 0])
+        _silence(evidence, FINE * series.size / cycles[count - 1, 0])
         point, score = highest(scores(evidence, series.size))
         if score < OTHER_SCORE:
             break
-        one = _folded(series, lines, power, evidence, point, score)
-        if one[SHARE] < OTHER_EXPLAINED or not _is_likely(one, noise, found[count], other):
+        candidate = _folded(series, lines, power, evidence, point, score)
+        if candidate[SHARE] < OTHER_EXPLAINED or not _is_likely(candidate, noise, cycles[count], other):
             break
         count += 1
     if too_quick:
-        found[:-1] = found[1:].copy()
+        cycles[:-1] = cycles[1:].copy()
         return count - 1
     # A further cycle that is half, a third … of another further one is a harmonic of that.
-    if count == 3 and _is_multiple(found[2, 0], found[1, 0]):
-        found[1] = found[2]
+    if count == 3 and _is_multiple(cycles[2, 0], cycles[1, 0]):
+        cycles[1] = cycles[2]
         return 2
-    return 2 if count == 3 and _is_multiple(found[1, 0], found[2, 0]) else count
+    return 2 if count == 3 and _is_multiple(cycles[1, 0], cycles[2, 0]) else count
 
 
 @entry(
@@ -337,11 +344,11 @@ def judge(series: Floats, lines: Lines, periods: Floats, found: Floats, known: F
     " float64[:, ::1])"
 )
 def judge_each(
-    series: Floats, lines: Lines, rows: Ints, periods: Floats, found: Floats, known: Floats
+    series: Floats, lines: Lines, rows: Ints, periods: Floats, cycles: Floats, known: Floats
 ) -> Ints:  # fmt: skip
     """The same for each of the ``series``, whose length is a multiple of 4, into ``rows`` of ``found`` and
     ``known``; how many cycles there are of each."""
     counts = np.empty(len(series), np.int64)
     for at in range(len(series)):
-        counts[at] = judge(series[at], lines[at], periods, found[rows[at]], known[rows[at]])
+        counts[at] = judge(series[at], lines[at], periods, cycles[rows[at]], known[rows[at]])
     return counts

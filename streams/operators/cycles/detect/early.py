@@ -105,11 +105,11 @@ def repeats(samples: Floats, flat: float, least_chance: float, evidence: Floats)
     while not (off[top] <= off[top - 1] and off[top] <= off[top + 1] and off[top] <= ALIKE * least + NOISE):
         top += 1
     _evidence(off, top, length, evidence)
-    found = chance(evidence, WEIGHTS)
+    likelihood = chance(evidence, WEIGHTS)
     # The transform is most of the work, and what is unlikely needs none.
-    if found < least_chance or _is_quicker(off, top):
+    if likelihood < least_chance or _is_quicker(off, top):
         return 0.0, 0.0
     before, after = off[top - 1], off[top + 1]
     bend = before - 2 * off[top] + after
     off_top = (before - after) / 2 / bend if bend > 0 else 0.0
-    return top + off_top, found
+    return top + off_top, likelihood

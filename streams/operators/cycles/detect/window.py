@@ -82,7 +82,7 @@ class Detection:
 
     def slower(self, least: int) -> "Detection | None":
         """The cycles with a period of at least ``least`` samples; None if there is none."""
-        cycles = tuple(one for one in self.cycles if one.period >= least)
+        cycles = tuple(cycle for cycle in self.cycles if cycle.period >= least)
         if len(cycles) == len(self.cycles):
             return self
         return replace(self, cycles=cycles) if cycles else None
@@ -106,14 +106,14 @@ def find_cycles(
     >>> round(found.cycles[0].period, 1)
     20.0
     """
-    bounds = np.array([[0, one.size] for one in windows], np.int64).reshape(-1, 2)
-    samples = np.empty((len(windows), max((one.size for one in windows), default=0)))
-    for row, one in zip(samples, windows, strict=True):
-        row[: one.size] = one
+    bounds = np.array([[0, window.size] for window in windows], np.int64).reshape(-1, 2)
+    samples = np.empty((len(windows), max((window.size for window in windows), default=0)))
+    for row, window in zip(samples, windows, strict=True):
+        row[: window.size] = window
     every = Windows(samples, bounds)
     limits = np.full(len(windows), LONGEST)
-    found = look(every, active_parts(every), limits, flat, early=len(windows) if early else 0)
-    return [found.get(row) for row in range(len(windows))]
+    detections = look(every, active_parts(every), limits, flat, early=len(windows) if early else 0)
+    return [detections.get(row) for row in range(len(windows))]
 
 
 def active_parts(windows: Windows) -> Ints:
@@ -142,26 +142,26 @@ def look(
     rows = len(limits)
     series, lengths = np.empty(windows.samples.shape), np.empty(rows, np.int64)
     _standardised(windows.samples, windows.bounds, parts, limits, flat, series, lengths)
-    found, known = np.empty((rows, 1 + OTHERS, 2)), np.empty((rows, EVIDENCE))
+    cycles, known = np.empty((rows, 1 + OTHERS, 2)), np.empty((rows, EVIDENCE))
     counts = np.zeros(rows, np.int64)
     # Windows of one length share the call of the FFT, which does the same to each of them.
     for length in sorted({*lengths.tolist()} - {0}):
         those = (lengths == length).nonzero()[0]
         alike = np.ascontiguousarray(series[those, :length])
-        counts[those] = judge_each(alike, spectra(alike), those, periods, found, known)
+        counts[those] = judge_each(alike, spectra(alike), those, periods, cycles, known)
     starts = np.full(rows, -1)
     if early:
-        _begun(windows.samples, windows.bounds, parts, limits[:early], flat, counts, found, starts)
+        _begun(windows.samples, windows.bounds, parts, limits[:early], flat, counts, cycles, starts)
     return {
         row: _detection(
-            windows.of(row), parts[row], int(limits[row]), int(starts[row]), found[row, : counts[row]]
+            windows.of(row), parts[row], int(limits[row]), int(starts[row]), cycles[row, : counts[row]]
         )
         for row in counts.nonzero()[0].tolist()
     }
 
 
-def _detection(window: Floats, part: Ints, limit: int, start: int, found: Floats) -> Detection:
-    cycles = tuple(FoundCycle(*pair) for pair in found.tolist())
+def _detection(window: Floats, part: Ints, limit: int, start: int, pairs: Floats) -> Detection:
+    cycles = tuple(FoundCycle(*pair) for pair in pairs.tolist())
     if start >= 0:
         return Detection(cycles, window[start:], 0, True, begun=True)
     begin, end = part.tolist()
@@ -211,7 +211,7 @@ def _standardised(
     " float64[:, :, ::1], int64[::1])"
 )
 def _begun(
-    samples: Floats, bounds: Ints, parts: Ints, limits: Ints, flat: float, counts: Ints, found: Floats,
+    samples: Floats, bounds: Ints, parts: Ints, limits: Ints, flat: float, counts: Ints, cycles: Floats,
     starts: Ints,
 ) -> None:  # fmt: skip
     """Look for what has only begun in each window without a cycle, and write where that ``starts``."""
@@ -228,5 +228,5 @@ def _begun(
         if LEAST_BEGUN <= window.size - start <= LONGEST_BEGUN:
             period, chance = repeats(window[start:], flat, LIKELY, evidence)
             if chance >= LIKELY:
-                found[row, 0, 0], found[row, 0, 1] = as_sampled(window[start:], period), chance
+                cycles[row, 0, 0], cycles[row, 0, 1] = as_sampled(window[start:], period), chance
                 counts[row], starts[row] = 1, start

@@ -22,10 +22,10 @@ class Drift:
 
     def add(self, minute: Minute) -> None:
         """Take the next minute."""
-        busy = [one for one in minute.gpus if one.util_pct >= BUSY_PCT]
+        busy = [gpu for gpu in minute.gpus if gpu.util_pct >= BUSY_PCT]
         if not busy:
             return
-        row = [sum(values) / len(busy) for values in zip(*(one[2:] for one in busy), strict=True)]
+        row = [sum(values) / len(busy) for values in zip(*(gpu[2:] for gpu in busy), strict=True)]
         power, temp, clock = row
         if isnan(power + temp + clock):
             return

@@ -14,7 +14,7 @@ from streams.operators.workload.anomalies.steps import SlowSteps
 
 @dataclass(slots=True)
 class AnomalyFinder:
-    """Follows one pod; plain data. ``told``: what holds now, with the figures of when it was found;
+    """Follows one pod; plain data. ``current``: what holds now, with the figures of when it was found;
     ``changed_ms``: when that changed last, 0 before anything was found."""
 
     steps: SlowSteps = field(default_factory=SlowSteps)
@@ -24,7 +24,7 @@ class AnomalyFinder:
     reported: SlowSteps = field(default_factory=lambda: SlowSteps(reported=True))
     stall: Stall = field(default_factory=Stall)
     drift: Drift = field(default_factory=Drift)
-    told: tuple[Found, ...] = ()
+    current: tuple[Found, ...] = ()
     changed_ms: int = 0
 
     def add(self, minute: Minute) -> bool:
@@ -36,9 +36,9 @@ class AnomalyFinder:
             slow = reported
         each = [hang, stall, slow, *self.siblings.add(minute), self.power.add(minute)]
         each += [Found(kind=FROZEN, since_ms=ms, gpu=gpu) for gpu, ms in minute.frozen.items()]
-        before = {one.name: one for one in self.told}
-        now = tuple(before.get(one.name, one) for one in each if one is not None)
-        if now == self.told:
+        before = {anomaly.name: anomaly for anomaly in self.current}
+        now = tuple(before.get(anomaly.name, anomaly) for anomaly in each if anomaly is not None)
+        if now == self.current:
             return False
-        self.told, self.changed_ms = now, minute.end_ms
+        self.current, self.changed_ms = now, minute.end_ms
         return True

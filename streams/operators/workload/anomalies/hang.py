@@ -38,9 +38,9 @@ class Hang:
         """Take the next minute. What holds now, if it does."""
         if isnan(minute.power_pct) or isnan(minute.util_pct):
             return None
-        spinning = [one for one in minute.gpus if one.util_pct >= FULL_PCT]
-        stopped = [one for one in minute.gpus if one.util_pct <= STOPPED_PCT]
-        power = sum(one.power_pct for one in spinning) / len(spinning) if spinning else minute.power_pct
+        spinning = [gpu for gpu in minute.gpus if gpu.util_pct >= FULL_PCT]
+        stopped = [gpu for gpu in minute.gpus if gpu.util_pct <= STOPPED_PCT]
+        power = sum(gpu.power_pct for gpu in spinning) / len(spinning) if spinning else minute.power_pct
         waits = (
             len(spinning) > 0
             and len(spinning) + len(stopped) == len(minute.gpus)

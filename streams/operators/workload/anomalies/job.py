@@ -22,23 +22,28 @@ WARMER_C, LOWER_PCT = 8.0, 5.0
 
 def job_anomalies(parts: list[JobInsightPart]) -> tuple[Anomaly, ...]:
     """Of the pods that count, in any order; a function of the parts alone."""
-    found = [
-        replace(one, pod=part.pod_name)
+    anomalies = [
+        replace(anomaly, pod=part.pod_name)
         for part in parts
-        for one in part.anomalies
-        if one.kind not in (HANG, STALL)
+        for anomaly in part.anomalies
+        if anomaly.kind not in (HANG, STALL)
     ]
-    found += [*_hang(parts), *_stall(parts), *_apart(parts)]
-    found.sort(key=lambda one: (one.since_ms, one.kind, one.pod or "", one.gpu or ""))
-    return tuple(found[:MOST])
+    anomalies += [*_hang(parts), *_stall(parts), *_apart(parts)]
+    anomalies.sort(key=lambda anomaly: (anomaly.since_ms, anomaly.kind, anomaly.pod or "", anomaly.gpu or ""))
+    return tuple(anomalies[:MOST])
 
 
 def _hang(parts: list[JobInsightPart]) -> Iterator[Anomaly]:
     """One for all pods that wait; it names the pod that does nothing, if there is one."""
-    waits = [replace(one, pod=part.pod_name) for part in parts for one in part.anomalies if one.kind == HANG]
+    waits = [
+        replace(anomaly, pod=part.pod_name)
+        for part in parts
+        for anomaly in part.anomalies
+        if anomaly.kind == HANG
+    ]
     if not waits:
         return
-    first = min(waits, key=lambda one: (one.since_ms, one.advice or "", one.pod or ""))
+    first = min(waits, key=lambda anomaly: (anomaly.since_ms, anomaly.advice or "", anomaly.pod or ""))
     idle = [name for name, figures in aligned(parts) if figures.get("gpu_util_pct", 100.0) < IDLE_PCT]
     evidence = dict(first.evidence) | {"waiting_pods": len(waits)}
     if len(idle) != 1:
@@ -51,7 +56,9 @@ def _hang(parts: list[JobInsightPart]) -> Iterator[Anomaly]:
 
 def _stall(parts: list[JobInsightPart]) -> Iterator[Anomaly]:
     """One for all pods that step no more; it names the pod, if it is one of those that do report steps."""
-    stalled = [(part.pod_name, one) for part in parts for one in part.anomalies if one.kind == STALL]
+    stalled = [
+        (part.pod_name, anomaly) for part in parts for anomaly in part.anomalies if anomaly.kind == STALL
+    ]
     if stalled:
         name, first = min(stalled, key=lambda pair: (pair[1].since_ms, pair[0]))
         evidence = dict(first.evidence) | {"stalled_pods": len(stalled)}
@@ -63,7 +70,7 @@ def _apart(parts: list[JobInsightPart]) -> Iterator[Anomaly]:
     parts = [part for part in parts if part.kind == "training"]
     times = {part.pod_name: part.rank_changed_ms for part in parts}
     ranks = {name: figures for name, figures in aligned(parts) if "warmer_c" in figures}
-    told = {(part.pod_name, one.kind) for part in parts for one in part.anomalies}
+    known = {(part.pod_name, anomaly.kind) for part in parts for anomaly in part.anomalies}
     if len(ranks) < FEWEST:
         return
     for name, figures in ranks.items():
@@ -73,11 +80,11 @@ def _apart(parts: list[JobInsightPart]) -> Iterator[Anomaly]:
             for of in ("warmer_c", "clock_lower_pct", "power_lower_pct")
         )
         since_ms, evidence = times[name], _rounded(figures)
-        if warmer >= WARMER_C and (name, HOT_GPU) not in told:
+        if warmer >= WARMER_C and (name, HOT_GPU) not in known:
             became = f"{name} became {warmer:.0f} \N{DEGREE SIGN}C warmer than the other ranks did"
             text = f"{became}: look at its node's cooling"
             yield Anomaly(kind=HOT_GPU, since_ms=since_ms, pod=name, evidence=evidence, advice=text)
-        if min(clock, power) >= LOWER_PCT and (name, SLOW_GPU) not in told:
+        if min(clock, power) >= LOWER_PCT and (name, SLOW_GPU) not in known:
             text = f"the clock of {name} fell by {clock:.0f} % against the other ranks, which wait for it"
             yield Anomaly(kind=SLOW_GPU, since_ms=since_ms, pod=name, evidence=evidence, advice=text)
 

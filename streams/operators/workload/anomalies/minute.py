@@ -62,7 +62,7 @@ def minute_of(end_ms: int, values: Floats, part: InsightPart, step_s: float | No
     util, power = _known(values[_UTIL]), _known(values[_POWER])
     memory, copies = _known(values[_MEMORY]), _known(values[_COPY])
     gpus = [
-        GpuMinute(name, *(nan if one is None else float(one) for one in means))
+        GpuMinute(name, *(nan if mean is None else float(mean) for mean in means))
         for name, means in (part.gpu_means or {}).items()
     ]
     return Minute(
@@ -77,7 +77,7 @@ def _shortest(part: InsightPart) -> float | None:
     """The shortest of its periods: checkpoints may be the cycle that counts, and are no steps."""
     if part.period_s is None:
         return None
-    return float(min([part.period_s, *(one.period_s for one in part.other_periods or ())]))
+    return float(min([part.period_s, *(other.period_s for other in part.other_periods or ())]))
 
 
 def _known(seconds: Floats) -> Floats:

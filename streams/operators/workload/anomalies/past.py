@@ -41,22 +41,22 @@ class Level:
 
 @dataclass(slots=True)
 class Suspicion:
-    """Odd minutes less the others, since the count was 0 last; from ``needed`` on it is told until it is 0
+    """Odd minutes less the others, since the count was 0 last; from ``needed`` on it holds until it is 0
     again."""
 
     odd: int = 0
     since_ms: int = 0
-    told: bool = False
+    holds: bool = False
     minutes: int = 0
 
     def add(self, start_ms: int, needed: int, *, odd: bool) -> bool:
-        """Take a minute that began at ``start_ms``. Whether it is told."""
+        """Take a minute that began at ``start_ms``. Whether it holds."""
         if odd and self.odd == 0:
             self.since_ms = start_ms
         self.odd = min(self.odd + 1, needed) if odd else max(self.odd - 1, 0)
-        self.told = self.odd >= needed or (self.told and self.odd > 0)
-        self.minutes = self.minutes + 1 if self.told else 0
-        return self.told
+        self.holds = self.odd >= needed or (self.holds and self.odd > 0)
+        self.minutes = self.minutes + 1 if self.holds else 0
+        return self.holds
 
     @property
     def is_old(self) -> bool:

@@ -36,7 +36,7 @@ class PowerFit:
             return None
         start_ms = minute.end_ms - MINUTE_MS
         band = self.bands[min(int(minute.util_pct * BANDS / 100), BANDS - 1)]
-        clocks = [one.clock_mhz for one in minute.gpus if not isnan(one.clock_mhz)]
+        clocks = [gpu.clock_mhz for gpu in minute.gpus if not isnan(gpu.clock_mhz)]
         clock = sum(clocks) / len(clocks) if clocks else 0.0
         held = (
             minute.util_pct >= BUSY_PCT and clock > 0 and self.clock.is_known(KNOWN) and band.is_known(KNOWN)
@@ -58,10 +58,10 @@ class PowerFit:
             band.learn(minute.power_pct)
             if clock > 0 and minute.util_pct >= BUSY_PCT:
                 self.clock.learn(clock)
-        told = [self.low.add(start_ms, NEEDED, odd=held), self.high.add(start_ms, NEEDED, odd=hidden)]
+        suspected = [self.low.add(start_ms, NEEDED, odd=held), self.high.add(start_ms, NEEDED, odd=hidden)]
         if self.low.is_old:
             self.clock, self.low = Level(), Suspicion()
-        if not any(told):
+        if not any(suspected):
             return None
-        since_ms = min(one.since_ms for one in (self.low, self.high) if one.told)
+        since_ms = min(suspicion.since_ms for suspicion in (self.low, self.high) if suspicion.holds)
         return Found(kind=POWER, since_ms=since_ms, evidence=dict(self.now))

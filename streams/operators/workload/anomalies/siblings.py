@@ -39,18 +39,18 @@ class Siblings:
 
     def add(self, minute: Minute) -> list[Found]:
         """Take the next minute. What holds now."""
-        self.gpus = {one.name: self.gpus.get(one.name) or _GpuDeviation() for one in minute.gpus}
-        busy = [one for one in minute.gpus if one.util_pct >= BUSY_PCT]
+        self.gpus = {gpu.name: self.gpus.get(gpu.name) or _GpuDeviation() for gpu in minute.gpus}
+        busy = [gpu for gpu in minute.gpus if gpu.util_pct >= BUSY_PCT]
         if len(busy) >= 2:
-            for one in busy:
-                self._compare(one, [other for other in busy if other is not one], minute.end_ms - MINUTE_MS)
-        return [found for name, gpu in self.gpus.items() for found in _found(name, gpu)]
+            for gpu in busy:
+                self._compare(gpu, [other for other in busy if other is not gpu], minute.end_ms - MINUTE_MS)
+        return [deviation for name, gpu in self.gpus.items() for deviation in _found(name, gpu)]
 
-    def _compare(self, one: GpuMinute, others: list[GpuMinute], start_ms: int) -> None:
-        gpu = self.gpus[one.name]
-        hotter = one.temp_c - _median([other.temp_c for other in others])
-        clock = 100 * (one.clock_mhz / _median([other.clock_mhz for other in others]) - 1)
-        power = 100 * (one.power_pct / _median([other.power_pct for other in others]) - 1)
+    def _compare(self, own: GpuMinute, others: list[GpuMinute], start_ms: int) -> None:
+        gpu = self.gpus[own.name]
+        hotter = own.temp_c - _median([other.temp_c for other in others])
+        clock = 100 * (own.clock_mhz / _median([other.clock_mhz for other in others]) - 1)
+        power = 100 * (own.power_pct / _median([other.power_pct for other in others]) - 1)
         gpu.now = [hotter, clock, power]
         if not isnan(hotter):
             least = gpu.temp.usual + max(HOTTER_C, SPREAD * gpu.temp.deviation)
@@ -75,18 +75,18 @@ class Siblings:
 
 
 def _found(name: str, gpu: _GpuDeviation) -> list[Found]:
-    found = []
-    if gpu.hot.told:
+    deviations = []
+    if gpu.hot.holds:
         figures = {"hotter_c": gpu.now[0], "usually_hotter_c": gpu.temp.usual}
-        found.append(Found(kind=HOT_GPU, since_ms=gpu.hot.since_ms, evidence=figures, gpu=name))
-    if gpu.slow.told:
+        deviations.append(Found(kind=HOT_GPU, since_ms=gpu.hot.since_ms, evidence=figures, gpu=name))
+    if gpu.slow.holds:
         figures = {
             "clock_off_pct": gpu.now[1],
             "power_off_pct": gpu.now[2],
             "usual_clock_off_pct": gpu.clock.usual,
         }
-        found.append(Found(kind=SLOW_GPU, since_ms=gpu.slow.since_ms, evidence=figures, gpu=name))
-    return found
+        deviations.append(Found(kind=SLOW_GPU, since_ms=gpu.slow.since_ms, evidence=figures, gpu=name))
+    return deviations
 
 
 def _median(values: list[float]) -> float:

@@ -46,7 +46,7 @@ class SlowSteps:
         if (self.memory.count and minute.mem_pct < self.memory.usual / 2) or self.suspicion.is_old:
             self._begin()  # the program has ended
         if period_s is None or period_s > MOST_S:
-            return self._found() if self.suspicion.told else None
+            return self._found() if self.suspicion.holds else None
         self.now_s = period_s
         slow, another = self._compared(minute)
         self.others = self.others + 1 if another else 0
@@ -61,8 +61,8 @@ class SlowSteps:
                 if not isnan(value):
                     level.learn(value)
         needed = NEEDED if self.reported or self.period.usual >= FAST_S else NEEDED_FAST
-        told = self.suspicion.add(minute.end_ms - MINUTE_MS, needed, odd=slow)
-        return self._found() if told else None
+        is_suspected = self.suspicion.add(minute.end_ms - MINUTE_MS, needed, odd=slow)
+        return self._found() if is_suspected else None
 
     def _begin(self) -> None:
         self.period, self.memory, self.power, self.suspicion, self.others = (

@@ -18,12 +18,12 @@ from streams.operators.workload.rules.stats import three_digits
 Evidence = Mapping[str, float]
 
 
-def anomaly_of(found: Found) -> Anomaly:
+def anomaly_of(anomaly: Found) -> Anomaly:
     """As it is published."""
-    evidence = {name: three_digits(value) for name, value in found.evidence.items()}
+    evidence = {name: three_digits(value) for name, value in anomaly.evidence.items()}
     return Anomaly(
-        kind=found.kind, since_ms=found.since_ms, gpu=found.gpu, evidence=evidence,
-        advice=_SAYS[found.kind](found.gpu or "a GPU", evidence),
+        kind=anomaly.kind, since_ms=anomaly.since_ms, gpu=anomaly.gpu, evidence=evidence,
+        advice=_SAYS[anomaly.kind](anomaly.gpu or "a GPU", evidence),
     )  # fmt: skip
 
 

@@ -35,14 +35,14 @@ def merged_state(ranks: Sequence[Rank]) -> WorkloadState | None:
     states = [state for _, state in ranks]
     if not states:
         return None
-    seen_ms, cycle = max(one.seen_ms for one in states), job_cycle(ranks)
-    lost = [one.lost_ms for one in states if one.lost_ms is not None]
+    seen_ms, cycle = max(state.seen_ms for state in states), job_cycle(ranks)
+    lost = [state.lost_ms for state in states if state.lost_ms is not None]
     return WorkloadState(
         seen_ms=seen_ms, period_s=cycle.period_s, confidence=cycle.confidence,
         **_steps(ranks, cycle.period_s),
         lost_ms=None if cycle.cyclic else max(lost, default=None),
-        mem_full_ms=_first(one.mem_full_ms for one in states),
-        gpu_mem_full_ms=_first(one.gpu_mem_full_ms for one in states),
+        mem_full_ms=_first(state.mem_full_ms for state in states),
+        gpu_mem_full_ms=_first(state.gpu_mem_full_ms for state in states),
         trends={
             source: PodTrend(ts_ms=seen_ms, metrics=metrics)
             for source in _SOURCES
@@ -74,7 +74,7 @@ def _steps(ranks: Sequence[Rank], period_s: float | None) -> dict[str, Any]:
 
 
 def _first(moments: Iterable[int | None]) -> int | None:
-    return min((one for one in moments if one is not None), default=None)
+    return min((moment for moment in moments if moment is not None), default=None)
 
 
 def job_trends(ranks: Sequence[Rank], source: str, ts_ms: int) -> dict[str, TrendMetric]:
@@ -85,17 +85,20 @@ def job_trends(ranks: Sequence[Rank], source: str, ts_ms: int) -> dict[str, Tren
         return {}
     common = set.intersection(*(set(trend.metrics) for trend in known))
     weights = [gpus for gpus, _ in ranks]
-    found = {}
+    metrics = {}
     for metric in sorted(common):
         share = 1 / sum(weights) if metric.endswith("_pct") else None
         shares = [1.0 if share is None else gpus * share for gpus in weights]
-        one = _together([trend.metrics[metric] for trend in known], shares)
+        together = _together([trend.metrics[metric] for trend in known], shares)
         full_ms = _first(getattr(state, _FULL[metric]) for _, state in ranks) if metric in _FULL else None
         left_s = None if full_ms is None else max(full_ms - ts_ms, 0) / 1000
-        found[metric] = TrendMetric(
-            level=one.level, slope_per_s=one.slope_per_s, forecast=one.forecast, exhausts_in_s=left_s
+        metrics[metric] = TrendMetric(
+            level=together.level,
+            slope_per_s=together.slope_per_s,
+            forecast=together.forecast,
+            exhausts_in_s=left_s,
         )
-    return found
+    return metrics
 
 
 def _together(trends: Sequence[TrendMetric], shares: Sequence[float]) -> TrendMetric:
@@ -103,23 +106,23 @@ def _together(trends: Sequence[TrendMetric], shares: Sequence[float]) -> TrendMe
     The method is that of all ranks, or else ``blend``."""
 
     def total(values: Iterable[float]) -> float:
-        return tidy(float(f"{sum(share * one for share, one in zip(shares, values, strict=True)):.6g}"))
+        return tidy(float(f"{sum(share * value for share, value in zip(shares, values, strict=True)):.6g}"))
 
-    by_horizon = [{one.horizon_s: one for one in trend.forecast} for trend in trends]
-    horizons = sorted(set.intersection(*(set(one) for one in by_horizon)))
+    by_horizon = [{forecast.horizon_s: forecast for forecast in trend.forecast} for trend in trends]
+    horizons = sorted(set.intersection(*(set(forecast) for forecast in by_horizon)))
     return TrendMetric(
-        level=total(one.level for one in trends),
-        slope_per_s=total(one.slope_per_s for one in trends),
+        level=total(trend.level for trend in trends),
+        slope_per_s=total(trend.slope_per_s for trend in trends),
         forecast=tuple(
             Forecast(
                 horizon_s=at,
-                value=total(one[at].value for one in by_horizon),
-                p05=total(one[at].p05 for one in by_horizon),
-                p95=total(one[at].p95 for one in by_horizon),
+                value=total(forecasts[at].value for forecasts in by_horizon),
+                p05=total(forecasts[at].p05 for forecasts in by_horizon),
+                p95=total(forecasts[at].p95 for forecasts in by_horizon),
                 method=methods.pop() if len(methods) == 1 else "blend",
             )
             for at in horizons
-            if (methods := {one[at].method for one in by_horizon})
+            if (methods := {forecasts[at].method for forecasts in by_horizon})
         ),
     )
 
@@ -156,9 +159,11 @@ class JobSaid:
     def _all(self, subject: Subject, ranks: Sequence[Rank]) -> Iterator[ProducerRecord]:
         if self.cycle_ms:
             ts_ms = max(self.cycle_ms, self.gone_ms)
-            found = job_cycle(ranks)
-            found = replace(found, period_source=_steps(ranks, found.period_s)["period_source"])
-            cycle = Cycle(subject=subject, source="nvml", ts_ms=ts_ms, metrics={_UTIL: found})
+            cycle_of_job = job_cycle(ranks)
+            cycle_of_job = replace(
+                cycle_of_job, period_source=_steps(ranks, cycle_of_job.period_s)["period_source"]
+            )
+            cycle = Cycle(subject=subject, source="nvml", ts_ms=ts_ms, metrics={_UTIL: cycle_of_job})
             yield ProducerRecord("cycles", source_key(subject, "nvml"), encode(cycle), ts_ms)
         for source in sorted(self.trend_ms):
             ts_ms = max(self.trend_ms[source], self.gone_ms)

@@ -57,23 +57,23 @@ def job_cycle(ranks: Sequence[Rank]) -> CycleMetric:
     total = sum(gpus for gpus, _ in ranks)
     cyclic = sum(gpus for gpus, state in ranks if state.period_s is not None)
     enough = max(QUORUM * total, QUORUM_OF_OTHERS * cyclic)
-    found: list[tuple[float, float, int]] = []
-    while len(left.periods) and len(found) <= OTHERS:
+    periods: list[tuple[float, float, int]] = []
+    while len(left.periods) and len(periods) <= OTHERS:
         inside = _heaviest(left)
         those = left.where(inside)
         left = left.where(~inside)
-        if found:
+        if periods:
             counts = those.gpus.sum() > QUORUM_OF_OTHERS * total
         else:
             counts = those.gpus.sum() > enough and those.lasted.any()
         if counts:
-            found.append(_middle(those))
-    if not found:
+            periods.append(_middle(those))
+    if not periods:
         return CycleMetric(cyclic=False)
-    (period_s, confidence, since_ms), *others = found
+    (period_s, confidence, since_ms), *others = periods
     return CycleMetric(
         cyclic=True, period_s=period_s, confidence=confidence, since_ms=since_ms or None,
-        others=tuple(OtherCycle(period_s=one, confidence=sure) for one, sure, _ in others) or None,
+        others=tuple(OtherCycle(period_s=period_s, confidence=sure) for period_s, sure, _ in others) or None,
     )  # fmt: skip
 
 
@@ -103,7 +103,7 @@ def _known(ranks: Sequence[Rank]) -> _Known:
 def _cycles(state: WorkloadState) -> list[tuple[float, float]]:
     if state.period_s is None:
         return []
-    others = [(one.period_s, one.confidence) for one in state.other_cycles or ()]
+    others = [(other.period_s, other.confidence) for other in state.other_cycles or ()]
     return [(state.period_s, state.confidence or 0.0), *others]
 
 

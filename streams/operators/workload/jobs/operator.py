@@ -151,7 +151,7 @@ def job_insight(uid: str, every: Iterable[JobInsightPart], ts_ms: int) -> Insigh
     kind, confidence = _vote(((part.kind, part.confidence, part.gpus) for part in parts), last="idle")
     those = [part for part in parts if part.kind == kind]
     evidence = _evidence(parts)
-    limit, sure = _vote(((one.bottleneck, one.bottleneck_confidence, one.gpus) for one in those), last="")
+    limit, sure = _vote(((part.bottleneck, part.bottleneck_confidence, part.gpus) for part in those), last="")
     text = advice(limit, kind, evidence)
     gap, least, most = largest_gap(parts)
     if kind == "training" and gap >= _GAP_PCT[0]:

@@ -93,26 +93,26 @@ def with_steps_inside(probabilities: Floats, confidence: float) -> Floats:
     """Correct ``probabilities`` of a pod whose tensor cores work in steps, with this ``confidence``, while
     utilization shows none. What the models, which do not know of them, call unknown then trains."""
     moved = confidence * _TRAINS * probabilities[_PLACE_OF_UNKNOWN]
-    found = probabilities.copy()
-    found[WORKLOAD_KINDS.index("training")] += moved
-    found[_PLACE_OF_UNKNOWN] -= moved
-    return found
+    moved_probabilities = probabilities.copy()
+    moved_probabilities[WORKLOAD_KINDS.index("training")] += moved
+    moved_probabilities[_PLACE_OF_UNKNOWN] -= moved
+    return moved_probabilities
 
 
-def checked_kind(found: KindEstimate, util: Floats) -> KindEstimate:
+def checked_kind(estimate: KindEstimate, util: Floats) -> KindEstimate:
     """``found``, or ``unknown`` where utilization rules it out: a pod is neither idle nor loading whose GPU
     is used, whatever a model makes of it. ``util``: by second, newest last."""
-    if found.kind in (_IDLE, _LOADING) and _used(util):
-        return KindEstimate(UNKNOWN_KIND, 1.0 - found.confidence)
-    return found
+    if estimate.kind in (_IDLE, _LOADING) and _used(util):
+        return KindEstimate(UNKNOWN_KIND, 1.0 - estimate.confidence)
+    return estimate
 
 
-def checked_loading(found: KindEstimate, features: Floats) -> KindEstimate:
+def checked_loading(estimate: KindEstimate, features: Floats) -> KindEstimate:
     """``found``, or ``unknown`` if a pod is called loading while no data come and no memory fills: all
     loading pods that the model was fitted to did some of that."""
-    if found.kind == _LOADING and not _takes_in(features):
-        return KindEstimate(UNKNOWN_KIND, 1.0 - found.confidence)
-    return found
+    if estimate.kind == _LOADING and not _takes_in(features):
+        return KindEstimate(UNKNOWN_KIND, 1.0 - estimate.confidence)
+    return estimate
 
 
 def is_blind(features: Floats) -> bool:

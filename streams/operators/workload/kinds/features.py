@@ -44,8 +44,8 @@ def features(values: Floats, period_confidence: float) -> Floats | None:
     ``values``: shape (channels, seconds). ``period_confidence``: of the cycle that the node found, 0 for
     none.
     """
-    found = np.empty(len(NAMES))
-    return found if _features(np.ascontiguousarray(values), period_confidence, found) else None
+    out = np.empty(len(NAMES))
+    return out if _features(np.ascontiguousarray(values), period_confidence, out) else None
 
 
 @kernel
@@ -127,17 +127,17 @@ def _mean_where(values: Floats, where: Bools) -> float:
 
 
 @kernel
-def _follows(one: Floats, other: Floats) -> float:
+def _follows(first: Floats, other: Floats) -> float:
     """Pearson's correlation; 0 where one of the two does not move."""
-    mean, mean_other = _avg(one), _avg(other)
+    mean, mean_other = _avg(first), _avg(other)
     both, square, square_other = 0.0, 0.0, 0.0
-    for at in range(one.size):
-        a, b = one[at] - mean, other[at] - mean_other
+    for at in range(first.size):
+        a, b = first[at] - mean, other[at] - mean_other
         both += a * b
         square += a * a
         square_other += b * b
     size = np.sqrt(square * square_other)
-    return float(both / size) if size > 1e-6 * one.size else 0.0
+    return float(both / size) if size > 1e-6 * first.size else 0.0
 
 
 @kernel
@@ -163,14 +163,14 @@ def _periodicity(util: Floats) -> float:
 def _rests(busy: Bools) -> tuple[int, int]:
     """The longest run of seconds that are not busy, and the one that lasts until now."""
     longest = run = 0
-    for one in busy:
-        run = 0 if one else run + 1
+    for is_busy in busy:
+        run = 0 if is_busy else run + 1
         longest = max(longest, run)
     return longest, run
 
 
 @kernel
-def _changes(busy: Bools, high: Bools, util: Floats, found: Floats) -> None:
+def _changes(busy: Bools, high: Bools, util: Floats, out: Floats) -> None:
     """How often the GPU starts to work and how regularly, how often it dips, and how noisy it is at work."""
     starts, count = np.empty(util.size), 0
     dips, moved, used, before = 0, 0.0, 0, 0.0
@@ -184,60 +184,60 @@ def _changes(busy: Bools, high: Bools, util: Floats, found: Floats) -> None:
             before = util[at]
             used += 1
     minutes = util.size / 60
-    found[6] = moved / (used - 1) / 20 if used > 1 else 0.0
-    found[8], found[9] = min(count / minutes, 20.0) / 10, min(dips / minutes, 20.0) / 10
+    out[6] = moved / (used - 1) / 20 if used > 1 else 0.0
+    out[8], out[9] = min(count / minutes, 20.0) / 10, min(dips / minutes, 20.0) / 10
     apart = starts[1:count] - starts[: max(count - 1, 0)]
-    found[10] = min(_std(apart) / _avg(apart), 2.0) if apart.size > 2 else 1.0
+    out[10] = min(_std(apart) / _avg(apart), 2.0) if apart.size > 2 else 1.0
 
 
 @kernel
-def _utilization(util: Floats, copy: Floats, period_confidence: float, found: Floats) -> None:
+def _utilization(util: Floats, copy: Floats, period_confidence: float, out: Floats) -> None:
     busy = util >= _BUSY_PCT
     level = _median(util[busy])
-    found[0], found[1], found[2] = _recent(util) / 100, _avg(util) / 100, _std(util) / 50
-    found[3], found[4], found[5] = _share(util, _BUSY_PCT), _share(util, 90.0), level / 100
-    found[7] = min(_mean_where(copy, busy) / level, 1.0) if busy.any() else 0.0
-    _changes(busy, util >= 0.6 * max(level, _BUSY_PCT), util, found)
+    out[0], out[1], out[2] = _recent(util) / 100, _avg(util) / 100, _std(util) / 50
+    out[3], out[4], out[5] = _share(util, _BUSY_PCT), _share(util, 90.0), level / 100
+    out[7] = min(_mean_where(copy, busy) / level, 1.0) if busy.any() else 0.0
+    _changes(busy, util >= 0.6 * max(level, _BUSY_PCT), util, out)
     longest, now = _rests(busy)
-    found[11], found[12] = np.log2(1 + longest) / 8, np.log2(1 + now) / 8
-    found[13], found[14], found[15] = _follows(util[1:], util[:-1]), _periodicity(util), period_confidence
+    out[11], out[12] = np.log2(1 + longest) / 8, np.log2(1 + now) / 8
+    out[13], out[14], out[15] = _follows(util[1:], util[:-1]), _periodicity(util), period_confidence
 
 
 @kernel
-def _memory(memory: Floats, host: Floats, found: Floats) -> None:
+def _memory(memory: Floats, host: Floats, out: Floats) -> None:
     size, recent = memory.size, memory[max(memory.size - _RECENT_S, 0) :]
     moves = 0
     for at in range(1, size):
         moves += abs(memory[at] - memory[at - 1]) >= 1
-    found[0] = memory[-1] / 100
-    found[1] = (_avg(recent[-5:]) - _avg(recent[:5])) / 50
-    found[2] = (_avg(memory[-5:]) - _avg(memory[:5])) / 50
-    found[3] = min(moves / max(size - 1, 1) * 10, 2.0)
+    out[0] = memory[-1] / 100
+    out[1] = (_avg(recent[-5:]) - _avg(recent[:5])) / 50
+    out[2] = (_avg(memory[-5:]) - _avg(memory[:5])) / 50
+    out[3] = min(moves / max(size - 1, 1) * 10, 2.0)
     rise = np.log2((1 + host[-1]) / (1 + host[max(size - _RECENT_S, 0)]))
-    found[4] = min(max(rise, -1.0), 2.0)
+    out[4] = min(max(rise, -1.0), 2.0)
 
 
 @kernel
-def _cpu(cpu: Floats, util: Floats, found: Floats) -> None:
+def _cpu(cpu: Floats, util: Floats, out: Floats) -> None:
     logs, resting = _logs(cpu), cpu[util < _BUSY_PCT]
-    found[0], found[1], found[2] = _recent(logs) / 10, _share(cpu, 20.0), _std(logs) / 3
-    found[3] = _follows(util, logs)
-    found[4] = np.log2(1 + _median(resting)) / 10 if resting.size else 0.5
+    out[0], out[1], out[2] = _recent(logs) / 10, _share(cpu, 20.0), _std(logs) / 3
+    out[3] = _follows(util, logs)
+    out[4] = np.log2(1 + _median(resting)) / 10 if resting.size else 0.5
 
 
 @kernel
-def _traffic(rows: Floats, util: Floats, found: Floats) -> None:
+def _traffic(rows: Floats, util: Floats, out: Floats) -> None:
     rx, tx, read, write = (
         _logs(rows[_RX_ROW]), _logs(rows[_TX_ROW]), _logs(rows[_READ_ROW]), _logs(rows[_WRITE_ROW]),
     )  # fmt: skip
-    found[0], found[1] = _follows(util, rx), _follows(util, tx)
-    found[2], found[3], found[4] = _recent(rx) / 20, _recent(tx) / 20, _std(rx) / 5
-    found[5], found[6] = _recent(read) / 20, _avg(read) / 20
-    found[7], found[8], found[9] = _recent(write) / 20, write.max() / 20, _share(write, 5.0)
+    out[0], out[1] = _follows(util, rx), _follows(util, tx)
+    out[2], out[3], out[4] = _recent(rx) / 20, _recent(tx) / 20, _std(rx) / 5
+    out[5], out[6] = _recent(read) / 20, _avg(read) / 20
+    out[7], out[8], out[9] = _recent(write) / 20, write.max() / 20, _share(write, 5.0)
 
 
 @entry("boolean(float64[:, ::1], float64, float64[::1])")
-def _features(values: Floats, period_confidence: float, found: Floats) -> bool:
+def _features(values: Floats, period_confidence: float, out: Floats) -> bool:
     """Fill ``found``, if there is enough to judge."""
     seconds = values.shape[1]
     first, count = seconds, 0
@@ -250,11 +250,11 @@ def _features(values: Floats, period_confidence: float, found: Floats) -> bool:
     # Seconds before the first that was measured do not belong to the pod.
     rows = values[:, first:].copy()
     util = _filled(rows[_UTIL_ROW])
-    _utilization(util, rows[_COPY_ROW], period_confidence, found[_UTILIZATION:])
-    _memory(_filled(rows[_GPU_MEMORY_ROW]), _filled(rows[_HOST_MEMORY_ROW]), found[_MEMORY:])
-    _cpu(_filled(rows[_CPU_ROW]), util, found[_CPU:])
-    _traffic(rows, util, found[_TRAFFIC:])
-    found[_POWER] = _mean_where(rows[_POWER_ROW], util >= _BUSY_PCT) / 100
-    found[_POWER + 1] = min(util.size / 240, 1.0)
-    found[_POWER + 2], found[_POWER + 3] = _absent(rows[_CPU_ROW]), _absent(rows[_RX_ROW])
+    _utilization(util, rows[_COPY_ROW], period_confidence, out[_UTILIZATION:])
+    _memory(_filled(rows[_GPU_MEMORY_ROW]), _filled(rows[_HOST_MEMORY_ROW]), out[_MEMORY:])
+    _cpu(_filled(rows[_CPU_ROW]), util, out[_CPU:])
+    _traffic(rows, util, out[_TRAFFIC:])
+    out[_POWER] = _mean_where(rows[_POWER_ROW], util >= _BUSY_PCT) / 100
+    out[_POWER + 1] = min(util.size / 240, 1.0)
+    out[_POWER + 2], out[_POWER + 3] = _absent(rows[_CPU_ROW]), _absent(rows[_RX_ROW])
     return True

@@ -21,9 +21,9 @@ def terms(features: Floats, knots: Sequence[Sequence[float]] = KNOTS) -> Floats:
     is beyond each knot; last axis (1 + all of them,). Of an absent feature all but the first are 0."""
     columns = [np.ones(features.shape[:-1])]
     for place, bends in enumerate(knots):
-        one = features[..., place]
-        absent = np.isnan(one)
-        value = np.where(absent, 0.0, one)
+        column = features[..., place]
+        absent = np.isnan(column)
+        value = np.where(absent, 0.0, column)
         columns += [absent.astype(float), value]
         columns += [np.where(absent, 0.0, np.maximum(value - bend, 0.0)) for bend in bends]
     return np.stack(columns, axis=-1)

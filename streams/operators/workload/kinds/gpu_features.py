@@ -47,19 +47,19 @@ def gpu_features(spans: Floats, tick_s: float, gpus: int, by_second: Floats | No
     kept = known[:, _begin(known[_ROW["most"]]) :]
     busy = kept[_ROW["most"]] >= _BUSY_PCT
     seconds = step * SPAN_S
-    found: dict[str, float] = {
+    values_by_name: dict[str, float] = {
         "minutes": np.log2(1 + kept.shape[1] * seconds / 60) / 5, "gpus": np.log2(max(gpus, 1)) / 3,
     }  # fmt: skip
-    found |= _utilization(kept, busy, max(_RECENT * SPAN_S // seconds, 1))
-    found |= _ranges(kept, busy, gpus) if tick_s <= _SPAN_TICK_S else {}
-    found |= _rests(kept[_ROW["most"]], seconds)
-    found |= _memory(kept[_ROW["memory"]])
-    found |= _power(kept, busy, max(_RECENT * SPAN_S // seconds, 1), known[_ROW["power_w"]])
+    values_by_name |= _utilization(kept, busy, max(_RECENT * SPAN_S // seconds, 1))
+    values_by_name |= _ranges(kept, busy, gpus) if tick_s <= _SPAN_TICK_S else {}
+    values_by_name |= _rests(kept[_ROW["most"]], seconds)
+    values_by_name |= _memory(kept[_ROW["memory"]])
+    values_by_name |= _power(kept, busy, max(_RECENT * SPAN_S // seconds, 1), known[_ROW["power_w"]])
     if known[_ROW["most"], 0] < _IDLE_PCT:  # a server is loaded before it is asked
-        found["begins_loaded"] = known[_ROW["memory"], 0] / 100
+        values_by_name["begins_loaded"] = known[_ROW["memory"], 0] / 100
     if tick_s <= _FINE_S and by_second is not None:
-        found |= {name: float(by_second[NAMES.index(name)]) for name in _BY_SECOND}
-    return np.array([found.get(name, np.nan) for name in GPU_NAMES])
+        values_by_name |= {name: float(by_second[NAMES.index(name)]) for name in _BY_SECOND}
+    return np.array([values_by_name.get(name, np.nan) for name in GPU_NAMES])
 
 
 def _begin(most: Floats) -> int:
@@ -71,20 +71,23 @@ def _begin(most: Floats) -> int:
 
 def _utilization(kept: Floats, busy: np.ndarray, recent: int) -> dict[str, float]:
     mean, most, copy = kept[_ROW["mean"]], kept[_ROW["most"]], kept[_ROW["copy"]]
-    found = {
+    values_by_name = {
         "level": mean.mean() / 100, "level_now": mean[-recent:].mean() / 100, "busy_share": busy.mean(),
         "full_share": (mean >= 90).mean(), "spread": min(mean.std() / 50, 1.0) if mean.size > 1 else np.nan,
         "smooth": _correlation(mean[1:], mean[:-1]),
     }  # fmt: skip
     if busy.any():
         work = mean[busy]
-        found |= {"busy_level": float(np.median(most[busy])) / 100, "busy_mean": float(np.median(work)) / 100}
+        values_by_name |= {
+            "busy_level": float(np.median(most[busy])) / 100,
+            "busy_mean": float(np.median(work)) / 100,
+        }
         if work.size >= _FEWEST:
-            found["busy_spread"] = min(work.std() / max(work.mean(), 1.0), 2.0)
+            values_by_name["busy_spread"] = min(work.std() / max(work.mean(), 1.0), 2.0)
         known = busy & ~np.isnan(copy)
         if known.any():
-            found["copy_ratio"] = min(copy[known].sum() / max(mean[known].sum(), 1.0), 1.0)
-    return found
+            values_by_name["copy_ratio"] = min(copy[known].sum() / max(mean[known].sum(), 1.0), 1.0)
+    return values_by_name
 
 
 def _ranges(kept: Floats, busy: np.ndarray, gpus: int) -> dict[str, float]:
@@ -94,12 +97,12 @@ def _ranges(kept: Floats, busy: np.ndarray, gpus: int) -> dict[str, float]:
     if not busy.any():
         return {}
     wide = (kept[_ROW["most"]] - kept[_ROW["least"]])[busy]
-    found = {
+    values_by_name = {
         "range": wide.mean() / 100,
         "depth": float(np.median(kept[_ROW["least"]][busy] / kept[_ROW["most"]][busy])),
         "still_alone" if gpus <= 1 else "still_together": (wide <= 1).mean(),
     }
-    return found | (
+    return values_by_name | (
         {"range_spread": min(wide.std() / (wide.mean() + 3), 2.0)} if wide.size >= _FEWEST else {}
     )
 
@@ -122,14 +125,14 @@ def _memory(memory: Floats) -> dict[str, float]:
     known = memory[~np.isnan(memory)]
     if not known.size:
         return {}
-    found = {"mem_level": known[-1] / 100}
+    values_by_name = {"mem_level": known[-1] / 100}
     if known.size > 1:
         steps = np.diff(known)
-        found |= {
+        values_by_name |= {
             "mem_moves": float((abs(steps) >= 1).mean()), "mem_span": np.ptp(known) / 100,
             "mem_drop": max(-steps.min(), 0.0) / 100,
         }  # fmt: skip
-    return found
+    return values_by_name
 
 
 def _power(kept: Floats, busy: np.ndarray, recent: int, ever: Floats) -> dict[str, float]:
@@ -140,24 +143,24 @@ def _power(kept: Floats, busy: np.ndarray, recent: int, ever: Floats) -> dict[st
     if not known.any():
         return {}
     least = max(float(np.nanmin(ever)), 1.0)
-    found: dict[str, float] = {}
+    values_by_name: dict[str, float] = {}
     if known[-recent:].any():
-        found["power_now"] = np.log2(max(np.nanmean(watts[-recent:]), 1.0) / least) / 3
+        values_by_name["power_now"] = np.log2(max(np.nanmean(watts[-recent:]), 1.0) / least) / 3
     work = watts[known & busy]
     if work.size:
-        found["power_over"] = np.log2(max(work.mean(), 1.0) / least) / 3
+        values_by_name["power_over"] = np.log2(max(work.mean(), 1.0) / least) / 3
     if work.size >= _FEWEST:
-        found["power_spread"] = min(work.std() / max(work.mean(), 1.0), 1.0)
+        values_by_name["power_spread"] = min(work.std() / max(work.mean(), 1.0), 1.0)
     if (busy & ~np.isnan(share)).any():
-        found["power_busy"] = float(np.nanmean(share[busy])) / 100
-    found["power_follows"] = _correlation(kept[_ROW["mean"]][known], watts[known])
-    return found
+        values_by_name["power_busy"] = float(np.nanmean(share[busy])) / 100
+    values_by_name["power_follows"] = _correlation(kept[_ROW["mean"]][known], watts[known])
+    return values_by_name
 
 
-def _correlation(one: Floats, other: Floats) -> float:
+def _correlation(first: Floats, other: Floats) -> float:
     """Pearson's; NaN of too few, or of what does not move."""
-    if one.size < _FEWEST:
+    if first.size < _FEWEST:
         return np.nan
-    a, b = one - one.mean(), other - other.mean()
+    a, b = first - first.mean(), other - other.mean()
     size = float(np.sqrt((a * a).sum() * (b * b).sum()))
-    return float((a * b).sum()) / size if size > 0.5 * one.size else np.nan
+    return float((a * b).sum()) / size if size > 0.5 * first.size else np.nan

@@ -70,14 +70,14 @@ class BottleneckFinder:
 
     def find(self, end_ms: int, stats: PodStats | None, kind: str, gpus: int) -> Finding:
         """What holds the pod back, by its statistics until ``end_ms``; see ``find_bottleneck``."""
-        found = find_bottleneck(stats, kind, gpus)
+        finding = find_bottleneck(stats, kind, gpus)
         if stats is None:
-            return found
+            return finding
         self.hour[_LEVEL].add(end_ms, round(2 * stats.level_pct))
         if _MEMORY_PCT in stats.most:
             self.hour[_MEMORY_PCT].add(end_ms, round(2 * stats.most[_MEMORY_PCT]))
-        if _TOO_LARGE not in found.evidence:
-            return found
+        if _TOO_LARGE not in finding.evidence:
+            return finding
         level, memory = (self.hour[name].value / 2 for name in _HOURLY)
         most = stats.most | {_MEMORY_PCT: memory}
         of_hour = find_bottleneck(replace(stats, level_pct=level, waits=0.0, most=most), kind, gpus)
@@ -95,9 +95,9 @@ def find_bottleneck(stats: PodStats | None, kind: str, gpus: int) -> Finding:
     if stats is None:
         return Finding(UNKNOWN_BOTTLENECK, 1.0)
     for rule in _RULES:
-        found = rule(stats, kind, gpus)
-        if found is not None and found.confidence >= 0.5:
-            return found
+        finding = rule(stats, kind, gpus)
+        if finding is not None and finding.confidence >= 0.5:
+            return finding
     if kind in ("training", UNKNOWN_KIND) and stats.mean(_UTIL) < _STARVED_PCT:
         return Finding(
             UNKNOWN_BOTTLENECK, 1.0

@@ -105,10 +105,10 @@ def with_steps(state: WorkloadState, reported: ReportedSteps, until_ms: int) -> 
         max(round(steps), 1) for steps in (count, usual, newest) if abs(steps - max(round(steps), 1)) <= off
     ]
     if off < 0.5 and not fits:
-        told = OtherCycle(period_s=state.period_s, confidence=state.confidence or 0)
+        cycle = OtherCycle(period_s=state.period_s, confidence=state.confidence or 0)
         return replace(
             state, period_s=three_digits(figures["step_s"]), period_source=REPORTED, confidence=_SURE,
-            cycle_steps=1, other_cycles=(told, *(state.other_cycles or ())),
+            cycle_steps=1, other_cycles=(cycle, *(state.other_cycles or ())),
         )  # fmt: skip
     return (
         replace(state, cycle_steps=fits[0] if fits else round(count))

@@ -49,25 +49,25 @@ class StateTracker:
                 self.cyclic_since_ms = None
         if self.state is None or end_ms % STATE_MS == 0:
             cgroup = span.cgroup
-            found = WorkloadState(
+            state = WorkloadState(
                 seen_ms=end_ms, period_s=part.period_s, confidence=part.period_confidence,
                 cycle_since_ms=part.period_since_ms, other_cycles=part.other_periods or None,
                 cycle_ms=part.cycle_ms, lost_ms=self.lost_ms, idle_since_ms=idle_since_ms,
                 mem_full_ms=None if cgroup is None else cgroup.mem_full_ms,
                 gpu_mem_full_ms=part.mem_full_ms, trends=_trends(part, cgroup, util),
             )  # fmt: skip
-            self.state = found if reported is None else with_steps(found, reported, part.start_ms)
+            self.state = state if reported is None else with_steps(state, reported, part.start_ms)
 
 
 def _trends(nvml: InsightPart, cgroup: InsightPart | None, util: Codes) -> dict[str, PodTrend] | None:
-    found = {
+    trends = {
         part.source: part.trend for part in (nvml, cgroup) if part is not None and part.trend is not None
     }
-    trend = found.get("nvml")
+    trend = trends.get("nvml")
     if trend is not None and nvml.period_s is not None and _UTIL in trend.metrics:
         steady = _over_the_cycle(trend.metrics[_UTIL], util, nvml.period_s)
-        found["nvml"] = replace(trend, metrics={**trend.metrics, _UTIL: steady})
-    return found or None
+        trends["nvml"] = replace(trend, metrics={**trend.metrics, _UTIL: steady})
+    return trends or None
 
 
 def _over_the_cycle(trend: TrendMetric, util: Codes, period_s: float) -> TrendMetric:
@@ -83,8 +83,8 @@ def _over_the_cycle(trend: TrendMetric, util: Codes, period_s: float) -> TrendMe
     ordered = np.sort(known)
     low, high = _percentile(ordered, 0.05), _percentile(ordered, 0.95)
     forecast = tuple(
-        Forecast(horizon_s=one.horizon_s, value=mean, p05=low, p95=high, method="cycle")
-        for one in trend.forecast
+        Forecast(horizon_s=forecast.horizon_s, value=mean, p05=low, p95=high, method="cycle")
+        for forecast in trend.forecast
     )
     return TrendMetric(level=mean, slope_per_s=0.0, forecast=forecast)
 

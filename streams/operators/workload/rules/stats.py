@@ -66,11 +66,11 @@ class PodStats:
 
     def evidence(self) -> dict[str, float]:
         """The figures that every insight has in its evidence, as far as they are known."""
-        found = {name: self.means[channel] for name, channel in _EVIDENCE.items() if channel in self.means}
+        evidence = {name: self.means[channel] for name, channel in _EVIDENCE.items() if channel in self.means}
         for name, channels in _RATES.items():
             if (rate := self.sum_of(*channels)) is not None:
-                found[name] = rate * 1e3
-        return found | {"waiting_pct": 100 * self.waits}
+                evidence[name] = rate * 1e3
+        return evidence | {"waiting_pct": 100 * self.waits}
 
 
 def pod_stats(values: Floats) -> PodStats | None:

@@ -57,7 +57,7 @@ def test_plain_data_and_back_changes_nothing() -> None:
         other = from_plain(AnomalyFinder, orjson.loads(orjson.dumps(to_plain(other))), "t")
         assert straight.add(minute) == other.add(minute)
         assert straight == other
-    assert straight.told
+    assert straight.current
 
 
 def samples(minutes: int, hot_from: int, hangs_from: int) -> Iterator[ConsumerRecord]:

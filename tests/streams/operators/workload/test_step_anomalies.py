@@ -30,7 +30,7 @@ def followed(minutes: str, cycle_s: float | None = None) -> dict[str, list[int]]
             step_s=STEP_S.get(letter),
         ))  # fmt: skip
         finder = from_plain(AnomalyFinder, to_plain(finder), "t")
-        for found in finder.told:
+        for found in finder.current:
             told.setdefault(found.kind, []).append(number)
     return told
 
@@ -64,7 +64,7 @@ def test_a_cycle_that_was_read_wrongly_is_no_slowdown_of_reported_steps() -> Non
             end_ms=START_MS + 60_000 * (number + 1), util_pct=80.0, util_spread=10.0, power_pct=60.0,
             power_spread=8.0, mem_pct=70.0, copy_pct=20.0, period_s=6.0 if number < 40 else 7.0, step_s=2.0,
         ))  # fmt: skip
-        slow |= {found.kind for found in finder.told}
+        slow |= {found.kind for found in finder.current}
     assert slow == set()
 
 
@@ -81,7 +81,7 @@ def test_a_stall_is_told_once_for_a_job() -> None:
             power_pct=50.0 if letter == "s" else 15.0, power_spread=0.0, mem_pct=70.0, copy_pct=0.0,
             period_s=None, step_s=STEP_S.get(letter),
         ))  # fmt: skip
-    (stall,) = (anomaly_of(found) for found in finder.told)
+    (stall,) = (anomaly_of(found) for found in finder.current)
     assert stall.since_ms == START_MS + 39 * 60_000  # a minute at most before its last step
     assert "no step comes any more, one took 2 s" in (stall.advice or "")
     ranks = [part("w-0", stall), part("w-1", stall), part("w-2")]

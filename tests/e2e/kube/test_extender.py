@@ -65,10 +65,10 @@ def someone_of(kube: Kube, namespace: str, folder: Path) -> User:
     return User(kube, kubeconfig, install(folder))
 
 
-def certificates_of_the_chart(folder: Path) -> dict[str, str]:
+def certificates_of_the_chart(kube: Kube, folder: Path) -> dict[str, str]:
     """The files of the Secrets that Helm makes, by the end of the Secret's name."""
     files = {}
-    for thing in render({"extender": {"enabled": True}}):
+    for thing in render({"extender": {"enabled": True}}, kubeconfig=kube.admin.kubeconfig):
         if thing["kind"] == "Secret":
             secret = thing["metadata"]["name"].removeprefix("dutycycle-extender-")
             for name, text in thing["data"].items():
@@ -112,7 +112,7 @@ def _bound(admin: Client, made: Object, said: Callable[[], str]) -> str:
 async def test_pods_go_where_there_is_room_and_on_without_the_extender(
     kafka: RunningBroker, topic_prefix: str, kube: Kube, namespace: str, nodes: None, tmp_path: Path
 ) -> None:
-    port, files = free_port(), certificates_of_the_chart(tmp_path)
+    port, files = free_port(), certificates_of_the_chart(kube, tmp_path)
     env = environ(
         broker=kafka.url, topic_prefix=topic_prefix, extender_listen=f"127.0.0.1:{port}",
         extender_cert=files["tls/tls.crt"], extender_key=files["tls/tls.key"],

@@ -144,7 +144,8 @@ def assert_kept_after_the_pods(cluster: Cluster, kube: Kube, job: Object, worker
     names = {pod["metadata"]["name"] for pod in workers}
     ours = {key.removeprefix("dutycycle.io/") for key in found if key.startswith("dutycycle.io/")}
     plain = {"gpu_util_max", "gpu_util_mean", "gpu_util_p95", "gpu_mem_max_mb", "cpu_util_p95"}
-    of_the_job = {"kind", "bottleneck", "advice"} | plain
+    counts = {"pods_now", "pods_ever", "gpus_now", "gpus_ever"}
+    of_the_job = {"kind", "bottleneck", "advice"} | plain | counts
     """What it needed, does, and what holds it back, as far as the few seconds of a test tell."""
     assert names <= ours <= names | {"bert-launcher-x7v2p"} | of_the_job
     assert {key: found[key] for key in FOREIGN} == FOREIGN, "what others wrote is theirs"

@@ -12,7 +12,7 @@ from collectors.base import Tick
 from collectors.pods.collector import PodsCollector, pods_collector
 from collectors.pods.watch import RefreshPolicy
 from dutycycle.contract.codec import decode
-from dutycycle.contract.records.pods import JobRef, Pod
+from dutycycle.contract.records.pods import UNENDING, JobRef, Pod
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.telemetry.events import Telemetry
 from tests.support.kube.cluster import Cluster
@@ -92,9 +92,9 @@ def bound(cluster: Cluster, name: str, *owners: Object, **more: Any) -> Object:
 
 
 def job_of(thing: Object, role: str | None = None, replica: int | None = None) -> JobRef:
-    """The job that a pod's record is to name."""
-    meta = thing["metadata"]
+    """The job that a pod's record is to name. Its pods have no label that tells revisions apart."""
+    meta, kind = thing["metadata"], thing["kind"]
     return JobRef(
-        api_version=thing["apiVersion"], kind=thing["kind"], name=meta["name"], uid=meta["uid"],
-        role=role, replica=replica,
+        api_version=thing["apiVersion"], kind=kind, name=meta["name"], uid=meta["uid"],
+        role=role, replica=replica, revision=kind.lower() if kind in UNENDING else None,
     )  # fmt: skip

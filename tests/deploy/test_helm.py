@@ -476,7 +476,7 @@ def test_every_part_takes_volumes_and_annotations_of_its_account() -> None:
     values = {one: {"enabled": True, **more} for one in OURS if one not in ("topics", "prometheus")}
     for one in ("trials", "cull"):
         values[one] |= {"namespaces": ["ml"]}
-    things = render(values)
+    things = render(values | CERTIFIED)
     of_prometheus = render(FROM_PROMETHEUS | {"prometheus": FROM_PROMETHEUS["prometheus"] | more})
     for name in set(OURS) - {"topics"}:
         installed = of_prometheus if name == "prometheus" else things

@@ -18,7 +18,7 @@ from dutycycle.contract.errors import DutycycleError, NotInstalledError, Setting
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load, near_misses
 from dutycycle.parser import Parser
-from dutycycle.process import command_name, die_with_parent, interrupt_on_signals
+from dutycycle.process import SERVICES, command_name, die_with_parent, interrupt_on_signals
 
 COMMANDS = {
     "run": "run a command here or a job on a cluster, and report what it used and what holds it back",
@@ -52,8 +52,6 @@ COMMANDS = {
 }
 """Sub-commands, each in a module of its name in ``dutycycle.cli.commands``, ``studies`` or ``services``."""
 
-_SERVICES = frozenset({"collect", "stream", "sink", "adapter", "extender", "webhook", "cull"})
-
 _STUDIES = frozenset(
     {"demo", "replay", "record", "import", "report", "run", "compare", "plot", "profile", "trial"}
 )
@@ -76,7 +74,7 @@ class CommandModule(Protocol):
 
 def command_module(name: str) -> CommandModule:
     """The module of one sub-command, imported only when it is used."""
-    folder = "services" if name in _SERVICES else "studies" if name in _STUDIES else "commands"
+    folder = "services" if name in SERVICES - {"up", "top"} else "studies" if name in _STUDIES else "commands"
     module = f"{name}_" if keyword.iskeyword(name) else name
     return cast("CommandModule", import_module(f"dutycycle.cli.{folder}.{module}"))
 

@@ -4,6 +4,7 @@ A value that could not be measured is absent (``None`` in the record, no key in 
 stays as it was written, whole or not: ``5`` is not read as ``5.0``.
 """
 
+from datetime import UTC, datetime
 from typing import Annotated
 
 from msgspec import Meta
@@ -45,3 +46,8 @@ NodeName = Annotated[str, Meta(min_length=1, max_length=253, pattern=NAME_PATTER
 Uid = Annotated[str, Meta(min_length=1, max_length=512)]
 Label = Annotated[str, Meta(min_length=1, max_length=1024)]
 """A name that a person gave: printable, not empty."""
+
+
+def rfc3339(ms: int) -> str:
+    """Give Unix milliseconds as Kubernetes writes times: in UTC, whole seconds."""
+    return datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -24,3 +24,15 @@ class ObjectRef:
     def __str__(self) -> str:
         where = f"{self.namespace}/" if self.namespace else ""
         return f"{self.kind} {where}{self.name}"
+
+
+def deployment_of(meta: Metadata) -> str | None:
+    """Give the Deployment of a pod, by the name of its ReplicaSet; None for a pod of something else.
+
+    The Deployment puts a hash of its template on its pods, and at the end of the name of their ReplicaSet.
+    """
+    template_hash = (meta.get("labels") or {}).get("pod-template-hash")
+    for owner in meta.get("ownerReferences") or ():
+        if template_hash and owner.get("controller") and owner.get("kind") == "ReplicaSet":
+            return str(owner["name"].removesuffix(f"-{template_hash}"))
+    return None

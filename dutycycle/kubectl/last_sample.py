@@ -7,10 +7,11 @@ sampled last when that of its running pods was which was sampled the longest ago
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from dutycycle.contract.units import rfc3339
 from dutycycle.kube.heartbeat import SELECTOR, Heartbeat, heartbeat_of
 from dutycycle.kubectl import output
 from dutycycle.kubectl.annotations import Json, of_job, ours
@@ -36,7 +37,7 @@ class LastSample:
 
     def plain(self) -> dict[str, str]:
         """For JSON: ``sampling``, and ``last_sample`` where it is known."""
-        moment = {} if self.at_ms is None else {"last_sample": _rfc3339(self.at_ms)}
+        moment = {} if self.at_ms is None else {"last_sample": rfc3339(self.at_ms)}
         return {"sampling": str(self.sampling)} | moment
 
     def text(self, now_ms: int, ago: str = "") -> str:
@@ -131,7 +132,3 @@ def _millis(text: Any) -> int | None:
         return round(datetime.fromisoformat(text).timestamp() * 1000)
     except (TypeError, ValueError):  # absent, or somebody else's hand
         return None
-
-
-def _rfc3339(ms: int) -> str:
-    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"

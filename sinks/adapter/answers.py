@@ -4,9 +4,9 @@ https://github.com/kubernetes/metrics/tree/v0.36.3/pkg/apis has the types.
 """
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from dutycycle.contract.units import rfc3339
 from dutycycle.kube.references import Metadata
 from sinks.adapter.figures import MetricValue
 from sinks.adapter.metric_names import MetricName, listed
@@ -128,5 +128,4 @@ def _reference(pod: Metadata) -> Json:
 
 
 def _measured(figure: MetricValue) -> Json:
-    moment = datetime.fromtimestamp(figure.end_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return {"timestamp": moment, "window": figure.window_s, "value": quantity(figure.value)}
+    return {"timestamp": rfc3339(figure.end_ms), "window": figure.window_s, "value": quantity(figure.value)}

@@ -4,12 +4,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from dutycycle.contract.records.pods import JobRef
-from dutycycle.kube.references import Metadata
+from dutycycle.kube.references import Metadata, deployment_of
 from sinks.adapter.figures import MetricValue
 from sinks.adapter.metric_names import MetricName
-
-_TEMPLATE_HASH = "pod-template-hash"
-"""A Deployment puts it on its pods, and at the end of the name of their ReplicaSet."""
 
 
 class Owner(NamedTuple):
@@ -29,9 +26,8 @@ def owners(pod: Metadata, job: JobRef | None) -> Iterator[Owner]:
         if not reference.get("controller"):
             continue
         yield Owner(reference["apiVersion"], reference["kind"], reference["name"])
-        template = (pod.get("labels") or {}).get(_TEMPLATE_HASH)
-        if reference["kind"] == "ReplicaSet" and template:
-            yield Owner(reference["apiVersion"], "Deployment", reference["name"].removesuffix(f"-{template}"))
+        if (deployment := deployment_of(pod)) is not None:
+            yield Owner(reference["apiVersion"], "Deployment", deployment)
     if job is not None:
         yield Owner(job.api_version, job.kind, job.name)
 

@@ -3,11 +3,11 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 import orjson
 
+from dutycycle.contract.units import rfc3339
 from dutycycle.kube.discovery import POD
 from dutycycle.kube.errors import BusyError, GoneError, KubeError
 from dutycycle.kube.events import CULLER, EVENT, Occurrence, new_event
@@ -118,7 +118,7 @@ class Culler:
     async def _announce(self, workload: IdleWorkload, now_ms: int) -> None:
         note = (
             f"{_evidence(workload)}. If that goes on it is stopped after "
-            f"{_moment(now_ms + self._policy.notice_ms)}; {self._exempt()}"
+            f"{rfc3339(now_ms + self._policy.notice_ms)}; {self._exempt()}"
         )
         await self._write_event(workload, STOPS, note, now_ms)  # who is to know of it knows first
         await self._ledger.announce(workload, now_ms)
@@ -126,7 +126,7 @@ class Culler:
 
     async def _stop(self, workload: IdleWorkload, stop: Stop, version: str, now_ms: int) -> None:
         entry = {
-            "at": _moment(now_ms), "by": self._by, "workload": str(workload), "uid": workload.job.uid,
+            "at": rfc3339(now_ms), "by": self._by, "workload": str(workload), "uid": workload.job.uid,
             "does": stop.does, "why": _evidence(workload), "undo": stop.undo,
         }  # fmt: skip
         await self._ledger.note(entry, now_ms)
@@ -162,8 +162,4 @@ class Culler:
 def _evidence(workload: IdleWorkload) -> str:
     names = ", ".join(pod.name for pod in workload.pods[:5]) + (", …" if len(workload.pods) > 5 else "")
     count = f"{len(workload.pods)} pods" if len(workload.pods) > 1 else "pod"
-    return f"The GPUs of its {count} ({names}) were not used since {_moment(workload.since_ms)}"
-
-
-def _moment(ms: int) -> str:
-    return datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"The GPUs of its {count} ({names}) were not used since {rfc3339(workload.since_ms)}"

@@ -1,9 +1,9 @@
 """How each kind of workload is stopped, and begun again. Pure."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from dutycycle.contract.units import rfc3339
 from dutycycle.kube.discovery import Kind
 from sinks.culling.verdicts import IdleWorkload
 
@@ -47,8 +47,7 @@ def stop_of(workload: IdleWorkload, thing: Mapping[str, Any], now_ms: int) -> St
             )
             return None if spec.get("suspend") else Stop({"spec": {"suspend": True}}, "suspended", undo)
         case _:
-            moment = datetime.fromtimestamp(now_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            change = {"metadata": {"annotations": {NOTEBOOK_STOPPED: moment}}}
+            change = {"metadata": {"annotations": {NOTEBOOK_STOPPED: rfc3339(now_ms)}}}
             undo = f"kubectl -n {namespace} annotate notebook/{name} {NOTEBOOK_STOPPED}-"
             annotations = thing["metadata"].get("annotations") or {}
             return None if NOTEBOOK_STOPPED in annotations else Stop(change, "stopped", undo)

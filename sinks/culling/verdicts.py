@@ -6,11 +6,11 @@ from typing import Any
 
 from dutycycle.contract.records.parts import PodInsight
 from dutycycle.contract.records.pods import JobRef, is_name_key
+from dutycycle.kube.references import deployment_of
 from dutycycle.kube.resources import gpu_request
 
 FRESH_MS = 300_000
 """A pod whose newest record is older proves nothing: its source, the broker or the streams are silent."""
-_TEMPLATE_HASH = "pod-template-hash"
 Object = Mapping[str, Any]
 
 
@@ -92,7 +92,7 @@ def unproven(workload: IdleWorkload, pods: Iterable[Object]) -> str | None:
         return "its pods are gone"
     for pod in here:
         meta = pod["metadata"]
-        ours = not controllers.isdisjoint(_controllers(pod)) or _deployment(meta) == workload.job.name
+        ours = not controllers.isdisjoint(_controllers(pod)) or deployment_of(meta) == workload.job.name
         if ours and meta["uid"] not in proven and gpu_request(pod["spec"]):
             return f"of its pod {meta['name']} it is not known"
     return None
@@ -102,12 +102,3 @@ def _controllers(pod: Object) -> Iterator[str]:
     for owner in pod["metadata"].get("ownerReferences") or ():
         if owner.get("controller"):
             yield owner["uid"]
-
-
-def _deployment(meta: Object) -> str | None:
-    """The Deployment of a pod, by the name of its ReplicaSet: a rollout has several of these."""
-    template = (meta.get("labels") or {}).get(_TEMPLATE_HASH)
-    for owner in meta.get("ownerReferences") or ():
-        if template and owner.get("controller") and owner["kind"] == "ReplicaSet":
-            return str(owner["name"].removesuffix(f"-{template}"))
-    return None

@@ -8,6 +8,7 @@ from typing import Any
 from dutycycle.contract.records.derived import Peaks, PodPeaks
 from dutycycle.contract.records.pods import Pod
 from dutycycle.kube import resources
+from dutycycle.kube.references import deployment_of
 from dutycycle.kube.templates import template_of
 from sinks.scheduling.core.kin import PastUse, Template
 from sinks.scheduling.core.node import Need
@@ -81,8 +82,7 @@ def _job_name(meta: Mapping[str, Any]) -> str | None:
     )
     if owner is None:
         return None
-    template_hash = (meta.get("labels") or {}).get("pod-template-hash")  # of a Deployment's ReplicaSet
-    return _stem(owner.removesuffix(f"-{template_hash}"))
+    return _stem(deployment_of(meta) or owner)
 
 
 def outcome(peaks: PodPeaks, kind: str | None, period_s: float | None) -> PastUse:

@@ -1,6 +1,5 @@
 """What trials have shown, for others: a record on the topic ``trials``, and annotations of the Job."""
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ from dutycycle.contract.codec import encode
 from dutycycle.contract.records.insights import Trial, Trials
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import full_name
+from dutycycle.contract.units import rfc3339
 from dutycycle.kafka.producer import Producer
 from dutycycle.kafka.topics import ensure_topics
 from dutycycle.kube.references import Patch
@@ -52,7 +52,7 @@ def annotations_of(verdict: TrialVerdict, prefix: str, ts_ms: int) -> Patch:
         TRIAL_BEST: None if best is None else str(best.tried.variant),
         TIES: "; ".join(str(row.tried.variant) for row in (*verdict.ties, *verdict.unsure)) or None,
         TRIAL_FIGURES: orjson.dumps(each).decode(),
-        AT: time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(ts_ms / 1000)),
+        AT: rfc3339(ts_ms),
     }
     return {f"{prefix}/{name}": value for name, value in values.items()}
 

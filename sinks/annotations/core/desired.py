@@ -16,13 +16,14 @@ from dutycycle.contract.records.insights import Insight, ProfileVerdict
 from dutycycle.contract.records.parts import JobInsight, NodePart, PodInsight, WorkloadState
 from dutycycle.contract.records.placement import Placement
 from dutycycle.contract.records.samples import NvmlSample
+from dutycycle.contract.units import rfc3339
 from sinks.annotations.core import keys
 from sinks.annotations.core.diff import Present, stays
 from sinks.annotations.core.job import JobView
 from sinks.annotations.core.node import NodeView
 from sinks.annotations.core.pod import pod_values
 from sinks.annotations.core.targets import Target, job_target, node_target, placed_target, pod_target
-from sinks.annotations.core.values import level_forecast, measured, number, rfc3339, significant, text
+from sinks.annotations.core.values import level_forecast, measured, number, significant, text
 
 Record = (
     NvmlSample

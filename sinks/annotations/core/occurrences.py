@@ -12,9 +12,9 @@ from dutycycle.contract.health.verdict import fault_sentence, rank, sentence
 from dutycycle.contract.records.health import GpuEvent, NodeHealth
 from dutycycle.contract.records.parts import JobInsight, PodInsight, WorkloadState
 from dutycycle.contract.records.pods import is_name_key
+from dutycycle.contract.units import rfc3339
 from dutycycle.kube.events import Occurrence
 from sinks.annotations.core.targets import Target, job_target, node_target, placed_target, pod_target
-from sinks.annotations.core.values import rfc3339
 
 GPU_IDLE, CYCLE_LOST, GPU_UNHEALTHY, GPU_FAULT = "GpuIdle", "CycleLost", "GpuUnhealthy", "GpuFault"
 ANOMALIES = {

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dutycycle.contract.records.derived import Peaks, PodPeaks
+from dutycycle.contract.units import rfc3339
 from sinks.annotations.core import keys
 from sinks.annotations.core.values import (
     MOST_PROCESSES,
@@ -12,7 +13,6 @@ from sinks.annotations.core.values import (
     measured,
     number,
     plain_figures,
-    rfc3339,
 )
 
 

@@ -7,7 +7,6 @@ directions: of the two together no maximum is known.
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -44,11 +43,6 @@ def significant(value: float, digits: int = 3) -> int | float:
 def gigabytes(value: float) -> str:
     """Bytes as ``9.5GB`` or ``12GB``."""
     return f"{number(value / GIGA, 1)}GB"
-
-
-def rfc3339(ms: int) -> str:
-    """Unix milliseconds as ``2023-11-14T22:13:20Z``."""
-    return datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def maxima(peaks: Peaks, subject: Subject, prefix: str = "max_") -> dict[str, int | float]:

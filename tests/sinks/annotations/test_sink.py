@@ -7,8 +7,8 @@ import pytest
 
 from dutycycle.contract.log import TopicPartition
 from dutycycle.contract.records.pods import JobRef
+from dutycycle.contract.units import rfc3339
 from sinks.annotations.core.schedule import WritePolicy
-from sinks.annotations.core.values import rfc3339
 from sinks.annotations.sink import WRITERS
 from tests.support.fakes.api_server import GROUPS, MPIJOB, NODE, POD, FakeApi, Trouble, written
 from tests.support.sinks import made

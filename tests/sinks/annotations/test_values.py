@@ -9,12 +9,13 @@ from msgspec.structs import replace
 from dutycycle.contract.records.derived import Forecast, PodOfJob, TrendMetric
 from dutycycle.contract.records.parts import NodePart, PodTrend, WorkloadState
 from dutycycle.contract.records.samples import Gpu, GpuProcess
+from dutycycle.contract.units import rfc3339
 from dutycycle.kubectl.annotations import ours
 from sinks.annotations.core.desired import Annotations
 from sinks.annotations.core.diff import Present, diff
 from sinks.annotations.core.node import gpu_static
 from sinks.annotations.core.targets import Target, node_target, pod_target
-from sinks.annotations.core.values import gigabytes, number, rfc3339, significant
+from sinks.annotations.core.values import gigabytes, number, significant
 from tests.support.sinks import made
 from tests.support.sinks.made import K80, K80_BYTES, node_part, sample
 

@@ -79,6 +79,33 @@ class ForbiddenKinds:
             self._telemetry.clear_condition(cleared.event, cleared.permission, detail)
 
 
+class MissingPermissions:
+    """Those for what is written beside annotations, of one ``kind``: each is one condition while it lacks."""
+
+    def __init__(self, kind: str, telemetry: Telemetry) -> None:
+        self._kind = kind
+        self._telemetry = telemetry
+        self._lacking: set[str] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._lacking)
+
+    def add(self, error: KubeError) -> str:
+        """Note that the API server refused a request; the permission that lacks, "" where none does."""
+        lacks = missing_permission(str(error)) if error.reason == "403" else ""
+        if lacks:
+            self._lacking.add(lacks)
+            detail = f"{error}; annotations go on"
+            self._telemetry.raise_condition(PERMISSION_MISSING, lacks, detail, kind=self._kind)
+        return lacks
+
+    def clear(self, detail: str, beginning: str = "") -> None:
+        """Note that the permissions that begin so are there, or are another worker's."""
+        for permission in [lacking for lacking in self._lacking if lacking.startswith(beginning)]:
+            self._lacking.remove(permission)
+            self._telemetry.clear_condition(PERMISSION_MISSING, permission, detail)
+
+
 def _scope(target: Target) -> _Scope:
     return target.api_version, target.api_kind, target.namespace
 

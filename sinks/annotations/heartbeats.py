@@ -10,9 +10,9 @@ from dutycycle.kube.errors import BusyError, GoneError, RefusedError
 from dutycycle.kube.heartbeat import LEASE, new_lease, renewal
 from dutycycle.kube.objects import ApiServer
 from dutycycle.kube.references import ObjectRef
-from dutycycle.telemetry.events import WRITE_RETRIED, Event, Telemetry
-from sinks.annotations.forbidden import RETRY_S, missing_permission
-from sinks.events import HEARTBEAT_FAILED, PERMISSION_MISSING
+from dutycycle.telemetry.events import WRITE_RETRIED, Telemetry
+from sinks.annotations.forbidden import RETRY_S, MissingPermissions
+from sinks.events import HEARTBEAT_FAILED
 
 _LOOK_S = 1.0
 _SILENT = 5
@@ -40,8 +40,7 @@ class Heartbeats:
         self._not_before: dict[str, float] = {}
         self._failing: dict[str, float] = {}
         """Nodes whose Lease is refused, and when that was tried last."""
-        self._lacking: set[str] = set()
-        """Permissions."""
+        self._lacking = MissingPermissions(LEASE.name, telemetry)
         self._held_until = _NEVER
         self._no_create_until = _NEVER
 
@@ -66,7 +65,7 @@ class Heartbeats:
         """The nodes are another worker's now."""
         for node in list(self._failing):
             self._recovered(node, "another worker may renew it now")
-        self._allowed("", "another worker may renew them now")
+        self._lacking.clear("another worker may renew them now")
         self._sampled_ms.clear()
         self._not_before.clear()
 
@@ -100,39 +99,27 @@ class Heartbeats:
         try:
             await self._server.merge(LEASE, node, self._server.namespace, renewal(sampled_ms, self._period_s))
         except GoneError:
-            self._allowed("patch ", "allowed now")
+            self._lacking.clear("allowed now", "patch ")
             if self._clock() < self._no_create_until:
                 raise
         else:
-            self._allowed("patch ", "allowed now")
+            self._lacking.clear("allowed now", "patch ")
             return
         uid = (await self._server.metadata(ObjectRef("v1", "Node", node)))["uid"]
         lease = new_lease(node, uid, self._server.namespace, sampled_ms, self._period_s)
         await self._server.create(LEASE, lease)
-        self._allowed("", "allowed now")
+        self._lacking.clear("allowed now")
 
     def _refused(self, node: str, error: GoneError | RefusedError) -> None:
-        lacks = missing_permission(str(error)) if error.reason == "403" else ""
+        lacks = self._lacking.add(error)
         if lacks.startswith("patch "):
             self._held_until = self._clock() + RETRY_S
         elif lacks:
             self._no_create_until = self._clock() + RETRY_S
-        if lacks:
-            self._lacking.add(lacks)
-            self._raise(PERMISSION_MISSING, lacks, error, kind=LEASE.name)
         elif not self._lacking:
             self._failing[node] = self._clock()
-            self._raise(HEARTBEAT_FAILED, node, error)
-
-    def _raise(self, event: Event, name: str, error: Exception, **labels: str) -> None:
-        self._telemetry.raise_condition(event, name, f"{error}; annotations go on", **labels)
+            self._telemetry.raise_condition(HEARTBEAT_FAILED, node, f"{error}; annotations go on")
 
     def _recovered(self, node: str, detail: str) -> None:
         if self._failing.pop(node, None) is not None:
             self._telemetry.clear_condition(HEARTBEAT_FAILED, node, detail)
-
-    def _allowed(self, beginning: str, detail: str) -> None:
-        """The permissions that begin so are there."""
-        for permission in [lacking for lacking in self._lacking if lacking.startswith(beginning)]:
-            self._lacking.remove(permission)
-            self._telemetry.clear_condition(PERMISSION_MISSING, permission, detail)

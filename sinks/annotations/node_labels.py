@@ -11,8 +11,8 @@ from dutycycle.kube.errors import BusyError, GoneError, RefusedError
 from dutycycle.kube.objects import ApiServer
 from dutycycle.telemetry.events import WRITE_RETRIED, Telemetry
 from sinks.annotations.core.node import CONDITIONS, GPU_THROTTLED
-from sinks.annotations.forbidden import RETRY_S, missing_permission
-from sinks.events import NODE_LABELS_FAILED, PERMISSION_MISSING
+from sinks.annotations.forbidden import RETRY_S, MissingPermissions
+from sinks.events import NODE_LABELS_FAILED
 
 _LOOK_S = 5.0
 _SILENT_S = 600.0
@@ -37,7 +37,7 @@ class NodeLabels:
         self._written: dict[str, Mapping[str, bool]] = {}
         self._not_before: dict[str, float] = {}
         self._held_until = _NEVER
-        self._lacking: set[str] = set()
+        self._lacking = MissingPermissions(NODE.name, telemetry)
 
     def sampled(self, node: str) -> None:
         """A sample of the node has come."""
@@ -60,11 +60,9 @@ class NodeLabels:
 
     def forget(self) -> None:
         """The nodes are another worker's now."""
-        for permission in self._lacking:
-            self._telemetry.clear_condition(PERMISSION_MISSING, permission, "another worker may write them")
+        self._lacking.clear("another worker may write them")
         for known in (self._sampled_at, self._throttled_at, self._written, self._not_before):
             known.clear()
-        self._lacking.clear()
 
     def _wanted(self, node: str) -> Mapping[str, bool]:
         now = self._clock()
@@ -96,21 +94,15 @@ class NodeLabels:
 
     def _refused(self, node: str, error: GoneError | RefusedError) -> None:
         self._not_before[node] = self._clock() + RETRY_S
-        lacks = missing_permission(str(error)) if error.reason == "403" else ""
-        if lacks:
+        if self._lacking.add(error):
             self._held_until = self._clock() + RETRY_S
-            self._lacking.add(lacks)
-            detail = f"{error}; annotations go on"
-            self._telemetry.raise_condition(PERMISSION_MISSING, lacks, detail, kind=NODE.name)
         elif isinstance(error, RefusedError):
             self._telemetry.raise_condition(NODE_LABELS_FAILED, node, f"{error}; annotations go on")
 
     def _succeeded(self, node: str, wanted: Mapping[str, bool]) -> None:
         self._written[node] = wanted
         self._telemetry.clear_condition(NODE_LABELS_FAILED, node, "written")
-        for permission in self._lacking:
-            self._telemetry.clear_condition(PERMISSION_MISSING, permission, "allowed now")
-        self._lacking.clear()
+        self._lacking.clear("allowed now")
         if wanted is _UNKNOWN:
             for known in (self._sampled_at, self._throttled_at, self._written, self._not_before):
                 known.pop(node, None)

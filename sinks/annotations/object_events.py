@@ -15,8 +15,8 @@ from dutycycle.kube.events import EVENT, new_event, repetition
 from dutycycle.kube.objects import ApiServer
 from dutycycle.telemetry.events import WRITE_RETRIED, Telemetry
 from sinks.annotations.core.occurrences import Due, Occurrences
-from sinks.annotations.forbidden import RETRY_S, missing_permission
-from sinks.events import EVENT_FAILED, PERMISSION_MISSING
+from sinks.annotations.forbidden import RETRY_S, MissingPermissions
+from sinks.events import EVENT_FAILED
 
 _LOOK_S = 1.0
 AT_ONCE = 5
@@ -43,7 +43,7 @@ class ObjectEvents:
         self._wall = wall
         self.occurrences = Occurrences()
         self._held_until = _NEVER
-        self._lacking: set[str] = set()
+        self._lacking = MissingPermissions(EVENT.name, telemetry)
 
     def take(self, record: PodInsight | JobInsight | NodeHealth | GpuEvent) -> None:
         """Note what holds of a pod, a job or a node, and what hit a pod."""
@@ -69,7 +69,7 @@ class ObjectEvents:
     def forget(self) -> None:
         """The objects are another worker's now."""
         self.occurrences.clear()
-        self._allowed("", "another worker may write them now")
+        self._lacking.clear("another worker may write them now")
 
     async def _write_or_hold(self, due: Due) -> None:
         try:
@@ -91,30 +91,20 @@ class ObjectEvents:
             try:
                 await self._server.merge(EVENT, occurrence.name, namespace, repetition(due.count, due.at_ms))
             except GoneError:
-                self._allowed("patch ", "allowed now")
+                self._lacking.clear("allowed now", "patch ")
             else:
-                self._allowed("patch ", "allowed now")
+                self._lacking.clear("allowed now", "patch ")
                 return
         try:
             await self._server.create(EVENT, new_event(occurrence, due.at_ms))
         except BusyError as error:
             if error.reason != _THERE_ALREADY:
                 raise
-        self._allowed("create ", "allowed now")
+        self._lacking.clear("allowed now", "create ")
 
     def _refused(self, due: Due, error: GoneError | RefusedError) -> None:
-        lacks = missing_permission(str(error)) if error.reason == "403" else ""
-        if lacks:
+        if self._lacking.add(error):
             self._held_until = self._clock() + RETRY_S
-            self._lacking.add(lacks)
-            detail = f"{error}; annotations go on"
-            self._telemetry.raise_condition(PERMISSION_MISSING, lacks, detail, kind=EVENT.name)
             return
         self._telemetry.emit(EVENT_FAILED, f"{due.occurrence.reason} of {due.target}: {error}")
         self.occurrences.done(due)
-
-    def _allowed(self, beginning: str, detail: str) -> None:
-        """The permissions that begin so are there."""
-        for permission in [lacking for lacking in self._lacking if lacking.startswith(beginning)]:
-            self._lacking.remove(permission)
-            self._telemetry.clear_condition(PERMISSION_MISSING, permission, detail)

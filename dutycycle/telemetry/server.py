@@ -16,11 +16,11 @@ import threading
 import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.settings.secret import Secret
+from dutycycle.telemetry.certificate import Certificate
 from dutycycle.telemetry.endpoint import Address
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.telemetry.metrics import CONTENT_TYPE
@@ -40,29 +40,6 @@ class HttpAnswer(NamedTuple):
     status: int
     kind: str
     body: bytes
-
-
-class Certificate:
-    """A certificate for TLS and its key, by their files; loaded again when these change."""
-
-    def __init__(self, cert: str, key: str) -> None:
-        """Raises ``OSError`` where they are no certificate with its key."""
-        self._files = cert, key
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.load_cert_chain(cert, key)
-        self._loaded = self._times()
-
-    def renew(self) -> None:
-        """Take what is in the files now; while that is unusable, what was there before stays."""
-        times = self._times()
-        if times != self._loaded:
-            # Tried elsewhere first: a certificate without its key would leave the context with neither.
-            for context in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self.context):
-                context.load_cert_chain(*self._files)
-            self._loaded = times
-
-    def _times(self) -> list[int]:
-        return [Path(file).stat().st_mtime_ns for file in self._files]
 
 
 class Pages:
@@ -165,6 +142,7 @@ class _Server(socketserver.TCPServer):
         self.address_family = family
         self.pages = pages
         self._certificate = certificate
+        self._unusable: str | None = None
         self._open: dict[socket.socket, float] = {}
         self._lock = threading.Lock()
         self._slots = threading.BoundedSemaphore(MOST)
@@ -191,10 +169,10 @@ class _Server(socketserver.TCPServer):
         """Called twice a second."""
         self._hang_up(time.monotonic() - LONGEST_S)
         if self._certificate is not None:
-            try:
-                self._certificate.renew()
-            except OSError as error:  # such as a key that is not that of the certificate yet
-                _LOG.debug("the certificate cannot be used: %s", error)
+            unusable = self._certificate.renew()
+            if unusable is not None and unusable != self._unusable:
+                _LOG.warning("a renewed certificate cannot be used, the one before is kept: %s", unusable)
+            self._unusable = unusable
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is not logged; anything else is a fault of ours."""

@@ -7,10 +7,11 @@ from importlib.metadata import PackageNotFoundError, version
 
 from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.groups import Settings
+from dutycycle.telemetry.certificate import Certificate
 from dutycycle.telemetry.endpoint import Address, address_of
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.telemetry.metrics import BUILD_INFO, HEALTHY, READY
-from dutycycle.telemetry.server import Certificate, ListenError, Pages, Server
+from dutycycle.telemetry.server import ListenError, Pages, Server
 
 _LOG = logging.getLogger("dutycycle.health")
 SERVING = "serves http://"

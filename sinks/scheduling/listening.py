@@ -3,12 +3,12 @@
 import asyncio
 import ssl
 from dataclasses import dataclass
-from pathlib import Path
 
 from aiohttp import web
 
 from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.groups import PREFIX
+from dutycycle.telemetry.certificate import Certificate
 from dutycycle.telemetry.endpoint import LOOPBACK, parse
 from dutycycle.telemetry.events import Event, Telemetry
 from sinks.events import CERTIFICATE_UNUSABLE
@@ -33,7 +33,7 @@ class Endpoint:
         """The name of one of its settings."""
         return f"{PREFIX}{self.name}_{what}".upper()
 
-    def tls(self) -> ssl.SSLContext | None:
+    def tls(self) -> Certificate | None:
         """None: plain HTTP, which is for who asks on the same machine alone. Raises ``SettingError``."""
         if self.cert is None or self.key is None:
             self._check_plain()
@@ -48,12 +48,11 @@ class Endpoint:
                     f"{self.setting('client_ca')}={self.client_ca}: no certificate in PEM: {error}"
                 ) from error
         try:
-            context.load_cert_chain(self.cert, self.key)
+            return Certificate(self.cert, self.key, context)
         except OSError as error:  # an SSLError is one
             raise SettingError(
                 f"{self.setting('cert')}={self.cert}: no certificate with its key in PEM: {error}"
             ) from error
-        return context
 
     def _check_plain(self) -> None:
         """Who gives a part of what TLS needs wants TLS."""
@@ -68,35 +67,25 @@ class Endpoint:
             )
 
     async def serve(
-        self, app: web.Application, tls: ssl.SSLContext | None, telemetry: Telemetry, serves: Event,
+        self, app: web.Application, tls: Certificate | None, telemetry: Telemetry, serves: Event,
         look_s: float = _LOOK_S,
     ) -> None:  # fmt: skip
         """Answer until cancelled. ``look_s``: how often it is looked whether the certificate was renewed."""
         runner = web.AppRunner(app, shutdown_timeout=_CLOSE_S, access_log=None)
         await runner.setup()
         try:
-            async with listening(runner, parse(self.listen), tls, self.setting("listen")) as where:
+            context = None if tls is None else tls.context
+            async with listening(runner, parse(self.listen), context, self.setting("listen")) as where:
                 telemetry.emit(serves, f"{'https' if tls else 'http'}://{where}")
                 telemetry.status.waiting = None
                 await self._renew(tls, telemetry, look_s)
         finally:
             await runner.cleanup()
 
-    async def _renew(self, tls: ssl.SSLContext | None, telemetry: Telemetry, look_s: float) -> None:
-        """Connections to come get the certificate that is in the files then."""
-        loaded = self._files()
+    async def _renew(self, tls: Certificate | None, telemetry: Telemetry, look_s: float) -> None:
         while True:
             await asyncio.sleep(look_s)
-            try:
-                if tls is not None and self.cert is not None and (files := self._files()) != loaded:
-                    # Tried elsewhere first: a certificate without its key would leave ``tls`` with neither.
-                    for context in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), tls):
-                        context.load_cert_chain(self.cert, self.key)
-                    loaded = files
-            except OSError as error:  # such as a key that is not that of the certificate yet
-                telemetry.raise_condition(CERTIFICATE_UNUSABLE, self.name, f"{self.cert}: {error}")
+            if tls is not None and (unusable := tls.renew()) is not None:
+                telemetry.raise_condition(CERTIFICATE_UNUSABLE, self.name, unusable)
             else:
                 telemetry.clear_condition(CERTIFICATE_UNUSABLE, self.name, "it can be used again")
-
-    def _files(self) -> list[bytes]:
-        return [Path(path).read_bytes() for path in (self.cert, self.key) if path is not None]

@@ -1,13 +1,13 @@
 """``dutycycle extender``: reads the topics, and answers kube-scheduler."""
 
 import asyncio
-import ssl
 
 from aiohttp import web
 
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import ALIKE_TOPICS
 from dutycycle.kafka.reachability import StoppedError, unless, wait_for_topics
+from dutycycle.telemetry.certificate import Certificate
 from dutycycle.telemetry.events import Telemetry
 from sinks.events import EXTENDER_SERVES
 from sinks.scheduling.extender import Extender
@@ -50,7 +50,7 @@ async def _serve(
     telemetry: Telemetry,
     app: web.Application,
     reader: SchedulingReader,
-    tls: ssl.SSLContext | None,
+    tls: Certificate | None,
 ) -> None:
     """Listen once all is known that there is: the scheduler goes on without us until then."""
     telemetry.status.waiting = "reading the topics"

@@ -1,7 +1,6 @@
 """``dutycycle webhook``: reads the topics, keeps PriorityClasses, and answers the API server."""
 
 import asyncio
-import ssl
 import time
 
 from aiohttp import web
@@ -12,6 +11,7 @@ from dutycycle.contract.topics import ALIKE_TOPICS
 from dutycycle.kafka.reachability import StoppedError, unless, wait_for_topics
 from dutycycle.kube.objects import connect
 from dutycycle.telemetry import events
+from dutycycle.telemetry.certificate import Certificate
 from dutycycle.telemetry.events import Telemetry
 from sinks import events as sink_events
 from sinks.annotations.core.keys import PRIORITY
@@ -65,7 +65,7 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
 
 async def _serve(
     endpoint: Endpoint, telemetry: Telemetry, app: web.Application, reader: SchedulingReader,
-    classes: PriorityClasses, tls: ssl.SSLContext | None,
+    classes: PriorityClasses, tls: Certificate | None,
 ) -> None:  # fmt: skip
     """Listen once there is something to answer: the API server admits pods without us until then."""
     telemetry.status.waiting = "reading the topics, and making PriorityClasses"

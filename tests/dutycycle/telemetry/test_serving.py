@@ -54,7 +54,7 @@ async def test_it_says_where_and_answers_until_the_end(caplog: pytest.LogCapture
 
 
 async def test_a_certificate_and_a_token_keep_others_out_and_the_certificate_is_renewed(
-    tmp_path: Path,
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in ("old", "new"):
         make_certificate(tmp_path, name, name, f"{name}-ca")
@@ -98,6 +98,9 @@ async def test_a_certificate_and_a_token_keep_others_out_and_the_certificate_is_
         (tmp_path / "token").write_text("an0ther")
         await until(lambda: is_trusted("new-ca"))
         assert [await get_page("/metrics", one) for one in ("s3cret", "an0ther")] == [401, 200]
+        (tmp_path / "tls.crt").write_text("broken")
+        await until(lambda: "a renewed certificate cannot be used, the one before is kept" in caplog.text)
+        assert await asyncio.to_thread(is_trusted, "new-ca")
 
 
 @pytest.mark.parametrize(

@@ -53,9 +53,13 @@ def _to_bytewax(figures: Figures) -> Values:
 
 def _to_best_peer(figures: Figures) -> Values:
     """Ours with the work of a peer, against the best of them in each round."""
-    found = figures.of("peers")
-    ours = found.get(SAME_WORK, [])
-    peers = [of for name, of in found.items() if not name.startswith("Dutycycle") and len(of) == len(ours)]
+    contenders = figures.of("peers")
+    ours = contenders.get(SAME_WORK, [])
+    peers = [
+        rounds
+        for name, rounds in contenders.items()
+        if not name.startswith("Dutycycle") and len(rounds) == len(ours)
+    ]
     return ratio(ours, [min(of_round) for of_round in zip(*peers, strict=True)]) if peers else []
 
 

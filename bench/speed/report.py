@@ -55,10 +55,10 @@ def compared(contenders: Mapping[str, list[float]]) -> str:
     ours = [name for name in contenders if name.startswith("Dutycycle")]
     rows = [
         [
-            name, brief(median(found)), spread(found),
-            *(brief(median(ratio(contenders[one], found))) for one in ours),
+            name, brief(median(rounds)), spread(rounds),
+            *(brief(median(ratio(contenders[own], rounds))) for own in ours),
         ]
-        for name, found in contenders.items()
+        for name, rounds in contenders.items()
     ]  # fmt: skip
     times = [f"{name} takes … times as much" for name in ours]
     return table(["", "µs of CPU a sample", "least – largest", *times], rows)

@@ -13,10 +13,11 @@ from msgspec.structs import replace
 from dutycycle.contract.metrics import ACTIVITY_METRICS
 from dutycycle.contract.records.samples import Gpu, NvmlSample
 
-HELD_DOWN = frozenset(
-    {"sw_thermal_slowdown", "hw_thermal_slowdown", "hw_slowdown", "hw_power_brake_slowdown"}
-)
-"""Of the driver's reasons, those by which a GPU computes more slowly than it could."""
+BY_POWER = frozenset({"sw_power_cap", "hw_power_brake_slowdown"})
+BY_HEAT = frozenset({"sw_thermal_slowdown", "hw_thermal_slowdown"})
+"""What holds clocks down, by NVML's names as ``nvml-samples`` have them."""
+HELD_DOWN = BY_HEAT | {"hw_slowdown", "hw_power_brake_slowdown"}
+"""Of all these reasons, those by which a GPU computes more slowly than it could."""
 GAP_MS = 10_000
 DRIVER_PERIOD_MS = 1000
 """The longest time that one of the driver's samples is about. Its buffer runs dry while the GPU is idle."""

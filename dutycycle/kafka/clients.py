@@ -165,7 +165,7 @@ def outlast_outages(producer: Any, clock: Callable[[], float] = time.monotonic) 
 
     def drain_known(*args: Any, **options: Any) -> Any:
         waiting = {place.topic for place in accumulator._batches}
-        missing = {topic for topic in waiting if cluster.partitions_for_topic(topic) is None}
+        missing = {topic for topic in waiting if topic not in cluster._partitions}
         for topic in missing_since.keys() - missing:
             del missing_since[topic]
         for topic in missing:

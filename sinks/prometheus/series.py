@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from dutycycle.contract.metering import BY_HEAT, BY_POWER
 from dutycycle.contract.metrics import GPU_ROWS
 from dutycycle.contract.ownership.now import PodGpuUse
 from dutycycle.contract.records.insights import Insight
@@ -22,8 +23,6 @@ from sinks.prometheus.analysis import Rows, analysis_of_job, exhausted_s, foreca
 from sinks.prometheus.health import health_rows
 from sinks.prometheus.view import MetricsView, NodeNow
 
-_POWER = frozenset({"sw_power_cap", "hw_power_brake_slowdown"})
-_HEAT = frozenset({"sw_thermal_slowdown", "hw_thermal_slowdown"})
 _NOT_HELD = frozenset({"applications_clocks_setting", "display_clock_setting", "sync_boost"})
 """Somebody set the clocks so: that throttles nothing."""
 _GPU_WINDOW = ((m.GPU_UTIL_MEAN, "mean"), (m.GPU_UTIL_MAX, "max"), (m.GPU_UTIL_P95, "p95"))
@@ -259,9 +258,9 @@ def _gpu_gauges(rows: Rows, labels: Labels, gpu: Gpu) -> None:
     if gpu.throttle is not None:
         reasons = set(gpu.throttle) - _NOT_HELD
         for name, now in (
-            ("power", reasons & _POWER),
-            ("heat", reasons & _HEAT),
-            ("other", reasons - _POWER - _HEAT),
+            ("power", reasons & BY_POWER),
+            ("heat", reasons & BY_HEAT),
+            ("other", reasons - BY_POWER - BY_HEAT),
         ):
             put(rows, m.GPU_THROTTLED, (*labels, name), float(bool(now)))
     for mig in gpu.mig or ():

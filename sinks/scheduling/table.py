@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dutycycle.contract.health.changes import HEARD_OF_MS
-from dutycycle.contract.health.verdict import rank
+from dutycycle.contract.health.verdict import is_sick
 from dutycycle.contract.metering import HELD_DOWN, with_means
 from dutycycle.contract.records.health import NodeHealth
 from dutycycle.contract.records.samples import CgroupSample, Host, NvmlSample
@@ -74,7 +74,7 @@ class NodeTable:
         """Which of its GPUs are not healthy."""
         row = self._row(record.node)
         self._health_ms[row] = record.ts_ms
-        self._sick[row] = sum(rank(gpu.level) >= rank("drain") for gpu in record.gpus)
+        self._sick[row] = sum(map(is_sick, record.gpus))
 
     def nodes(self, names: Sequence[str], ranks: Mapping[str, int], now_ms: int) -> Nodes:
         """As they are now, in the order of ``names``; ``ranks``: pods of the same job that they have."""

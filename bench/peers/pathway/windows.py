@@ -52,8 +52,8 @@ windows = samples.windowby(
     gpus=pw.reducers.tuple(pw.this.gpus),
     values=pw.reducers.tuple(pw.this.values),
 )
-found = windows.select(value=record(pw.this.start_ms, pw.this.gpus, pw.this.values))
-pw.io.kafka.write(found, KAFKA, topic_name=os.environ["SINK"], format="plaintext", value=found.value)
+records = windows.select(value=record(pw.this.start_ms, pw.this.gpus, pw.this.values))
+pw.io.kafka.write(records, KAFKA, topic_name=os.environ["SINK"], format="plaintext", value=records.value)
 
 if __name__ == "__main__":
     pw.run(monitoring_level=pw.MonitoringLevel.NONE)

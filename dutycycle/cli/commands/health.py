@@ -9,7 +9,7 @@ from rich.table import Table
 from dutycycle.cli.printing import print_json, print_table
 from dutycycle.contract.codec import decode, to_plain
 from dutycycle.contract.errors import DutycycleError
-from dutycycle.contract.health.verdict import fold, rank
+from dutycycle.contract.health.verdict import fold, is_sick, rank
 from dutycycle.contract.records.health import GpuEvent, GpuHealth
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.telemetry.events import Telemetry
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     else:
         print_table(_table(gpus), "")
         print(_PAST)  # noqa: T201
-    return int(any(rank(gpu.level) >= rank("drain") for gpu in gpus))
+    return int(any(map(is_sick, gpus)))
 
 
 def read_health(settings: Settings) -> list[GpuHealth]:

@@ -80,6 +80,11 @@ def rank(level: str) -> int:
     return next((at for at, known in enumerate(LEVELS) if known == level), LEVELS.index("watch"))
 
 
+def is_sick(gpu: GpuHealth) -> bool:
+    """Tell whether a GPU should get no more work."""
+    return rank(gpu.level) >= rank("drain")
+
+
 def _is_over(finding: Finding, now_ms: int) -> bool:
     return finding.level == "watch" and now_ms - finding.last_ms > WATCHED_MS
 

@@ -59,7 +59,7 @@ def cluster_label(value: str) -> str:
 
 def name_pairs(value: str) -> tuple[tuple[str, str], ...]:
     """Names with what each stands for, separated by commas: ``my_gpu_busy=DCGM_FI_DEV_GPU_UTIL``."""
-    matches = [_NAME_PAIR.fullmatch(part.strip()) for part in value.split(",") if part.strip()]
+    matches = [_NAME_PAIR.fullmatch(part) for part in _parts(value)]
     pairs = {match[1]: match[2] for match in matches if match}
     if not matches or len(pairs) < len(matches):
         raise ValueError(
@@ -139,12 +139,12 @@ def gpu_activity(value: str) -> str:
 
 def analyses(value: str) -> tuple[str, ...]:
     """Names of analyses, separated by commas, with what each needs; in the order of the catalogue."""
-    return choose([part.strip() for part in value.split(",") if part.strip()])
+    return choose(_parts(value))
 
 
 def metric_names(value: str) -> tuple[str, ...]:
     """Names of metrics, separated by commas, each once and in order."""
-    names = sorted({part.strip() for part in value.split(",") if part.strip()})
+    names = sorted(set(_parts(value)))
     if not names or not all(_METRIC.fullmatch(name) for name in names):
         raise ValueError("expected names of metrics, separated by commas, such as gpu_util_pct,power_w")
     return tuple(names)
@@ -234,7 +234,7 @@ def dns_name(value: str) -> str:
 
 def namespaces(value: str) -> tuple[str, ...]:
     """Names of namespaces, separated by commas."""
-    names = tuple(part.strip() for part in value.split(",") if part.strip())
+    names = _parts(value)
     if not all(_NAMESPACE.fullmatch(name) for name in names):
         raise ValueError("expected names of namespaces, separated by commas, such as ml,vision")
     return names
@@ -247,7 +247,7 @@ def label_name(key: str) -> str:
 
 def label_keys(value: str) -> tuple[str, ...]:
     """Keys of labels on Kubernetes objects, separated by commas."""
-    keys = tuple(part.strip() for part in value.split(",") if part.strip())
+    keys = _parts(value)
     if not all(_LABEL_KEY.fullmatch(key) for key in keys):
         raise ValueError("expected keys of labels, separated by commas, such as team,cost-centre")
     if len(set(map(label_name, keys))) < len(keys):
@@ -257,7 +257,7 @@ def label_keys(value: str) -> tuple[str, ...]:
 
 def series_labels(value: str) -> tuple[tuple[str, str], ...]:
     """Labels of series: ``name=value``, separated by commas."""
-    matches = [_SERIES_LABEL.fullmatch(part.strip()) for part in value.split(",") if part.strip()]
+    matches = [_SERIES_LABEL.fullmatch(part) for part in _parts(value)]
     if not all(matches):
         raise ValueError("expected labels of series, separated by commas, such as cluster=a,__replica__=1")
     pairs = {match[1]: match[2] for match in matches if match}
@@ -336,3 +336,8 @@ def folder(value: str) -> str:
     if not Path(value).is_dir():
         raise ValueError("there is no such folder")
     return value
+
+
+def _parts(value: str) -> tuple[str, ...]:
+    """Give what stands between the commas, without what is empty."""
+    return tuple(part.strip() for part in value.split(",") if part.strip())

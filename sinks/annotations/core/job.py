@@ -59,13 +59,12 @@ class JobView:
             name = keys.pod_key_name(pod)
             # The value says the pod's name where the key cannot.
             pods[f"{prefix}/{name}"] = text(values[pod] if name == pod else {"pod": pod} | values[pod])
-        figures = plain_figures(record.metrics) | counts
+        figures, summary = plain_figures(record.metrics) | counts, job_summary(record)
         if is_unending:
-            figures |= {keys.PODS_SUMMARY: job_summary(record)}
+            figures |= {keys.PODS_SUMMARY: summary}
             figures |= measured({keys.EARLIER_REVISIONS: earlier_revisions(record) or None})
         plain = {f"{prefix}/{name}": text(value) for name, value in figures.items()}
-        summary = text(job_summary(record))
-        return cls(prefix, plain, pods, summary, record.final, hidden, is_unending)
+        return cls(prefix, plain, pods, text(summary), record.final, hidden, is_unending)
 
     def wanted(self, present: Present, insight: Mapping[str, str]) -> dict[str, str]:
         """All that we want on the job, ``insight`` before its pods, within what fits beside

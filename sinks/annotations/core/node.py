@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from dutycycle.contract.health.verdict import rank, sentence
+from dutycycle.contract.health.verdict import is_sick, rank, sentence
 from dutycycle.contract.metering import HELD_DOWN
 from dutycycle.contract.metrics import NODE_ANNOTATIONS
 from dutycycle.contract.records.health import NodeHealth
@@ -89,7 +89,7 @@ class NodeView:
         if gpus and len(reasons) == len(gpus):
             holds[GPU_THROTTLED] = any(not HELD_DOWN.isdisjoint(throttle) for throttle in reasons)
         if self._health is not None:
-            holds[GPU_UNHEALTHY] = any(rank(gpu.level) >= rank("drain") for gpu in self._health.gpus)
+            holds[GPU_UNHEALTHY] = any(map(is_sick, self._health.gpus))
         return holds
 
     def adopt(self, written: Callable[[str], Mapping[str, Any]]) -> None:

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from dutycycle.contract.health.verdict import fault_sentence, rank, sentence
+from dutycycle.contract.health.verdict import fault_sentence, is_sick, rank, sentence
 from dutycycle.contract.records.health import GpuEvent, NodeHealth
 from dutycycle.contract.records.parts import JobInsight, PodInsight, WorkloadState
 from dutycycle.contract.records.pods import is_name_key
@@ -170,7 +170,7 @@ def _holding(record: PodInsight | JobInsight, target: Target, state: WorkloadSta
 def _sick(record: NodeHealth, target: Target) -> Iterator[Occurrence]:
     """One for each GPU that should get no more work, the worst first; another one when it gets worse."""
     for gpu in sorted(record.gpus, key=lambda gpu: -rank(gpu.level)):
-        if rank(gpu.level) >= rank("drain"):
+        if is_sick(gpu):
             note, fault = sentence(gpu)[:_LONGEST_NOTE], f"{gpu.gpu}/{gpu.level}"
             yield Occurrence(target.ref, GPU_UNHEALTHY, "Warning", gpu.since_ms, note, fault)
 

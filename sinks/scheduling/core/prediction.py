@@ -27,13 +27,13 @@ class Prediction:
 
     def middle(self, figure: str) -> float | None:
         """What is as likely too much as too little."""
-        interval_of = self.figures.get(figure)
-        return None if interval_of is None else interval_of.middle
+        stated = self.figures.get(figure)
+        return None if stated is None else stated.middle
 
     def high(self, figure: str) -> float | None:
         """What is enough, with the probability ``below`` of its interval."""
-        interval_of = self.figures.get(figure)
-        return None if interval_of is None else interval_of.high
+        stated = self.figures.get(figure)
+        return None if stated is None else stated.high
 
     def summary(self) -> str:
         """One line: what it takes, in the middle of its kin, and whence that is known."""
@@ -67,11 +67,11 @@ def predict(kin: Kin | None, coverage: float = COVERAGE) -> Prediction | None:
         return None
     figures = {}
     for name in FIGURES:
-        interval_of = interval(
+        stated = interval(
             (outcome.figures[name] for outcome in kin.outcomes if name in outcome.figures), coverage
         )
-        if interval_of is not None:
-            figures[name] = interval_of
+        if stated is not None:
+            figures[name] = stated
     kinds = Counter(outcome.kind for outcome in kin.outcomes if outcome.kind is not None)
     kind, most = kinds.most_common(1)[0] if kinds else (None, 0)
     return Prediction(figures, kind, most / max(kinds.total(), 1), len(kin.outcomes), kin.likeness)

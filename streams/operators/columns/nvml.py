@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import astuple
 
-from dutycycle.contract.metering import mean_of_samples
+from dutycycle.contract.metering import BY_HEAT, BY_POWER, mean_of_samples
 from dutycycle.contract.metrics import GPU_METRICS, MIG_METRICS, OWN_GPU_METRICS, POD_GPU_METRICS
 from dutycycle.contract.ownership.holdings import holdings_of
 from dutycycle.contract.ownership.uses import (
@@ -30,9 +30,6 @@ _MEMORY = POD_GPU_METRICS.index("gpu_mem_used_bytes")
 _CELLS = (*GPU_METRICS, "power_limit_w", "gpu_util_max_pct")
 """The numbers that are read of a GPU."""
 _UTIL, _LIMIT, _UTIL_MAX = map(_CELLS.index, ("gpu_util_pct", "power_limit_w", "gpu_util_max_pct"))
-_POWER = frozenset({"sw_power_cap", "hw_power_brake_slowdown"})
-_HEAT = frozenset({"sw_thermal_slowdown", "hw_thermal_slowdown"})
-"""What holds clocks down, by NVML's names as ``nvml-samples`` have them."""
 _NONE = (None,)
 
 
@@ -367,4 +364,4 @@ def _held_down(reasons: tuple[str, ...] | None) -> tuple[float | None, float | N
     """Whether power and heat hold the clocks down, 0 or 100; None where the reasons are unknown."""
     if reasons is None:
         return None, None
-    return 0.0 if _POWER.isdisjoint(reasons) else 100.0, 0.0 if _HEAT.isdisjoint(reasons) else 100.0
+    return 0.0 if BY_POWER.isdisjoint(reasons) else 100.0, 0.0 if BY_HEAT.isdisjoint(reasons) else 100.0

@@ -159,6 +159,7 @@ def outlast_outages(producer: Any, clock: Callable[[], float] = time.monotonic) 
     number missing in the sequence all that follow.
     """
     accumulator, cluster = producer._message_accumulator, producer.client.cluster
+    _wait_for_answer(producer.client)
     accumulator._batch_ttl = math.inf
     drain: Callable[..., Any] = accumulator.drain_by_nodes
     missing_since: dict[str, float] = {}
@@ -176,6 +177,26 @@ def outlast_outages(producer: Any, clock: Callable[[], float] = time.monotonic) 
         return drain(*args, **options)
 
     accumulator.drain_by_nodes = drain_known
+
+
+def _wait_for_answer(client: Any) -> None:
+    """Let the first record of a topic wait for a broker that answers whether the topic exists.
+
+    By itself the driver takes the topic for missing where none has answered within the request timeout.
+    """
+    cluster = client.cluster
+    wait_on_metadata: Callable[[str], Awaitable[Any]] = client._wait_on_metadata
+
+    async def wait_for_answer(topic: str) -> Any:
+        while True:
+            asked_ms = time.time() * 1000  # the clock of the driver's own note
+            try:
+                return await wait_on_metadata(topic)
+            except errors.UnknownTopicOrPartitionError:
+                if cluster._last_successful_refresh_ms >= asked_ms:
+                    raise
+
+    client._wait_on_metadata = wait_for_answer
 
 
 def name_topics_in_failures(producer: Any) -> None:

@@ -153,6 +153,23 @@ async def test_a_consumer_stops_while_it_waits_to_fetch_again(
     assert not driver._client._conns
 
 
+async def test_the_first_record_of_a_topic_waits_for_a_broker_that_is_away(
+    settings: Settings, broker: InterruptibleBroker
+) -> None:
+    """Who restarts in an outage has sent nothing to most of its topics yet: they are not missing."""
+    producer = Producer(settings, "test")
+    await producer.start()
+    producer._driver.client._request_timeout_ms = 100
+    broker.set_down()
+    sending = asyncio.create_task(producer.send(TOPIC, "k", b"1", 1))
+    await asyncio.wait({sending}, timeout=2)
+    assert not sending.done()
+    broker.set_up()
+    await producer.settle([await asyncio.wait_for(sending, 240)])
+    await producer.stop()
+    assert [record.payload for record in await read(settings, "beginning", 1)] == [b"1"]
+
+
 async def test_an_outage_is_outlasted_without_a_duplicate(
     settings: Settings, broker: InterruptibleBroker
 ) -> None:

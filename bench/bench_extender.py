@@ -33,7 +33,7 @@ from dutycycle.contract.records.samples import CgroupSample, Gpu, Host, NvmlSamp
 from dutycycle.contract.topics import TOPICS
 from dutycycle.kube.templates import template_of
 from dutycycle.telemetry.events import EXTENDER, Telemetry
-from sinks.scheduling.extender import Extender
+from sinks.scheduling.extender import LARGEST, Extender
 from sinks.scheduling.known import KnownCluster
 
 GPUS, TEMPLATES, ROUNDS = 8, 60, 2
@@ -131,7 +131,8 @@ def cluster() -> KnownCluster:
 async def serve(loaded: bool) -> None:
     """Answer until standard input ends; the port is the first line."""
     known = cluster()
-    app = Extender(known, Telemetry(EXTENDER)).app()
+    app = web.Application(client_max_size=LARGEST)
+    app.add_routes(Extender(known, Telemetry(EXTENDER)).routes())
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)

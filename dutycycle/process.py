@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     import asyncio
     from pathlib import Path
 
-SERVICES = frozenset({"up", "top", "collect", "stream", "sink", "adapter", "extender", "webhook", "cull"})
+SERVICES = frozenset(
+    {"up", "top", "collect", "stream", "sink", "serve", "adapter", "extender", "webhook", "cull"}
+)
 """The commands that run until SIGTERM or SIGINT, which is success."""
 PARENT_VARIABLE = "DUTYCYCLE_UP_PID"
 """Set for the children of ``dutycycle up``: its process id."""

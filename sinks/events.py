@@ -4,9 +4,6 @@ import logging
 
 from dutycycle.telemetry.events import ADAPTER, CULL, EXTENDER, METRICS, SINK, WEBHOOK, Event
 
-DERIVED = ("window-aggregates", "trends", "cycles", "pods")
-"""What the adapter reads."""
-
 # fmt: off
 OBJECT_GONE = Event(
     "object_gone", logging.INFO, "Objects to annotate that are no longer there, or never were", ("kind",),
@@ -55,12 +52,8 @@ SAMPLES_DROPPED = Event(
     "Samples that the receiver of remote write refused, or that waited for it when the memory was full",
     ("reason",), by=(METRICS,), values={"reason": ("refused", "full")},
 )
-RECORD_UNREADABLE = Event(
-    "record_unreadable", logging.WARNING, "Records that cannot be read: they are in no series and no answer",
-    ("topic",), by=(METRICS, ADAPTER, EXTENDER, WEBHOOK, CULL),
-)
 ADAPTER_SERVES = Event(
-    "adapter_serves", logging.INFO, "The adapter listens, at its start and with each new certificate",
+    "adapter_serves", logging.INFO, "The adapter answers",
     by=(ADAPTER,),
 )
 FRONT_PROXY_UNKNOWN = Event(
@@ -80,12 +73,12 @@ CULL_FAILED = Event(
     "cull_failed", logging.WARNING, "Idle workloads that could not be looked at or stopped; tried again",
     by=(CULL,),
 )
-EXTENDER_SERVES = Event("extender_serves", logging.INFO, "The extender listens", by=(EXTENDER,))
+EXTENDER_SERVES = Event("extender_serves", logging.INFO, "The extender answers", by=(EXTENDER,))
 PLACEMENT_DROPPED = Event(
     "placement_dropped", logging.WARNING, "Pods that do not get the scores of their nodes as an annotation",
     ("reason",), by=(EXTENDER,), values={"reason": ("full", "refused", "stopped")},
 )
-WEBHOOK_SERVES = Event("webhook_serves", logging.INFO, "The webhook listens", by=(WEBHOOK,))
+WEBHOOK_SERVES = Event("webhook_serves", logging.INFO, "The webhook answers", by=(WEBHOOK,))
 POD_NOT_UNDERSTOOD = Event(
     "pod_not_understood", logging.WARNING, "Pods that were not understood, and admitted unchanged",
     by=(WEBHOOK,),
@@ -96,7 +89,7 @@ PRIORITY_CLASSES_AWAY = Event(
 )
 CERTIFICATE_UNUSABLE = Event(
     "certificate_unusable", logging.WARNING, "A renewed certificate cannot be used; the one before is kept",
-    by=(EXTENDER, WEBHOOK),
+    by=(ADAPTER, EXTENDER, WEBHOOK),
 )
 LOG_TRUNCATED = Event(
     "log_truncated", logging.ERROR,

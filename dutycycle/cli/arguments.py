@@ -30,10 +30,6 @@ OF_SINKS = (
     "kubernetes_events", "node_labels", "annotation_rate",
     "kubernetes",
 )  # fmt: skip
-OF_METRICS = (
-    "metrics_window", "metrics_stale", "metrics_pods", "pod_labels", "remote_write", "remote_write_ca",
-    "remote_write_username", "remote_write_labels", "remote_write_interval", "remote_write_bytes",
-)  # fmt: skip
 OF_USAGE = (
     "price_gpu_hour", "price_gpu_models", "price_cpu_hour", "price_kwh", "usage_hours", "usage_days",
 )  # fmt: skip

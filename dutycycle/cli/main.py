@@ -27,6 +27,7 @@ COMMANDS = {
     "collect": "run the collector of one node, which publishes samples",
     "stream": "run a worker that computes windows, trends, cycles and peaks from samples",
     "sink": "run a worker that writes annotations to Kubernetes and peak records to SQL",
+    "serve": "answer from the topics, in one process: series, autoscalers, kube-scheduler, new pods",
     "adapter": "answer autoscalers: the custom and external metrics APIs of Kubernetes",
     "extender": "score nodes for kube-scheduler by what is really free on them",
     "webhook": "give new pods priorities by how long they will run and what was used: an admission webhook",
@@ -50,8 +51,10 @@ COMMANDS = {
     "healthy": "ask a running process whether it is healthy",
     "completion": "print the script by which bash, zsh or fish completes this command",
 }
-"""Sub-commands, each in a module of its name in ``dutycycle.cli.commands``, ``studies`` or ``services``."""
+"""Sub-commands, each in a module of its name in ``dutycycle.cli.commands``, ``studies`` or ``services``; but
+those of ``_SERVED`` are one."""
 
+_SERVED = frozenset({"serve", "adapter", "extender", "webhook"})
 _STUDIES = frozenset(
     {"demo", "replay", "record", "import", "report", "run", "compare", "plot", "profile", "trial"}
 )
@@ -74,6 +77,9 @@ class CommandModule(Protocol):
 
 def command_module(name: str) -> CommandModule:
     """The module of one sub-command, imported only when it is used."""
+    if name in _SERVED:
+        served: CommandModule = import_module("dutycycle.cli.services.serve").COMMANDS[name]
+        return served
     folder = "services" if name in SERVICES - {"up", "top"} else "studies" if name in _STUDIES else "commands"
     module = f"{name}_" if keyword.iskeyword(name) else name
     return cast("CommandModule", import_module(f"dutycycle.cli.{folder}.{module}"))

@@ -1,6 +1,6 @@
 """Reading topics without a group: every partition, from a place of one's choosing, committing nothing."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -40,30 +40,28 @@ class Consumer:
         settings: Settings,
         name: str,
         topics: Sequence[str],
-        start: Start,
+        start: Start | Mapping[str, Start],
         at: Mapping[TopicPartition, int] | None = None,
         *,
-        whole: Collection[str] = (),
         wait_ms: int = 250,
     ) -> None:
-        """``at``: of some partitions an offset to begin at, if ``start`` is later. ``whole``: those of
-        ``topics`` that begin at their oldest record all the same. ``wait_ms``: how long the broker keeps a
-        request while it has nothing."""
+        """``start``: of all topics, or of each. ``at``: of some partitions the offset to go on at, where that
+        is later than a ``start`` that is not "end"; a log that ends before it is another one, and is read
+        whole. ``wait_ms``: how long the broker keeps a request while it has nothing."""
         self._settings = settings
         self._name = name
         self._topics = tuple(topics)
-        self._from = start
+        self._starts = start if isinstance(start, Mapping) else dict.fromkeys(topics, start)
         self._at = dict(at or {})
-        self._whole = frozenset(whole)
         self._wait_ms = wait_ms
-        self._least_ms = start if isinstance(start, int) else -1
+        self._least_ms = {name: start for name, start in self._starts.items() if isinstance(start, int)}
         self._driver: Any = None
 
     async def start(self) -> None:
         """Connect and go to the place. Raises ``BrokerError``, or names a topic that does not exist."""
         await probe(self._settings)  # it says why a broker cannot be reached, which the driver does not
         await self._refuse_missing()
-        reset = "latest" if self._from == "end" else "earliest"
+        reset = "latest" if "end" in self._starts.values() else "earliest"
         self._driver = new_consumer(
             self._settings, self._name, *self._topics, reset=reset, wait_ms=self._wait_ms
         )
@@ -90,7 +88,7 @@ class Consumer:
             )
             for batch in batches.values()
             for message in batch
-            if message.timestamp >= self._least_ms or (message.topic, message.partition) in self._at
+            if message.timestamp >= self._least_ms.get(message.topic, -1)
         ]
 
     async def ends(self) -> dict[TopicPartition, int]:
@@ -138,14 +136,12 @@ class Consumer:
 
     async def _seek(self) -> None:
         places = list(self._driver.assignment())
-        if isinstance(self._from, int):
-            await self._seek_time(places, self._from)
+        if whole := [place for place in places if self._starts[place.topic] == "beginning"]:
+            await self._driver.seek_to_beginning(*whole)
+        for ts_ms in set(self._least_ms.values()):
+            await self._seek_time([place for place in places if self._starts[place.topic] == ts_ms], ts_ms)
         if self._at:
             await self._seek_offsets(places)
-        if self._whole:
-            await self._driver.seek_to_beginning(
-                *(partition for partition in places if partition.topic in self._whole)
-            )
         for place in places:  # settles where "end" is now, not at some later fetch
             await self._driver.position(place)
 
@@ -154,10 +150,12 @@ class Consumer:
         ends = await self._driver.end_offsets(places)
         for place in places:
             wanted = self._at.get(TopicPartition(place.topic, place.partition))
-            if wanted is not None and wanted < await self._driver.position(place):
-                self._driver.seek(place, max(wanted, begins[place]))
-            elif wanted is not None and wanted > ends[place]:
+            if wanted is None:
+                continue
+            if wanted > ends[place]:
                 self._driver.seek(place, begins[place])
+            elif self._starts[place.topic] == "end" or wanted > await self._driver.position(place):
+                self._driver.seek(place, max(wanted, begins[place]))
 
     async def _seek_time(self, places: list[Any], ts_ms: int) -> None:
         offsets = await self._driver.offsets_for_times(dict.fromkeys(places, ts_ms))

@@ -60,8 +60,9 @@ class ClusterFollower:
             try:
                 missing = {*names} - {*needed} - {*await topics_there(self._settings, names)}
                 consumer = Consumer(
-                    self._settings, "dutycycle-live", [name for name in names if name not in missing], "end",
-                    whole=[name for name in whole if name not in missing], wait_ms=_BROKER_WAIT_MS,
+                    self._settings, "dutycycle-live", [name for name in names if name not in missing],
+                    {name: "beginning" if name in whole else "end" for name in names},
+                    wait_ms=_BROKER_WAIT_MS,
                 )  # fmt: skip
                 await consumer.start()
                 await self._take(consumer, stop, missing)

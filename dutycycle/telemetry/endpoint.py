@@ -10,7 +10,7 @@ from dutycycle.contract.settings.parsers import listen as checked
 LOOPBACK = "127.0.0.1"
 PORTS = {
     "collect": 19470, "stream": 19471, "sink": 19472, "metrics": 19473, "adapter": 19474, "extender": 19475,
-    "webhook": 19476, "trial": 19477, "cull": 19478,
+    "webhook": 19476, "trial": 19477, "cull": 19478, "serve": 19479,
 }  # fmt: skip
 """By the name of the sub-command; ``metrics`` is ``sink --metrics``, ``trial`` is ``trial --watch``. Nobody
 is registered for these ports, and no kernel hands them out."""

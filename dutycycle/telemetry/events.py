@@ -53,6 +53,10 @@ BROKER_UNREACHABLE = Event(
     "broker_unreachable", logging.WARNING, "The broker cannot be reached", ("reason",),
     by=(COLLECT, STREAM, SINK, METRICS, ADAPTER, EXTENDER, WEBHOOK, CULL),
 )
+RECORD_UNREADABLE = Event(
+    "record_unreadable", logging.WARNING, "Records that cannot be read: they are in no series and no answer",
+    ("topic",), by=(METRICS, ADAPTER, EXTENDER, WEBHOOK, CULL),
+)
 THROTTLED = Event(
     "throttled", logging.WARNING, "Answers that the broker delayed, because a quota is used up", ("request",),
     by=(COLLECT, STREAM, SINK), values={"request": ("produce", "fetch")},
@@ -253,15 +257,17 @@ class Telemetry:
         if self.conditions.pop((event.name, name), None) is not None:
             self._log.info("%s %s: %s", event.name, name, detail)
 
-    def expect(self, *modules: object, **values: Iterable[str]) -> None:
+    def expect(self, *modules: object, by: Iterable[str] = (), **values: Iterable[str]) -> None:
         """Show the events of this process that ``modules`` declare from now on: a rate needs a first value.
 
-        ``values`` has those of a label that depend on the process. Where all are known, they count from 0.
+        ``by``: the processes whose work it does, if that is not its own name. ``values`` has those of a label
+        that depend on the process. Where all are known, they count from 0.
         """
+        names = frozenset(by) or {self._component}
         lists = {label: list(given) for label, given in values.items()}
         with self._lock:
             for event in (event for module in modules for event in vars(module).values()):
-                if isinstance(event, Event) and self._component in event.by:
+                if isinstance(event, Event) and not names.isdisjoint(event.by):
                     self._events[event.name] = event
                     self._expected.update((event.name, labels) for labels in event.label_values(lists))
 

@@ -25,19 +25,20 @@ class Status:
 
     def liveness_error(self) -> str | None:
         """Why the process has to be started anew; None while it is alive."""
-        return _first(self.alive)
+        return _errors(self.alive)
 
     def readiness_error(self) -> str | None:
         """Why it does not do its work now; None when it does."""
-        return self.liveness_error() or self.waiting or _first(self.ready)
+        return self.liveness_error() or self.waiting or _errors(self.ready)
 
 
-def _first(probes: dict[str, Probe]) -> str | None:
+def _errors(probes: dict[str, Probe]) -> str | None:
+    errors = []
     for name, probe in list(probes.items()):
         try:
             wrong = probe()
         except Exception as error:  # noqa: BLE001 - it looks into what other threads change
             wrong = f"cannot be checked: {type(error).__name__}: {error}"
         if wrong is not None:
-            return f"{name}: {wrong}"
-    return None
+            errors.append(f"{name}: {wrong}")
+    return "; ".join(errors) or None

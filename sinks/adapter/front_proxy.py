@@ -3,7 +3,6 @@
 https://kubernetes.io/docs/tasks/extend-kubernetes/configure-aggregation-layer/#authentication-flow
 """
 
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -65,14 +64,6 @@ class FrontProxy:
                 )
             ),
         )  # fmt: skip
-
-    def tls(self, certificate: str, key: str) -> ssl.SSLContext:
-        """Nobody is let in without a certificate of ``authority``. Raises ``OSError``."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate, key)
-        context.load_verify_locations(cadata=self.authority)
-        context.verify_mode = ssl.CERT_REQUIRED
-        return context
 
     def admits(self, certificate: Mapping[str, Any]) -> bool:
         """Whether the certificate, which ``authority`` has signed, is the API server's."""

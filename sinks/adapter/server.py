@@ -56,24 +56,22 @@ class MetricsApi:
         self._telemetry = telemetry
         self._wall = wall
 
-    def app(self) -> web.Application:
-        """The routes."""
-        app = web.Application()
-        app.router.add_get(_BASE, self._answering(self._discovery))
-        custom = f"/apis/{CUSTOM}/{VERSION}"
-        for path, handler in (
-            ("/namespaces/{namespace}/{resource:pods}/{name}/{metric}", self._custom),
-            ("/namespaces/{namespace}/{resource:nodes}/{name}/{metric}", self._nodes),
-            ("/{resource:nodes}/{name}/{metric}", self._nodes),
-            (f"/namespaces/{{namespace}}/{_NAMESPACE}/{{metric}}", self._namespace),
-            ("/namespaces/{namespace}/{resource}/{name}/{metric}", self._objects),
-        ):
-            app.router.add_get(custom + path, self._answering(handler))
-        app.router.add_get(
-            f"/apis/{EXTERNAL}/{VERSION}/namespaces/{{namespace}}/{{metric}}", self._answering(self._external)
+    def routes(self) -> list[web.RouteDef]:
+        """What it answers."""
+        custom, external = f"/apis/{CUSTOM}/{VERSION}", f"/apis/{EXTERNAL}/{VERSION}"
+        paths = (
+            (_BASE, self._discovery),
+            (custom + "/namespaces/{namespace}/{resource:pods}/{name}/{metric}", self._custom),
+            (custom + "/namespaces/{namespace}/{resource:nodes}/{name}/{metric}", self._nodes),
+            (custom + "/{resource:nodes}/{name}/{metric}", self._nodes),
+            (custom + f"/namespaces/{{namespace}}/{_NAMESPACE}/{{metric}}", self._namespace),
+            (custom + "/namespaces/{namespace}/{resource}/{name}/{metric}", self._objects),
+            (external + "/namespaces/{namespace}/{metric}", self._external),
         )
-        app.router.add_route("*", "/{path:.*}", self._answering(_unknown))
-        return app
+        return [
+            *(web.get(path, self._answering(handler)) for path, handler in paths),
+            web.route("*", "/{path:.*}", self._answering(_unknown)),
+        ]
 
     def _answering(self, handler: Callable[[web.Request], Awaitable[Json]]) -> Handler:
         async def answer(request: web.Request) -> web.StreamResponse:

@@ -1,22 +1,20 @@
 """``dutycycle cull``: reads what each pod does, and stops what is idle."""
 
 import asyncio
-import time
-from collections.abc import Sequence
+from typing import Any
 
 from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.kafka.consumer import Message
 from dutycycle.kafka.reachability import StoppedError, unless, wait_for_topics
+from dutycycle.kafka.tasks import together
 from dutycycle.kube.errors import KubeError
 from dutycycle.kube.objects import connect
 from dutycycle.telemetry.events import CULL, Telemetry
+from dutycycle.view.follower import Subscription, TopicFollower
 from sinks.culling.culler import Culler, Policy
 from sinks.culling.ledger import Ledger
 from sinks.culling.verdicts import FRESH_MS, IdlePods
 from sinks.events import CULL_FAILED
-from sinks.follow import TopicFollower
-from sinks.tasks import together
 
 TOPIC = "pod-insights"
 
@@ -35,17 +33,17 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event, rou
     idle, ledger = IdlePods(), Ledger(server, server.namespace, settings.cull_ledger)
     by = f"dutycycle cull (after {settings.cull_after / 3600:g} h)"
     culler = Culler(idle, server, ledger, policy, telemetry, by=by)
-    follower = TopicFollower(settings, telemetry, f"dutycycle-{CULL}")
-    caught_up = asyncio.Event()
 
-    def take(messages: Sequence[Message]) -> None:
-        for message in messages:
-            _, _, record = follower.decoded(message)
-            if record is not None:
-                idle.take(record)
+    def take(_topic: str, _key: str, record: Any) -> None:
+        if record is not None:
+            idle.take(record)
+
+    follower = TopicFollower(
+        settings, telemetry, f"dutycycle-{CULL}", [Subscription({TOPIC: FRESH_MS / 1000}, take)]
+    )
 
     async def look() -> None:
-        await caught_up.wait()
+        await follower.wait_until_read((TOPIC,))
         while True:
             try:
                 await culler.round()
@@ -54,15 +52,12 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event, rou
             await asyncio.sleep(round_s)
 
     status = telemetry.status
-    status.ready["topics"] = lambda: None if caught_up.is_set() else f"reading {TOPIC}"
+    status.ready["topics"] = lambda: follower.readiness_error((TOPIC,))
     status.waiting = f"waiting for the broker at {settings.broker}"
     try:
         await unless(stop, wait_for_topics(settings, telemetry, (), outputs=(TOPIC,)))
         status.waiting = None
-        following = follower.follow(
-            (TOPIC,), lambda: round(time.time() * 1000) - FRESH_MS, take, caught_up.set
-        )
-        await unless(stop, together(following, look()))
+        await unless(stop, together(follower.run(), look()))
     except StoppedError:
         return
     finally:

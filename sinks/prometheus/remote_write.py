@@ -16,11 +16,11 @@ from yarl import URL
 from dutycycle.contract.backoff import Backoff
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.secret import authorization, headers_now
+from dutycycle.kafka.tasks import together
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.telemetry.metrics import LAST_WRITE, PENDING, SINK_UP, WRITES
 from sinks.events import SAMPLES_DROPPED, SINK_AWAY
 from sinks.prometheus.write_request import Request, WriteRequests
-from sinks.tasks import together
 
 NAME = "remote_write"
 _HEADERS = {

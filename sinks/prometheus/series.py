@@ -40,10 +40,11 @@ _POD_TOTALS = (
 @dataclass(slots=True)
 class PodNow:
     """A pod that has series: its ``uses`` at the last sample, with the GPU of each, and what the ledger has
-    of it, by GPU."""
+    of it, by GPU. ``identity``: None where only its uid is known."""
 
     uid: str
-    node: str
+    node: NodeNow
+    identity: Pod | None
     uses: list[tuple[Gpu, PodGpuUse]] = field(default_factory=list)
     totals: list[PodOnGpu] = field(default_factory=list)
     labels: Labels = ()
@@ -79,11 +80,11 @@ class SeriesRows:
         """Every metric that there is, with its values by label values."""
         rows: Rows = defaultdict(dict)
         pods: dict[str, PodNow] = {}
-        for name, node in self._view.nodes.items():
+        for name, node in list(self._view.nodes.items()):
             if self._is_fresh(node, now_ms):
                 self._gpus(rows, name, node, now_ms)
                 self._find_pods(pods, name, node, now_ms)
-        for health in self._view.health.values():
+        for health in list(self._view.health.values()):
             health_rows(rows, health, now_ms)
         kept = sorted(pods.values(), key=lambda pod: (-pod.busy_s, pod.uid))
         self.omitted = len(kept[self._most :])
@@ -120,8 +121,8 @@ class SeriesRows:
 
         def of(uid: str) -> PodNow:
             if uid not in pods:
-                labels = self._labels(uid, name, self._view.pods.get(uid))
-                pods[uid] = PodNow(uid, name, labels=labels)
+                identity = self._view.pods.get(uid)
+                pods[uid] = PodNow(uid, node, identity, labels=self._labels(uid, name, identity))
             return pods[uid]
 
         part = self._view.parts.get(name)
@@ -155,7 +156,7 @@ class SeriesRows:
         put(rows, m.POD_POWER, labels, _power_w(pod))
         put(rows, m.POD_SM_NOW, labels, _mean(_of_own_gpus([pod], "sm_active_pct"), 0.01))
         put(rows, m.POD_TENSOR_NOW, labels, _mean(_of_own_gpus([pod], "tensor_active_pct"), 0.01))
-        places = {gpu.uuid: str(gpu.index) for gpu in self._view.nodes[pod.node].newest.gpus}
+        places = {gpu.uuid: str(gpu.index) for gpu in pod.node.newest.gpus}
         for on_gpu in pod.totals:
             on = (*labels, places.get(on_gpu.gpu, ""), on_gpu.gpu, on_gpu.attribution)
             for metric, total in _POD_TOTALS:
@@ -199,13 +200,13 @@ class SeriesRows:
         """A job is what its pods are together."""
         by_job: dict[Labels, list[PodNow]] = defaultdict(list)
         for pod in pods:
-            identity = self._view.pods.get(pod.uid)
+            identity = pod.identity
             if identity is not None and identity.job is not None:
                 job = identity.job
                 by_job[identity.namespace or "", job.kind, job.name, job.uid].append(pod)
         for name, members in by_job.items():
             # A label of the job is what all of its pods say.
-            said = {tuple(_chosen(self._view.pods[pod.uid], self._keys)) for pod in members}
+            said = {tuple(_chosen(pod.identity, self._keys)) for pod in members if pod.identity}
             own = said.pop() if len(said) == 1 else tuple("" for _ in self._keys)
             self._job(rows, (*name, *own), members, self._view.insights.get(f"job/{name[3]}"), now_ms)
 

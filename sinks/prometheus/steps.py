@@ -37,7 +37,7 @@ class StepReports:
 
     def rates(self, uid: str, now_ms: int) -> StepRates | None:
         """Of the minute before ``now_ms``; None of a pod that reported nothing in it."""
-        recent = [loops for ts_ms, loops in self._by_pod.get(uid, ()) if now_ms - ts_ms < _WINDOW_MS]
+        recent = [loops for ts_ms, loops in list(self._by_pod.get(uid, ())) if now_ms - ts_ms < _WINDOW_MS]
         most = [max(loops, key=lambda loop: loop.steps) for loops in recent]
         seconds = sum(loop.seconds for loop in most)
         if seconds <= 0:

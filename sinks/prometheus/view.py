@@ -26,7 +26,8 @@ class NodeNow:
     def __init__(self, newest: NvmlSample) -> None:
         self.newest = newest
         self.seen_ms: dict[str, int] = {}
-        self._looked: tuple[NvmlSample, dict[str, list[PodGpuUse]]] | None = None
+        self._looked: tuple[NvmlSample, tuple[NvmlSample, dict[str, list[PodGpuUse]]]] | None = None
+        """Of which sample, and what."""
 
     def sample(self, sample: NvmlSample) -> None:
         """Take a sample; one that comes late, or again, changes nothing."""
@@ -34,7 +35,7 @@ class NodeNow:
             return
         if self.newest.ts_ms - sample.ts_ms > SET_BACK_MS:  # no pod was seen later than now
             self.seen_ms = {uid: min(ms, sample.ts_ms) for uid, ms in self.seen_ms.items()}
-        self.newest, self._looked = sample, None
+        self.newest = sample
         for gpu in sample.gpus:
             uids = {process.pod_uid for process in gpu.processes or ()}
             uids.update(allocation.pod_uid for allocation in gpu.allocated or ())
@@ -43,14 +44,19 @@ class NodeNow:
     def look(self) -> tuple[NvmlSample, dict[str, list[PodGpuUse]]]:
         """The newest sample with the means of its tick, and whose each of its GPUs is, by UUID. It is worked
         out when somebody asks: most samples are followed by another one before."""
-        if self._looked is None:
-            sample = with_means(self.newest)
-            self._looked = sample, uses_of_gpus(sample)
-        return self._looked
+        newest, looked = self.newest, self._looked
+        if looked is None or looked[0] is not newest:
+            sample = with_means(newest)
+            looked = self._looked = newest, (sample, uses_of_gpus(sample))
+        return looked[1]
 
 
 class MetricsView:
-    """Fed with records in their order. ``window_ms``: the length of the windows that are kept."""
+    """Fed with records in their order. ``window_ms``: the length of the windows that are kept.
+
+    A scrape reads it in a thread of its own, without a lock that the event loop would have to wait for:
+    records never change, and who goes over a dictionary goes over a copy of it.
+    """
 
     def __init__(self, window_ms: int) -> None:
         self.nodes: dict[str, NodeNow] = {}
@@ -75,13 +81,11 @@ class MetricsView:
             NodePart: self._part,
         }
 
-    def take(self, record: Any) -> None:
-        """Take a record."""
-        self._take[type(record)](record)
-
-    def remove(self, topic: str, key: str) -> None:
-        """A tombstone."""
-        if topic == "pods":
+    def hear(self, topic: str, key: str, record: Any) -> None:
+        """Take what a subscription gives: of tombstones only that of a pod says something."""
+        if record is not None:
+            self.take(record)
+        elif topic == "pods":
             self.pods.pop(key, None)
 
     def _sample(self, record: NvmlSample) -> None:
@@ -114,6 +118,10 @@ class MetricsView:
 
     def _health(self, record: NodeHealth) -> None:
         self.health[record.node] = record
+
+    def take(self, record: Any) -> None:
+        """Take a record."""
+        self._take[type(record)](record)
 
     def forget(self, now_ms: int) -> None:
         """Drop what nobody asks for any more."""

@@ -21,7 +21,7 @@ from sinks.scheduling.core.prediction import Prediction
 from sinks.scheduling.core.score import NodeScores, score
 from sinks.scheduling.known import KnownCluster
 
-_LARGEST = 64 * 1024**2
+LARGEST = 64 * 1024**2
 """A request without ``nodeCacheCapable`` holds all nodes whole: ten kilobytes each."""
 _ATTEMPT_S = 1.0
 """``filter`` and ``prioritize`` of one attempt to place a pod come within milliseconds."""
@@ -128,12 +128,12 @@ class Extender:
         self._leaves_out_sick = {"filter": True, "last": False}.get(sick)
         self._attempts: OrderedDict[str, _Attempt] = OrderedDict()
 
-    def app(self) -> web.Application:
-        """The routes."""
-        app = web.Application(client_max_size=_LARGEST)
-        app.router.add_post("/filter", self._answering("filter", self.filter))
-        app.router.add_post("/prioritize", self._answering("prioritize", self.prioritize))
-        return app
+    def routes(self) -> list[web.RouteDef]:
+        """What it answers."""
+        return [
+            web.post("/filter", self._answering("filter", self.filter)),
+            web.post("/prioritize", self._answering("prioritize", self.prioritize)),
+        ]
 
     def _answering(self, verb: str, ask: Callable[[Question], object]) -> Callable[[web.Request], Any]:
         async def answer(request: web.Request) -> web.Response:

@@ -41,6 +41,11 @@ class KnownCluster:
         source = _SOURCES.get(topic)
         return source is None or ts_ms - self._nodes.newest_ms(key, source) >= EVERY_MS
 
+    def hear(self, topic: str, key: str, record: Any) -> None:
+        """Take what a subscription gives: of tombstones only that of a pod says something."""
+        if record is not None or topic == "pods":
+            self.take(key, record)
+
     def take(self, key: str, record: Any) -> None:
         """A record of one of ``wants``' topics; None is a tombstone of a pod."""
         match record:

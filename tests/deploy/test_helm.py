@@ -51,8 +51,8 @@ CERTIFIED: Object = {"certManager": {"enabled": True}}
 EXAMPLES = sorted((ROOT / "deploy/helm/examples").glob("*.yaml"))
 _FILES = (
     "PROMETHEUS_CA", "REMOTE_WRITE_CA", "TLS_CA", "TLS_CERT", "TLS_KEY", "HOST_ROOT", "CUDA_LOGS",
-    "ADAPTER_CERT", "ADAPTER_KEY", "EXTENDER_CERT", "EXTENDER_KEY", "EXTENDER_CLIENT_CA", "WEBHOOK_CERT",
-    "WEBHOOK_KEY", "WEBHOOK_CLIENT_CA", "WEBHOOK_POLICY", "LISTEN_CERT", "LISTEN_KEY",
+    "SERVE_CERT", "SERVE_KEY", "EXTENDER_CLIENT_CA", "WEBHOOK_CLIENT_CA", "WEBHOOK_POLICY",
+    "LISTEN_CERT", "LISTEN_KEY",
 )  # fmt: skip
 """Settings that name a file or folder of the pod, which is not here."""
 

@@ -6,10 +6,12 @@ import sys
 
 from dutycycle.cli import arguments
 from dutycycle.cli.service import run_service
+from dutycycle.cli.services.serve import run_roles
 from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.process import PARENT_VARIABLE
 from sinks.records.location import default_records_path
+from sinks.serve.roles import OF_METRICS
 
 EXAMPLE = """dutycycle sink --broker kafka://kafka:9092 --records sqlite:///records.db
 DUTYCYCLE_RECORDS=postgresql+psycopg://dutycycle@db/dutycycle dutycycle sink --broker kafka://kafka:9092
@@ -20,7 +22,7 @@ SETTINGS = (
     *arguments.OF_RESULTS,
     *arguments.OF_SINKS,
     *arguments.OF_USAGE,
-    *arguments.OF_METRICS,
+    *OF_METRICS,
     *arguments.OF_WORKER,
     *arguments.OF_SERVICE,
 )
@@ -40,9 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Write, or serve, until a signal."""
     if args.metrics:
-        from sinks.prometheus.service import run as metrics
-
-        return run_service(metrics, "metrics", settings)
+        return run_roles(("metrics",), settings)
     if "remote_write" in arguments.given_settings(args):
         raise SettingError("--remote-write sends the series of --metrics: give --metrics, too")
     from sinks.service import run as sink  # here, not above: --help need not wait for it

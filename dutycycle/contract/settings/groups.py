@@ -352,54 +352,37 @@ class RemoteWriteSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdapterSettings:
-    """The metrics APIs of Kubernetes, which the API server asks for an autoscaler."""
+class ServeSettings:
+    """What answers from the topics: where, and whom."""
 
-    adapter_listen: str = _setting(
-        "127.0.0.1:6443", parsers.address, "where the API server is answered: host:port, :0 for any free port"
+    roles: tuple[str, ...] = _setting(
+        (), parsers.roles, "what serve does: some of metrics,autoscaler,extender,webhook"
     )
-    adapter_cert: str | None = _setting(
-        None, parsers.readable_file, "certificate (PEM) for the name of the adapter's Service"
+    serve_listen: str = _setting(
+        "127.0.0.1:8888",
+        parsers.address,
+        "where kube-scheduler and the API server are answered: host:port, :0 for any free port",
     )
-    adapter_key: str | None = _setting(None, parsers.readable_file, "private key (PEM) of that certificate")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExtenderSettings:
-    """Scores of nodes, for which kube-scheduler asks."""
-
-    extender_listen: str = _setting(
-        "127.0.0.1:8888", parsers.address, "where kube-scheduler is answered: host:port, :0 for any free port"
-    )
-    extender_cert: str | None = _setting(
+    serve_cert: str | None = _setting(
         None,
         parsers.readable_file,
-        "certificate (PEM) for the name that is asked; none is needed on 127.0.0.1",
+        "certificate (PEM) for the names that are asked, those of the Services; none is needed on 127.0.0.1",
     )
-    extender_key: str | None = _setting(None, parsers.readable_file, "private key (PEM) of that certificate")
+    serve_key: str | None = _setting(None, parsers.readable_file, "private key (PEM) of that certificate")
     extender_sick: str = _setting(
         "last",
         parsers.choice("filter", "last", "off"),
         "nodes with a GPU that is not healthy: filter leaves them out, last gives them the lowest score",
     )
     extender_client_ca: str | None = _setting(
-        None, parsers.readable_file, "only who has a certificate of this authority (PEM) is answered"
+        None,
+        parsers.readable_file,
+        "as a kube-scheduler only who has a certificate of this authority (PEM) is answered",
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class WebhookSettings:
-    """Priorities of pods, for which the API server asks while it admits them."""
-
-    webhook_listen: str = _setting(
-        "127.0.0.1:8889", parsers.address, "where the API server is answered: host:port, :0 for any free port"
-    )
-    webhook_cert: str | None = _setting(
-        None, parsers.readable_file, "certificate (PEM) for the name of the webhook's Service"
-    )
-    webhook_key: str | None = _setting(None, parsers.readable_file, "private key (PEM) of that certificate")
     webhook_client_ca: str | None = _setting(
-        None, parsers.readable_file, "only who has a certificate of this authority (PEM) is answered"
+        None,
+        parsers.readable_file,
+        "of new pods only who has a certificate of this authority (PEM) is answered",
     )
     webhook_policy: str | None = _setting(
         None, parsers.readable_file, "how the order of pods is computed, TOML: see docs/scheduling.md"
@@ -456,7 +439,7 @@ class StatusSettings:
         "where /healthz, /readyz and /metrics are served: host:port, :0 for any free port, or off; "
         "default: 127.0.0.1, 19470 for collect, 19471 for stream, 19472 for sink, "
         "19473 for sink --metrics, 19474 for adapter, 19475 for extender, 19476 for webhook, "
-        "19477 for trial --watch, 19478 for cull",
+        "19477 for trial --watch, 19478 for cull, 19479 for serve",
     )
     listen_cert: str | None = _setting(
         None,
@@ -477,9 +460,7 @@ class Settings(
     StatusSettings,
     ScreenSettings,
     CullSettings,
-    WebhookSettings,
-    ExtenderSettings,
-    AdapterSettings,
+    ServeSettings,
     RemoteWriteSettings,
     SinkSettings,
     OperatorSettings,
@@ -493,8 +474,7 @@ class Settings(
 
 SETTING_GROUPS = (
     KafkaSettings, CollectorSettings, PrometheusSettings, StreamSettings, OperatorSettings,
-    SinkSettings, RemoteWriteSettings, AdapterSettings, ExtenderSettings, WebhookSettings,
-    CullSettings,
+    SinkSettings, RemoteWriteSettings, ServeSettings, CullSettings,
     ScreenSettings, StatusSettings,
 )  # fmt: skip
 """The groups in the order of the help."""

@@ -137,6 +137,11 @@ def gpu_activity(value: str) -> str:
     return ",".join(sorted(chosen))
 
 
+def roles(value: str) -> tuple[str, ...]:
+    """Names, separated by commas; ``sinks.serve.roles`` knows which there are."""
+    return _parts(value)
+
+
 def analyses(value: str) -> tuple[str, ...]:
     """Names of analyses, separated by commas, with what each needs; in the order of the catalogue."""
     return choose(_parts(value))

@@ -20,6 +20,11 @@ class KnownUse:
         """Whether a record is worth decoding."""
         return topic == "usage" or self._cluster.wants(topic, key, ts_ms)
 
+    def hear(self, topic: str, key: str, record: Any) -> None:
+        """Take what a subscription gives: of tombstones only that of a pod says something."""
+        if record is not None or topic == "pods":
+            self.take(key, record)
+
     def take(self, key: str, record: Any) -> None:
         """A record of one of ``wants``' topics; None is a tombstone of a pod."""
         match record:

@@ -14,7 +14,7 @@ from sinks.scheduling.webhook import admission
 from sinks.scheduling.webhook.admission import NotUnderstoodError, Operation
 from sinks.scheduling.webhook.queue import Queue
 
-_LARGEST = 8 * 1024**2
+LARGEST = 8 * 1024**2
 """etcd takes 1.5 MiB of an object; the API server sends it once."""
 RESULTS = ("placed", "no_class", "not_understood", "no_gpu", "bound", "trial", "system_class")
 """What may be done with a pod: the first is given a class, the others are admitted unchanged."""
@@ -35,11 +35,9 @@ class Webhook:
         for result in RESULTS:
             telemetry.metrics.counter(WEBHOOK_PODS, result=result)
 
-    def app(self) -> web.Application:
-        """The route."""
-        app = web.Application(client_max_size=_LARGEST)
-        app.router.add_post("/mutate", self._answer)
-        return app
+    def routes(self) -> list[web.RouteDef]:
+        """What it answers."""
+        return [web.post("/mutate", self._answer)]
 
     async def _answer(self, request: web.Request) -> web.Response:
         began_s = time.perf_counter()

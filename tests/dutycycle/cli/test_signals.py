@@ -17,12 +17,13 @@ from dutycycle.contract.topics import TOPICS, full_name
 from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.telemetry.serving import serving
+from sinks.serve.roles import ROLES
 from streams.names import changelogs
 from tests.support.processes.commands import environ, running
 
 SERVICES = {
     "collect": "collectors.service", "stream": "streams.service", "sink": "sinks.service",
-    "metrics": "sinks.prometheus.service", "extender": "sinks.scheduling.service",
+    "metrics": "sinks.serve.service", "extender": "sinks.serve.service",
 }  # fmt: skip
 COMMANDS = (["collect"], ["stream"], ["sink"], ["sink", "--metrics"], ["extender"], ["top"])
 SOON_S = 8.0
@@ -43,7 +44,7 @@ def broker() -> Iterator[EmbeddedBroker]:
 def given(url: str, folder: Path) -> dict[str, str]:
     return {
         "broker": url, "partitions": "2", "records": f"sqlite:///{folder}/records.db", "kubernetes": "off",
-        "spool": str(folder / "spool"), "extender_listen": "127.0.0.1:0", "steps_socket": "off",
+        "spool": str(folder / "spool"), "serve_listen": "127.0.0.1:0", "steps_socket": "off",
     }  # fmt: skip
 
 
@@ -57,7 +58,8 @@ async def stopped(name: str, settings: Settings, after_s: float) -> float:
 
     asyncio.get_running_loop().call_later(after_s, ask)
     async with serving(settings, name, telemetry):
-        await import_module(SERVICES[name]).run(settings, telemetry, stop)
+        run = import_module(SERVICES[name]).run
+        await (run([name], settings, telemetry, stop) if name in ROLES else run(settings, telemetry, stop))
     assert not telemetry.status.hangs
     return time.monotonic() - asked_s[0]
 

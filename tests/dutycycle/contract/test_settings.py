@@ -24,9 +24,8 @@ SECRET = {field.name for field in fields(Settings) if field.metadata["secret"]}
 
 GOOD: dict[str, Sequence[tuple[str, Any]]] = {
     **dict.fromkeys(("tls_ca", "tls_cert", "tls_key", "prometheus_ca", "remote_write_ca",
-        "adapter_cert", "extender_cert", "webhook_cert", "webhook_key",
-        "webhook_client_ca", "webhook_policy", "extender_client_ca", "adapter_key",
-        "extender_key", "listen_cert", "listen_key"), ((FILE, FILE),)),
+        "serve_cert", "serve_key", "webhook_client_ca", "webhook_policy", "extender_client_ca",
+        "listen_cert", "listen_key"), ((FILE, FILE),)),
     "listen_token": [("t0ken", Secret("t0ken"))], "cull_ledger": [("stops", "stops")],
     "cull_namespaces": [("ml, vision", ("ml", "vision")), ("", ())], "cull_after": [("12h", 43_200.0)],
     "cull_notice": [("0s", 0.0)], "cull_daily": [("0", 0)], "cull_dry_run": [("off", "off")],
@@ -90,8 +89,7 @@ GOOD: dict[str, Sequence[tuple[str, Any]]] = {
     "remote_write_bytes": [("8MB", 8 * 1024**2)],
     "pod_labels": [("team, example.com/cost-centre", ("team", "example.com/cost-centre")), ("", ())],
     "webhook_team_label": [("example.com/team", "example.com/team")],
-    "webhook_listen": [(":8889", "127.0.0.1:8889")], "adapter_listen": [(":6443", "127.0.0.1:6443")],
-    "extender_listen": [(":6443", "127.0.0.1:6443")],
+    "serve_listen": [(":6443", "127.0.0.1:6443")], "roles": [("metrics, extender", ("metrics", "extender"))],
     "listen": [("0.0.0.0:9000", "0.0.0.0:9000"), ("[::1]:9000", "[::1]:9000"), (":0", "127.0.0.1:0"),
         ("off", "off")],
 }  # fmt: skip
@@ -100,11 +98,11 @@ GOOD: dict[str, Sequence[tuple[str, Any]]] = {
 BAD: dict[str, dict[str, list[str]]] = {
     "kafka://host:9092": {"broker": ["", "http://a:9092", "a", "a:0", "a:70000", "a:9092,", "kafka://"]},
     "cannot be read: No such file": {"tls_ca": ["/no/such/ca.pem"]},
-    "cannot be read: Is a directory": {"tls_cert": [HERE], "adapter_cert": [HERE], "extender_cert": [HERE],
-        "webhook_cert": [HERE], "webhook_client_ca": [HERE], "extender_client_ca": [HERE]},
+    "cannot be read: Is a directory": {"tls_cert": [HERE], "serve_cert": [HERE],
+        "webhook_client_ca": [HERE], "extender_client_ca": [HERE]},
     "cannot be read": {"tls_key": [""], "prometheus_ca": ["/does/not/exist"],
-        "remote_write_ca": ["/does/not/exist"], "webhook_key": [""], "webhook_policy": ["/does/not/exist"],
-        "adapter_key": [""], "extender_key": [""], "listen_cert": [""], "listen_key": [HERE]},
+        "remote_write_ca": ["/does/not/exist"], "serve_key": [""], "webhook_policy": ["/does/not/exist"],
+        "listen_cert": [""], "listen_key": [HERE]},
     "names of namespaces": {"cull_namespaces": ["My_Team", "a;b"]}, "from 600s": {"cull_after": ["1m"]},
     "from 0s to 604800s": {"cull_notice": ["8d"]}, "from 0 to 1000": {"cull_daily": ["-1"]},
     "a DNS name": {"cull_ledger": ["My_Map"]},
@@ -179,7 +177,7 @@ BAD: dict[str, dict[str, list[str]]] = {
     "from 1s to 300s": {"remote_write_interval": ["0"]},
     "separated by commas": {"pod_labels": ["team;cost"], "windows_metrics": ["W"]},
     "the same name on a series": {"pod_labels": ["a-b,a_b"]},
-    "expected host:port": {"webhook_listen": ["off"], "adapter_listen": ["off"], "extender_listen": ["off"]},
+    "expected host:port": {"serve_listen": ["off"]},
     "or off": {"listen": ["9000", "127.0.0.1:65536", "http://127.0.0.1:80"]},
 }  # fmt: skip
 """By what the message says that is right: settings, and texts that are wrong."""

@@ -114,8 +114,8 @@ async def test_pods_go_where_there_is_room_and_on_without_the_extender(
 ) -> None:
     port, files = free_port(), certificates_of_the_chart(kube, tmp_path)
     env = environ(
-        broker=kafka.url, topic_prefix=topic_prefix, extender_listen=f"127.0.0.1:{port}",
-        extender_cert=files["tls/tls.crt"], extender_key=files["tls/tls.key"],
+        broker=kafka.url, topic_prefix=topic_prefix, serve_listen=f"127.0.0.1:{port}",
+        serve_cert=files["tls/tls.crt"], serve_key=files["tls/tls.key"],
         extender_client_ca=files["client-tls/ca.crt"],
         annotation_interval="1s", records=f"sqlite:///{tmp_path}/records.db",
     ) | {"KUBECONFIG": str(kube.admin.kubeconfig)}  # fmt: skip

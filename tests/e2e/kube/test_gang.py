@@ -43,7 +43,7 @@ def refused(kube: Kube, one: Object) -> bool:
 
 def test_all_pods_of_a_gang_start_or_none(kafka: RunningBroker, topic_prefix: str, tmp_path: Path) -> None:
     port = free_port()
-    env = environ(broker=kafka.url, topic_prefix=topic_prefix, extender_listen=f"127.0.0.1:{port}")
+    env = environ(broker=kafka.url, topic_prefix=topic_prefix, serve_listen=f"127.0.0.1:{port}")
     extender = {
         "urlPrefix": f"http://127.0.0.1:{port}", "filterVerb": "filter", "prioritizeVerb": "prioritize",
         "weight": 10, "nodeCacheCapable": True, "ignorable": True, "httpTimeout": "5s",

@@ -125,32 +125,33 @@ def _run(commands: str, env: dict[str, str]) -> str:
 def test_the_page_from_its_beginning_to_its_end(
     kafka: RunningBroker, topic_prefix: str, kube: Kube, tmp_path: Path
 ) -> None:
-    port, of_webhook = free_port(), free_port()
+    port = free_port()
     certificates = make_certificates(tmp_path)
     env = environ(
-        broker=kafka.url, topic_prefix=topic_prefix, extender_listen=f"127.0.0.1:{port}",
-        webhook_listen=f"127.0.0.1:{of_webhook}", webhook_cert=str(tmp_path / "server.crt"),
-        webhook_key=str(tmp_path / "server.key"), annotation_interval="1s",
-        records=f"sqlite:///{tmp_path}/records.db",
+        broker=kafka.url, topic_prefix=topic_prefix, serve_listen=f"127.0.0.1:{port}",
+        serve_cert=str(tmp_path / "server.crt"), serve_key=str(tmp_path / "server.key"),
+        annotation_interval="1s", records=f"sqlite:///{tmp_path}/records.db",
     ) | {"KUBECONFIG": str(kube.admin.kubeconfig)}  # fmt: skip
     extender = {
-        "urlPrefix": f"http://127.0.0.1:{port}", "filterVerb": "filter", "prioritizeVerb": "prioritize",
+        "urlPrefix": f"https://127.0.0.1:{port}", "filterVerb": "filter", "prioritizeVerb": "prioritize",
         "weight": 10, "nodeCacheCapable": True, "ignorable": True, "httpTimeout": "5s",
+        "tlsConfig": {"caFile": str(certificates.authority)},
     }  # fmt: skip
     for name in FREE_GIB:
         add_node(kube.admin, name, gpus=1)
     nodes = Nodes(kube, settings_of(env))
     nodes.start()
-    logs = {name: tmp_path / f"{name}.log" for name in ("extender", "webhook", "sink")}
-    opted_in(kube.admin, "default", of_webhook, certificates.authority)
+    commands = {"serve": ["--roles", "extender,webhook"], "sink": []}
+    logs = {name: tmp_path / f"{name}.log" for name in commands}
+    opted_in(kube.admin, "default", port, certificates.authority)
     tmp_path.joinpath("kubectl").symlink_to(kube.programs.kubectl)
     person = {"KUBECONFIG": str(kube.admin.kubeconfig), "HOME": str(tmp_path), "PATH": install(tmp_path)}
     try:
         with ExitStack() as stack:
             for name, log in logs.items():
-                stack.enter_context(running(name, env=env, log=log))
-            wait_until(lambda: "extender_serves" in logs["extender"].read_text(), logs["extender"].read_text)
-            wait_until_asked(kube.admin, "default", logs["webhook"])
+                stack.enter_context(running(name, *commands[name], env=env, log=log))
+            wait_until(lambda: "extender_serves" in logs["serve"].read_text(), logs["serve"].read_text)
+            wait_until_asked(kube.admin, "default", logs["serve"])
             scheduler = Scheduler(kube, tmp_path, [extender])
             controllers = Controllers(kube, tmp_path, JOBS)
             try:

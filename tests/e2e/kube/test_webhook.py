@@ -76,8 +76,8 @@ async def test_pods_start_in_the_order_of_the_policy_and_are_admitted_without_it
     policy = tmp_path / "policy.toml"
     policy.write_text('fairness = 1.0\n[bands]\n"" = [10_000_001, 20_000_000]\n')
     env = environ(
-        broker=kafka.url, topic_prefix=topic_prefix, webhook_listen=f"127.0.0.1:{port}",
-        webhook_cert=str(tmp_path / "server.crt"), webhook_key=str(tmp_path / "server.key"),
+        broker=kafka.url, topic_prefix=topic_prefix, serve_listen=f"127.0.0.1:{port}",
+        serve_cert=str(tmp_path / "server.crt"), serve_key=str(tmp_path / "server.key"),
         webhook_policy=str(policy),
     )  # fmt: skip
     await publish(settings_of(env), namespace)

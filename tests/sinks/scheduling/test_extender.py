@@ -15,7 +15,7 @@ from dutycycle.telemetry.events import EXTENDER, Telemetry
 from sinks.scheduling.extender import Extender, Question
 from sinks.scheduling.known import KnownCluster
 from tests.support.servers.kube.scheduler import gpu_pod
-from tests.support.sinks.scheduling import GIB, NOW, gpu, nvml, peaks, pod
+from tests.support.sinks.scheduling import GIB, NOW, app_of, gpu, nvml, peaks, pod
 
 POD = gpu_pod("ml", "new")
 
@@ -115,7 +115,7 @@ def test_a_pod_is_never_left_without_a_node() -> None:
     ],
 )
 async def test_what_is_no_question(body: bytes, said: str) -> None:
-    async with TestClient(TestServer(extender().app())) as client:
+    async with TestClient(TestServer(app_of(extender().routes()))) as client:
         for verb in ("filter", "prioritize"):
             answer = await client.post(f"/{verb}", data=body)
             assert answer.status == 400

@@ -20,7 +20,7 @@ from sinks.scheduling.webhook.known import KnownUse
 from sinks.scheduling.webhook.queue import Queue
 from sinks.scheduling.webhook.server import Webhook
 from tests.support.servers.kube.scheduler import gpu_pod
-from tests.support.sinks.scheduling import NOW, peaks, pod
+from tests.support.sinks.scheduling import NOW, app_of, peaks, pod
 
 NOW_S = NOW / 1000
 BANDS = {"": Band(0, 10_000_000), "high": Band(20_000_000, 30_000_000)}
@@ -219,7 +219,7 @@ def test_whatever_goes_wrong_the_pod_is_admitted() -> None:
 
 
 async def test_who_is_no_api_server_is_told_so() -> None:
-    async with TestClient(TestServer(Rig().webhook.app())) as client:
+    async with TestClient(TestServer(app_of(Rig().webhook.routes()))) as client:
         for body in (b"", b"5", b"{}", b'{"request":{}}'):
             answer = await client.post("/mutate", data=body)
             assert answer.status == 400

@@ -16,7 +16,7 @@ import yaml
 from dutycycle.contract.records.derived import WindowAggregate, WindowMetric, pod_subject
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.kafka.topics import ensure_topics
-from sinks.events import DERIVED
+from sinks.adapter.role import TOPICS
 from tests.support.deploy.manifests import NAMESPACE, ROOT, of_kind, render
 from tests.support.kafka import send, settings_of
 from tests.support.kube.cluster import Cluster
@@ -53,11 +53,11 @@ class Adapter:
             (folder / name).write_bytes(base64.b64decode(secret[name]))
         self._env = environ(
             broker=kafka.url, topic_prefix=prefix, partitions="2", lateness="0",
-            adapter_listen=f"127.0.0.1:{self.port}",
-            adapter_cert=str(folder / "tls.crt"), adapter_key=str(folder / "tls.key"),
+            serve_listen=f"127.0.0.1:{self.port}",
+            serve_cert=str(folder / "tls.crt"), serve_key=str(folder / "tls.key"),
         )  # fmt: skip
         self.settings: Settings = settings_of(self._env)
-        asyncio.run(ensure_topics(self.settings, DERIVED))
+        asyncio.run(ensure_topics(self.settings, TOPICS))
 
     @contextmanager
     def run(self) -> Iterator[None]:

@@ -133,9 +133,7 @@ class ChartKubelet:
             own = {name: text.replace(mount["mountPath"], str(here)) for name, text in own.items()}
         env = environ() | own | _FASTER
         env |= {"DUTYCYCLE_BROKER": self._broker, "DUTYCYCLE_LISTEN": f"127.0.0.1:{one.port}"}
-        env |= (
-            {"DUTYCYCLE_ADAPTER_LISTEN": f"127.0.0.1:{one.https}"} if "adapter" in container["args"] else {}
-        )
+        env |= {"DUTYCYCLE_SERVE_LISTEN": f"127.0.0.1:{one.https}"} if "adapter" in container["args"] else {}
         account = one.pod["spec"].get("serviceAccountName")
         if one.pod["spec"].get("automountServiceAccountToken") and account:
             client = self._kube.client(new_token(self._kube, NAMESPACE, account), NAMESPACE)

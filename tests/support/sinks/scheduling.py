@@ -1,4 +1,8 @@
-"""Nodes and pods as the extender reads them."""
+"""Nodes and pods as the extender reads them, and an application of what a role answers."""
+
+from collections.abc import Iterable
+
+from aiohttp import web
 
 from dutycycle.contract.records.derived import Peak, PodPeaks
 from dutycycle.contract.records.pods import Pod
@@ -43,3 +47,10 @@ def peaks(one: Pod, gib: float, final: bool = True) -> PodPeaks:
         pod=one, first_ms=NOW - 500_000, last_ms=NOW, samples=500, final=final,
         metrics={"cpu_util_pct": cpu}, gpus={"a/0": {"mem_used_bytes": most}},
     )  # fmt: skip
+
+
+def app_of(routes: Iterable[web.RouteDef]) -> web.Application:
+    """What answers them, without a listener."""
+    app = web.Application()
+    app.add_routes(list(routes))
+    return app

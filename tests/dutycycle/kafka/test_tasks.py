@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from sinks.tasks import together
+from dutycycle.kafka.tasks import together
 
 
 class Worker:

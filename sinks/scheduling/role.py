@@ -1,0 +1,43 @@
+"""The role ``extender``: answers kube-scheduler from what is known of nodes and pods."""
+
+import asyncio
+from typing import Any
+
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.telemetry.events import Telemetry
+from dutycycle.view.follower import Subscription
+from sinks.events import EXTENDER_SERVES
+from sinks.scheduling.extender import LARGEST, Extender
+from sinks.scheduling.known import KnownCluster
+from sinks.scheduling.placements import TOPIC, Placements
+from sinks.scheduling.table import STALE_MS
+from sinks.serve.role import Role
+
+PAST = dict.fromkeys(("insights", "cycles", "gpu-health", "pods", "pod-peaks"))
+"""What a pod did and used, and what else holds now and may have been said long ago."""
+SAMPLES = ("nvml-samples", "cgroup-samples")
+
+
+class ExtenderRole(Role):
+    """Its placements are written to a topic: it may then do nothing on the API server."""
+
+    name, serves, largest, outputs = "extender", EXTENDER_SERVES, LARGEST, (TOPIC,)
+
+    def __init__(self, settings: Settings, telemetry: Telemetry) -> None:
+        super().__init__(settings, telemetry)
+        self.client_ca = settings.extender_client_ca
+        self.asks_certificate = self.client_ca is not None
+        known = KnownCluster()
+        self._placements = Placements(settings, telemetry)
+        extender = Extender(known, telemetry, self._placements.tell, sick=settings.extender_sick)
+        self.routes = extender.routes()
+        recent = dict.fromkeys(SAMPLES, STALE_MS / 1000)
+        self.subscription = Subscription(PAST | recent, known.hear, known.wants)
+
+    async def work(self, listener: Any) -> None:
+        """Send placements; this ends after the last answer, not together with it."""
+        await asyncio.shield(self._placements.start())
+
+    async def close(self) -> None:
+        """Send what is left."""
+        await self._placements.close()

@@ -1,0 +1,61 @@
+"""The role ``webhook``: keeps PriorityClasses, and gives new pods priorities."""
+
+import time
+from typing import Any
+
+from dutycycle.contract.records.hours import HOUR_MS
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.kube.objects import ApiServer, connect
+from dutycycle.telemetry.events import Telemetry
+from dutycycle.view.follower import Subscription
+from sinks.annotations.core.keys import PRIORITY
+from sinks.events import WEBHOOK_SERVES
+from sinks.scheduling.core.ledger import Ledger
+from sinks.scheduling.known import KnownCluster
+from sinks.scheduling.policy_file import policy_of_cluster
+from sinks.scheduling.role import PAST
+from sinks.scheduling.webhook.classes import PriorityClasses
+from sinks.scheduling.webhook.known import KnownUse
+from sinks.scheduling.webhook.queue import Queue
+from sinks.scheduling.webhook.server import LARGEST, Webhook
+from sinks.serve.role import Role
+
+
+class WebhookRole(Role):
+    """Needs the API server, for its PriorityClasses."""
+
+    name, serves, largest = "webhook", WEBHOOK_SERVES, LARGEST
+
+    def __init__(self, settings: Settings, telemetry: Telemetry) -> None:
+        super().__init__(settings, telemetry)
+        self.client_ca = settings.webhook_client_ca
+        self.asks_certificate = self.client_ca is not None
+        self._policy = policy_of_cluster(settings.webhook_policy, "DUTYCYCLE_WEBHOOK_POLICY", time.time())
+        self._known, self._ledger = KnownCluster(), Ledger(self._policy.window_s)
+        use = KnownUse(self._known, self._ledger, settings.webhook_team_label)
+        usage = {"usage": self._policy.window_s + HOUR_MS / 1000}
+        self.subscription = Subscription(PAST | usage, use.hear, use.wants)
+        self._server: ApiServer | None = None
+
+    async def open(self) -> None:
+        """Raises ``SettingError`` without an API server."""
+        settings, telemetry = self.settings, self.telemetry
+        self._server = await connect("on", asked_by="dutycycle webhook", user_agent="dutycycle-webhook")
+        assert self._server is not None  # noqa: S101 - "on" finds one, or raises
+        self._classes = PriorityClasses(self._server, self._policy, telemetry)
+        queue = Queue(self._policy, self._known, self._ledger, settings.webhook_team_label)
+        key = f"{settings.annotation_prefix}/{PRIORITY}"
+        self.routes = Webhook(queue, self._classes.name, key, telemetry).routes()
+
+    def readiness_error(self) -> str | None:
+        """Until there are PriorityClasses to give."""
+        return self._classes.readiness_error()
+
+    async def work(self, listener: Any) -> None:
+        """Keep the PriorityClasses."""
+        await self._classes.run()
+
+    async def close(self) -> None:
+        """Disconnect from the API server."""
+        if self._server is not None:
+            await self._server.close()

@@ -1,0 +1,50 @@
+"""What a role is: one thing that is answered from the topics, alone in a process or beside others."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.telemetry.events import Event, Telemetry
+from dutycycle.view.follower import Subscription
+
+if TYPE_CHECKING:
+    # Not at run time: series need no aiohttp.
+    from aiohttp import web
+
+    from sinks.serve.listener import Listener
+
+
+class Role:
+    """Made before anything is connected, which raises ``SettingError`` for settings that cannot be used.
+
+    ``subscription``: what it takes from the topics. ``outputs``: topics that it writes. ``routes``: what it
+    answers on the process's listener, with bodies of at most ``largest`` bytes; ``serves`` is emitted when it
+    does. ``asks_certificate``: only clients are answered whose certificate an authority that the role has
+    given to ``Listener.trust`` vouches for.
+    """
+
+    name: ClassVar[str]
+    serves: ClassVar[Event | None] = None
+    largest: ClassVar[int] = 1024**2
+    outputs: ClassVar[tuple[str, ...]] = ()
+    subscription: Subscription
+    routes: "Sequence[web.RouteDef]" = ()
+    client_ca: str | None = None
+    """The file of the authority, where a setting names it: ``<name>_client_ca``."""
+    asks_certificate = False
+
+    def __init__(self, settings: Settings, telemetry: Telemetry) -> None:
+        self.settings, self.telemetry = settings, telemetry
+
+    def readiness_error(self) -> str | None:
+        """What it waits for beside its topics; None for nothing."""
+        return None
+
+    async def open(self) -> None:
+        """Connect to what it cannot do without. Raises ``DutycycleError``."""
+
+    async def work(self, listener: "Listener | None") -> None:
+        """Do what is to be done beside answering, until cancelled."""
+
+    async def close(self) -> None:
+        """Disconnect, after the last answer."""

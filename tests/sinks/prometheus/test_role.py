@@ -1,0 +1,78 @@
+"""Goal: nothing is shown too early, and a scrape does not wait for records, nor records for a scrape."""
+
+import threading
+
+import orjson
+
+from dutycycle.contract.codec import decode
+from dutycycle.contract.records.parts import NodePart
+from dutycycle.contract.records.samples import NvmlSample
+from dutycycle.contract.settings.load import load
+from dutycycle.telemetry.events import Telemetry
+from sinks.prometheus.role import MetricsRole
+from tests.support.data.samples import gpu, nvml
+
+NOW_S = 1_700_000_000.0
+SETTINGS = load({"DUTYCYCLE_NODE": "any", "DUTYCYCLE_BROKER": "kafka://127.0.0.1:9"})
+NODES, ROUNDS = 500, 10
+
+
+def sample(node: str, at_ms: int, gpus: int = 1) -> NvmlSample:
+    plain = nvml(1, [gpu(gpu_util_pct=50, uuid=f"{node}-{n}") for n in range(gpus)], ts_ms=at_ms, node=node)
+    return decode(NvmlSample, orjson.dumps(plain), "nvml-samples")
+
+
+def role_of(telemetry: Telemetry) -> MetricsRole:
+    return MetricsRole(SETTINGS, telemetry, wall=lambda: NOW_S)
+
+
+def test_nothing_is_served_before_the_end_of_the_topics() -> None:
+    telemetry, waits = Telemetry("metrics"), "reading nvml-samples"
+    role = role_of(telemetry)
+    error: str | None = waits
+    telemetry.status.ready[role.name] = lambda: error
+    role.subscription.take("nvml-samples", "a", sample("a", round(NOW_S * 1000)))
+    assert b"dutycycle_gpu" not in telemetry.metrics.page()
+    telemetry.status.waiting = None
+    assert telemetry.status.readiness_error() == f"metrics: {waits}"
+    error = None
+    assert b"dutycycle_gpu_utilization_ratio" in telemetry.metrics.page()
+    assert telemetry.status.readiness_error() is None
+
+
+def test_an_older_part_of_the_same_state_takes_no_counter_back() -> None:
+    role = role_of(Telemetry("metrics"))
+
+    def part(ts_ms: int, joules: float, since_ms: int) -> NodePart:
+        totals = {"GPU-0": {"energy_j": joules}}
+        plain = {"v": 1, "node": "a", "ts_ms": ts_ms, "since_ms": since_ms, "gpus": {}, "totals": totals}
+        return decode(NodePart, orjson.dumps(plain), "node-parts")
+
+    for taken, joules in ((part(5, 950, 1), 950), (part(4, 900, 1), 950), (part(3, 5, 2), 5)):
+        role.subscription.take("node-parts", "a", taken)
+        assert role.view.parts["a"].totals["GPU-0"]["energy_j"] == joules
+
+
+def test_records_are_taken_while_a_scrape_is_rendered() -> None:
+    telemetry, over = Telemetry("metrics"), threading.Event()
+    role = role_of(telemetry)
+    now_ms, errors = round(NOW_S * 1000), []
+
+    def feed() -> None:
+        for number in range(NODES):
+            role.subscription.take("nvml-samples", f"n{number}", sample(f"n{number}", now_ms, gpus=2))
+            if number % 50 == 0:
+                role.view.forget(now_ms)
+            if over.wait(0.001):
+                return
+
+    feeding = threading.Thread(target=feed)
+    feeding.start()
+    try:
+        pages = [telemetry.metrics.page() for _ in range(ROUNDS)]
+    except RuntimeError as error:  # a dictionary that grew while it was gone over
+        errors.append(error)
+    over.set()
+    feeding.join()
+    assert not errors
+    assert len(pages[-1]) > len(pages[0])

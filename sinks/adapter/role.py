@@ -1,7 +1,6 @@
 """The role ``autoscaler``: answers the API server for autoscalers, as the metrics adapter."""
 
 import asyncio
-from typing import Protocol
 
 from dutycycle.contract.backoff import Backoff
 from dutycycle.contract.settings.groups import Settings
@@ -14,7 +13,7 @@ from sinks.adapter.figures import Figures
 from sinks.adapter.front_proxy import FrontProxy, NoFrontProxyError
 from sinks.adapter.server import MetricsApi
 from sinks.events import ADAPTER_SERVES, FRONT_PROXY_UNKNOWN
-from sinks.serve.role import Role
+from sinks.serve.role import Admission, Role
 
 _CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
 _NAME, _NAMESPACE = "extension-apiserver-authentication", "kube-system"
@@ -23,14 +22,6 @@ _LOOK_S = 60.0
 _LOOK_BACK_S = 180.0
 """So old are the windows that a start begins with: figures are there at once."""
 TOPICS = {"window-aggregates": _LOOK_BACK_S, "trends": None, "cycles": None, "pods": None}
-
-
-class Trusting(Protocol):
-    """What admits clients: the listener."""
-
-    def trust(self, role: Role, authority: str) -> None:
-        """Answer who has a certificate of ``authority``."""
-        ...
 
 
 class AutoscalerRole(Role):
@@ -59,16 +50,16 @@ class AutoscalerRole(Role):
         """Until the API server can be recognised."""
         return None if self._api.front_proxy else "waiting for the API server's certificate authority"
 
-    async def work(self, listener: Trusting | None, look_s: float = _LOOK_S) -> None:
+    async def work(self, admission: Admission | None, look_s: float = _LOOK_S) -> None:
         """Look how the API server is recognised; what keeps us from knowing it is said and waited for."""
         assert self._server is not None  # noqa: S101 - ``open`` comes first
-        assert listener is not None  # noqa: S101 - there are routes
+        assert admission is not None  # noqa: S101 - there are routes
         backoff = Backoff()
         while True:
             try:
                 config = await self._server.read(_CONFIG_MAP, _NAME, _NAMESPACE)
                 front_proxy = FrontProxy.of(config.get("data") or {})
-                listener.trust(self, front_proxy.authority)
+                admission.trust(self, front_proxy.authority)
             except (KubeError, NoFrontProxyError, OSError) as error:
                 self.telemetry.raise_condition(
                     FRONT_PROXY_UNKNOWN, _NAME, f"ConfigMap {_NAMESPACE}/{_NAME}: {error}; trying again"

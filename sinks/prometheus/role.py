@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.kafka.tasks import together
@@ -12,7 +11,7 @@ from dutycycle.telemetry.metrics import SERIES_PODS_OMITTED, Labels, Metric
 from dutycycle.view.follower import Subscription
 from sinks.prometheus.series import SeriesRows
 from sinks.prometheus.view import MetricsView
-from sinks.serve.role import Role
+from sinks.serve.role import Admission, Role
 
 COMPACTED = ("node-parts", "pods", "trends", "cycles", "insights", "gpu-health")
 FOLLOWED = ("nvml-samples", "window-aggregates", "processes")
@@ -42,7 +41,7 @@ class MetricsRole(Role):
         telemetry.metrics.read_many(rows)
         telemetry.metrics.read(SERIES_PODS_OMITTED, lambda: float(series.omitted))
 
-    async def work(self, listener: Any) -> None:
+    async def work(self, admission: Admission | None) -> None:
         """Forget what is gone; send the series, where a receiver is given."""
         work = [self._forget_regularly()]
         if self.settings.remote_write is not None:

@@ -1,7 +1,6 @@
 """The role ``extender``: answers kube-scheduler from what is known of nodes and pods."""
 
 import asyncio
-from typing import Any
 
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.telemetry.events import Telemetry
@@ -11,7 +10,7 @@ from sinks.scheduling.extender import LARGEST, Extender
 from sinks.scheduling.known import KnownCluster
 from sinks.scheduling.placements import TOPIC, Placements
 from sinks.scheduling.table import STALE_MS
-from sinks.serve.role import Role
+from sinks.serve.role import Admission, Role
 
 PAST = dict.fromkeys(("insights", "cycles", "gpu-health", "pods", "pod-peaks"))
 """What a pod did and used, and what else holds now and may have been said long ago."""
@@ -34,7 +33,7 @@ class ExtenderRole(Role):
         recent = dict.fromkeys(SAMPLES, STALE_MS / 1000)
         self.subscription = Subscription(PAST | recent, known.hear, known.wants)
 
-    async def work(self, listener: Any) -> None:
+    async def work(self, admission: Admission | None) -> None:
         """Send placements; this ends after the last answer, not together with it."""
         await asyncio.shield(self._placements.start())
 

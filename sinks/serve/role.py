@@ -1,7 +1,7 @@
 """What a role is: one thing that is answered from the topics, alone in a process or beside others."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.telemetry.events import Event, Telemetry
@@ -11,7 +11,16 @@ if TYPE_CHECKING:
     # Not at run time: series need no aiohttp.
     from aiohttp import web
 
-    from sinks.serve.listener import Listener
+
+class Admission(Protocol):
+    """What lets clients in: the listener."""
+
+    def trust(self, role: "Role", authority: str) -> None:
+        """From now on answer for ``role`` who has a certificate of ``authority`` (PEM), and nobody else.
+
+        Raises ``OSError`` for what is no PEM.
+        """
+        ...
 
 
 class Role:
@@ -20,7 +29,7 @@ class Role:
     ``subscription``: what it takes from the topics. ``outputs``: topics that it writes. ``routes``: what it
     answers on the process's listener, with bodies of at most ``largest`` bytes; ``serves`` is emitted when it
     does. ``asks_certificate``: only clients are answered whose certificate an authority that the role has
-    given to ``Listener.trust`` vouches for.
+    given to ``Admission.trust`` vouches for.
     """
 
     name: ClassVar[str]
@@ -43,7 +52,7 @@ class Role:
     async def open(self) -> None:
         """Connect to what it cannot do without. Raises ``DutycycleError``."""
 
-    async def work(self, listener: "Listener | None") -> None:
+    async def work(self, admission: Admission | None) -> None:
         """Do what is to be done beside answering, until cancelled."""
 
     async def close(self) -> None:

@@ -139,7 +139,9 @@ def gpu_activity(value: str) -> str:
 
 def roles(value: str) -> tuple[str, ...]:
     """Names, separated by commas; ``sinks.serve.roles`` knows which there are."""
-    return _parts(value)
+    if not (names := _parts(value)):
+        raise ValueError("expected roles, separated by commas, such as metrics,extender")
+    return names
 
 
 def analyses(value: str) -> tuple[str, ...]:

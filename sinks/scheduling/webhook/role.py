@@ -1,7 +1,6 @@
 """The role ``webhook``: keeps PriorityClasses, and gives new pods priorities."""
 
 import time
-from typing import Any
 
 from dutycycle.contract.records.hours import HOUR_MS
 from dutycycle.contract.settings.groups import Settings
@@ -18,7 +17,7 @@ from sinks.scheduling.webhook.classes import PriorityClasses
 from sinks.scheduling.webhook.known import KnownUse
 from sinks.scheduling.webhook.queue import Queue
 from sinks.scheduling.webhook.server import LARGEST, Webhook
-from sinks.serve.role import Role
+from sinks.serve.role import Admission, Role
 
 
 class WebhookRole(Role):
@@ -51,7 +50,7 @@ class WebhookRole(Role):
         """Until there are PriorityClasses to give."""
         return self._classes.readiness_error()
 
-    async def work(self, listener: Any) -> None:
+    async def work(self, admission: Admission | None) -> None:
         """Keep the PriorityClasses."""
         await self._classes.run()
 

@@ -178,6 +178,7 @@ BAD: dict[str, dict[str, list[str]]] = {
     "separated by commas": {"pod_labels": ["team;cost"], "windows_metrics": ["W"]},
     "the same name on a series": {"pod_labels": ["a-b,a_b"]},
     "expected host:port": {"serve_listen": ["off"]},
+    "expected roles, separated by commas": {"roles": ["", ","]},
     "or off": {"listen": ["9000", "127.0.0.1:65536", "http://127.0.0.1:80"]},
 }  # fmt: skip
 """By what the message says that is right: settings, and texts that are wrong."""

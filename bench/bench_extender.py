@@ -3,7 +3,8 @@
     python -m bench.bench_extender [--nodes 5000] [--whole] [CHECKOUT …]
 
 A process answers ``filter`` and ``prioritize`` for pods of all kinds (one template in three has kin, jobs of
-one to sixteen pods), first in peace, then while every node sends its two samples a second. The client is
+one to sixteen pods), first in peace, then while every node sends its two samples a second, then while the
+same process renders its series of these nodes (100,000 with 1,000 nodes), scrape after scrape. The client is
 another process. With ``--whole`` the scheduler sends nodes as whole objects of 5 KB, and not their names.
 Other checkouts of this repository are measured in turns with this one.
 """
@@ -16,6 +17,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,27 +32,33 @@ from dutycycle.contract.records.base import VersionedRecord
 from dutycycle.contract.records.derived import Peak, PodPeaks
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import CgroupSample, Gpu, Host, NvmlSample
+from dutycycle.contract.settings.load import load
 from dutycycle.contract.topics import TOPICS
 from dutycycle.kube.templates import template_of
-from dutycycle.telemetry.events import EXTENDER, Telemetry
+from dutycycle.telemetry.events import EXTENDER, METRICS, Telemetry
+from sinks.prometheus.role import MetricsRole
 from sinks.scheduling.extender import LARGEST, Extender
 from sinks.scheduling.known import KnownCluster
+from sinks.serve.service import SWITCH_S
 
 GPUS, TEMPLATES, ROUNDS = 8, 60, 2
 _OPTIONS = argparse.ArgumentParser(add_help=False)
 _OPTIONS.add_argument("--nodes", type=int, default=1000)
 _OPTIONS.add_argument("--whole", action="store_true")
-_OPTIONS.add_argument("--loaded", action="store_true")
+_OPTIONS.add_argument("--beside", choices=("peace", "samples", "scrapes"), default="peace")
 _OPTIONS.add_argument("--serve", action="store_true")
 _OPTIONS.add_argument("checkouts", type=Path, nargs="*")
 OPTIONS = _OPTIONS.parse_args()
 NODES: int = OPTIONS.nodes
 PODS = 50 if OPTIONS.whole else 150
 NAMES = [f"node-{at:04}" for at in range(NODES)]
+WHAT = {
+    "peace": "in peace", "samples": f"{2 * NODES} samples/s", "scrapes": f"{2 * NODES} samples/s and scrapes"
+}  # fmt: skip
 _GIB = 1024**3
 _TICK_S = 0.05
 _AT_ONCE = 50
-"""Records between two moments at which a question can be answered, as ``sinks.scheduling.reader`` has it."""
+"""Records between two moments at which a question can be answered, as ``dutycycle.view.follower`` has it."""
 
 
 def pod(number: int) -> dict[str, Any]:
@@ -128,7 +136,25 @@ def cluster() -> KnownCluster:
     return known
 
 
-async def serve(loaded: bool) -> None:
+def scraped(records: Sequence[tuple[str, str, bytes]]) -> threading.Thread:
+    """A thread that renders the series of these records, one page after the other."""
+    telemetry = Telemetry(METRICS)
+    role = MetricsRole(load({"DUTYCYCLE_NODE": "n"}), telemetry)
+    for topic, key, payload in records:
+        if topic in role.subscription.topics:
+            role.subscription.take(topic, key, decode(TOPICS[topic].record, payload, topic))
+    sys.setswitchinterval(SWITCH_S)
+
+    def render() -> None:
+        while True:
+            began_s = time.perf_counter()
+            series = telemetry.metrics.page().count(b"\ndutycycle_gpu")
+            print(f"{series} series in {time.perf_counter() - began_s:.2f} s", file=sys.stderr)
+
+    return threading.Thread(target=render, daemon=True)
+
+
+async def serve(beside: str) -> None:
     """Answer until standard input ends; the port is the first line."""
     known = cluster()
     app = web.Application(client_max_size=LARGEST)
@@ -141,8 +167,10 @@ async def serve(loaded: bool) -> None:
     records = samples(now_ms)
     for topic, key, payload in records:
         known.take(key, decode(TOPICS[topic].record, payload, topic))
+    if beside == "scrapes":
+        scraped(records).start()
     print(runner.addresses[0][1], flush=True)
-    feeding = asyncio.create_task(feed(known, records)) if loaded else None
+    feeding = asyncio.create_task(feed(known, records)) if beside != "peace" else None
     await asyncio.to_thread(sys.stdin.read)
     if feeding is not None:
         feeding.cancel()
@@ -164,11 +192,11 @@ async def feed(known: KnownCluster, records: Sequence[tuple[str, str, bytes]]) -
         await asyncio.sleep(_TICK_S)
 
 
-def measured(checkout: Path, loaded: bool) -> tuple[list[float], list[float]]:
+def measured(checkout: Path, beside: str) -> tuple[list[float], list[float]]:
     """Milliseconds to each answer of the code of a ``checkout``, and of CPU that the server had until then:
     the second is what the first would be if nothing else ran on the machine."""
     command = [sys.executable, str(Path(__file__).resolve()), "--serve", "--nodes", str(NODES)]
-    command += ["--loaded"] if loaded else []
+    command += ["--beside", beside]
     environment = os.environ | {"PYTHONPATH": str(checkout.resolve()), "OPENBLAS_NUM_THREADS": "1"}
     with subprocess.Popen(
         command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -208,13 +236,13 @@ def main(checkouts: Sequence[Path]) -> None:
         "milliseconds an answer"
     )
     print(f"{'':40}{'p50':>8}{'p99':>8}{'most':>8}{'p50':>12}{'p99':>8}{'most':>8} of CPU")
-    for loaded in (False, True):
+    for beside, what_is in WHAT.items():
         found: dict[Path, list[tuple[list[float], list[float]]]] = {one: [] for one in checkouts}
         for _ in range(ROUNDS):
             for checkout in checkouts:
-                found[checkout].append(measured(checkout, loaded))
+                found[checkout].append(measured(checkout, beside))
         for checkout, rounds in found.items():
-            what = f"{checkout.name[-20:]}, {f'{2 * NODES} samples/s' if loaded else 'in peace'}"
+            what = f"{checkout.name[-20:]}, {what_is}"
             wall, cpu = (
                 np.percentile(np.concatenate(one), (50, 99, 100)) for one in zip(*rounds, strict=True)
             )
@@ -224,6 +252,6 @@ def main(checkouts: Sequence[Path]) -> None:
 
 if __name__ == "__main__":
     if OPTIONS.serve:
-        asyncio.run(serve(OPTIONS.loaded))
+        asyncio.run(serve(OPTIONS.beside))
     else:
         main([*OPTIONS.checkouts, Path(__file__).parents[1]])

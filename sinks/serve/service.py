@@ -15,7 +15,7 @@ from sinks import events as sink_events
 from sinks.serve.role import Role
 from sinks.serve.roles import ROLES, role_class
 
-_SWITCH_S = 0.0005
+SWITCH_S = 0.0005
 """How long a thread that renders a scrape keeps the interpreter while an answer is due; Python's own 5 ms are
 waited for several times in an answer."""
 
@@ -44,7 +44,7 @@ async def run(names: Sequence[str], settings: Settings, telemetry: Telemetry, st
 
         listener = Listener(settings, telemetry, roles, errors)
     if len(roles) > 1:
-        sys.setswitchinterval(_SWITCH_S)
+        sys.setswitchinterval(SWITCH_S)
     alike = ALIKE_TOPICS if not set(ALIKE_TOPICS).isdisjoint(topics) else ()
     outputs = [
         name for name in (*topics, *(name for role in roles for name in role.outputs)) if name not in alike

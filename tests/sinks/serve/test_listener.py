@@ -48,7 +48,7 @@ def listener_of(
     given = {f"DUTYCYCLE_SERVE_{name.upper()}": str(value) for name, value in files.items()}
     settings = load({"DUTYCYCLE_NODE": "n", **given})
     errors = {role.name: lambda role=role: role.error for role in roles}
-    return Listener(settings, telemetry or Telemetry(WEBHOOK), roles, errors, look_s=0.05)  # type: ignore[arg-type]
+    return Listener(settings, telemetry or Telemetry(WEBHOOK), roles, errors, look_s=0.05)
 
 
 @asynccontextmanager

@@ -39,17 +39,19 @@ def periods(jobs: Sequence[Job]) -> Floats:
     return found
 
 
-def minutes_of(one: Job, period_s: Floats) -> Iterator[Minute]:
-    """What the streams would see."""
+def minutes_of(one: Job, period_s: Floats, *, counters: bool = False) -> Iterator[Minute]:
+    """What the streams would see; with ``counters`` those of a Hopper as well."""
     names = [f"n/{g}" for g in range(one.gpu_util.shape[1])]
     each = np.stack([one.gpu_util, one.gpu_power_pct, one.temp_c, one.clock_mhz], axis=2).tolist()
-    figures = (one.util, one.util_spread, one.power_pct, one.power_spread, one.mem_pct, one.copy_pct)
+    figures = (one.util, one.util_spread, one.power_pct, one.power_spread, one.mem_pct, one.copy_pct,
+               one.tensor_pct, one.dram_pct)  # fmt: skip
     rows = np.stack(figures, axis=1).tolist()
     for at, (row, period, gpus) in enumerate(zip(rows, period_s.tolist(), each, strict=True), start=1):
-        util, util_spread, power, power_spread, mem, copies = row
+        util, util_spread, power, power_spread, mem, copies, tensor, dram = row
         yield Minute(
             end_ms=60_000 * at, util_pct=util, util_spread=util_spread, power_pct=power,
             power_spread=power_spread, mem_pct=mem, copy_pct=copies,
+            tensor_pct=tensor if counters else np.nan, dram_pct=dram if counters else np.nan,
             period_s=None if np.isnan(period) else period,
             gpus=tuple(GpuMinute(name, *of) for name, of in zip(names, gpus, strict=True)),
         )  # fmt: skip
@@ -78,10 +80,10 @@ class Told:
         return self.job.begins * int(self.job.gpu_util.shape[1])
 
 
-def ours(one: Job, period_s: Floats) -> Told:
-    """Our own detectors."""
+def ours(one: Job, period_s: Floats, *, counters: bool = False) -> Told:
+    """Our own detectors; with ``counters`` of GPUs from Hopper on."""
     finder, holds, begun = AnomalyFinder(), set[str](), []
-    for at, minute in enumerate(minutes_of(one, period_s)):
+    for at, minute in enumerate(minutes_of(one, period_s, counters=counters)):
         finder.add(minute)
         now = {found.kind for found in finder.current}
         begun += [(at, kind) for kind in sorted(now - holds)]

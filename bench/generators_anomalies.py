@@ -60,6 +60,9 @@ class Job:
     gpu_power_pct: Floats
     temp_c: Floats
     clock_mhz: Floats
+    tensor_pct: Floats
+    dram_pct: Floats
+    """What the counters of a Hopper say of tensor cores and memory."""
 
 
 class JobDraft:
@@ -313,6 +316,12 @@ def _by_minute(
     clocks = np.full(gpu_util.shape, np.nan)
     np.divide(working, gpu_util, out=clocks, where=gpu_util > 0)
     copies = np.where(waiting, d.rng.uniform(0, 2), d.copy_share * mean_util.ravel())
+    # Drawn last, so that all else is as without counters. Kernels that spin read one word again and again.
+    tensor, dram = (
+        np.where(waiting, d.rng.uniform(0, spins), d.rng.uniform(*share) * mean_util.ravel())
+        * (1 + 0.05 * d.rng.normal(size=d.n))
+        for spins, share in ((0.3, (0.1, 0.75)), (0.6, (0.1, 0.6)))
+    )
     return Job(
         shape=shape, fault=fault, begins=begin // MINUTE_S if fault else minutes, seconds=util.mean(axis=1),
         util=mean_util.mean(axis=1), util_spread=mean_util.std(axis=1), power_pct=mean_power.mean(axis=1),
@@ -320,4 +329,6 @@ def _by_minute(
         mem_pct=np.round(2 * d.mem.reshape(minutes, MINUTE_S).min(axis=1)) / 2,
         copy_pct=copies.reshape(minutes, MINUTE_S).mean(axis=1),
         gpu_util=gpu_util, gpu_power_pct=gpu_power, temp_c=temps, clock_mhz=clocks,
+        tensor_pct=np.clip(tensor, 0, 100).reshape(minutes, MINUTE_S).mean(axis=1),
+        dram_pct=np.clip(dram, 0, 100).reshape(minutes, MINUTE_S).mean(axis=1),
     )  # fmt: skip

@@ -46,6 +46,9 @@ def comparison(report: TableReport, seeds: range, thin: int = 1) -> None:
     began = time.process_time()
     mine = [ours(*case) for case in cases]
     rows = [_row("Dutycycle", mine, _us(began, cases), named=True)]
+    began = time.process_time()
+    counted = [ours(*case, counters=True) for case in cases]
+    rows += [_row("Dutycycle, with counters", counted, _us(began, cases), named=True)]
     rows += [_row(name, *peer(name, fitted, cases), named=False) for name in PEERS]
     kinds = [*dict.fromkeys(FAULTS.values())]
     title = (

@@ -84,6 +84,7 @@ class Device:
         self._static.clear()
         self.query.forget("gpm", "gpm_sample", "mig_util")
         self._gpm.forget()
+        self._fields.forget()
         self._mig.forget()
 
     def release(self) -> None:
@@ -161,6 +162,7 @@ class Device:
             self.query.forget()
             self._gpm.forget()
             self._gpm.keep(())
+            self._fields.forget()
             self._mig.forget()
         self._divided = divided
 

@@ -13,6 +13,8 @@ from collectors.nvml.types import FieldValue, NvmlError, UnsupportedError, is_re
 from dutycycle.contract.metrics import GPU_ROWS
 
 _NS_PER_S = 1e9
+_NAMES = {row.nvml: row.field for row in GPU_ROWS if isinstance(row.nvml, int)}
+"""The fields of ``Gpu`` by id."""
 _LEAST_BITS = 63
 """A 32-bit counter of bytes wraps many times a second on a fast link: it has no rate."""
 
@@ -21,9 +23,13 @@ class FieldReader:
     """Fields of one GPU; rates are over the time that really passed between two reads."""
 
     def __init__(self) -> None:
-        self._names = {row.nvml: row.field for row in GPU_ROWS if isinstance(row.nvml, int)}
-        """The fields of ``Gpu`` that are still asked for, by id."""
+        self._names = dict(_NAMES)
+        """Those that the GPU does not refuse."""
         self._last: dict[str, tuple[float, int]] = {}
+
+    def forget(self) -> None:
+        """Ask again for what was refused: the library was opened anew, or the GPU's MIG mode changed."""
+        self._names = dict(_NAMES)
 
     def read(self, query: DeviceQuery) -> dict[str, float]:
         """Give the values by fields of ``Gpu``. What the GPU does not tell is left out; a rate also at first

@@ -260,7 +260,7 @@ def buffered_samples(handle: Handle, buffer: SampleBuffer, after_us: int, room: 
             handle, c_uint(buffer), c_ulonglong(after_us), byref(kind), byref(count), rows
         ),
     )
-    where, _ = _VALUE_OF_TYPE[kind.value]
+    where, _ = _value_of_type(kind.value)
     read = (BufferedSample(row.timeStamp, getattr(row.sampleValue, where)) for row in rows)
     return sorted(sample for sample in read if sample.value != _UNKNOWN_32)
 
@@ -343,9 +343,20 @@ def field_values(handle: Handle, ids: Sequence[int | tuple[int, int]]) -> list[F
     ]
 
 
-def _field_value(value: Any) -> FieldValue:
-    where, bits = _VALUE_OF_TYPE[value.valueType]
-    return FieldValue(int(getattr(value.value, where)), bits)
+def _field_value(value: Any) -> FieldValue | NvmlError:
+    try:
+        where, bits = _value_of_type(value.valueType)
+    except UnsupportedError as error:
+        return error
+    number = getattr(value.value, where)
+    return FieldValue(int(number), bits) if isfinite(number) else NoDataError("no_data")
+
+
+def _value_of_type(number: int) -> tuple[str, int]:
+    """Raises ``UnsupportedError`` for a type that is newer than the binding."""
+    if number not in _VALUE_OF_TYPE:
+        raise UnsupportedError("unknown_type")
+    return _VALUE_OF_TYPE[number]
 
 
 def mig_enabled(handle: Handle) -> bool:

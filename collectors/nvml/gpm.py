@@ -15,39 +15,49 @@ from typing import Any
 from collectors.nvml import gate
 from collectors.nvml.fields import tenths
 from collectors.nvml.query import DeviceQuery
-from collectors.nvml.types import Handle, NoDataError, NvmlError, is_refused
+from collectors.nvml.types import Handle, NoDataError, NvmlError, UnsupportedError, is_refused
 from dutycycle.contract.metrics import GPU_ROWS, MIB, Subject, rows_of
 
 _LEAST_S = 0.1
 """GPM wants 100 ms between two samples."""
 _ONE_AT_A_TIME = Lock()
 """Of the process, as the library is: sampling from two threads at once has crashed it (leptonai/gpud)."""
-_ALSO_BY_FIELD = frozenset(row.field for row in GPU_ROWS if row.gpm is not None and row.nvml)
+_ALSO_BY_FIELD = frozenset(row.field for row in GPU_ROWS if row.gpm and isinstance(row.nvml, int))
 """What fields tell of, too: where these are refused, that is what is counted."""
 _BUSY = 1
 """The time with any engine busy: what ``gpu_util_pct`` is to a slice."""
 
 
 def metrics_of(subject: Subject, fields: Collection[str]) -> dict[int, str]:
-    """Give the ``fields`` that GPM has of a ``gpu`` or a ``slice``, by GPM's numbers. The utilization of a
-    slice comes from nowhere else: it is always among them. Where any is asked for, so is what drivers may
-    refuse otherwise (PCIe before R555)."""
+    """Give the ``fields`` that GPM has of a ``gpu`` or a ``slice``, by GPM's numbers; of several engines each
+    has its number. The utilization of a slice comes from nowhere else: it is always among them. Where any is
+    asked for, so is PCIe: of a slice there is no other, and drivers before R555 refuse its fields. What a
+    whole GPU has a call for is not asked here."""
     busy = {_BUSY: "gpu_util_pct"} if subject == "slice" else {}
-    rows = [row for row in rows_of("nvml", subject) if row.field in fields or (fields and row.nvml)]
-    return busy | {row.gpm: row.field for row in rows if row.gpm is not None}
+    asked = {
+        number: row.field
+        for row in rows_of("nvml", subject)
+        for number in row.gpm
+        if (fields if row.field in _ALSO_BY_FIELD else row.field in fields)
+        and (subject == "slice" or not isinstance(row.nvml, str) or not row.nvml)
+    }
+    return busy | asked
 
 
 @dataclass(slots=True)
 class _Samples:
     """Two samples of a GPU or a GPU instance: the last one, and room for the next.
 
-    ``key`` names one instance. Its id does not: a new instance gets the id of a destroyed one.
+    ``key`` names one instance. Its id does not: a new instance gets the id of a destroyed one. ``asked``:
+    the metrics that it does not refuse; slices differ in their engines.
     """
 
     key: str
     last: Any
     spare: Any
+    asked: dict[int, str]
     last_s: float | None = None
+    question: Any = None
 
 
 class GpmReader:
@@ -55,10 +65,7 @@ class GpmReader:
 
     def __init__(self, metrics: dict[int, str], what: str) -> None:
         """``what``: what is counted as not measured where the GPU has no GPM."""
-        self._all, self._what = metrics, what
-        self._asked = dict(metrics)
-        """Those that the GPU does not refuse."""
-        self._question: Any = None
+        self._metrics, self._what = metrics, what
         self._supported = False
         self._samples: dict[int | None, _Samples] = {}
 
@@ -73,14 +80,17 @@ class GpmReader:
         Empty at first, and before Hopper. ``key`` is a name that a new instance of the same id does not
         share. What was not measured is left out.
         """
-        if not self._asked:
+        if not self._metrics:
             return {}
         with _ONE_AT_A_TIME:
             self._supported = self._supported or bool(query.ask(self._what, gate.gpm_supported))
             if not self._supported:
                 return {}
-            answers = query.ask("gpm_sample", partial(self._answers, instance=instance, key=key)) or {}
-            return self._values(query, answers)
+            samples = query.ask("gpm_sample", lambda _: self._of(instance, key))
+            if samples is None or not samples.asked:
+                return {}
+            answer = partial(_answers, query=query, instance=instance, samples=samples)
+            return _values(query, samples, query.ask("gpm_sample", answer) or {})
 
     def keep(self, instances: Iterable[int | None]) -> None:
         """Free the samples of all other instances. While the library is open only."""
@@ -93,50 +103,62 @@ class GpmReader:
 
     def forget(self) -> None:
         """Ask for everything again: the library was opened anew, or the GPU's MIG mode changed."""
-        self._supported, self._asked, self._question = False, dict(self._all), None
-
-    def _answers(self, handle: Handle, instance: int | None, key: str) -> dict[int, float | NvmlError]:
-        samples = self._of(instance, key)
-        at_s = time.monotonic()
-        if samples.last_s is not None and at_s - samples.last_s < _LEAST_S:
-            return {}
-        gate.gpm_sample(handle, instance, samples.spare)
-        first = samples.last_s is None
-        samples.last, samples.spare, samples.last_s = samples.spare, samples.last, at_s
-        if first:
-            return {}
-        if self._question is None:
-            self._question = gate.gpm_question([*self._asked])
-        answers = gate.gpm_answers(self._question, samples.spare, samples.last)
-        return dict(zip(self._asked, answers, strict=True))
-
-    def _values(self, query: DeviceQuery, answers: dict[int, float | NvmlError]) -> dict[str, float]:
-        values: dict[str, float] = {}
-        for number, answer in answers.items():
-            name = self._asked[number]
-            if isinstance(answer, NvmlError) and is_refused(answer):
-                # Such as NVLink on a card without it; the other metrics are asked for as before.
-                del self._asked[number]
-                self._question = None
-                if name not in _ALSO_BY_FIELD:
-                    query.count_once(name, answer)
-            elif isinstance(answer, NvmlError):
-                if not isinstance(answer, NoDataError):
-                    query.count(name, answer)
-            elif name.endswith("_bytes_per_s"):
-                values[name] = round(answer * MIB)
-            else:
-                values[name] = _rounded(answer)
-        return values
+        self._supported = False
+        for samples in self._samples.values():
+            samples.asked, samples.question = dict(self._metrics), None
 
     def _of(self, instance: int | None, key: str) -> _Samples:
         samples = self._samples.get(instance)
         if samples is None:
-            samples = _Samples(key, *gate.gpm_samples_new())
+            samples = _Samples(key, *gate.gpm_samples_new(), dict(self._metrics))
             self._samples[instance] = samples
         elif samples.key != key:
-            samples.last_s, samples.key = None, key
+            samples.key, samples.last_s = key, None
+            samples.asked, samples.question = dict(self._metrics), None
         return samples
+
+
+def _answers(
+    handle: Handle, query: DeviceQuery, instance: int | None, samples: _Samples
+) -> dict[int, float | NvmlError]:
+    at_s = time.monotonic()
+    if samples.last_s is not None and at_s - samples.last_s < _LEAST_S:
+        return {}
+    try:
+        gate.gpm_sample(handle, instance, samples.spare)
+    except UnsupportedError as error:  # one instance may refuse what another has
+        samples.asked.clear()
+        query.count_once("gpm_sample", error)
+        return {}
+    first = samples.last_s is None
+    samples.last, samples.spare, samples.last_s = samples.spare, samples.last, at_s
+    if first:
+        return {}
+    if samples.question is None:
+        samples.question = gate.gpm_question([*samples.asked])
+    answers = gate.gpm_answers(samples.question, samples.spare, samples.last)
+    return dict(zip(samples.asked, answers, strict=True))
+
+
+def _values(query: DeviceQuery, samples: _Samples, answers: dict[int, float | NvmlError]) -> dict[str, float]:
+    values: dict[str, list[float]] = {}
+    for number, answer in answers.items():
+        name = samples.asked[number]
+        if isinstance(answer, NvmlError) and is_refused(answer):
+            # Such as NVLink on a card without it; the other metrics are asked for as before.
+            del samples.asked[number]
+            samples.question = None
+            if name not in _ALSO_BY_FIELD and name not in samples.asked.values():
+                query.count_once(name, answer)
+        elif isinstance(answer, NvmlError):
+            if not isinstance(answer, NoDataError):
+                query.count(name, answer)
+        else:
+            values.setdefault(name, []).append(answer)
+    return {
+        name: round(sum(of) * MIB) if name.endswith("_bytes_per_s") else _rounded(sum(of) / len(of))
+        for name, of in values.items()
+    }
 
 
 def _rounded(pct: float) -> float:

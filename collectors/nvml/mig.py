@@ -10,12 +10,13 @@ from collectors.nvml import gate
 from collectors.nvml.gpm import GpmReader, metrics_of
 from collectors.nvml.query import DeviceQuery
 from collectors.nvml.types import Handle, MigSize, NoDataError, TransientError
-from dutycycle.contract.metrics import PCT
+from dutycycle.contract.metrics import rows_of
 from dutycycle.contract.records.samples import MigDevice
 
 _PROFILE = re.compile(r"\bMIG ([0-9.a-z+]+)$")
 """How a slice's name ends: "NVIDIA H200 MIG 1g.18gb", "… MIG 1c.3g.71gb", "… MIG 1g.18gb+me"."""
 _EIGHTHS = 8
+_LIMITS = {row.field: row.limits for row in rows_of("nvml", "slice")}
 
 
 class _Slice(NamedTuple):
@@ -68,7 +69,7 @@ class MigReader:
         activity: dict[str, float | None] = {}
         if mig.instance is not None and alone:
             for name, value in self._gpm.read(query, mig.instance, mig.uuid).items():
-                activity[name] = query.possible(f"mig {name}", value, PCT)
+                activity[name] = query.possible(f"mig {name}", value, _LIMITS[name])
         return MigDevice(
             uuid=mig.uuid,
             profile=self._profiles[mig.uuid],

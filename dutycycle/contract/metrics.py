@@ -92,7 +92,8 @@ class MetricRow:
     times (NVIDIA/DCGM#199, NVIDIA/dcgm-exporter#418): it is absent and counted, and not cut to what can be.
 
     ``nvml``: the call, or the id of the field (``nvmlDeviceGetFieldValues``); ``gpm``: the number of one of
-    GPM's metrics (``nvmlGpmMetricsGet``), in percent or MiB a second: instead, or where the field is refused.
+    GPM's metrics (``nvmlGpmMetricsGet``), or those of several engines, of which it is the mean, in percent or
+    MiB a second: instead, where the field is refused, and of slices, which no call is for.
     ``by_name``: it is read only where ``DUTYCYCLE_GPU_ACTIVITY`` names it, as each has its bytes in every
     sample. ``dcgm``: names of
     dcgm-exporter with the factor to our unit, the oldest first. ``smi``: spellings of nvidia-smi and of
@@ -119,7 +120,7 @@ class MetricRow:
     compared: Literal["", "mean", "max"] = ""
     limits: Range = (0, float("inf"))
     nvml: str | int = ""
-    gpm: int | None = None
+    gpm: tuple[int, ...] = ()
     by_name: bool = False
     dcgm: Mapping[str, float] = dataclasses.field(default_factory=dict)
     smi: str = ""
@@ -288,14 +289,16 @@ CATALOGUE = (
         series=GpuSeries("gpu_memory_clock_hertz", 1e6),
     ),
     MetricRow(
-        field="pcie_rx_bytes_per_s", title="PCIe received", meaning="received over PCIe", limits=(0, 1e13),
-        nvml=198, gpm=21, dcgm={f"{_PROF}PCIE_RX_BYTES": 1}, smi="pcie rx|pcie rx rate",
+        field="pcie_rx_bytes_per_s", subjects=("gpu", "slice"), title="PCIe received",
+        meaning="received over PCIe", limits=(0, 1e13),
+        nvml=198, gpm=(21,), dcgm={f"{_PROF}PCIE_RX_BYTES": 1}, smi="pcie rx|pcie rx rate",
         dcgmi={"PCIRX": "B/s"}, smi_dmon={"rxpci": "MB/s"},
         series=GpuSeries("gpu_pcie_receive_bytes_per_second"),
     ),
     MetricRow(
-        field="pcie_tx_bytes_per_s", title="PCIe sent", meaning="sent over PCIe", limits=(0, 1e13),
-        nvml=197, gpm=20, dcgm={f"{_PROF}PCIE_TX_BYTES": 1}, smi="pcie tx|pcie tx rate",
+        field="pcie_tx_bytes_per_s", subjects=("gpu", "slice"), title="PCIe sent",
+        meaning="sent over PCIe", limits=(0, 1e13),
+        nvml=197, gpm=(20,), dcgm={f"{_PROF}PCIE_TX_BYTES": 1}, smi="pcie tx|pcie tx rate",
         dcgmi={"PCITX": "B/s"}, smi_dmon={"txpci": "MB/s"},
         series=GpuSeries("gpu_pcie_transmit_bytes_per_second"),
     ),
@@ -303,7 +306,7 @@ CATALOGUE = (
         field="sm_active_pct", subjects=("gpu", "slice", "node"), peak=True, own=True, chart="gpu-sm",
         compared="mean", title="SM activity", word="SM",
         meaning="share of the multiprocessors' time with a warp on them, also one that waits; from Hopper on",
-        limits=PCT, gpm=2, dcgm={f"{_PROF}SM_ACTIVE": 100, f"{_PROF}SM_UTIL_RATIO": 100},
+        limits=PCT, gpm=(2,), dcgm={f"{_PROF}SM_ACTIVE": 100, f"{_PROF}SM_UTIL_RATIO": 100},
         smi="sm active|sm activity|sm act", dcgmi={"SMACT": "ratio"}, wandb={"smActive": None},
         series=GpuSeries("gpu_sm_active_ratio", 0.01), annotation=Annotation("sm_active", _ON_ALL),
     ),
@@ -311,7 +314,7 @@ CATALOGUE = (
         field="sm_occupancy_pct", subjects=("gpu", "slice"), title="SM occupancy",
         word="occupancy",
         meaning="warps on the multiprocessors, of as many as there could be; from Hopper on", limits=PCT,
-        gpm=3, dcgm={f"{_PROF}SM_OCCUPANCY": 100, f"{_PROF}SM_OCCUPANCY_RATIO": 100},
+        gpm=(3,), dcgm={f"{_PROF}SM_OCCUPANCY": 100, f"{_PROF}SM_OCCUPANCY_RATIO": 100},
         smi="sm occupancy|occupancy", dcgmi={"SMOCC": "ratio"}, wandb={"smOccupancy": None},
         series=GpuSeries("gpu_sm_occupancy_ratio", 0.01),
     ),
@@ -319,7 +322,7 @@ CATALOGUE = (
         field="tensor_active_pct", subjects=("gpu", "slice", "node"), cycle=True, peak=True, own=True,
         chart="gpu-tensor", compared="mean", title="Tensor activity", word="tensor",
         meaning="share of the time in which the tensor cores worked, of all of theirs; from Hopper on",
-        limits=PCT, gpm=5,
+        limits=PCT, gpm=(5,),
         dcgm={f"{_PROF}PIPE_TENSOR_ACTIVE": 100, f"{_PROF}TENSOR_UTIL_RATIO": 100},
         smi="tensor active|tensor activity|tensor util", dcgmi={"TENSO": "ratio"},
         wandb={"pipeTensorActive": None},
@@ -329,21 +332,21 @@ CATALOGUE = (
         field="dram_active_pct", subjects=("gpu", "slice", "node"), cycle=True, peak=True, own=True,
         chart="gpu-dram", compared="mean", title="DRAM activity", word="DRAM",
         meaning="bandwidth of the GPU's memory that was used; about 80 % can be had; from Hopper on",
-        limits=PCT, gpm=10, dcgm={f"{_PROF}DRAM_ACTIVE": 100, f"{_PROF}DRAM_UTIL_RATIO": 100},
+        limits=PCT, gpm=(10,), dcgm={f"{_PROF}DRAM_ACTIVE": 100, f"{_PROF}DRAM_UTIL_RATIO": 100},
         smi="dram active|dram activity|dram util", dcgmi={"DRAMA": "ratio"}, wandb={"dramActive": None},
         series=GpuSeries("gpu_dram_active_ratio", 0.01),
     ),
     MetricRow(
         field="fp64_active_pct", subjects=("gpu", "slice"), title="FP64 activity", word="FP64",
         meaning="share of the time in which the pipes for 64-bit numbers worked; from Hopper on", limits=PCT,
-        gpm=11, dcgm={f"{_PROF}PIPE_FP64_ACTIVE": 100, f"{_PROF}FP64_UTIL_RATIO": 100},
+        gpm=(11,), dcgm={f"{_PROF}PIPE_FP64_ACTIVE": 100, f"{_PROF}FP64_UTIL_RATIO": 100},
         smi="fp 64 active", dcgmi={"FP64A": "ratio"}, wandb={"pipeFp64Active": None},
         series=GpuSeries("gpu_fp64_active_ratio", 0.01),
     ),
     MetricRow(
         field="fp32_active_pct", subjects=("gpu", "slice"), title="FP32 activity", word="FP32",
         meaning="share of the time in which the pipes for 32-bit numbers worked; from Hopper on", limits=PCT,
-        gpm=12, dcgm={f"{_PROF}PIPE_FP32_ACTIVE": 100, f"{_PROF}FP32_UTIL_RATIO": 100},
+        gpm=(12,), dcgm={f"{_PROF}PIPE_FP32_ACTIVE": 100, f"{_PROF}FP32_UTIL_RATIO": 100},
         smi="fp 32 active", dcgmi={"FP32A": "ratio"}, wandb={"pipeFp32Active": None},
         series=GpuSeries("gpu_fp32_active_ratio", 0.01),
     ),
@@ -351,52 +354,55 @@ CATALOGUE = (
         field="fp16_active_pct", subjects=("gpu", "slice"), title="FP16 activity", word="FP16",
         meaning="share of the time in which the pipes for 16-bit numbers worked, tensor cores not counted; "
         "from Hopper on", limits=PCT,
-        gpm=13, dcgm={f"{_PROF}PIPE_FP16_ACTIVE": 100, f"{_PROF}FP16_UTIL_RATIO": 100},
+        gpm=(13,), dcgm={f"{_PROF}PIPE_FP16_ACTIVE": 100, f"{_PROF}FP16_UTIL_RATIO": 100},
         smi="fp 16 active", dcgmi={"FP16A": "ratio"}, wandb={"pipeFp16Active": None},
         series=GpuSeries("gpu_fp16_active_ratio", 0.01),
     ),
     MetricRow(
         field="int_active_pct", kind="setting", title="Integer activity", word="integer",
         meaning="share of the time in which the pipes for integers worked; from Hopper on, where it is asked "
-        "for", limits=PCT, gpm=4, by_name=True,
+        "for", limits=PCT, gpm=(4,), by_name=True,
         dcgm={f"{_PROF}PIPE_INT_ACTIVE": 100, f"{_PROF}INT_UTIL_RATIO": 100}, dcgmi={"INTAC": "ratio"},
         series=GpuSeries("gpu_integer_active_ratio", 0.01),
     ),
     MetricRow(
         field="tensor_hmma_active_pct", kind="setting", title="Tensor activity, floats", word="HMMA",
         meaning="the part of tensor activity in 16-bit, 8-bit and TF32 floats; from Hopper on, where it is "
-        "asked for", limits=PCT, gpm=7, by_name=True,
+        "asked for", limits=PCT, gpm=(7,), by_name=True,
         dcgm={f"{_PROF}PIPE_TENSOR_HMMA_ACTIVE": 100, f"{_PROF}HMMA_UTIL_RATIO": 100},
         dcgmi={"THMMA": "ratio"}, series=GpuSeries("gpu_tensor_hmma_active_ratio", 0.01),
     ),
     MetricRow(
         field="tensor_imma_active_pct", kind="setting", title="Tensor activity, integers", word="IMMA",
-        meaning="the part in 8-bit integers; the same", limits=PCT, gpm=9, by_name=True,
+        meaning="the part in 8-bit integers; the same", limits=PCT, gpm=(9,), by_name=True,
         dcgm={f"{_PROF}PIPE_TENSOR_IMMA_ACTIVE": 100, f"{_PROF}IMMA_UTIL_RATIO": 100},
         dcgmi={"TIMMA": "ratio"}, series=GpuSeries("gpu_tensor_imma_active_ratio", 0.01),
     ),
     MetricRow(
         field="tensor_dfma_active_pct", kind="setting", title="Tensor activity, FP64", word="DFMA",
-        meaning="the part in 64-bit floats; the same", limits=PCT, gpm=6, by_name=True,
+        meaning="the part in 64-bit floats; the same", limits=PCT, gpm=(6,), by_name=True,
         dcgm={f"{_PROF}PIPE_TENSOR_DFMA_ACTIVE": 100, f"{_PROF}DFMA_UTIL_RATIO": 100},
         dcgmi={"TDFMA": "ratio"}, series=GpuSeries("gpu_tensor_dfma_active_ratio", 0.01),
     ),
     MetricRow(
-        field="jpeg_util_pct", kind="setting", title="JPEG utilization", word="JPEG",
+        field="jpeg_util_pct", subjects=("gpu", "slice"), kind="setting", title="JPEG utilization",
+        word="JPEG", gpm=tuple(range(40, 48)),
         meaning="share of the time in which the JPEG decoder worked; where it is asked for", limits=PCT,
         nvml="nvmlDeviceGetJpgUtilization", by_name=True,
         smi="jpeg util|jpeg utilization|utilization jpeg|jpeg", smi_dmon={"jpg": "%"},
         series=GpuSeries("gpu_jpeg_utilization_ratio", 0.01),
     ),
     MetricRow(
-        field="ofa_util_pct", kind="setting", title="Optical flow utilization", word="optical flow",
+        field="ofa_util_pct", subjects=("gpu", "slice"), kind="setting", title="Optical flow utilization",
+        word="optical flow", gpm=(50, 51),
         meaning="share of the time in which the optical flow accelerator worked; where it is asked for",
         limits=PCT, nvml="nvmlDeviceGetOfaUtilization", by_name=True,
         smi="ofa util|ofa utilization|utilization ofa|ofa", smi_dmon={"ofa": "%"},
         series=GpuSeries("gpu_optical_flow_utilization_ratio", 0.01),
     ),
     MetricRow(
-        field="enc_util_pct", title="Encoder utilization", word="encoder",
+        field="enc_util_pct", subjects=("gpu", "slice"), title="Encoder utilization", word="encoder",
+        gpm=tuple(range(166, 170)),
         meaning="share of the time in which the video encoder worked; of GPUs before Hopper, and where "
         "it is asked for", limits=PCT, nvml="nvmlDeviceGetEncoderUtilization", by_name=True,
         dcgm={"dcgm_enc_utilization": 1, f"{_DEV}ENC_UTIL": 1, f"{_DEV}ENC_UTIL_RATIO": 100},
@@ -404,7 +410,8 @@ CATALOGUE = (
         series=GpuSeries("gpu_encoder_utilization_ratio", 0.01),
     ),
     MetricRow(
-        field="dec_util_pct", title="Decoder utilization", word="decoder",
+        field="dec_util_pct", subjects=("gpu", "slice"), title="Decoder utilization", word="decoder",
+        gpm=tuple(range(30, 38)),
         meaning="the same of the video decoder", limits=PCT, nvml="nvmlDeviceGetDecoderUtilization",
         by_name=True,
         dcgm={"dcgm_dec_utilization": 1, f"{_DEV}DEC_UTIL": 1, f"{_DEV}DEC_UTIL_RATIO": 100},
@@ -413,12 +420,12 @@ CATALOGUE = (
     ),
     MetricRow(
         field="nvlink_rx_bytes_per_s", title="NVLink received", meaning="received over all NVLinks",
-        limits=(0, 1e13), gpm=60, dcgm={f"{_PROF}NVLINK_RX_BYTES": 1}, dcgmi={"NVLRX": "B/s"},
+        limits=(0, 1e13), gpm=(60,), dcgm={f"{_PROF}NVLINK_RX_BYTES": 1}, dcgmi={"NVLRX": "B/s"},
         smi="nvlink rx", series=GpuSeries("gpu_nvlink_receive_bytes_per_second"),
     ),
     MetricRow(
         field="nvlink_tx_bytes_per_s", title="NVLink sent", meaning="sent over all NVLinks",
-        limits=(0, 1e13), gpm=61, dcgm={f"{_PROF}NVLINK_TX_BYTES": 1}, dcgmi={"NVLTX": "B/s"},
+        limits=(0, 1e13), gpm=(61,), dcgm={f"{_PROF}NVLINK_TX_BYTES": 1}, dcgmi={"NVLTX": "B/s"},
         smi="nvlink tx", series=GpuSeries("gpu_nvlink_transmit_bytes_per_second"),
     ),
     MetricRow(
@@ -510,15 +517,16 @@ GPU_ROWS = rows_of("nvml", "gpu")
 LIMITS = {row.field: row.limits for row in GPU_ROWS}
 """What a GPU can have, by field and in its unit."""
 GPU_METRICS = names(row for row in GPU_ROWS if row.kind != "setting")
-ACTIVITY_METRICS = names(row for row in GPU_ROWS if row.gpm is not None and not row.nvml)
+ACTIVITY_METRICS = names(row for row in GPU_ROWS if row.gpm and not row.nvml)
 """What the driver's performance counters tell of the work of multiprocessors, tensor cores and memory."""
 USUAL_ACTIVITY = names(row for row in GPU_ROWS if row.field in ACTIVITY_METRICS and not row.by_name)
 """Those of them that are read where nobody chooses."""
-ENGINE_METRICS = names(row for row in GPU_ROWS if row.by_name and row.gpm is None)
+ENGINE_METRICS = names(row for row in GPU_ROWS if row.by_name and row.nvml)
 """What engines for video and pictures do."""
 HELD_METRICS = names(row for row in GPU_ROWS if _PCT_OF_NS in row.dcgm.values())
 """Shares of the time in which something held the clocks down; where they come from are counters."""
-MIG_METRICS = names(rows_of("nvml", "slice"))
+MIG_METRICS = names(row for row in rows_of("nvml", "slice") if not row.by_name)
+"""What slices have windows of, too."""
 OWN_GPU_METRICS = names(row for row in GPU_ROWS if row.own)
 """What pods and jobs have peaks of, over GPUs and slices that a pod has to itself."""
 POD_GPU_METRICS = names(rows_of("nvml", "pod"))

@@ -40,12 +40,12 @@ _PLAIN = b"\t\n\r" + bytes(range(32, 127))
 _PAIRS = re.compile(f"[{''.join(chr(high << 8 | low) for high in _PLAIN for low in _PLAIN)}]{{8,}}")
 """Characters of UTF-16 that are two of ASCII: so many in a row are no word of any language."""
 _SMI = (
-    "of nvidia-smi its CSV (--query-gpu=timestamp,index,… --format=csv -l 1), table, dmon and pmon are read"
+    "of nvidia-smi its CSV (--query-gpu=timestamp,index,… --format=csv -l 1), table, text of -q, dmon and "
+    "pmon are read"
 )
 _OTHER_FORMATS = (
     (re.compile(r"PK\x03\x04").match, "is a zip archive, or a workbook: unpack it, or save it as CSV"),
     (re.compile(r"<(\?xml|!DOCTYPE|nvidia_smi_log|html)").match, f"is XML, as of nvidia-smi -q -x: {_SMI}"),
-    (re.compile(r"=+ *NVSMI LOG").match, f"is text of nvidia-smi -q: {_SMI}"),
     (re.compile(r"=+ *ROCm").match,
      "is text of rocm-smi: give CSV with a heading, and --columns util=NAME,mem_used=NAME[MiB]"),
     (re.compile(r'[\[{]\s*($|[{"\]}])').match,

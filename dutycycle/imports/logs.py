@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
 from dutycycle.contract.errors import DutycycleError
@@ -104,7 +105,8 @@ class _Import:
         """Take the lines of one file."""
         before, first_reason, measured = self.samples.rows, "", False
         file, number = log.path, 0
-        for number, line in log.read_lines():
+        for at, line in chain(log.read_lines(), [(0, "\n")]):  # some formats end a GPU by a blank line
+            number = at or number
             self._read += len(line)
             self._progress.show(self._read, self.samples.rows, file)
             try:

@@ -1,4 +1,5 @@
-"""What nvidia-smi writes: ``--query-gpu=… --format=csv``, also by a script; its table, ``dmon``, ``pmon``.
+"""What nvidia-smi writes: ``--query-gpu=… --format=csv``, also by a script; its table, ``dmon``,
+``pmon``, and ``-q`` (``smi_query``).
 
 The names of the columns are those of ``nvidia-smi --help-query-gpu``; the heading has them in full
 (``clocks.current.sm`` for ``clocks.sm``), with the unit in brackets, also with ``nounits``. The timestamp is
@@ -18,6 +19,7 @@ from dutycycle.imports.dmon import SmiDmonReader
 from dutycycle.imports.log_file import LogFile
 from dutycycle.imports.moments import Clock, Ticks
 from dutycycle.imports.quantities import Column, Row, is_measured, read_words
+from dutycycle.imports.smi_query import SmiQueryReader, is_query
 from dutycycle.imports.spellings import DecimalMark
 
 _DMON = re.compile(r"# *(?:Date[ ,]+)?(?:Time[ ,]+)?gpu[ ,].*\b(?:pwr|sm|mem|mclk|fb|rxpci|pid)\b").match
@@ -44,6 +46,8 @@ def find_decimal_mark(log: LogFile, reader: CsvReader, mark: DecimalMark) -> Non
     if mark.mark is not None:
         return
     for _, line in log.read_lines():
+        if is_query(line):
+            return
         if not line.startswith(("|", "+")):  # a table of nvidia-smi
             reader.note_amounts(line)
     mark.decide(log.path, reader.delimiter)
@@ -59,7 +63,8 @@ class SmiReader:
         self.notes = clock.notes
         self._csv, self._table = CsvReader(clock, ticks, choice, decimal), TableReader(clock, ticks)
         self._dmon = SmiDmonReader(clock, ticks)
-        self._current: CsvReader | TableReader | SmiDmonReader = self._csv
+        self._query = SmiQueryReader(clock)
+        self._current: CsvReader | TableReader | SmiDmonReader | SmiQueryReader = self._csv
 
     def read_rows(self, line: str) -> list[Row]:
         """Give the rows of a line. Raises ``ValueError``."""
@@ -68,6 +73,10 @@ class SmiReader:
             is_table = text.startswith(("+-", "|", "+=")) or (_DATE(text) is not None and "," not in text)
             if is_table:
                 self._current = self._table
+            elif is_query(text):
+                self._current = self._query
+            elif self._current is self._query:
+                pass  # a name of its tree may be the heading of another log
             elif _DMON(text) or (self._current is self._dmon and text.startswith("#")):
                 self._current = self._dmon
             elif self._csv.is_heading(line):

@@ -29,7 +29,7 @@ from dutycycle.imports.quantities import Column, Notes, Row, complete
 from dutycycle.imports.spellings import WANDB_FIELDS
 from dutycycle.imports.wandb_run import Moment, Step, read_moments, read_number, read_run
 
-_SHARES = frozenset(name for row in GPU_ROWS if row.gpm is not None for name in row.wandb)
+_SHARES = frozenset(name for row in GPU_ROWS if row.gpm for name in row.wandb)
 """What W&B writes in percent where it asks NVML, and as shares of 1 where it asks DCGM, under one name. In a
 run no value of which is above 1 they are shares."""
 _GPU = re.compile(r"gpu\.(?P<index>\d+)\.(?P<name>\w+)").fullmatch

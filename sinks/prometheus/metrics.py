@@ -1,6 +1,8 @@
 """The series of GPUs, pods and jobs: names, labels and meanings. ``docs/metrics.md`` lists them."""
 
-from dutycycle.contract.metrics import GPU_ROWS
+from collections.abc import Iterable
+
+from dutycycle.contract.metrics import GPU_ROWS, MetricRow, rows_of
 from dutycycle.telemetry.metrics import Metric
 
 OF_GPU = ("node", "gpu", "uuid")
@@ -18,16 +20,23 @@ _TENSOR = "Activity of the tensor cores at the last sample"
 _WINDOW = "over the window DUTYCYCLE_METRICS_WINDOW"
 _FORECAST_HELP = "Expected {} after the time of the label horizon; bound is expected, p05 or p95"
 
-GPU_GAUGES = {
-    row.field: Metric(
-        row.series.name,
-        f"{row.title}{', 0 to 1' if row.series.name.endswith('_ratio') else ''}: {row.meaning}",
-        OF_GPU,
-    )
-    for row in GPU_ROWS
-    if row.series is not None
-}
+
+def _gauges(rows: Iterable[MetricRow], prefix: str, of: str, labels: tuple[str, ...]) -> dict[str, Metric]:
+    return {
+        row.field: Metric(
+            f"{prefix}{row.series.name.removeprefix('gpu_')}",
+            f"{row.title}{of}{', 0 to 1' if row.series.name.endswith('_ratio') else ''}: {row.meaning}",
+            labels,
+        )
+        for row in rows
+        if row.series is not None
+    }
+
+
+GPU_GAUGES = _gauges(GPU_ROWS, "gpu_", "", OF_GPU)
 """The figures of the newest sample, by field."""
+SLICE_GAUGES = _gauges(rows_of("nvml", "slice"), "mig_", " of a MIG slice", OF_SLICE)
+"""The same of MIG slices; the label gpu is the GPU that has it."""
 GPU_TENSOR_OF_PEAK = Metric(
     "gpu_tensor_of_peak_ratio",
     "Tensor activity times the SM clock, by the clock at which the tensor cores' peak is quoted: an "
@@ -95,12 +104,6 @@ GPU_NVLINK_ERRORS = Metric(
 GPU_RECOVERY = Metric(
     "gpu_recovery_action", "What the driver wants done, by NVIDIA's number; 0 is nothing", OF_GPU
 )
-
-SLICE_UTIL = Metric(
-    "mig_utilization_ratio", f"{_UTIL}, of a MIG slice; label gpu is the GPU that has it", OF_SLICE
-)
-SLICE_MEMORY = Metric("mig_memory_used_bytes", "Memory of a MIG slice in use", OF_SLICE)
-SLICE_MEMORY_SIZE = Metric("mig_memory_size_bytes", "Memory of a MIG slice in total", OF_SLICE)
 
 POD_GPUS = Metric(
     "pod_gpus", "GPUs that the pod uses or was given, by how its use is known", (*OF_POD, "attribution")
@@ -253,5 +256,9 @@ JOB_ANOMALY = Metric(
     "job_anomaly", "The same of the job: of its pods, and what shows only between them", (*OF_JOB, "anomaly")
 )
 
-SERIES = (*GPU_GAUGES.values(), *(value for value in list(globals().values()) if isinstance(value, Metric)))
+SERIES = (
+    *GPU_GAUGES.values(),
+    *SLICE_GAUGES.values(),
+    *(value for value in list(globals().values()) if isinstance(value, Metric)),
+)
 """All of the above, in the order of the page."""

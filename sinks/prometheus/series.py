@@ -14,7 +14,7 @@ from dutycycle.contract.ownership.now import PodGpuUse
 from dutycycle.contract.records.insights import Insight
 from dutycycle.contract.records.parts import PodOnGpu
 from dutycycle.contract.records.pods import Pod
-from dutycycle.contract.records.samples import Gpu
+from dutycycle.contract.records.samples import Gpu, MigDevice
 from dutycycle.contract.settings.parsers import label_name
 from dutycycle.contract.tensor_peak import tensor_of_peak_pct
 from dutycycle.telemetry.metrics import Labels, Metric
@@ -23,6 +23,8 @@ from sinks.prometheus.analysis import Rows, analysis_of_job, exhausted_s, foreca
 from sinks.prometheus.health import health_rows
 from sinks.prometheus.view import MetricsView, NodeNow
 
+_FACTORS = {row.field: row.series.factor for row in GPU_ROWS if row.series is not None}
+"""From the unit of a GPU's or a slice's figure to that of its series."""
 _NOT_HELD = frozenset({"applications_clocks_setting", "display_clock_setting", "sync_boost"})
 """Somebody set the clocks so: that throttles nothing."""
 _GPU_WINDOW = ((m.GPU_UTIL_MEAN, "mean"), (m.GPU_UTIL_MAX, "max"), (m.GPU_UTIL_P95, "p95"))
@@ -250,10 +252,7 @@ def _with(metric: Metric, names: Labels) -> Metric:
 
 def _gpu_gauges(rows: Rows, labels: Labels, gpu: Gpu) -> None:
     put(rows, m.GPU_INFO, (*labels, gpu.model or ""), 1.0)
-    for row in GPU_ROWS:
-        value = getattr(gpu, row.field)
-        if row.series is not None and value is not None:
-            put(rows, m.GPU_GAUGES[row.field], labels, value * row.series.factor)
+    _gauges(rows, m.GPU_GAUGES, labels, gpu)
     of_peak = tensor_of_peak_pct(gpu.model, gpu.tensor_active_pct, gpu.sm_clock_mhz)
     put(rows, m.GPU_TENSOR_OF_PEAK, labels, None if of_peak is None else of_peak / 100)
     if gpu.throttle is not None:
@@ -266,9 +265,13 @@ def _gpu_gauges(rows: Rows, labels: Labels, gpu: Gpu) -> None:
             put(rows, m.GPU_THROTTLED, (*labels, name), float(bool(now)))
     for mig in gpu.mig or ():
         on = (*labels, mig.uuid, mig.profile or "")
-        put(rows, m.SLICE_UTIL, on, None if mig.gpu_util_pct is None else mig.gpu_util_pct / 100)
-        put(rows, m.SLICE_MEMORY, on, mig.mem_used_bytes)
-        put(rows, m.SLICE_MEMORY_SIZE, on, mig.mem_total_bytes)
+        _gauges(rows, m.SLICE_GAUGES, on, mig)
+
+
+def _gauges(rows: Rows, gauges: Mapping[str, Metric], labels: Labels, device: Gpu | MigDevice) -> None:
+    for name, gauge in gauges.items():
+        if (value := getattr(device, name)) is not None:
+            put(rows, gauge, labels, value * _FACTORS[name])
 
 
 def _insight(rows: Rows, insight: Insight | None, labels: Labels, now_ms: int) -> None:

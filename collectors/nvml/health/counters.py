@@ -7,6 +7,7 @@ from collectors.nvml import gate
 from collectors.nvml.query import DeviceQuery
 from collectors.nvml.types import FieldValue, Handle, NvmlError, is_refused
 from dutycycle.contract.records.health import HealthCounters
+from dutycycle.contract.units import MAX_INTEGER
 
 _COUNTS = {
     3: "ecc_corrected",
@@ -33,6 +34,9 @@ _LINK_ERRORS = (161, 162, 163, 215)
 """Of one link; the totals are of generations before Hopper, the first three of those before Blackwell."""
 LINK_READS = 6
 """Links are looked at in so many readings once: there are eighteen of them."""
+_MOST_LINKS = 144
+"""What says that it has more is no number of links (``NVML_NVLINK_MAX_LINKS`` is 36 to 72)."""
+_POSSIBLE = (0, MAX_INTEGER)
 
 Key = int | tuple[int, int]
 
@@ -85,6 +89,7 @@ class HealthReader:
 
     def _read_links(self, query: DeviceQuery, links: int) -> tuple[int | None, int | None]:
         """How many links are active, and the errors of all; None is unknown."""
+        links = links if links <= _MOST_LINKS else 0
         keys = [(number, link) for link in range(links) for number in (_LINK_STATE, *_LINK_ERRORS)]
         values = self._values(query, keys)
         states = [value for (number, _), value in _scoped(values) if number == _LINK_STATE]
@@ -102,7 +107,8 @@ class HealthReader:
         refused: set[int] = set()
         for key, answer in zip(wanted, answers, strict=False):
             if isinstance(answer, FieldValue):
-                values[key] = answer.value
+                if query.possible("health", answer.value, _POSSIBLE) is not None:
+                    values[key] = answer.value
             elif is_refused(answer):
                 refused.add(_number(key))
             else:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from collectors.attribution.processes import printable
 from collectors.base import Outgoing, Tick
 from collectors.nvml import gate
-from collectors.nvml.device import Device
+from collectors.nvml.device import Device, DeviceRef
 from collectors.nvml.health.counters import HealthReader
 from collectors.nvml.health.watch import XID, DriverEvent, EventWatch
 from collectors.nvml.session import Session
@@ -55,8 +55,8 @@ class HealthRecorder:
         self._pod_of = pod_of
         self._boot_id = _boot_id(host_root)
         self._driver_events: Counter[DriverEvent] = Counter()
-        self._readers: dict[str, tuple[int, bool, HealthReader]] = {}
-        """By UUID, with the handle and the MIG mode that it knows."""
+        self._readers: dict[str, tuple[DeviceRef, bool, HealthReader]] = {}
+        """By UUID, with the listing and the MIG mode that it knows. Drivers may give the handle of before."""
         self._counters: dict[str, HealthCounters] = {}
         self._facts: dict[str, GpuFacts] = {}
         self._stated: dict[str, tuple[float, HealthCounters | None]] = {}
@@ -74,13 +74,13 @@ class HealthRecorder:
 
     def read(self, device: Device, tick: Tick) -> HealthReading:
         """The GPU's counters, if they are due or something happened to it; its facts, if they are new."""
-        uuid, address = device.ref.uuid, gate.address(device.ref.handle)
+        uuid = device.ref.uuid
         known = self._readers.get(uuid)
-        renewed = known is None or known[:2] != (address, device.divided)
+        renewed = known is None or known[0] is not device.ref or known[1] != device.divided
         reader = HealthReader() if known is None else known[2]
         if renewed:
             reader.forget()
-            self._readers[uuid] = address, device.divided, reader
+            self._readers[uuid] = device.ref, device.divided, reader
         due = (tick.seq + device.ref.index) % _EVERY_TICKS == 0
         if not (due or renewed or any(event.uuid == uuid for event in self._driver_events)):
             return HealthReading(None, None)

@@ -11,13 +11,15 @@ from typing import Any, NamedTuple
 from collectors.nvml import gate
 from collectors.nvml.device import Device
 from collectors.nvml.types import DriverUnavailableError, NvmlError, UnsupportedError
+from dutycycle.contract.health.xids import UNKNOWN
 from dutycycle.telemetry.events import NOT_MEASURED, Telemetry
 
 XID = 0x8
 _LOOKED_FOR = 0x1 | 0x2 | XID | 0x200 | 0x400 | 0x800 | 0x1000 | 0x2000 | 0x4000 | 0x8000
 """Errors of memory, Xids, poison, a GPU that cannot be used, another recovery action: no other is health."""
-MOST_AT_ONCE = 64
-"""Events of a tick; more wait for the next one."""
+MOST_AT_ONCE = 1024
+"""Events of a tick; more wait for the next one. What is behind a storm of thousands comes in seconds."""
+_MOST_XID = 0xFFFF
 
 
 class DriverEvent(NamedTuple):
@@ -77,7 +79,8 @@ class EventWatch:
             if event is None:
                 break
             if (uuid := self._uuids.get(event.address)) is not None:
-                events[DriverEvent(uuid, event.type, event.data, event.instance)] += 1
+                data = event.data if event.data <= _MOST_XID else UNKNOWN
+                events[DriverEvent(uuid, event.type, data, event.instance)] += 1
         return events
 
     def close(self) -> None:

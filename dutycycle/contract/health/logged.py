@@ -15,7 +15,8 @@ from dutycycle.contract.records.health import GpuEvent, GpuFacts, HealthCounters
 _PAGES = ("pages_retired_single", "pages_retired_double")
 COUNTS = (
     "ecc_corrected", "ecc_uncorrected", *_PAGES, "rows_remapped_corrected", "rows_remapped_uncorrected",
-    "pcie_replays", "xid",
+    "pcie_replays", "xid", "ecc_uncorrected_dram", "ecc_uncorrected_sram", "banks_low", "banks_exhausted",
+    "recovery_action", "fabric_state", "fabric_health",
 )  # fmt: skip
 FLAGS = ("pages_pending", "remap_pending", "remap_failed")
 FIELDS = frozenset((*COUNTS, *FLAGS))

@@ -108,11 +108,12 @@ XIDS: dict[int, Xid] = {
     171: _fatal("uncorrectable ECC error of the memory, beside Xid 48", _DRAIN),
     172: _fatal("uncorrectable ECC error of a cache, beside Xid 48", _DRAIN),
     173: _warning("C2C link error"),
+    999: Xid("the driver does not say which", "unknown", "watch", "look at the log of the kernel"),
 }  # fmt: skip
-FALLEN_OFF = 79
-_UNKNOWN = "look at the log of the kernel and at NVIDIA's page of Xid errors"
+FALLEN_OFF, UNKNOWN = 79, 999
+_LOOK = "look at the log of the kernel and at NVIDIA's page of Xid errors"
 
 
 def xid_of(code: int) -> Xid:
     """The row of an Xid; one that the catalogue lacks is a reason to look, and no verdict on the GPU."""
-    return XIDS.get(code) or Xid("Xid that is not in the catalogue", "unknown", "watch", _UNKNOWN)
+    return XIDS.get(code) or Xid("Xid that is not in the catalogue", "unknown", "watch", _LOOK)

@@ -36,6 +36,12 @@ class MigDevice(RecordBase, frozen=True, kw_only=True):
     fp64_active_pct: Pct | None = None
     fp32_active_pct: Pct | None = None
     fp16_active_pct: Pct | None = None
+    pcie_rx_bytes_per_s: Amount | None = None
+    pcie_tx_bytes_per_s: Amount | None = None
+    enc_util_pct: Pct | None = None
+    dec_util_pct: Pct | None = None
+    jpeg_util_pct: Pct | None = None
+    ofa_util_pct: Pct | None = None
 
 
 class Allocation(RecordBase, frozen=True, kw_only=True):

@@ -205,3 +205,15 @@ def test_names_of_what_holds_the_clocks(mask: int, names: tuple[str, ...]) -> No
 @given(st.integers(0, 2**64 - 1))
 def test_every_bit_but_idle_has_a_name_of_its_own(mask: int) -> None:
     assert len(set(throttle_names(mask))) == (mask & ~1).bit_count()
+
+
+def test_what_was_refused_is_asked_again_when_the_mig_mode_changes(tmp_path: Path) -> None:
+    def divided(mode: int, errors: dict[str, str]) -> Scenario:
+        return Scenario(gpus=[FakeGpu(uuid="GPU-a", values={**VALUES, "mig_mode": mode}, errors=errors)])
+
+    with Probe(tmp_path, divided(0, {"field:82": "NOT_SUPPORTED"})) as probe:
+        refused = probe.tick().gpu.mem_temp_c
+        probe.world(divided(0, {}))
+        still = probe.tick().gpu.mem_temp_c
+        probe.world(divided(1, {}))
+        assert (refused, still, probe.tick().gpu.mem_temp_c) == (None, None, 74)

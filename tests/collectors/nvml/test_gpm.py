@@ -228,3 +228,28 @@ def test_a_driver_that_refuses_the_encoder_is_asked_for_the_decoder(tmp_path: Pa
     assert (answer.gpu.enc_util_pct, answer.gpu.dec_util_pct) == (None, 80)
     assert answer.counts["not_measured", ("enc_util_pct", "not_supported")] == 1
     assert [answer.calls[name] for name in calls] == [1, 4]
+
+
+ENGINES_BY_GPM: Mapping[int, Signal] = {30: 60, 31: 20, 40: 5, 50: 9, 166: 7, 20: 9, 21: 7}
+
+
+def test_slices_have_pcie_and_the_engines_that_are_asked_for(tmp_path: Path) -> None:
+    """Each slice has engines of its own: what one lacks is asked of the others."""
+    slices = [
+        FakeMig(index=0, uuid="MIG-1", gi=7, counters={2: 30}),
+        FakeMig(index=1, uuid="MIG-2", gi=2, counters={2: 40, **ENGINES_BY_GPM}),
+    ]
+    gpu = FakeGpu(uuid="GPU-a", values={"mig_mode": 1}, mig=slices)
+    asked = (*USUAL_ACTIVITY, *ENGINES)
+    with Probe(tmp_path, Scenario(gpus=[gpu]), activity=asked) as probe:
+        probe.tick()
+        later(probe)
+        first, second = later(probe).gpu.mig or ()
+    assert [getattr(first, name) for name in ENGINES] == [None] * 4
+    assert [getattr(second, name) for name in ENGINES] == [7, 40, 5, 9]  # two decoders at 60 and 20
+    assert (first.pcie_rx_bytes_per_s, first.sm_active_pct) == (None, 30)
+    assert (second.pcie_rx_bytes_per_s, second.pcie_tx_bytes_per_s) == (7 * 2**20, 9 * 2**20)
+    with Probe(tmp_path, Scenario(gpus=[gpu])) as probe:
+        probe.tick()
+        (_, second) = later(probe).gpu.mig or ()
+    assert (second.dec_util_pct, second.pcie_rx_bytes_per_s) == (None, 7 * 2**20)

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from collectors.nvml.health.watch import MOST_AT_ONCE
 from dutycycle.contract.health.verdict import fold
 from dutycycle.contract.records.health import GpuEvent, GpuFacts
 from tests.support.fakes.nvml.probe import Answer, Probe
-from tests.support.fakes.nvml.scenario import FakeEvent, FakeGpu, FakeMig, FakeProcess, Scenario
+from tests.support.fakes.nvml.scenario import FakeEvent, FakeGpu, FakeMig, FakeProcess, Scenario, Signal
 
 SOON_S = 0.05
 
@@ -87,10 +88,63 @@ def test_every_xid_comes_once_with_its_number(tmp_path: Path) -> None:
 
 
 def test_more_events_than_a_tick_takes_come_with_the_next(tmp_path: Path) -> None:
-    with Probe(tmp_path, world(events=[FakeEvent(data=13, at_s=2.0)] * 150)) as probe:
-        answers = until_event(probe, lambda event: event.code == 13)
-        answers += [probe.tick() for _ in range(3)]
-    assert [count for _, _, _, count in incidents(answers)] == [64, 64, 22]
+    storm = [FakeEvent(data=13, at_s=2.0)] * (MOST_AT_ONCE + 100)
+    fatal = FakeGpu(uuid="GPU-b", events=[FakeEvent(data=79, at_s=2.5)])
+    with Probe(tmp_path, world(FakeGpu(uuid="GPU-a", events=storm), fatal)) as probe:
+        answers = until_event(probe, lambda event: event.code == 79)
+    counts = {code: count for _, _, code, count in incidents(answers[-3:-1])}
+    assert sum(count for _, _, code, count in incidents(answers) if code == 13) == MOST_AT_ONCE + 100
+    assert max(count for _, _, _, count in incidents(answers)) <= MOST_AT_ONCE, counts
+
+
+@pytest.mark.parametrize(
+    ("data", "code", "name"),
+    [
+        (0, 0, "Xid 0: Xid that is not in the catalogue"),
+        (999, 999, "Xid 999: the driver does not say which"),
+        (2.0**64 - 2**12, 999, "Xid 999: the driver does not say which"),  # more than a database holds
+    ],
+)
+def test_an_xid_that_nobody_knows_is_one_to_watch(tmp_path: Path, data: float, code: int, name: str) -> None:
+    with Probe(tmp_path, world(events=[FakeEvent(data=data, at_s=2.0)])) as probe:
+        answers = until_event(probe, lambda event: event.kind == "xid")
+    (event,) = [event for event in answers[-1].events if event.kind == "xid"]
+    assert (event.code, event.name, event.severity) == (code, name, "unknown")
+    assert fold(None, event).level == "watch"
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"4 type=9": 3},  # a type of value that is newer than the binding
+        {"4 type=0": "nan"},
+        {"4 type=4": -1},
+        {"4": 1.8e19},  # more than a record holds
+        {"91": 4e9, "4 type=9": 0},  # links without end
+    ],
+    ids=["type", "nan", "negative", "huge", "links"],
+)
+def test_a_counter_that_is_no_number_is_absent_and_the_rest_is_there(
+    tmp_path: Path, broken: dict[int | str, Signal]
+) -> None:
+    with Probe(tmp_path, world(fields={**broken, 143: 2})) as probe:
+        answer = probe.tick()
+    (event,) = answer.events
+    assert event.counters is not None
+    assert (event.counters.ecc_uncorrected, event.counters.rows_remapped_uncorrected) == (None, 2)
+    assert answer.gpu.power_w == 80
+
+
+def test_what_a_gpu_is_is_read_anew_when_the_library_was_opened_anew(tmp_path: Path) -> None:
+    # Such as its mode of ECC, which another one waits for a reset; its handle may be that of before.
+    with Probe(tmp_path, world()) as probe:
+        probe.tick()
+        probe.world(world(errors={"*": "GPU_IS_LOST"}))
+        probe.tick()
+        probe.world(world(values={"ecc": 0}))
+        answers = [probe.tick(after_s=31), probe.tick(after_s=700)]
+    facts = [event.facts for answer in answers for event in answer.events if event.facts is not None]
+    assert [fact.ecc for fact in facts][-1:] == [False]
 
 
 def test_an_xid_of_a_slice_names_the_slice(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dutycycle.contract.codec import from_plain
-from dutycycle.contract.metrics import GPU_ROWS
+from dutycycle.contract.metrics import GPU_ROWS, rows_of
 from dutycycle.contract.records.derived import Cycle, Trend, WindowAggregate
 from dutycycle.contract.records.health import NodeHealth
 from dutycycle.contract.records.insights import Insight
@@ -48,7 +48,7 @@ FULL = {**{row.field: 1 for row in GPU_ROWS if row.series}, "model": "H200", "gp
         "mem_used_bytes": 8, "mem_total_bytes": 10, "power_w": 300, "power_limit_w": 700, "energy_j": 9,
         "temp_c": 50, "sm_clock_mhz": 1980, "mem_clock_mhz": 1,
         "pcie_rx_bytes_per_s": 1, "pcie_tx_bytes_per_s": 2, "throttle": ["sw_power_cap"],
-        "mig": [{"uuid": "M", "profile": "1g", "gpu_util_pct": 1, "mem_used_bytes": 1, "mem_total_bytes": 2}],
+        "mig": [{"uuid": "M", "profile": "1g", **{row.field: 1 for row in rows_of("nvml", "slice")}}],
         "processes": [P]}  # fmt: skip
 LOOP = {"loop": "pytorch", "steps": 2, "seconds": 0.8, "samples": 8}
 STEPS = {"v": 1, "node": "a", "collector": "c", "seq": 1, "ts_ms": NOW_MS, "interval_ms": 1000,
@@ -135,6 +135,9 @@ VALUES = {
     "gpu_nvlinks_active": (ON_GPU, 17),
     "gpu_recovery_action": (ON_GPU, 2),
     "mig_utilization_ratio": ((*ON_GPU, "M", "1g"), 0.01),
+    "mig_sm_active_ratio": ((*ON_GPU, "M", "1g"), 0.01),
+    "mig_pcie_receive_bytes_per_second": ((*ON_GPU, "M", "1g"), 1),
+    "mig_decoder_utilization_ratio": ((*ON_GPU, "M", "1g"), 0.01),
     "pod_gpus": ((*ON_POD, "measured"), 1),
     "pod_gpu_utilization_ratio": (ON_POD, 0.5),
     "pod_gpu_utilization_p95_ratio": (ON_POD, 0.85),

@@ -15,6 +15,8 @@ FLAT_PCT = 2.5
 happens."""
 COPIES_PCT = 3.0
 """Most activity of the memory controller while kernels spin: they read one word again and again."""
+TENSOR_PCT, DRAM_PCT = 1.0, 2.0
+"""The same by the counters of a Hopper, which count: they tell where they are, and not the controller."""
 LESS = 0.7
 """Most power over what the pod usually takes at work."""
 KNOWN = 30
@@ -45,7 +47,7 @@ class Hang:
             len(spinning) > 0
             and len(spinning) + len(stopped) == len(minute.gpus)
             and minute.util_spread <= FLAT_PCT and minute.power_spread <= FLAT_PCT
-            and not minute.copy_pct > COPIES_PCT
+            and _is_still(minute)
             and self.power.is_known(KNOWN) and power <= LESS * self.power.usual
         )  # fmt: skip
         if not waits:
@@ -64,3 +66,10 @@ class Hang:
         }
         name = stopped[0].name if len(stopped) == 1 else None
         return Found(kind=HANG, since_ms=self.since_ms, evidence=figures, gpu=name)
+
+
+def _is_still(minute: Minute) -> bool:
+    """Whether nothing is computed or copied, as far as that is known."""
+    if isnan(minute.dram_pct):
+        return not minute.copy_pct > COPIES_PCT
+    return minute.dram_pct <= DRAM_PCT and not minute.tensor_pct > TENSOR_PCT

@@ -13,9 +13,13 @@ from streams.operators.workload.channels import CHANNEL_ROW
 
 _FEWEST_S = 30
 """Fewest seconds with a value that make a minute of it."""
-_UTIL, _COPY, _MEMORY, _POWER = (
-    CHANNEL_ROW[name] for name in ("gpu_util_pct", "mem_copy_util_pct", "gpu_mem_pct", "power_pct")
-)
+_UTIL, _COPY, _MEMORY, _POWER, _TENSOR, _DRAM = (
+    CHANNEL_ROW[name]
+    for name in (
+        "gpu_util_pct", "mem_copy_util_pct", "gpu_mem_pct", "power_pct", "tensor_active_pct",
+        "dram_active_pct",
+    )
+)  # fmt: skip
 
 
 class GpuMinute(NamedTuple):
@@ -37,7 +41,8 @@ class Minute:
     """Means over the minute that ended at ``end_ms``, over all GPUs of the pod; NaN is absent.
 
     ``util_spread`` and ``power_spread`` are standard deviations between its seconds, ``mem_pct`` is the least
-    GPU memory in use and ``copy_pct`` the activity of the memory controller. ``period_s`` is the shortest
+    GPU memory in use and ``copy_pct`` the activity of the memory controller; ``tensor_pct`` and ``dram_pct``
+    what the counters of a Hopper say of tensor cores and memory. ``period_s`` is the shortest
     period of the pod's cycle at its end, None without one; ``step_s`` what a step takes by the training's own
     reports of two minutes, None without any. ``frozen``: since when the source of a GPU repeats itself, by
     the GPU's name.
@@ -51,6 +56,8 @@ class Minute:
     mem_pct: float
     copy_pct: float
     period_s: float | None
+    tensor_pct: float = nan
+    dram_pct: float = nan
     gpus: tuple[GpuMinute, ...] = ()
     step_s: float | None = None
     frozen: Mapping[str, int] = field(default_factory=dict)
@@ -68,7 +75,8 @@ def minute_of(end_ms: int, values: Floats, part: InsightPart, step_s: float | No
     return Minute(
         end_ms=end_ms, util_pct=_mean(util), util_spread=_spread(util), power_pct=_mean(power),
         power_spread=_spread(power), mem_pct=float(memory.min()) if memory.size else nan,
-        copy_pct=_mean(copies), period_s=_shortest(part), gpus=tuple(gpus), step_s=step_s,
+        copy_pct=_mean(copies), tensor_pct=_mean(_known(values[_TENSOR])),
+        dram_pct=_mean(_known(values[_DRAM])), period_s=_shortest(part), gpus=tuple(gpus), step_s=step_s,
         frozen=part.frozen or {},
     )  # fmt: skip
 

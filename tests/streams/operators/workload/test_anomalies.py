@@ -25,6 +25,7 @@ from dutycycle.contract.records.pods import JobRef
 from dutycycle.contract.settings.load import load
 from streams.local import LocalPipeline
 from streams.operators.workload.anomalies.finder import AnomalyFinder
+from streams.operators.workload.anomalies.minute import GpuMinute, Minute
 from streams.operators.workload.jobs.operator import job_insight
 from streams.topology import stages
 from tests.support.targets import slow_after
@@ -158,3 +159,28 @@ def test_the_rank_that_does_nothing_while_others_wait_is_named() -> None:
     (one,) = job_insight("j", [*waiting, hung], 9).anomalies
     assert one.advice == "3 of 4 pods wait at full utilization for x, which does nothing: look at its stack"
     assert one.evidence["waiting_pods"] == 3
+
+
+@pytest.mark.parametrize(
+    ("counters", "hangs"),
+    [
+        ({}, True),  # nothing else is known
+        ({"tensor_pct": 0.0, "dram_pct": 0.5}, True),
+        ({"tensor_pct": 35.0, "dram_pct": 1.0}, False),  # it computes from its caches
+        ({"tensor_pct": 0.0, "dram_pct": 20.0}, False),
+        ({"dram_pct": 0.5}, True),
+    ],
+)
+def test_a_gpu_whose_counters_move_does_not_hang(counters: dict[str, float], hangs: bool) -> None:
+    finder = AnomalyFinder()
+    for at in range(1, 60):
+        waits = at > 40
+        power, works = (30.0, counters) if waits else (75.0, dict.fromkeys(counters, 40.0))
+        gpu = GpuMinute("n/0", 100.0, power, 60.0, 1900.0)
+        finder.add(
+            Minute(
+                end_ms=60_000 * at, util_pct=100.0, util_spread=0.5, power_pct=power, power_spread=0.5,
+                mem_pct=50.0, copy_pct=1.0 if waits else 40.0, period_s=None, gpus=(gpu, gpu), **works,
+            )
+        )  # fmt: skip
+    assert ("hang" in {found.kind for found in finder.current}) is hangs

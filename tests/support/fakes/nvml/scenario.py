@@ -74,7 +74,7 @@ class FakeMig:
 class FakeEvent:
     """What an event set is told ``at_s``: an Xid, or ``data`` of another type of event."""
 
-    data: int
+    data: float
     at_s: float
     type: int = 8
     gi: int | None = None

@@ -39,6 +39,7 @@ int health_field(const Gpu *gpu, double t, FieldValue *field) {
     field->value.ull = 0;
     if (found->value_type == 0) field->value.d = value;
     else if (found->value_type == VALUE_UINT) field->value.ui = whole(value);
+    else if (found->value_type == VALUE_LONG_LONG) field->value.ull = (unsigned long long)(long long)value;
     else field->value.ull = value > 0 ? (unsigned long long)(value + 0.5) : 0;
     return 1;
 }

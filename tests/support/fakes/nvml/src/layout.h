@@ -18,7 +18,7 @@ enum {
     UNKNOWN = 999,
 };
 
-enum { VALUE_UINT = 1, VALUE_ULONG = 2, VALUE_ULONG_LONG = 3 };
+enum { VALUE_UINT = 1, VALUE_ULONG = 2, VALUE_ULONG_LONG = 3, VALUE_LONG_LONG = 4 };
 
 typedef union {
     double d;

@@ -169,8 +169,13 @@ SLICE_OF = {
     "kernels too small": ({"sm_active_pct": 12, "tensor_active_pct": 4, "dram_active_pct": 7}, "launch"),
     "32-bit floats": ({"tensor_active_pct": 0, "fp32_active_pct": 55, "dram_active_pct": 20}, "precision"),
     "memory is the limit": ({"tensor_active_pct": 12, "dram_active_pct": 72}, "memory_bandwidth"),
+    "copies to the slice": (
+        {"gpu_util_pct": 45, "sm_active_pct": 18, "tensor_active_pct": 9, "dram_active_pct": 14,
+         "pcie_rx_bytes_per_s": 1.4e10},
+        "transfers",
+    ),
     "full work": ({}, "gpu"),
-}
+}  # fmt: skip
 
 
 def of_slices(of_pod: Figures, of_neighbour: Figures) -> Iterator[ConsumerRecord]:
@@ -179,7 +184,7 @@ def of_slices(of_pod: Figures, of_neighbour: Figures) -> Iterator[ConsumerRecord
     for uid in pods:
         pod = {"v": 1, "uid": uid, "namespace": "ml", "name": uid, "node": NODE, "phase": "Running"}
         yield record("pods", uid, pod)
-    told = {name for name in MigDevice.__struct_fields__ if name.endswith("_pct")}
+    told = {name for name in MigDevice.__struct_fields__ if name.endswith(("_pct", "_bytes_per_s"))}
     for at in range(SECONDS):
         slices = [
             {"uuid": uuid, "mem_used_bytes": 30e9, "mem_total_bytes": 40e9}
@@ -202,12 +207,15 @@ def test_a_pod_is_judged_by_its_own_slice(name: str) -> None:
     changes, expected = SLICE_OF[name]
     pipeline = LocalPipeline(stages(Settings()))
     told = [out for one in of_slices(TRAINS | changes, TRAINS) for out in pipeline.feed(one)]
-    last = {
-        insight.subject.pod_uid: insight
+    said = [
+        decode(Insight, out.value or b"", "insights")
         for out in [*told, *pipeline.flush()]
-        if out.topic == "insights" and (insight := decode(Insight, out.value or b"", "insights"))
-    }
-    assert {uid: insight.bottleneck for uid, insight in last.items()} == {"uid-1": expected, "uid-2": "gpu"}
+        if out.topic == "insights"
+    ]
+    # While another kind is taken for it, what holds it back is unknown for a while.
+    found = {(insight.subject.pod_uid, insight.bottleneck) for insight in said}
+    assert found - {("uid-1", "unknown"), ("uid-2", "unknown")} == {("uid-1", expected), ("uid-2", "gpu")}
+    last = {insight.subject.pod_uid: insight for insight in said if insight.bottleneck != "unknown"}
     assert "SM 88 %" in (last["uid-2"].advice or "")
 
 

@@ -28,12 +28,14 @@ def _gpus_of(
     row: Floats, metrics: int, facts: int, gpus: int, places: Ints, total: Floats, count: Ints
 ) -> None:
     """Sums and counts over GPUs, by column. ``metrics`` and ``facts``: where those of the GPUs begin. A place
-    from ``gpus`` on is a slice, of which only what it really does counts."""
+    from ``gpus`` on is a slice, of which only PCIe and what it really does count."""
     total[:], count[:] = 0.0, 0
     for place in places:
         if place == NO_GPU:
             break
-        for column in range(_SM if place >= gpus else 0, _METRICS if place >= gpus else _COLUMNS):
+        for column in range(_RX if place >= gpus else 0, _METRICS if place >= gpus else _COLUMNS):
+            if place >= gpus and _TX < column < _SM:
+                continue
             if column < _METRICS:
                 value = row[metrics + _METRICS * place + column]
             else:

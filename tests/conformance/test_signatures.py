@@ -165,7 +165,7 @@ def test_of_controls_nothing_is_claimed(name: str) -> None:
     assert not [anomaly for one in said for anomaly in one.anomalies]
 
 
-SLICE_OF = {
+SLICE_OF: dict[str, tuple[Figures, str]] = {
     "kernels too small": ({"sm_active_pct": 12, "tensor_active_pct": 4, "dram_active_pct": 7}, "launch"),
     "32-bit floats": ({"tensor_active_pct": 0, "fp32_active_pct": 55, "dram_active_pct": 20}, "precision"),
     "memory is the limit": ({"tensor_active_pct": 12, "dram_active_pct": 72}, "memory_bandwidth"),

@@ -42,7 +42,7 @@ CASES: dict[str, tuple[list[Step], str, str | None]] = {
     "a contained error of memory": ([state(), xid(94)], "healthy", None),
     "fallen off the bus": ([state(), xid(79)], "reset",
                            "restart the machine; check power, seating and cooling"),
-    "an Xid that nobody knows": ([state(), xid(999)], "watch",
+    "an Xid that nobody knows": ([state(), xid(998)], "watch",
                                  "look at the log of the kernel and at NVIDIA's page of Xid errors"),
     "corrected errors alone": ([state(ecc_corrected=9000)], "healthy", None),
     "an uncorrectable error": ([state(ecc_uncorrected=1)], "drain", "let the work end, then reset the GPU"),

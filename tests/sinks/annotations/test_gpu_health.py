@@ -165,8 +165,8 @@ def written(occurrences: Occurrences, event: GpuEvent) -> list[tuple[str, str, i
          "restart the machine"),
         (hit("xid", 43, count=2, mig="MIG-1", action=None),
          "Xid 43: GPU stopped processing (2 times) on gpu 3 (slice MIG-1) of node gpu-a"),
-        (hit("xid", 999, action="look"),
-         "Xid 999: Xid that is not in the catalogue on gpu 3 of node gpu-a; look"),
+        (hit("xid", 998, action="look"),
+         "Xid 998: Xid that is not in the catalogue on gpu 3 of node gpu-a; look"),
         (hit("ecc_uncorrected", action="reset"), "uncorrectable ECC errors on gpu 3 of node gpu-a; reset"),
     ],
 )  # fmt: skip

@@ -10,6 +10,7 @@
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import orjson
@@ -175,12 +176,12 @@ def test_a_gpu_whose_counters_move_does_not_hang(counters: dict[str, float], han
     finder = AnomalyFinder()
     for at in range(1, 60):
         waits = at > 40
+
         power, works = (30.0, counters) if waits else (75.0, dict.fromkeys(counters, 40.0))
         gpu = GpuMinute("n/0", 100.0, power, 60.0, 1900.0)
-        finder.add(
-            Minute(
-                end_ms=60_000 * at, util_pct=100.0, util_spread=0.5, power_pct=power, power_spread=0.5,
-                mem_pct=50.0, copy_pct=1.0 if waits else 40.0, period_s=None, gpus=(gpu, gpu), **works,
-            )
+        minute = Minute(
+            end_ms=60_000 * at, util_pct=100.0, util_spread=0.5, power_pct=power, power_spread=0.5,
+            mem_pct=50.0, copy_pct=1.0 if waits else 40.0, period_s=None, gpus=(gpu, gpu),
         )  # fmt: skip
+        finder.add(replace(minute, **works))  # type: ignore[arg-type]
     assert ("hang" in {found.kind for found in finder.current}) is hangs

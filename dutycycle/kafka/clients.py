@@ -408,6 +408,19 @@ def note_throttling(client: Any, telemetry: Telemetry) -> None:
     client.send = send_and_note
 
 
+def note_answers(client: Any, note: Callable[[], None]) -> None:
+    """Call ``note`` at each answer to a client of the driver (``AIOKafkaClient``): a consumer of it does not
+    say that no broker answers any more, and tries on."""
+    send: Callable[..., Awaitable[Any]] = client.send
+
+    async def send_and_note(*args: Any, **options: Any) -> Any:
+        answer = await send(*args, **options)
+        note()
+        return answer
+
+    client.send = send_and_note
+
+
 def new_topic(name: str, partitions: int, replication: int, config: dict[str, str]) -> Any:
     """A topic as the admin client takes it."""
     return NewTopic(name, partitions, replication, topic_configs=config)

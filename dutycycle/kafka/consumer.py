@@ -1,18 +1,21 @@
 """Reading topics without a group: every partition, from a place of one's choosing, committing nothing."""
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from dutycycle.contract.log import TopicPartition
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.kafka.clients import new_consumer, partition, probe, stop_consumer, translated
-from dutycycle.kafka.errors import MissingTopicError
+from dutycycle.kafka.clients import new_consumer, note_answers, partition, probe, stop_consumer, translated
+from dutycycle.kafka.errors import BrokerUnreachableError, MissingTopicError
 
 Start = Literal["beginning", "end"] | int
 """Where to begin: at the oldest record, after the newest, or with those of a Unix millisecond or later."""
 
 _READ_THROUGH = 100_000
+_SILENT_S = 10.0
+"""Fetches are answered within a second, with nothing if there is nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,7 @@ class Consumer:
         at: Mapping[TopicPartition, int] | None = None,
         *,
         wait_ms: int = 250,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """``start``: of all topics, or of each. ``at``: of some partitions the offset to go on at, where that
         is later than a ``start`` that is not "end"; a log that ends before it is another one, and is read
@@ -56,6 +60,8 @@ class Consumer:
         self._wait_ms = wait_ms
         self._least_ms = {name: start for name, start in self._starts.items() if isinstance(start, int)}
         self._driver: Any = None
+        self._clock = clock
+        self._answered_s = clock()
 
     async def start(self) -> None:
         """Connect and go to the place. Raises ``BrokerError``, or names a topic that does not exist."""
@@ -65,6 +71,7 @@ class Consumer:
         self._driver = new_consumer(
             self._settings, self._name, *self._topics, reset=reset, wait_ms=self._wait_ms
         )
+        note_answers(self._driver._client, self._hear)
         try:
             with translated():
                 await self._driver.start()
@@ -90,6 +97,15 @@ class Consumer:
             for message in batch
             if message.timestamp >= self._least_ms.get(message.topic, -1)
         ]
+
+    def refuse_silence(self) -> None:
+        """Raise ``BrokerUnreachableError`` if no broker has answered for ten seconds: ``take`` goes on trying
+        and gives nothing. For callers that have just waited in ``take`` for nothing."""
+        if self._clock() - self._answered_s > _SILENT_S:
+            raise BrokerUnreachableError("timeout", f"no answer for {_SILENT_S:g} s")
+
+    def _hear(self) -> None:
+        self._answered_s = self._clock()
 
     async def ends(self) -> dict[TopicPartition, int]:
         """The offset after the newest record of each partition, now."""

@@ -92,7 +92,10 @@ class ClusterFollower:
             while not stop.is_set():
                 if not self.caught_up.is_set() and await consumer.reached(ends):
                     self.caught_up.set()
-                for message in await consumer.take(_WAIT_S, _AT_ONCE):
+                messages = await consumer.take(_WAIT_S, _AT_ONCE)
+                if not messages:
+                    consumer.refuse_silence()
+                for message in messages:
                     topic = short_name(self._settings.topic_prefix, message.topic) or ""
                     if topic != "dead-letters":
                         self._last_record_s = time.monotonic()

@@ -129,8 +129,11 @@ class TopicFollower:
                             {place: end for place, end in ends.items() if place.topic == name}
                         ):
                             caught_up.set()
-                    for message in await consumer.take(_WAIT_S, _AT_ONCE):
+                    messages = await consumer.take(_WAIT_S, _AT_ONCE)
+                    for message in messages:
                         self.take(message)
+                    if not messages:
+                        consumer.refuse_silence()
                     await asyncio.sleep(0)  # what was fetched already comes without a pause
             finally:
                 await consumer.stop()

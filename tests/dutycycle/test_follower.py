@@ -135,8 +135,9 @@ class Following:
     def __init__(self, broker: EmbeddedBroker, starts: dict[str, float | None]) -> None:
         self.settings = load({"DUTYCYCLE_NODE": "n", "DUTYCYCLE_BROKER": broker.url})
         self.taken: list[tuple[str, str]] = []
+        self.telemetry = Telemetry("metrics")
         self.follower = TopicFollower(
-            self.settings, Telemetry("metrics"), "test",
+            self.settings, self.telemetry, "test",
             [Subscription(starts, lambda topic, key, record: self.taken.append((topic, key)))],
         )  # fmt: skip
 
@@ -148,19 +149,26 @@ class Following:
         await producer.stop()
 
 
-async def test_after_an_outage_it_goes_on_where_it_was() -> None:
+async def test_after_an_outage_it_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second outage is long enough to be said, though nothing is asked but for what may come."""
+    monkeypatch.setattr("dutycycle.kafka.consumer._SILENT_S", 2.0)
+
+    def is_away() -> bool:
+        return "broker_unreachable" in {event for event, _ in following.telemetry.conditions}
+
     with InterruptibleBroker({"dutycycle.pods": 1}) as broker:
         following = Following(broker, {"pods": None})
         await following.send("pods", "a", "b")
         running = asyncio.create_task(following.follower.run())
         await following.follower.wait_until_read(["pods"])
         await until(lambda: len(following.taken) == 2)
-        for name in "cd":
+        for name, lasts in (("c", False), ("d", True)):
             broker.set_down()
-            await asyncio.sleep(1.0)
+            await (until(is_away) if lasts else asyncio.sleep(1.0))
             broker.set_up()
             await following.send("pods", name)
             await until(lambda expected=name: ("pods", expected) in following.taken)  # type: ignore[misc]
+        await until(lambda: not is_away())
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
     assert [key for _, key in following.taken] == ["a", "b", "c", "d"]

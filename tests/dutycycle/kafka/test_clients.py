@@ -121,6 +121,30 @@ async def test_a_start_that_is_cut_short_leaves_no_connection(
     assert [connection.connected() for connection in connections] == [False]
 
 
+async def test_a_broker_that_answers_no_more_is_noticed(
+    settings: Settings, broker: InterruptibleBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While there is nothing to read its answers are empty, and it is not silent."""
+    monkeypatch.setattr("dutycycle.kafka.consumer._SILENT_S", 1.0)
+    consumer = Consumer(settings, "test", [TOPIC], "end")
+    await consumer.start()
+    end = time.monotonic() + 3
+    while time.monotonic() < end:
+        assert await consumer.take(0.2) == []
+    heard_s = consumer._answered_s
+    assert end - heard_s < 3
+    broker.set_down()
+
+    async def wait_in_silence() -> None:
+        while True:
+            assert await consumer.take(0.2) == []
+            consumer.refuse_silence()
+
+    with pytest.raises(BrokerUnreachableError, match="no answer for 1 s"):
+        await asyncio.wait_for(wait_in_silence(), 240)
+    await consumer.stop()
+
+
 async def test_stop_and_abort_are_bounded_while_the_broker_is_away(
     settings: Settings, broker: InterruptibleBroker
 ) -> None:

@@ -54,14 +54,17 @@ class TickBlock:
 
 class TickQueue:
     """Ticks that wait until something is asked, at ``due_ms`` at the latest: of one layout and interval, each
-    newer than the one before it."""
+    newer than the one before it. ``is_on``: whether anything is ever asked; else it keeps none."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_on: bool = True) -> None:
+        self._is_on = is_on
         self._ticks: list[Tick] = []
-        self.due_ms: float = 0
+        self.due_ms: float = 0 if is_on else float("inf")
 
     def takes(self, tick: Tick) -> bool:
         """Whether the tick, newer than all before it, can wait with others that are there."""
+        if not self._is_on:
+            return True
         if not self._ticks or tick.ts_ms >= self.due_ms or self.room == 0:
             return False
         return tick.follows(self._ticks[-1])
@@ -73,7 +76,8 @@ class TickQueue:
 
     def add(self, tick: Tick) -> None:
         """It waits."""
-        self._ticks.append(tick)
+        if self._is_on:
+            self._ticks.append(tick)
 
     def taken(self) -> TickBlock | None:
         """The ticks, which do not wait any more; None if there is none."""

@@ -137,9 +137,9 @@ def _fill(
         length = ends[gap] - begin
         if at + length > data.size:
             return False
-        other = np.uint8(0)
-        for place in range(length):
-            other |= data[at + place] ^ text[begin + place]
+        other, piece, expected = np.uint8(0), data[at : at + length], text[begin : begin + length]
+        for place in range(length):  # of slices, whose places are never negative: many bytes at once
+            other |= piece[place] ^ expected[place]
         if other != 0:
             return False
         begin, at = begin + length, at + length

@@ -188,6 +188,8 @@ class AnalysisBank:
     def look(self, ts_ms: int) -> Analysis:
         """Look for cycles, as of the last tick at ``ts_ms``. If one of a subject was found, changed or lost,
         all of that subject are told, as they were published last."""
+        if not self._cycle_series:
+            return Analysis(ts_ms, [], None, [])
         changed = [column for column, _ in self._cycles.changes(ts_ms)]
         subjects = self._cycle_subjects
         concerned = {subjects[column] for column in changed}

@@ -3,7 +3,6 @@ work. A GPU at work never draws the same to a hundredth of a watt for so long. I
 it writes the last answer again and again: what the GPU does is not known.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,11 @@ from msgspec.structs import replace
 
 from dutycycle.contract.metrics import GPU_METRICS
 from dutycycle.contract.records.samples import Gpu, GpuProcess, NvmlSample
-from streams.operators.columns.arrays import Bools, Floats, pack, unpack
+from streams.compiled import entry
+from streams.operators.columns.arrays import Bools, Floats, Ints, pack, remap, unpack
 from streams.operators.columns.block import TickBlock
+from streams.operators.columns.series import remapped
+from streams.operators.columns.tick import Layout
 
 FROZEN_MS, FROZEN_TICKS = 60_000, 10
 WHOLE_MS, WHOLE_TICKS = 600_000, 60
@@ -20,6 +22,7 @@ WHOLE_MS, WHOLE_TICKS = 600_000, 60
 _AT_WORK_PCT = 8.0
 _FEWEST = 3
 """Figures of a GPU that are known, power among them: of fewer, all may be the same by chance."""
+_FIGURES = len(GPU_METRICS)
 _UTIL, _POWER = GPU_METRICS.index("gpu_util_pct"), GPU_METRICS.index("power_w")
 _IDENTITY = frozenset(
     {"uuid", "index", "model", "mem_total_bytes", "power_limit_w", "processes", "allocated"}
@@ -28,64 +31,86 @@ _BLANK = {name: None for name in Gpu.__struct_fields__ if name not in _IDENTITY}
 _BLANK_PROCESS = dict.fromkeys(("gpu_util_pct", "mem_copy_util_pct", "mem_used_bytes"))
 
 
-@dataclass(slots=True)
-class _Repeated:
-    """The figures that a GPU had last, and since when and in how many ticks it has had the same. ``scope``:
-    ``<node>/<index>``."""
+@entry("void(int64[::1], float64[:, ::1], float64[:, ::1], int64[::1], int64[::1], boolean[::1])")
+def _count_repeats(
+    times: Ints, rows: Floats, figures: Floats, since_ms: Ints, ticks: Ints, is_frozen: Bools
+) -> None:
+    """Take ticks into what ``FrozenGpus`` keeps of each GPU, but of those that are frozen."""
+    for gpu in range(len(figures)):
+        for row in range(0 if is_frozen[gpu] else len(rows)):
+            repeats = ticks[gpu] > 0
+            for metric in range(_FIGURES):
+                value, before = rows[row, gpu * _FIGURES + metric], figures[gpu, metric]
+                if value != before and not (np.isnan(value) and np.isnan(before)):
+                    repeats = False
+                figures[gpu, metric] = value
+            if not repeats:
+                since_ms[gpu], ticks[gpu] = times[row], 0
+            ticks[gpu] += 1
 
-    scope: str
-    figures: Floats
-    since_ms: int
-    ticks: int = 0
-    is_frozen: bool = False
 
-    def lasts(self, ts_ms: int) -> bool:
-        """Whether that is no chance any more."""
-        power = self.figures[_POWER]
-        if not self.figures[_UTIL] >= _AT_WORK_PCT or not power > 0:
-            return False
-        if np.count_nonzero(~np.isnan(self.figures)) < _FEWEST:
-            return False
-        long_ms, ticks = (WHOLE_MS, WHOLE_TICKS) if power == round(power) else (FROZEN_MS, FROZEN_TICKS)
-        return ts_ms - self.since_ms >= long_ms and self.ticks >= ticks
+@entry("boolean(int64, float64[:, ::1], int64[::1], int64[::1], boolean[::1])")
+def _judge(ts_ms: int, figures: Floats, since_ms: Ints, ticks: Ints, is_frozen: Bools) -> bool:
+    """Note which GPUs repeat themselves for so long that it is no chance any more; whether any is frozen."""
+    any_frozen = False
+    for gpu in range(len(figures)):
+        known, power = 0, figures[gpu, _POWER]
+        for figure in figures[gpu]:
+            known += not np.isnan(figure)
+        if figures[gpu, _UTIL] >= _AT_WORK_PCT and power > 0 and known >= _FEWEST:
+            whole = power == np.floor(power)
+            least_ms, least = (WHOLE_MS, WHOLE_TICKS) if whole else (FROZEN_MS, FROZEN_TICKS)
+            if ts_ms - since_ms[gpu] >= least_ms and ticks[gpu] >= least:
+                is_frozen[gpu] = True
+        any_frozen |= is_frozen[gpu]
+    return any_frozen
 
 
 class FrozenGpus:
     """Watches the GPUs of one node. ``since_ms``: of each that is frozen, by uuid, its ``<node>/<index>`` and
-    since when."""
+    since when.
+
+    Kept are of each GPU the figures that it had last, since when and in how many ticks it has had the same,
+    none if it begins anew, and whether it is frozen.
+    """
 
     def __init__(self) -> None:
-        self._gpus: dict[str, _Repeated] = {}
+        self._layout: Layout | None = None
+        self._uuids: list[str] = []
+        self._scopes: list[str] = []
+        self._figures = np.zeros((0, _FIGURES))
+        self._since_ms: Ints = np.zeros(0, np.int64)
+        self._ticks: Ints = np.zeros(0, np.int64)
+        self._is_frozen: Bools = np.zeros(0, np.bool_)
         self.since_ms: dict[str, tuple[str, int]] = {}
 
     def extend(self, block: TickBlock) -> None:
         """Take ticks, newer than those before. Of a GPU that is frozen they have no figures, and say
         nothing."""
-        series, scopes = block.layout.series, block.layout.gpus
-        width = len(GPU_METRICS)
-        rows = block.values[:, : len(scopes) * width].reshape(len(block.values), len(scopes), width)
-        changed = ~_same(rows[1:], rows[:-1])
-        known: dict[str, _Repeated] = {}
-        for place, scope in enumerate(scopes):
-            uuid = series[place * width].member
-            gpu = self._gpus.get(uuid)
-            if gpu is None or not gpu.is_frozen:
-                changes = np.flatnonzero(changed[:, place])
-                first = int(changes[-1]) + 1 if changes.size else 0
-                if gpu is None or first or not _same(rows[0, place], gpu.figures):
-                    gpu = _Repeated(scope, rows[first, place].copy(), int(block.times[first]))
-                gpu.ticks += len(rows) - first
-            known[uuid] = gpu
-        self._gpus = known
+        if block.layout is not self._layout:
+            self._lay_out(block.layout)
+        _count_repeats(block.times, block.values, self._figures, self._since_ms, self._ticks, self._is_frozen)
+
+    def _lay_out(self, layout: Layout) -> None:
+        """Other GPUs than before: each keeps what is known of it."""
+        before = self._uuids
+        self._layout, self._scopes = layout, list(layout.gpus)
+        self._uuids = [layout.series[place * _FIGURES].member for place in range(len(layout.gpus))]
+        keep = remapped(before, self._uuids)
+        self._figures = np.ascontiguousarray(remap(self._figures.T, keep, np.nan).T)
+        self._since_ms, self._ticks = remap(self._since_ms, keep, 0), remap(self._ticks, keep, 0)
+        self._is_frozen = remap(self._is_frozen, keep, False)
 
     def judge(self, ts_ms: int) -> None:
         """Decide which GPUs are frozen at ``ts_ms``: a moment that has to follow from the ticks alone."""
-        for gpu in self._gpus.values():
-            gpu.is_frozen = gpu.is_frozen or gpu.lasts(ts_ms)
-        self.since_ms = self._frozen_since()
+        if _judge(ts_ms, self._figures, self._since_ms, self._ticks, self._is_frozen) or self.since_ms:
+            self._note_frozen()
 
-    def _frozen_since(self) -> dict[str, tuple[str, int]]:
-        return {uuid: (gpu.scope, gpu.since_ms) for uuid, gpu in self._gpus.items() if gpu.is_frozen}
+    def _note_frozen(self) -> None:
+        self.since_ms = {
+            self._uuids[gpu]: (self._scopes[gpu], int(self._since_ms[gpu]))
+            for gpu in np.flatnonzero(self._is_frozen)
+        }
 
     def checked(self, sample: NvmlSample) -> NvmlSample:
         """The sample without the figures of GPUs that are frozen, and repeat them once more. Those that do
@@ -93,35 +118,39 @@ class FrozenGpus:
         return replace(sample, gpus=tuple(map(self._checked, sample.gpus)))
 
     def _checked(self, gpu: Gpu) -> Gpu:
-        before = self._gpus.get(gpu.uuid)
-        if before is None or not before.is_frozen:
+        place = self._uuids.index(gpu.uuid) if gpu.uuid in self._uuids else -1
+        if place < 0 or not self._is_frozen[place]:
             return gpu
         figures = np.array([getattr(gpu, name) for name in GPU_METRICS], np.float64)
-        if not _same(figures, before.figures):
-            del self._gpus[gpu.uuid], self.since_ms[gpu.uuid]
+        if not np.array_equal(figures, self._figures[place], equal_nan=True):
+            self._ticks[place], self._is_frozen[place] = 0, False
+            del self.since_ms[gpu.uuid]
             return gpu
         processes = None if gpu.processes is None else tuple(map(_blank_process, gpu.processes))
         return replace(gpu, **_BLANK, processes=processes)
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
+        each = zip(
+            self._uuids, self._scopes, self._figures, self._since_ms.tolist(), self._ticks.tolist(),
+            self._is_frozen.tolist(), strict=True,
+        )  # fmt: skip
         return {
-            uuid: [gpu.scope, pack(gpu.figures), gpu.since_ms, gpu.ticks, gpu.is_frozen]
-            for uuid, gpu in self._gpus.items()
+            uuid: [scope, pack(figures), since_ms, ticks, is_frozen]
+            for uuid, scope, figures, since_ms, ticks, is_frozen in each
+            if ticks
         }
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Take over a snapshot."""
-        self._gpus = {
-            uuid: _Repeated(scope, unpack(figures, "f8", (len(GPU_METRICS),)), since_ms, ticks, is_frozen)
-            for uuid, (scope, figures, since_ms, ticks, is_frozen) in plain.items()
-        }
-        self.since_ms = self._frozen_since()
-
-
-def _same(figures: Floats, others: Floats) -> Bools:
-    """Whether all figures, along the last axis, are the same to the last bit, or known in neither."""
-    return np.asarray(((figures == others) | (np.isnan(figures) & np.isnan(others))).all(axis=-1))
+        self._uuids, states = list(plain), list(plain.values())
+        self._scopes = [scope for scope, *_ in states]
+        self._figures = np.array(
+            [unpack(figures, "f8", (_FIGURES,)) for _, figures, *_ in states], np.float64
+        ).reshape(-1, _FIGURES)
+        self._since_ms, self._ticks = (np.array([state[at] for state in states], np.int64) for at in (2, 3))
+        self._is_frozen = np.array([state[4] for state in states], np.bool_)
+        self._note_frozen()
 
 
 def _blank_process(process: GpuProcess) -> GpuProcess:

@@ -131,7 +131,8 @@ class NodeOperator:
         self._models = ModelBank(self._node, self._config.source, self._config.models)
         self._last_ms = self._closed_ms = -1
         self._look_offset_ms = 0
-        self._to_analyse, self._to_sum, self._to_count = TickQueue(), TickQueue(), TickQueue()
+        self._to_analyse, self._to_sum = TickQueue(), TickQueue()
+        self._to_count = TickQueue(is_on=not self._config.analyses.isdisjoint(("peaks", "usage")))
         """The ticks that the analysis does not have yet, those that windows and spans do not have, and those
         that peaks and ledger do not have. What is asked of each is asked at other moments."""
         self._newest: Tick | None = None
@@ -324,6 +325,8 @@ class NodeOperator:
 
     def _evaluated(self, analysis: Analysis) -> list[Emission]:
         """Tell what was found, and give it to the spans and GPUs that it is about."""
+        if not analysis.cycles and not analysis.trend_series:
+            return []
         for column, cycle in analysis.cycles_of_subjects():
             # No figure of its pod shows that.
             inside = column.kind == "gpu" and column.metric in ACTIVITY_METRICS

@@ -38,12 +38,12 @@ def cost(spec: str, ticks: int) -> tuple[float, int, float]:
     """Microseconds of a tick, bytes of the state, and milliseconds to store it."""
     bank = ModelBank("n", "nvml", models_of(load({}, {"models": f"m=gpu_util_pct: {spec}"})))
     layout = make_layout([Series("gpu", "g", "gpu_util_pct")], ())
-    chance, none, spent = np.random.default_rng(1), np.zeros(0), 0.0
+    chance, spent = np.random.default_rng(1), 0.0
     for second in range(WARM + ticks):
         value = np.clip(np.array([50 + 40 * (second % 20 < 12) + chance.normal(0, 4)]), 0, 100)
         ts_ms = START_MS + 1000 * second
         began = time.process_time()
-        bank.add(Tick("c", second, ts_ms, 1000, layout, value, none, none))
+        bank.add(Tick("c", second, ts_ms, 1000, layout, value))
         if second % 10 == 0:
             bank.evaluate(ts_ms)
         spent += (time.process_time() - began) * (second >= WARM)

@@ -75,8 +75,7 @@ class _JobPods:
             (one, list(zip(self._offsets, samples, strict=True)))
             for one, samples in zip(self._series[:: len(METRICS)], bursts.tolist(), strict=True)
         )
-        none = np.zeros(0)
-        block = TickBlock([Tick("c", 0, ts_ms, 1000, self._layout, row, none, none, none, quick)])
+        block = TickBlock([Tick("c", 0, ts_ms, 1000, self._layout, row, quick)])
         self._bank.extend(block, block.values)
 
     def evaluate(self, ts_ms: int, recent: Floats) -> None:

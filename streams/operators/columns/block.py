@@ -15,37 +15,47 @@ MOST_WAITING = 32
 
 
 class TickBlock:
-    """k ticks of one layout and one interval, each newer than the one before it. The fields are those of
-    ``Tick``, with a row for each tick."""
+    """k ticks of one layout and interval, each newer than the one before it: a row for each.
+
+    ``values`` (k, n): of ``layout.series``. ``tallies`` (k, m): of ``layout.tallies``. ``highs`` (k, m): the
+    largest value since the last tick, from the driver's bursts where there are any. ``facts``: what only
+    insights of workloads need; of each GPU its power limit in watts and whether power and heat hold its
+    clocks down (0 or 100), of a host the share of its CPUs that is busy, in percent. ``value_highs`` (k, n):
+    as ``highs``, of the values; ``values`` itself where no tick has bursts.
+    """
 
     def __init__(self, ticks: Sequence[Tick]) -> None:
         self._ticks = ticks
         self.times: Ints = np.array([tick.ts_ms for tick in ticks], np.int64)
         self.interval_ms = ticks[0].interval_ms
         self.layout = ticks[0].layout
-        self.values = _rows([tick.values for tick in ticks])
+        self._rows = np.concatenate([tick.row for tick in ticks]).reshape(len(ticks), -1)
+        self.values = self._part(0, len(self.layout.series))
+
+    def _part(self, begin: int, size: int) -> Floats:
+        return np.ascontiguousarray(self._rows[:, begin : begin + size])
 
     @cached_property
     def tallies(self) -> Floats:
-        """Shape (k, m)."""
-        return _rows([tick.tallies for tick in self._ticks])
+        """See the class."""
+        return self._part(self.layout.begins.tallies, len(self.layout.tallies))
 
     @cached_property
     def highs(self) -> Floats:
-        """Shape (k, m)."""
-        return _rows([tick.highs for tick in self._ticks])
-
-    @cached_property
-    def value_highs(self) -> Floats:
-        """Shape (k, n); ``values`` itself where no tick has bursts."""
-        if all(tick.value_highs is None for tick in self._ticks):
-            return self.values
-        return _rows([tick.values if tick.value_highs is None else tick.value_highs for tick in self._ticks])
+        """See the class."""
+        return self._part(self.layout.begins.highs, len(self.layout.tallies))
 
     @cached_property
     def facts(self) -> Floats:
-        """Shape (k, facts)."""
-        return _rows([tick.facts for tick in self._ticks])
+        """See the class."""
+        begins = self.layout.begins
+        return self._part(begins.facts, begins.value_highs - begins.facts)
+
+    @cached_property
+    def value_highs(self) -> Floats:
+        """See the class."""
+        begin = self.layout.begins.value_highs
+        return self.values if begin == self._rows.shape[1] else self._part(begin, len(self.layout.series))
 
     def bursts(self) -> list[tuple[int, tuple[tuple[Series, Any], ...]]]:
         """Those of the ticks that have any, with their times."""
@@ -83,7 +93,3 @@ class TickQueue:
         """The ticks, which do not wait any more; None if there is none."""
         ticks, self._ticks = self._ticks, []
         return TickBlock(ticks) if ticks else None
-
-
-def _rows(each: list[Floats]) -> Floats:
-    return np.concatenate(each).reshape(len(each), -1)

@@ -10,7 +10,7 @@ from streams.compiled import entry
 from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.columns.series import Series, TallySeries
 from streams.operators.columns.template import Cells, Templates
-from streams.operators.columns.tick import Tick, make_layout
+from streams.operators.columns.tick import Begins, Tick, make_layout
 
 _CELLS = (*HOST_METRICS, "cpu_count")
 """The numbers that are read of the host."""
@@ -22,11 +22,13 @@ _cells_of_container = attrgetter(*_OF_CONTAINERS)
 _cells_of_pod = attrgetter(*POD_CGROUP_METRICS[6:])
 
 
-@entry("float64[::1](float64[::1], int64[::1])")
-def _values(cells: Floats, containers: Ints) -> Floats:
-    """The host's values, of each pod (so many ``containers``) sums over them, but of the most throttled one,
-    and how busy the host is in percent of all its CPUs; NaN is unknown."""
-    values, begin = np.empty(_HOST + _POD * containers.size + 1), _HOST + 1
+@entry("float64[::1](float64[::1], int64[::1], int64[::1])")
+def _row(cells: Floats, containers: Ints, tallied: Ints) -> Floats:
+    """The host's values, of each pod (so many ``containers``) sums over them, but of the most throttled one;
+    of these once more those that are ``tallied``; and how busy the host is in percent of all its CPUs. NaN is
+    unknown."""
+    begin_tallies, begin = _HOST + _POD * containers.size, _HOST + 1
+    values = np.empty(begin_tallies + tallied.size + 1)
     values[:_HOST] = cells[:_HOST]
     for pod in range(containers.size):
         of_it = values[_HOST + _POD * pod : _HOST + _POD * (pod + 1)]
@@ -47,6 +49,8 @@ def _values(cells: Floats, containers: Ints) -> Floats:
         for metric in range(_CONTAINER, _POD):
             of_it[metric] = cells[begin]
             begin += 1
+    for at in range(tallied.size):
+        values[begin_tallies + at] = values[tallied[at]]
     values[-1] = cells[0] / cells[_HOST] if cells[_HOST] > 0 else np.nan
     return values
 
@@ -76,12 +80,8 @@ class CgroupReader:
         return None if record is None else self._tick(record.seq, record.ts_ms, record.cells)
 
     def _tick(self, seq: int, ts_ms: int, cells: Floats) -> Tick:
-        numbers = _values(cells, self._containers)
-        tallies = numbers.take(self._tallied)
-        return Tick(
-            self._collector, seq, ts_ms, self._interval_ms, self._layout,
-            numbers[:-1], tallies, tallies, numbers[-1:],
-        )  # fmt: skip
+        row = _row(cells, self._containers, self._tallied)
+        return Tick(self._collector, seq, ts_ms, self._interval_ms, self._layout, row)
 
     def _lay_out(self, pods: tuple[str, ...]) -> None:
         """Other pods than before."""
@@ -93,8 +93,11 @@ class CgroupReader:
             for at, column in enumerate(series)
             if column.kind == "pod" and column.metric not in CAPACITIES
         ]
+        facts = len(series) + len(tallies)
         self._layout = make_layout(
-            series, (TallySeries(column.member, "", column.metric) for _, column in tallies)
+            series,
+            (TallySeries(column.member, "", column.metric) for _, column in tallies),
+            begins=Begins(len(series), len(series), facts, facts + 1),
         )
         self._tallied = np.array([at for at, _ in tallies], np.int64)
         self._containers = np.zeros(0, np.int64)

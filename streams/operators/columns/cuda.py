@@ -36,7 +36,7 @@ class CudaReader:
         return None if record is None else self._tick(record.seq, record.ts_ms, record.cells)
 
     def _tick(self, seq: int, ts_ms: int, values: Floats) -> Tick:
-        return Tick(self._collector, seq, ts_ms, self._interval_ms, self._layout, values, values, values)
+        return Tick(self._collector, seq, ts_ms, self._interval_ms, self._layout, values)
 
     def _lay_out(self, pods: tuple[str, ...]) -> None:
         """Other pods than before."""

@@ -24,7 +24,7 @@ from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.columns.series import Series, TallySeries
 from streams.operators.columns.template import Cells, Found, Pairs, Templates
-from streams.operators.columns.tick import Tick, make_layout
+from streams.operators.columns.tick import Begins, Tick, make_layout
 
 _MEMORY = POD_GPU_METRICS.index("gpu_mem_used_bytes")
 _CELLS = (*GPU_METRICS, "power_limit_w", "gpu_util_max_pct")
@@ -96,24 +96,39 @@ def _take_own(cells: Floats, ends: Ints, own_cells: Ints, means: Floats, highs: 
         first = ends[at]
 
 
+def _packed(arrays: Iterable[Ints]) -> Ints:
+    """Arrays in one, because each that is given to a compiled loop takes time; ``_array`` takes one out."""
+    flat = [array.ravel() for array in arrays]
+    return np.concatenate((np.cumsum([len(flat) + 1, *map(len, flat)]), *flat))
+
+
+@kernel
+def _array(packed: Ints, number: int) -> Ints:
+    return packed[packed[number] : packed[number + 1]]
+
+
 @entry(
-    "void(float64[::1], float64[:, ::1], int64[::1], int64[:, ::1], float64, int64[:, ::1], int64[::1],"
-    " int64[::1], int64[:, ::1], float64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1],"
-    " int64[::1], int64[::1], int64[::1], int64[::1], float64[::1])"
+    "void(float64[::1], float64[:, ::1], int64[::1], int64[:, ::1], float64, int64[::1], float64[::1],"
+    " float64[::1])"
 )
 def _columns(
-    cells: Floats, pairs: Floats, pair_ends: Ints, sampled_cells: Ints, interval_ms: float, table_cells: Ints,
-    value_cells: Ints, limit_cells: Ints, util_cells: Ints, held_down: Floats, ends: Ints,
-    processes: Ints, device_ends: Ints, devices: Ints, bursts: Ints, pod_ends: Ints, places: Ints,
-    own_ends: Ints, own_cells: Ints, out: Floats,
+    cells: Floats, pairs: Floats, pair_ends: Ints, sampled_cells: Ints, interval_ms: float, plan: Ints,
+    held_down: Floats, out: Floats,
 ) -> None:  # fmt: skip
-    """Write values, tallies, highs, facts and value highs of a tick one after the other into ``found``: one
-    array is made faster outside of the loop than five within. Value highs are written if there is room.
+    """Write values, tallies, highs, facts and value highs of a tick one after the other into ``out``. Value
+    highs are written if there is room.
 
     ``cells``: those of the tick, the last of which is NaN. ``pairs``: the driver's samples; of each list of
     them ``pair_ends`` has its end, and ``sampled_cells`` its cell and, of utilization, its GPU, else -1.
-    ``own_ends``, ``own_cells``: as in ``_take_own``.
+    ``plan``, packed: ``_cells``, ``UseArrays`` and ``_own_cells``.
     """
+    table_cells, util_cells = _array(plan, 0).reshape(-1, 3), _array(plan, 3).reshape(-1, 2)
+    value_cells, limit_cells = _array(plan, 1), _array(plan, 2)
+    ends, processes, device_ends, devices = (
+        _array(plan, 4), _array(plan, 5), _array(plan, 6), _array(plan, 7),
+    )  # fmt: skip
+    bursts, pod_ends, places = _array(plan, 8), _array(plan, 9), _array(plan, 10)
+    own_ends, own_cells = _array(plan, 11), _array(plan, 12)
     highest = np.full(limit_cells.size, np.nan)
     high_cells = _take_means(cells, pairs, pair_ends, sampled_cells, interval_ms, highest)
     sampled = ~np.isnan(highest)
@@ -212,25 +227,19 @@ class NvmlReader:
         return None if record is None else self._tick(record)
 
     def _tick(self, record: Found) -> Tick:
-        use, ends = self._uses, self._ends
-        sampled = record.pair_ends.size > 0
-        out = np.empty(ends[-1] if self._has_highs else ends[-2])
+        layout = self._layout
+        row = np.empty(layout.begins.value_highs + (len(layout.series) if self._has_highs else 0))
         _columns(
-            record.cells, record.pairs, record.pair_ends, self._sampled_cells, self._interval_ms,
-            *self._cells, self._held_down, use.ends, use.processes, use.device_ends, use.devices,
-            use.bursts, use.pod_ends, use.places, *self._own_cells, out,
+            record.cells, record.pairs, record.pair_ends, self._sampled_cells, self._interval_ms, self._plan,
+            self._held_down, row,
         )  # fmt: skip
-        return Tick(
-            self._collector, record.seq, record.ts_ms, self._interval_ms, self._layout,
-            out[: ends[0]], out[ends[0] : ends[1]], out[ends[1] : ends[2]], out[ends[2] : ends[3]],
-            self._series_of(record.lists()) if sampled else (), out[ends[3] :] if self._has_highs else None,
-        )  # fmt: skip
+        bursts = self._series_of(record.lists()) if record.pair_ends.size else ()
+        return Tick(self._collector, record.seq, record.ts_ms, self._interval_ms, layout, row, bursts)
 
     def _lay_out(self, gpus: tuple[Gpu, ...], slices: int, processes: int) -> None:
         """Other GPUs, slices or processes than before, so many of each."""
         plan = use_plan(self._node, gpus)
-        self._uses, self._alone = plan.arrays(), plan.alone()
-        self._cells = _cells(len(gpus), slices, processes)
+        self._alone = plan.alone()
         self._uuids = [gpu.uuid for gpu in gpus]
         uuids = [slice_.uuid for gpu in gpus for slice_ in gpu.mig or ()]
         series = [Series("gpu", gpu.uuid, metric) for gpu in gpus for metric in GPU_METRICS]
@@ -245,17 +254,18 @@ class NvmlReader:
             for place, rows in plan.owned().items()
             if (known := [row for row in rows if devices[row] in self._counted])
         ]
-        self._own_cells = _own_cells([known for _, known in own], len(gpus), slices)
+        self._plan = _packed((
+            *_cells(len(gpus), slices, processes), *plan.arrays(),
+            *_own_cells([known for _, known in own], len(gpus), slices),
+        ))  # fmt: skip
         tallies += [TallySeries(*place, metric) for place, _ in own for metric in OWN_GPU_METRICS]
         scopes = tuple(f"{self._node}/{gpu.index}" for gpu in gpus)
-        sizes = (len(series), len(tallies), len(tallies), 3 * len(gpus), len(series))
-        self._ends = tuple(accumulate(sizes))
-        """Where values, tallies, highs, facts and value highs end in what ``_columns`` writes."""
+        begins = Begins(*accumulate((len(series), len(tallies), len(tallies), 3 * len(gpus))))
         held = holdings_of(self._node, gpus, plan)
         of_pods: dict[str, tuple[str, ...]] = {}
         for (uid, _), known in own:
             of_pods[uid] = of_pods.get(uid, ()) + tuple(devices[row] for row in known if row >= len(gpus))
-        self._layout = make_layout(series, tallies, plan.attribution, scopes, held, of_pods)
+        self._layout = make_layout(series, tallies, plan.attribution, scopes, held, of_pods, begins)
 
     def _series_of(self, bursts: Sequence[Floats]) -> tuple[tuple[Series, Floats], ...]:
         """The driver's samples of each GPU, and of each pod that has one to itself (of its first)."""

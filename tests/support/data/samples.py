@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 import orjson
 
 from dutycycle.contract.log import ConsumerRecord
@@ -41,5 +40,4 @@ def record(topic: str, key: str | None, plain: Any, offset: int = 0) -> Consumer
 
 def tick_of(series: list[Series], values: Floats, ts_ms: int) -> Tick:
     """A tick of one second with ``values`` of ``series``, and no pods."""
-    none = np.zeros(0)
-    return Tick("c", ts_ms // 1000, ts_ms, 1000, make_layout(series, ()), values, none, none)
+    return Tick("c", ts_ms // 1000, ts_ms, 1000, make_layout(series, ()), values)

@@ -7,13 +7,14 @@ import pytest
 
 from dutycycle.contract.codec import from_plain
 from dutycycle.contract.records.samples import CgroupSample
+from streams.operators.columns.block import TickBlock
 from streams.operators.columns.cgroup import CgroupReader
 from tests.support.data.samples import cgroup
 
 
 def values(host: dict[str, Any], pods: list[dict[str, Any]]) -> dict[tuple[str, str], float]:
     tick = CgroupReader().read(from_plain(CgroupSample, cgroup(1, host, pods), "cgroup-samples"))
-    pairs = zip(tick.layout.series, tick.values.tolist(), strict=True)
+    pairs = zip(tick.layout.series, TickBlock([tick]).values[0].tolist(), strict=True)
     return {(one.member, one.metric): value for one, value in pairs if not math.isnan(value)}
 
 
@@ -47,8 +48,9 @@ def test_of_every_pod_all_but_its_limit_is_tallied(pods: int) -> None:
     tick = CgroupReader().read(
         from_plain(CgroupSample, cgroup(1, {"cpu_util_pct": 9}, each), "cgroup-samples")
     )
-    assert tick.tallies.size == len(tick.layout.tallies) == 7 * pods
+    tallies = TickBlock([tick]).tallies[0].tolist()
+    assert len(tick.layout.tallies) == 7 * pods
     assert "mem_limit_bytes" not in {one.metric for one in tick.layout.tallies}
-    found = {one.pod_uid: value for one, value in zip(tick.layout.tallies, tick.tallies.tolist(), strict=True)
+    found = {one.pod_uid: value for one, value in zip(tick.layout.tallies, tallies, strict=True)
              if one.metric == "cpu_util_pct"}  # fmt: skip
     assert found == {f"p{n}": n for n in range(pods)}

@@ -8,6 +8,7 @@ import pytest
 from dutycycle.contract.codec import from_plain
 from dutycycle.contract.metrics import OWN_GPU_METRICS
 from dutycycle.contract.records.samples import NvmlSample
+from streams.operators.columns.block import TickBlock
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.columns.series import Series
 from streams.operators.columns.tick import Tick
@@ -24,13 +25,14 @@ def read(gpus: list[dict[str, Any]]) -> Tick:
 
 def values(tick: Tick) -> dict[tuple[str, str, str], float]:
     """What was measured, by (kind, member, metric)."""
-    pairs = zip(tick.layout.series, tick.values.tolist(), strict=True)
+    pairs = zip(tick.layout.series, TickBlock([tick]).values[0].tolist(), strict=True)
     return {(one.kind, one.member, one.metric): value for one, value in pairs if not math.isnan(value)}
 
 
 def tallies(tick: Tick) -> dict[tuple[str, str, str], tuple[float, float]]:
     """(value, high) by (pod uid, scope, metric)."""
-    rows = zip(tick.layout.tallies, tick.tallies.tolist(), tick.highs.tolist(), strict=True)
+    block = TickBlock([tick])
+    rows = zip(tick.layout.tallies, block.tallies[0].tolist(), block.highs[0].tolist(), strict=True)
     return {
         (one.pod_uid, one.scope, one.metric): (value, high)
         for one, value, high in rows
@@ -77,7 +79,7 @@ def test_every_number_finds_its_column() -> None:
             ("pod", f"p{at}", "gpu_mem_used_bytes"): 700 + at,
         }
     assert values(tick) == expected
-    assert [None if math.isnan(one) else one for one in tick.facts] == [
+    assert [None if math.isnan(one) else one for one in TickBlock([tick]).facts[0]] == [
         5,
         None,
         None,
@@ -141,12 +143,12 @@ def test_the_largest_that_a_source_has_beside_the_mean_is_the_peak() -> None:
     other = gpu(1, gpu_util_pct=30, gpu_util_max_pct=40, util_burst=[[-900, 30], [-300, 60]])
     tick = read([one, other])
     assert tallies(tick)["p", "a/0", "gpu_util_pct"] == (50, 99)
-    assert tick.value_highs is not None
-    highs = dict(zip(tick.layout.series, tick.value_highs.tolist(), strict=True))
+    highs = dict(zip(tick.layout.series, TickBlock([tick]).value_highs[0].tolist(), strict=True))
     assert [highs[Series("gpu", f"GPU-{at}", "gpu_util_pct")] for at in (0, 1)] == [99, 60]
     assert highs[Series("pod", "p", "gpu_util_pct")] == 99
     assert values(tick)["gpu", "GPU-0", "gpu_util_pct"] == 50
-    assert read([gpu(0, gpu_util_pct=50)]).value_highs is None
+    without = TickBlock([read([gpu(0, gpu_util_pct=50)])])
+    assert without.value_highs is without.values
 
 
 def test_per_gpu_and_per_process_figures_for_peaks() -> None:

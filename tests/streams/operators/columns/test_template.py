@@ -76,9 +76,8 @@ def _taught(kind: str, data: bytes) -> Any:
 
 def _plain(tick: Tick) -> list[Any]:
     """All of a tick; two are the same if this is, to the last bit."""
-    arrays = [tick.values, tick.tallies, tick.highs, tick.facts]
     bursts = [(one, np.array(burst, np.float64).tobytes()) for one, burst in tick.bursts]
-    return [*tick[:5], *(one.tobytes() for one in arrays), bursts]
+    return [*tick[:5], tick.row.tobytes(), bursts]
 
 
 _CELLS = st.one_of(

@@ -15,7 +15,7 @@ HOUR = 3600
 
 
 def tick(second: int, seq: int, collector: str = "c") -> Tick:
-    return Tick(collector, seq, second * 1000, 1000, make_layout((), ()), EMPTY, EMPTY, EMPTY)
+    return Tick(collector, seq, second * 1000, 1000, make_layout((), ()), EMPTY)
 
 
 def run(timeline: Timeline, ticks: list[Tick]) -> tuple[list[int], dict[str, int]]:

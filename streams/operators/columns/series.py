@@ -4,7 +4,7 @@ A series is one metric of one subject. Banks keep their state in columns over al
 tick is a few vector operations and no loop over values.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import cache
 from typing import Generic, NamedTuple, TypeVar
 
@@ -91,7 +91,7 @@ class ColumnIndex(Generic[K]):
         self._layout = None
 
 
-def remapped(old: Sequence[K], new: Sequence[K]) -> Ints:
+def remapped(old: Sequence[Hashable], new: Sequence[Hashable]) -> Ints:
     """For each of ``new`` the position in ``old``, or -1; shape (len(new),)."""
     position = {key: column for column, key in enumerate(old)}
     return np.fromiter((position.get(key, -1) for key in new), np.int64, len(new))

@@ -56,6 +56,17 @@ class Tick(NamedTuple):
     row: Floats
     bursts: tuple[tuple[Series, Any], ...] = ()
 
+    @property
+    def values(self) -> Floats:
+        """As of ``TickBlock``, shape (n,)."""
+        return self.row[: len(self.layout.series)]
+
+    @property
+    def value_highs(self) -> Floats | None:
+        """As of ``TickBlock``, shape (n,); None where there are no bursts."""
+        highs = self.row[self.layout.begins.value_highs :]
+        return highs if highs.size else None
+
     def follows(self, other: "Tick | None") -> bool:
         """Whether it has the columns and the interval of another one."""
         return (

@@ -96,7 +96,7 @@ class ModelBank:
         outs = [out for place, error in self._unstored for out in self._failed(place, tick.ts_ms, error)]
         self._unstored = []
         for place, model, columns in self._cells:
-            row = tick.row[columns].tolist()  # values begin it
+            row = tick.values[columns].tolist()
             if not any(map(isnan, row)):
                 outs += self._learn(place, model, row, tick.ts_ms)
         return outs

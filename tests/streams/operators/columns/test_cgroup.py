@@ -14,7 +14,7 @@ from tests.support.data.samples import cgroup
 
 def values(host: dict[str, Any], pods: list[dict[str, Any]]) -> dict[tuple[str, str], float]:
     tick = CgroupReader().read(from_plain(CgroupSample, cgroup(1, host, pods), "cgroup-samples"))
-    pairs = zip(tick.layout.series, TickBlock([tick]).values[0].tolist(), strict=True)
+    pairs = zip(tick.layout.series, tick.values.tolist(), strict=True)
     return {(one.member, one.metric): value for one, value in pairs if not math.isnan(value)}
 
 

@@ -25,7 +25,7 @@ def read(gpus: list[dict[str, Any]]) -> Tick:
 
 def values(tick: Tick) -> dict[tuple[str, str, str], float]:
     """What was measured, by (kind, member, metric)."""
-    pairs = zip(tick.layout.series, TickBlock([tick]).values[0].tolist(), strict=True)
+    pairs = zip(tick.layout.series, tick.values.tolist(), strict=True)
     return {(one.kind, one.member, one.metric): value for one, value in pairs if not math.isnan(value)}
 
 
@@ -143,12 +143,12 @@ def test_the_largest_that_a_source_has_beside_the_mean_is_the_peak() -> None:
     other = gpu(1, gpu_util_pct=30, gpu_util_max_pct=40, util_burst=[[-900, 30], [-300, 60]])
     tick = read([one, other])
     assert tallies(tick)["p", "a/0", "gpu_util_pct"] == (50, 99)
-    highs = dict(zip(tick.layout.series, TickBlock([tick]).value_highs[0].tolist(), strict=True))
+    assert tick.value_highs is not None
+    highs = dict(zip(tick.layout.series, tick.value_highs.tolist(), strict=True))
     assert [highs[Series("gpu", f"GPU-{at}", "gpu_util_pct")] for at in (0, 1)] == [99, 60]
     assert highs[Series("pod", "p", "gpu_util_pct")] == 99
     assert values(tick)["gpu", "GPU-0", "gpu_util_pct"] == 50
-    without = TickBlock([read([gpu(0, gpu_util_pct=50)])])
-    assert without.value_highs is without.values
+    assert read([gpu(0, gpu_util_pct=50)]).value_highs is None
 
 
 def test_per_gpu_and_per_process_figures_for_peaks() -> None:

@@ -27,6 +27,7 @@ import numpy as np
 from aiohttp import web
 from msgspec.structs import replace
 
+from dutycycle.cli.garbage import collect_rarely
 from dutycycle.contract.codec import decode, encode
 from dutycycle.contract.records.base import VersionedRecord
 from dutycycle.contract.records.derived import Peak, PodPeaks
@@ -144,6 +145,7 @@ def scraped(records: Sequence[tuple[str, str, bytes]]) -> threading.Thread:
         if topic in role.subscription.topics:
             role.subscription.take(topic, key, decode(TOPICS[topic].record, payload, topic))
     sys.setswitchinterval(SWITCH_S)
+    collect_rarely()
 
     def render() -> None:
         while True:

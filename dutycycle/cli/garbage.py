@@ -1,4 +1,4 @@
-"""How often a process that streams looks for garbage."""
+"""How often a process that streams, or answers from the topics, looks for garbage."""
 
 import gc
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dutycycle.cli import arguments
+from dutycycle.cli.garbage import collect_rarely
 from dutycycle.cli.service import run_service
 from dutycycle.contract.settings.groups import Settings
 from sinks.serve.roles import ROLES, chosen_roles
@@ -37,6 +38,7 @@ def run_roles(roles: Sequence[str], settings: Settings) -> int:
     """Serve until a signal; a role alone has a port and a name for its health of its own."""
     from sinks.serve.service import run as serve  # here, not above: --help need not wait for it
 
+    collect_rarely()  # a full collection keeps an answer waiting for 0.1 s, and a scrape causes several
     process = ROLES[roles[0]].process if len(roles) == 1 else "serve"
     return run_service(lambda *of: serve(roles, *of), process, settings)
 

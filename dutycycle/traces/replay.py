@@ -14,8 +14,6 @@ from dutycycle.contract.trace import TraceError, TraceRecord, TraceWriter
 from dutycycle.progress import Progress
 from dutycycle.tables.writer import TRACE, TableWriter, writer
 from dutycycle.traces.samples import TraceSamples
-from sinks.records.prices import given_prices
-from sinks.records.writer import RecordsWriter
 from streams.local import LocalPipeline
 from streams.topology import stages
 
@@ -84,6 +82,9 @@ def _writers(
     if trace is not None:
         yield trace_of(trace, settings.topic_prefix)
     if records is not None:
+        from sinks.records.prices import given_prices  # here, not above: SQLAlchemy takes a second
+        from sinks.records.writer import RecordsWriter
+
         writer = stack.enter_context(RecordsWriter(records, prices=given_prices(settings)))
         stack.callback(writer.flush)  # also what came before a damaged line
         yield lambda output: writer.write(output.topic, output.value)

@@ -15,8 +15,10 @@ COMPILE = CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet $(ARGS) 
 	--strip-extras --no-emit-index-url --no-emit-find-links
 EXTRAS = --extra models --extra parquet
 TESTS ?= tests
-# One more than there are cores: many tests wait.
-JOBS ?= $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 1 )))
+CORES := $(shell nproc 2>/dev/null || echo 2)
+# Each worker imports and collects all tests by itself. The quick ones compute; of all of them many wait.
+test: JOBS ?= $(CORES)
+test-all: JOBS ?= $(shell echo $$(( $(CORES) + 1 )))
 PYTEST = $(BIN)/pytest --dist loadgroup --no-loadscope-reorder --durations 15 --durations-min 1
 MINUTES ?= 10
 SEEDS ?= 6

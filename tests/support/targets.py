@@ -12,10 +12,11 @@ By hand, ``quick`` lets in a test that starts Python, and ``slow`` keeps one out
 """
 
 import asyncio
+import gc
 import inspect
 import os
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -50,6 +51,18 @@ def slow_after(quick: int, values: Iterable[Any]) -> list[ParameterSet]:
         pytest.param(value, marks=[pytest.mark.slow] if number >= quick else [])
         for number, value in enumerate(values)
     ]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Modules and thousands of tests stay to the end: the garbage collector need not look at them again and
+    again, neither while they are made nor while the tests run."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups

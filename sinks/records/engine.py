@@ -26,6 +26,8 @@ _POSTGRESQL_OPTIONS = {
 _REASON_LENGTH = 300
 _NO_CONNECTION = ("connection failed", "connection is bad", "connection timeout", "failed to resolve host")
 _PASSING = ("is starting up", "is shutting down", "not yet accepting connections", "too many clients")
+LOCKED = "database is locked"
+"""What SQLite says when another program has written to the file for ``_BUSY_S``."""
 _BUSY_S = 5.0
 _POLL_S = 0.02
 _PRIMARY_CODE = 0xFF
@@ -88,9 +90,11 @@ def _begin_immediate(connection: Connection) -> None:
 
 
 def is_unreachable(error: BaseException, reason: str) -> bool:
-    """Whether no connection came about, and not because a server said no."""
+    """Whether no connection came about, and not because a server said no; or SQLite's file is in use."""
     if not isinstance(error, exc.OperationalError) or getattr(error.orig, "sqlstate", None) is not None:
         return False
+    if reason == LOCKED:
+        return True
     if "FATAL" not in reason:  # what libpq says by itself; a server's own words come behind this one
         return reason.startswith(_NO_CONNECTION)
     return any(words in reason for words in _PASSING)

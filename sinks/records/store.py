@@ -33,7 +33,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import ReturningInsert
 
 from dutycycle.contract.errors import DutycycleError
-from sinks.records.engine import is_unreachable, make_engine, reason_of
+from sinks.records.engine import LOCKED, is_unreachable, make_engine, reason_of
 from sinks.records.merge import merge
 from sinks.records.prices import PriceList, set_prices
 from sinks.records.rollup import KEEP, Retention, roll_up
@@ -120,6 +120,8 @@ class RecordsStore:
         """Say what to do when it cannot be written for a ``reason``."""
         if any(words in reason for words in _NO_ROOM):
             fix = "make room there"
+        elif reason == LOCKED:
+            fix = "end the program that writes to it, or wait for it"
         else:
             fix = "make it writable" if sqlite_path(self.url) else "check that it runs and lets us write"
         return f"{fix}, or change DUTYCYCLE_RECORDS"

@@ -5,6 +5,7 @@ import stat
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from dutycycle.contract.errors import DutycycleError
 from sinks.records.location import default_records_path, default_records_url
 from sinks.records.query import pod_peaks
 from sinks.records.rows import pod_row
-from sinks.records.store import RecordsAwayError, RecordsRefusedError, RecordsStore
+from sinks.records.store import RecordsAwayError, RecordsRefusedError, RecordsStore, RecordsUnreachableError
 from sinks.records.tables.schema import VERSION
 from sinks.records.url import parse_records_url, redacted, require_folder
 from sinks.records.writer import RecordsWriter
@@ -97,6 +98,7 @@ def test_a_database_that_cannot_be_used_is_refused_at_start(
     [
         ("sqlite:///x.db", "database or disk is full", "make room there"),
         ("sqlite:///x.db", "attempt to write a readonly database", "make it writable"),
+        ("sqlite:///x.db", "database is locked", "end the program that writes to it, or wait for it"),
         ("postgresql://me@db/d", "could not extend file: No space left on device", "make room there"),
         ("postgresql://me@db/d", "Connection refused", "check that it runs and lets us write"),
     ],
@@ -142,7 +144,22 @@ def test_a_user_who_may_not_write_is_refused_at_start(postgres_url: str) -> None
     engine.dispose()
 
 
-def test_many_may_start_at_once(records_url: str) -> None:
+def test_a_file_that_another_program_writes_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sinks.records.engine._BUSY_S", 0.05)
+    store = open_store(url := f"sqlite:///{tmp_path}/records.db")
+    store.close()
+    with closing(sqlite3.connect(tmp_path / "records.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(RecordsUnreachableError, match="locked; end the program"):
+            RecordsStore(url).open()
+    open_store(url).close()
+
+
+def test_many_may_start_at_once(records_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sinks.records.engine._BUSY_S", 240.0)  # on a busy machine the last waits for long
+
     def start(number: int) -> None:
         with RecordsWriter(records_url) as writer:
             writer.write("pod-peaks", encode(made.pod_peaks(f"uid-{number}")))

@@ -19,7 +19,8 @@ def whole_file(path: Path) -> Iterator[Path]:
         yield partial
         partial.replace(path)
     except OSError as error:
-        raise DutycycleError(f"{error.filename or path}: {error.strerror or error}") from error
+        of_ours = error.filename in (None, str(partial))  # a name that nobody knows
+        raise DutycycleError(f"{path if of_ours else error.filename}: {error.strerror or error}") from error
     finally:
         try:
             partial.unlink(missing_ok=True)

@@ -24,12 +24,13 @@ _LONGEST_NAME = 60
 _OF_NO_GPU = 100
 """Beside ``gpu_usage``, ``usage`` is of something else."""
 _NO_FIGURES = frozenset({"time", "date", "node", "uuid", "index", "model", "pid", "process_name"})
+_IDENTITY = ("node", "uuid", "index", "pid")
 _DELIMITERS = (",", ";", "\t", "|", "、")
 _SPACES = " "
 _COMMA = re.compile(r"(?<=\d),(?=\d)")
 """In a time: before the parts of its second."""
 _TIME_BEFORE_PARTS = re.compile(r".*\d\d:\d\d:\d\d").fullmatch
-_PARTS_OF_SECOND = re.compile(r"\d{3}|\d{6}").fullmatch
+_PARTS_OF_SECOND = re.compile(r"(?:\d{3}|\d{6})\]?").fullmatch
 _PARTED = re.compile(r"\d['’\s]\d{3}(?!\d)").search
 """A line in which a number may have its thousands parted by a space or an apostrophe."""
 _BEGINS_LIKE_A_NUMBER = re.compile(r"[-+.]?\d").match
@@ -325,7 +326,8 @@ class CsvReader:
         for position, column in self._columns.get(None, ()):
             if column.field == "time":
                 text = cells[position] if day is None else f"{day} {cells[position]}"
-                return self._clock.read_ms(text, column.unit)
+                subject = tuple(shared.get(name) for name in _IDENTITY)
+                return self._clock.read_ms(text, column.unit, subject)
         return self._ticks.next_ms(shared.get("uuid", shared.get("index")))
 
 

@@ -115,7 +115,8 @@ class SmiDmonReader:
         index = int(texts["gpu"])
         if "time" in texts:
             moment = f"{texts.get('date', '')} {texts['time']}".strip()
-            ts_ms = self._clock.read_ms(re.sub(r"^(\d{4})(\d\d)(\d\d) ", r"\1-\2-\3 ", moment))
+            moment = re.sub(r"^(\d{4})(\d\d)(\d\d) ", r"\1-\2-\3 ", moment)
+            ts_ms = self._clock.read_ms(moment, subject=(index, texts.get("pid")))
         else:
             ts_ms = self._ticks.next_ms((index, texts.get("pid")))
         values = {

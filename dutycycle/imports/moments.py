@@ -1,5 +1,6 @@
 """When a line was written: the ways in which logs write a time, and the time of logs that write none."""
 
+import math
 import re
 from collections.abc import Hashable
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -8,9 +9,14 @@ from dutycycle.imports.quantities import Notes
 
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?([eE]\+?\d+)?").fullmatch
 _DAY_OF_WEEK = re.compile(
-    r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? +(?P<month>[A-Z][a-z]{2}) +(?P<day>\d{1,2}) +"
-    r"(?P<time>\d\d:\d\d:\d\d)(?: (?P<zone>[A-Z]{2,5}))? (?P<year>\d{4})"
+    r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? +(?:(?P<month>[A-Z][a-z]{2}) +)?(?P<day>\d{1,2}) +"
+    r"(?:(?P<month_after>[A-Z][a-z]{2}) +)?(?:(?P<year>\d{4}) +)?(?P<time>\d\d:\d\d:\d\d)"
+    r"(?: (?P<zone>[A-Z]{3,5}|[-+]\d\d(?::?\d\d)?))?(?: (?P<year_after>\d{4}))?"
 ).fullmatch
+"""As ``date`` writes it, ``date -R`` as well: the order is that of the locale."""
+_BRACKETED = re.compile(r"\[(\d.*)\]").fullmatch
+_OF_A_NAME = re.compile(r"(\d{4}-\d\d-\d\d)[ T_-](\d\d)[-_.](\d\d)[-_.](\d\d)(.*)", re.DOTALL).fullmatch
+"""As in the name of a file, which may have no colon."""
 _USUAL = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[ T](\d\d:\d\d:\d\d(?:\.\d+)?)").fullmatch
 """As nvidia-smi writes it, and most scripts."""
 _ABBREVIATION = re.compile(r"(?P<time>.*\d) ?(?P<zone>[A-Z]{3,5})").fullmatch
@@ -18,7 +24,7 @@ _TIME_OF_DAY = re.compile(r"\d{1,2}:\d\d(:\d\d([.,]\d+)?)?").fullmatch
 _YEAR_FIRST = re.compile(r"(\d{4})[/.](\d\d)[/.](\d\d)(.*)", re.DOTALL).fullmatch
 _DAY_FIRST = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})(.*)", re.DOTALL).fullmatch
 """With dots the day comes first, wherever dates are written so. With slashes that is not known."""
-_SLASHED = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})\b,?(.*)", re.DOTALL).fullmatch
+_SLASHED = re.compile(r"(\d{1,2})[-/](\d{1,2})[-/](\d{4})\b,?(.*)", re.DOTALL).fullmatch
 _ORDERS = {"mdy": (1, 0), "dmy": (0, 1)}
 """Where the day and the month stand, by the unit of a column of times."""
 _DATE_OF_DIGITS = re.compile(r"((?:19|20)\d\d)([01]\d)([0-3]\d)([0-2]\d)([0-5]\d)([0-5]\d)?").fullmatch
@@ -42,7 +48,8 @@ class Clock:
 
     Numbers are seconds, milliseconds, microseconds or nanoseconds since 1970, told by their size; small ones
     are seconds since ``start_ms``. Local times that come twice in a year, when clocks go back, are told apart
-    by the time before them. ``notes`` are those of the file.
+    by the time before them, and by the shortest distance of two times of the same GPU: in a log of each hour
+    the same time comes again at the change. ``notes`` are those of the file.
     """
 
     def __init__(
@@ -51,9 +58,14 @@ class Clock:
         self.notes = notes or Notes()
         self._zone, self._has_zone, self._start_ms = zone or UTC, zone is not None, start_ms
         self._last: datetime | None = None
+        self._steps: dict[Hashable, tuple[datetime, float]] = {}
+        """Of each subject its last time, and the least seconds between two of its times."""
 
-    def read_ms(self, text: str, unit: str | None = None) -> int:
-        """Give Unix milliseconds. Raises ``ValueError``, which names the fix."""
+    def read_ms(self, text: str, unit: str | None = None, subject: Hashable = None) -> int:
+        """Give Unix milliseconds. ``subject``: what the line is about, such as a GPU.
+
+        Raises ``ValueError``, which names the fix.
+        """
         usual = _USUAL(text)
         digits = None if usual else _DATE_OF_DIGITS(text)
         if digits:
@@ -66,11 +78,18 @@ class Clock:
         else:
             moment, abbreviation = self._read_moment(_in_usual_order(text, unit))
         if moment.tzinfo is None:
-            moment = self._in_zone(moment, text, abbreviation)
+            moment = self._in_zone(moment, text, abbreviation, subject)
+            if self._has_zone:
+                self._note_step(moment, subject)
             if self._last is not None and not self._has_zone:
                 self._note_change(moment - self._last, moment, text)
             self._last = moment
         return round(moment.timestamp() * 1000)
+
+    def _note_step(self, moment: datetime, subject: Hashable) -> None:
+        last, least = self._steps.get(subject, (moment, math.inf))
+        step = moment.timestamp() - last.timestamp()
+        self._steps[subject] = moment, min(least, step) if step > 0 else least
 
     def _note_change(self, step: timedelta, moment: datetime, text: str) -> None:
         """Say where local times are as in a night in which clocks change: it shifts all that follows."""
@@ -97,12 +116,6 @@ class Clock:
 
     def _read_moment(self, text: str) -> tuple[datetime, str | None]:
         """The moment as written, and the abbreviation of its zone where it has one."""
-        match = _DAY_OF_WEEK(text)
-        if match:
-            written = f"{match['day']} {match['month']} {match['year']} {match['time']}"
-            moment = datetime.strptime(written, "%d %b %Y %H:%M:%S")  # noqa: DTZ007 - the zone comes below
-            in_utc = match["zone"] in ("UTC", "GMT")
-            return moment.replace(tzinfo=UTC if in_utc else None), match["zone"]
         if _TIME_OF_DAY(text):
             return self._on_day(text), None
         year_first = _YEAR_FIRST(text)
@@ -114,7 +127,7 @@ class Clock:
             text = f"{year}-{month:>02}-{day:>02}{rest}"
         named = _ABBREVIATION(text)
         zone = named["zone"] if named else None
-        without_space = named["time"] if named else re.sub(r" (?=[-+]\d\d:?\d\d$)", "", text)
+        without_space = named["time"] if named else re.sub(r" (?=[-+]\d\d(:?\d\d)?$)", "", text)
         moment = _read_iso(without_space, text)
         return (moment.replace(tzinfo=UTC) if zone in ("UTC", "GMT") else moment), zone
 
@@ -131,7 +144,9 @@ class Clock:
             moment += timedelta(days=1)
         return moment
 
-    def _in_zone(self, moment: datetime, text: str, abbreviation: str | None) -> datetime:
+    def _in_zone(
+        self, moment: datetime, text: str, abbreviation: str | None, subject: Hashable
+    ) -> datetime:
         first, second = (moment.replace(tzinfo=self._zone, fold=fold) for fold in (0, 1))
         if abbreviation not in (None, first.tzname(), second.tzname()):
             raise ValueError(
@@ -149,7 +164,13 @@ class Clock:
         if self._last is None:
             return first
         earliest = self._last.timestamp() - _JITTER_S
-        return second if first.timestamp() < earliest <= second.timestamp() else first
+        if first.timestamp() < earliest <= second.timestamp():
+            return second
+        last, least = self._steps.get(subject, (None, math.inf))
+        if last is None or least == math.inf:
+            return first
+        steps = [choice.timestamp() - last.timestamp() for choice in (first, second)]
+        return second if abs(steps[1] - least) < abs(steps[0] - least) else first
 
 
 def _read_iso(text: str, written: str) -> datetime:
@@ -173,7 +194,11 @@ def _in_usual_order(text: str, unit: str | None) -> str:
             raise ValueError(f"{text!r} is no time: an hour before AM or PM is from 1 to 12")
         of_24 = int(hour) % 12 + 12 * (letter in "Pp")
         text = f"{before}{of_24:02}{minutes}{rest}"
-    slashed, named = _SLASHED(text), _MONTH_NAME(text)
+    bracketed = _BRACKETED(text)
+    text = bracketed[1] if bracketed else text
+    slashed, named, of_day, of_name = (
+        match(text) for match in (_SLASHED, _MONTH_NAME, _DAY_OF_WEEK, _OF_A_NAME)
+    )
     if slashed:
         *numbers, year, rest = slashed.groups()
         order = _ORDERS.get((unit or "").lower())
@@ -186,6 +211,13 @@ def _in_usual_order(text: str, unit: str | None) -> str:
         return f"{year}-{month:>02}-{day:>02}{rest}"
     if named and named[2] in _MONTHS:
         return f"{named[3]}-{_MONTHS.index(named[2]) + 1:02}-{named[1]:>02}{named[4]}"
+    if of_day:
+        month, year = of_day["month"] or of_day["month_after"], of_day["year"] or of_day["year_after"]
+        if year and month in _MONTHS:
+            zone = f" {of_day['zone']}" if of_day["zone"] else ""
+            return f"{year}-{_MONTHS.index(month) + 1:02}-{of_day['day']:>02} {of_day['time']}{zone}"
+    if of_name:
+        return "{} {}:{}:{}{}".format(*of_name.groups())
     return text
 
 

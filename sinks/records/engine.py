@@ -101,7 +101,13 @@ def is_unreachable(error: BaseException, reason: str) -> bool:
 
 
 def reason_of(error: BaseException, url: URL) -> str:
-    """The driver's own words on one line, cut to 300 characters, without secrets."""
+    """Give the driver's own words on one line, cut to 300 characters, without secrets.
+
+    A disk without room for the file beside SQLite's log is as full as one without room for the database:
+    SQLite calls the one an I/O error.
+    """
     inner = getattr(error, "orig", None) or error
     words = inner.strerror if isinstance(inner, OSError) and inner.strerror else str(inner)
+    if getattr(inner, "sqlite_errorcode", None) == sqlite3.SQLITE_IOERR_SHMSIZE:
+        words = "database or disk is full"
     return redacted(" ".join(words.split()), url)[:_REASON_LENGTH] or type(inner).__name__

@@ -81,6 +81,8 @@ class RefusedRow:
 
 _NO_ROOM = ("is full", "No space left", "Disk quota exceeded", "File too large")
 """How SQLite, PostgreSQL and the system say that there is no room."""
+_IO_ERROR = "disk I/O error"
+"""How SQLite says that writing failed where the disk has room: by a quota, a limit or a fault."""
 
 
 class RecordsStore:
@@ -122,6 +124,8 @@ class RecordsStore:
             fix = "make room there"
         elif reason == LOCKED:
             fix = "end the program that writes to it, or wait for it"
+        elif _IO_ERROR in reason:
+            fix = "see whether there is room, a quota that is used up or a fault of the disk"
         else:
             fix = "make it writable" if sqlite_path(self.url) else "check that it runs and lets us write"
         return f"{fix}, or change DUTYCYCLE_RECORDS"

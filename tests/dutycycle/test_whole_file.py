@@ -1,5 +1,6 @@
 """Goal: a file is there as a whole or not at all, and what was begun does not keep a full disk full."""
 
+import errno
 import hashlib
 import resource
 from collections.abc import Iterable, Iterator
@@ -60,3 +61,9 @@ def _write(path: Path, payloads: Iterable[bytes]) -> None:
     with TraceWriter(str(path)) as trace:
         for payload in payloads:
             trace.write(TraceRecord(topic="t", key="k", payload=payload))
+
+
+def test_a_folder_that_cannot_be_written_is_said_by_the_name_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.html"
+    with pytest.raises(DutycycleError, match=rf"^{path}: Read-only file system$"), whole_file(path) as partial:
+        raise OSError(errno.EROFS, "Read-only file system", str(partial))

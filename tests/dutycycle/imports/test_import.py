@@ -331,6 +331,19 @@ def test_a_night_in_which_clocks_go_back(tmp_path: Path, capsys: pytest.CaptureF
     assert "the time goes back by an hour at 2026/10/25 02:00:00" in capsys.readouterr().err
 
 
+def test_a_log_of_each_hour_and_of_two_gpus_over_that_night(tmp_path: Path) -> None:
+    moments = [datetime(2026, 10, 24, 22, 0, tzinfo=UTC) + timedelta(hours=hour) for hour in range(6)]
+    content = "timestamp,index,util\n" + "".join(
+        f"{moment.astimezone(ZoneInfo('Europe/Berlin')):%Y/%m/%d %H:%M:%S},{gpu},{10 * hour}\n"
+        for hour, moment in enumerate(moments)
+        for gpu in (0, 1)
+    )
+    samples = imported(tmp_path, content, "--zone", "Europe/Berlin")
+    assert [sample["ts_ms"] for sample in samples] == [round(1000 * moment.timestamp()) for moment in moments]
+    for hour, sample in enumerate(samples):
+        assert [gpu["gpu_util_pct"] for gpu in sample["gpus"]] == [10 * hour] * 2
+
+
 LINES = [HEADING, smi_line(0, 0, 5)]
 REFUSED = {
     "no line of the format": (["nvidia-smi", "a"], ["hello"], 1, "a:1: comes before a heading"),

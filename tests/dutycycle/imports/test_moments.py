@@ -32,6 +32,11 @@ START_MS = 1_795_165_200_000
         ("11/20/2026, 10:00:00,412 a.m.", "MDY"),
         ("2026-11-20 10:00:00.412am", None),
         ("20-Nov-2026 10:00:00.412", None),
+        ("20-11-2026 10:00:00.412", "dmy"),
+        ("[2026-11-20 10:00:00.412]", None),
+        ("2026-11-20_10-00-00.412", None),
+        ("2026-11-20 10.00.00.412", None),
+        ("2026-11-20 06:00:00.412 -03", None),
         ("1795165200.412", None),
         ("1795165200412", None),
         ("1795165200412", "ms"),
@@ -47,7 +52,17 @@ def test_a_time_is_read_however_it_is_written(text: str, unit: str | None) -> No
 
 
 @pytest.mark.parametrize(
-    "text", ["Fri Nov 20 10:00:00 2026", "Fri Nov 20 10:00:00 CET 2026", "Fri Nov 20 09:00:00 UTC 2026"]
+    "text",
+    [
+        "Fri Nov 20 10:00:00 2026",
+        "Fri Nov 20 10:00:00 CET 2026",
+        "Fri Nov 20 09:00:00 UTC 2026",
+        "Fri Nov 20 09:00:00 AM UTC 2026",
+        "Fri Nov 20 06:00:00 -03 2026",
+        "Fri 20 Nov 10:00:00 CET 2026",
+        "Fri 20 Nov 2026 10:00:00 AM CET",
+        "Fri, 20 Nov 2026 14:45:00 +0545",
+    ],
 )
 def test_a_date_of_the_shell_is_read(text: str) -> None:
     assert Clock(BERLIN).read_ms(text) == START_MS
@@ -72,6 +87,9 @@ def test_a_date_of_digits_is_no_number_of_seconds(text: str) -> None:
     ("text", "reason"),
     [
         ("01/05/2026 10:00:00", r"which of 01 and 05 is the day is not known: .*time=NAME\[mdy\]"),
+        ("01-05-2026 10:00:00", r"which of 01 and 05 is the day is not known: .*time=NAME\[mdy\]"),
+        ("Fr 20. Nov 10:00:00 CET 2026", "'Fr 20. Nov 10:00:00 CET 2026' is no time"),
+        ("Fri 20 10:00:00 CET 2026", "'Fri 20 10:00:00 CET 2026' is no time"),
         ("2026-11-20 13:00 PM", "an hour before AM or PM is from 1 to 12"),
         ("2026-11-20 00:30 AM", "an hour before AM or PM is from 1 to 12"),
         ("yesterday", "'yesterday' is no time"),
@@ -107,6 +125,29 @@ def test_the_hour_that_comes_twice_is_told_apart(first: int, steps: list[int], j
             assert clock.read_ms(f"{written:%Y/%m/%d %H:%M:%S.%f}") == expected_ms
         moment += timedelta(seconds=step)
     assert not clock.notes.remarks
+
+
+@pytest.mark.parametrize(
+    ("zone", "change"),
+    [
+        ("Europe/Berlin", datetime(2026, 10, 25, 1, tzinfo=UTC)),
+        ("America/New_York", datetime(2026, 11, 1, 6, tzinfo=UTC)),
+        ("Australia/Lord_Howe", datetime(2026, 4, 4, 15, tzinfo=UTC)),
+    ],
+)
+@pytest.mark.parametrize("minutes", [20, 30, 50, 60, 70, 80])
+@pytest.mark.parametrize("drift_s", [0, 3])
+def test_a_log_of_few_lines_an_hour_and_several_gpus_is_told_apart(
+    zone: str, change: datetime, minutes: int, drift_s: int
+) -> None:
+    clock = Clock(ZoneInfo(zone))
+    moment = change - timedelta(minutes=5 * minutes)
+    for _ in range(10):
+        for gpu in range(3):
+            at = (moment + timedelta(milliseconds=40 * gpu)).astimezone(ZoneInfo(zone))
+            expected_ms = round(at.timestamp() * 1000)
+            assert clock.read_ms(f"{at:%Y/%m/%d %H:%M:%S.%f}", subject=gpu) == expected_ms
+        moment += timedelta(minutes=minutes, seconds=drift_s)
 
 
 def test_the_abbreviation_tells_the_hour_apart() -> None:

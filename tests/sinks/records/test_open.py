@@ -1,5 +1,6 @@
 """Databases that cannot be used are refused with the fix; a password is shown nowhere."""
 
+import resource
 import sqlite3
 import stat
 import traceback
@@ -99,12 +100,33 @@ def test_a_database_that_cannot_be_used_is_refused_at_start(
         ("sqlite:///x.db", "database or disk is full", "make room there"),
         ("sqlite:///x.db", "attempt to write a readonly database", "make it writable"),
         ("sqlite:///x.db", "database is locked", "end the program that writes to it, or wait for it"),
+        (
+            "sqlite:///x.db",
+            "disk I/O error",
+            "see whether there is room, a quota that is used up or a fault of the disk",
+        ),
         ("postgresql://me@db/d", "could not extend file: No space left on device", "make room there"),
         ("postgresql://me@db/d", "Connection refused", "check that it runs and lets us write"),
     ],
 )
 def test_the_remedy_is_one_of_its_reason(url: str, reason: str, remedy: str) -> None:
     assert RecordsStore(url).find_remedy(reason) == f"{remedy}, or change DUTYCYCLE_RECORDS"
+
+
+@pytest.mark.parametrize(
+    ("most", "says"),
+    [(20_000, "database or disk is full; make room there"), (0, "disk I/O error; see whether there is room")],
+    ids=["for the file beside the log", "for anything"],
+)
+def test_a_disk_without_room_is_said(most: int, says: str, tmp_path: Path) -> None:
+    """By a limit of files: a full disk and a quota that is used up say the same to SQLite."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
+    try:
+        with pytest.raises(RecordsRefusedError, match=says):
+            RecordsStore(f"sqlite:///{tmp_path}/x.db").open()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_reading_where_nothing_was_written(tmp_path: Path) -> None:

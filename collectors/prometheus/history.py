@@ -7,7 +7,8 @@ run that was interrupted goes on with the same records.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import groupby, pairwise
+from statistics import median
 
 from collectors.base import Outgoing, Tick
 from collectors.prometheus.answers import AnswerReader, LearnedState
@@ -27,6 +28,7 @@ _SLICE_MS = 30_000
 """How often what kube-state-metrics says is looked at, as the collector does."""
 _KUBE_AGE_MS = 120_000
 """What it says counts for so long: it is scraped once a minute at least."""
+_FAILED_SCRAPES = 3
 _Scrapes = dict[tuple[int, str], dict[str, list[NewSample]]]
 """By moment and node, and by kind: what one record is made of."""
 
@@ -103,7 +105,7 @@ class History:
         for number, series in enumerate(chunk.series[what]):
             new = [
                 (sample.ts_ms, number, sample)
-                for sample in samples_after(series, chunk.start_ms, chunk.gap_ms)
+                for sample in samples_after(series, chunk.start_ms, _gap_ms(what, series, chunk.gap_ms))
             ]
             if new and (node := self._reader.nodes.name_of(series.labels, len(new))):
                 nodes[node] += new
@@ -153,6 +155,13 @@ class History:
             node="", collector=self._collector, seq=self._seq - 1, ts_ms=ts_ms,
             interval_ms=self._interval_ms, monotonic_s=ts_ms / 1000,
         )  # fmt: skip
+
+
+def _gap_ms(what: str, series: ScrapedSeries, most_ms: int) -> float:
+    """How long a series may have no sample and go on. What a counter grew in that time is known, but what a
+    GPU did is not: for some scrapes that failed nobody saw it."""
+    steps = [after[0] - before[0] for before, after in pairwise(series.points)]
+    return min(most_ms, _FAILED_SCRAPES * median(steps)) if what == "gpus" and steps else most_ms
 
 
 def _index_of(chunk: Chunk) -> PodIndex:

@@ -54,6 +54,8 @@ class Prometheus:
         label, _, cluster = (settings.prometheus_cluster or "").partition("=")
         self._matcher = f"{label}={json.dumps(cluster, ensure_ascii=False)}" if cluster else ""
         self._incomplete: list[str] = []
+        self._error = ""
+        """What the newest answer says of an error, though its HTTP status is that of a success."""
         # A query that failed is asked again at the next tick: repeats inside a tick would only make it late.
         self._connection = PrometheusConnect(url, retry=Retry(0), session=session)
 
@@ -140,13 +142,16 @@ class Prometheus:
 
     def _note_incomplete(self, response: requests.Response, *_: Any, **__: Any) -> None:
         """A hook: the client gives out the samples of an answer alone."""
-        if not any(word in response.content for word in (b'"warnings"', b'"isPartial"')):
+        self._error = ""
+        if not any(word in response.content for word in (b'"warnings"', b'"isPartial"', b'"error"')):
             return
         try:
             body = response.json()
         except requests.exceptions.JSONDecodeError:
             return  # whoever asked says so
         if isinstance(body, dict):
+            if response.ok and body.get("status") == "error":
+                self._error = " ".join(str(body.get(name) or "") for name in ("errorType", "error")).strip()
             texts = [str(text) for text in body.get("warnings") or ()]
             texts += ["the answer is partial (isPartial)"] if body.get("isPartial") is True else []
             # Remarks on the query itself are no sign of missing samples.
@@ -178,6 +183,9 @@ class Prometheus:
         except requests.RequestException as error:
             raise AwayError(f"{self.place} does not answer: {_root(error)}") from error
         except (KeyError, TypeError, ValueError, AttributeError) as error:
+            if self._error:  # as a proxy between us and Prometheus passes it on
+                kind = TooMuchError if any(word in self._error for word in _LIMITS) else AwayError
+                raise kind(f"{self.place}: {self._error[:_MESSAGE]}") from error
             raise QueryError(self._no_prometheus("its answer holds no samples")) from error
 
     def _refused(self, text: str) -> QueryError:

@@ -66,14 +66,17 @@ class NewSample:
         return self.labels["__name__"]
 
 
-def parse_matrix(result: Iterable[Mapping[str, Any]]) -> list[ScrapedSeries]:
-    """Read series of a range. Raises ``KeyError``, ``TypeError`` or ``ValueError`` for what is no matrix."""
-    return [_read_series(answer["metric"], answer["values"]) for answer in result]
+def parse_matrix(result: Iterable[Mapping[str, Any]] | None) -> list[ScrapedSeries]:
+    """Read series of a range; some servers write null for none.
+
+    Raises ``KeyError``, ``TypeError`` or ``ValueError`` for what is no matrix.
+    """
+    return [_read_series(answer["metric"], answer["values"]) for answer in result or ()]
 
 
-def parse_vector(result: Iterable[Mapping[str, Any]]) -> list[ScrapedSeries]:
+def parse_vector(result: Iterable[Mapping[str, Any]] | None) -> list[ScrapedSeries]:
     """Series of one moment; raises as ``parse_matrix``."""
-    return [_read_series(answer["metric"], [answer["value"]]) for answer in result]
+    return [_read_series(answer["metric"], [answer["value"]]) for answer in result or ()]
 
 
 def _labels(labels: SeriesLabels) -> SeriesLabels:
@@ -159,7 +162,7 @@ def _merged(replicas: list[ScrapedSeries]) -> tuple[Point, ...]:
     return tuple(kept)
 
 
-def samples_after(series: ScrapedSeries, start_ms: int, gap_ms: int) -> Iterator[NewSample]:
+def samples_after(series: ScrapedSeries, start_ms: int, gap_ms: float) -> Iterator[NewSample]:
     """All samples after ``start_ms``; the points before it serve the first rate alone.
 
     After a gap of more than ``gap_ms`` a series begins anew: no rate is taken over it.

@@ -144,9 +144,7 @@ class Clock:
             moment += timedelta(days=1)
         return moment
 
-    def _in_zone(
-        self, moment: datetime, text: str, abbreviation: str | None, subject: Hashable
-    ) -> datetime:
+    def _in_zone(self, moment: datetime, text: str, abbreviation: str | None, subject: Hashable) -> datetime:
         first, second = (moment.replace(tzinfo=self._zone, fold=fold) for fold in (0, 1))
         if abbreviation not in (None, first.tzname(), second.tzname()):
             raise ValueError(

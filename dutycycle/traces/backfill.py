@@ -163,7 +163,10 @@ class Backfill:
                 self._store(trace, self._take(trace))
             if not self._counts:
                 self._file.remove(trace=True)
-                why = self._left_out() or ["see its page /targets, and --since and --until"]
+                why = self._left_out() or [
+                    "see its page /targets, and --since and --until; names of another exporter are told by "
+                    "DUTYCYCLE_PROMETHEUS_NAMES"
+                ]
                 raise DutycycleError(
                     f"{self._prometheus.place} has no samples of dcgm-exporter, cAdvisor or node_exporter of "
                     f"this time that can be recorded: {'; '.join(why)}"

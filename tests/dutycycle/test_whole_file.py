@@ -65,5 +65,8 @@ def _write(path: Path, payloads: Iterable[bytes]) -> None:
 
 def test_a_folder_that_cannot_be_written_is_said_by_the_name_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "a.html"
-    with pytest.raises(DutycycleError, match=rf"^{path}: Read-only file system$"), whole_file(path) as partial:
+    with (
+        pytest.raises(DutycycleError, match=rf"^{path}: Read-only file system$"),
+        whole_file(path) as partial,
+    ):
         raise OSError(errno.EROFS, "Read-only file system", str(partial))

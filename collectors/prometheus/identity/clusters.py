@@ -52,11 +52,13 @@ class Clusters:
         label = self.label
         if label is None:
             return {what: list(series) for what, series in answers.items()}
-        return {what: [_named(scraped, label) for scraped in series] for what, series in answers.items()}
+        # Each scrape may have a label of its own: where none was given, another usual one is as good.
+        labels = (label,) if self._given or label not in _USUAL else (label, *_USUAL)
+        return {what: [_named(scraped, labels) for scraped in series] for what, series in answers.items()}
 
 
-def _named(series: ScrapedSeries, label: str) -> ScrapedSeries:
-    cluster = series.labels.get(label)
+def _named(series: ScrapedSeries, labels: Sequence[str]) -> ScrapedSeries:
+    cluster = next((series.labels[label] for label in labels if series.labels.get(label)), None)
     if not cluster:
         return series
     part = _NO_NAME.sub("-", cluster).strip("._-")

@@ -31,6 +31,7 @@ class Exporters:
         self._asking: set[_Name] = set()
         self._requests_known = False
         self._daemons: set[_Name] = set()
+        self._of_others: set[_Name] = set()
         self._addresses: dict[_Name, str] = {}
 
     def learn(self, series: Iterable[ScrapedSeries]) -> None:
@@ -43,13 +44,16 @@ class Exporters:
         """Take what kube-state-metrics says of pods now; where it says nothing, what was known stays."""
         named = [(scraped, who) for scraped in series if (who := workload_of(scraped.labels)) is not None]
         if named:
-            self._asking, self._daemons, self._addresses = set(), set(), {}
+            self._asking, self._daemons, self._of_others, self._addresses = set(), set(), set(), {}
         for scraped, who in named:
             metric = scraped.labels.get("__name__")
             name = who.namespace, who.pod
             if metric == POD_INFO:
-                if scraped.labels.get("created_by_kind") == "DaemonSet":
+                owner = scraped.labels.get("created_by_kind")
+                if owner == "DaemonSet":
                     self._daemons.add(name)
+                elif owner:  # series without it are of a version that does not say it
+                    self._of_others.add(name)
                 if (address := scraped.labels.get("pod_ip")) and scraped.labels.get("host_network") != "true":
                     self._addresses[name] = address
             elif metric == _REQUESTS:
@@ -74,7 +78,7 @@ class Exporters:
             return False
         at_target = name in self._addresses and self._addresses[name] == address_of(labels)
         is_daemon = self._requests_known and name in self._daemons
-        return at_target or is_daemon or _NVIDIA_S_OWN in who.pod
+        return at_target or is_daemon or (_NVIDIA_S_OWN in who.pod and name not in self._of_others)
 
 
 def _scrape_of(labels: SeriesLabels) -> str:

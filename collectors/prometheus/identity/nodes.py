@@ -21,7 +21,7 @@ from collectors.prometheus.series import ScrapedSeries, SeriesLabels
 from dutycycle.contract.units import NAME_PATTERN
 
 UNAME = "node_uname_info"
-_BY_SCRAPE = ("node", "kubernetes_node", "nodename", "kubernetes_io_hostname")
+_BY_SCRAPE = (f"{RENAMED}node", "node", "kubernetes_node", "nodename", "kubernetes_io_hostname")
 _BY_EXPORTER = ("Hostname", "hostname")
 _NODE = re.compile(NAME_PATTERN)
 _MOST_LETTERS = 253
@@ -44,6 +44,8 @@ class NodeNames:
         """The host name that each target of node_exporter gives; its other metrics do not have it."""
         self.refused: Counter[str] = Counter()
         self._nodes: set[str] = set()
+        self._of_first_parts: dict[str, str] = {}
+        """Nodes with a domain by what stands before it; empty where that is so of several."""
         self._of_pods: dict[tuple[str, str], str] = {}
         self._of_names: dict[str, str] = {}
         """By cluster and pod, whatever its namespace; empty where pods of one name are on several nodes."""
@@ -70,7 +72,7 @@ class NodeNames:
             if scraped.labels.get("__name__") == UNAME:
                 self.hosts[target_of(scraped.labels)] = scraped.labels.get("nodename", "")
             if node := _first(scraped.labels, _BY_SCRAPE):
-                self._nodes.add(_in_cluster(scraped.labels, node))
+                self._learn_node(scraped.labels, node)
 
     def learn_pods(self, series: Iterable[ScrapedSeries]) -> None:
         """Take ``kube_pod_info``; series of other names are left out."""
@@ -81,13 +83,20 @@ class NodeNames:
             who, node = workload_of(info.labels), _first(info.labels, (f"{RENAMED}node", "node"))
             if who is None or not node:
                 continue
-            self._nodes.add(_in_cluster(info.labels, node))
+            self._learn_node(info.labels, node)
             self._of_pods[who.namespace, who.pod] = node
             name = _in_cluster(info.labels, who.pod)
             self._of_names[name] = node if self._of_names.get(name, node) == node else ""
             for label in ("pod_ip", "host_ip"):
                 if address := info.labels.get(label):
                     self._of_addresses[_in_cluster(info.labels, address)] = node
+
+    def _learn_node(self, labels: SeriesLabels, node: str) -> None:
+        self._nodes.add(_in_cluster(labels, node))
+        first, _, domain = node.partition(".")
+        if domain and not first.isdigit():  # an address has no domain
+            name = _in_cluster(labels, first)
+            self._of_first_parts[name] = node if self._of_first_parts.get(name, node) == node else ""
 
     def learn_gpus(self, series: Iterable[ScrapedSeries]) -> None:
         """Take where GPUs are. One that an exporter of another name shows next has not moved."""
@@ -121,10 +130,16 @@ class NodeNames:
         if node := _first(labels, _BY_SCRAPE):
             return _in_cluster(labels, node)
         host, address = _first(labels, _BY_EXPORTER), address_of(labels)
+        first = host.partition(".")[
+            0
+        ]  # the exporter may know its domain, and the kubelet not, or the other way
         of_pod = self._of_pods.get((labels.get("namespace", ""), labels.get("pod", "")), "")
         ways = (
             host if _in_cluster(labels, host) in self._nodes else "",
             self._of_names.get(_in_cluster(labels, host), ""),
+            self._of_addresses.get(_in_cluster(labels, host), ""),
+            self._of_first_parts.get(_in_cluster(labels, host), ""),
+            first if _in_cluster(labels, first) in self._nodes else "",
             of_pod if any(name.startswith(RENAMED) for name in labels) else "",
             "" if host in _OWN_HOST or host == labels.get("pod") else host,
             self.hosts.get(target_of(labels), ""),

@@ -287,10 +287,10 @@ class Screen(App[None]):
     def action_signal(self, name: str) -> None:
         """Ask whether the process of the cursor is to get a signal, and send it after a yes."""
         local, row = self._source.state.local, self.rows.current
-        if self.rows.view is not PROCESSES or row is None or local is None:
+        if self.rows.view is not PROCESSES or row is None:
             return
         question, pid = self.query_one(Question), row.process.pid
-        if row.facts is None:
+        if local is None or row.facts is None:
             question.say(f"process {pid} is not of this machine: no signal can be sent")
         elif not local.may_signal:
             question.say("signals are switched off: DUTYCYCLE_SIGNALS=off")

@@ -31,6 +31,16 @@ def test_a_label_with_several_values_tells_clusters_apart(label: str) -> None:
     assert names(*series) == [("eu.node-1", "eu.team"), ("us-1.node-1", "us-1.team")]
 
 
+def test_each_scrape_may_have_a_usual_label_of_its_own() -> None:
+    clusters = Clusters()
+    gpus = [gpu("GPU-1", cluster="eu"), gpu("GPU-2", cluster="us")]
+    info = {"__name__": "kube_pod_info", "namespace": "team", "pod": "p"}
+    pods = [ScrapedSeries({**info, "cluster_name": name}, ()) for name in ("eu", "us")]
+    apart = clusters.apart({"gpus": gpus, "kube": pods})
+    for what in ("gpus", "kube"):
+        assert [namespace_of(one.labels) for one in apart[what]] == ["eu.team", "us.team"]
+
+
 def test_one_cluster_has_its_names_as_they_are() -> None:
     assert names(gpu("GPU-1", cluster="eu"), gpu("GPU-2", gpu="1", cluster="eu")) == [("node-1", "team")] * 2
     assert names(gpu("GPU-1", region="eu")) == [("node-1", "team")]

@@ -109,6 +109,11 @@ def answering(code: int, body: bytes, only: str = "") -> Iterator[str]:
         (200, b'{"data":{"result":[{"metric":{"__name__', r"cut its answer off after 39 characters"),
         (200, b"[]", r"is no Prometheus \(its answer holds no samples\)"),
         (200, b"{}", r"is no Prometheus \(its answer holds no samples\)"),
+        (
+            200,
+            b'{"status":"error","errorType":"timeout","error":"query timed out"}',
+            r": timeout query timed out",
+        ),
         (200, b'{"data":{"result":[{"metric":{}}]}}', r"is no Prometheus \(its answer holds no samples\)"),
     ],
 )
@@ -119,6 +124,14 @@ def test_what_answers_is_no_help(code: int, body: bytes, says: str) -> None:
             records.tick()
         records.collector.close()
     assert "hunter2" not in str(caught.value)
+    assert records.telemetry.conditions == {}
+
+
+def test_null_is_an_answer_without_samples() -> None:
+    with answering(200, b'{"status":"success","data":{"resultType":"matrix","result":null}}') as url:
+        records = Records(url)
+        records.tick()
+        records.collector.close()
     assert records.telemetry.conditions == {}
 
 

@@ -57,6 +57,15 @@ def test_whose_series_it_is(labels: dict[str, str], who: Workload | None) -> Non
         ({"Hostname": "exporter-x", "pod": "exporter-x", "instance": "c:1"}, "c"),
         ({"Hostname": "exporter-y", "instance": "c:1"}, "gpu-b"),
         ({"Hostname": "gpu-b", "instance": "10.0.0.9:1"}, "gpu-b"),
+        ({"Hostname": "10.0.0.9", "instance": "c:1"}, "gpu-b"),
+        ({"Hostname": "fd00::5"}, "gpu-c"),
+        ({"Hostname": "10.0.0.8", "instance": "c:1"}, "10.0.0.8"),
+        ({"Hostname": "gpu-b.example.org"}, "gpu-b"),
+        ({"Hostname": "gpu-d"}, "gpu-d.example.org"),
+        ({"Hostname": "gpu-d.example.com"}, "gpu-d.example.com"),
+        ({"Hostname": "gpu-e"}, "gpu-e"),
+        ({"Hostname": "10"}, "10"),
+        ({"exported_node": "a", "node": "where-it-runs"}, "a"),
         ({"Hostname": "odd", "exported_pod": "bert-0", "pod": "exporter-y", "namespace": "team"}, "gpu-b"),
         ({"instance": "known:1", "job": "node"}, "d"),
         ({"instance": "10.0.0.1:9400"}, "10.0.0.1"),
@@ -75,6 +84,10 @@ def test_the_node_of_a_series(labels: dict[str, str], node: str) -> None:
         [
             pod_info("exporter-y", "u1", node="gpu-b", host_ip="10.0.0.9"),
             pod_info("exporter-z", "u2", node="gpu-c", pod_ip="fd00::5"),
+            pod_info("any-1", "u3", node="gpu-d.example.org"),
+            pod_info("any-2", "u4", node="gpu-e.example.org"),
+            pod_info("any-3", "u5", node="gpu-e.example.com"),
+            pod_info("any-4", "u6", node="10.0.0.7"),
         ]
     )
     assert names.name_of(labels, samples=7) == node

@@ -169,6 +169,8 @@ SPELLINGS = {
     "memory.used [KiB]": ("2048 KiB", {"mem_used_bytes": 2 * MIB}),
     "memory_total_mib": ("24576", {"mem_total_bytes": 24576 * MIB}),
     "power_draw_W": ("80.5", {"power_w": 80.5}),
+    "pwr": ("80.5", {"power_w": 80.5}),
+    "gpu_pwr_mW": ("80500", {"power_w": 80.5}),
     "power_w": ("80.5", {"power_w": 80.5}),
     "power_mW": ("80500", {"power_w": 80.5}),
     "power.draw [W]": ("3 kW", {"power_w": 3000}),

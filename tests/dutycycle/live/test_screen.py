@@ -329,11 +329,13 @@ async def test_signals_can_be_switched_off(trainings: list[subprocess.Popen[byte
         assert trainings[0].poll() is None
 
 
+@pytest.mark.parametrize("local", [LocalProcesses("another-node", may_signal=True), None])
 async def test_a_process_of_another_machine_has_what_the_driver_says_alone(
-    trainings: list[subprocess.Popen[bytes]],
-) -> None:
+    local: LocalProcesses | None, trainings: list[subprocess.Popen[bytes]],
+) -> None:  # fmt: skip
+    """``None``: as in the demo, whose processes are of no machine."""
     state = local_state(trainings)
-    state.local = LocalProcesses("another-node", may_signal=True)
+    state.local = local
     async with screen(state).run_test(size=(160, 40)) as pilot:
         await pilot.press("5")
         assert "user" not in shown(pilot)[2]

@@ -3,7 +3,6 @@
 The protocol is that of ``k8s.io/kube-scheduler/extender/v1``: JSON over HTTP, the fields named as in Go.
 """
 
-import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -20,20 +19,19 @@ from sinks.scheduling import pods
 from sinks.scheduling.core.prediction import Prediction
 from sinks.scheduling.core.score import NodeScores, score
 from sinks.scheduling.known import KnownCluster
+from sinks.scheduling.questions import LARGEST, BadRequestError, PlacementQuestion, QuestionReader
 
-LARGEST = 64 * 1024**2
-"""A request without ``nodeCacheCapable`` holds all nodes whole: ten kilobytes each."""
 _ATTEMPT_S = 1.0
 """``filter`` and ``prioritize`` of one attempt to place a pod come within milliseconds."""
 _MOST_ATTEMPTS = 64
 """The scheduler tries one pod at a time; several profiles and retries are few more."""
 _MOST_NODES = 5
+_NODES_A_PIECE = 50
+"""A quarter of a megabyte: what a socket takes at once, more or less."""
 _LONGEST = 500
 """Characters of a reason: an annotation stays small."""
 _ODD = (AttributeError, LookupError, TypeError, ValueError)
 """What a request of a shape that we do not know may raise; JSON that cannot be read is a ``ValueError``."""
-_NAME_FIRST = re.compile(rb'\s*\{"metadata":\{"name":"([^"\\]+)"')
-"""How Go writes a node. Its name is all that is read, of some kilobytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,68 +44,11 @@ class _Attempt:
     said: Placement
 
 
-class BadRequestError(Exception):
-    """No request of a kube-scheduler. The message says what is missing."""
-
-
-class _NodeList(msgspec.Struct):
-    items: list[msgspec.Raw] | None = None
-
-
-class _ExtenderArgs(msgspec.Struct, rename="pascal"):
-    pod: dict[str, Any] | None = None
-    nodes: _NodeList | None = None
-    node_names: list[str] | None = None
-
-
 class HostPriority(msgspec.Struct, rename="pascal", gc=False):
     """The score of a node, in the scheduler's words."""
 
     host: str
     score: int
-
-
-class _Meta(msgspec.Struct):
-    name: str
-
-
-class _Node(msgspec.Struct):
-    metadata: _Meta
-
-
-_ARGS, _NODE = msgspec.json.Decoder(_ExtenderArgs), msgspec.json.Decoder(_Node)
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What kube-scheduler asks: of a pod, and of nodes by their names.
-
-    ``nodes``: the same nodes as whole objects, as they came, where the scheduler sends those
-    (``nodeCacheCapable: false``). It takes them from the answer, so they go back as they are.
-    """
-
-    pod: pods.Object
-    names: list[str]
-    nodes: list[msgspec.Raw] | None = None
-
-    @classmethod
-    def read(cls, body: bytes) -> "Question":
-        """From JSON. Raises ``BadRequestError``, and ``ValueError`` for other JSON and none."""
-        args = _ARGS.decode(body)
-        pod = args.pod
-        if pod is None:
-            raise BadRequestError("Pod is missing")
-        if not isinstance(pod.get("spec"), dict) or not isinstance(pod.get("metadata"), dict):
-            raise BadRequestError("Pod has no spec, or no metadata")
-        if args.node_names is not None:
-            return cls(pod, args.node_names)
-        nodes = (args.nodes and args.nodes.items) or []
-        return cls(pod, [_name_of(node) for node in nodes], nodes)
-
-
-def _name_of(node: msgspec.Raw) -> str:
-    match = _NAME_FIRST.match(node)
-    return match[1].decode() if match else _NODE.decode(node).metadata.name
 
 
 class Extender:
@@ -127,6 +68,9 @@ class Extender:
         self._wall = wall
         self._leaves_out_sick = {"filter": True, "last": False}.get(sick)
         self._attempts: OrderedDict[str, _Attempt] = OrderedDict()
+        self._questions = QuestionReader()
+        self._bodies: list[bytearray] = []
+        """Memory for a question, which is used again: fresh memory for 24 MB costs more than to read them."""
 
     def routes(self) -> list[web.RouteDef]:
         """What it answers."""
@@ -135,24 +79,32 @@ class Extender:
             web.post("/prioritize", self._answering("prioritize", self.prioritize)),
         ]
 
-    def _answering(self, verb: str, ask: Callable[[Question], object]) -> Callable[[web.Request], Any]:
-        async def answer(request: web.Request) -> web.Response:
+    def _answering(
+        self, verb: str, ask: Callable[[PlacementQuestion], object]
+    ) -> Callable[[web.Request], Any]:
+        async def answer(request: web.Request) -> web.StreamResponse:
             began_s = time.perf_counter()
             answer: object
+            body = self._bodies.pop() if self._bodies else bytearray()
             try:
-                answer, code = ask(Question.read(await request.read())), 200
+                await _receive(request, body)
+                answer, code = ask(self._questions.read(body)), 200
             except (BadRequestError, *_ODD) as error:
                 said = f"no request of a kube-scheduler: {type(error).__name__}: {error}"
                 answer, code = {"Error": said[:_LONGEST]}, 400
+            self._bodies = [body]
             metrics = self._telemetry.metrics
             metrics.counter(EXTENDER_ANSWERS, verb=verb, code=str(code)).inc()
             metrics.counter(EXTENDER_SECONDS, verb=verb).inc(time.perf_counter() - began_s)
-            body = msgspec.json.encode(answer)
-            return web.Response(body=body, status=code, content_type="application/json")
+            if isinstance(answer, dict) and "Nodes" in answer:
+                return await _send_nodes(request, answer)
+            return web.Response(
+                body=msgspec.json.encode(answer), status=code, content_type="application/json"
+            )
 
         return answer
 
-    def filter(self, asked: Question) -> dict[str, Any]:
+    def filter(self, asked: PlacementQuestion) -> dict[str, Any]:
         """Leaves out nodes on which the pod would not find the memory that its kin used, or a GPU is broken.
 
         A prediction may be wrong, so it never leaves a pod without a node: if all would be left out, none is.
@@ -171,7 +123,7 @@ class Extender:
             answer["Nodes"] = {"items": left}
         return answer
 
-    def prioritize(self, asked: Question) -> list[HostPriority]:
+    def prioritize(self, asked: PlacementQuestion) -> list[HostPriority]:
         """A score of 0 to 10 for each node."""
         wanted = frozenset(asked.names)  # the others were filtered out
         scores = self._attempt(asked.pod, asked.names, wanted)
@@ -207,6 +159,33 @@ class Extender:
         need = pods.need(pod, prediction, sum(ranks.values()))
         need = replace(need, leaves_out_sick=self._leaves_out_sick)
         return prediction, score(self._known.nodes(names, ranks, round(now * 1000)), need)
+
+
+async def _receive(request: web.Request, body: bytearray) -> None:
+    """Put the body of a request in the place of what ``body`` held."""
+    length = 0
+    while chunk := await request.content.readany():
+        body[length : length + len(chunk)] = chunk
+        length += len(chunk)
+        if length > LARGEST:
+            raise web.HTTPRequestEntityTooLarge(max_size=LARGEST, actual_size=length)
+    del body[length:]
+
+
+async def _send_nodes(request: web.Request, answer: dict[str, Any]) -> web.StreamResponse:
+    """Send an answer with whole nodes piece by piece: their megabytes are not copied into one text before."""
+    nodes: list[msgspec.Raw] = answer["Nodes"]["items"]
+    begin, end = msgspec.json.encode(answer | {"Nodes": {"items": []}})[:-3], b"]}}"
+    length = len(begin) + sum(map(len, nodes)) + max(len(nodes) - 1, 0) + len(end)
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    response.content_length = length
+    await response.prepare(request)
+    for at in range(0, len(nodes), _NODES_A_PIECE):
+        await response.write(begin + b",".join(nodes[at : at + _NODES_A_PIECE]))
+        begin = b","
+    await response.write(end if nodes else begin + end)
+    await response.write_eof()
+    return response
 
 
 def _placement(pod: pods.Object, prediction: Prediction | None, scores: NodeScores, now_ms: int) -> Placement:

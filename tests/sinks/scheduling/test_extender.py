@@ -1,5 +1,6 @@
 """Goal: kube-scheduler's questions are answered in its own protocol, also by those who ask wrongly."""
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -12,17 +13,18 @@ from dutycycle.contract.records.placement import Placement
 from dutycycle.contract.records.samples import GpuProcess
 from dutycycle.kube.templates import template_of
 from dutycycle.telemetry.events import EXTENDER, Telemetry
-from sinks.scheduling.extender import Extender, Question
+from sinks.scheduling.extender import Extender
 from sinks.scheduling.known import KnownCluster
+from sinks.scheduling.questions import LARGEST, PlacementQuestion, QuestionReader
 from tests.support.servers.kube.scheduler import gpu_pod
 from tests.support.sinks.scheduling import GIB, NOW, app_of, gpu, nvml, peaks, pod
 
 POD = gpu_pod("ml", "new")
 
 
-def question(asked: dict[str, Any]) -> Question:
+def question(asked: dict[str, Any]) -> PlacementQuestion:
     """As it comes over HTTP."""
-    return Question.read(msgspec.json.encode(asked))
+    return QuestionReader().read(bytearray(msgspec.json.encode(asked)))
 
 
 def answered(answer: object) -> Any:
@@ -191,3 +193,45 @@ def test_what_was_said_long_ago_and_what_a_pod_without_gpus_does_not_need_do_not
     )
     alone = with_broken_gpu("filter", SICK).filter(question(ASKED | {"NodeNames": ["broken"]}))
     assert alone["NodeNames"] == ["broken"]
+
+
+def many_nodes(number: int) -> list[dict[str, Any]]:
+    """Of 5 KB each."""
+    return [{"metadata": {"name": f"node-{at}", "labels": {"x": "y" * 5000}}} for at in range(number)]
+
+
+def body_of(nodes: list[dict[str, Any]]) -> bytes:
+    return msgspec.json.encode({"Pod": POD, "Nodes": {"metadata": {}, "items": nodes}, "NodeNames": None})
+
+
+async def test_thousands_of_whole_nodes_go_back_as_they_came() -> None:
+    asked = many_nodes(1000)
+    async with TestClient(TestServer(extender(**{"node-7": 10.0, "node-8": 80.0}).app())) as client:
+        for nodes in (asked, asked, asked[500:] + asked[:500], asked[:7], asked[7:8], []):
+            answer = await (await client.post("/filter", data=body_of(nodes))).json()
+            left = [node for node in nodes if node["metadata"]["name"] != "node-7" or len(nodes) == 1]
+            assert answer["Nodes"]["items"] == left
+            assert len(answer["FailedNodes"]) == len(nodes) - len(left)
+
+
+async def test_a_question_is_limited() -> None:
+    async with TestClient(TestServer(extender().app())) as client:
+        answer = await client.post("/filter", data=b" " * (LARGEST + 1))
+        assert answer.status == 413
+
+
+async def test_who_asks_and_goes_away_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    """The scheduler waits for as long as its ``httpTimeout`` says, and closes the connection."""
+    body = body_of(many_nodes(5000))
+    head = f"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    async with TestClient(TestServer(extender().app())) as client:
+        for sent in (head + body, head + body[:-1000]):
+            reader, writer = await asyncio.open_connection(client.host, client.port)
+            writer.write(sent)
+            await writer.drain()
+            if sent.endswith(body):
+                await reader.read(1)
+            writer.transport.abort()
+        answer = await client.post("/filter", data=body)
+        assert len((await answer.json())["Nodes"]["items"]) == 5000
+    assert not caplog.records

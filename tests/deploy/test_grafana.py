@@ -164,7 +164,7 @@ def test_links_lead_to_dashboards_and_their_variables() -> None:
         for panel in one["panels"]
         for link in panel["fieldConfig"]["defaults"].get("links", ())
     ]
-    assert len(links) == 5
+    assert len(links) == 6
     for link in links:
         uid, _, query = link.removeprefix("/d/").partition("?")
         assert set(re.findall(r"var-(\w+)=", query)) <= variables[uid], link

@@ -23,11 +23,11 @@ from tests.support.servers.kube.client import Object, Refused
 from tests.support.servers.kube.server import Kube
 
 _POLL_S = 0.1
-_HEARD_S, _TIMES = 2.0, 4
-"""After so long all samples of a trial come, and come again so many times: the command takes no samples of
-nodes of which it has not heard. Of a real pod it would miss the first moments of minutes; here all come in
-one moment. A sample that comes again is dropped by its number."""
+_HEARD_S, _PARTS = 2.0, 4
+"""After so long each part of a trial's samples comes: the command takes no samples of nodes of which it has
+not heard, and misses the first moments as it would of a real pod."""
 SECONDS = 150
+"""Of one part; pods that are no trial have one."""
 LOADING_S = 15
 StepS = Callable[[Sequence[Object]], float]
 """What a step takes, by the pods that work together."""
@@ -47,6 +47,8 @@ class SimulatedPods:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="simulated pods")
         self._begun: set[str] = set()
+        self._free_ms: dict[str, int] = {}
+        """When the last pods of a node ended, in the time of samples, which is ahead of the test's."""
         self.seen: dict[str, Object] = {}
         """Every pod that began, by name."""
         self.endless = False
@@ -88,10 +90,15 @@ class SimulatedPods:
         for one in pods:
             self.seen[one["metadata"]["name"]] = one
             self._say(one, "Running", {"running": {"startedAt": now()}})
-        records = list(samples_of(pods, self._step_s(pods)))
-        for _ in range(_TIMES if TRIAL_OF in pods[0]["metadata"]["labels"] else 1):
+        nodes = {pod["spec"]["nodeName"] for pod in pods}
+        start_ms = max([time.time_ns() // 1_000_000, *(self._free_ms.get(node, 0) for node in nodes)])
+        parts = _PARTS if TRIAL_OF in pods[0]["metadata"]["labels"] else 1
+        self._free_ms |= dict.fromkeys(nodes, start_ms + 1000 * (parts * SECONDS + 1))
+        records = list(samples_of(pods, self._step_s(pods), start_ms, parts * SECONDS))
+        size = -(-len(records) // parts)
+        for at in range(0, len(records), size):
             self._stop.wait(_HEARD_S)
-            asyncio.run(send(self._settings, records))
+            asyncio.run(send(self._settings, records[at : at + size]))
         for one in () if self.endless else pods:
             ended = {"exitCode": 0, "reason": "Completed", "startedAt": now(), "finishedAt": now()}
             self._say(one, "Succeeded", {"terminated": ended})
@@ -102,14 +109,16 @@ class SimulatedPods:
         self._admin.patch(pod, {"status": status}, "status")
 
 
-def samples_of(pods: Sequence[Object], step_s: float) -> Iterator[tuple[str, str, Any, int]]:
+def samples_of(
+    pods: Sequence[Object], step_s: float, start_ms: int, seconds: int
+) -> Iterator[tuple[str, str, Any, int]]:
     """Topic, key, record and time: it loads, then works for four fifths of each step."""
-    start_ms, chance = time.time_ns() // 1_000_000, random.Random(3)  # noqa: S311 - a simulation
+    chance = random.Random(3)  # noqa: S311 - a simulation
     nodes: dict[str, list[str]] = {}
     for one in pods:
         nodes.setdefault(one["spec"]["nodeName"], []).extend([one["metadata"]["uid"]] * gpus_of(one))
         yield "pods", one["metadata"]["uid"], _record(one, start_ms, None), start_ms
-    for second in range(SECONDS):
+    for second in range(seconds):
         ts_ms = start_ms + 1000 * second
         works = second >= LOADING_S and math.modf((second - LOADING_S) / step_s)[0] < 0.8
         for node, uids in nodes.items():
@@ -118,7 +127,7 @@ def samples_of(pods: Sequence[Object], step_s: float) -> Iterator[tuple[str, str
                 node=node, collector=f"c-{start_ms}", seq=second, ts_ms=ts_ms, interval_ms=1000, gpus=gpus
             )
             yield "nvml-samples", node, sample, ts_ms
-    end_ms = start_ms + 1000 * SECONDS
+    end_ms = start_ms + 1000 * seconds
     for one in pods:
         yield "pods", one["metadata"]["uid"], _record(one, start_ms, end_ms), end_ms
 

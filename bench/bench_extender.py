@@ -38,8 +38,9 @@ from dutycycle.contract.topics import TOPICS
 from dutycycle.kube.templates import template_of
 from dutycycle.telemetry.events import EXTENDER, METRICS, Telemetry
 from sinks.prometheus.role import MetricsRole
-from sinks.scheduling.extender import LARGEST, Extender
+from sinks.scheduling.extender import Extender
 from sinks.scheduling.known import KnownCluster
+from sinks.scheduling.questions import LARGEST
 from sinks.serve.service import SWITCH_S
 
 GPUS, TEMPLATES, ROUNDS = 8, 60, 2

@@ -6,9 +6,10 @@ from dutycycle.contract.settings.groups import Settings
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.view.follower import Subscription
 from sinks.events import EXTENDER_SERVES
-from sinks.scheduling.extender import LARGEST, Extender
+from sinks.scheduling.extender import Extender
 from sinks.scheduling.known import KnownCluster
 from sinks.scheduling.placements import TOPIC, Placements
+from sinks.scheduling.questions import LARGEST
 from sinks.scheduling.table import STALE_MS
 from sinks.serve.role import Admission, Role
 

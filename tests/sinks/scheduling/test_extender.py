@@ -205,8 +205,8 @@ def body_of(nodes: list[dict[str, Any]]) -> bytes:
 
 
 async def test_thousands_of_whole_nodes_go_back_as_they_came() -> None:
-    asked = many_nodes(1000)
-    async with TestClient(TestServer(extender(**{"node-7": 10.0, "node-8": 80.0}).app())) as client:
+    asked, ours = many_nodes(1000), extender(**{"node-7": 10.0, "node-8": 80.0})
+    async with TestClient(TestServer(app_of(ours.routes()))) as client:
         for nodes in (asked, asked, asked[500:] + asked[:500], asked[:7], asked[7:8], []):
             answer = await (await client.post("/filter", data=body_of(nodes))).json()
             left = [node for node in nodes if node["metadata"]["name"] != "node-7" or len(nodes) == 1]
@@ -215,7 +215,7 @@ async def test_thousands_of_whole_nodes_go_back_as_they_came() -> None:
 
 
 async def test_a_question_is_limited() -> None:
-    async with TestClient(TestServer(extender().app())) as client:
+    async with TestClient(TestServer(app_of(extender().routes()))) as client:
         answer = await client.post("/filter", data=b" " * (LARGEST + 1))
         assert answer.status == 413
 
@@ -224,7 +224,7 @@ async def test_who_asks_and_goes_away_is_no_error(caplog: pytest.LogCaptureFixtu
     """The scheduler waits for as long as its ``httpTimeout`` says, and closes the connection."""
     body = body_of(many_nodes(5000))
     head = f"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-    async with TestClient(TestServer(extender().app())) as client:
+    async with TestClient(TestServer(app_of(extender().routes()))) as client:
         for sent in (head + body, head + body[:-1000]):
             reader, writer = await asyncio.open_connection(client.host, client.port)
             writer.write(sent)

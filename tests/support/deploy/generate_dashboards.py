@@ -135,8 +135,8 @@ FLEET = Dashboard(
               Query("dutycycle_pod_idle_seconds > 0", "seconds"),
               Query("dutycycle_pod_idle_cost > 0", "cost"), link=_TO_POD),
         table("Held and untouched", "GPUs that a pod holds and runs no process on, now. Leads to the pod.",
-              Query("sum by (namespace, pod, node) (rate(dutycycle_pod_gpu_untouched_seconds_total[5m])) > 0.5",
-                    "GPUs"), link=_TO_POD),
+              Query("sum by (namespace, pod, node) "
+                    "(rate(dutycycle_pod_gpu_untouched_seconds_total[5m])) > 0.5", "GPUs"), link=_TO_POD),
         table("Bottlenecks", "How many pods have which.",
               Query("count by (kind, bottleneck) (dutycycle_pod_workload_info)", "pods")),
     ],

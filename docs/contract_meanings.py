@@ -319,7 +319,7 @@ OWN = {
         "since_ms": "since when it has this kind",
         "kind": "training, inference, loading, idle, interactive; unknown if the behaviour does not show it",
         "bottleneck": "gpu, memory_bandwidth, input, communication, power, heat, imbalance, launch, "
-        "transfers, occupancy, precision, idle, over_provisioned; none, or unknown",
+        "transfers, occupancy, precision, host, checkpoint, idle, over_provisioned; none, or unknown",
         "bottleneck_confidence": "the probability that the bottleneck is right, 0 to 1",
         "evidence": "the figures of the last minutes that it is based on; each name ends with its unit",
         "advice": "what to do about it, for a person",

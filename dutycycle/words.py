@@ -19,6 +19,8 @@ _HELD_BACK = {
     "transfers": "copies between host and GPU take its time",
     "occupancy": "too few warps to hide waiting",
     "precision": "computes without tensor cores",
+    "host": "GPU waits for its CPUs",
+    "checkpoint": "GPU rests while it saves",
     "synchronization": "GPU waits for the host",
 }
 

@@ -31,10 +31,10 @@ class Insight(VersionedRecord, frozen=True, kw_only=True):
 
     ``kind``: ``training``, ``inference``, ``loading``, ``idle``, ``interactive``, or ``unknown``, which is
     said rather than guessed. ``bottleneck``: ``gpu``, ``memory_bandwidth``, ``input``, ``communication``,
-    ``power``, ``heat``, ``imbalance``, ``launch``, ``transfers``, ``occupancy``, ``precision``, ``idle``,
-    ``over_provisioned``, ``none`` (nothing holds it back but its demand), or ``unknown``. ``evidence``: the
-    figures that this rests on, units at the end of the names. ``anomalies``: those that hold now, absent for
-    none.
+    ``power``, ``heat``, ``imbalance``, ``launch``, ``transfers``, ``occupancy``, ``precision``, ``host``,
+    ``checkpoint``, ``idle``, ``over_provisioned``, ``none`` (nothing holds it back but its demand), or
+    ``unknown``. ``evidence``: the figures that this rests on, units at the end of the names. ``anomalies``:
+    those that hold now, absent for none.
     """
 
     subject: Subject

@@ -7,7 +7,10 @@ from streams.operators.workload.rules.bottleneck import IDLE, Judgement
 from streams.operators.workload.rules.finding import UNKNOWN_BOTTLENECK
 
 _KIND_SPANS = 2
-"""Spans in a row that have to agree on a kind before it is published."""
+"""Spans in a row that have to agree on another kind before it is published. Work that is the first of a pod
+is published at once, and so is the first after ``unknown``: its confidence says how sure it is."""
+_MAY_PASS = frozenset({IDLE, "loading"})
+"""What a pod also is for moments."""
 _UNKNOWN_SPANS = 6
 """The same for ``unknown`` of a pod whose kind was known: doubt alone is no change. Of a pod of which nothing
 was said yet, ``unknown`` is published at once: that is how much is known."""
@@ -84,11 +87,12 @@ class InsightDebouncer:
         return before.since_ms if changed else None
 
     def _kind_changed(self, now: Judgement) -> bool:
-        unknown = now.kind == UNKNOWN_KIND
-        if self.published is None:
-            return unknown or self.kind.count >= _KIND_SPANS
-        agreeing = _UNKNOWN_SPANS if unknown else _KIND_SPANS
-        return now.kind != self.published.kind and self.kind.count >= agreeing
+        before = UNKNOWN_KIND if self.published is None else self.published.kind
+        if self.published is None and now.kind == UNKNOWN_KIND:
+            return True
+        at_once = before == UNKNOWN_KIND and now.kind not in _MAY_PASS
+        agreeing = _UNKNOWN_SPANS if now.kind == UNKNOWN_KIND else 1 if at_once else _KIND_SPANS
+        return (self.published is None or now.kind != before) and self.kind.count >= agreeing
 
     def _bottleneck_changed(self, before: Judgement, now: Judgement) -> bool:
         if now.bottleneck == UNKNOWN_BOTTLENECK and _MEASURED not in now.evidence:

@@ -41,10 +41,14 @@ from streams.operators.workload.kinds.classifier import (
     with_steps_inside,
 )
 from streams.operators.workload.kinds.features import features
-from streams.operators.workload.kinds.gpu_classifier import gpu_kind_probabilities
+from streams.operators.workload.kinds.gpu_classifier import (
+    LEAST_WORK_S,
+    choose_gpu_kind,
+    gpu_kind_probabilities,
+)
 from streams.operators.workload.kinds.gpu_features import gpu_features
 from streams.operators.workload.kinds.history import GpuHistory
-from streams.operators.workload.kinds.rest import is_at_rest
+from streams.operators.workload.kinds.rest import is_at_rest, is_unused
 from streams.operators.workload.rules.advice import advice
 from streams.operators.workload.rules.bottleneck import IDLE, BottleneckFinder, Judgement
 from streams.operators.workload.rules.finding import UNKNOWN_BOTTLENECK, Finding
@@ -67,15 +71,14 @@ _BEFORE_S = 60
 _UTIL = CHANNEL_ROW["busiest_gpu_util_pct"]
 _MEAN_UTIL = CHANNEL_ROW["gpu_util_pct"]
 _POWER = CHANNEL_ROW["power_w"]
-_GPU_CONFIDENCE, _GPU_STAYS = 0.75, 0.65
-"""The least confidence of a kind where the GPU alone is seen, and with which a pod stays of a kind: more
-kinds look alike then."""
-_SOON_S, _SOON_CONFIDENCE = 120, 0.8
-"""Of a GPU that has worked for less, little is known: a kind has to be likelier."""
+_MEMORY_PCT = CHANNEL_ROW["gpu_mem_pct"]
 _WORKED_S = 30
-"""A GPU that was busy for less has only started: it shows no kind of work."""
+"""A GPU that was busy for less may rest as one that never worked."""
 _WORKS = frozenset({"training", "inference", "interactive"})
 """A pod of such a kind may rest for minutes and go on: that it has changed is up to the model."""
+_LOADED_PCT = 3.0
+_STILL_S = 5
+"""A GPU that did not move for so long does not move now."""
 _RESTS = 0.95
 _TRAINING, _TOLD = "training", 0.99
 """How sure it is that a pod trains whose training loop says so."""
@@ -112,6 +115,7 @@ class Track:
         self._history = GpuHistory()
         self._rhythm = 0.0
         """How sure a cycle was in the last minutes, 0-1."""
+        self._work_s = 0.0
         self._probabilities: Floats | None = None
         self._idle_since_ms: int | None = None
         self._idle_j = 0.0
@@ -236,19 +240,26 @@ class Track:
             now = with_steps_inside(now, period_confidence)
         before = self._probabilities
         published = None if self.debouncer.published is None else self.debouncer.published.kind
-        self._probabilities = now if before is None or now is None else _MEMORY * before + (1 - _MEMORY) * now
+        kept = _MEMORY * (1.0 if seen is not None else self._share_of_work_before())
+        self._probabilities = now if before is None or now is None else kept * before + (1 - kept) * now
         worked = self._history.worked_s >= _WORKED_S
         if seen is None and not (worked and published in _WORKS) and is_at_rest(values, self._tick_s, gpus):
             return KindEstimate(IDLE, _RESTS)
         if self._probabilities is None:
             return KindEstimate(UNKNOWN_KIND, NOTHING_KNOWN)
         if seen is None:
-            least = _GPU_CONFIDENCE if self._history.worked_s >= _SOON_S else _SOON_CONFIDENCE
-            kind = choose_kind(self._probabilities, published, least, _GPU_STAYS)
-            if kind.kind in _WORKS and not worked:
+            still = gpus == 1 and bool(np.ptp(self._codes[_UTIL, -_STILL_S:]) <= 1)
+            kind = choose_gpu_kind(self._probabilities, published, self._history, still=still)
+            if kind.kind == IDLE and not is_unused(values, self._tick_s):
                 return KindEstimate(UNKNOWN_KIND, 1 - kind.confidence)
             return checked_kind(kind, values[_UTIL])
         return checked_kind(checked_loading(choose_kind(self._probabilities, published), seen), values[_UTIL])
+
+    def _share_of_work_before(self) -> float:
+        """Of the work that was seen by now, the share that was by the judgement before: what was thought
+        before there was any says nothing of its kind. 1 as long as there is none."""
+        before_s, self._work_s = self._work_s, self._history.work_s
+        return min(before_s / self._work_s, 1.0) if self._work_s >= LEAST_WORK_S else 1.0
 
     def _follow_idleness(self, span: JoinedSpan, values: Floats, kind: str) -> None:
         """Since when no GPU is used, and the energy since. Where utilization is not measured, power has to
@@ -281,7 +292,7 @@ class Track:
         figures |= _limit_evidence(stats, span.cgroup)
         figures |= reported
         if finding.bottleneck == IDLE:
-            figures |= self._waste(idle_s, gpus)
+            figures |= self._waste(idle_s, gpus) | _loaded(values)
         evidence = {name: three_digits(value) for name, value in figures.items()}
         return Judgement(
             ts_ms=min(span.end_ms, END_OF_TIME_MS), since_ms=span.gpu.start_ms,
@@ -308,6 +319,7 @@ class Track:
             "tick_s": self._tick_s,
             "history": self._history.snapshot(),
             "rhythm": self._rhythm,
+            "work_s": self._work_s,
             "probabilities": None if self._probabilities is None else self._probabilities.tolist(),
             "idle_since_ms": self._idle_since_ms,
             "idle_j": self._idle_j,
@@ -324,7 +336,7 @@ class Track:
         self._codes = codes_from_text(plain["codes"], len(CHANNELS)).copy()
         self._end_ms, self._tick_s = plain["end_ms"], plain["tick_s"]
         self._history.restore(plain["history"])
-        self._rhythm = plain["rhythm"]
+        self._rhythm, self._work_s = plain["rhythm"], plain["work_s"]
         self._probabilities = None if plain["probabilities"] is None else np.array(plain["probabilities"])
         self._idle_since_ms, self._idle_j = plain["idle_since_ms"], plain["idle_j"]
         self._skipped = plain["skipped"]
@@ -353,6 +365,14 @@ def _with_idleness(finding: Finding, kind: str, idle_s: int) -> Finding:
     if idle_s >= (_IDLE_S if kind == "idle" else _RESTING_S):
         return Finding(IDLE, min(0.8 + idle_s / 3000, 0.99))
     return Finding(UNKNOWN_BOTTLENECK, 1.0) if finding.bottleneck == IDLE else finding
+
+
+def _loaded(values: Floats) -> dict[str, float]:
+    """What an idle pod keeps in GPU memory, beyond what any program that has opened a GPU does."""
+    memory = values[_MEMORY_PCT, -SPAN_S:]
+    known = memory[~np.isnan(memory)]
+    held = float(known.mean()) if known.size else 0.0
+    return {"loaded_mem_pct": held} if held >= _LOADED_PCT else {}
 
 
 def _limit_evidence(stats: PodStats | None, cgroup: InsightPart | None) -> dict[str, float]:

@@ -59,6 +59,19 @@ class GpuHistory:
         most = self._codes[2]
         return SPAN_S * int(((most >= _BUSY_CODE) & (most != ABSENT_CODE)).sum())
 
+    @property
+    def work_s(self) -> float:
+        """For how many seconds the busiest GPU would have been full to do what it did."""
+        mean = self._codes[0]
+        return SPAN_S * int(mean[mean != ABSENT_CODE].sum(dtype=np.int64)) / 100
+
+    @property
+    def moves(self) -> int:
+        """In how many spans utilization moved by more than a percent while a GPU was busy."""
+        least, most = (self._codes[row].astype(np.int16) for row in (1, 2))
+        busy = (most >= _BUSY_CODE) & (most != ABSENT_CODE)
+        return int((most - least > 1)[busy].sum())
+
     def snapshot(self) -> str:
         """Plain data."""
         return codes_to_text(self._codes)

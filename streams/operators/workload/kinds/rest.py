@@ -18,6 +18,14 @@ _MOVES = 1.15
 _MEMORY_PCT = 1.0
 
 
+def is_unused(values: Floats, tick_s: float) -> bool:
+    """Whether utilization was next to nothing in the last minute, and in the last two ticks at least, and
+    known in most of it: after a shorter time nobody can call a GPU idle."""
+    seconds = max(REST_S, int(2 * tick_s))
+    util = _known(values[_UTIL, -seconds:])
+    return bool(util.size >= 0.8 * seconds and util.max() < IDLE_PCT)
+
+
 def is_at_rest(values: Floats, tick_s: float, gpus: int) -> bool:
     """Whether in the last minute, and in the last two ticks at least, utilization was next to nothing, and
     memory and power stayed where they were. Where power is not measured, nobody can say. Where only power is,

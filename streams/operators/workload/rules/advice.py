@@ -42,6 +42,9 @@ def _limit(of: Evidence) -> str:
 def _idle(_kind: str, of: Evidence) -> str:
     wasted = f", {of['idle_cost']:.3g} of your currency" if "idle_cost" in of else ""
     held = f"holds {of.get('gpus', 1):.0f} GPU(s) and has used none for {_span(of.get('idle_s', 0))}"
+    if "loaded_mem_pct" in of:
+        held += f", with {of['loaded_mem_pct']:.0f} % of their memory loaded"
+        return f"{held}{wasted}: scale it to zero until it is asked, or share them"
     return f"{held}{wasted}: stop it, or share them"
 
 
@@ -69,6 +72,17 @@ def _over(_kind: str, of: Evidence) -> str:
         return ""
     most = of["gpu_mem_most_pct"]
     return f"at most {most:.0f} % of GPU memory, and little of its time: a smaller GPU or a slice would do"
+
+
+def _communication(_kind: str, of: Evidence) -> str:
+    seen = (
+        f", busy at {of['spins_power_pct']:.0f} % of their power"
+        if "spins_power_pct" in of
+        else f" at {_traffic(of)}"
+    )
+    return (
+        f"GPUs wait for one another{seen}: overlap communication, accumulate gradients, or place ranks closer"
+    )
 
 
 def _traffic(of: Evidence) -> str:
@@ -124,9 +138,14 @@ _SAYS: dict[str, Callable[[str, Evidence], str]] = {
     "memory_bandwidth": lambda _kind, _of: (
         "GPU memory is the limit: fuse kernels, quantize, or larger batches"
     ),
-    "communication": lambda _kind, of: (
-        f"GPUs wait for one another at {_traffic(of)}: overlap communication, accumulate "
-        "gradients, or place ranks closer"
+    "communication": _communication,
+    "checkpoint": lambda _kind, of: (
+        f"the GPU rests while {_rate(of, 'write_bytes_per_s')} are written: save in the background or less "
+        "often, or to a faster disk"
+    ),
+    "host": lambda _kind, of: (
+        f"the GPU waits while the host computes on {of.get('cpu_waiting_pct', 0) / 100:.1f} CPUs: move less "
+        "off the GPU (optimizer, parameters), overlap it with kernels, or ask for more CPUs"
     ),
     "power": lambda _kind, _of: (
         "the power limit holds the clocks down: raise it, or accept the slower clocks"

@@ -29,6 +29,7 @@ IDLE, OVER_PROVISIONED = "idle", "over_provisioned"
 _UTIL = "busiest_gpu_util_pct"
 """A pod works as long as one of its GPUs does."""
 _STARVED_PCT = 75.0
+_TRAINING = "training"
 _MB = 1e3
 """In kilobytes."""
 _MOST_WAITS = 0.5
@@ -149,6 +150,26 @@ def _input(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
     return Finding("input", causes[cause], {cause: evidence[cause]})
 
 
+def _checkpoint(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
+    """A training that rests while it writes, and writes little otherwise: each save stops it."""
+    if kind != _TRAINING:
+        return None
+    more, rate = stats.contrast("write_kb_per_s")
+    sure = confidence(_waits(stats), ramp(more, 3, 8), ramp(rate, 20 * _MB, 100 * _MB))
+    return Finding("checkpoint", sure, {"write_bytes_per_s": 1e3 * rate})
+
+
+def _host(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
+    """Its own CPUs work while the GPU waits, and rest while it works: what the GPU waits for is computed
+    there, as with an optimizer or parameters that live on the host. Workers that prepare data go on while the
+    GPU works."""
+    if kind in ("inference", "loading"):
+        return None
+    more, cpu = stats.contrast("cpu_pct")
+    sure = confidence(_waits(stats), ramp(more, 1.4, 2.5), ramp(cpu, 130, 250))
+    return Finding("host", sure, {"cpu_waiting_pct": cpu})
+
+
 def _communication(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
     if kind == "inference":
         return None
@@ -169,7 +190,15 @@ def _unseen_network(stats: PodStats, kind: str, gpus: int) -> Finding | None:
     sure = min(confidence(ramp(each_kb, 50 * _MB, 200 * _MB)), _INDIRECT)
     if sure >= _INDIRECT:
         return Finding("communication", sure, {"pcie_bytes_per_s": 2e3 * each_kb * gpus})
-    return None if measured else Finding(UNKNOWN_BOTTLENECK, confidence(spins))
+    if measured:
+        return None
+    # Nothing that computes on several GPUs, and is busy all the time, is content with a fifth of their power.
+    collective = confidence(float(gpus > 1), spins, ramp(-stats.mean("power_pct", 100), -28, -20))
+    if collective >= 0.5:
+        return Finding(
+            "communication", min(collective, _INDIRECT), {"spins_power_pct": stats.mean("power_pct")}
+        )
+    return Finding(UNKNOWN_BOTTLENECK, confidence(spins))
 
 
 def _one_core(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
@@ -208,7 +237,7 @@ def _imbalance(stats: PodStats, _kind: str, gpus: int) -> Finding | None:
     """Its own GPUs: one works, another waits. Where even the busiest of each second rests most of the time,
     all of them wait, at other moments, and for something else."""
     gap = stats.mean(_UTIL) - stats.mean("least_gpu_util_pct", stats.mean(_UTIL))
-    if gpus < 2:
+    if gpus < 2 or stats.waits > _MOST_WAITS:
         return None
     sure = confidence(ramp(gap, 15, 35), ramp(stats.mean(_UTIL), 30, 50))
     return Finding("imbalance", sure, {"gpu_util_gap_pct": gap})
@@ -318,6 +347,6 @@ def _too_large(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
 
 
 _RULES: tuple[Callable[[PodStats, str, int], Finding | None], ...] = (
-    _idle, _loading, _heat, _power, _input, _unused, _imbalance, _communication, _collective, _transfers,
-    _launch, _occupancy, _one_core, _unseen_network, _precision, _memory, _gpu, _too_large,
+    _idle, _loading, _heat, _power, _checkpoint, _input, _unused, _imbalance, _communication, _collective,
+    _transfers, _launch, _occupancy, _host, _one_core, _unseen_network, _precision, _memory, _gpu, _too_large,
 )  # fmt: skip

@@ -27,9 +27,10 @@ def test_a_kind_in_doubt_is_not_told_again_until_it_is_sure() -> None:
     assert (found.kind, found.confidence, found.bottleneck) == ("training", 0.6, "none")
 
 
-def test_a_kind_is_told_when_two_judgements_agree() -> None:
+def test_the_first_kind_is_told_at_once_and_another_when_two_judgements_agree() -> None:
     debouncer = InsightDebouncer()
-    assert after(1, debouncer, now=replace(NOW, kind="loading")) == []
+    (first,) = after(1, debouncer, now=replace(NOW, kind="inference"))
+    assert (first.kind, first.since_ms) == ("inference", 0)
     assert after(1, debouncer, 2) == []
     (found,) = after(1, debouncer, 3)
     assert (found.kind, found.since_ms) == ("training", 10_000)
@@ -39,11 +40,11 @@ def test_that_nothing_is_known_is_told_at_once_and_later_only_after_a_minute() -
     debouncer, doubt = InsightDebouncer(), replace(NOW, kind="unknown", confidence=0.4)
     (first,) = after(1, debouncer, now=doubt)
     assert (first.kind, first.ts_ms) == ("unknown", 10_000)
-    (kind,) = after(2, debouncer, 2)
-    assert (kind.kind, kind.ts_ms) == ("training", 30_000)
-    assert after(5, debouncer, 4, doubt) == []
-    (again,) = after(1, debouncer, 9, doubt)
-    assert (again.kind, again.ts_ms) == ("unknown", 90_000)
+    (kind,) = after(1, debouncer, 2)
+    assert (kind.kind, kind.ts_ms) == ("training", 20_000)
+    assert after(5, debouncer, 3, doubt) == []
+    (again,) = after(1, debouncer, 8, doubt)
+    assert (again.kind, again.ts_ms) == ("unknown", 80_000)
 
 
 def test_since_when_a_pod_is_what_it_is() -> None:

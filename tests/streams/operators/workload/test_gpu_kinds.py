@@ -114,7 +114,7 @@ def test_a_server_that_was_loaded_before_its_first_requests_is_told_within_a_min
     assert told(fed(values))[0] == "inference"
 
 
-@pytest.mark.parametrize(("confidence", "kind"), [(0.0, "unknown"), (0.82, "unknown"), (0.99, "training")])
+@pytest.mark.parametrize(("confidence", "kind"), [(0.0, "inference"), (0.82, "unknown"), (0.99, "training")])
 def test_a_sure_cycle_counts_for_minutes_after_it_was_lost(confidence: float, kind: str) -> None:
     rng = np.random.default_rng(4)
     util = np.concatenate((np.linspace(0, 60, 20), 72 + rng.normal(size=880)))
@@ -230,3 +230,60 @@ def test_a_cycle_is_evidence_of_training() -> None:
     found = gpu_features(spans(2), 1.0, 1, None)
     assert found is not None
     assert gpu_kind_probabilities(found, 1.0)[0] > gpu_kind_probabilities(found, 0.0)[0]
+
+
+def burst(begin_s: int, seconds: int = 40, memory: float = 80.0) -> Floats:
+    """A model in memory, nothing for a while, then two seconds of work in each seven."""
+    at = np.arange(seconds)
+    util = np.where((at >= begin_s) & ((at - begin_s) % 7 < 2), 95.0, 0.0)
+    return channels(
+        seconds, busiest_gpu_util_pct=util, gpu_util_pct=util, mem_copy_util_pct=0.6 * util,
+        gpu_mem_pct=memory, power_w=np.where(util > 0, 290.0, 40.0),
+    )  # fmt: skip
+
+
+def test_a_loaded_server_is_told_with_the_first_requests() -> None:
+    quiet = fed(burst(99, 20))
+    assert told(quiet)[0] == "unknown"
+    assert told(fed(burst(21, 30)))[0] == "inference"
+
+
+def test_a_kernel_in_a_loop_on_one_gpu_is_no_training_in_its_first_minute() -> None:
+    at = np.arange(50)
+    values = channels(
+        50, busiest_gpu_util_pct=np.where(at < 2, 0, 100), gpu_util_pct=np.where(at < 2, 0, 100),
+        gpu_mem_pct=90.0, power_w=np.where(at < 2, 10, 30), power_pct=np.where(at < 2, 10, 28),
+    )  # fmt: skip
+    track = Track(Prices())
+    for part in parts(values, 1):
+        track.add(JoinedSpan(part, None))
+        assert told(track)[0] == "unknown"
+
+
+def test_no_gpu_is_called_idle_before_a_minute_and_a_loaded_model_is_said_soon_after() -> None:
+    values = channels(
+        150,
+        busiest_gpu_util_pct=0.0,
+        gpu_util_pct=0.0,
+        mem_copy_util_pct=0.0,
+        gpu_mem_pct=21.0,
+        power_w=120.0,
+    )
+    track = Track(Prices())
+    answers = []
+    for part in parts(values, 1):
+        track.add(JoinedSpan(part, None))
+        answers.append(told(track)[0])
+    assert answers == ["unknown"] * 5 + ["idle"] * 10
+    assert track.debouncer.published is not None
+    assert track.debouncer.published.evidence["loaded_mem_pct"] == 21
+    assert "21 % of their memory loaded" in (track.debouncer.published.advice or "")
+
+
+def test_a_blip_while_a_model_is_loaded_is_no_work() -> None:
+    util = np.zeros(50)
+    util[[8, 21]] = 12
+    values = channels(
+        50, busiest_gpu_util_pct=util, gpu_util_pct=util, gpu_mem_pct=np.linspace(0, 20, 50), power_w=120.0
+    )
+    assert told(fed(values))[0] in ("unknown", "loading")

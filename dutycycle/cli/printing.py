@@ -28,5 +28,7 @@ def print_csv(fields: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
 def print_table(table: Table, nothing: str) -> None:
     """The table, or ``nothing`` for one without rows."""
     # Piped into less or grep a line stays a line; on a terminal it is cut to what fits.
-    console = Console() if sys.stdout.isatty() else Console(width=_PIPED_WIDTH)
+    width = None if sys.stdout.isatty() else _PIPED_WIDTH
+    # What others called a pod or node is text, whatever stands in brackets or between colons.
+    console = Console(width=width, markup=False, emoji=False)
     console.print(table if table.row_count else nothing)

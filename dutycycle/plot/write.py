@@ -58,13 +58,11 @@ def _body(charts: Sequence[Chart], title: str, span: tuple[int, int]) -> Iterato
 
 
 def _picture(charts: Sequence[Chart], title: str | None, path: Path) -> None:
-    from matplotlib.figure import Figure  # here, not above: it takes a second
+    from dutycycle.report.charts.pictures import draw, new_figure, save
 
-    from dutycycle.report.charts.pictures import draw, save
-
-    figure = Figure(figsize=(_INCHES[0], _INCHES[1] * len(charts)), dpi=120)
-    if title is not None:
-        figure.suptitle(title)
-    for place, chart in enumerate(charts):
-        draw(figure.add_subplot(len(charts), 1, place + 1), chart)
-    save(figure, path)
+    with new_figure(figsize=(_INCHES[0], _INCHES[1] * len(charts)), dpi=120) as figure:
+        if title is not None:
+            figure.suptitle(title)
+        for place, chart in enumerate(charts):
+            draw(figure.add_subplot(len(charts), 1, place + 1), chart)
+        save(figure, path)

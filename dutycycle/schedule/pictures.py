@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
+from dutycycle.report.charts.pictures import new_figure
 from dutycycle.schedule.compare import BASE, Result, ratios
 
 _PANELS = (("mean_completion_s", "mean completion time", 0.75), ("p95_wait_s", "p95 of waiting", 0.8))
@@ -16,25 +16,27 @@ _LEAST_S = 1.0
 
 def draw(results: Sequence[Result], path: Path) -> None:
     """Write a PNG."""
-    figure = Figure(figsize=(12, 4), layout="constrained")
-    ways = list(dict.fromkeys(result.way for result in results))
-    colours = {way: f"C{place}" for place, way in enumerate(ways)}
-    _waits(figure.add_subplot(1, 3, 1), results, colours)
-    for place, (name, title, goal) in enumerate(_PANELS, 2):
-        axis = figure.add_subplot(1, 3, place)
-        ratios_by_way = ratios(results, name)
-        shown = [way for way in ways if way != BASE and way in ratios_by_way]
-        for at, way in enumerate(shown):
-            values = ratios_by_way[way]
-            axis.plot([at] * len(values), values, "o", color=colours[way], alpha=0.5)
-            axis.plot([at - 0.25, at + 0.25], [np.mean(values)] * 2, color=colours[way], linewidth=2)
-        axis.axhline(1.0, color="0.3", linewidth=1)
-        axis.axhline(goal, color="0.3", linewidth=1, linestyle="--")
-        axis.set_xticks(range(len(shown)), shown)
-        axis.set(title=f"{title}, of the default's", yscale="log")
-        axis.set_yticks([0.25, 0.5, goal, 1, 2, 4, 8], ["0.25", "0.5", f"goal {goal}", "1", "2", "4", "8"])
-        axis.minorticks_off()
-    figure.savefig(path, dpi=120)
+    with new_figure(figsize=(12, 4), layout="constrained") as figure:
+        ways = list(dict.fromkeys(result.way for result in results))
+        colours = {way: f"C{place}" for place, way in enumerate(ways)}
+        _waits(figure.add_subplot(1, 3, 1), results, colours)
+        for place, (name, title, goal) in enumerate(_PANELS, 2):
+            axis = figure.add_subplot(1, 3, place)
+            ratios_by_way = ratios(results, name)
+            shown = [way for way in ways if way != BASE and way in ratios_by_way]
+            for at, way in enumerate(shown):
+                values = ratios_by_way[way]
+                axis.plot([at] * len(values), values, "o", color=colours[way], alpha=0.5)
+                axis.plot([at - 0.25, at + 0.25], [np.mean(values)] * 2, color=colours[way], linewidth=2)
+            axis.axhline(1.0, color="0.3", linewidth=1)
+            axis.axhline(goal, color="0.3", linewidth=1, linestyle="--")
+            axis.set_xticks(range(len(shown)), shown)
+            axis.set(title=f"{title}, of the default's", yscale="log")
+            axis.set_yticks(
+                [0.25, 0.5, goal, 1, 2, 4, 8], ["0.25", "0.5", f"goal {goal}", "1", "2", "4", "8"]
+            )
+            axis.minorticks_off()
+        figure.savefig(path, dpi=120)
 
 
 def _waits(axis: Axes, results: Sequence[Result], colours: dict[str, str]) -> None:

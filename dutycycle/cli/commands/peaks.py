@@ -9,7 +9,6 @@ from typing import Any
 
 from msgspec import structs
 from rich.table import Table
-from rich.text import Text
 
 from dutycycle.cli import arguments, history
 from dutycycle.cli.node_days import print_days
@@ -164,7 +163,7 @@ def _table(records: Sequence[PeakRecord]) -> Table:
         figures = (form(_value(record, metric)) for _, metric, form in _COLUMNS)
         span = f"{(record.last_ms - record.first_ms) / 1000:.0f}"
         head["started"] = _moment(head["started_ms"]) if times_named[_name(record)] > 1 else ""
-        names = (Text(str(head[name] or "")) for name in headers)
+        names = (str(head[name] or "") for name in headers)
         table.add_row(*names, str(gpu_count(record) or ""), *figures, span, "yes" if record.final else "")
     return table
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
-from rich.text import Text
 
 from dutycycle.cli import arguments, history
 from dutycycle.cli.printing import FORMATS, print_csv, print_json, print_table
@@ -127,7 +126,7 @@ def _table(rows: Sequence[Row], by: Sequence[str]) -> Table:
     for header, _ in shown:
         table.add_column(header, justify="right", no_wrap=True)
     for row in rows:
-        names = (Text(_short(name, str(row[name]))) for name in by)
+        names = (_short(name, str(row[name])) for name in by)
         table.add_row(*names, *(cell(row) for _, cell in shown))
     return table
 

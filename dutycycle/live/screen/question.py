@@ -23,7 +23,7 @@ class Question(Static, can_focus=True):
         """The keys are free again."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(markup=False)  # a process may be called [so]
         self._on_yes: Callable[[], str] | None = None
 
     def ask(self, text: str, on_yes: Callable[[], str]) -> None:

@@ -1,5 +1,7 @@
 """The charts as PNG files, for slides and papers."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +22,7 @@ from dutycycle.report.phases import Phase, seconds_by_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _BANDS = 4
 _DATES_PT = 30.0
@@ -42,34 +45,40 @@ _PHASES = {
 
 def write_pictures(charts: list[Chart], phases: list[Phase], folder: Path) -> list[Path]:
     """One file for each chart, and one for the phases; their paths."""
-    from matplotlib.figure import Figure  # here, not above: it takes a second
-
     written = []
     for chart in charts:
-        figure = Figure(
-            figsize=(9, max(2.0, 0.35 * len(chart.lines) + 1) if chart.kind == "heat" else 3.2), dpi=120
-        )
-        axes = figure.add_subplot()
-        draw(axes, chart)
-        written.append(save(figure, folder / f"{chart.id}.png"))
+        height = max(2.0, 0.35 * len(chart.lines) + 1) if chart.kind == "heat" else 3.2
+        with new_figure(figsize=(9, height), dpi=120) as figure:
+            draw(figure.add_subplot(), chart)
+            written.append(save(figure, folder / f"{chart.id}.png"))
     if phases:
-        figure = Figure(figsize=(9, 1.6), dpi=120)
-        _draw_phases(figure.add_subplot(), phases)
-        written.append(save(figure, folder / "phases.png"))
+        with new_figure(figsize=(9, 1.6), dpi=120) as figure:
+            _draw_phases(figure.add_subplot(), phases)
+            written.append(save(figure, folder / "phases.png"))
     return written
 
 
-def save(figure: Any, path: Path) -> Path:
-    """Write a figure, of the format that the name ends with, with nothing of when and by what."""
-    from matplotlib import rc_context
+@contextmanager
+def new_figure(**options: Any) -> Iterator["Figure"]:
+    """Give a figure of matplotlib, to be drawn and written inside: there a name is a text, and what it has
+    between two dollars is no formula."""
+    from matplotlib import rc_context  # here, not above: it takes a second
+    from matplotlib.figure import Figure
 
+    # A text keeps what was set when it was made, and a figure makes some by itself. Without a salt the names
+    # in an SVG are random.
+    with rc_context({"text.parse_math": False, "svg.hashsalt": "dutycycle"}):
+        yield Figure(**options)
+
+
+def save(figure: "Figure", path: Path) -> Path:
+    """Write a figure, of the format that the name ends with, with nothing of when and by what."""
     width, height = figure.get_size_inches()
     legends = [legend for axes in figure.axes if (legend := axes.get_legend()) is not None]
     below = sum(legend.get_window_extent().height for legend in legends) / figure.dpi
     figure.set_size_inches(width, height + below)  # so long names take nothing from the plot
     figure.tight_layout()
-    with rc_context({"svg.hashsalt": "dutycycle"}):  # names in an SVG are random otherwise
-        figure.savefig(path, metadata=_METADATA[path.suffix])
+    figure.savefig(path, metadata=_METADATA[path.suffix])
     return path
 
 

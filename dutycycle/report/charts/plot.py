@@ -1,6 +1,7 @@
 """A chart as a figure of Plotly: plain data and layout. The page's own style sheet has the colors of text."""
 
 from collections.abc import Iterator
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,11 @@ def figure_of(chart: Chart, from_ms: int, to_ms: int) -> Figure:
     return {"data": data, "layout": _layout(chart, from_ms, to_ms)}
 
 
+def _text(name: str) -> str:
+    """Give a name so that Plotly shows it as it is: in its texts there may be tags, entities and formulas."""
+    return escape(name, quote=False).replace("$", "&#36;")
+
+
 def color_of(place: int) -> str:
     """The color of a series."""
     return _GREY if place < 0 else PALETTE[place % len(PALETTE)]
@@ -68,7 +74,7 @@ def _layout(chart: Chart, from_ms: int, to_ms: int) -> Figure:
     if chart.kind in _SPANS:
         axis = {"title": {"text": _SPANS[chart.kind][0]}}
     if chart.kind == "plane":
-        axis = {"title": {"text": chart.across}, "range": [0, 104]}
+        axis = {"title": {"text": _text(chart.across)}, "range": [0, 104]}
     below = chart.kind in (*_SPANS, "plane", "heat")
     heat = chart.kind == "heat"
     lines = len(chart.lines)
@@ -81,6 +87,7 @@ def _layout(chart: Chart, from_ms: int, to_ms: int) -> Figure:
             "b": 46 if below else 30,
         },
         "hovermode": "closest" if heat or chart.kind == "plane" else "x unified",
+        "hoverlabel": {"namelength": -1},  # names that differ in their ends alone
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "showlegend": not heat
@@ -125,7 +132,7 @@ def _traces(chart: Chart, line: Line) -> Iterator[Figure]:
         "type": "scatter",
         "mode": "lines+markers" if alone else "lines",
         **({"marker": {"size": 3}} if alone else {}),
-        "name": line.name or chart.title,
+        "name": _text(line.name or chart.title),
         "y": rounded(points.mean),
         "line": {"width": 1.4, "color": color, "dash": dash_of(line.color)},
         "showlegend": not line.group,
@@ -170,13 +177,13 @@ def _layer(chart: Chart, line: Line, low: np.ndarray, high: np.ndarray) -> Itera
         exact=False,
     )
     area = _band(chart, blocks, color, block_corners(points))
-    yield {**area, "name": line.name, "fillcolor": color + "b0", "showlegend": True}
+    yield {**area, "name": _text(line.name), "fillcolor": color + "b0", "showlegend": True}
     yield {
         "x0": points.start_ms,
         "dx": points.step_ms,
         "type": "scatter",
         "mode": "lines",
-        "name": line.name,
+        "name": _text(line.name),
         "y": rounded(high),
         "customdata": rounded(points.mean),
         "line": {"width": 0, "color": color},
@@ -191,7 +198,7 @@ def _spots(spots: Spots, chart: Chart) -> Figure:
     return {
         "type": "scatter",
         "mode": "lines+markers",
-        "name": spots.name,
+        "name": _text(spots.name),
         "x": rounded(spots.x),
         "y": rounded(spots.y),
         "line": {"width": 1, "color": _GREY},
@@ -207,7 +214,7 @@ def _dots(dots: Dots, unit: str) -> Figure:
         "x": points.times.tolist(),
         "type": "scatter",
         "mode": "markers",
-        "name": dots.name,
+        "name": _text(dots.name),
         "showlegend": True,
         "y": rounded(points.mean),
         "marker": {"size": 6, "color": color},
@@ -238,7 +245,7 @@ def _marks(marks: Marks, chart: Chart) -> Figure:
         "type": "scatter",
         "mode": "markers",
         "meta": marks.group,
-        "name": f"{marks.name} ({marks.group})",
+        "name": _text(f"{marks.name} ({marks.group})"),
         "x": marks.times_ms,
         "y": marks.values,
         "hovertemplate": marks.name,
@@ -283,7 +290,7 @@ def _heat(chart: Chart) -> Figure:
         "type": "heatmap",
         "x0": points.start_ms,
         "dx": points.step_ms,
-        "y": [line.name for line in chart.lines],
+        "y": [_text(line.name) for line in chart.lines],
         "z": [rounded(np.round(line.points.mean)) for line in chart.lines],
         "zmin": 0,
         "zmax": 100,
@@ -308,7 +315,7 @@ def _limit_labels(chart: Chart) -> Iterator[Figure]:
             "xref": "paper",
             "x": 0,
             "y": value,
-            "text": f"{name} {value:.4g} {chart.unit}",
+            "text": _text(f"{name} {value:.4g} {chart.unit}"),
             "showarrow": False,
             "xanchor": "left",
             "yanchor": "top",
@@ -319,7 +326,7 @@ def _limit_labels(chart: Chart) -> Iterator[Figure]:
             "yref": "paper",
             "x": value,
             "y": 0,
-            "text": f"{name} {value:.4g} {chart.unit}",
+            "text": _text(f"{name} {value:.4g} {chart.unit}"),
             "showarrow": False,
             "xanchor": "left",
             "yanchor": "bottom",
@@ -360,7 +367,7 @@ def _cycle_label(chart: Chart) -> Iterator[Figure]:
             "yref": "paper",
             "x": 0,
             "y": 1.03,
-            "text": chart.cycle[0],
+            "text": _text(chart.cycle[0]),
             "showarrow": False,
             "xanchor": "left",
             "yanchor": "bottom",

@@ -1,6 +1,8 @@
 """What is drawn is what was measured: gaps stay open, a cycle is whole, forecasts stand where they belong."""
 
+import re
 from dataclasses import replace
+from html import unescape
 from itertools import groupby
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import orjson
 import pytest
 
 from dutycycle.contract.settings.groups import Settings
+from dutycycle.plot.write import write
 from dutycycle.report.build import gather_records, report_of
 from dutycycle.report.charts.chart import Chart, Line
 from dutycycle.report.charts.choice import charts_of
@@ -19,6 +22,7 @@ from dutycycle.report.charts.plot import figure_of
 from dutycycle.report.gather import Gathered
 from dutycycle.report.view import view_of
 from dutycycle.traces.frames import buckets
+from tests.support.browser import dump
 from tests.support.data.samples import gpu, nvml, record
 from tests.support.data.training_job import START_MS, UID, training_job
 
@@ -297,3 +301,30 @@ def test_gpus_are_ranks_where_they_are_of_one_job(gathered: Gathered) -> None:
     shared = replace(gathered, gpus=dict(zip(gathered.gpus, gpus, strict=True)))
     charts = {one.id: one for one in charts_of(shared, view_of(shared))}
     assert (charts["ranks"].title, charts["ranks"].note) == ("GPU utilization by GPU", "Each row is one GPU.")
+
+
+_ODD = "sh -c 'echo $$ > pid; x $_$ <b>&lt;'"
+"""A command whose text matplotlib would read as a formula, and Plotly as tags, entities and one, too."""
+
+
+def test_a_name_with_dollars_is_no_formula(tmp_path: Path) -> None:
+    points = buckets(np.array([0, 1000, 2000]), np.ones(3), 0, 2000, 100)
+    lines = [Line(f"{_ODD} {place}", "", place, points) for place in range(2)]
+    charts = [Chart(kind, _ODD, "%", lines, kind=kind, limits=[(_ODD, 1.0)]) for kind in ("lines", "heat")]
+    for picture in write_pictures(charts, [], tmp_path):
+        assert picture.stat().st_size > 1000
+    write(charts, _ODD, (0, 2000), tmp_path / "both.svg")
+    assert (tmp_path / "both.svg").read_text().count("$$") >= 7
+
+
+def test_a_name_is_text_on_the_page_whatever_stands_in_it(tmp_path: Path) -> None:
+    points = buckets(np.array([0, 1000, 2000]), np.ones(3), 0, 2000, 100)
+    lines = [Line(f"{_ODD} {place}", "", place, points) for place in range(2)]
+    charts = [
+        Chart("a", _ODD, "s", lines, limits=[(_ODD, 1.0)]), Chart("b", _ODD, "%", lines, kind="heat"),
+    ]  # fmt: skip
+    write(charts, None, (0, 2000), tmp_path / "page.html")
+    document = dump(tmp_path / "page.html", tmp_path / "profile", "--window-size=1280,1000")
+    texts = [unescape(text) for text in re.findall(r"<text[^>]*>([^<]*)</text>", document)]
+    assert {f"{_ODD} 0", f"{_ODD} 1", f"{_ODD} 1 s"} <= set(texts), texts
+    assert texts.count(f"{_ODD} 0") == 2  # a legend's, and a row's

@@ -72,8 +72,8 @@ soak: $(VENV)/.ready ## what takes minutes: tests marked soak, fresh seeds of th
 bench: $(VENV)/.ready ## the goals of speed, beside the peers, into docs/performance.md (half an hour); less by ARGS=--quick
 	$(BIN)/python -m bench.speed $(ARGS)
 
-bench-insight: $(VENV)/.ready ## what insight is worth beside its peers: tables and pictures; SEEDS=6 FIRST=2000
-	$(BIN)/python -m bench.bench_insight --seeds $(SEEDS) --first $(FIRST)
+bench-insight: $(VENV)/.ready ## what insight is worth beside its peers; SEEDS=6 FIRST=2000; or on logs of real machines: REAL=FOLDER
+	$(BIN)/python -m bench.bench_insight $(if $(REAL),--real $(REAL),--seeds $(SEEDS) --first $(FIRST))
 
 check: $(VENV)/.ready ## ruff, mypy --strict and the import rules
 	$(BIN)/ruff check .

@@ -1,9 +1,12 @@
 """What insight is worth: cycles, forecasts, kinds and bottlenecks, ours beside its peers, in one run.
 
     make bench-insight [FIRST=2000] [SEEDS=6]
-    python -m bench.bench_insight [--first 2000] [--seeds 6] [--out bench/out] [--only cycles]
+    make bench-insight REAL=/folder/of/traces
+    python -m bench.bench_insight [--first 2000] [--seeds 6] [--out bench/out] [--only cycles] [--real FOLDER]
 
-Prints the tables, and writes pictures and ``insight.json`` with all their figures. Nothing was tuned on
+Prints the tables, and writes pictures and ``insight.json`` with all their figures. With ``--real`` ours
+alone, on logs of real machines in that folder (``bench/insight/real.py`` says of what form); writes the first
+tables of ``docs/insight.md``. Nothing was tuned on
 seeds from 1000. Times are CPU times; they grow on a busy machine.
 """
 
@@ -27,8 +30,11 @@ from bench.insight import (
     tables_jobs,
     tables_kind,
     tables_machines,
+    tables_real,
 )
 from bench.insight.report import TableReport
+
+PAGE = Path(__file__).parents[1] / "docs/insight.md"
 
 Pairs = dict[str, list[tuple[float, bool]]]
 
@@ -118,7 +124,16 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=6, help="how many (default: 6)")
     parser.add_argument("--out", type=Path, default=Path("bench/out"), help="where pictures and JSON go")
     parser.add_argument("--only", choices=tuple(PARTS), action="append", help="a part; may be repeated")
+    parser.add_argument(
+        "--real", type=Path, help="instead: a folder of traces of real machines, with truth.json"
+    )
     args = parser.parse_args()
+    if args.real is not None:
+        report = TableReport()
+        tables_real.real_machines(report, args.real, PAGE)
+        args.out.mkdir(parents=True, exist_ok=True)
+        report.write(args.out / "real.json")
+        return
     run(range(args.first, args.first + args.seeds), args.out, tuple(args.only or PARTS))
 
 

@@ -165,6 +165,10 @@ CLOCK_SET_BACK = Event(
     "clock_set_back", logging.WARNING, "Nodes whose clock was set back by more than five minutes", ("topic",),
     by=(STREAM,), values={"topic": _SAMPLES},
 )
+SAMPLE_GAP = Event(
+    "sample_gap", logging.WARNING, "Pauses of more than a minute in a node's samples, or steps of its clock",
+    ("topic",), by=(STREAM,), values={"topic": _SAMPLES},
+)
 DUPLICATE_PRODUCER = Event(
     "duplicate_producer", logging.WARNING, "Ticks of two collectors that report the same node",
     ("topic",), by=(STREAM,), values={"topic": _SAMPLES},

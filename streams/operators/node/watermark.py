@@ -11,12 +11,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from dutycycle.contract.metering import SET_BACK_MS
-from dutycycle.telemetry.events import CLOCK_JUMP, CLOCK_SET_BACK, DUPLICATE_PRODUCER, SAMPLE_DUPLICATE
+from dutycycle.telemetry.events import (
+    CLOCK_JUMP,
+    CLOCK_SET_BACK,
+    DUPLICATE_PRODUCER,
+    SAMPLE_DUPLICATE,
+    SAMPLE_GAP,
+)
 from streams.operators.base import CountedEvent
 from streams.operators.columns.tick import Tick
 
 MAX_AHEAD_MS = MAX_BEHIND_MS = SET_BACK_MS
 CONFIRMING_TICKS = 10
+GAP_MS, GAP_TICKS = 60_000, 5
+"""Time without a tick that is longer, and longer than so many: samples are missing, or the clock was set
+forward."""
 _BLOCK_TICKS = 1024
 """Seqs whose ticks are remembered together, one bit each."""
 SEEN_BLOCKS = 8
@@ -52,6 +61,8 @@ class Timeline:
             return [], [CountedEvent(SAMPLE_DUPLICATE.name)]
         if not self._is_far(tick.ts_ms):
             ticks, released = self._release() if self.held else ([], [])
+            if self._is_gap(tick):
+                released = [*released, CountedEvent(SAMPLE_GAP.name)]
             self.watermark_ms = max(tick.ts_ms, self.watermark_ms or 0)
             return [*ticks, tick], released + events
         ticks, released = [], []
@@ -63,6 +74,8 @@ class Timeline:
             if self.watermark_ms is not None and tick.ts_ms < self.watermark_ms:
                 self.epoch_ms = ticks[0].ts_ms
                 released = [*released, CountedEvent(CLOCK_SET_BACK.name)]
+            elif self.watermark_ms is not None:
+                released = [*released, CountedEvent(SAMPLE_GAP.name)]
             self.watermark_ms = tick.ts_ms
         return ticks, released + events
 
@@ -70,6 +83,11 @@ class Timeline:
         if self.watermark_ms is None:
             return False
         return not -MAX_BEHIND_MS <= ts_ms - self.watermark_ms <= MAX_AHEAD_MS
+
+    def _is_gap(self, tick: Tick) -> bool:
+        """Whether time passed before the tick that no tick is of."""
+        passed_ms = 0 if self.watermark_ms is None else tick.ts_ms - self.watermark_ms
+        return passed_ms > GAP_MS and passed_ms > GAP_TICKS * tick.interval_ms
 
     def _release(self) -> tuple[list[Tick], list[CountedEvent]]:
         """What was held is not confirmed. What is behind counts as late; what is ahead is dropped."""

@@ -41,11 +41,11 @@ CASES: list[tuple[str, list[tuple[int, int]], list[int], dict[str, int]]] = [
         "time did move on",
         [(1, 1), *((second, 2 + n) for n, second in enumerate(AHEAD))],
         [1, *AHEAD],
-        {},
+        {"sample_gap": 1},
     ),
     ("a clock that stands still is not confirmed", [(1, 1), *((HOUR, n) for n in range(2, 20))], [1],
      {"clock_jump": 17}),
-    ("five minutes are a pause, not a jump", [(1, 1), (301, 2)], [1, 301], {}),
+    ("five minutes are a pause, not a jump", [(1, 1), (301, 2)], [1, 301], {"sample_gap": 1}),
     ("a wrong seq costs itself alone", [(1, 1), (2, 10**15), (3, 2), (4, 3)], [1, 2, 3, 4], {}),
     (
         "the clock is set back: ten agree, and an epoch begins",
@@ -60,7 +60,12 @@ CASES: list[tuple[str, list[tuple[int, int]], list[int], dict[str, int]]] = [
      [HOUR, *(100 - n for n in range(1, 30)), HOUR + 1], {}),
     ("ahead while some of long ago are held", [(HOUR, 0), (1, 1), (3 * HOUR, 2), (HOUR + 1, 3)],
      [HOUR, 1, HOUR + 1], {"clock_jump": 1}),
-    ("a repeat from long ago", [(1, 1), (200, 5000), (1, 1)], [1, 200], {"sample_duplicate": 1}),
+    ("a pause of a minute is none", [(1, 1), (61, 2), (62, 3)], [1, 61, 62], {}),
+    ("samples are missing", [(1, 1), (62, 2), (63, 3)], [1, 62, 63], {"sample_gap": 1}),
+    ("a clock set forward by ten minutes", [(1, 1), *((601 + n, 2 + n) for n in range(12))],
+     [1, *(601 + n for n in range(12))], {"sample_gap": 1}),
+    ("a repeat from long ago", [(1, 1), (200, 5000), (1, 1)], [1, 200],
+     {"sample_gap": 1, "sample_duplicate": 1}),
 ]  # fmt: skip
 
 

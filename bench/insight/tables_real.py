@@ -1,0 +1,203 @@
+"""The quality of what is told on logs of real machines: tables by source and by tick, and the first tables of
+``docs/insight.md``."""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from bench.insight.real import CycleScore, Replayed, Scored, read_truth, replay, trace_path
+from bench.insight.report import Cell, TableReport
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.settings.groups import Settings
+
+METRICS = {"gpu_util_pct": "GPU utilization", "mem_used_bytes": "GPU memory", "power_w": "power"}
+HORIZONS_S = (10.0, 30.0, 300.0)
+TICKS_S = {"under 0.5 s": 0.5, "0.5 to 3 s": 3.0, "3 to 20 s": 20.0, "20 s and more": float("inf")}
+FEWEST = 20
+"""Forecasts below which tables by source say nothing of them."""
+BEGIN, END = "<!-- make bench-insight REAL=... writes from here -->\n", "<!-- to here -->\n"
+"""Between these lines of the page are the tables."""
+
+
+def replayed(folder: Path, settings: Settings | None = None) -> dict[str, Replayed]:
+    """All traces of a folder, by name, each replayed."""
+    told: dict[str, Replayed] = {}
+    for name, truth in read_truth(folder).items():
+        told[name] = replay(trace_path(folder, name), truth, settings)
+        print(name, end=" ", flush=True)
+    return told
+
+
+def real_machines(report: TableReport, folder: Path, page: Path | None = None) -> None:
+    """The tables; into the page, too, if there is one."""
+    told = replayed(folder)
+    every, sources = list(told.values()), grouped(told.values(), lambda log: log.truth.source)
+    ticks = grouped(told.values(), tick_name)
+    rows = [[name, *figures_of(logs)] for name, logs in [*sources.items(), ("all", every)]]
+    columns = [
+        "source", "logs", "kind right %", "unknown %", "wrong %", "limit right", "of", "cycles found", "of",
+        "wrong in", "memory full told", "wrongly",
+    ]  # fmt: skip
+    report.table("real", f"real machines: {len(every)} logs of {len(sources)} sources", columns, rows)
+    for name, groups in (
+        ("real_forecasts", sources),
+        ("real_ticks", {n: ticks[n] for n in TICKS_S if n in ticks}),
+    ):
+        forecasts(report, name, [*groups.items(), ("all", every)])
+    if page is not None:
+        write(page, section(every, sources))
+
+
+def grouped(logs: Iterable[Replayed], name: Callable[[Replayed], str]) -> dict[str, list[Replayed]]:
+    """The logs by name."""
+    of: dict[str, list[Replayed]] = defaultdict(list)
+    for log in logs:
+        of[name(log)].append(log)
+    return dict(of)
+
+
+def tick_name(log: Replayed) -> str:
+    """How far the samples of a log are apart."""
+    return next(name for name, below_s in TICKS_S.items() if log.tick_s < below_s)
+
+
+def figures_of(logs: list[Replayed]) -> list[Cell]:
+    """The cells after the name of ``real``: kinds, limits, cycles and memory of some logs."""
+    shares = [share for log in logs if (share := log.kind_shares()) is not None]
+    kinds: list[Cell] = [100 * sum(of) / len(shares) for of in zip(*shares, strict=True)] or [None] * 3
+    limits = [right for log in logs if (right := log.is_limit_right()) is not None]
+    cycles, (told, wrongly) = cycles_of(logs), memory_of(logs)
+    found: list[Cell] = [cycles.found, cycles.found + cycles.missed, cycles.wrong]
+    return [len(logs), *kinds, sum(limits), len(limits), *found, told, wrongly]
+
+
+def cycles_of(logs: Iterable[Replayed]) -> CycleScore:
+    """The cycles of all."""
+    each = [log.score_cycles() for log in logs]
+    return CycleScore(*(sum(getattr(of, name) for of in each) for name in ("found", "missed", "wrong")))
+
+
+def memory_of(logs: Iterable[Replayed]) -> tuple[int, int]:
+    """How often it was told that memory runs out, and how often wrongly."""
+    each = [log.memory_told() for log in logs]
+    return sum(told for told, _ in each), sum(wrongly for _, wrongly in each)
+
+
+def scored(logs: Iterable[Replayed]) -> dict[tuple[str, float], Scored]:
+    """The forecasts of all, by metric and horizon."""
+    of: dict[tuple[str, float], Scored] = defaultdict(Scored)
+    for log in logs:
+        for place, forecasts in log.forecasts.items():
+            of[place].merge(forecasts)
+    return of
+
+
+def forecasts(report: TableReport, name: str, groups: list[tuple[str, list[Replayed]]]) -> None:
+    """A row for each group and metric."""
+    rows: list[list[Cell]] = []
+    for group, logs in groups:
+        of = scored(logs)
+        for metric in METRICS:
+            cells = [cells_of(of.get((metric, horizon_s), Scored())) for horizon_s in HORIZONS_S]
+            if any(cells):
+                rows.append([group, metric, *(cell or "-" for cell in cells)])
+    title = (
+        "forecasts: error over that of the newest value (those that are not the newest value: % of all, "
+        "error), and % of values within the 5-95 % interval"
+    )
+    heads = ["logs", "metric", *(f"{horizon:g} s" for horizon in HORIZONS_S)]
+    report.table(name, title, heads, rows)
+
+
+def cells_of(of: Scored) -> str:
+    """The figures of one metric and horizon; empty if they are too few."""
+    if of.count < FEWEST:
+        return ""
+    made = f"{100 * of.made / of.count:.0f} %: {ratio(of.made_ratio)}"
+    return f"{ratio(of.ratio)} ({made}) {of.inside_pct:.0f} %"
+
+
+def ratio(value: float | None) -> str:
+    """As it is printed; "-" for none."""
+    return "-" if value is None else f"{value:.2f}"
+
+
+def section(every: list[Replayed], sources: Mapping[str, list[Replayed]]) -> str:
+    """What the page says of them, in Markdown."""
+    shares = [share for log in every if (share := log.kind_shares()) is not None]
+    kinds = (
+        " / ".join(f"{100 * sum(of) / len(shares):.0f} %" for of in zip(*shares, strict=True))
+        if shares
+        else "-"
+    )
+    limits = [right for log in every if (right := log.is_limit_right()) is not None]
+    cycles, (_, wrongly) = cycles_of(every), memory_of(every)
+    clear, answers = cycles.found + cycles.missed, cycles.found + cycles.wrong
+    recall, precision = cycles.found / max(clear, 1), cycles.found / max(answers, 1)
+    lines = [
+        f"Measured on {time.strftime('%Y-%m-%d')} with {len(every)} logs of {len(sources)} sources.", "",
+        "| | |", "|---|---|",
+        f"| kind of a job, {len(shares)} logs with a known kind: share of the time "
+        f"that it is right / `unknown` / wrong | {kinds} |",
+        f"| limit: the last one told is right | {sum(limits)} of {len(limits)} |",
+        f"| cycles: series with a clear one where it is found; series with a wrong one "
+        f"| {cycles.found} of {clear}; {cycles.wrong} (recall {recall:.2f}, precision {precision:.2f}) |",
+        f'| "memory full", told in jobs that ended well | {wrongly or "never"} |', "",
+        "| forecast | number | error, as a share of that of the last value | "
+        "those that are not the last value: share, error | within 5-95 % |",
+        "|---|---|---|---|---|",
+    ]  # fmt: skip
+    of = scored(every)
+    for metric, name in METRICS.items():
+        for horizon_s in HORIZONS_S:
+            score = of.get((metric, horizon_s), Scored())
+            if score.count:
+                made = f"{100 * score.made / score.count:.0f} %, {ratio(score.made_ratio)}"
+                figures = f"{score.count} | {ratio(score.ratio)} | {made} | {score.inside_pct:.0f} %"
+                lines.append(f"| {name}, {horizon_s:g} s ahead | {figures} |")
+    return "\n".join([*lines, "", *by_source(sources)]) + "\n"
+
+
+def by_source(sources: Mapping[str, list[Replayed]]) -> list[str]:
+    """The lines of the table by source: the forecasts of all metrics together at each horizon."""
+    heads = " | ".join(f"forecasts {horizon_s:g} s ahead" for horizon_s in HORIZONS_S)
+    lines = [
+        f"| source | logs | tick, s | kind | cycles | wrong in | {heads} |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for source, logs in sources.items():
+        of, cycles = scored(logs), cycles_of(logs)
+        shares = [share for log in logs if (share := log.kind_shares()) is not None]
+        kinds = (
+            " / ".join(f"{100 * sum(part) / len(shares):.0f}" for part in zip(*shares, strict=True))
+            if shares
+            else ""
+        )
+        ticks = Counter(f"{log.tick_s:.2g}" for log in logs).most_common()
+        found = f"{cycles.found} of {cycles.found + cycles.missed}" if cycles.found + cycles.missed else ""
+        cells = [", ".join(cells_by_metric(of, horizon_s)) for horizon_s in HORIZONS_S]
+        ticks_s = ", ".join(tick for tick, _ in ticks)
+        row = [source, str(len(logs)), ticks_s, kinds, found, str(cycles.wrong or ""), *cells]
+        lines.append(f"| {' | '.join(row)} |")
+    return lines
+
+
+def cells_by_metric(of: Mapping[tuple[str, float], Scored], horizon_s: float) -> list[str]:
+    """Of each metric with enough forecasts: u, m or p, error, and % within the interval."""
+    letters = zip("ump", METRICS, strict=True)
+    scores = [(letter, of[metric, horizon_s]) for letter, metric in letters if (metric, horizon_s) in of]
+    return [
+        f"{letter} {ratio(score.ratio)} ({score.inside_pct:.0f})"
+        for letter, score in scores
+        if score.count >= FEWEST
+    ]
+
+
+def write(page: Path, text: str) -> None:
+    """Put the text between the two lines of the page. Raises ``DutycycleError`` if they are not there."""
+    before, begin, rest = page.read_text().partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise DutycycleError(f"{page}: needs the lines {BEGIN.strip()!r} and {END.strip()!r}, for the tables")
+    page.write_text(before + begin + text + end + after)

@@ -11,7 +11,7 @@ from dutycycle.contract.trace import TraceWriter
 from dutycycle.imports.log_file import LONGEST_LINE, LogFile
 from dutycycle.imports.quantities import Notes, Reader, Row
 from dutycycle.imports.samples import Samples
-from dutycycle.imports.wandb_samples import WandbSamples
+from dutycycle.imports.wandb.samples import WandbSamples
 from dutycycle.process import temporary_folder
 from dutycycle.progress import Progress
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from dutycycle.cli.main import main
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.imports.quantities import Notes
-from dutycycle.imports.wandb_file import BLOCK_BYTES, WandbFile, read_fields
-from dutycycle.imports.wandb_run import read_run
+from dutycycle.imports.wandb.file import BLOCK_BYTES, WandbFile, read_fields
+from dutycycle.imports.wandb.run import read_run
 from tests.support.data.traces import read_trace
 from tests.support.data.wandb_file import (
     environment,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from dutycycle.contract.units import END_OF_TIME_MS
 from dutycycle.imports.quantities import Notes
-from dutycycle.imports.wandb_file import Value, WandbFile, read_fields
+from dutycycle.imports.wandb.file import Value, WandbFile, read_fields
 
 _HISTORY, _STATS, _RUN, _EXIT, _ENVIRONMENT = 2, 7, 17, 18, 26
 """Numbers of the fields of a ``Record``, each of one kind of message."""

@@ -27,7 +27,7 @@ from dutycycle.contract.units import NAME_PATTERN
 from dutycycle.imports.dealing import APART_MS
 from dutycycle.imports.quantities import Column, Notes, Row, complete
 from dutycycle.imports.spellings import WANDB_FIELDS
-from dutycycle.imports.wandb_run import Moment, Step, read_moments, read_number, read_run
+from dutycycle.imports.wandb.run import Moment, Step, read_moments, read_number, read_run
 
 _SHARES = frozenset(name for row in GPU_ROWS if row.gpm for name in row.wandb)
 """What W&B writes in percent where it asks NVML, and as shares of 1 where it asks DCGM, under one name. In a

@@ -12,6 +12,7 @@ from streams.operators.workload.channels import (
     CHANNEL_ROW,
     CHANNELS,
     NVML_CHANNELS,
+    SPAN_S,
     codes_to_text,
     quantize,
 )
@@ -20,7 +21,7 @@ from streams.operators.workload.kinds.gpu_classifier import gpu_kind_probabiliti
 from streams.operators.workload.kinds.gpu_features import GPU_NAMES, gpu_features
 from streams.operators.workload.kinds.gpu_weights import KNOTS, WEIGHTS
 from streams.operators.workload.kinds.history import ROWS
-from streams.operators.workload.kinds.rest import is_at_rest
+from streams.operators.workload.kinds.rest import is_at_rest, is_unused
 from streams.operators.workload.track import Prices, Track
 
 START_MS = 1_700_000_040_000
@@ -155,6 +156,19 @@ def test_what_draws_or_fills_is_not_at_rest(values: Floats, rests: bool) -> None
     everything = np.full((len(CHANNELS), values.shape[1]), np.nan)
     everything[: len(values)] = values
     assert is_at_rest(everything, 1.0, 1) == rests
+
+
+@pytest.mark.parametrize("tick_s", [0.1, 1, 2, 5, 10, 30, 60])
+@pytest.mark.parametrize(("busy_s", "unused"), [(0, True), (1, False)])
+def test_a_gpu_is_unused_at_any_tick(tick_s: float, busy_s: int, unused: bool) -> None:
+    """A tick is of the second at which it came, but one longer than a span is of all seconds before it."""
+    everything = np.full((len(CHANNELS), 240), np.nan)
+    every = 1 if tick_s > SPAN_S else max(int(tick_s), 1)
+    everything[CHANNEL_ROW["busiest_gpu_util_pct"], ::-every] = [*[50.0] * busy_s, *[0.0] * 240][
+        : 240 // every
+    ]
+    assert is_unused(everything, tick_s) == unused
+    assert not is_unused(np.full_like(everything, np.nan), tick_s)
 
 
 def test_a_gpu_far_above_what_idle_ones_draw_is_not_at_rest() -> None:

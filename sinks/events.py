@@ -52,6 +52,10 @@ SAMPLES_DROPPED = Event(
     "Samples that the receiver of remote write refused, or that waited for it when the memory was full",
     ("reason",), by=(METRICS,), values={"reason": ("refused", "full")},
 )
+ANALYSIS_OFF = Event(
+    "analysis_off", logging.INFO, "What a service does without, because DUTYCYCLE_ANALYSES leaves it out",
+    ("analysis",), by=(SINK, METRICS, ADAPTER, EXTENDER, WEBHOOK),
+)
 ADAPTER_SERVES = Event(
     "adapter_serves", logging.INFO, "The adapter answers",
     by=(ADAPTER,),

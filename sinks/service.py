@@ -14,7 +14,8 @@ from dutycycle.kafka.membership import verify_membership
 from dutycycle.kafka.reachability import StoppedError, unless, wait_for_topics
 from dutycycle.kube.client import Limits
 from dutycycle.kube.objects import ApiServer, connect
-from dutycycle.telemetry.events import Telemetry
+from dutycycle.telemetry.events import SINK, Telemetry
+from sinks.analyses import check_analyses
 from sinks.annotations.core import desired
 from sinks.annotations.core.schedule import WritePolicy
 from sinks.annotations.sink import AnnotationSink
@@ -45,6 +46,7 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
         retention=Retention.of(settings),
     )
     server = await _server(settings, telemetry)
+    check_analyses(SINK, settings, telemetry)
     status = telemetry.status
     try:
         status.waiting = "waiting for the database"

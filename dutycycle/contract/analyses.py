@@ -33,6 +33,46 @@ ANALYSES: dict[str, Analysis] = {
 }
 """In the order of the help; what an analysis needs comes before it."""
 
+NEEDED_BY: dict[str, tuple[str, str]] = {
+    "adapter": ("windows", "an autoscaler is answered with windows"),
+    "cull": ("insights", "an insight says what is idle"),
+}
+"""Services that can do nothing without an analysis: the analysis, and why."""
+MISSED_BY: dict[str, dict[str, str]] = {
+    "adapter": {
+        "cycles": "a forecast does not follow the cycle of the load",
+        "trends": "a forecast of what has no cycle is the figure of now",
+    },
+    "extender": {
+        "peaks": "nothing is predicted of a pod: nodes are scored by what is free, not left out for memory",
+        "cycles": "whether two pods work in step does not count",
+        "insights": "what kind of workload a pod is does not count",
+    },
+    "webhook": {
+        "peaks": "nothing is predicted of a pod: each is placed as one of which nothing is known",
+        "usage": "what teams and namespaces used does not count",
+    },
+    "sink": {
+        "windows": "Nodes say of their GPUs only what holds now",
+        "peaks": "pods and jobs carry neither peaks nor what they do, and SQL has no peaks",
+        "usage": "the ledger is empty, and pods do not say for how long they left GPUs untouched",
+        "cycles": "Nodes do not say the cycles of their GPUs",
+        "trends": "Nodes do not say the trends of their GPUs",
+        "insights": "pods and jobs do not say what they do, in which cycle, and what holds them back",
+        "anomalies": "pods and jobs do not say what is odd about them",
+    },
+    "metrics": {
+        "windows": "there are no series of means, maxima and p95, and no counters",
+        "usage": "there are no counters of what GPUs and pods used",
+        "cycles": "there are no series of cycles",
+        "trends": "there are no series of trends",
+        "insights": "there are no series of what kind of workload a pod is, and what holds it back",
+        "anomalies": "there are no series of anomalies",
+    },
+}
+"""Services that do less without an analysis, and what is missing then. ``sink``: annotations and SQL;
+``metrics``: series for Prometheus, scraped or by remote write."""
+
 
 def choose(names: Collection[str]) -> tuple[str, ...]:
     """The chosen analyses in the order of ``ANALYSES``.

@@ -11,6 +11,7 @@ from dutycycle.kube.errors import KubeError
 from dutycycle.kube.objects import connect
 from dutycycle.telemetry.events import CULL, Telemetry
 from dutycycle.view.follower import Subscription, TopicFollower
+from sinks.analyses import check_analyses
 from sinks.culling.culler import Culler, Policy
 from sinks.culling.ledger import Ledger
 from sinks.culling.verdicts import FRESH_MS, IdlePods
@@ -20,10 +21,11 @@ TOPIC = "pod-insights"
 
 
 async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event, round_s: float = 60.0) -> None:
-    """Look every ``round_s`` until ``stop`` is set. Raises ``SettingError`` without namespaces or an API
-    server."""
+    """Look every ``round_s`` until ``stop`` is set. Raises ``SettingError`` without namespaces, insights or
+    an API server."""
     if not settings.cull_namespaces:
         raise SettingError("DUTYCYCLE_CULL_NAMESPACES: name the namespaces whose idle workloads are stopped")
+    check_analyses(CULL, settings, telemetry)
     server = await connect("on", asked_by="dutycycle cull", user_agent="dutycycle-cull")
     assert server is not None  # noqa: S101 - "on" finds one, or raises
     policy = Policy(

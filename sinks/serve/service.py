@@ -12,6 +12,7 @@ from dutycycle.telemetry import events
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.view.follower import TopicFollower
 from sinks import events as sink_events
+from sinks.analyses import check_analyses
 from sinks.serve.role import Role
 from sinks.serve.roles import ROLES, role_class
 
@@ -38,6 +39,8 @@ async def run(names: Sequence[str], settings: Settings, telemetry: Telemetry, st
         events, sink_events, by=[ROLES[name].process for name in names], topic=topics,
         sink=["remote_write"] if "metrics" in names and settings.remote_write else [],
     )  # fmt: skip
+    for name in names:
+        check_analyses(ROLES[name].process, settings, telemetry)
     listener = None
     if any(role.serves for role in roles):
         from sinks.serve.listener import Listener  # here, not above: series need no aiohttp

@@ -10,6 +10,7 @@ EXAMPLE = "dutycycle cull --broker kafka://kafka:9092 --cull-namespaces ml,visio
 SETTINGS = (
     *arguments.OF_BROKER,
     *arguments.OF_TOPICS,
+    *arguments.OF_RESULTS,
     "annotation_prefix",
     "cull_namespaces",
     "cull_after",

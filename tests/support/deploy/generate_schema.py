@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from dutycycle.contract.analyses import ANALYSES
+from dutycycle.contract.analyses import ANALYSES, MISSED_BY, NEEDED_BY
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.parsers import Seconds, SeveralSeconds
 from tests.support.deploy.manifests import CHART, Object
@@ -179,8 +179,9 @@ def limits() -> str:
 
 
 def needs() -> str:
-    """Give the analyses that each analysis needs."""
-    return json.dumps({name: list(one.needs) for name, one in ANALYSES.items()}, indent=1) + "\n"
+    """Give the analyses that each analysis and each service needs, and what services miss without others."""
+    needs = {name: analysis.needs for name, analysis in ANALYSES.items()}
+    return json.dumps({"needs": needs, "neededBy": NEEDED_BY, "missedBy": MISSED_BY}, indent=1) + "\n"
 
 
 def text() -> str:

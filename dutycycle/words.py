@@ -112,6 +112,11 @@ def asks_too_much(insight: Insight) -> str:
     return "a smaller GPU would do" if "gpu_mem_most_pct" in of else "asks for more than it uses"
 
 
+def kind_words(kind: str, confidence: float) -> str:
+    """``training (90% sure)``."""
+    return "kind not known" if kind == "unknown" else f"{kind} ({confidence:.0%} sure)"
+
+
 def does(insight: Insight) -> str:
     """``training: GPU waits for input``; of an unknown kind what holds it back alone."""
     parts = (insight.kind if insight.kind != "unknown" else "", held_back(insight))

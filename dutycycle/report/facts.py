@@ -15,10 +15,12 @@ from dutycycle.report.gather import Gathered, Plain
 from dutycycle.report.view import HostView, View, insights_of
 from dutycycle.traces.frames import Floats, FrameTicks
 from dutycycle.traces.processes import ProcessSeen, figures, most_steps, named
-from dutycycle.words import bytes_text, decimal_bytes, named_figure, short_duration
+from dutycycle.words import bytes_text, decimal_bytes, kind_words, named_figure, short_duration
 
 _S_PER_HOUR = 3600.0
 _IDLE_PCT = 1.0
+_SAY_LITTLE = frozenset({"unknown", "idle", "loading"})
+"""Of a verdict: what may hold for a while of anything that works."""
 _SOON_MS = 60_000
 _AFTER_MS = 10_000
 """What ends a job is heard of when its last tick is over."""
@@ -63,7 +65,7 @@ class GpuUse:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a pod or job is, and what holds it back: its longest-lasting insight."""
+    """What a pod or job is, and what holds it back: of the insights that say most, the longest-lasting."""
 
     name: str
     insight: Plain
@@ -240,11 +242,17 @@ def _verdicts(gathered: Gathered, view: View) -> Iterator[Verdict]:
             begin_ms = insight["since_ms"] if number == 0 else insight["ts_ms"]
             lasted[what] = lasted.get(what, 0.0) + max(end_ms - begin_ms, 0) / 1000
             newest[what] = insight
-        best = max(lasted, key=lambda what: ("unknown" not in what, "idle" not in what, lasted[what]))
+        best = max(lasted, key=lambda what: (*_says(*what), lasted[what]))
         every = [of for insight in insights for of in insight.get("anomalies", ())]
         odd = {(of["kind"], of.get("pod"), of.get("gpu"), of["since_ms"]): of for of in every}
         anomalies = tuple(sorted(odd.values(), key=lambda of: (of["since_ms"], of["kind"])))
         yield Verdict(view.subjects[key], newest[best], lasted[best], anomalies)
+
+
+def _says(kind: str, bottleneck: str) -> tuple[int, bool]:
+    """How much is known by it: what holds back something of unknown kind is worth as much as a kind of which
+    that is unknown, however long neither was known."""
+    return len({kind, bottleneck} - _SAY_LITTLE), (kind, bottleneck) != ("unknown", "unknown")
 
 
 def headline(facts: Facts) -> tuple[str, str]:
@@ -258,7 +266,7 @@ def headline(facts: Facts) -> tuple[str, str]:
         "none": "nothing holds it back but its demand",
         "idle": "no GPU is used",
     }.get(bottleneck, f"held back by: {bottleneck.replace('_', ' ')}")
-    return f"{kind} ({insight['confidence']:.0%} sure); {held}", insight.get("advice", "")
+    return f"{kind_words(kind, insight['confidence'])}; {held}", insight.get("advice", "")
 
 
 def anomalies_of(verdict: Verdict) -> list[tuple[int, str]]:

@@ -12,7 +12,7 @@ from dutycycle.live.views import charts, figures
 from dutycycle.live.views.findings import main_value, period_s, says
 from dutycycle.live.views.inside import inside
 from dutycycle.live.views.spans import Line, fit
-from dutycycle.words import digits, named_figure, short_duration
+from dutycycle.words import digits, kind_words, named_figure, short_duration
 
 _HEIGHT, _FOLD_HEIGHT = 7, 5
 _FOLD_S = 300
@@ -59,7 +59,7 @@ def _findings(state: LiveState, row: Row, width: int) -> Iterator[Line]:
         yield [("what it does  ", "dim"), (said, "bold")]
     for title, insight in _insights(state, row):
         of = "" if title == row.title else f"{title}: "
-        sure = f"{of}{insight.kind}, {insight.confidence:.0%} sure"
+        sure = of + kind_words(insight.kind, insight.confidence)
         evidence = [" ".join(named_figure(*figure)) for figure in list(insight.evidence.items())[:_EVIDENCE]]
         yield from _wrapped("because       ", ", ".join((sure, *evidence)), width)
         if insight.advice:

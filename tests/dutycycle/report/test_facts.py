@@ -14,8 +14,8 @@ from dutycycle.report.facts import Facts, evidence_of, facts_of, headline, key_f
 from dutycycle.report.gather import Gathered
 from dutycycle.report.page import html_of
 from dutycycle.report.phases import Phase, phases_of, seconds_by_name
-from dutycycle.report.view import view_of
-from tests.support.data.samples import gpu, nvml, record
+from dutycycle.report.view import insights_of, view_of
+from tests.support.data.samples import cgroup, gpu, nvml, record
 from tests.support.data.training_job import IDLE_S, LOADING_S, START_MS, activity, training_job
 
 SECONDS = 720
@@ -155,3 +155,28 @@ def test_a_gpu_that_is_held_and_never_touched_is_said() -> None:
     found = facts_of(gathered, view, Settings())
     assert [use.untouched_s for use in found.gpus] == [60, None]
     assert dict(key_figures(found, view))["Held without a process"] == "60 GPU-s"
+
+
+def test_what_holds_back_a_short_job_of_unknown_kind_is_told() -> None:
+    """For most of its time neither is known, as long as there is no minute of it."""
+    pod = {"v": 1, "uid": "uid-1", "namespace": "ml", "name": "w-0", "node": "gpu-a", "phase": "Running"}
+    records = [record("pods", "uid-1", pod)]
+    process = {"pid": 1, "pod_uid": "uid-1", "gpu_util_pct": 100, "mem_used_bytes": 30e9}
+    host = {"cpu_util_pct": 5, "cpu_count": 64, "mem_used_bytes": 20e9, "mem_total_bytes": 500e9}
+    containers = [{"id": "c", "name": "c", "cpu_util_pct": 0, "mem_used_bytes": 2e6}]
+    for second in range(145):
+        used = gpu(
+            0, gpu_util_pct=100 if second > 3 else 0, mem_used_bytes=30e9, mem_total_bytes=141e9, power_w=300,
+            power_limit_w=700, mem_copy_util_pct=7, processes=[process], sm_active_pct=12,
+            tensor_active_pct=4, dram_active_pct=7,
+        )  # fmt: skip
+        records.append(record("nvml-samples", "gpu-a", nvml(second, [used], node="gpu-a"), second))
+        pods = [{"uid": "uid-1", "containers": containers}]
+        records.append(record("cgroup-samples", "gpu-a", cgroup(second, host, pods, node="gpu-a"), second))
+    gathered = gather_records(records, Settings())
+    view = view_of(gathered, pod="uid-1")
+    for insight in insights_of(gathered, view)["pod/uid-1"]:
+        insight["kind"] = "unknown"
+    line, advice = headline(facts_of(gathered, view, Settings()))
+    assert line == "kind not known; held back by: launch"
+    assert advice.startswith("kernels are too small (utilization 100 %, SM 12 %")

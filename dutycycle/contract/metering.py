@@ -1,6 +1,6 @@
 """How one tick of a GPU counts: its time, how busy it was, and its energy. Pure.
 
-The one definition for the ledger, the series, the report and the screen (docs/decisions/0055). Streams
+The one definition for the ledger, the series, the report and the screen (docs/decisions/0048). Streams
 compile ``mean_of_samples`` and ``joules_of_tick`` as they stand here: plain loops over numbers, in which NaN
 is absent.
 """

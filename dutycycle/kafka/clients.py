@@ -391,10 +391,8 @@ def pace_metadata(
 def note_throttling(client: Any, telemetry: Telemetry) -> None:
     """Count each answer to a client of the driver (``AIOKafkaClient``) that the broker delayed, as a quota is
     used up. It is no failure: the delay is what the quota asks for."""
-    send: Callable[..., Awaitable[Any]] = client.send
 
-    async def send_and_note(node_id: int, request: Any, **options: Any) -> Any:
-        answer = await send(node_id, request, **options)
+    def note(request: Any, answer: Any) -> None:
         delay_ms = getattr(answer, "throttle_time_ms", 0)
         if delay_ms:
             name = type(request).__name__.removesuffix("Request").lower()
@@ -403,19 +401,18 @@ def note_throttling(client: Any, telemetry: Telemetry) -> None:
                 "used up: producer_byte_rate, consumer_byte_rate or request_percentage"
             )
             telemetry.emit(THROTTLED, detail, request=name)
-        return answer
 
-    client.send = send_and_note
+    note_answers(client, note)
 
 
-def note_answers(client: Any, note: Callable[[], None]) -> None:
-    """Call ``note`` at each answer to a client of the driver (``AIOKafkaClient``): a consumer of it does not
-    say that no broker answers any more, and tries on."""
+def note_answers(client: Any, note: Callable[[Any, Any], None]) -> None:
+    """Call ``note`` with each request of a client of the driver (``AIOKafkaClient``) and its answer. The
+    driver itself does not say that answers are late, or that none come any more."""
     send: Callable[..., Awaitable[Any]] = client.send
 
-    async def send_and_note(*args: Any, **options: Any) -> Any:
-        answer = await send(*args, **options)
-        note()
+    async def send_and_note(node_id: int, request: Any, **options: Any) -> Any:
+        answer = await send(node_id, request, **options)
+        note(request, answer)
         return answer
 
     client.send = send_and_note

@@ -104,7 +104,7 @@ class Consumer:
         if self._clock() - self._answered_s > _SILENT_S:
             raise BrokerUnreachableError("timeout", f"no answer for {_SILENT_S:g} s")
 
-    def _hear(self) -> None:
+    def _hear(self, _request: Any, _answer: Any) -> None:
         self._answered_s = self._clock()
 
     async def ends(self) -> dict[TopicPartition, int]:

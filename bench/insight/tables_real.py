@@ -64,12 +64,23 @@ def tick_name(log: Replayed) -> str:
 
 def figures_of(logs: list[Replayed]) -> list[Cell]:
     """The cells after the name of ``real``: kinds, limits, cycles and memory of some logs."""
-    shares = [share for log in logs if (share := log.kind_shares()) is not None]
-    kinds: list[Cell] = [100 * sum(of) / len(shares) for of in zip(*shares, strict=True)] or [None] * 3
-    limits = [right for log in logs if (right := log.is_limit_right()) is not None]
+    kinds: list[Cell] = [*kinds_of(logs)[1]] or [None] * 3
+    limits = limits_of(logs)
     cycles, (told, wrongly) = cycles_of(logs), memory_of(logs)
     found: list[Cell] = [cycles.found, cycles.found + cycles.missed, cycles.wrong]
     return [len(logs), *kinds, sum(limits), len(limits), *found, told, wrongly]
+
+
+def kinds_of(logs: Iterable[Replayed]) -> tuple[int, list[float]]:
+    """Give in how many logs the kind is known, and % of their time that it is right, unknown and wrong;
+    nothing of no log."""
+    shares = [share for log in logs if (share := log.kind_shares()) is not None]
+    return len(shares), [100 * sum(of) / len(shares) for of in zip(*shares, strict=True)]
+
+
+def limits_of(logs: Iterable[Replayed]) -> list[bool]:
+    """Give for each log whose limit is known whether the last one told is right."""
+    return [right for log in logs if (right := log.is_limit_right()) is not None]
 
 
 def cycles_of(logs: Iterable[Replayed]) -> CycleScore:
@@ -125,20 +136,16 @@ def ratio(value: float | None) -> str:
 
 def section(every: list[Replayed], sources: Mapping[str, list[Replayed]]) -> str:
     """What the page says of them, in Markdown."""
-    shares = [share for log in every if (share := log.kind_shares()) is not None]
-    kinds = (
-        " / ".join(f"{100 * sum(of) / len(shares):.0f} %" for of in zip(*shares, strict=True))
-        if shares
-        else "-"
-    )
-    limits = [right for log in every if (right := log.is_limit_right()) is not None]
+    known, shares = kinds_of(every)
+    kinds = " / ".join(f"{share:.0f} %" for share in shares) or "-"
+    limits = limits_of(every)
     cycles, (_, wrongly) = cycles_of(every), memory_of(every)
     clear, answers = cycles.found + cycles.missed, cycles.found + cycles.wrong
     recall, precision = cycles.found / max(clear, 1), cycles.found / max(answers, 1)
     lines = [
         f"Measured on {time.strftime('%Y-%m-%d')} with {len(every)} logs of {len(sources)} sources.", "",
         "| | |", "|---|---|",
-        f"| kind of a job, {len(shares)} logs with a known kind: share of the time "
+        f"| kind of a job, {known} logs with a known kind: share of the time "
         f"that it is right / `unknown` / wrong | {kinds} |",
         f"| limit: the last one told is right | {sum(limits)} of {len(limits)} |",
         f"| cycles: series with a clear one where it is found; series with a wrong one "
@@ -168,12 +175,7 @@ def by_source(sources: Mapping[str, list[Replayed]]) -> list[str]:
     ]
     for source, logs in sources.items():
         of, cycles = scored(logs), cycles_of(logs)
-        shares = [share for log in logs if (share := log.kind_shares()) is not None]
-        kinds = (
-            " / ".join(f"{100 * sum(part) / len(shares):.0f}" for part in zip(*shares, strict=True))
-            if shares
-            else ""
-        )
+        kinds = " / ".join(f"{share:.0f}" for share in kinds_of(logs)[1])
         ticks = Counter(f"{log.tick_s:.2g}" for log in logs).most_common()
         found = f"{cycles.found} of {cycles.found + cycles.missed}" if cycles.found + cycles.missed else ""
         cells = [", ".join(cells_by_metric(of, horizon_s)) for horizon_s in HORIZONS_S]

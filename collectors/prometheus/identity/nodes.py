@@ -130,9 +130,8 @@ class NodeNames:
         if node := _first(labels, _BY_SCRAPE):
             return _in_cluster(labels, node)
         host, address = _first(labels, _BY_EXPORTER), address_of(labels)
-        first = host.partition(".")[
-            0
-        ]  # the exporter may know its domain, and the kubelet not, or the other way
+        # The exporter may know its domain, and the kubelet not, or the other way.
+        first, _, _ = host.partition(".")
         of_pod = self._of_pods.get((labels.get("namespace", ""), labels.get("pod", "")), "")
         ways = (
             host if _in_cluster(labels, host) in self._nodes else "",

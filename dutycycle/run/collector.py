@@ -1,6 +1,5 @@
 """Measures a command as a collector measures a pod: its samples have one pod, the command's processes."""
 
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -51,7 +50,7 @@ class CommandCollector:
         self._named = True
         sample = CgroupSample(
             node=tick.node, collector=tick.collector, seq=tick.seq, ts_ms=tick.ts_ms,
-            interval_ms=tick.interval_ms, host=self._host.read(), pods=self._pods(),
+            interval_ms=tick.interval_ms, host=self._host.read(), pods=self._pods(tick.monotonic_s),
         )  # fmt: skip
         return [*out, _outgoing("cgroup-samples", tick.node, sample, tick)]
 
@@ -68,9 +67,10 @@ class CommandCollector:
             )  # fmt: skip
         return _outgoing("pods", pod.uid, pod, tick)
 
-    def _pods(self) -> tuple[PodCgroup, ...]:
+    def _pods(self, now: float) -> tuple[PodCgroup, ...]:
+        """Read the tree. Rates are over the time between ticks, which records carry: their sum is what the
+        kernel says, however late a loaded machine reads."""
         use = self._tree.read() if self._ended is None else None
-        now = time.monotonic()
         self.pids = use.pids if use else frozenset()
         if use is None and self._ended is None:
             return ()

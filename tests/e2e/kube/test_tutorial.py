@@ -43,7 +43,7 @@ class Field:
     """A cluster with GPUs, dcgm-exporter, a Prometheus with its operator, a training, a notebook."""
 
     def __init__(self, kube: Kube, folder: Path, prometheus: Start, page: MetricsPage, broker: str) -> None:
-        self._page, self.kube = page, kube
+        self.kube = kube
         operated = folder / "operated"
         operated.mkdir()
         (operated / "targets.json").write_text("[]")
@@ -80,14 +80,14 @@ class Field:
             {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container]}}
         )
 
-    def measure(self) -> None:
+    def measured(self) -> str:
         """What dcgm-exporter shows now: a GPU for each pod of the namespace that runs."""
         pods = sorted(name for namespace, name in self.kubelet.running_pods() if namespace == "default")
         pods = [name for name in pods if not name.startswith("vision-api-load")]
         services = sum(name.startswith("vision-api") for name in pods)
         stepping = 97.0 if time.time() % PERIOD_S < BUSY_S else 10.0
         util = {"bert-worker-0": stepping, "notebook-7": 0.0}
-        self._page.text = "".join(
+        return "".join(
             dcgm(
                 NODE, util_pct=util.get(name, min(100.0, LOAD_PCT / max(services, 1))), index=index,
                 used_bytes=(40 if name.startswith("bert") else 8) * 2**30, energy_j=time.monotonic() * 100,
@@ -150,7 +150,8 @@ def field(prometheus: Start, tmp_path: Path) -> Iterator[Field]:
             controllers = Controllers(
                 kube, tmp_path, (*AUTOSCALING, "statefulset-controller", "job-controller")
             )
-            with one.kubelet.at_work(one.measure):
+            page.text = one.measured
+            with one.kubelet.at_work():
                 yield one
             controllers.stop()
     finally:

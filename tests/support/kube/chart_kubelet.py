@@ -14,7 +14,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,15 +69,14 @@ class ChartKubelet:
         return pods + "\n".join(f"== {log.name}\n{log.read_text()[-1500:]}" for log in logs)
 
     @contextmanager
-    def at_work(self, also: Callable[[], None]) -> Iterator[None]:
-        """Does its work, and ``also``, until the block ends. Fails where that failed."""
+    def at_work(self) -> Iterator[None]:
+        """Does its work until the block ends. Fails where that failed."""
         stop, failures = threading.Event(), list[BaseException]()
 
         def work() -> None:
             while not stop.wait(_TURN_S):
                 try:
                     self._turn()
-                    also()
                 except BaseException as error:
                     failures.append(error)
                     raise

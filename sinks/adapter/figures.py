@@ -31,7 +31,7 @@ class MetricValue(NamedTuple):
     window_s: int
 
 
-class _Window(NamedTuple):
+class _NewestWindow(NamedTuple):
     """What is kept of a window: the means, by metric."""
 
     start_ms: int
@@ -46,7 +46,7 @@ class Figures:
 
     def __init__(self, lateness_s: float) -> None:
         self._wait_ms = round(lateness_s * 1000) + _GRACE_MS
-        self._windows: dict[str, dict[int, _Window]] = defaultdict(dict)
+        self._windows: dict[str, dict[int, _NewestWindow]] = defaultdict(dict)
         """By subject and source; by size."""
         self._gpus: dict[str, set[str]] = defaultdict(set)
         """The keys of the windows of a node's GPUs, by node."""
@@ -197,14 +197,14 @@ class Figures:
         ):
             return
         means = {name: metric.mean for name, metric in record.metrics.items() if metric.mean is not None}
-        windows[record.size_ms] = _Window(record.start_ms, record.end_ms, record.size_ms, means)
+        windows[record.size_ms] = _NewestWindow(record.start_ms, record.end_ms, record.size_ms, means)
         self._sweep(record.end_ms)
         if subject.kind == "gpu":
             self._gpus[subject.node or ""].add(key)
         elif subject.kind == "pod":
             self._add_up(subject.pod_uid or "", windows[record.size_ms])
 
-    def _add_up(self, uid: str, record: _Window) -> None:
+    def _add_up(self, uid: str, record: _NewestWindow) -> None:
         """Add a pod's window to the waves of its workload."""
         if self._shortest_ms is None or record.size_ms < self._shortest_ms:
             self._shortest_ms = record.size_ms

@@ -14,7 +14,7 @@ from dutycycle.kube.events import CULLER, EVENT, Occurrence, new_event
 from dutycycle.kube.objects import ApiServer
 from dutycycle.kube.references import ObjectRef
 from dutycycle.telemetry.events import Telemetry
-from sinks.culling.ledger import Ledger
+from sinks.culling.ledger import CullLedger
 from sinks.culling.stops import Stop, kind_of, stop_of
 from sinks.culling.verdicts import IdlePods, IdleWorkload, unproven
 from sinks.events import CULL_ANNOUNCED, CULL_FAILED, CULL_LIMIT, CULLED
@@ -24,7 +24,7 @@ _LONGEST_NOTE = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class CullPolicy:
     """``after_ms``: idle for so long. ``notice_ms``: from the announcement to the stop. ``daily``: at most so
     many on a day (UTC). ``dry_run``: announce alone. ``prefix``: of our annotations and labels."""
 
@@ -45,7 +45,7 @@ class Culler:
     """``round`` once a minute. ``wall``: Unix seconds; ``by``: who is said to have done it."""
 
     def __init__(
-        self, idle: IdlePods, server: ApiServer, ledger: Ledger, policy: Policy, telemetry: Telemetry,
+        self, idle: IdlePods, server: ApiServer, ledger: CullLedger, policy: CullPolicy, telemetry: Telemetry,
         *, by: str, wall: Callable[[], float] = time.time,
     ) -> None:  # fmt: skip
         self._idle, self._server, self._ledger = idle, server, ledger

@@ -20,7 +20,7 @@ _KEPT_DAYS = 90
 Json = dict[str, Any]
 
 
-class Ledger:
+class CullLedger:
     """The ConfigMap ``name`` of ``namespace``, which the chart has made. Raises ``KubeError``."""
 
     def __init__(self, server: ApiServer, namespace: str, name: str) -> None:

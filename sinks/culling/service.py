@@ -12,8 +12,8 @@ from dutycycle.kube.objects import connect
 from dutycycle.telemetry.events import CULL, Telemetry
 from dutycycle.view.follower import Subscription, TopicFollower
 from sinks.analyses import check_analyses
-from sinks.culling.culler import Culler, Policy
-from sinks.culling.ledger import Ledger
+from sinks.culling.culler import Culler, CullPolicy
+from sinks.culling.ledger import CullLedger
 from sinks.culling.verdicts import FRESH_MS, IdlePods
 from sinks.events import CULL_FAILED
 
@@ -28,11 +28,11 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event, rou
     check_analyses(CULL, settings, telemetry)
     server = await connect("on", asked_by="dutycycle cull", user_agent="dutycycle-cull")
     assert server is not None  # noqa: S101 - "on" finds one, or raises
-    policy = Policy(
+    policy = CullPolicy(
         settings.cull_namespaces, round(settings.cull_after * 1000), round(settings.cull_notice * 1000),
         settings.cull_daily, settings.cull_dry_run == "on", settings.annotation_prefix,
     )  # fmt: skip
-    idle, ledger = IdlePods(), Ledger(server, server.namespace, settings.cull_ledger)
+    idle, ledger = IdlePods(), CullLedger(server, server.namespace, settings.cull_ledger)
     by = f"dutycycle cull (after {settings.cull_after / 3600:g} h)"
     culler = Culler(idle, server, ledger, policy, telemetry, by=by)
 

@@ -22,7 +22,7 @@ from sqlalchemy import (
 
 from sinks.records.query import check_name, check_namespace, reading
 from sinks.records.rows import POD_TABLE, moment
-from sinks.records.tables.columns import Document, Moment
+from sinks.records.tables.columns import Document, UtcTime
 from sinks.records.tables.schema import TABLES
 from sinks.records.tables.views import DAY_OF_HOUR, SUMS
 
@@ -32,7 +32,7 @@ NONE = "(none)"
 """What belongs to a pod that has no such label, job or namespace, or whose name is not known."""
 _usage = table(
     "usage",
-    column("hour", Moment), column("labels", Document), column("pod_uid", Text), column("namespace", Text),
+    column("hour", UtcTime), column("labels", Document), column("pod_uid", Text), column("namespace", Text),
     column("pod", Text), column("job", Text), column("node", Text), column("gpu", Text),
     column("gpu_model", Text), *(column(name) for name in SUMS),
 )  # fmt: skip
@@ -63,7 +63,7 @@ def usage(url: str, query: UsageQuery) -> list[Mapping[str, Any]]:
         groups = [_group(name, connection.dialect.name) for name in query.by]
         sums = [func.sum(_usage.c[name]).label(name) for name in SUMS]
         named = [group.label(f"by_{at}") for at, group in enumerate(groups)]
-        begin, end = (literal(moment(ms), Moment) for ms in (query.start_ms, query.end_ms))
+        begin, end = (literal(moment(ms), UtcTime) for ms in (query.start_ms, query.end_ms))
         statement = select(*named, *sums).where(_usage.c.hour >= begin, _usage.c.hour < end)
         if query.namespace is not None:
             statement = statement.where(_usage.c.namespace == query.namespace)
@@ -83,7 +83,7 @@ def _group(name: str, dialect: str) -> ColumnElement[Any]:
     if name == "hour":
         return _usage.c.hour
     if name == "day":
-        return type_coerce(literal_column(DAY_OF_HOUR[dialect]), Moment)
+        return type_coerce(literal_column(DAY_OF_HOUR[dialect]), UtcTime)
     if name in _OF_PLACES:
         return func.coalesce(_usage.c[_OF_PLACES[name]], NONE)
     value = _usage.c[_OF_PODS[name]] if name in _OF_PODS else _usage.c.labels.op("->>")(literal(name, Text))

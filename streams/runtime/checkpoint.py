@@ -26,7 +26,7 @@ from dutycycle.contract.topics import TOPICS
 from dutycycle.kafka.clients import describe_failure
 from dutycycle.kafka.faust.sequence import SourceSequence
 from dutycycle.telemetry.events import RECORD_TOO_LARGE, Telemetry
-from streams.runtime.eviction import Removal
+from streams.runtime.eviction import Tombstones
 from streams.runtime.metrics import StreamsMetrics
 from streams.runtime.port import StreamsPort
 from streams.runtime.stage_task import Checkpoint, StageTask
@@ -286,7 +286,7 @@ class CheckpointCoordinator:
             self._under_way.add(under_way[-1])
         self._check_sole_writer(places, await asyncio.gather(*under_way))
 
-    async def _removed(self, removals: Iterable[tuple[str, Removal]]) -> None:
+    async def _removed(self, removals: Iterable[tuple[str, Tombstones]]) -> None:
         places, under_way = [], []
         for name, (partition, offset, keys) in removals:
             for key in keys:
@@ -304,7 +304,7 @@ class CheckpointCoordinator:
                 if record.value is not None and (piece_of(record.key) is None) is is_head
             )
         await self._removed(
-            (name, Removal(record.partition, record.offset, [record.key]))
+            (name, Tombstones(record.partition, record.offset, [record.key]))
             for name, record in every
             if record.value is None
         )

@@ -27,7 +27,7 @@ AT_ONCE = 1_000
 """At most so many keys leave in one checkpoint, which would take long else; the others leave in the next."""
 
 
-class Removal(NamedTuple):
+class Tombstones(NamedTuple):
     """Records to be removed from a partition of the changelog, up to ``offset`` or whatever it is, in order.
 
     The head goes first: what is left of the pieces by a crash is found, and removed, the next time.
@@ -42,7 +42,7 @@ class EvictedKey(NamedTuple):
     """A key that was idle, and is to be forgotten."""
 
     key: str
-    removal: Removal
+    removal: Tombstones
 
 
 class Eviction:
@@ -102,7 +102,7 @@ class Eviction:
 
     def due(
         self, heads: Mapping[bytes, bytes], partitions: Collection[int]
-    ) -> tuple[list[EvictedKey], list[Removal]]:
+    ) -> tuple[list[EvictedKey], list[Tombstones]]:
         """Of some partitions the keys that are idle, and pieces of states that nothing needs once ``heads``
         are stored, by key. ``heads`` are of all keys of these partitions that changed."""
         clocks = {partition: clock for partition, clock in self._clocks.items() if partition in partitions}
@@ -113,7 +113,7 @@ class Eviction:
             partition: clock.now_ms + self._stage.stride_ms for partition, clock in clocks.items()
         }
         evicted: list[EvictedKey] = []
-        pieces: list[Removal] = []
+        pieces: list[Tombstones] = []
         for key, value in list(self._port.states(self._stage.name)):
             if (clock := clocks.get(partition_of(key))) is None or len(evicted) + len(pieces) >= AT_ONCE:
                 continue
@@ -123,7 +123,7 @@ class Eviction:
             elif (piece := piece_of(key)) is not None:
                 head = heads.get(piece.head) or self._port.load(self._stage.name, piece.head)
                 if not is_needed(piece, head):
-                    pieces.append(Removal(partition_of(key), offset_of(value), [key]))
+                    pieces.append(Tombstones(partition_of(key), offset_of(value), [key]))
         if len(evicted) + len(pieces) >= AT_ONCE:
             for partition in clocks:
                 self._next_ms.pop(partition, None)
@@ -138,7 +138,7 @@ class Eviction:
             self._next_ms.pop(partition, None)  # not yet: look again at the next commit
             return
         keys = [key, *pieces_of(key, lambda piece_key: self._port.load(self._stage.name, piece_key))]
-        yield EvictedKey(name, Removal(partition, offset, keys))
+        yield EvictedKey(name, Tombstones(partition, offset, keys))
 
     def forget(self) -> None:
         """The partitions were handed over, or assigned anew."""

@@ -18,7 +18,7 @@ from dutycycle.telemetry.events import DEAD_LETTER, SAMPLE_DUPLICATE, Telemetry
 from streams.operators.base import CountedEvent, Emission, Stage
 from streams.runtime.dead_letters import check, dead_letter
 from streams.runtime.events import STATE_EVICTED, STATE_LARGE, STATE_RESET, STATE_REWRITTEN, counted
-from streams.runtime.eviction import EvictedKey, Eviction, Removal
+from streams.runtime.eviction import EvictedKey, Eviction, Tombstones
 from streams.runtime.keyed_operator import KeyedOperator, OperatorFailedError
 from streams.runtime.port import StreamsPort
 from streams.state.codec import Packed
@@ -56,7 +56,7 @@ class Checkpoint:
     writes: list[StateWrite] = field(default_factory=list)
     clocks: list[tuple[int, Record]] = field(default_factory=list)
     """By partition. After the states: a clock on the broker says that all states before it are there."""
-    gone: list[Removal] = field(default_factory=list)
+    gone: list[Tombstones] = field(default_factory=list)
     evicted: int = 0
     done: dict[int, int] = field(default_factory=dict)
 

@@ -51,7 +51,7 @@ def read_flag(text: str) -> bool:
 
 
 @dataclass
-class _Known:
+class _PublishedHealth:
     """Keeps what a GPU told last, and when its state was told."""
 
     counters: HealthCounters | None = None
@@ -63,7 +63,7 @@ class FaultEvents:
     """Makes events of the counters of GPUs, each GPU's in the order of time, as a collector does."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str], _Known] = {}
+        self._known: dict[tuple[str, str], _PublishedHealth] = {}
 
     def events(
         self,
@@ -77,7 +77,7 @@ class FaultEvents:
 
         The rows of a GPU come in the order of time. The first one tells how the GPU is, and no incident.
         """
-        known = self._known.setdefault((node, gpu["uuid"]), _Known())
+        known = self._known.setdefault((node, gpu["uuid"]), _PublishedHealth())
         happened: list[Change] = []
         if "xid" in figures:
             # Of dcgmi it is the last Xid, until there is another.

@@ -25,7 +25,7 @@ def _jsonb(*_: Any, **__: Any) -> str:
     return "JSONB"
 
 
-class Moment(TypeDecorator[str]):
+class UtcTime(TypeDecorator[str]):
     """A moment as text in our rows (``rows.moment``): ``timestamptz`` in PostgreSQL, that text in SQLite."""
 
     impl = Text

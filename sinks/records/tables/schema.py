@@ -41,7 +41,7 @@ from sinks.records.rows import (
     POD_TABLE,
     Figures,
 )
-from sinks.records.tables.columns import Document, Moment
+from sinks.records.tables.columns import Document, UtcTime
 from sinks.records.tables.views import VIEWS, create_view
 
 VERSION = 6
@@ -80,12 +80,12 @@ pod_peaks = Table(
     Column("gpu_request", Double),
     Column("cpu_request", Double),
     Column("mem_request_bytes", Double),
-    Column("first_at", Moment, nullable=False),
-    Column("last_at", Moment, nullable=False, index=True),
+    Column("first_at", UtcTime, nullable=False),
+    Column("last_at", UtcTime, nullable=False, index=True),
     Column("samples", BigInteger, nullable=False),
     Column("final", Boolean, nullable=False),
     Column("gpus", Integer, nullable=False),
-    Column("started_at", Moment, nullable=False),
+    Column("started_at", UtcTime, nullable=False),
     *_metric_columns(),
     Column("record", Document, nullable=False),
     Index("ix_pod_peaks_name", "namespace", "name"),
@@ -99,8 +99,8 @@ job_peaks = Table(
     Column("kind", Text, nullable=False),
     Column("api_version", Text, nullable=False),
     Column("name", Text, nullable=False),
-    Column("first_at", Moment, nullable=False),
-    Column("last_at", Moment, nullable=False, index=True),
+    Column("first_at", UtcTime, nullable=False),
+    Column("last_at", UtcTime, nullable=False, index=True),
     Column("final", Boolean, nullable=False),
     Column("pods", Integer, nullable=False),
     Column("gpus", Integer, nullable=False),
@@ -111,11 +111,11 @@ job_peaks = Table(
 node_peaks = Table(
     NODE_TABLE,
     metadata,
-    Column("day", Moment, primary_key=True),
+    Column("day", UtcTime, primary_key=True),
     Column("node", Text, primary_key=True, index=True),
     Column("source", Text, primary_key=True),
-    Column("first_at", Moment, nullable=False),
-    Column("last_at", Moment, nullable=False),
+    Column("first_at", UtcTime, nullable=False),
+    Column("last_at", UtcTime, nullable=False),
     Column("samples", BigInteger, nullable=False),
     Column("gpus", Integer, nullable=False),
     *_metric_columns(NODE_FIGURES),
@@ -124,11 +124,11 @@ node_peaks = Table(
 usage_hours = Table(
     HOUR_TABLE,
     metadata,
-    Column("hour", Moment, primary_key=True),
+    Column("hour", UtcTime, primary_key=True),
     Column("node", Text, primary_key=True),
     Column("pod_uid", Text, primary_key=True, index=True),
     Column("gpu", Text, primary_key=True),
-    Column("until", Moment, nullable=False),
+    Column("until", UtcTime, nullable=False),
     Column("gpu_model", Text),
     Column("attribution", Text),
     *_usage_columns(),
@@ -149,11 +149,11 @@ insights = Table(
     Column("cycle_steps", BigInteger),
     Column("steps_per_s", Double),
     Column("samples_per_s", Double),
-    Column("mem_full_at", Moment),
-    Column("gpu_mem_full_at", Moment),
-    Column("idle_since", Moment),
-    Column("since", Moment, nullable=False),
-    Column("at", Moment, nullable=False),
+    Column("mem_full_at", UtcTime),
+    Column("gpu_mem_full_at", UtcTime),
+    Column("idle_since", UtcTime),
+    Column("since", UtcTime, nullable=False),
+    Column("at", UtcTime, nullable=False),
     Column("advice", Text),
     Column("evidence", Document, nullable=False),
 )
@@ -161,7 +161,7 @@ gpu_events = Table(
     EVENT_TABLE,
     metadata,
     Column("gpu", Text, primary_key=True),
-    Column("at", Moment, primary_key=True, index=True),
+    Column("at", UtcTime, primary_key=True, index=True),
     Column("event", Text, primary_key=True),
     Column("pod_uid", Text, primary_key=True, index=True),
     Column("node", Text, nullable=False, index=True),
@@ -184,7 +184,7 @@ TABLES = {
 usage_days = Table(
     "usage_days",
     metadata,
-    Column("day", Moment, primary_key=True),
+    Column("day", UtcTime, primary_key=True),
     Column("node", Text, primary_key=True),
     Column("pod_uid", Text, primary_key=True, index=True),
     Column("gpu", Text, primary_key=True),
@@ -193,12 +193,12 @@ usage_days = Table(
     *_usage_columns(),
     *(Column(name, Double) for name in ("gpu_cost", "cpu_cost", "energy_cost")),
 )
-rolled_up = Table("usage_rolled_up", metadata, Column("until", Moment, primary_key=True))
+rolled_up = Table("usage_rolled_up", metadata, Column("until", UtcTime, primary_key=True))
 """Until when the hours have become days: what is written of an earlier hour counts no more."""
 prices = Table(
     "prices",
     metadata,
-    Column("since", Moment, primary_key=True),
+    Column("since", UtcTime, primary_key=True),
     Column("what", Text, primary_key=True),
     Column("gpu_model", Text, primary_key=True),
     Column("price", Double),

@@ -23,7 +23,7 @@ from dutycycle.contract.records.samples import Gpu, GpuProcess, MigDevice, NvmlS
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.columns.series import Series, TallySeries
-from streams.operators.columns.template import Cells, Found, Pairs, Templates
+from streams.operators.columns.template import Cells, GapValues, Pairs, Templates
 from streams.operators.columns.tick import Begins, Tick, make_layout
 
 _MEMORY = POD_GPU_METRICS.index("gpu_mem_used_bytes")
@@ -218,7 +218,7 @@ class NvmlReader:
             [pair for _, _, pairs_of_burst in bursts for pair in pairs_of_burst], np.float64
         ).reshape(-1, 2)
         ends = np.cumsum([len(pairs_of_burst) for _, _, pairs_of_burst in bursts], dtype=np.int64)
-        return self._tick(Found(sample.seq, sample.ts_ms, cells, pairs, ends))
+        return self._tick(GapValues(sample.seq, sample.ts_ms, cells, pairs, ends))
 
     def again(self, data: bytes | None) -> Tick | None:
         """The tick of a record that differs from the last one in numbers alone; None of another one, which is
@@ -226,7 +226,7 @@ class NvmlReader:
         record = self._templates.read(data)
         return None if record is None else self._tick(record)
 
-    def _tick(self, record: Found) -> Tick:
+    def _tick(self, record: GapValues) -> Tick:
         layout = self._layout
         row = np.empty(layout.begins.value_highs + (len(layout.series) if self._has_highs else 0))
         _columns(

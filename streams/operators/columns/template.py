@@ -49,7 +49,7 @@ _GAP = re.compile(
 )
 
 
-class Found(NamedTuple):
+class GapValues(NamedTuple):
     """What a record has in its gaps. ``cells``: as ``cells_of`` would take them out of it, NaN is absent.
     ``pairs``: those of all lists of pairs in it, in their order, shape (n, 2); ``pair_ends``: where each list
     ends there, of use until the next record is read."""
@@ -213,7 +213,7 @@ class _Template:
         self._cells, self._numbers = np.array(places, np.int64), np.append(self._numbers, constants)
         self._pieces, self._given, self._rows = [], [], []  # the text is kept once
 
-    def read(self, data: bytes) -> Found | None:
+    def read(self, data: bytes) -> GapValues | None:
         """What is in the gaps; None if the record does not fit."""
         lists = self._pair_ends.size
         pairs = np.empty((len(data) // _SHORTEST, 2)) if lists else _NO_PAIRS
@@ -221,7 +221,7 @@ class _Template:
         if not _fill(raw, self._text, self._ends, self._ranges, numbers, pairs, self._pair_ends):
             return None
         seq, ts_ms = int(numbers[self._seq]), int(numbers[self._ts_ms])
-        return Found(seq, ts_ms, numbers.take(self._cells), pairs, self._pair_ends)
+        return GapValues(seq, ts_ms, numbers.take(self._cells), pairs, self._pair_ends)
 
 
 class Templates(Generic[R]):
@@ -242,7 +242,7 @@ class Templates(Generic[R]):
         self._fitted = self._passed = 0
         self._patience = 1
 
-    def read(self, data: bytes | None) -> Found | None:
+    def read(self, data: bytes | None) -> GapValues | None:
         """What a record has, if it is the last one that was decoded but for its numbers; else None, and it is
         to be decoded."""
         numbers = None if self._template is None or data is None else self._template.read(data)
@@ -274,7 +274,7 @@ class Templates(Generic[R]):
         numbers = template.read(data)
         return template if numbers is not None and self._is_read(numbers, record) else None
 
-    def _is_read(self, numbers: Found, record: R) -> bool:
+    def _is_read(self, numbers: GapValues, record: R) -> bool:
         """Whether what was read out of the text is what was decoded; lists may stand in another order."""
         cells, pairs = np.array([*self._cells_of(record)], np.float64), self._pairs_of(record)
         return np.array_equal(numbers.cells, cells, equal_nan=True) and [

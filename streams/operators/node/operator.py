@@ -43,7 +43,7 @@ from streams.operators.workload.spans import SpanBank
 SNAPSHOT_VERSION = 24
 
 
-class Reader(Protocol):
+class TickReader(Protocol):
     """Turns the records of one topic into ticks."""
 
     def read(self, sample: Any, data: bytes = b"") -> Tick:
@@ -96,7 +96,7 @@ class NodeConfig:
 class NodeOperator:
     """The state of one node for one source topic. All columns are those of ``_index``."""
 
-    def __init__(self, config: NodeConfig, node: str, reader: Reader) -> None:
+    def __init__(self, config: NodeConfig, node: str, reader: TickReader) -> None:
         self._config = config
         self._node = node
         self._reader = reader

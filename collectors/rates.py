@@ -1,4 +1,8 @@
-"""From counters that only grow to rates, over the time that really passed."""
+"""From counters that only grow to rates, over the time that really passed.
+
+A counter that falls to 0 began anew, or could not be read. The first of such readings serves no rate: if the
+counter comes back with its old value, that is no growth.
+"""
 
 
 class Rate:
@@ -13,7 +17,7 @@ class Rate:
     def per_s(self, value: int | None, now: float) -> float | None:
         """Growth per second since the last reading; ``now`` in seconds of a clock that never steps back."""
         last, passed = self._last, now - self._at
-        self._last, self._at = value, now
+        self._last, self._at = value or (None if last else value), now
         if value is None or last is None or value < last or passed <= 0:
             return None
         return (value - last) / passed
@@ -30,7 +34,8 @@ class CounterRatio:
     def pct(self, part: int | None, whole: int | None) -> float | None:
         """Absent at first and after a reset; 0 where the whole did not grow, for then no part of it did."""
         last = self._last
-        self._last = now = (part, whole) if part is not None and whole is not None else None
+        now = (part, whole) if part is not None and whole is not None else None
+        self._last = None if last and last[1] and whole == 0 else now
         if now is None or last is None or now[0] < last[0] or now[1] < last[1]:
             return None
         grown = now[1] - last[1]
@@ -54,7 +59,12 @@ class PairRate:
     ) -> tuple[float, float] | tuple[None, None]:
         """Both rates, or neither: at first, after a reset of any device, and where there is none."""
         last, passed = self._last, now - self._at
-        self._last, self._at = devices, now
+        self._at = now
+        self._last = {
+            name: pair
+            for name, pair in devices.items()
+            if not any(count == 0 < before for count, before in zip(pair, last.get(name, pair), strict=True))
+        }
         grown = [
             (now_in - last[name][0], now_out - last[name][1])
             for name, (now_in, now_out) in devices.items()

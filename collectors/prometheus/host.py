@@ -22,6 +22,7 @@ HOST_COUNTERS = (_CPU, _READ, _WRITTEN, _RECEIVED, _SENT)
 HOST_SELECTOR = '{__name__=~"' + _METRICS + '",mode=~"idle|iowait|steal|"}'
 _STACKED = re.compile(r"(?:dm-|md|sr|zram|loop|ram|zd|drbd|bcache)\d+")
 """Disks that stand on others, whose bytes are counted there."""
+_MOST_IDLE = 1.5
 
 
 def from_node_exporter(samples: list[NewSample]) -> Host:
@@ -57,10 +58,11 @@ def _cpus(samples: Iterable[NewSample]) -> int:
 
 
 def _busy_pct(samples: list[NewSample]) -> float | None:
-    """All CPUs' time less the idle; absent unless it is known of each CPU."""
+    """All CPUs' time less the idle; absent unless it is known of each CPU, and where more was idle than there
+    is, by more than what the moment of a scrape makes."""
     rates = [sample.per_s for sample in samples if sample.name == _CPU]
     idle = [rate for rate in rates if rate is not None]
-    if not idle or len(idle) < len(rates):
+    if not idle or len(idle) < len(rates) or sum(idle) > _MOST_IDLE * _cpus(samples):
         return None
     return rounded_pct(max(0.0, 100 * (_cpus(samples) - sum(idle))))
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import isfinite
+from math import isfinite, nan
 from operator import itemgetter
 from statistics import median
 from typing import Any
@@ -49,7 +49,8 @@ class NewSample:
     """A sample of a series, seen for the first time.
 
     ``passed_ms`` lies between it and the one before, ``per_s`` is a counter's growth since then. Both are
-    absent for a first sample, ``per_s`` as well when the counter began anew. ``high``: the largest value
+    absent for a first sample, ``per_s`` as well when the counter began anew, and after a 0 to which it fell:
+    that may be a reading that failed. ``high``: the largest value
     since the one before, where ``value`` is the mean.
     """
 
@@ -176,7 +177,12 @@ def samples_after(series: ScrapedSeries, start_ms: int, gap_ms: float) -> Iterat
                 high, per_s = (series.highs or {}).get(point[0]), (series.per_s or {}).get(point[0])
                 sample = replace(sample, high=high, per_s=sample.per_s if per_s is None else per_s)
             yield sample
-        last = point
+        last = _base(last, point)
+
+
+def _base(last: Point | None, point: Point) -> Point:
+    """Give what the growth of the next point counts from."""
+    return (point[0], nan) if last is not None and point[1] == 0 < last[1] else point
 
 
 def _sample(labels: SeriesLabels, last: Point | None, point: Point) -> NewSample:
@@ -205,7 +211,8 @@ class ScrapeCursor:
         last = self._last.get(key)
         if not series.points or (last is not None and series.points[-1][0] <= last[0]):
             return None
-        ts_ms, value = self._last[key] = series.points[-1]
-        if last is None and len(series.points) > 1:
-            last = series.points[-2]
-        return _sample(series.labels, last, (ts_ms, value))
+        if last is None:
+            for point in series.points[:-1]:
+                last = _base(last, point)
+        self._last[key] = _base(last, series.points[-1])
+        return _sample(series.labels, last, series.points[-1])

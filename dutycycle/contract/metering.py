@@ -84,19 +84,21 @@ def joules_of_tick(
     By the driver's counter: its increase since it was read last, at ``last_j``. While it cannot be read, or
     stands still though power is drawn, power times time; what was guessed so since then counts no second time
     when the counter is back. If that was more than the counter says, so much is owed by its next increases:
-    no sum ever goes down. A step down is a counter that began anew: it adds nothing, and what was guessed
-    before stays.
+    no sum ever goes down. A counter at 0 is not read either: drivers and exporters say so of what they fail
+    to read, and its whole value would be the next increase. A step down is a counter that began anew: it says
+    nothing of this tick, which adds power times time, and what was guessed before stays.
 
     The energy is NaN where nothing tells it: without counter and power, and where a counter is read for the
     first time.
     """
-    if isnan(counter_j) or (counter_j == last_j and power_w > LEAST_DRAWN_W):
+    stands_still = counter_j == last_j and power_w > LEAST_DRAWN_W
+    if isnan(counter_j) or counter_j == 0 or stands_still:
         joules = power_w * seconds
         return joules, last_j, guessed_j if isnan(joules) else guessed_j + joules, owed_j
     if isnan(last_j):
         return last_j, counter_j, 0.0, owed_j
     if counter_j < last_j:
-        return 0.0, counter_j, 0.0, owed_j
+        return 0.0 if isnan(power_w) else power_w * seconds, counter_j, 0.0, owed_j
     due_j = counter_j - last_j - guessed_j - owed_j
     return max(due_j, 0.0), counter_j, 0.0, max(-due_j, 0.0)
 

@@ -76,8 +76,10 @@ def changes(before: HealthCounters | None, now: HealthCounters) -> Iterator[Chan
 
 def began_anew(before: HealthCounters, now: HealthCounters) -> bool:
     """Whether the GPU was reset, or its driver loaded anew: counters that start then have fallen."""
-    names = ("energy_j", "ecc_corrected", "ecc_uncorrected")
+    names = ("ecc_corrected", "ecc_uncorrected")
     pairs = [(getattr(before, name), getattr(now, name)) for name in names]
+    if now.energy_j != 0:  # at 0 it was not read
+        pairs.append((before.energy_j, now.energy_j))
     return any(old is not None and new is not None and new < old for old, new in pairs)
 
 

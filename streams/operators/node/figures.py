@@ -36,7 +36,7 @@ def _counter(last: float, inside: Ints, rows: Floats, column: int, power: int, f
     for row in inside:
         value = rows[row, column]
         stands_still = value == last and power >= 0 and rows[row, power] > LEAST_DRAWN_W
-        if np.isnan(value) or stands_still:
+        if np.isnan(value) or value == 0 or stands_still:  # as in ``contract.metering.joules_of_tick``
             continue
         figures[_COUNT] += 1
         if value >= last:

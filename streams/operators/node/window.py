@@ -28,7 +28,7 @@ class ClosedWindow:
     Statistical Packages, 1996). A cumulative counter has ``count`` and ``increase``: the sum of the steps
     that end in the window, each from the last value before it, in this window or in one before. A step down
     is a counter that began anew, and adds nothing; without a step there is no ``increase``. A counter of
-    energy that stands still while power is drawn is not read (``contract.metering``).
+    energy that is 0, or stands still while power is drawn, is not read (``contract.metering``).
     """
 
     size_ms: int

@@ -17,6 +17,7 @@ from collectors.prometheus.series import (
     ScrapeCursor,
     ScrapedSeries,
     parse_matrix,
+    samples_after,
     without_replicas,
 )
 from tests.support.data.prometheus_samples import TICK, dcgm, pod_info, sample
@@ -198,6 +199,8 @@ def test_a_sample_is_new_once() -> None:
         ([(1, "10"), (3, "20")], 5),
         ([(1, "10"), (2, "10")], 0),
         ([(1, "10"), (2, "9")], None),
+        ([(1, "900"), (2, "0"), (3, "904")], None),  # the reading in between failed
+        ([(1, "0"), (2, "0"), (3, "4")], 4),
         ([(1, "10")], None),
         ([(1, "10"), (2, "NaN"), (3, "20")], 5),
         ([(1, "10"), (3, "19"), (3, "20")], 5),  # of a store that two agents write to
@@ -206,6 +209,16 @@ def test_a_sample_is_new_once() -> None:
 )
 def test_the_growth_of_a_counter(points: list[tuple[float, str]], per_s: float | None) -> None:
     assert [one.per_s for one in ScrapeCursor().of(matrix(*points))] == [per_s]
+
+
+@pytest.mark.parametrize(("values", "per_s"), [("900 0 904", None), ("900 0 0 4", 4), ("900 0 904 905", 1)])
+def test_a_counter_that_reads_0_and_comes_back_did_not_grow_by_all_of_it(values: str, per_s: float) -> None:
+    """By scrape, and by a range."""
+    points = [(float(second), value) for second, value in enumerate(values.split())]
+    cursor, (series,) = ScrapeCursor(), matrix(*points)
+    by_scrape = [sample.per_s for point in points for sample in cursor.of(matrix(point))]
+    assert by_scrape == [sample.per_s for sample in samples_after(series, -1, 300_000)]
+    assert by_scrape[-1] == per_s
 
 
 @pytest.mark.parametrize("points", [[], [(1.0, "NaN")], [(1.0, "+Inf")]])

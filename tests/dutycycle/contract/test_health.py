@@ -179,6 +179,7 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any], list[tuple[str, int | N
     "a counter that begins anew": ({"ecc_uncorrected": 7}, {"ecc_uncorrected": 0, "energy_j": 1}, []),
     "and has counted since": ({"ecc_uncorrected": 7}, {"ecc_uncorrected": 2, "energy_j": 1},
                               [("ecc_uncorrected", None, 2)]),
+    "a counter that could not be read": ({"ecc_uncorrected": 7}, {"ecc_uncorrected": 7, "energy_j": 0}, []),
     "a flag": ({}, {"remap_pending": True}, [("remap_pending", None, 1)]),
     "a flag that falls": ({"remap_pending": True}, {}, []),
     "a flag that is heard of": ({"remap_failed": None}, {"remap_failed": True}, []),

@@ -59,7 +59,10 @@ def energy(ticks: list[tuple[float, float]]) -> tuple[float, float]:
 
 READS = st.lists(
     st.tuples(
-        st.booleans(), st.booleans(), st.integers(0, 500), st.one_of(st.integers(0, 500), st.just(nan))
+        st.sampled_from(["read", "fails", "is 0"]),
+        st.booleans(),
+        st.integers(0, 500),
+        st.one_of(st.integers(0, 500), st.just(nan)),
     ),
     max_size=60,
 )
@@ -67,19 +70,23 @@ READS = st.lists(
 
 @given(READS)
 def test_the_sum_is_the_increase_of_the_counter_or_the_power(
-    reads: list[tuple[bool, bool, int, float]],
+    reads: list[tuple[str, bool, int, float]],
 ) -> None:
     """Whatever reads fail, and whenever the counter begins anew."""
     ticks: list[tuple[float, float]] = []
     counter, before, by_power, expected = 1000, nan, 0.0, 0.0
-    for is_read, begins_anew, spent, power in reads:
-        counter = 0 if begins_anew else counter + spent
-        ticks.append((float(counter) if is_read else nan, power))
-        if not is_read or (counter == before and power > LEAST_DRAWN_W):
-            by_power += 0.0 if isnan(power) else power
+    for read, begins_anew, spent, power in reads:
+        counter = 1 if begins_anew else counter + spent
+        ticks.append(({"read": float(counter), "fails": nan, "is 0": 0.0}[read], power))
+        of_power = 0.0 if isnan(power) else power
+        if read != "read" or (counter == before and power > LEAST_DRAWN_W):
+            by_power += of_power
         else:
             # What the counter says of the time since it was read replaces what the power says.
-            expected += counter - before if counter >= before else by_power
+            if counter >= before:
+                expected += counter - before
+            else:
+                expected += by_power if isnan(before) else by_power + of_power
             before, by_power = counter, 0.0
     total, owed = energy(ticks)
     assert total - owed == pytest.approx(expected + by_power)
@@ -89,6 +96,16 @@ def test_every_second_read_fails() -> None:
     """100 W for 300 s are 30 kJ, not 45."""
     ticks = [(1000 + 100.0 * at if at % 2 == 0 else nan, 100.0) for at in range(301)]
     assert energy(ticks) == (30_000, 0)
+
+
+def test_a_counter_that_reads_0_and_comes_back_adds_what_was_used() -> None:
+    """50 MJ are not used in a second. First, last and several reads, and a counter that is 0 for good."""
+    for zeros in ({10}, {30}, {10, 11, 20}):
+        assert energy([(0.0 if at in zeros else 5e7 + 100 * at, 100.0) for at in range(31)]) == (3000, 0)
+    # The first read of a counter says nothing; the power of the ticks before it does.
+    assert energy([(0.0 if at < 2 else 5e7 + 100 * at, 100.0) for at in range(31)]) == (3000, 0)
+    assert energy([(0.0, 100.0)] * 10)[0] == 1000
+    assert isnan(joules_of_tick(0.0, nan, 1.0, 5e7, 0.0, 0.0)[0]), "without power nobody knows"
 
 
 def test_a_counter_that_stands_still_while_power_is_drawn_is_not_one() -> None:

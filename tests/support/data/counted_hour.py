@@ -69,7 +69,7 @@ class CountedHour:
         self._cpu("", round(self._chance.uniform(0, 1) * step_ms * 1e6), counts=counts)
         for gpu in self._energy_mj:
             if before_ms < _RESET_S * 1000 <= at_ms:
-                self._energy_mj[gpu] = 0
+                self._energy_mj[gpu] = 1  # at 0 it would not be read
                 continue  # what was used in between no counter says
             millijoules = round(self._chance.uniform(80, 700) * step_ms)
             self._energy_mj[gpu] += millijoules

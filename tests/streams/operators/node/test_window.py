@@ -117,6 +117,8 @@ INCREASES = [
     ("a reset adds nothing", [(3, 100.0), (4, 110.0), (5, 2.0), (6, 5.0)], {0: 13}),
     ("a reset between windows", [(8, 100.0), (9, 110.0), (10, 2.0), (11, 5.0)], {0: 10, 10: 3}),
     ("only a reset is not known", [(9, 110.0), (10, 2.0)], {0: None, 10: None}),
+    ("a read of 0 is none", [(3, 5e7), (4, 5e7 + 100), (5, 0.0), (6, 5e7 + 300)], {0: 300}),
+    ("a first read of 0", [(8, 0.0), (9, 5e7), (10, 0.0), (21, 5e7 + 9)], {0: None, 10: None, 20: 9}),
     ("a gap counts where it ends", [(3, 100.0), (4, 110.0), (45, 150.0)], {0: 10, 40: 40}),
     ("what is absent is bridged", [(3, 100.0), (4, math.nan), (5, 130.0)], {0: 30}),
     ("a window of absent values", [(3, 1.0), (4, 2.0), (15, math.nan), (25, 9.0)], {0: 1, 10: None, 20: 7}),
@@ -163,7 +165,7 @@ def test_a_counter_that_stands_still_while_power_is_drawn_is_not_read(
 @given(st.lists(st.integers(0, 50), min_size=2, max_size=90))
 def test_the_increases_of_all_windows_are_the_whole(steps: list[int]) -> None:
     made = counter_bank((10_000, 60_000))
-    values = np.cumsum(steps).tolist()
+    values = (1 + np.cumsum(steps)).tolist()
     closed = run(made, list(enumerate(map(float, values))))[0] + made.close()
     for size in (10_000, 60_000):
         increases = [window.of("increase")[0] for window in closed if window.size_ms == size]

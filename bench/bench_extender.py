@@ -43,7 +43,7 @@ from sinks.scheduling.known import KnownCluster
 from sinks.scheduling.questions import LARGEST
 from sinks.serve.service import SWITCH_S
 
-GPUS, TEMPLATES, ROUNDS = 8, 60, 2
+GPUS, TEMPLATES, ROUNDS = 8, 60, 3
 _OPTIONS = argparse.ArgumentParser(add_help=False)
 _OPTIONS.add_argument("--nodes", type=int, default=1000)
 _OPTIONS.add_argument("--whole", action="store_true")
@@ -146,7 +146,6 @@ def scraped(records: Sequence[tuple[str, str, bytes]]) -> threading.Thread:
         if topic in role.subscription.topics:
             role.subscription.take(topic, key, decode(TOPICS[topic].record, payload, topic))
     sys.setswitchinterval(SWITCH_S)
-    collect_rarely()
 
     def render() -> None:
         while True:
@@ -158,7 +157,8 @@ def scraped(records: Sequence[tuple[str, str, bytes]]) -> threading.Thread:
 
 
 async def serve(beside: str) -> None:
-    """Answer until standard input ends; the port is the first line."""
+    """Answer until standard input ends, as ``dutycycle serve`` does; the port is the first line."""
+    collect_rarely()
     known = cluster()
     app = web.Application(client_max_size=LARGEST)
     app.add_routes(Extender(known, Telemetry(EXTENDER)).routes())

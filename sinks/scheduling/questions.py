@@ -59,15 +59,26 @@ class PlacementQuestion:
     nodes: list[msgspec.Raw] | None = None
 
 
+@dataclass(slots=True)
+class _RememberedNode:
+    """``key``: the bytes of its name; ``after``: of the node that followed it in the last question."""
+
+    key: bytes
+    name: str
+    raw: msgspec.Raw
+    after: bytes = b""
+
+
 class QuestionReader:
     """Reads questions, and remembers the whole nodes in them.
 
-    The next question has nearly all of them again, byte for byte; to compare costs a third of reading JSON.
+    The next question has nearly all of them again, byte for byte and mostly in the same order; to compare
+    costs a sixth of reading JSON.
     """
 
     def __init__(self) -> None:
-        self._remembered: dict[bytes, tuple[str, msgspec.Raw]] = {}
-        """The name of a node, and the node, by the name's bytes."""
+        self._remembered: dict[bytes, _RememberedNode] = {}
+        """By ``key``."""
         self._remembered_bytes = 0
 
     def read(self, body: bytearray) -> PlacementQuestion:
@@ -92,16 +103,22 @@ class QuestionReader:
             return None
         names: list[str] = []
         nodes: list[msgspec.Raw] = []
-        at = begin.end()
-        while (match := _NAME_FIRST.match(body, at)) is not None:
-            known = self._remembered.get(match[1])
-            if known is None or not body.startswith(known[1], at):
-                known = self._remember(match[1], body, at)
-                if known is None:
-                    return None
-            names.append(known[0])
-            nodes.append(known[1])
-            at += len(known[1])
+        at, before = begin.end(), _RememberedNode(b"", "", msgspec.Raw())
+        while True:
+            node = self._remembered.get(before.after)
+            if node is None or not body.startswith(node.raw, at):  # not what followed the last time
+                if (match := _NAME_FIRST.match(body, at)) is None:
+                    break
+                node = self._remembered.get(match[1])
+                if node is None or not body.startswith(node.raw, at):
+                    node = self._remember(match[1], body, at)
+                    if node is None:
+                        return None
+                before.after = node.key
+            names.append(node.name)
+            nodes.append(node.raw)
+            at += len(node.raw)
+            before = node
             if not body.startswith(b",", at):
                 break
             at += 1
@@ -111,21 +128,22 @@ class QuestionReader:
             return None
         return (args, names, nodes) if args.nodes is not None and args.nodes.items == [] else None
 
-    def _remember(self, key: bytes, body: bytearray, at: int) -> tuple[str, msgspec.Raw] | None:
+    def _remember(self, key: bytes, body: bytearray, at: int) -> _RememberedNode | None:
         """The node that begins ``at``, read once; None where no node of this shape does."""
         end = body.find(_NEXT_NODE, at)
-        node = msgspec.Raw(bytes(body[at : end if end > 0 else body.rfind(b"]")]))
+        raw = msgspec.Raw(bytes(body[at : end if end > 0 else body.rfind(b"]")]))
         try:
-            name = _NODE.decode(node).metadata.name
+            name = _NODE.decode(raw).metadata.name
         except msgspec.DecodeError:
             return None
         before = self._remembered.pop(key, None)
-        self._remembered_bytes += len(node) - (0 if before is None else len(before[1]))
+        self._remembered_bytes += len(raw) - (0 if before is None else len(before.raw))
         if self._remembered_bytes > LARGEST:  # nodes come and go
             self._remembered.clear()
-            self._remembered_bytes = len(node)
-        self._remembered[key] = name, node
-        return name, node
+            self._remembered_bytes = len(raw)
+        node = _RememberedNode(key, name, raw, b"" if before is None else before.after)
+        self._remembered[key] = node
+        return node
 
 
 def _read_any(body: bytearray) -> _Parts:

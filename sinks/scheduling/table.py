@@ -35,6 +35,7 @@ class NodeTable:
         self._rows: dict[str, int] = {}
         self._at_ms = np.zeros((2, 1), dtype=np.int64)
         self._gpus: Floats = np.full((len(FIELDS), 1, 1), np.nan)
+        """Field by GPU by row: what is asked of all nodes lies together."""
         self._idle: Floats = np.full((2, 1), np.nan)
         """Cores, and the share of the network."""
         self._health_ms = np.zeros(1, dtype=np.int64)
@@ -50,10 +51,10 @@ class NodeTable:
     def take_gpus(self, record: NvmlSample) -> None:
         """Each of its GPUs as it is now."""
         row, count = self._row(record.node), len(record.gpus)
-        if count > self._gpus.shape[2]:
-            self._gpus = _grown(self._gpus, 2, count)
-        self._gpus[:, row] = np.nan
-        self._gpus[:, row, :count] = gpu_columns([_gpu(gpu) for gpu in with_means(record).gpus])
+        if count > self._gpus.shape[1]:
+            self._gpus = _grown(self._gpus, 1, count)
+        self._gpus[:, :, row] = np.nan
+        self._gpus[:, :count, row] = gpu_columns([_gpu(gpu) for gpu in with_means(record).gpus])
         self._at_ms[self.GPUS, row] = record.ts_ms
 
     def take_host(self, record: CgroupSample) -> None:
@@ -80,10 +81,12 @@ class NodeTable:
         """As they are now, in the order of ``names``; ``ranks``: pods of the same job that they have."""
         rows = np.fromiter(map(self._rows.get, names, repeat(_NOBODY)), np.intp, len(names))
         fresh = now_ms - self._at_ms[:, rows] < STALE_MS
-        gpus = self._gpus[:, rows]
-        gpus[:, ~fresh[self.GPUS]] = np.nan
+        gpus = np.take(self._gpus, rows, axis=2)
+        gpus[:, :, ~fresh[self.GPUS]] = np.nan
         idle = np.where(fresh[self.HOST], self._idle[:, rows], np.nan)
-        near = np.fromiter(map(ranks.get, names, repeat(0)), np.float64, len(names))
+        near = np.zeros(len(names))
+        if ranks:
+            near[:] = np.fromiter(map(ranks.get, names, repeat(0)), np.float64, len(names))
         heard_of = now_ms - self._health_ms[rows] < HEARD_OF_MS
         return Nodes(
             names,
@@ -100,7 +103,7 @@ class NodeTable:
         if row >= self._idle.shape[1]:
             rows = 2 * row
             self._at_ms = _grown(self._at_ms, 1, rows, 0)
-            self._gpus, self._idle = _grown(self._gpus, 1, rows), _grown(self._idle, 1, rows)
+            self._gpus, self._idle = _grown(self._gpus, 2, rows), _grown(self._idle, 1, rows)
             self._health_ms, self._sick = _grown(self._health_ms, 0, rows, 0), _grown(self._sick, 0, rows)
         return row
 

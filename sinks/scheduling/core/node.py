@@ -49,7 +49,7 @@ class NodeResources:
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """Many nodes in columns, a place a node. ``gpus``: ``FIELDS`` by node by GPU, NaN where there is none.
+    """Many nodes in columns, a place a node. ``gpus``: ``FIELDS`` by GPU by node, NaN where there is none.
 
     The others are the fields of ``NodeResources``.
     """
@@ -65,9 +65,9 @@ class Nodes:
     @classmethod
     def of(cls, nodes: Sequence[NodeResources]) -> "Nodes":
         """The same in columns."""
-        gpus = np.full((len(FIELDS), len(nodes), max((len(node.gpus) for node in nodes), default=0)), np.nan)
+        gpus = np.full((len(FIELDS), max((len(node.gpus) for node in nodes), default=0), len(nodes)), np.nan)
         for place, node in enumerate(nodes):
-            gpus[:, place, : len(node.gpus)] = gpu_columns(node.gpus)
+            gpus[:, : len(node.gpus), place] = gpu_columns(node.gpus)
         return cls(
             [node.name for node in nodes],
             gpus,
@@ -79,7 +79,7 @@ class Nodes:
 
     def of_gpus(self, field: str) -> Floats:
         """A field of ``NodeGpu``: a row a node, a place a GPU."""
-        column: Floats = self.gpus[FIELDS.index(field)]
+        column: Floats = self.gpus[FIELDS.index(field)].T
         return column
 
 

@@ -73,10 +73,13 @@ class NodeScores:
 
     def best(self, most: int) -> list[Scored]:
         """So many of the nodes, the best first; among equals by name."""
-        values, names, places = self.values, self.nodes.names, np.arange(len(self.values))
-        if len(values) > most:  # of thousands most are worse than the last that counts
-            places = np.flatnonzero(values >= np.partition(values, -most)[-most])
-        chosen = nsmallest(most, places.tolist(), key=lambda place: (-values[place], names[place]))
+        values, names = self.values, self.nodes.names
+        least = np.partition(values, -most)[-most] if len(values) > most else -np.inf
+        better = np.flatnonzero(values > least).tolist()
+        better.sort(key=lambda place: (-values[place], names[place]))
+        # thousands may be as good as the last that counts: compared without a call for each
+        equal = nsmallest(most, [(names[place], place) for place in np.flatnonzero(values == least).tolist()])
+        chosen = [*better, *(place for _, place in equal)][:most]
         return [self.at(place) for place in chosen]
 
 

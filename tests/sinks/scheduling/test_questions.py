@@ -78,6 +78,6 @@ def test_nodes_that_are_long_gone_are_forgotten(monkeypatch: Any) -> None:
     most = 0
     for number in range(1000):
         reader.read(bytearray(body_of([{"metadata": {"name": f"node-{number}", "uid": "u" * 1000}}])))
-        remembered_bytes = sum(len(node) for _, node in reader._remembered.values())
+        remembered_bytes = sum(len(node.raw) for node in reader._remembered.values())
         most = max(most, remembered_bytes)
     assert 8_000 < most <= 10_000

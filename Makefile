@@ -19,6 +19,7 @@ CORES := $(shell nproc 2>/dev/null || echo 2)
 # Each worker imports and collects all tests by itself. The quick ones compute; of all of them many wait.
 test: JOBS ?= $(CORES)
 test-all: JOBS ?= $(shell echo $$(( $(CORES) + 1 )))
+bench-insight: JOBS ?= 1
 PYTEST = $(BIN)/pytest --dist loadgroup --no-loadscope-reorder --durations 15 --durations-min 1
 MINUTES ?= 10
 SEEDS ?= 6
@@ -72,8 +73,8 @@ soak: $(VENV)/.ready ## what takes minutes: tests marked soak, fresh seeds of th
 bench: $(VENV)/.ready ## the goals of speed, beside the peers, into docs/performance.md (half an hour); less by ARGS=--quick
 	$(BIN)/python -m bench.speed $(ARGS)
 
-bench-insight: $(VENV)/.ready ## what insight is worth beside its peers; SEEDS=6 FIRST=2000; or on logs of real machines: REAL=FOLDER
-	$(BIN)/python -m bench.bench_insight $(if $(REAL),--real $(REAL),--seeds $(SEEDS) --first $(FIRST))
+bench-insight: $(VENV)/.ready ## what insight is worth beside its peers; SEEDS=6 FIRST=2000; or on logs of real machines: REAL=FOLDER JOBS=2
+	$(BIN)/python -m bench.bench_insight $(if $(REAL),--real $(REAL) --jobs $(JOBS),--seeds $(SEEDS) --first $(FIRST))
 
 check: $(VENV)/.ready ## ruff, mypy --strict and the import rules
 	$(BIN)/ruff check .

@@ -4,10 +4,12 @@ A folder holds ``NAME.jsonl.zst``, a trace, of each NAME in ``truth.json``. It i
 away: only the command line names one. ``series`` are those of GPUs, as ``<uuid>/<metric>``.
 """
 
+import hashlib
+import pickle
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -36,6 +38,7 @@ TIMES, LEAST_S = 3, 300.0
 """within so many times of what was told, and so many seconds at least."""
 NEAREST = 1.5
 """A moment was measured if a tick came within so many intervals."""
+CODE = Path(__file__).parents[2]
 KNOWN = ("gpu_util_pct", "mem_used_bytes", "power_w", "mem_total_bytes")
 
 
@@ -113,20 +116,22 @@ class Measured:
 @dataclass(slots=True)
 class Scored:
     """Forecasts of one kind: how many, how many of them are other than that nothing changes (``made``), how
-    many values lay within the interval, and the sums of absolute errors: ``error``, and ``still`` of that
-    nothing changes, of all and of those that were ``made``."""
+    many values lay within the interval, how many intervals are ``flat``, without any width, and the sums of
+    absolute errors: ``error``, and ``still`` of that nothing changes, of all and of those that were
+    ``made``."""
 
     count: int = 0
     made: int = 0
     inside: int = 0
+    flat: int = 0
     error: float = 0.0
     still: float = 0.0
     made_error: float = 0.0
     made_still: float = 0.0
 
-    def add(self, error: float, still: float, *, made: bool, inside: bool) -> None:
+    def add(self, error: float, still: float, *, made: bool, inside: bool, flat: bool) -> None:
         """Take one forecast."""
-        self.count, self.inside = self.count + 1, self.inside + inside
+        self.count, self.inside, self.flat = self.count + 1, self.inside + inside, self.flat + flat
         self.error, self.still = self.error + error, self.still + still
         if made:
             self.made, self.made_error = self.made + 1, self.made_error + error
@@ -172,7 +177,6 @@ class Replayed:
     cycles: dict[str, list[tuple[float, CycleMetric]]] = field(default_factory=lambda: defaultdict(list))
     trends: list[tuple[float, str, TrendMetric]] = field(default_factory=list)
     insights: list[Insight] = field(default_factory=list)
-    cpu_s: float = 0.0
 
     def take_sample(self, record: ConsumerRecord) -> None:
         """Note the figures of the GPUs of a sample."""
@@ -280,7 +284,7 @@ class Replayed:
                 if truth is not None:
                     scored[series.partition("/")[2], forecast.horizon_s].add(
                         abs(forecast.value - truth), abs(now - truth), made=forecast.method != "persistence",
-                        inside=forecast.p05 <= truth <= forecast.p95,
+                        inside=forecast.p05 <= truth <= forecast.p95, flat=forecast.p05 == forecast.p95,
                     )  # fmt: skip
         return dict(scored)
 
@@ -317,9 +321,34 @@ def periods_of(rhythm: CycleMetric) -> list[float]:
     return [rhythm.period_s, *(other.period_s for other in rhythm.others or ())]
 
 
-def replay(path: Path, truth: TraceTruth, settings: Settings | None = None) -> Replayed:
+def replay_once(path: Path, truth: TraceTruth, cache: Path, code: str) -> Replayed:
+    """Replay a trace, or read what a replay by the same ``code`` left in the folder ``cache``."""
+    digest = hashlib.sha256(code.encode() + path.read_bytes()).hexdigest()[:16]
+    kept = cache / f"{path.name}.{digest}.pickle"
+    if kept.is_file():
+        replayed = pickle.loads(kept.read_bytes())  # noqa: S301 - a file that this command wrote itself
+        assert isinstance(replayed, Replayed)
+        return replace(replayed, truth=truth)
+    replayed = replay(path, truth)
+    cache.mkdir(parents=True, exist_ok=True)
+    for older in cache.glob(f"{path.name}.*.pickle"):
+        older.unlink()
+    kept.write_bytes(pickle.dumps(replayed))
+    return replayed
+
+
+def digest_of_code() -> str:
+    """Of all modules that make something of a trace."""
+    digest = hashlib.sha256(Path(__file__).read_bytes())
+    for folder in ("streams", "dutycycle"):
+        for module in sorted((CODE / folder).rglob("*.py")):
+            digest.update(module.read_bytes())
+    return digest.hexdigest()
+
+
+def replay(path: Path, truth: TraceTruth) -> Replayed:
     """Replay a trace in process."""
-    pipeline, replayed = LocalPipeline(stages(settings or Settings())), Replayed(truth)
+    pipeline, replayed = LocalPipeline(stages(Settings())), Replayed(truth)
     for record in TraceSamples([str(path)], DEFAULT_PREFIX):
         replayed.take_sample(record)
         replayed.take(pipeline.feed(record))

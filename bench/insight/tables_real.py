@@ -4,12 +4,20 @@
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from bench.insight.real import CycleScore, Replayed, Scored, read_truth, replay, trace_path
+from bench.insight.real import (
+    CycleScore,
+    Replayed,
+    Scored,
+    digest_of_code,
+    read_truth,
+    replay_once,
+    trace_path,
+)
 from bench.insight.report import Cell, TableReport
 from dutycycle.contract.errors import DutycycleError
-from dutycycle.contract.settings.groups import Settings
 
 METRICS = {"gpu_util_pct": "GPU utilization", "mem_used_bytes": "GPU memory", "power_w": "power"}
 HORIZONS_S = (10.0, 30.0, 300.0)
@@ -20,18 +28,24 @@ BEGIN, END = "<!-- make bench-insight REAL=... writes from here -->\n", "<!-- to
 """Between these lines of the page are the tables."""
 
 
-def replayed(folder: Path, settings: Settings | None = None) -> dict[str, Replayed]:
-    """All traces of a folder, by name, each replayed."""
-    told: dict[str, Replayed] = {}
-    for name, truth in read_truth(folder).items():
-        told[name] = replay(trace_path(folder, name), truth, settings)
-        print(name, end=" ", flush=True)
-    return told
+def replayed(folder: Path, cache: Path, jobs: int = 1) -> dict[str, Replayed]:
+    """All traces of a folder, by name, each replayed, or as a replay by the same code left it in ``cache``;
+    so many processes at once, the longest traces first."""
+    truths, code = read_truth(folder), digest_of_code()
+    paths = {name: trace_path(folder, name) for name in truths}
+    with ProcessPoolExecutor(jobs) as pool:
+        replays = {
+            name: pool.submit(replay_once, paths[name], truths[name], cache, code)
+            for name in sorted(truths, key=lambda name: -paths[name].stat().st_size)
+        }
+        return {name: replays[name].result() for name in truths}
 
 
-def real_machines(report: TableReport, folder: Path, page: Path | None = None) -> None:
+def real_machines(
+    report: TableReport, folder: Path, cache: Path, page: Path | None = None, jobs: int = 1
+) -> None:
     """The tables; into the page, too, if there is one."""
-    told = replayed(folder)
+    told = replayed(folder, cache, jobs)
     every, sources = list(told.values()), grouped(told.values(), lambda log: log.truth.source)
     ticks = grouped(told.values(), tick_name)
     rows = [[name, *figures_of(logs)] for name, logs in [*sources.items(), ("all", every)]]
@@ -142,6 +156,8 @@ def section(every: list[Replayed], sources: Mapping[str, list[Replayed]]) -> str
     cycles, (_, wrongly) = cycles_of(every), memory_of(every)
     clear, answers = cycles.found + cycles.missed, cycles.found + cycles.wrong
     recall, precision = cycles.found / max(clear, 1), cycles.found / max(answers, 1)
+    of = scored(every)
+    flat = sum(score.flat for score in of.values())
     lines = [
         f"Measured on {time.strftime('%Y-%m-%d')} with {len(every)} logs of {len(sources)} sources.", "",
         "| | |", "|---|---|",
@@ -150,12 +166,12 @@ def section(every: list[Replayed], sources: Mapping[str, list[Replayed]]) -> str
         f"| limit: the last one told is right | {sum(limits)} of {len(limits)} |",
         f"| cycles: series with a clear one where it is found; series with a wrong one "
         f"| {cycles.found} of {clear}; {cycles.wrong} (recall {recall:.2f}, precision {precision:.2f}) |",
-        f'| "memory full", told in jobs that ended well | {wrongly or "never"} |', "",
+        f'| "memory full", told in jobs that ended well | {wrongly or "never"} |',
+        f"| intervals of forecasts without any width | {flat or 'none'} |", "",
         "| forecast | number | error, as a share of that of the last value | "
         "those that are not the last value: share, error | within 5-95 % |",
         "|---|---|---|---|---|",
     ]  # fmt: skip
-    of = scored(every)
     for metric, name in METRICS.items():
         for horizon_s in HORIZONS_S:
             score = of.get((metric, horizon_s), Scored())

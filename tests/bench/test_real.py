@@ -12,7 +12,8 @@ import orjson
 import pytest
 import zstandard
 
-from bench.insight.real import Measured, Replayed, TraceTruth, read_truth
+from bench.insight import real
+from bench.insight.real import Measured, Replayed, TraceTruth, read_truth, replay_once, trace_path
 from bench.insight.report import TableReport
 from bench.insight.tables_real import BEGIN, END, real_machines
 from dutycycle.contract.errors import DutycycleError
@@ -60,7 +61,7 @@ def test_the_tables_and_the_page(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"before\n{BEGIN}of yesterday\n{END}after\n")
     report = TableReport()
-    real_machines(report, folder(tmp_path), page)
+    real_machines(report, folder(tmp_path), tmp_path / "kept", page)
     made, every = report.figures["real"]
     assert made["source"] == "made here"
     assert (every["cycles found"], every["wrong in"], every["memory full told"]) == (1, 1, 0)
@@ -70,6 +71,26 @@ def test_the_tables_and_the_page(tmp_path: Path) -> None:
     assert text.endswith(f"{END}after\n")
     assert "| made here | 1 | 1 |" in text
     assert "yesterday" not in text
+
+
+def test_a_replay_is_kept_until_code_or_trace_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, kept = trace_path(folder(tmp_path), "log"), tmp_path / "kept"
+    truth = read_truth(tmp_path)["log"]
+    first = replay_once(path, truth, kept, "code")
+    replays: list[Path] = []
+
+    def count(path: Path, truth: TraceTruth) -> Replayed:
+        replays.append(path)
+        return Replayed(truth)
+
+    monkeypatch.setattr(real, "replay", count)
+    other = msgspec.structs.replace(truth, kind="inference")
+    again = replay_once(path, other, kept, "code")
+    assert (again.insights, again.truth, replays) == (first.insights, other, [])
+    replay_once(path, truth, kept, "other code")
+    assert (replays, len(list(kept.iterdir()))) == ([path], 1)
 
 
 def test_a_folder_without_its_truth_or_a_trace_is_named(tmp_path: Path) -> None:
@@ -93,9 +114,11 @@ def test_forecasts_are_held_against_the_newest_value() -> None:
     near = Forecast(horizon_s=10, value=19, p05=18, p95=22, method="blend")
     still = Forecast(horizon_s=10, value=10, p05=9, p95=11, method="persistence")
     beyond = Forecast(horizon_s=300, value=10, p05=9, p95=11, method="blend")
-    for forecast in (near, still, beyond):
+    flat = Forecast(horizon_s=30, value=40, p05=40, p95=40, method="blend")
+    for forecast in (near, still, flat, beyond):
         log.trends.append((10.0, "G/power_w", TrendMetric(level=10, slope_per_s=0, forecast=(forecast,))))
-    assert list(log.forecasts) == [("power_w", 10)]
+    assert list(log.forecasts) == [("power_w", 10), ("power_w", 30)]
+    assert (log.forecasts["power_w", 10].flat, log.forecasts["power_w", 30].flat) == (0, 1)
     score = log.forecasts["power_w", 10]
     assert (score.count, score.made, score.inside, score.ratio, score.made_ratio) == (2, 1, 1, 11 / 20, 0.1)
 

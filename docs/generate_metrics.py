@@ -3,13 +3,14 @@
 ``python -m docs.generate_metrics`` writes the page; a test says when that was forgotten.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from docs.generate_contract import table
-from dutycycle.contract.metrics import GPU_ROWS
+from dutycycle.contract.metrics import GPU_ROWS, MetricRow
 from dutycycle.telemetry.metrics import PREFIX, Metric
 from sinks.prometheus import metrics as m
 
@@ -36,13 +37,21 @@ def _sources() -> str:
     rows = (
         (
             f"`{row.field}`",
-            f"field {row.nvml}" if isinstance(row.nvml, int) else f"`{row.nvml}`",
+            ", ".join(_calls(row)),
             ", ".join(f"`{name}`" for name in row.dcgm),
             f"`{PREFIX}{row.series.name}`" if row.series else "",
         )
         for row in GPU_ROWS
     )
     return table(("field of a GPU", "NVML", "dcgm-exporter", "series"), rows)
+
+
+def _calls(row: MetricRow) -> Iterator[str]:
+    if row.nvml:
+        yield f"field {row.nvml}" if isinstance(row.nvml, int) else f"`{row.nvml}`"
+    if row.gpm:
+        first, last = min(row.gpm), max(row.gpm)
+        yield f"GPM {first}" + (f" to {last}" if last > first else "")
 
 
 def _rules(kind: str) -> list[dict[str, Any]]:

@@ -139,7 +139,11 @@ class MetricRow:
 _MEGA, _MEGABIT = 1e-6, 8e-6
 _DEV, _PROF = "DCGM_FI_DEV_", "DCGM_FI_PROF_"
 _HELD, _PCT_OF_NS = f"{_DEV}CLOCKS_EVENT_REASON_", 1e-7
-"""Counters of nanoseconds: what they grow by in a second is a share of it."""
+"""Counters of nanoseconds: what they grow by in a second is a share of it. HELP texts of older
+exporters call them microseconds, and are wrong (NVIDIA/dcgm-exporter#589)."""
+_DCGM_MB = 1024 * 1000
+"""DCGM counts KiB, divides by 1,000 and calls it MB/s; it is a rate, though exporters call it a counter
+(NVIDIA/dcgm-exporter#658)."""
 _ON_GPU: frozenset[Subject] = frozenset({"gpu"})
 _ON_GPU_AND_JOB: frozenset[Subject] = frozenset({"gpu", "job"})
 _ON_POD_AND_JOB: frozenset[Subject] = frozenset({"pod", "job"})
@@ -249,7 +253,9 @@ CATALOGUE = (
     MetricRow(
         field="sw_power_cap_pct", title="Held by power", word="power cap",
         meaning="share of the time in which the power limit held the clocks down",
-        limits=PCT, nvml=74, dcgm={f"{_HELD}SW_POWER_CAP_NS": _PCT_OF_NS},
+        limits=PCT, nvml=74,
+        dcgm={f"{_DEV}POWER_VIOLATION": _PCT_OF_NS, f"{_HELD}SW_POWER_CAP_NS": _PCT_OF_NS},
+        dcgmi={"PVIOL": "ns", "CLKPCNS": "ns"},
         series=GpuSeries("gpu_power_capped_ratio", 0.01),
     ),
     MetricRow(
@@ -269,6 +275,38 @@ CATALOGUE = (
         meaning="share of the time in which the power supply had the clocks held down",
         limits=PCT, nvml=271, dcgm={f"{_HELD}HW_POWER_BRAKE_SLOWDOWN_NS": _PCT_OF_NS},
         series=GpuSeries("gpu_power_brake_ratio", 0.01),
+    ),
+    MetricRow(
+        field="thermal_pct", kind="setting", title="Held by heat", word="heat",
+        meaning="share of the time in which heat held the clocks down, by the driver or by the GPU itself; "
+        "of dcgm-exporter and dcgmi", limits=PCT,
+        dcgm={f"{_DEV}THERMAL_VIOLATION": _PCT_OF_NS}, dcgmi={"TVIOL": "ns"},
+        series=GpuSeries("gpu_thermal_slowdown_ratio", 0.01),
+    ),
+    MetricRow(
+        field="sync_boost_pct", kind="setting", title="Held by sync boost", word="sync boost",
+        meaning="share of the time in which another GPU of its sync boost group held the clocks down; the "
+        "same", limits=PCT,
+        dcgm={f"{_DEV}SYNC_BOOST_VIOLATION": _PCT_OF_NS, f"{_HELD}SYNC_BOOST_NS": _PCT_OF_NS},
+        dcgmi={"SBVIO": "ns", "CLKBSTNS": "ns"}, series=GpuSeries("gpu_sync_boost_ratio", 0.01),
+    ),
+    MetricRow(
+        field="board_limit_pct", kind="setting", title="Held by the board", word="board",
+        meaning="share of the time in which a limit of the board held the clocks down; the same", limits=PCT,
+        dcgm={f"{_DEV}BOARD_LIMIT_VIOLATION": _PCT_OF_NS}, dcgmi={"BLVIO": "ns"},
+        series=GpuSeries("gpu_board_limit_ratio", 0.01),
+    ),
+    MetricRow(
+        field="low_util_pct", kind="setting", title="Clocks low for want of work", word="little work",
+        meaning="share of the time in which the clocks were low because there was little to do; the same",
+        limits=PCT, dcgm={f"{_DEV}LOW_UTIL_VIOLATION": _PCT_OF_NS}, dcgmi={"LUVIO": "ns"},
+        series=GpuSeries("gpu_low_utilization_ratio", 0.01),
+    ),
+    MetricRow(
+        field="reliability_pct", kind="setting", title="Held by voltage", word="voltage",
+        meaning="share of the time in which the clocks were held down for the sake of reliability; the same",
+        limits=PCT, dcgm={f"{_DEV}RELIABILITY_VIOLATION": _PCT_OF_NS}, dcgmi={"RVIOL": "ns"},
+        series=GpuSeries("gpu_reliability_ratio", 0.01),
     ),
     MetricRow(
         field="sm_clock_mhz", chart="clock", compared="mean", title="SM clock", word="clock",
@@ -420,13 +458,30 @@ CATALOGUE = (
     ),
     MetricRow(
         field="nvlink_rx_bytes_per_s", title="NVLink received", meaning="received over all NVLinks",
-        limits=(0, 1e13), gpm=(60,), dcgm={f"{_PROF}NVLINK_RX_BYTES": 1}, dcgmi={"NVLRX": "B/s"},
+        limits=(0, 1e13), gpm=(60,),
+        dcgm={
+            f"{_DEV}NVLINK_RX_BANDWIDTH_TOTAL": _DCGM_MB, f"{_DEV}NVLINK_RX_THROUGHPUT_TOTAL": _DCGM_MB,
+            f"{_PROF}NVLINK_RX_BYTES": 1,
+        },
+        dcgmi={"NRXBWLT": "1000 KiB/s", "NVLRX": "B/s"},
         smi="nvlink rx", series=GpuSeries("gpu_nvlink_receive_bytes_per_second"),
     ),
     MetricRow(
         field="nvlink_tx_bytes_per_s", title="NVLink sent", meaning="sent over all NVLinks",
-        limits=(0, 1e13), gpm=(61,), dcgm={f"{_PROF}NVLINK_TX_BYTES": 1}, dcgmi={"NVLTX": "B/s"},
+        limits=(0, 1e13), gpm=(61,),
+        dcgm={
+            f"{_DEV}NVLINK_TX_BANDWIDTH_TOTAL": _DCGM_MB, f"{_DEV}NVLINK_TX_THROUGHPUT_TOTAL": _DCGM_MB,
+            f"{_PROF}NVLINK_TX_BYTES": 1,
+        },
+        dcgmi={"NTXBWLT": "1000 KiB/s", "NVLTX": "B/s"},
         smi="nvlink tx", series=GpuSeries("gpu_nvlink_transmit_bytes_per_second"),
+    ),
+    MetricRow(
+        field="nvlink_bytes_per_s", title="NVLink, both ways", word="NVLink",
+        meaning="received and sent over all NVLinks together; of dcgm-exporter and dcgmi, which tell this "
+        "where they do not tell the two apart", limits=(0, 2e13),
+        dcgm={f"{_DEV}NVLINK_BANDWIDTH_TOTAL": _DCGM_MB, f"{_DEV}NVLINK_THROUGHPUT_TOTAL": _DCGM_MB},
+        dcgmi={"NBWLT": "1000 KiB/s"}, series=GpuSeries("gpu_nvlink_bytes_per_second"),
     ),
     MetricRow(
         field="pcie_gen", kind="setting", title="PCIe generation",

@@ -10,14 +10,26 @@ import re
 from typing import Any
 
 from dutycycle.contract.health import logged
-from dutycycle.contract.metrics import GPU_ROWS
+from dutycycle.contract.metrics import GPU_ROWS, HELD_METRICS
+from dutycycle.contract.records.samples import MigDevice
 from dutycycle.imports.moments import Clock, Ticks
-from dutycycle.imports.quantities import Column, Notes, Row
+from dutycycle.imports.quantities import Column, HeldShares, Notes, Row, is_measured
 
-_DCGM_FIELDS = {name: (row.field, unit) for row in GPU_ROWS for name, unit in row.dcgmi.items()} | {
+_HELD = {name: row.field for row in GPU_ROWS if row.field in HELD_METRICS for name in row.dcgmi}
+_ENGINE = "GRACT"
+"""The time with any engine busy: of a slice, which has no GPUTL, that is its utilization."""
+_DCGM_FIELDS = {
+    name: (row.field, unit)
+    for row in GPU_ROWS
+    if row.field not in HELD_METRICS
+    for name, unit in row.dcgmi.items()
+} | {
     "DVCCTR": ("throttle", None),
     **{name: (field, None) for name, field in logged.DCGMI.items()},
 }
+_SLICES = 7
+"""Slices that a GPU has at most; DCGM numbers those of a GPU from so many times its own number on."""
+_OF_A_SLICE = frozenset(MigDevice.__struct_fields__) - {"uuid", "profile"}
 _SMI_FIELDS = {name: (row.field, unit) for row in GPU_ROWS for name, unit in row.smi_dmon.items()} | {
     name: (field, None) for name, field in logged.SMI_DMON.items()
 }
@@ -36,41 +48,82 @@ class DcgmDmonReader:
         self._columns: list[Column | None] | None = None
         self._by_rank: list[tuple[int, Column]] = []
         """Of two columns for one field (a requested limit of power, and the enforced one) the last counts."""
+        self._names: list[str] = []
+        self._held = HeldShares()
+        self._engine = Column(_ENGINE, "gpu_util_pct", "ratio", self.notes)
 
     def read_rows(self, line: str) -> list[Row]:
-        """Give the row of a GPU; none for a heading, its units, and the end. Raises ``ValueError``."""
+        """Give the row of a GPU or MIG slice; none for a heading, its units, and the end. Raises
+        ``ValueError``."""
         text = line.strip()
         if text.startswith("#"):
-            names = text.lstrip("# ").split()
-            self._columns = None
-            if names[:1] == ["Entity"]:
-                self._columns = [
-                    Column(name, *_DCGM_FIELDS[name], self.notes) if name in _DCGM_FIELDS else None
-                    for name in names[1:]
-                ]
-                ranks = {name: rank for rank, name in enumerate(_DCGM_FIELDS)}
-                known = [(at, column) for at, column in enumerate(self._columns) if column is not None]
-                self._by_rank = sorted(known, key=lambda pair: ranks[pair[1].name])
-                self.notes.columns = tuple(names[1:])
-                self.notes.unused = tuple(name for name in names[1:] if name not in _DCGM_FIELDS)
+            self._read_heading(text.lstrip("# ").split())
             return []
         if not text or text.split()[0].upper() == "ID" or text.startswith(_STOPPED):
             return []
         entity = _entity(text)
-        if entity is None or not entity["number"].isdecimal() or entity["kind"] != "GPU":
+        if entity is None or not entity["number"].isdecimal() or entity["kind"] not in ("GPU", "GPU-I"):
             before = " and comes before a heading with #Entity: nvidia-smi's dmon is of the format nvidia-smi"
-            raise ValueError("is not of a whole GPU" + before * (self._columns is None))
-        ts_ms = self._ticks.next_ms(entity["number"])  # also of a wrong line: what follows it keeps its time
+            raise ValueError("is of no GPU and no MIG slice" + before * (self._columns is None))
+        kind, number = entity["kind"], int(entity["number"])
+        # Also of a wrong line: what follows it keeps its time.
+        ts_ms = self._ticks.next_ms(str(number) if kind == "GPU" else f"{kind} {number}")
         if self._columns is None:
             raise ValueError("comes before a heading with #Entity")
         cells = entity["values"].split()
         if len(cells) != len(self._columns):
             raise ValueError(f"{len(cells)} values for {len(self._columns)} columns")
-        measured: dict[str, Any] = {"index": int(entity["number"])}
+        figures: dict[str, Any] = {}
         for position, column in self._by_rank:
             if (value := column.read_value(cells[position])) is not None:
-                measured[column.field] = value
-        return [Row(ts_ms, measured)]
+                figures[column.field] = value
+        if kind == "GPU":
+            return [Row(ts_ms, {"index": number} | figures | self._held_shares(number, cells, ts_ms))]
+        return [self._slice_row(ts_ms, number, figures, cells)]
+
+    def _read_heading(self, names: list[str]) -> None:
+        self._columns = None
+        if names[:1] != ["Entity"]:
+            return
+        self._names = names[1:]
+        self._columns = [
+            Column(name, *_DCGM_FIELDS[name], self.notes) if name in _DCGM_FIELDS else None
+            for name in self._names
+        ]
+        ranks = {name: rank for rank, name in enumerate(_DCGM_FIELDS)}
+        known = [(at, column) for at, column in enumerate(self._columns) if column is not None]
+        self._by_rank = sorted(known, key=lambda pair: ranks[pair[1].name])
+        self.notes.columns = tuple(self._names)
+        self.notes.unused = tuple(
+            name for name in self._names if name not in _DCGM_FIELDS and name not in _HELD
+        )
+
+    def _held_shares(self, gpu: int, cells: list[str], ts_ms: int) -> dict[str, float]:
+        """Give for what share of the time something held the clocks down; of two names the first counts."""
+        shares: dict[str, float] = {}
+        for name, cell in zip(self._names, cells, strict=True):
+            if name not in _HELD or not is_measured(cell):
+                continue
+            if not cell.isdecimal():
+                raise ValueError(f"{cell!r} is no {name}")
+            share = self._held.share_pct(f"{gpu} {name}", _HELD[name], int(cell), ts_ms)
+            if share is not None:
+                shares.setdefault(_HELD[name], share)
+        return shares
+
+    def _slice_row(self, ts_ms: int, number: int, figures: dict[str, Any], cells: list[str]) -> Row:
+        """Give what a slice of a GPU has of its own. The log does not name the GPU: its number tells."""
+        index = number // _SLICES
+        self.notes.remarks[
+            f"MIG slices (GPU-I) are counted to GPUs by their numbers, {_SLICES} to each: right for A100, "
+            "H100 and newer, wrong for A30, which has 4"
+        ] = None
+        measured = {name: value for name, value in figures.items() if name in _OF_A_SLICE}
+        if _ENGINE in self._names:
+            busy = self._engine.read_value(cells[self._names.index(_ENGINE)])
+            measured |= {} if busy is None else {"gpu_util_pct": busy}
+            self.notes.unused = tuple(name for name in self.notes.unused if name != _ENGINE)
+        return Row(ts_ms, {"index": index, "mig": [{"uuid": f"MIG-{index}/{number}/0"} | measured]})
 
 
 class SmiDmonReader:

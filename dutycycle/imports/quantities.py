@@ -11,6 +11,8 @@ from dutycycle.contract.health import logged
 from dutycycle.contract.metrics import LIMITS, PCT, Range, unit_of
 
 _KIB, _MIB, _GIB = 1024, 1024**2, 1024**3
+_NS_OF_PCT = 1e4
+"""Nanoseconds that are a percent of a millisecond."""
 _INDEX = re.compile(r"(?:cuda|gpu|nvidia)[ :#_-]*(\d+)", re.IGNORECASE).fullmatch
 _WRITTEN = {"mib": "MiB", "w": "W", "mhz": "MHz", "j": "J"}
 _LEAST_MIB = 512
@@ -106,6 +108,23 @@ class Notes:
         return remarks
 
 
+class HeldShares:
+    """Makes shares of the time of counters of the time in which something held the clocks down."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, str], tuple[int, int]] = {}
+        """By GPU and field when its counter was read last, and what it said in nanoseconds."""
+
+    def share_pct(self, gpu: str, field: str, now_ns: int, now_ms: int) -> float | None:
+        """Give percent since the counter was read before; None at first, and after it began anew."""
+        before_ms, before_ns = self._last.get((gpu, field), (now_ms, now_ns))
+        self._last[gpu, field] = now_ms, now_ns
+        if now_ms <= before_ms or now_ns < before_ns:
+            return None
+        # Counter and time are not of one instant: the whole time may be a little more.
+        return round(min((now_ns - before_ns) / (now_ms - before_ms) / _NS_OF_PCT, 100.0), 1)
+
+
 class Reader(Protocol):
     """Reads the lines of one file, in order."""
 
@@ -164,7 +183,14 @@ _FACTORS: Mapping[str, Mapping[str, float]] = {
     "_j": {"j": 1, "joule": 1, "joules": 1, "mj": 0.001, "kj": 1000, "wh": 3600, "kwh": 3_600_000},
     "_c": {"c": 1, "°c": 1, "celsius": 1, "degc": 1, "℃": 1},
     "_mhz": {"mhz": 1, "ghz": 1000, "khz": 0.001, "hz": 1e-6},
-    "_bytes_per_s": {"b/s": 1, "bytes/s": 1, "kb/s": 1e3, "mb/s": 1e6, "gb/s": 1e9},
+    "_bytes_per_s": {
+        "b/s": 1,
+        "bytes/s": 1,
+        "kb/s": 1e3,
+        "mb/s": 1e6,
+        "gb/s": 1e9,
+        "1000 kib/s": 1000 * _KIB,
+    },
 }
 """By the unit at the end of a field: how logs spell it, with the factor to ours. The first is that of a bare
 number."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from collectors.throttle import throttle_names
 from dutycycle.imports.moments import Clock
-from dutycycle.imports.quantities import Column, Row, is_measured
+from dutycycle.imports.quantities import Column, HeldShares, Row, is_measured
 
 _LINE = re.compile(r"(?P<indent> *)(?P<name>\S.*?) *(?: : ?(?P<value>.*))?").fullmatch
 _GPU = re.compile(r"GPU (?P<bus>[0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-9A-F])", re.IGNORECASE).fullmatch
@@ -105,8 +105,7 @@ class SmiQueryReader:
         self._errors: defaultdict[str, int] = defaultdict(int)
         self._processes: list[dict[str, Any]] = []
         self._slices: list[dict[str, Any]] = []
-        self._held_us: dict[tuple[str, str], tuple[int, int]] = {}
-        """By GPU and field when its counter was read last, and what it said."""
+        self._held = HeldShares()
 
     def read_rows(self, line: str) -> list[Row]:
         """Give the rows of the GPU that ends here. Raises ``ValueError``."""
@@ -160,15 +159,10 @@ class SmiQueryReader:
             if value.lower() == "active":
                 self._gpu["throttle"].append(reason[1].replace(" ", "_"))
         elif (counter := _COUNTER(path)) and counter[1] in _HELD and self._ts_ms is not None:
-            self._read_held(_HELD[counter[1]], int(value.split()[0]), self._ts_ms)
-
-    def _read_held(self, field: str, now_us: int, now_ms: int) -> None:
-        key = self._gpu["uuid"], field
-        before_ms, before_us = self._held_us.get(key, (now_ms, now_us))
-        self._held_us[key] = now_ms, now_us
-        if now_ms > before_ms and now_us >= before_us:
-            # The times are whole seconds: the whole time may be a little more.
-            self._gpu[field] = round(min((now_us - before_us) / (now_ms - before_ms) / 10, 100.0), 1)
+            field, us = _HELD[counter[1]], int(value.split()[0])
+            share = self._held.share_pct(self._gpu["uuid"], field, 1000 * us, self._ts_ms)
+            if share is not None:
+                self._gpu[field] = share
 
     def _read_slice(self, path: str, value: str) -> None:
         if not path:

@@ -53,6 +53,15 @@ def in_turns(works: Figures, waits: Figures, gpus: int = 2) -> Script:
     return lambda at: [works if at % 15 < 10 else waits for _ in range(gpus)]
 
 
+_BY_DEFAULT = ("tensor_active_pct", "dram_active_pct", "pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s")
+
+
+def default_list(**changes: Any) -> Script:
+    """What dcgm-exporter has in its default list: no activity of SMs, and NVLink both ways together."""
+    known = UTILIZATION_ALONE | {name: TRAINS[name] for name in _BY_DEFAULT} | {"nvlink_bytes_per_s": 4e10}
+    return lambda _at: [known | changes] * 2
+
+
 SIGNATURES: dict[str, tuple[Script, str]] = {
     "memory held, nothing done": (lambda _at: [IDLES, IDLES], "idle"),
     "waits for data while the CPU is throttled": (
@@ -69,6 +78,18 @@ SIGNATURES: dict[str, tuple[Script, str]] = {
     "32-bit floats": (steady(tensor_active_pct=0, fp32_active_pct=55, dram_active_pct=20), "precision"),
     "NVLink carries all it can": (
         steady(tensor_active_pct=12, dram_active_pct=15, nvlink_rx_bytes_per_s=3e11), "communication",
+    ),
+    "NVLink carries all it can, by the default list": (
+        default_list(tensor_active_pct=12, dram_active_pct=15, nvlink_bytes_per_s=6e11), "communication",
+    ),
+    "memory is the limit, by the default list": (
+        default_list(tensor_active_pct=12, dram_active_pct=72), "memory_bandwidth",
+    ),
+    "kernels that spin, by the default list": (
+        default_list(gpu_util_pct=100, power_w=260, mem_copy_util_pct=0, tensor_active_pct=0,
+                     dram_active_pct=0.4, nvlink_bytes_per_s=1e6, pcie_rx_bytes_per_s=1e5,
+                     pcie_tx_bytes_per_s=1e5),
+        "communication",
     ),
     "kernels that spin": (lambda _at: [SPINS, SPINS], "communication"),
     "copies to the GPU": (
@@ -98,6 +119,7 @@ CONTROLS: dict[str, tuple[Script, set[str]]] = {
     "data that comes at a GB a second": (steady(pcie_rx_bytes_per_s=1.2e9), {"gpu"}),
     "all that PCIe carries, beside full work": (steady(pcie_rx_bytes_per_s=2e10), {"gpu"}),
     "no counters": (lambda _at: [UTILIZATION_ALONE, UTILIZATION_ALONE], {"gpu"}),
+    "a good training by the default list": (default_list(), {"gpu"}),
     "some counters": (lambda _at: [UTILIZATION_ALONE | {"tensor_active_pct": 45}] * 2, {"gpu"}),
     "a server with few requests": (
         lambda at: [TRAINS | {

@@ -27,7 +27,8 @@ _ADDED = frozenset({"gpu_util_pct", "mem_used_bytes"})
 """Fields of which exporters give each pod on a shared GPU its own part."""
 _WHOLE = frozenset({"pcie_gen", "pcie_width", "throttle", "mem_used_bytes", "mem_free_bytes",
                     "mem_reserved_bytes", "mem_total_bytes", "pcie_rx_bytes_per_s",
-                    "pcie_tx_bytes_per_s", "nvlink_rx_bytes_per_s", "nvlink_tx_bytes_per_s"})  # fmt: skip
+                    "pcie_tx_bytes_per_s", "nvlink_rx_bytes_per_s", "nvlink_tx_bytes_per_s",
+                    "nvlink_bytes_per_s"})  # fmt: skip
 """Fields that are whole numbers."""
 Impossible = Counter[tuple[str, float]]
 """Values that no GPU has, by metric, with how many there were."""

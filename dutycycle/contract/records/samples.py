@@ -99,6 +99,7 @@ class Gpu(RecordBase, frozen=True, kw_only=True):
     dec_util_pct: Pct | None = None
     nvlink_rx_bytes_per_s: Amount | None = None
     nvlink_tx_bytes_per_s: Amount | None = None
+    nvlink_bytes_per_s: Amount | None = None
     sm_clock_mhz: Amount | None = None
     mem_clock_mhz: Amount | None = None
     pcie_rx_bytes_per_s: Amount | None = None
@@ -110,6 +111,11 @@ class Gpu(RecordBase, frozen=True, kw_only=True):
     sw_thermal_pct: Pct | None = None
     hw_thermal_pct: Pct | None = None
     power_brake_pct: Pct | None = None
+    thermal_pct: Pct | None = None
+    sync_boost_pct: Pct | None = None
+    board_limit_pct: Pct | None = None
+    low_util_pct: Pct | None = None
+    reliability_pct: Pct | None = None
     util_burst: UtilBurst | None = None
     power_burst: PowerBurst | None = None
     mig: tuple[MigDevice, ...] | None = None

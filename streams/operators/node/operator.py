@@ -40,7 +40,7 @@ from streams.operators.usage.bank import UsageBank
 from streams.operators.workload.channels import SPAN_MS
 from streams.operators.workload.spans import SpanBank
 
-SNAPSHOT_VERSION = 24
+SNAPSHOT_VERSION = 25
 
 
 class TickReader(Protocol):

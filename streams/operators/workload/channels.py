@@ -50,7 +50,7 @@ are of all its GPUs, the others of those that it holds alone. ``gpu_util_pct`` i
 counts GPUs. ``power_pct`` is a share of the limits, ``power_w`` a sum, ``pcie_kb_per_s`` the lesser and
 ``pcie_most_kb_per_s`` the greater of what a GPU receives and sends, averaged over GPUs. From
 ``sm_active_pct`` on they are means over GPUs, and MIG slices, that have such counters; ``nvlink_mb_per_s`` is
-what a GPU receives."""
+what a GPU receives; where a source does not tell the directions apart, half of both."""
 CGROUP_CHANNELS = {
     "cpu_pct": _LOG,
     "cpu_throttled_pct": _ONE,

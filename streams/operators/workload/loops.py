@@ -9,9 +9,9 @@ from streams.operators.workload.channels import IDLE_PCT, Codes, code_of
 # Of a row: the columns of one pod; those of one GPU, its metrics, then the tick's facts about it.
 _POD_METRICS, _POD_UTIL, _POD_COPY, _POD_MEMORY, _POD_BUSIEST = 4, 0, 1, 2, 3
 _UTIL, _POWER, _RX, _TX, _MEMORY, _TEMP, _CLOCK = range(7)
-_SM, _TENSOR, _DRAM, _FP32, _NVLINK, _OCCUPANCY = range(7, 13)
-_POWER_LIMIT, _POWER_CAPPED, _HEAT_CAPPED = range(13, 16)
-_METRICS, _FACTS, _COLUMNS = 13, 3, 16
+_SM, _TENSOR, _DRAM, _FP32, _NVLINK, _OCCUPANCY, _NVLINK_BOTH = range(7, 14)
+_POWER_LIMIT, _POWER_CAPPED, _HEAT_CAPPED = range(14, 17)
+_METRICS, _FACTS, _COLUMNS = 14, 3, 17
 _CGROUP = 8
 _KILO, _MEGA = 1e3, 1e6
 NO_GPU = -1
@@ -90,7 +90,10 @@ def nvml_channels(rows: Floats, places: Ints, gpus: int, slices: int, channels: 
             of[10] = mine[_POD_BUSIEST]
             of[11], of[12] = total[_SM] / count[_SM], total[_TENSOR] / count[_TENSOR]
             of[13], of[14] = total[_DRAM] / count[_DRAM], total[_FP32] / count[_FP32]
-            of[15] = total[_NVLINK] / count[_NVLINK] / _MEGA
+            nvlink = total[_NVLINK] / count[_NVLINK]
+            if np.isnan(nvlink):
+                nvlink = total[_NVLINK_BOTH] / count[_NVLINK_BOTH] / 2
+            of[15] = nvlink / _MEGA
             of[16] = total[_OCCUPANCY] / count[_OCCUPANCY]
             of[17] = max(received, sent) / _KILO if both else np.nan
 

@@ -23,7 +23,8 @@ from streams.operators.workload.loops import NO_GPU, cgroup_channels, gpu_means,
 
 _GPU_METRICS = ("gpu_util_pct", "power_w", "pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s", "mem_total_bytes",
                 "temp_c", "sm_clock_mhz", "sm_active_pct", "tensor_active_pct", "dram_active_pct",
-                "fp32_active_pct", "nvlink_rx_bytes_per_s", "sm_occupancy_pct")  # fmt: skip
+                "fp32_active_pct", "nvlink_rx_bytes_per_s", "sm_occupancy_pct",
+                "nvlink_bytes_per_s")  # fmt: skip
 _TOTAL = _GPU_METRICS.index("mem_total_bytes")
 _LIMIT = POD_CGROUP_METRICS.index("mem_limit_bytes")
 

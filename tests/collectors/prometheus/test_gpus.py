@@ -74,6 +74,12 @@ def gpu(**fields: Any) -> Gpu:
         ("DEV_PCIE_LINK_WIDTH", 16, {"pcie_width": 16}),
         ("PROF_PCIE_RX_BYTES", 1e9, {"pcie_rx_bytes_per_s": 10**9}),
         ("PROF_PCIE_TX_BYTES", 0, {"pcie_tx_bytes_per_s": 0}),
+        ("DEV_NVLINK_BANDWIDTH_TOTAL", 204_000, {"nvlink_bytes_per_s": 208_896_000_000}),
+        ("DEV_NVLINK_THROUGHPUT_TOTAL", 0, {"nvlink_bytes_per_s": 0}),
+        ("DEV_NVLINK_RX_BANDWIDTH_TOTAL", 1000, {"nvlink_rx_bytes_per_s": 1_024_000_000}),
+        ("DEV_NVLINK_RX_THROUGHPUT_TOTAL", 1000, {"nvlink_rx_bytes_per_s": 1_024_000_000}),
+        ("DEV_NVLINK_TX_BANDWIDTH_TOTAL", 1000, {"nvlink_tx_bytes_per_s": 1_024_000_000}),
+        ("DEV_NVLINK_TX_THROUGHPUT_TOTAL", 1000, {"nvlink_tx_bytes_per_s": 1_024_000_000}),
         ("DEV_CLOCK_THROTTLE_REASONS", 4, {"throttle": ("sw_power_cap",)}),
         ("DEV_CLOCKS_EVENT_REASONS", 0, {"throttle": ()}),
     ],
@@ -91,16 +97,23 @@ def test_a_field_of_dcgm(name: str, value: float, fields: dict[str, Any]) -> Non
 @pytest.mark.parametrize(
     ("name", "field"),
     [
-        ("SW_POWER_CAP", "sw_power_cap_pct"),
-        ("SW_THERM_SLOWDOWN", "sw_thermal_pct"),
-        ("HW_THERM_SLOWDOWN", "hw_thermal_pct"),
-        ("HW_POWER_BRAKE_SLOWDOWN", "power_brake_pct"),
+        ("CLOCKS_EVENT_REASON_SW_POWER_CAP_NS", "sw_power_cap_pct"),
+        ("CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN_NS", "sw_thermal_pct"),
+        ("CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS", "hw_thermal_pct"),
+        ("CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN_NS", "power_brake_pct"),
+        ("CLOCKS_EVENT_REASON_SYNC_BOOST_NS", "sync_boost_pct"),
+        ("POWER_VIOLATION", "sw_power_cap_pct"),
+        ("THERMAL_VIOLATION", "thermal_pct"),
+        ("SYNC_BOOST_VIOLATION", "sync_boost_pct"),
+        ("BOARD_LIMIT_VIOLATION", "board_limit_pct"),
+        ("LOW_UTIL_VIOLATION", "low_util_pct"),
+        ("RELIABILITY_VIOLATION", "reliability_pct"),
     ],
 )
 def test_a_counter_of_nanoseconds_is_a_share_of_the_time(
     name: str, field: str, per_s: float | None, pct: float | None
 ) -> None:
-    counted = dcgm(f"DEV_CLOCKS_EVENT_REASON_{name}_NS", 7.3e12)
+    counted = dcgm(f"DEV_{name}", 7.3e12)
     samples = [replace(counted, per_s=per_s), dcgm("DEV_GPU_UTIL", 97)]
     (found,) = AnswerReader().gpus.gpus(samples, PodIndex())
     assert getattr(found, field) == pct

@@ -102,6 +102,36 @@ def test_dmon_has_a_tick_when_a_gpu_comes_again() -> None:
     assert reader.notes.unused == ("GRACT",)
 
 
+def test_dmon_of_mig_slices_and_of_what_held_the_clocks_down() -> None:
+    log = """#Entity   SMACT   GRACT   FBUSD   POWER     PVIOL       TVIOL      SBVIO   NBWLT
+ID                        MB      W         ns          ns         ns      MBPS
+GPU 1     N/A     N/A     900     300.000   5000000000  0          0       1000
+GPU-I 0   0.250   0.500   512     N/A       N/A         N/A        N/A     N/A
+GPU-I 8   0.120   1.000   700     N/A       N/A         N/A        N/A     N/A
+GPU 1     N/A     N/A     900     300.000   5250000000  1000000000 0       0
+GPU-I 0   0.260   0.500   512     N/A       N/A         N/A        N/A     N/A
+"""
+    reader = dmon(0, 1000)
+    first, slice_0, slice_8, second, again = rows(reader, log)
+    assert first == Row(
+        0,
+        {"index": 1, "mem_used_bytes": 900 * MIB, "power_w": 300, "nvlink_bytes_per_s": 1_024_000_000},
+    )
+    assert second.fields["sw_power_cap_pct"] == 25
+    assert second.fields["thermal_pct"] == 100
+    assert (second.fields["sync_boost_pct"], second.fields["nvlink_bytes_per_s"]) == (0, 0)
+    measured = {"gpu_util_pct": 50, "sm_active_pct": 25, "mem_used_bytes": 512 * MIB}
+    assert slice_0 == Row(0, {"index": 0, "mig": [{"uuid": "MIG-0/0/0"} | measured]})
+    assert slice_8.fields["index"] == 1, "DCGM numbers the slices of a GPU from 7 times its own number on"
+    assert slice_8.fields["mig"][0]["gpu_util_pct"] == 100
+    assert (again.ts_ms, again.fields["mig"][0]["sm_active_pct"]) == (1000, 26)
+    assert reader.notes.unused == ()
+    (remark,) = reader.notes.remarks
+    assert "A30" in remark
+    with pytest.raises(ValueError, match="is of no GPU and no MIG slice"):
+        reader.read_rows("GPU-CI 0   0.250   0.500   512     N/A       N/A         N/A    0     1")
+
+
 def test_a_wrong_line_of_dmon_takes_its_time() -> None:
     reader = dmon(0, 1000)
     assert len(rows(reader, "# Entity  GPUTL\n  Id\n    GPU 0   5\n")) == 1  # before DCGM 2
@@ -141,8 +171,8 @@ def test_what_is_wrong_with_a_line(heading: str, line: str, reason: str) -> None
     ("line", "reason"),
     [
         ("GPU 0  5", "before a heading"),
-        ("GPU-I 0/0  5", "whole GPU"),
-        ("Error getting values", "whole GPU"),
+        ("GPU-I 0/0  5", "no MIG slice"),
+        ("Error getting values", "no MIG slice"),
     ],
 )
 def test_what_is_wrong_with_a_line_of_dmon(line: str, reason: str) -> None:

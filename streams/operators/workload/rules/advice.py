@@ -93,9 +93,9 @@ def _traffic(of: Evidence) -> str:
 
 def _activity(of: Evidence) -> str:
     """What the GPU's counters say beside its utilization; of one without them, that there are none."""
-    if "sm_active_pct" not in of:
-        return " as far as its utilization tells"
     figures = (("SM", "sm_active_pct"), ("tensor cores", "tensor_active_pct"), ("memory", "dram_active_pct"))
+    if not any(key in of for _, key in figures):
+        return " as far as its utilization tells"
     known = ", ".join(f"{name} {of[key]:.0f} %" for name, key in figures if key in of)
     return f" (utilization {of.get('gpu_util_pct', 0):.0f} %, {known})"
 

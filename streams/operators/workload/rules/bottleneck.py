@@ -250,7 +250,7 @@ def _collective(stats: PodStats, kind: str, gpus: int) -> Finding | None:
     tensor cores and needs little power. How many multiprocessors spin says nothing: it depends on NCCL. That
     is no server's work either, whatever the pod is taken for; much on NVLink may be.
     """
-    if gpus < 2 or not _has_counters(stats):
+    if gpus < 2 or not _has_work(stats):
         return None
     tensor, nvlink_mb = stats.mean("tensor_active_pct"), stats.mean("nvlink_mb_per_s")
     moves = confidence(ramp(nvlink_mb, 100e3, 200e3), ramp(-tensor, -40, -20), float(kind != "inference"))
@@ -317,14 +317,20 @@ def _precision(stats: PodStats, _kind: str, _gpus: int) -> Finding | None:
 
 
 def _has_counters(stats: PodStats) -> bool:
-    """Tell whether the GPUs say what they do."""
+    """Tell whether the multiprocessors say what they do."""
     return "sm_active_pct" in stats.means
+
+
+def _has_work(stats: PodStats) -> bool:
+    """Tell whether they say what tensor cores and memory do: all that dcgm-exporter tells by its default
+    list, which has no SM activity."""
+    return "tensor_active_pct" in stats.means and "dram_active_pct" in stats.means
 
 
 def _memory(stats: PodStats, _kind: str, _gpus: int) -> Finding | None:
     """The memory's bandwidth is used up; about 80 % can be had. Where it is not measured, the share of time
     in which the memory controller was busy stands for it."""
-    if _has_counters(stats) and "dram_active_pct" in stats.means:
+    if _has_work(stats):
         full = ramp(stats.mean("dram_active_pct"), 45, 60)
         sure = confidence(full, ramp(-stats.mean("tensor_active_pct"), -60, -40))
     else:

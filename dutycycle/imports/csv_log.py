@@ -263,7 +263,7 @@ class CsvReader:
         meanings: dict[int, Meaning] = {}
         for key, name in self._names:
             bare, unit = split_unit(name)
-            names = [cell if name == cell else split_unit(cell)[0] for cell in cells]
+            names = [cell if cell in (name, bare) else split_unit(cell)[0] for cell in cells]
             wanted = name if name in names else bare
             if wanted not in names:
                 raise ValueError(f"--columns {key}={name}: no such column: there are {', '.join(cells)}")

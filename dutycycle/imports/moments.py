@@ -49,7 +49,8 @@ class Clock:
     Numbers are seconds, milliseconds, microseconds or nanoseconds since 1970, told by their size; small ones
     are seconds since ``start_ms``. Local times that come twice in a year, when clocks go back, are told apart
     by the time before them, and by the shortest distance of two times of the same GPU: in a log of each hour
-    the same time comes again at the change. ``notes`` are those of the file.
+    the same time comes again at the change. Dates with slashes are in the order that the first one with a
+    number above 12 shows. ``notes`` are those of the file.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Clock:
     ) -> None:
         self.notes = notes or Notes()
         self._zone, self._has_zone, self._start_ms = zone or UTC, zone is not None, start_ms
+        self._order: str | None = None
         self._last: datetime | None = None
         self._steps: dict[Hashable, tuple[datetime, float]] = {}
         """Of each subject its last time, and the least seconds between two of its times."""
@@ -76,7 +78,7 @@ class Clock:
         if usual:
             moment, abbreviation = _read_iso("{}-{}-{} {}".format(*usual.groups()), text), None
         else:
-            moment, abbreviation = self._read_moment(_in_usual_order(text, unit))
+            moment, abbreviation = self._read_moment(self._in_usual_order(text, unit))
         if moment.tzinfo is None:
             moment = self._in_zone(moment, text, abbreviation, subject)
             if self._has_zone:
@@ -113,6 +115,45 @@ class Clock:
         if self._start_ms is None:
             raise ValueError(f"{value:g} is a time since the log began: {_NO_START}")
         return self._start_ms + round(seconds * 1000)
+
+    def _in_usual_order(self, text: str, unit: str | None) -> str:
+        """Write a date with the year first and a time of 24 hours. Raises ``ValueError`` where it is not
+        known which of two numbers is the day.
+        """
+        half = _HALF_DAY(text)
+        if half:
+            before, hour, minutes, letter, rest = half.groups()
+            if not 1 <= int(hour) <= 12:
+                raise ValueError(f"{text!r} is no time: an hour before AM or PM is from 1 to 12")
+            of_24 = int(hour) % 12 + 12 * (letter in "Pp")
+            text = f"{before}{of_24:02}{minutes}{rest}"
+        bracketed = _BRACKETED(text)
+        text = bracketed[1] if bracketed else text
+        slashed, named, of_day, of_name = (
+            match(text) for match in (_SLASHED, _MONTH_NAME, _DAY_OF_WEEK, _OF_A_NAME)
+        )
+        if slashed:
+            *numbers, year, rest = slashed.groups()
+            if max(map(int, numbers)) > len(_MONTHS) and self._order is None:
+                self._order = "mdy" if int(numbers[1]) > len(_MONTHS) else "dmy"
+            order = _ORDERS.get((unit or "").lower()) or _ORDERS.get(self._order or "")
+            if order is None:
+                raise ValueError(
+                    f"{text!r}: which of {numbers[0]} and {numbers[1]} is the day is not known: give "
+                    "--columns time=NAME[mdy], or [dmy], with the name of the column"
+                )
+            day, month = (numbers[at] for at in order)
+            return f"{year}-{month:>02}-{day:>02}{rest}"
+        if named and named[2] in _MONTHS:
+            return f"{named[3]}-{_MONTHS.index(named[2]) + 1:02}-{named[1]:>02}{named[4]}"
+        if of_day:
+            month, year = of_day["month"] or of_day["month_after"], of_day["year"] or of_day["year_after"]
+            if year and month in _MONTHS:
+                zone = f" {of_day['zone']}" if of_day["zone"] else ""
+                return f"{year}-{_MONTHS.index(month) + 1:02}-{of_day['day']:>02} {of_day['time']}{zone}"
+        if of_name:
+            return "{} {}:{}:{}{}".format(*of_name.groups())
+        return text
 
     def _read_moment(self, text: str) -> tuple[datetime, str | None]:
         """The moment as written, and the abbreviation of its zone where it has one."""
@@ -179,44 +220,6 @@ def _read_iso(text: str, written: str) -> datetime:
         raise ValueError(
             f"{written!r} is no time: expected one such as 2026-11-20T10:00:00.412 or seconds since 1970"
         ) from None
-
-
-def _in_usual_order(text: str, unit: str | None) -> str:
-    """Write a date with the year first and a time of 24 hours. Raises ``ValueError`` where it is not known
-    which of two numbers is the day.
-    """
-    half = _HALF_DAY(text)
-    if half:
-        before, hour, minutes, letter, rest = half.groups()
-        if not 1 <= int(hour) <= 12:
-            raise ValueError(f"{text!r} is no time: an hour before AM or PM is from 1 to 12")
-        of_24 = int(hour) % 12 + 12 * (letter in "Pp")
-        text = f"{before}{of_24:02}{minutes}{rest}"
-    bracketed = _BRACKETED(text)
-    text = bracketed[1] if bracketed else text
-    slashed, named, of_day, of_name = (
-        match(text) for match in (_SLASHED, _MONTH_NAME, _DAY_OF_WEEK, _OF_A_NAME)
-    )
-    if slashed:
-        *numbers, year, rest = slashed.groups()
-        order = _ORDERS.get((unit or "").lower())
-        if order is None:
-            raise ValueError(
-                f"{text!r}: which of {numbers[0]} and {numbers[1]} is the day is not known: give --columns "
-                "time=NAME[mdy], or [dmy], with the name of the column"
-            )
-        day, month = (numbers[at] for at in order)
-        return f"{year}-{month:>02}-{day:>02}{rest}"
-    if named and named[2] in _MONTHS:
-        return f"{named[3]}-{_MONTHS.index(named[2]) + 1:02}-{named[1]:>02}{named[4]}"
-    if of_day:
-        month, year = of_day["month"] or of_day["month_after"], of_day["year"] or of_day["year_after"]
-        if year and month in _MONTHS:
-            zone = f" {of_day['zone']}" if of_day["zone"] else ""
-            return f"{year}-{_MONTHS.index(month) + 1:02}-{of_day['day']:>02} {of_day['time']}{zone}"
-    if of_name:
-        return "{} {}:{}:{}{}".format(*of_name.groups())
-    return text
 
 
 class Ticks:

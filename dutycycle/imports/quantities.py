@@ -19,8 +19,10 @@ _LEAST_MIB = 512
 """No GPU that is measured has less memory."""
 _NUMBER = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(\S.*)?").fullmatch
 _UNMEASURED = frozenset(
-    {"", "-", "--", "n/a", "na", "nan", "none", "null", "err!", "unknown", "unknown error", "not supported"}
-)
+    {"", "-", "--", "?", "n/a", "na", "nan", "none", "null", "err", "err!", "error", "unknown",
+     "unknown error", "not supported"}
+)  # fmt: skip
+_ENDLESS = frozenset({"inf", "infinity"})
 
 
 class Row(NamedTuple):
@@ -265,10 +267,13 @@ class Column:
 
     def _read_amount(self, cell: str, quantity: Quantity) -> int | float | None:
         match = _NUMBER(cell)
-        if match is None and cell.lower().lstrip("+-") in ("inf", "infinity"):
-            self._notes.count_out_of_range(self.name, cell)
-            return None
         if match is None:
+            word = cell.lower().removesuffix("%").split()[0]  # a unit may follow
+            if word in _UNMEASURED:
+                return None
+            if word.lstrip("+-") in _ENDLESS:
+                self._notes.count_out_of_range(self.name, cell)
+                return None
             raise ValueError(f"{cell!r} is no {self.field}")
         text, unit = match.groups()
         factor = self._factor

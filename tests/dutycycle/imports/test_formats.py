@@ -390,13 +390,34 @@ def test_a_mapping_that_cannot_be_read(columns: str, reason: str) -> None:
         read_column_choice(columns)
 
 
+@pytest.mark.parametrize("name", ["Mem (GB)", "Mem (GB)[GB]", "Mem[GB]", "Mem"])
+def test_a_mapping_names_a_column_with_its_unit_or_without(name: str) -> None:
+    text = "timestamp,index,Mem (GB)\n1605188891.412,1,2\n"
+    assert rows(smi(f"mem_used={name}"), text) == [Row(AT_MS, {"index": 1, "mem_used_bytes": 2048 * MIB})]
+
+
 def test_a_mapping_names_what_the_log_has() -> None:
     with pytest.raises(ValueError, match="--columns util=lod: no such column: there are time, load"):
         smi("util=lod").read_rows("time,load\n")
 
 
 @pytest.mark.parametrize(
-    "cell", ["N/A", "[N/A]", "[Unknown Error]", "[GPU is lost]", "ERR!", "nan", "None", "-", ""]
+    "cell",
+    [
+        "N/A",
+        "[N/A]",
+        "[Unknown Error]",
+        "[GPU is lost]",
+        "ERR!",
+        "nan",
+        "None",
+        "-",
+        "",
+        "nan %",
+        "N/A%",
+        "?",
+        "-- %",
+    ],
 )
 def test_what_was_not_measured_is_absent(cell: str) -> None:
     text = f"timestamp,index,util,power.draw\n1605188891.412,1,{cell},80\n"
@@ -406,7 +427,8 @@ def test_what_was_not_measured_is_absent(cell: str) -> None:
 @pytest.mark.parametrize(
     ("name", "cell"),
     [
-        ("utilization.gpu [%]", "inf"), ("power.draw [W]", "-Infinity"),
+        ("utilization.gpu [%]", "inf"), ("power.draw [W]", "-Infinity"), ("power.draw [W]", "+inf W"),
+        ("utilization.gpu [%]", "inf%"),
         ("utilization.gpu [%]", "4294967295 %"), ("utilization.gpu [%]", "187431"),
         ("utilization.gpu [%]", "-1"),
         ("memory.used [MiB]", "18446744073709551615 MiB"), ("power.draw [W]", "4294967.29 W"),

@@ -83,6 +83,16 @@ def test_a_date_of_digits_is_no_number_of_seconds(text: str) -> None:
     assert Clock(BERLIN, 0).read_ms(text) == START_MS
 
 
+@pytest.mark.parametrize(("first", "second"), [("31/01/2026", "01/02/2026"), ("01-31-2026", "02-01-2026")])
+def test_a_day_above_12_tells_the_order_of_all_dates_after_it(first: str, second: str) -> None:
+    clock = Clock()
+    with pytest.raises(ValueError, match="is the day is not known"):
+        clock.read_ms(f"{second} 10:00:00")
+    days = [datetime(2026, 1, 31, 10, tzinfo=UTC), datetime(2026, 2, 1, 10, tzinfo=UTC)]
+    moments_ms = [clock.read_ms(f"{date} 10:00:00") for date in (first, second)]
+    assert moments_ms == [round(day.timestamp() * 1000) for day in days]
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

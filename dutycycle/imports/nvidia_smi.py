@@ -28,7 +28,8 @@ _DATE = re.compile(r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]* +[A-Z][a-z]{2} +\d").ma
 _GPU = re.compile(r"(?P<index>\d+) +(?P<model>\S.*?) +(?:On|Off|N/A|WDDM|TCC|MCDM|ERR!|Unknown)").fullmatch
 _BUS = re.compile(r"[0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-9A-F]", re.IGNORECASE).match
 _POWER = re.compile(r"(?P<draw>\S+) */ *(?P<limit>\S+)$").search
-_MEMORY = re.compile(r"(?P<used>\S+) */ *(?P<total>\S+)").fullmatch
+_MEMORY = re.compile(r"N/A|Not Supported|(?P<used>\S+) */ *(?P<total>\S+)").fullmatch
+"""A GPU that shares the host's memory has none of its own, such as a GB10's."""
 _TEMP = re.compile(r"(?<!\S)(\d+C)(?!\S)").search
 _SLICE = re.compile(r"(?P<index>\d+) +(?P<gi>\d+) +(?P<ci>\d+) +(?P<device>\d+)").fullmatch
 _PROCESS = re.compile(
@@ -158,8 +159,8 @@ class TableReader:
                 "temp_c": self._value("temp_c", temp[1] if temp else ""),
                 "power_w": self._value("power_w", power["draw"] if power else ""),
                 "power_limit_w": self._value("power_limit_w", power["limit"] if power else ""),
-                "mem_used_bytes": self._value("mem_used_bytes", memory["used"]),
-                "mem_total_bytes": self._value("mem_total_bytes", memory["total"]),
+                "mem_used_bytes": self._value("mem_used_bytes", memory["used"] or ""),
+                "mem_total_bytes": self._value("mem_total_bytes", memory["total"] or ""),
                 "gpu_util_pct": self._value("gpu_util_pct", cells[2].split()[0] if cells[2] else ""),
             }
         )
@@ -171,8 +172,8 @@ class TableReader:
             return []
         device = {
             "uuid": f"gpu-{match['index']}/gi-{match['gi']}/ci-{match['ci']}",
-            "mem_used_bytes": self._value("mem_used_bytes", memory["used"]),
-            "mem_total_bytes": self._value("mem_total_bytes", memory["total"]),
+            "mem_used_bytes": self._value("mem_used_bytes", memory["used"] or ""),
+            "mem_total_bytes": self._value("mem_total_bytes", memory["total"] or ""),
         }
         mig = [{name: value for name, value in device.items() if value is not None}]
         return self._row({"index": int(match["index"]), "mig": mig})

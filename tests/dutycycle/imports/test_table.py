@@ -135,6 +135,14 @@ def test_gpus_of_a_table(text: str, gpus: list[dict[str, Any]]) -> None:
     assert [row.fields for row in rows if not row.fields.keys() & {"mig", "processes"}] == gpus
 
 
+@pytest.mark.parametrize("memory", ["N/A", "Not Supported"])
+def test_a_gpu_without_memory_of_its_own_has_its_other_figures(memory: str) -> None:
+    """As of a GB10, whose memory is the host's."""
+    text = OLD.replace(" 21802MiB / 32510MiB", memory.center(20))
+    without = {name: value for name, value in V100.items() if not name.startswith("mem_")}
+    assert without in [row.fields for row in read(text)]
+
+
 def test_slices_and_processes_of_a_table() -> None:
     slices = [row.fields for row in read(OLD) if "mig" in row.fields]
     assert [(part["index"], part["mig"][0]["uuid"], part["mig"][0]["mem_used_bytes"]) for part in slices] == [

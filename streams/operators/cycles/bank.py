@@ -19,14 +19,23 @@ from streams.operators.cycles.ring import EXACT, Ring, Store
 from streams.operators.cycles.schedule import RECENT, SHORT, Schedule
 from streams.operators.cycles.tracker import MISSES, CycleTracker
 
-SNAPSHOT_VERSION = 4
-
+SNAPSHOT_VERSION = 5
+ANEW = 10
+"""So many ticks in a row have to be as far apart as one another before the grid becomes theirs: a scrape that
+was missed makes one interval longer, and no other rhythm."""
+SAME = 8
+"""Intervals that differ by up to an eighth are the same: scrapes are some milliseconds early or late."""
 FEWEST_SURE = 4.5
 """Periods that a short part has to hold, and a window those of few samples: three are alike by chance."""
 YOUNG_MS = 30_000
 """What goes on for less has to hold as many: where a run begins, what warms up is alike a few times, too."""
 SHARED = 2
 """So many periods of other series are looked for in a series."""
+
+
+def is_same_interval(interval_ms: int, other_ms: int) -> bool:
+    """Whether both are one interval between ticks, whatever the ticks' jitter is."""
+    return abs(interval_ms - other_ms) * SAME <= other_ms
 
 
 @entry("float64[::1](float64[:])")
@@ -141,6 +150,8 @@ class CycleBank:
         self._told: Bools = np.zeros(n, np.bool_)
         """The trackers that have published a cycle."""
         self._last_ms = -1
+        self._other_ms, self._agreed = 0, 0
+        """The interval of the newest ticks where it is not that of the grid, and of how many in a row."""
 
     @property
     def n(self) -> int:
@@ -179,18 +190,37 @@ class CycleBank:
     def extend(self, times: Ints, rows: Floats, interval_ms: int | None = None) -> None:
         """Take ticks in the order of their ``times``, shape (ticks,); ``rows`` has shape (ticks, n).
 
-        ``interval_ms`` is the nominal time between ticks; when it changes, the window begins anew. Raises
-        ``ValueError`` for another shape, and for a tick that is not later than the last.
+        ``interval_ms`` is the nominal time between ticks; when it changes for good, the window begins anew.
+        Raises ``ValueError`` for another shape, and for a tick that is not later than the last.
         """
         if rows.shape[1] != self.n:
             raise ValueError(f"values of {rows.shape[1]} series, the bank has {self.n} columns: resize first")
         if times[0] <= self._last_ms:
             raise ValueError(f"tick at {times[0]} ms is not later than {self._last_ms} ms")
-        if interval_ms is not None and interval_ms != self._ring.interval_ms:
+        of_grid = times.size if interval_ms is None else self._ticks_of_grid(interval_ms, times.size)
+        if of_grid:
+            self._ring.extend(times[:of_grid], rows[:of_grid])
+        if interval_ms is not None and of_grid < times.size:
             self._ring.begin(interval_ms)
             self._schedule.begin()
-        self._ring.extend(times, rows)
+            self._ring.extend(times[of_grid:], rows[of_grid:])
         self._last_ms = int(times[-1])
+
+    def _ticks_of_grid(self, interval_ms: int, ticks: int) -> int:
+        """Count how many of so many ticks, with this interval, go on in the grid before it becomes theirs.
+
+        It is the same whatever ticks are taken together.
+        """
+        if self._ring.slot < 0:  # nothing is in it yet
+            return 0 if interval_ms != self._ring.interval_ms else ticks
+        if is_same_interval(interval_ms, self._ring.interval_ms):
+            self._agreed = 0
+            return ticks
+        if not (self._agreed and is_same_interval(interval_ms, self._other_ms)):
+            self._other_ms, self._agreed = interval_ms, 0
+        left = ANEW - 1 - self._agreed
+        self._agreed = 0 if ticks > left else self._agreed + ticks
+        return min(ticks, left)
 
     def current(self, column: int) -> CycleResult:
         """The cycle that a column is locked on."""
@@ -379,6 +409,7 @@ class CycleBank:
             "n": self.n,
             "samples": self._config.samples,
             "last_ms": self._last_ms,
+            "other": [self._other_ms, self._agreed],
             "since_ms": self._since_ms.tolist(),
             "short": self._short.nonzero()[0].tolist(),
             "doubted": self._doubted.nonzero()[0].tolist(),
@@ -398,6 +429,7 @@ class CycleBank:
         if plain["samples"] != config.samples:
             raise ValueError(f"snapshot of cycles: {plain['samples']} samples, not {config.samples}")
         bank._last_ms = plain["last_ms"]
+        bank._other_ms, bank._agreed = plain["other"]
         bank._since_ms = np.array(plain["since_ms"], np.int64)
         bank._ring.restore(plain["ring"])
         bank._locks.restore(plain["locks"])

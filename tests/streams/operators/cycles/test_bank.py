@@ -9,7 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.generators import Case, Floats
-from streams.operators.cycles.bank import CycleBank, CycleConfig, common_periods, sampled, shortest
+from streams.operators.cycles.bank import (
+    ANEW,
+    CycleBank,
+    CycleConfig,
+    common_periods,
+    sampled,
+    shortest,
+)
 from streams.operators.cycles.detect.detector import FoundCycle
 from streams.operators.cycles.detect.window import Detection
 from streams.operators.cycles.result import NO_CYCLE, CycleResult
@@ -104,11 +111,57 @@ def test_periods_are_in_seconds_whatever_the_interval() -> None:
     assert bank.current(0).period_s == pytest.approx(2.2, rel=0.01)
 
 
-def test_another_interval_begins_the_window_anew() -> None:
+def test_another_interval_that_lasts_begins_the_window_anew() -> None:
     bank, _ = fed(column(busy(22.0, 300)))
     assert bank.locked().windows.of(0).size > 200
-    bank.update(START_MS + 300_000, np.array([1.0]), 5000)
+    for tick in range(ANEW):
+        assert bank.locked().interval_ms == 1000
+        bank.update(START_MS + 300_000 + 5000 * tick, np.array([1.0]), 5000)
     assert (bank.locked().windows.of(0).size, bank.locked().interval_ms) == (1, 5000)
+
+
+INTERVALS: dict[str, Callable[[int], int]] = {
+    "some milliseconds more or less": lambda tick: 1000 + (3, -3, 0, 7, -7)[tick % 5],
+    "a scrape was missed now and then": lambda tick: 2000 if tick % 9 == 8 else 1000,
+    "two in a row": lambda tick: 3000 if tick % 14 == 13 else 1000,
+}
+"""Names of what happens, and the interval before each tick, as a Prometheus' scrapes come."""
+
+
+@pytest.mark.parametrize("interval", INTERVALS.values(), ids=INTERVALS)
+def test_a_cycle_is_found_in_scrapes_that_are_early_late_or_missed(interval: Callable[[int], int]) -> None:
+    bank, ts_ms, begun = CycleBank(1), START_MS, None
+    for tick in range(60):
+        step_ms = interval(tick)
+        ts_ms += step_ms
+        bank.update(ts_ms, np.array([97.0 if ts_ms // 1000 % 8 < 5 else 10.0]), step_ms)
+        if begun is None and any(one.period_s for _, one in bank.changes(ts_ms)):
+            begun = tick
+    assert begun is not None
+    assert bank.current(0).period_s == pytest.approx(8.0, rel=0.03)
+
+
+@settings(max_examples=examples(30))
+@given(
+    intervals=st.lists(st.sampled_from([1000, 1004, 2000, 5000]), min_size=1, max_size=12),
+    lengths=st.lists(st.integers(1, 25), min_size=12, max_size=12),
+    cuts=st.lists(st.integers(1, 7), min_size=1, max_size=5),
+)
+def test_which_ticks_are_taken_together_changes_nothing(
+    intervals: list[int], lengths: list[int], cuts: list[int]
+) -> None:
+    alone, together, ts_ms = CycleBank(1), CycleBank(1), START_MS
+    for interval_ms, length in zip(intervals, lengths, strict=False):
+        times = ts_ms + interval_ms * np.arange(1, length + 1)
+        ts_ms, begin, cut = int(times[-1]), 0, 0
+        for at in times.tolist():
+            alone.update(at, np.array([float(at // 1000 % 7)]), interval_ms)
+        while begin < length:
+            part = times[begin : begin + cuts[cut % len(cuts)]]
+            together.extend(part, (part // 1000 % 7).astype(np.float64)[:, np.newaxis], interval_ms)
+            together = CycleBank.restore(from_bytes(to_bytes(together.snapshot())))
+            begin, cut = begin + len(part), cut + 1
+    assert together.snapshot() == alone.snapshot()
 
 
 def test_series_come_go_and_move() -> None:

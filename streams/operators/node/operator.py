@@ -40,7 +40,7 @@ from streams.operators.usage.bank import UsageBank
 from streams.operators.workload.channels import SPAN_MS
 from streams.operators.workload.spans import SpanBank
 
-SNAPSHOT_VERSION = 25
+SNAPSHOT_VERSION = 26
 
 
 class TickReader(Protocol):
@@ -149,7 +149,12 @@ class NodeOperator:
         if ticks and before is not None and ticks[0].ts_ms - before > self._config.evict_ms:
             # The same as for a node that was evicted, whether or not that has happened in the meantime.
             emissions += self.close()
+            usage, days = self._usage, self._days
             self._empty()
+            if self._timeline.has_before(ticks[0]):
+                # It was not silent: its clock was set forward, and what it left may come back.
+                self._usage.take_left(usage, ticks[0].ts_ms)
+                self._days.take_left(days, ticks[0].ts_ms)
         elif before is not None and (self._timeline.watermark_ms or 0) < before:
             emissions += self.close()
             self._begin_epoch(ticks[0].ts_ms)

@@ -79,6 +79,11 @@ class Timeline:
             self.watermark_ms = tick.ts_ms
         return ticks, released + events
 
+    def has_before(self, tick: Tick) -> bool:
+        """Whether the tick came that its collector counted before this one: nothing is missing in between."""
+        block, bit = divmod(tick.seq - 1, _BLOCK_TICKS)
+        return bool(self._seen.get((tick.collector, block), 0) >> bit & 1)
+
     def _is_far(self, ts_ms: int) -> bool:
         if self.watermark_ms is None:
             return False

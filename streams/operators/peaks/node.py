@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from dutycycle.contract.codec import encode
 from dutycycle.contract.log import ProducerRecord
+from dutycycle.contract.metering import SET_BACK_MS
 from dutycycle.contract.metrics import CAPACITIES, GPU_METRICS, HOST_METRICS, NODE_GPU_ROWS, P95_METRICS
 from dutycycle.contract.records.derived import NodePeaks, Peaks
 from dutycycle.contract.records.parts import Tally
@@ -28,6 +29,8 @@ from streams.operators.peaks.tally import add_ticks, rows_of, widened
 from streams.operators.rounding import tidy
 
 DAY_MS = 86_400_000
+_MOST_LEFT = 4
+"""So many days that a jump of the clock has left are kept."""
 _OF_GPU = tuple(row.sum_of or row.field for row in NODE_GPU_ROWS)
 _CELLS = len(GPU_METRICS)
 _CELLS_OF_GPU = tuple(GPU_METRICS.index(metric) for metric in _OF_GPU)
@@ -49,6 +52,8 @@ class NodePeakBank:
         self._node = node
         self._source = source
         self._last_ms = -1
+        self._left: dict[int, Mapping[str, Any]] = {}
+        """Days that were left by a jump of the clock, which may come back, as plain data."""
         self._begin()
 
     def _begin(self) -> None:
@@ -66,8 +71,20 @@ class NodePeakBank:
         if self._last_ms < 0 or self._last_ms // DAY_MS == ts_ms // DAY_MS:
             return []
         emissions = self.flush()
+        if abs(ts_ms - self._last_ms) > SET_BACK_MS:  # perhaps by a wrong clock
+            self._left[self._last_ms // DAY_MS] = self._day()
+            if len(self._left) > _MOST_LEFT:
+                del self._left[next(iter(self._left))]
         self._begin()
+        left = self._left.pop(ts_ms // DAY_MS, None)
+        if left is not None:
+            self._go_on(left)
         return emissions
+
+    def take_left(self, before: "NodePeakBank", ts_ms: int) -> None:
+        """As ``UsageBank.take_left``."""
+        before.advance(ts_ms)
+        self._left = before._left
 
     def extend(self, block: TickBlock) -> None:
         """Take ticks of one day that are newer than the last."""
@@ -134,6 +151,14 @@ class NodePeakBank:
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
+        return self._day() | {"left": [[day, plain] for day, plain in self._left.items()]}
+
+    def restore(self, plain: Mapping[str, Any]) -> None:
+        """Take over a snapshot."""
+        self._go_on(plain)
+        self._left = dict(plain["left"])
+
+    def _day(self) -> dict[str, Any]:
         return {
             "last_ms": self._last_ms, "first_ms": self._first_ms, "samples": self._samples,
             "written": self._written, "series": [list(day_series) for day_series in self._index.ids],
@@ -141,8 +166,7 @@ class NodePeakBank:
             "histograms": self._histograms.snapshot(),
         }  # fmt: skip
 
-    def restore(self, plain: Mapping[str, Any]) -> None:
-        """Take over a snapshot."""
+    def _go_on(self, plain: Mapping[str, Any]) -> None:
         self._begin()
         self._last_ms, self._first_ms = plain["last_ms"], plain["first_ms"]
         self._samples, self._written = plain["samples"], plain["written"]

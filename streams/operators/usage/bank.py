@@ -54,6 +54,12 @@ class UsageBank:
             self._take_off(self._meter.sums())  # it counted when the hour was left
         return emissions
 
+    def take_left(self, before: "UsageBank", ts_ms: int) -> None:
+        """Take over the hours that ``before`` has left, the one of now among them: a jump leads to
+        ``ts_ms``."""
+        before.advance(ts_ms)
+        self._left = before._left
+
     def extend(self, block: TickBlock) -> None:
         """Take ticks of one hour that are newer than the last."""
         if self._meter is None:

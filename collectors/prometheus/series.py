@@ -20,6 +20,7 @@ _MEMORY = re.compile(
 ).fullmatch
 _MOST_BYTES, _MOST_COUNTED = 1e14, 2.0**64
 _NO_TEXT = re.compile(r"<<<\w+>>>|\[?N/A\]?|<nil>|\(null\)")
+_MOST_TEXT = 1024
 """What an exporter writes for a text that it does not have, such as DCGM's ``<<<NULL>>>``."""
 
 SeriesLabels = Mapping[str, str]
@@ -81,8 +82,8 @@ def parse_vector(result: Iterable[Mapping[str, Any]] | None) -> list[ScrapedSeri
 
 
 def _labels(labels: SeriesLabels) -> SeriesLabels:
-    """Those that say something."""
-    return {name: text for name, text in labels.items() if not _NO_TEXT.fullmatch(text)}
+    """Those that say something, each as long as a record may have it."""
+    return {name: text[:_MOST_TEXT] for name, text in labels.items() if not _NO_TEXT.fullmatch(text)}
 
 
 def _read_series(labels: SeriesLabels, values: Iterable[tuple[float, str]]) -> ScrapedSeries:

@@ -111,5 +111,9 @@ def _overlap(first: Sequence[ScrapedSeries], second: Sequence[ScrapedSeries]) ->
 
 
 def _differing(first: SeriesLabels, second: SeriesLabels) -> list[str]:
-    both = sorted(first.keys() & second.keys())
-    return [name for name in both if first[name] != second[name] and not _OF_THE_GPU.fullmatch(name)]
+    """Of what both have; a usual label of a cluster may also be in one of them alone."""
+    names = (first.keys() & second.keys()) | ((first.keys() ^ second.keys()) & set(_USUAL))
+    return [
+        name for name in sorted(names)
+        if first.get(name) != second.get(name) and not _OF_THE_GPU.fullmatch(name)
+    ]  # fmt: skip

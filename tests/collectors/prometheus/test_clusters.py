@@ -31,6 +31,11 @@ def test_a_label_with_several_values_tells_clusters_apart(label: str) -> None:
     assert names(*series) == [("eu.node-1", "eu.team"), ("us-1.node-1", "us-1.team")]
 
 
+def test_a_cluster_without_a_label_is_apart_from_one_that_has_it() -> None:
+    assert names(gpu("GPU-1", cluster="eu"), gpu("GPU-2")) == [("eu.node-1", "eu.team"), ("node-1", "team")]
+    assert names(gpu("GPU-1", cluster="eu"), gpu("GPU-2", gpu="1")) == [("node-1", "team")] * 2, "no clash"
+
+
 def test_each_scrape_may_have_a_usual_label_of_its_own() -> None:
     clusters = Clusters()
     gpus = [gpu("GPU-1", cluster="eu"), gpu("GPU-2", cluster="us")]

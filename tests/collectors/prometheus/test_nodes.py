@@ -307,3 +307,7 @@ def test_any_label_that_ends_in_replica_tells_replicas_apart(label: str) -> None
 @pytest.mark.parametrize("text", ["<<<NULL>>>", "<<<NOT_SUPPORTED>>>", "[N/A]", "N/A"])
 def test_a_text_that_dcgm_does_not_have_is_no_label(text: str) -> None:
     assert matrix((1, "2"), GPU_I_PROFILE=text, pod="p")[0].labels == {"__name__": "m", "pod": "p"}
+
+
+def test_a_label_is_as_long_as_a_record_may_have_it() -> None:
+    assert matrix((1, "2"), modelName="N" * 5000)[0].labels["modelName"] == "N" * 1024

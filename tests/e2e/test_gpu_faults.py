@@ -1,11 +1,16 @@
 """Goal: each fault of a GPU is told in seconds, with the right words, wherever somebody may look.
 
 The driver is the fake one, and so are the kubelet and the API server: a world with one fault a GPU, of which
-a job has four. The collector, the streams, the sinks and the live view run as they do in a cluster.
+a job has six. The collector, the streams, the sinks, the extender and the live view run as they do in a
+cluster, and the commands are asked as a person asks them.
 """
 
 import re
+import shutil
+import subprocess
+import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -21,29 +26,34 @@ from dutycycle.contract.topics import TOPICS, full_name
 from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.telemetry.endpoint import AskError
 from streams.names import changelogs
+from tests.deploy.test_prometheus_files import FOLDER, judged
 from tests.support.fakes.api_server import FakeApi, fake_api_server, kubeconfig
 from tests.support.fakes.kubelet import FakeKubelet, kubelet_on
 from tests.support.fakes.nvml import library
 from tests.support.fakes.nvml.scenario import FakeEvent, FakeGpu, FakeMig, Scenario
 from tests.support.kafka import settings_of
-from tests.support.processes.commands import dutycycle, environ, read_now, running, wait_until
+from tests.support.kubectl.plugin_user import install
+from tests.support.processes.commands import DEADLINE_S, dutycycle, environ, read_now, running, wait_until
 from tests.support.processes.figures import Process
+from tests.support.servers.kube.scheduler import gpu_pod
+from tests.support.servers.ports import free_port
 
 NODE, NODE_PATH = "gpu-a", "/api/v1/nodes/gpu-a"
-XID, LOST, COUNTER, NAN, OVER, OLD, SLICED, BROKEN = range(8)
+XID, LOST, COUNTER, NAN, OVER, OLD, SLICED, BROKEN, ECC, PENDING, LINK = GPUS = range(11)
 """The GPUs by their faults."""
 SLICE = "MIG-00000000-0000-4000-8000-000000000001"
 COUNTERS = {2: 71.5, 3: 30, 5: 44.4, 10: 33.3}
 """GPM's of SM, occupancy, tensor cores and DRAM."""
 IN_TIME_S = 10.0
+RULES = FOLDER / "rules/workloads.yml"
 
 
 def uuid(index: int) -> str:
-    return f"GPU-00000000-0000-4000-8000-00000000000{index}"
+    return f"GPU-00000000-0000-4000-8000-{index:012}"
 
 
 def world(fault_at_s: float | None = None, start: float = 0.0) -> Scenario:
-    """Eight GPUs, in order until their faults come."""
+    """A GPU for each fault, in order until it comes."""
 
     def gpu(index: int, **changes: Any) -> FakeGpu:
         of_all: dict[str, Any] = {
@@ -54,7 +64,7 @@ def world(fault_at_s: float | None = None, start: float = 0.0) -> Scenario:
             of_all["mig"] = [FakeMig(index=0, uuid=SLICE, gi=5, util=60, counters=COUNTERS)]
         return FakeGpu(uuid=uuid(index), **(of_all | changes))
 
-    gpus = [gpu(index) for index in range(8)]
+    gpus = [gpu(index) for index in GPUS]
     if fault_at_s is not None:
         at = fault_at_s
         gpus[XID] = gpu(XID, events=[FakeEvent(data=48, at_s=at)])
@@ -65,6 +75,9 @@ def world(fault_at_s: float | None = None, start: float = 0.0) -> Scenario:
         gpus[OLD] = gpu(OLD, values={"util": 83, "gpm": 0})
         gpus[SLICED] = gpu(SLICED, events=[FakeEvent(data=43, at_s=at, gi=5, ci=0)])
         gpus[BROKEN] = gpu(BROKEN, events=[FakeEvent(data=64, at_s=at)], fields={145: 1})
+        gpus[ECC] = gpu(ECC, events=[FakeEvent(data=0, at_s=at, type=2)], fields={4: 3, 6: 3})
+        gpus[PENDING] = gpu(PENDING, events=[FakeEvent(data=63, at_s=at)], fields={144: 1, 143: 1})
+        gpus[LINK] = gpu(LINK, events=[FakeEvent(data=74, at_s=at)], fields={"165 scope=3": 0})
     return Scenario(gpus=gpus, start=start)
 
 
@@ -78,7 +91,10 @@ def pod(name: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-HELD = {"bert-0": uuid(XID), "bert-1": uuid(LOST), "bert-2": SLICE, "bert-3": uuid(BROKEN)}
+HELD = {
+    "bert-0": uuid(XID), "bert-1": uuid(LOST), "bert-2": SLICE, "bert-3": uuid(BROKEN), "bert-4": uuid(ECC),
+    "bert-5": uuid(LINK),
+}  # fmt: skip
 """What the kubelet gave to the pods of the job."""
 
 
@@ -113,6 +129,10 @@ class Outlets:
     folder: Path
     api: FakeApi
     exported: Process
+    env: dict[str, str]
+    last: str
+    filters: str
+    """Where the extender answers that gives nodes with broken GPUs the lowest score, and the other one."""
     came_s: dict[str, float] = field(default_factory=dict)
 
     def annotation(self) -> str:
@@ -147,6 +167,40 @@ class Outlets:
         finally:
             engine.dispose()
 
+    def topic(self) -> str:
+        """The verdicts of the newest record of ``gpu-health``, and the events."""
+        read = read_now(settings_of(self.env), ["gpu-events", "gpu-health"])
+        verdicts = orjson.loads(read["gpu-health", NODE][-1])["gpus"]
+        lines = [f"health {gpu['index']} {gpu['level']}: {gpu.get('reason')}" for gpu in verdicts]
+        for event in map(orjson.loads, read["gpu-events", NODE]):
+            pods = ",".join(pod["name"] for pod in event.get("pods", ()))
+            lines.append(f"event {event['index']} {event['kind']}: {event['name']}; {pods}")
+        return "\n".join(lines)
+
+    def extender(self) -> str:
+        """What kube-scheduler is answered about a pod that wants a GPU."""
+        question = orjson.dumps({"Pod": gpu_pod("team", "new"), "NodeNames": [NODE, "other"]})
+        answers = [post(self.last, "prioritize", question), post(self.filters, "filter", question)]
+        return "\n".join(answers)
+
+    def machine(self) -> str:
+        """``dutycycle health`` on the machine. Not by a process that has its imports: the library is found by
+        name when a process begins."""
+        command = [sys.executable, "-m", "dutycycle", "health"]
+        done = subprocess.run(command, env=self.env, capture_output=True, text=True, check=False, timeout=120)
+        return f"status {done.returncode}\n{done.stdout}{done.stderr}"
+
+    def kubectl(self) -> str:
+        """``kubectl dutycycle health``."""
+        command = [str(self.folder / "kubectl-dutycycle"), "health"]
+        done = subprocess.run(command, env=self.env, capture_output=True, text=True, check=False, timeout=120)
+        return done.stdout + done.stderr
+
+
+def post(address: str, verb: str, question: bytes) -> str:
+    with urllib.request.urlopen(f"http://{address}/{verb}", question, timeout=30) as answer:
+        return str(answer.read().decode())
+
 
 def labels(index: int) -> str:
     return f'gpu="{index}",node="{NODE}",uuid="{uuid(index)}"'
@@ -156,12 +210,48 @@ def expected() -> dict[tuple[str, str], str]:
     """What each outlet is to say of each fault, as a pattern."""
     gone = "Xid 79: GPU has fallen off the bus"
     ecc, row = "Xid 48: uncorrectable ECC error", "row remapping failed"
+    counted, waits = "uncorrectable ECC errors", "row remapping waits for a reset"
+    link = "Xid 74: NVLink error"
+    errors = f"{counted} since its last reset: 3"
     since = r", since \S+ \S+ UTC; "
     words = {
         ("annotation", "the worst"): r"gpu_health replace",
         ("annotation", "an Xid"): f"gpu {XID}: reset: {ecc}{since}drain the node, then reset the GPU",
         ("annotation", "a lost GPU"): f"gpu {LOST}: reset: {gone}{since}restart the machine",
         ("annotation", "a broken one"): f"gpu {BROKEN}: replace: {row}{since}replace the GPU",
+        ("annotation", "ECC errors"): f"gpu {ECC}: drain: {errors}{since}let the work end",
+        ("annotation", "a row that waits"): f"gpu {PENDING}: watch: .*{since}reset the GPU when convenient",
+        ("annotation", "a link"): f"gpu {LINK}: reset: .*{since}check ",
+        ("event", "ECC errors"): f"Node {NODE} GpuUnhealthy: gpu {ECC}: drain: {errors}",
+        ("event", "a link"): f"Node {NODE} GpuUnhealthy: gpu {LINK}: reset: ",
+        ("event", "the pod of ECC errors"): f"Pod bert-4 GpuFault: {counted}.* on gpu {ECC} of node",
+        ("event", "the pod of a link"): f"Pod bert-5 GpuFault: {link} on gpu {LINK} of node",
+        ("sql", "ECC errors"): f"^{ECC} ecc_uncorrected None {counted} bert-4 bert ",
+        ("sql", "a row that waits"): f"^{PENDING} remap_pending None {waits} None None ",
+        ("sql", "a link"): f"^{LINK} nvlink_down None NVLinks went down bert-5 bert ",
+        ("screen", "ECC errors"): f"! GPU {NODE}:{ECC}: drain: {errors}",
+        ("screen", "a row that waits"): f"! GPU {NODE}:{PENDING}: watch: ",
+        ("screen", "a link"): f"! GPU {NODE}:{LINK}: reset: ",
+        ("topic", "an Xid"): f"^health {XID} reset: {ecc}$",
+        ("topic", "a lost GPU"): f"^health {LOST} reset: {gone}$",
+        ("topic", "a broken one"): f"^health {BROKEN} replace: {row}$",
+        ("topic", "ECC errors"): f"^health {ECC} drain: {errors}$",
+        ("topic", "a row that waits"): f"^health {PENDING} watch: ",
+        ("topic", "a link"): f"^event {LINK} nvlink_down: NVLinks went down; bert-5$",
+        ("topic", "a slice"): f"^event {SLICED} xid: Xid 43: GPU stopped processing; bert-2$",
+        ("extender", "last"): rf'"Host":"{NODE}","Score":0\}}.*"Host":"other","Score":5',
+        ("extender", "left out"): rf'"FailedNodes":\{{"{NODE}":"5 of its GPUs should get no more work',
+        ("kubectl", "the worst"): f"^{NODE} +replace ",
+        ("kubectl", "an Xid"): f"gpu {XID}: reset: {ecc}{since}drain the node",
+        ("kubectl", "a lost GPU"): f"gpu {LOST}: reset: {gone}{since}restart the machine",
+        ("kubectl", "a broken one"): f"gpu {BROKEN}: replace: {row}{since}replace the GPU",
+        ("kubectl", "ECC errors"): f"gpu {ECC}: drain: {errors}",
+        ("kubectl", "a link"): f"gpu {LINK}: reset: ",
+        ("machine", "the status"): "^status 1$",
+        ("machine", "a lost GPU"): rf"^ *{LOST} +reset +.*{gone} \(restart the machine",
+        ("machine", "a broken one"): rf"^ *{BROKEN} +replace +.*{row} \(replace the GPU",
+        ("machine", "ECC errors"): rf"^ *{ECC} +drain +.*{errors} \(let the work end",
+        ("machine", "a row that waits"): rf"^ *{PENDING} +watch +.*{waits} \(reset the GPU",
         ("event", "an Xid"): f"Node {NODE} GpuUnhealthy: gpu {XID}: reset: {ecc}",
         ("event", "a lost GPU"): f"Node {NODE} GpuUnhealthy: gpu {LOST}: reset: {gone}",
         ("event", "a broken one"): f"Node {NODE} GpuUnhealthy: gpu {BROKEN}: replace: {row}",
@@ -182,7 +272,8 @@ def expected() -> dict[tuple[str, str], str]:
     }  # fmt: skip
     for what, index, level, codes in (
         ("an Xid", XID, 3, [48]), ("a lost GPU", LOST, 3, [79]), ("a slice", SLICED, 0, [43]),
-        ("a broken one", BROKEN, 4, [64]),
+        ("a broken one", BROKEN, 4, [64]), ("ECC errors", ECC, 2, []), ("a row that waits", PENDING, 1, [63]),
+        ("a link", LINK, 3, [74]),
     ):  # fmt: skip
         words["series", f"{what}: level"] = rf"^dutycycle_gpu_health\{{{labels(index)}\}} {level}\.0$"
         for code in codes:
@@ -197,12 +288,14 @@ def tensor(index: int) -> re.Pattern[str]:
 
 
 def told(outlets: Outlets, missing: dict[tuple[str, str], str], since_s: float) -> dict[tuple[str, str], str]:
-    """Look once at each outlet; what is still ``missing``, from which what came is taken."""
+    """Look once at each outlet; what is still ``missing``, from which what came is taken. What a command says
+    was there when it began."""
     for outlet in dict.fromkeys(outlet for outlet, _ in missing):
+        began_s = time.time() - since_s
         says = getattr(outlets, outlet)()
         for key in [key for key in missing if key[0] == outlet]:
             if re.search(missing[key], says, re.MULTILINE):
-                outlets.came_s[": ".join(key)] = time.time() - since_s
+                outlets.came_s[": ".join(key)] = began_s
                 del missing[key]
     return missing
 
@@ -228,6 +321,32 @@ def check_absent(env: dict[str, str], counted: dict[str, float]) -> None:
     assert any('reason="out_of_range"' in name for name in reasons), counted
 
 
+def check_alerts(folder: Path, page: str) -> None:
+    """By the series as they are now the alerts come, each with its reason. Without promtool this is not
+    known."""
+    if shutil.which("promtool") is None:
+        return
+    series = re.findall(r"^(dutycycle_gpu_(?:health|finding)\{.*\}) (\S+)$", page, re.MULTILINE)
+    given = [{"series": name, "values": f"{float(value):g}x90"} for name, value in series]
+    reasons = {
+        XID: "Xid 48: uncorrectable ECC error; drain the node, then reset the GPU",
+        LOST: "Xid 79: GPU has fallen off the bus; restart the machine; check power, seating and cooling",
+        BROKEN: "row remapping failed; replace the GPU: NVIDIA takes it back",
+        ECC: "uncorrectable ECC errors since its last reset: 3; let the work end, then reset the GPU",
+    }
+    alerts = {
+        index: {
+            "exp_labels": {"severity": "critical", "node": NODE, "gpu": str(index), "uuid": uuid(index)},
+            "exp_annotations": {"summary": f"GPU {index} of {NODE} is not healthy: {reason}"},
+        }
+        for index, reason in reasons.items()
+    }
+    for index, alert in alerts.items():
+        own = [row for row in given if uuid(index) in row["series"]]
+        asked = {"eval_time": "5m", "alertname": "GpuUnhealthy", "exp_alerts": [alert]}
+        judged(folder, RULES, {"interval": "1m", "input_series": own, "alert_rule_test": [asked]})
+
+
 def check_report(env: dict[str, str], folder: Path) -> None:
     """The report of the job has what hit its pods, and nothing else."""
     trace = folder / "job.jsonl"
@@ -241,6 +360,9 @@ def check_report(env: dict[str, str], folder: Path) -> None:
         f"Xid 43 GPU stopped processing on gpu {SLICED}, used by bert-2",
         f"Xid 64 row remapping or page retirement failed on gpu {BROKEN}, used by bert-3",
         f"row remapping failed on gpu {BROKEN}, used by bert-3 replace the GPU",
+        f"uncorrectable ECC errors on gpu {ECC}, used by bert-4 let the work end, then reset the GPU",
+        f"Xid 74 NVLink error on gpu {LINK}, used by bert-5",
+        f"NVLinks went down on gpu {LINK}, used by bert-5 check links and NVSwitch, then reset the GPU",
     }, said
 
 
@@ -252,27 +374,39 @@ def test_each_fault_is_told_at_each_outlet_in_seconds(tmp_path: Path) -> None:
         broker = stack.enter_context(EmbeddedBroker(dict.fromkeys(names, 1)))
         env, api = stack.enter_context(machine(tmp_path, scenario))
         env |= {"DUTYCYCLE_BROKER": broker.url}
+        install(tmp_path)
+        last, filters = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
         commands = {"collect": ["collect"], "stream": ["stream"], "sink": ["sink"],
-                    "series": ["sink", "--metrics"], "top": ["top"]}  # fmt: skip
+                    "series": ["sink", "--metrics"], "top": ["top"], "last": ["extender"],
+                    "filters": ["extender"]}  # fmt: skip
+        of = {
+            "last": {"DUTYCYCLE_SERVE_LISTEN": last},
+            "filters": {"DUTYCYCLE_SERVE_LISTEN": filters, "DUTYCYCLE_EXTENDER_SICK": "filter"},
+        }
         for name, command in commands.items():
-            stack.enter_context(running(*command, env=env, log=tmp_path / f"{name}.log"))
-        outlets = Outlets(tmp_path, api, Process(tmp_path / "series.log"))
-        measured = list(range(8))
+            stack.enter_context(running(*command, env=env | of.get(name, {}), log=tmp_path / f"{name}.log"))
+        outlets = Outlets(tmp_path, api, Process(tmp_path / "series.log"), env, last, filters)
+        measured = list(GPUS)
         measured.remove(SLICED)
         wait_until(
             lambda: all(tensor(index).search(outlets.series()) for index in measured)
-            and "gpu_health healthy" in outlets.annotation(),
+            and "gpu_health healthy" in outlets.annotation()
+            and all("extender_serves" in (tmp_path / f"{name}.log").read_text() for name in of),
             lambda: f"{outlets.annotation()}\n{outlets.screen()}\n{outlets.series()}",
         )  # fmt: skip
         fault_s = time.time()
         world(fault_s - start, start).write(scenario)
         missing = expected()
-        wait_until(lambda: not told(outlets, missing, fault_s), lambda: f"{missing} of {outlets}")
+        # Commands take seconds: whoever pauses between two looks would count the pauses.
+        while told(outlets, missing, fault_s):
+            assert time.time() - fault_s < DEADLINE_S, f"{missing} of {outlets}"
+            time.sleep(0.2)
         silent = (COUNTER, NAN, OVER, OLD)
         wait_until(
             lambda: not any(tensor(index).search(outlets.series()) for index in silent), outlets.series
         )
         assert tensor(XID).search(outlets.series()), "the others go on"
+        check_alerts(tmp_path, outlets.series())
         check_absent(env, Process(tmp_path / "collect.log").figures())
         check_report(env, tmp_path)
     slow = "reason=slow" in (tmp_path / "collect.log").read_text()

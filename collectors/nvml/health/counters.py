@@ -54,14 +54,14 @@ class HealthReader:
         self._unsupported.clear()
         self._readings = 0
 
-    def read(self, query: DeviceQuery) -> HealthCounters | None:
-        """What the GPU counts now; None if it answers nothing. Raises ``DeviceLostError`` and
-        ``DriverUnavailableError``."""
+    def read(self, query: DeviceQuery, *, links: bool = False) -> HealthCounters | None:
+        """What the GPU counts now; None if it answers nothing. ``links``: look at NVLinks, due or not.
+        Raises ``DeviceLostError`` and ``DriverUnavailableError``."""
         values = self._values(query, _FIELDS)
         counts = {name: values[number] for number, name in _COUNTS.items() if number in values}
         pages = [values[number] for number in _PAGES if number in values]
         totals = [values[number] for number in _LINK_TOTALS if number in values]
-        if self._readings % LINK_READS == 0:
+        if links or self._readings % LINK_READS == 0:
             self._links = self._read_links(query, counts.get("nvlinks", 0))
         self._readings += 1
         active, errors = self._links

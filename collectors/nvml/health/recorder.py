@@ -82,9 +82,11 @@ class HealthRecorder:
             reader.forget()
             self._readers[uuid] = device.ref, device.divided, reader
         due = (tick.seq + device.ref.index) % _EVERY_TICKS == 0
-        if not (due or renewed or any(event.uuid == uuid for event in self._driver_events)):
+        happened = any(event.uuid == uuid for event in self._driver_events)
+        if not (due or renewed or happened):
             return HealthReading(None, None)
-        return HealthReading(reader.read(device.query), self._read_facts(device) if renewed else None)
+        counters = reader.read(device.query, links=happened)
+        return HealthReading(counters, self._read_facts(device) if renewed else None)
 
     def _read_facts(self, device: Device) -> GpuFacts:
         ask = device.query.ask

@@ -21,7 +21,12 @@ def plain_lines(state: LiveState, most_pods: int | None = _PODS) -> Iterator[str
     for row in rows:
         kind = row.key.partition("/")[0]
         util, most, memory, mem_max = _figures(row)
-        known = ((activity(state, row), "does"), (cycle_words(row), ""), (", ".join(_trend(row)), "trend"))
+        known = (
+            (_inside(row), ""),
+            (activity(state, row), "does"),
+            (cycle_words(row), ""),
+            (", ".join(_trend(row)), "trend"),
+        )
         extra = "".join(f" {name} {value}".replace("  ", " ") for value, name in known if value)
         title = (
             f"{row.node} gpu {row.now.index} {row.now.model or ''}".rstrip()
@@ -33,6 +38,14 @@ def plain_lines(state: LiveState, most_pods: int | None = _PODS) -> Iterator[str
             held = bytes_text(process.mem_used_bytes)
             name, util = f"{process.name or 'process'} {process.pid}", percent_text(process.gpu_util_pct)
             yield f"  process {name}: {util} memory {held}"
+
+
+def _inside(row: _Row) -> str:
+    """What of a GPU really works, where it says so."""
+    if not isinstance(row, GpuRow):
+        return ""
+    figures = (("SM", row.now.sm_active_pct), ("tensor", row.now.tensor_active_pct))
+    return " ".join(f"{name} {percent_text(value)}" for name, value in figures if value is not None)
 
 
 def _trend(row: _Row) -> Iterator[str]:

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import event, given, settings
-from hypothesis import strategies as st
 
 from dutycycle.cli.studies import trial
 from dutycycle.contract.settings.groups import PREFIX, Settings
@@ -204,59 +202,6 @@ def test_the_schema_accepts_what_is_right(values: Object) -> None:
 def test_what_cannot_work_is_refused_at_install(values: Object, says: str) -> None:
     done = helm("template", "d", str(CHART), values=values | CERTIFIED)
     assert (done.returncode, says in done.stderr) == (1, True)
-
-
-DURATIONS = st.sampled_from(
-    ["0s", "1ms", "0.5s", "1s", "5", "10s", "60s", "1m", "90.5s", "300s", "1h", "1d", "400d"]
-)
-SOME_VALUES = {
-    "collector.interval": DURATIONS, "streams.lateness": DURATIONS, "metrics.window": DURATIONS,
-    "streams.windows": st.lists(DURATIONS, min_size=1, max_size=3).map(",".join),
-    "sinks.annotations.interval": DURATIONS, "sinks.annotations.heartbeat": DURATIONS,
-    "sinks.annotations.prefix": st.sampled_from(["dutycycle.io", "kubernetes.io", "a.k8s.io", "x", "a..b"]),
-    "metrics.stale": DURATIONS, "metrics.remoteWrite.interval": DURATIONS,
-    "metrics.remoteWrite.url": st.sampled_from(["", "http://a:1/write", "https://a"]),
-    "adapter.port": st.sampled_from([6443, 19470, 8888]), "extender.port": st.sampled_from([8888, 19470]),
-    "webhook.port": st.sampled_from([8889, 8888, 19470]), "listen.port": st.sampled_from([19470, 8888]),
-    "podLabels": st.lists(st.sampled_from(["team", "-bad-", "a/b", "a b", "a_b", "t" * 80]), max_size=3),
-    "kafka.topicPrefix": st.sampled_from(["dutycycle.", "", "a_", "..", "-x"]),
-    "kafka.partitions": st.sampled_from([1, 8, 10_000]), "kafka.replication": st.sampled_from([1, 3, 99]),
-}  # fmt: skip
-EVERYTHING: Object = {
-    part: {"enabled": True} for part in ("adapter", "extender", "webhook", "metrics", "certManager")
-}
-
-
-@given(
-    given=st.sets(st.sampled_from(sorted(SOME_VALUES)), min_size=1, max_size=3).flatmap(
-        lambda paths: st.fixed_dictionaries({path: SOME_VALUES[path] for path in sorted(paths)})
-    )
-)
-@settings(max_examples=30)
-def test_what_the_chart_accepts_each_process_takes(given: Object) -> None:
-    """A value that the process refuses would be seen as a CrashLoopBackOff, minutes later."""
-    values: Object = {part: dict(setting) for part, setting in EVERYTHING.items()}
-    for path, value in given.items():
-        *parts, name = path.split(".")
-        place = values
-        for part in parts:
-            place = place.setdefault(part, {})
-        place[name] = value
-    done = helm("template", "d", str(CHART), values=values)
-    if done.returncode:
-        event("refused")
-        return
-    event("accepted")
-    for _, _, container in every_container(list(filter(None, yaml.safe_load_all(done.stdout)))):
-        variables = environment(container) if "env" in container else {}
-        plain = {
-            name: value
-            for name, value in variables.items()
-            if name.startswith(PREFIX)
-            and not name.endswith("_FILE")
-            and name.removeprefix(PREFIX) not in _FILES
-        }
-        load({"DUTYCYCLE_NODE": "n"} | plain)
 
 
 def test_versions_are_the_projects() -> None:

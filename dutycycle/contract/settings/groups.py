@@ -61,8 +61,8 @@ class KafkaSettings:
         secret=True,
     )
     topic_prefix: str = _setting("dutycycle.", parsers.topic_prefix, "prefix of all topic names")
-    partitions: int = _setting(8, parsers.whole(1, 10_000), "partitions of a topic that is created")
-    replication: int = _setting(1, parsers.whole(1, 15), "replicas of a topic that is created")
+    partitions: int = _setting(8, parsers.Whole(1, 10_000), "partitions of a topic that is created")
+    replication: int = _setting(1, parsers.Whole(1, 15), "replicas of a topic that is created")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,7 +219,7 @@ class OperatorSettings:
         parsers.multiple_of_4(64, 10_000),
         "ticks that cycles are looked for in, a multiple of 4: a period is at most a third of it",
     )
-    cycles_shortest: int = _setting(3, parsers.whole(3, 100), "ticks of the shortest period")
+    cycles_shortest: int = _setting(3, parsers.Whole(3, 100), "ticks of the shortest period")
     cycles_early: str = _setting(
         "on", parsers.choice("on", "off"), "find a cycle that has begun after two and a half periods"
     )
@@ -231,7 +231,7 @@ class OperatorSettings:
     )
     cycles_confidence_begun: float = _setting(0.95, parsers.share, "the same for a cycle that has begun")
     cycles_misses: int = _setting(
-        3, parsers.whole(1, 100), "evaluations in a row without the cycle, after which it counts as lost"
+        3, parsers.Whole(1, 100), "evaluations in a row without the cycle, after which it counts as lost"
     )
     trends_metrics: tuple[str, ...] = _setting(
         (), parsers.metric_names, "metrics that are forecast, such as gpu_util_pct,mem_used_bytes"
@@ -247,11 +247,11 @@ class OperatorSettings:
     )
     models_lags: int = _setting(
         12,
-        parsers.whole(1, 1000),
+        parsers.Whole(1, 1000),
         "how many of the newest values of its metric a regressor among the models gets",
     )
     models_seed: int = _setting(
-        0, parsers.whole(0, 2**31), "seed for models that take one and are given none"
+        0, parsers.Whole(0, 2**31), "seed for models that take one and are given none"
     )
     models_bytes: int = _setting(
         1024**2, parsers.size(1024), "maximum size of the state of a model, for one subject"
@@ -308,7 +308,7 @@ class SinkSettings:
         "keep labels on nodes, where objects are annotated: whether GPUs are idle, throttled, unhealthy",
     )
     annotation_rate: int = _setting(
-        50, parsers.whole(1, 10_000), "maximum of requests per second of one sink to the API server"
+        50, parsers.Whole(1, 10_000), "maximum of requests per second of one sink to the API server"
     )
     metrics_window: float = _setting(
         60.0, parsers.Seconds(1, 600), "the window whose mean, maximum and p95 are served to Prometheus"
@@ -319,7 +319,7 @@ class SinkSettings:
         "age of a node's newest sample at which its series end; at least three of its intervals",
     )
     metrics_pods: int = _setting(
-        5000, parsers.whole(0, 1_000_000), "maximum number of pods with series: those that used GPUs most"
+        5000, parsers.Whole(0, 1_000_000), "maximum number of pods with series: those that used GPUs most"
     )
 
 
@@ -407,7 +407,7 @@ class CullSettings:
     cull_notice: float = _setting(
         3_600.0, parsers.Seconds(0, 7 * 86_400), "from the announcement to the stop"
     )
-    cull_daily: int = _setting(5, parsers.whole(0, 1000), "so many are stopped on a day (UTC) at most")
+    cull_daily: int = _setting(5, parsers.Whole(0, 1000), "so many are stopped on a day (UTC) at most")
     cull_dry_run: str = _setting(
         "on",
         parsers.choice("on", "off"),

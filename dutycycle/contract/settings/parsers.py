@@ -68,20 +68,22 @@ def name_pairs(value: str) -> tuple[tuple[str, str], ...]:
     return tuple(pairs.items())
 
 
-def whole(low: int, high: int) -> Parser:
+@dataclass(frozen=True, slots=True)
+class Whole:
     """An integer from ``low`` to ``high``."""
 
-    def parse(value: str) -> int:
-        if not re.fullmatch(r"-?\d+", value) or not low <= int(value) <= high:
-            raise ValueError(f"expected a whole number from {low} to {high}")
-        return int(value)
+    low: int
+    high: int
 
-    return parse
+    def __call__(self, value: str) -> int:
+        if not re.fullmatch(r"-?\d+", value) or not self.low <= int(value) <= self.high:
+            raise ValueError(f"expected a whole number from {self.low} to {self.high}")
+        return int(value)
 
 
 def multiple_of_4(low: int, high: int) -> Parser:
     """A multiple of 4 from ``low`` to ``high``."""
-    parse_whole = whole(low, high)
+    parse_whole = Whole(low, high)
 
     def parse(value: str) -> int:
         number: int = parse_whole(value)

@@ -28,6 +28,9 @@ from tests.support.servers.kube.controllers import Controllers
 from tests.support.servers.kube.server import FRONT_PROXY_CA, Kube
 from tests.support.servers.prometheus import scrape
 
+SILENT_S = 40.0
+"""Longer than a window of a second is an answer, and not as long as one of a minute would be."""
+
 
 @pytest.fixture
 def adapter(kafka: RunningBroker, topic_prefix: str, kube: Kube, tmp_path: Path) -> Iterator[Adapter]:
@@ -58,6 +61,39 @@ def test_the_example_scales_under_load_and_not_while_nothing_is_measured(
     wait_until(lambda: failed in api.conditions.values(), lambda: str(api.conditions))
     assert api.replicas == 12
     api.under(0, replicas=2)  # idle is 0, which is a figure
+
+
+def test_a_source_that_stalls_moves_neither_figures_nor_replicas(
+    kube: Kube, cluster: Cluster, adapter: Adapter, controllers: Controllers
+) -> None:
+    """At three loads, each after a burst: what is known of a longer time was more, and is older."""
+    api = VisionApi(cluster, kube.admin, adapter, controllers)
+    path = f"{CUSTOM}/namespaces/{cluster.namespace}/pods/*/gpu_util_pct?labelSelector=app%3Dvision-api"
+
+    def figures() -> dict[str, str]:
+        return values(kube.admin.request("GET", path))
+
+    for load_pct, replicas in ((60, 2), (150, 5), (240, 8)):
+        api.under(load_pct, replicas)
+        settled = dict.fromkeys((pod["metadata"]["name"] for pod in api.pods()), str(load_pct // replicas))
+
+        def is_settled(load_pct: float = load_pct, settled: dict[str, str] = settled) -> bool:
+            api.moment(load_pct)
+            return figures() == settled
+
+        wait_until(is_settled, lambda: str(figures()))
+        end_ms = round((time.time() - api.LAG_S) * 1000)
+        uids = [pod["metadata"]["uid"] for pod in api.pods()]
+        burst = {f"pod/{uid}": window(uid, end_ms, 60_000, gpu_util_pct=95) for uid in uids}
+        adapter.publish("window-aggregates", burst)
+        seen, silent_from = [], time.monotonic()
+        while time.monotonic() < silent_from + SILENT_S:
+            seen.append(figures())
+            assert api.replicas == replicas
+            time.sleep(0.5)
+        assert seen[0] == settled
+        assert seen[-1] == {}, "after so long nothing is known any more"
+        assert all(moment.items() <= settled.items() for moment in seen)
 
 
 def test_the_example_scales_with_prometheus_adapter_too(

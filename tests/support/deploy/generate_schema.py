@@ -14,12 +14,14 @@ import yaml
 
 from dutycycle.contract.analyses import ANALYSES, MISSED_BY, NEEDED_BY
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.contract.settings.parsers import Seconds, SeveralSeconds
+from dutycycle.contract.settings.parsers import Seconds, SeveralSeconds, Whole
 from tests.support.deploy.manifests import CHART, Object
 
+_PARSERS = {field.name: field.metadata["parse"] for field in fields(Settings)}
 _TEXT: Object = {"type": "string"}
 _LABEL = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
 _DNS = rf"{_LABEL}(\.{_LABEL})*"
+_LABEL_KEY = r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
 _DURATION = r"[0-9]+(\.[0-9]+)?(ms|s|m|h|d)?"
 
 
@@ -33,6 +35,13 @@ def _one_of(*words: str) -> Object:
 
 def _whole(least: int, most: int | None = None) -> Object:
     return {"type": "integer", "minimum": least, **({} if most is None else {"maximum": most})}
+
+
+def _whole_of(setting: str) -> Object:
+    """The bounds of the setting that the value becomes."""
+    parser = _PARSERS[setting]
+    assert isinstance(parser, Whole), setting
+    return _whole(parser.low, parser.high)
 
 
 def _list(items: Object) -> Object:
@@ -64,16 +73,16 @@ _RULES: dict[str, Object] = {
     "affinity": _object(nodeAffinity=_ANY, podAffinity=_ANY, podAntiAffinity=_ANY),
     "apiServerPorts": _list(_PORT),
     "apiServiceAnnotations": _map(_TEXT),
-    "atOnce": _whole(1),
+    "atOnce": _whole(1, 10_000),
     "commonLabels": _map(_TEXT),
     "apis": _list(_one_of("custom.metrics.k8s.io", "external.metrics.k8s.io")),
     # What is wrong with the rest of it the templates say in better words; so of `digest`.
     "broker": _matching(r"|kafka(\+ssl)?://.+"),
     "containers": _one_of("pods", "containers", "all"),
-    "daily": _whole(0, 1000),
+    "daily": _whole_of("cull_daily"),
     "databasePorts": _list(_PORT),
     "existingSecret": _SECRET,
-    "budget": {"type": "number", "exclusiveMinimum": 0},
+    "budget": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1e9},
     "caBundle": _matching("[A-Za-z0-9+/=]*"),
     "caSecret": _SECRET,
     "clientCaSecret": _SECRET,
@@ -106,12 +115,10 @@ _RULES: dict[str, Object] = {
     "namespaceSelector": _object(matchLabels=_map(_TEXT), matchExpressions=_list(_ANY)),
     "nodeSelector": _map(_TEXT),
     "notice": _matching(_DURATION),
-    "partitions": _whole(1),
+    "partitions": _whole_of("partitions"),
     "podAnnotations": _map(_TEXT),
-    "podLabels": _list(
-        _matching(r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
-    ),
-    "pods": _whole(0),
+    "podLabels": _list(_matching(_LABEL_KEY)),
+    "pods": _whole_of("metrics_pods"),
     "port": _PORT,
     "prefix": _matching(_DNS),
     "priorityClassName": _matching(f"|{_DNS}"),
@@ -119,16 +126,17 @@ _RULES: dict[str, Object] = {
     "pullPolicy": _one_of("Always", "IfNotPresent", "Never"),
     "pullSecrets": _list(_object("name", name=_matching(_DNS))),
     "replicas": _whole(0),
-    "replication": _whole(1),
+    "replication": _whole_of("replication"),
     "repository": _matching(r"[^\s]+"),
     "resources": _object(limits=_map(_QUANTITY), requests=_map(_QUANTITY), claims=_list(_ANY)),
     "runtimeClassName": _matching(f"|{_DNS}"),
     "size": _QUANTITY,
-    "sizeMegabytes": _whole(1),
+    "sizeMegabytes": _whole(1, 1_000_000),
     "stale": _matching(_DURATION),
     "start": _matching(_DURATION),
     "storageClassName": _matching(f"|-|{_DNS}"),
     "tag": _matching(r"|[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"),
+    "teamLabel": _matching(_LABEL_KEY),
     "targetLagPerReplica": _matching("[1-9][0-9]*"),
     "timeoutSeconds": _whole(1, 30),
     "tolerations": _list(
@@ -168,10 +176,9 @@ def main() -> None:
 
 def limits() -> str:
     """Give the bounds of each duration in seconds, as the process that gets it has them."""
-    parsers = {field.name: field.metadata["parse"] for field in fields(Settings)}
     bounds: dict[str, list[float]] = {}
     for path, setting in _DURATIONS.items():
-        parser = parsers[setting]
+        parser = _PARSERS[setting]
         each = parser.each if isinstance(parser, SeveralSeconds) else parser
         assert isinstance(each, Seconds), setting
         bounds[path] = [each.low, each.high]

@@ -120,7 +120,7 @@ def kustomize(folder: Path) -> list[Object]:
 
 def objects(text: str) -> list[Object]:
     """The documents of a YAML stream."""
-    return [one for one in yaml.safe_load_all(text) if one]
+    return [one for one in yaml.load_all(text, Loader=yaml.CSafeLoader) if one]  # ten times as fast
 
 
 def key(thing: Object) -> Key:

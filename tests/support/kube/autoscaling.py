@@ -100,11 +100,11 @@ class Adapter:
         return thing
 
 
-def window(uid: str, end_ms: int, **means: float) -> WindowAggregate:
-    """A window of one second of a pod."""
+def window(uid: str, end_ms: int, size_ms: int = _WINDOW_MS, **means: float) -> WindowAggregate:
+    """A window of a pod, of one second."""
     return WindowAggregate(
-        subject=pod_subject("gpu-a", uid), source="nvml", size_ms=_WINDOW_MS,
-        start_ms=end_ms - _WINDOW_MS, end_ms=end_ms,
+        subject=pod_subject("gpu-a", uid), source="nvml", size_ms=size_ms,
+        start_ms=end_ms - size_ms, end_ms=end_ms,
         metrics={name: WindowMetric(count=1, mean=mean, max=mean) for name, mean in means.items()},
     )  # fmt: skip
 

@@ -73,8 +73,8 @@ imagePullSecrets:
 - {name: DUTYCYCLE_BROKER, value: {{ include "dutycycle.broker" . | quote }}}
 - {name: DUTYCYCLE_TOPIC_PREFIX, value: {{ .Values.kafka.topicPrefix | quote }}}
 - {name: DUTYCYCLE_ANALYSES, value: {{ .Values.analyses | quote }}}
-- {name: DUTYCYCLE_PARTITIONS, value: {{ .Values.kafka.partitions | quote }}}
-- {name: DUTYCYCLE_REPLICATION, value: {{ .Values.kafka.replication | quote }}}
+- {name: DUTYCYCLE_PARTITIONS, value: {{ .Values.kafka.partitions | int64 | quote }}}
+- {name: DUTYCYCLE_REPLICATION, value: {{ .Values.kafka.replication | int64 | quote }}}
 {{- with .Values.kafka.sasl }}
 {{- if .mechanism }}
 - {name: DUTYCYCLE_SASL_MECHANISM, value: {{ .mechanism | quote }}}

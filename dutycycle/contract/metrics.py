@@ -207,7 +207,7 @@ CATALOGUE = (
     ),
     MetricRow(
         field="power_limit_w", kind="setting", title="Power limit",
-        meaning="the enforced power limit; read every ten ticks", limits=_WATTS,
+        meaning="the enforced power limit; read every ten ticks", limits=(1, _WATTS[1]),
         nvml="nvmlDeviceGetEnforcedPowerLimit",
         dcgm={
             f"{_DEV}POWER_MGMT_LIMIT": 1, f"{_DEV}BOARD_POWER_LIMIT_REQUESTED_WATTS": 1,

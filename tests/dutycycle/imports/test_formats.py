@@ -428,7 +428,7 @@ def test_what_was_not_measured_is_absent(cell: str) -> None:
     ("name", "cell"),
     [
         ("utilization.gpu [%]", "inf"), ("power.draw [W]", "-Infinity"), ("power.draw [W]", "+inf W"),
-        ("utilization.gpu [%]", "inf%"),
+        ("utilization.gpu [%]", "inf%"), ("enforced.power.limit [W]", "0.00 W"),
         ("utilization.gpu [%]", "4294967295 %"), ("utilization.gpu [%]", "187431"),
         ("utilization.gpu [%]", "-1"),
         ("memory.used [MiB]", "18446744073709551615 MiB"), ("power.draw [W]", "4294967.29 W"),

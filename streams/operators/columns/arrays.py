@@ -1,4 +1,5 @@
-"""What the banks share: types of arrays, arrays as bytes for snapshots, columns that come, go and move."""
+"""What the banks share: types of arrays, arrays as bytes for snapshots, columns that come, go and move, and
+where blocks of time begin."""
 
 from typing import Any, TypeVar
 
@@ -10,6 +11,10 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
 T = TypeVar("T", bound=np.generic)
+
+BEFORE_MS = 500
+"""Blocks of time are counted from so much before the first tick: none begins at a tick, where jitter would
+move that from one to another."""
 
 
 def pack(array: npt.NDArray[Any]) -> bytes:

@@ -11,7 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from streams.operators.columns.arrays import Bools, Floats, Ints, check_version, pack, remap, unpack
+from streams.operators.columns.arrays import (
+    BEFORE_MS,
+    Bools,
+    Floats,
+    Ints,
+    check_version,
+    pack,
+    remap,
+    unpack,
+)
 from streams.operators.cycles.bank import TICKS, CycleBank, CycleConfig, LockedCycles
 from streams.operators.cycles.bursts import SLOT_MS, Burst, BurstBank
 from streams.operators.cycles.combine import ScaleResult, combined
@@ -27,7 +36,7 @@ from streams.operators.cycles.result import (
 from streams.operators.cycles.ring import LOGARITHMS, means_by_slot
 from streams.operators.cycles.tracker import QUIET_MS
 
-SNAPSHOT_VERSION = 4
+SNAPSHOT_VERSION = 5
 SCALES = (
     CycleConfig(interval_ms=10_000, samples=400, least=18, early=False, store=LOGARITHMS),
     CycleConfig(interval_ms=60_000, samples=400, least=20, early=False, store=LOGARITHMS),
@@ -40,11 +49,12 @@ EVERY = 10
 
 
 class Means:
-    """The mean of each of n series over each interval that begins at a multiple of ``interval_ms``."""
+    """The mean of each of n series over each interval of ``interval_ms``, the first of which begins just
+    before the first tick."""
 
     def __init__(self, interval_ms: int, n: int) -> None:
         self.interval_ms = interval_ms
-        self._slot = -1
+        self._first_ms, self._slot = -1, -1
         self._sums = np.zeros((2, n))
 
     def resize(self, keep: Ints) -> None:
@@ -52,21 +62,24 @@ class Means:
         self._sums = remap(self._sums, keep, 0.0)
 
     def extend(self, times: Ints, rows: Floats) -> tuple[Ints, Floats]:
-        """Take ticks, shape (ticks, n), NaN is absent. When each interval began that has ended with them, and
-        its means, NaN where nothing was measured."""
+        """Take ticks, shape (ticks, n), NaN is absent. The time of each interval that has ended with them,
+        whole intervals after the first tick, and its means, NaN where nothing was measured."""
         ended, means = np.empty(times.size + 1, np.int64), np.empty(rows.shape)
         ended[0] = self._slot
-        count = means_by_slot(times // self.interval_ms, rows, self._sums, ended, means)
+        if self._slot < 0:
+            self._first_ms = int(times[0])
+        slots = (times - self._first_ms + BEFORE_MS) // self.interval_ms
+        count = means_by_slot(slots, rows, self._sums, ended, means)
         self._slot = int(ended[count])
-        return ended[:count] * self.interval_ms, means[:count]
+        return ended[:count] * self.interval_ms + self._first_ms, means[:count]
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
-        return {"slot": self._slot, "sums": pack(self._sums)}
+        return {"first_ms": self._first_ms, "slot": self._slot, "sums": pack(self._sums)}
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Go on from a snapshot of the same shape."""
-        self._slot = plain["slot"]
+        self._first_ms, self._slot = plain["first_ms"], plain["slot"]
         self._sums = unpack(plain["sums"], "f8", self._sums.shape)
 
 

@@ -20,7 +20,7 @@ from dutycycle.contract.records.hours import HOUR_MS, MINUTE_MS
 from dutycycle.contract.topics import TOPICS
 from dutycycle.telemetry.events import SAMPLE_LATE
 from streams.operators.base import CountedEvent, Emission, Snapshot
-from streams.operators.columns.arrays import Floats, Ints, check_version
+from streams.operators.columns.arrays import BEFORE_MS, Floats, Ints, check_version
 from streams.operators.columns.block import TickBlock, TickQueue
 from streams.operators.columns.series import ColumnIndex, Series, powers_of_counters, remapped
 from streams.operators.columns.tick import Layout, Tick
@@ -40,7 +40,7 @@ from streams.operators.usage.bank import UsageBank
 from streams.operators.workload.channels import SPAN_MS
 from streams.operators.workload.spans import SpanBank
 
-SNAPSHOT_VERSION = 26
+SNAPSHOT_VERSION = 27
 
 
 class TickReader(Protocol):
@@ -62,12 +62,12 @@ class NodeConfig:
     lengths of the windows. ``lateness_ms``: how long a window waits for late ticks. A series is forgotten
     after ``retire_ms`` without a tick of it, the whole node after ``evict_ms``.
 
-    ``evaluate_ms``: how often, in event time, trends are forecast and cycles are looked for, by ``analysis``.
-    Each node has its own moment within that time for its trends, at which the span that has ended is sent,
-    too, and within a minute, at which the ledger and the day's peaks are. When cycles are looked for follows
-    from the first tick, so that what is found depends on the samples and not on the node's name. Windows of
-    all nodes close together, at full tens of seconds: their records would wait for all that. ``models``: what
-    a user brings beside.
+    ``evaluate_ms``: how often, in event time, cycles are looked for and trends are forecast, by ``analysis``,
+    and the span that has ended is sent. That is so often after the node's first tick: what is found
+    depends on the samples alone, and nodes that began at other moments do it at others. The ledger and the
+    day's peaks, which say the same whenever they do, are written at a moment within a minute that follows
+    from the node's name. Windows of all nodes close together, at full tens of seconds, and their records
+    would wait for all that. ``models``: what a user brings beside.
 
     ``analyses``: which of ``contract.analyses`` are computed; ``window_metrics``: what windows are made of.
     """
@@ -101,9 +101,7 @@ class NodeOperator:
         self._node = node
         self._reader = reader
         self._timeline = Timeline()
-        name = crc32(node.encode())
-        self._evaluation_offset_ms = _moment_of(name, config.evaluate_ms)
-        self._minute_offset_ms = _moment_of(name, MINUTE_MS)
+        self._minute_offset_ms = _moment_of(crc32(node.encode()), MINUTE_MS)
         self._empty()
 
     def _empty(self) -> None:
@@ -130,7 +128,7 @@ class NodeOperator:
         self._frozen = FrozenGpus()
         self._models = ModelBank(self._node, self._config.source, self._config.models)
         self._last_ms = self._closed_ms = -1
-        self._look_offset_ms = 0
+        self._evaluation_offset_ms = 0
         self._to_analyse, self._to_sum = TickQueue(), TickQueue()
         self._to_count = TickQueue(is_on=not self._config.analyses.isdisjoint(("peaks", "usage")))
         """The ticks that the analysis does not have yet, those that windows and spans do not have, and those
@@ -174,8 +172,8 @@ class NodeOperator:
         if tick.ts_ms <= self._last_ms:
             return self._apply_late(tick)
         if self._last_ms < 0:
-            every_ms = self._config.evaluate_ms
-            self._look_offset_ms = _moment_of(tick.ts_ms + every_ms // 2, every_ms)
+            # Jitter of less than half a second moves no tick over that moment.
+            self._evaluation_offset_ms = (tick.ts_ms + BEFORE_MS) % self._config.evaluate_ms
         emissions: list[Emission] = []
         if self._room == 0 or tick.ts_ms >= self._due_ms or not tick.follows(self._newest):
             emissions = self._ask_before(tick)
@@ -205,16 +203,14 @@ class NodeOperator:
         """The tick at ``ts_ms`` cannot wait with those before it: the span that has ended, trends and cycles,
         if they are due. That is as of the last tick, and before columns are retired or added."""
         self._analyse()
-        last_ms, every_ms = self._last_ms, self._config.evaluate_ms
-        own_ms, look_ms = self._evaluation_offset_ms, self._look_offset_ms
-        self._to_analyse.due_ms = min(_after(ts_ms, every_ms, own_ms), _after(ts_ms, every_ms, look_ms))
-        emissions: list[Emission] = []
-        if last_ms >= 0 and ts_ms >= _after(last_ms, every_ms, look_ms):
-            self._frozen.judge(last_ms)
-            self._spans.set_frozen(self._frozen.since_ms)
-            emissions += self._evaluated(self._analysis.look(last_ms))
-        if last_ms >= 0 and ts_ms >= _after(last_ms, every_ms, own_ms):
-            emissions += self._spans.ended() + self._tell(self._analysis.forecast(last_ms))
+        last_ms, every_ms, offset_ms = self._last_ms, self._config.evaluate_ms, self._evaluation_offset_ms
+        self._to_analyse.due_ms = _after(ts_ms, every_ms, offset_ms)
+        if last_ms < 0 or ts_ms < _after(last_ms, every_ms, offset_ms):
+            return []
+        self._frozen.judge(last_ms)
+        self._spans.set_frozen(self._frozen.since_ms)
+        emissions = self._tell(self._analysis.evaluate(last_ms)) + self._spans.ended()
+        self._retire(last_ms - self._config.retire_ms)
         return emissions
 
     def _close_before(self, ts_ms: int) -> list[Emission]:
@@ -323,15 +319,9 @@ class NodeOperator:
         self._gpus.resize(self._window_series)
 
     def _tell(self, analysis: Analysis) -> list[Emission]:
-        """Tell what was found at the node's own moment, and what models say, and forget what is gone."""
-        emissions = self._evaluated(analysis) + self._models.evaluate(self._last_ms)
-        self._retire(self._last_ms - self._config.retire_ms)
-        return emissions
-
-    def _evaluated(self, analysis: Analysis) -> list[Emission]:
-        """Tell what was found, and give it to the spans and GPUs that it is about."""
+        """Tell what was found and what models say, and give it to the spans and GPUs that it is about."""
         if not analysis.cycles and not analysis.trend_series:
-            return []
+            return self._models.evaluate(analysis.ts_ms)
         for column, cycle in analysis.cycles_of_subjects():
             # No figure of its pod shows that.
             inside = column.kind == "gpu" and column.metric in ACTIVITY_METRICS
@@ -346,7 +336,8 @@ class NodeOperator:
         for (kind, member), metrics in trends.items():
             if kind == "pod":
                 self._spans.set_trend(member, analysis.ts_ms, metrics)
-        return records.analysis_records(self._node, self._config.source, analysis, trends)
+        said = records.analysis_records(self._node, self._config.source, analysis, trends)
+        return said + self._models.evaluate(analysis.ts_ms)
 
     def _retire(self, before_ms: int) -> None:
         if not self._peaks.is_stale(before_ms) and (self._last_seen >= before_ms).all():
@@ -397,7 +388,7 @@ class NodeOperator:
             "series": [list(column) for column in self._index.ids],
             "last_seen": self._last_seen.tolist(),
             "last_ms": self._last_ms,
-            "look_offset_ms": self._look_offset_ms,
+            "evaluation_offset_ms": self._evaluation_offset_ms,
             "timeline": self._timeline.snapshot(),
             "windows": self._windows.snapshot(),
             "analysis": self._analysis.snapshot(),
@@ -417,7 +408,7 @@ class NodeOperator:
             raise ValueError("snapshot of a node: made with other DUTYCYCLE_ANALYSES or _WINDOWS_METRICS")
         self._index = ColumnIndex([Series(*column) for column in plain["series"]])
         self._last_seen = np.array(plain["last_seen"], np.int64)
-        self._last_ms, self._look_offset_ms = plain["last_ms"], plain["look_offset_ms"]
+        self._last_ms, self._evaluation_offset_ms = plain["last_ms"], plain["evaluation_offset_ms"]
         self._frozen.restore(plain["frozen"])
         held: list[bytes] = plain["timeline"]["held"]
         self._timeline.restore(plain["timeline"], [Held(self._decoded(data), data) for data in held])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from streams.compiled import entry
-from streams.operators.columns.arrays import Bools, Floats, Ints, check_version, pack, unpack
+from streams.operators.columns.arrays import BEFORE_MS, Bools, Floats, Ints, check_version, pack, unpack
 from streams.operators.trends.exhaustion import BLOCK_MS as LEVEL_MS
 from streams.operators.trends.exhaustion import ExhaustionDetector, close_levels, follow_ticks
 from streams.operators.trends.holt import SLOPE, VARIANCE, Holt, is_measured, update_holt
@@ -19,7 +19,7 @@ from streams.operators.trends.recent import BLOCK_MS as MEAN_MS
 from streams.operators.trends.recent import RecentMeans, close_means
 from streams.operators.trends.season import Season
 
-SNAPSHOT_VERSION = 4
+SNAPSHOT_VERSION = 5
 HORIZONS_S = (10.0, 30.0, 300.0)
 """How far ahead forecasts reach, ascending."""
 
@@ -107,7 +107,9 @@ class TrendBank:
 
     def __init__(self, n: int = 0, horizons_s: tuple[float, ...] = HORIZONS_S) -> None:
         self._horizons_s = horizons_s
-        self._last_ms = -1
+        self._began_ms, self._last_ms = -1, -1
+        """When time begins (ms since 1970), just before the first tick, and the last tick since then. All
+        other times are since then, so that what is found depends on the samples alone."""
         self._holt = Holt(n)
         self._exhaustion = ExhaustionDetector(n)
         self._horizons = Horizons(horizons_s, n)
@@ -138,8 +140,11 @@ class TrendBank:
             raise ValueError(
                 f"values have shape {rows.shape[1:]}, the bank has {self.n} columns: resize first"
             )
-        if times[0] <= self._last_ms:
-            raise ValueError(f"tick at {times[0]} ms is not later than {self._last_ms} ms")
+        if self._last_ms < 0:
+            self._began_ms = int(times[0]) - BEFORE_MS
+        if times[0] - self._began_ms <= self._last_ms:
+            raise ValueError(f"tick at {times[0]} ms is not later than {self._began_ms + self._last_ms} ms")
+        times = times - self._began_ms
         rows, recent, levels, begin = np.ascontiguousarray(rows), self._recent, self._exhaustion, 0
         while begin < times.size:
             # A forecast that was made for a tick is checked by what was expected before that tick.
@@ -211,6 +216,7 @@ class TrendBank:
         return {
             "v": SNAPSHOT_VERSION,
             "n": self.n,
+            "began_ms": self._began_ms,
             "last_ms": self._last_ms,
             "holt": pack(self._holt.state),
             "exhaustion": self._exhaustion.snapshot(),
@@ -223,7 +229,7 @@ class TrendBank:
         """The bank that wrote ``plain``. Raises ``ValueError`` for one of another version or shape."""
         check_version(plain, SNAPSHOT_VERSION, "trends")
         bank = cls(plain["n"], horizons_s)
-        bank._last_ms = plain["last_ms"]
+        bank._began_ms, bank._last_ms = plain["began_ms"], plain["last_ms"]
         bank._holt.state = unpack(plain["holt"], "f8", bank._holt.state.shape)
         bank._exhaustion.restore(plain["exhaustion"])
         bank._recent.restore(plain["recent"])

@@ -2,8 +2,9 @@
 
 A forecast is kept until its moment comes and is then compared with what was measured: by the tick that came
 nearest. So the interval is that of errors really made at this horizon, and needs no model of how errors grow;
-before enough were made, there is no forecast. The forecasters' blend is told where it was nearer than what is
-simplest, that the value stays as it is (persistence); else that is told, with the interval of its own errors.
+before enough were made, there is no forecast. The forecasters' blend is told where, as it was made before the
+moment came, it was nearer than what is simplest, that the value stays as it is (persistence); else that is
+told, with the interval of its own errors. That a cycle was found says nothing yet of that.
 Of the errors the mean root counts, which a few large ones move less than a mean square. The weights are those
 of J. M. Bates and C. W. J. Granger 1969 with a higher power. The 5 % and 95 % points follow the share of
 misses (adaptive conformal inference, I. Gibbs and E. Candès 2021). While a series has a cycle, forecasters
@@ -50,16 +51,17 @@ points that were made of the errors."""
 METHODS = ("persistence", "blend", "exhaustion")
 """How a value is forecast: it stays as it is; the forecasters' blend; on the way to the announced end."""
 PERSISTENCE, BLENDED, EXHAUSTION = range(len(METHODS))
-SURE, MARGIN = 0.15, 0.02
+SURE, MARGIN = 0.7, 0.05
 """The blend is told where it was better than persistence by so many standard errors of the difference of
 their errors (F. X. Diebold and R. S. Mariano 1995), and by such a share of persistence's error;"""
-COMPARED, BORROWED = 2.0, 10.0
+COMPARED, BORROWED = 6.0, 10.0
 """known from so many errors at least, of which those that overlap in time count as one. Those at the next
 shorter horizon count as up to so many more: what comes back to its mean within a minute does so in five."""
 NEAR = 4
 """A moment was measured if a tick came within a quarter of the horizon."""
-MISS, STEP = 0.05, 0.12
-"""Share of values that may lie beyond a point; and how far, in standard errors, a miss moves it."""
+MISS, STEP = 0.05, 0.16
+"""Share of values that may lie beyond a point; and by which share of itself, or of a standard error if that
+is more, a miss moves it: so it soon reaches what is rare and large."""
 NORMAL_ERROR = 1.2533
 """Standard over mean absolute error of a normal distribution."""
 NORMAL_ROOT = 0.8222
@@ -124,11 +126,13 @@ def _learn_one(moved: float, kept: Floats, state: Floats) -> None:
     if other:
         return
     state[ROOT] += (np.sqrt(abs(moved - blended)) - state[ROOT]) * faster
-    gain = abs(moved) - abs(moved - blended)
+    # The blend of then is compared: what is known of the forecasters now would have done better.
+    gain = abs(moved) - abs(moved - kept[BLEND])
     state[GAIN] += (gain - state[GAIN]) * weight
     state[SQUARE] += (gain * gain - state[SQUARE]) * weight
-    state[BELOW] = max(state[BELOW] + STEP * ((moved < kept[LOW]) - MISS), 0.0)
-    state[ABOVE] = max(state[ABOVE] + STEP * ((moved > kept[HIGH]) - MISS), 0.0)
+    state[BELOW] += STEP * max(state[BELOW], 1.0) * ((moved < kept[LOW]) - MISS)
+    state[ABOVE] += STEP * max(state[ABOVE], 1.0) * ((moved > kept[HIGH]) - MISS)
+    state[BELOW], state[ABOVE] = max(state[BELOW], 0.0), max(state[ABOVE], 0.0)
 
 
 @entry(
@@ -183,8 +187,8 @@ def _begin(changed: Ints, before: Floats, state: Floats) -> None:
             # What a cycle foretold to the byte had next to no error: its ratio to the others' says nothing.
             others = of_it[ROOT] * (np.sqrt(after / expected) if expected > 0 else 1.0)
             of_it[ROOT] = normal if of_it[PERIOD] > 0 else min(others, max(of_it[ROOT], normal))
-            gain = of_it[0] - after
-            of_it[GAIN] = gain if of_it[PERIOD] > 0 else min(of_it[GAIN], gain)
+            if not of_it[PERIOD] > 0:
+                of_it[GAIN] = min(of_it[GAIN], of_it[0] - after)
 
 
 @entry("boolean[:, ::1](float64[::1], float64[:, :, ::1])")

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 from streams.operators.workload.kinds.classifier import MIN_CONFIDENCE, UNKNOWN_KIND
+from streams.operators.workload.rules.advice import advice
 from streams.operators.workload.rules.bottleneck import IDLE, Judgement
 from streams.operators.workload.rules.finding import UNKNOWN_BOTTLENECK
 
@@ -72,6 +73,9 @@ class InsightDebouncer:
         since_ms = self._changed_since_ms(now)
         if since_ms is None:
             return None
+        before = self.published
+        if before is not None and before.kind == UNKNOWN_KIND and now.bottleneck == UNKNOWN_BOTTLENECK:
+            now = _still_held_back(now, before)
         self.published = replace(now, since_ms=since_ms)
         return self.published
 
@@ -101,6 +105,18 @@ class InsightDebouncer:
             return False
         quiet = before.bottleneck != UNKNOWN_BOTTLENECK and now.ts_ms - before.ts_ms < _QUIET_MS
         return self.bottleneck.count >= _BOTTLENECK_SPANS and not quiet
+
+
+def _still_held_back(now: Judgement, before: Judgement) -> Judgement:
+    """Of a pod whose kind was not known ``before``: its kind is told by what it did then, and so what held it
+    back then does so until something else is found."""
+    if before.bottleneck in (IDLE, UNKNOWN_BOTTLENECK):
+        return now
+    evidence = {**before.evidence, **now.evidence}
+    return replace(
+        now, bottleneck=before.bottleneck, bottleneck_confidence=before.bottleneck_confidence,
+        evidence=evidence, advice=advice(before.bottleneck, now.kind, evidence),
+    )  # fmt: skip
 
 
 def _idle_for_longer(before: Judgement, now: Judgement) -> bool:

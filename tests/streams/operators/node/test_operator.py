@@ -107,18 +107,6 @@ def test_memory_that_runs_out_is_announced() -> None:
     assert trends[-1]["metrics"]["mem_used_bytes"]["exhausts_in_s"] == pytest.approx(1600 - 689, rel=0.1)
 
 
-def test_nodes_are_evaluated_at_different_moments_and_every_ten_seconds() -> None:
-    moments: dict[int, int] = {}
-    for number in range(100):
-        node = NodeOperator(CONFIG, f"node-{number}", NvmlReader(f"node-{number}"))
-        plain = [sample(s, node=f"node-{number}") for s in range(60)]
-        taken = [node.update(record("nvml-samples", f"node-{number}", one, n)) for n, one in enumerate(plain)]
-        evaluated = [second for second, emissions in enumerate(taken) if of(emissions, "trends")]
-        (moment,) = {second % 10 for second in evaluated}
-        moments[moment] = moments.get(moment, 0) + 1
-    assert max(moments.values()) < 30
-
-
 def test_peaks_are_settled_once_and_cumulative() -> None:
     node = operator()
     run(node, [sample(second) for second in range(5)])

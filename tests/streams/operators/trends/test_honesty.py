@@ -12,6 +12,7 @@ from bench.generators_age import CURVES, curve
 from bench.insight.tables_age import Covered, covered
 from streams.operators.columns.arrays import Floats
 from streams.operators.trends.bank import TrendBank, TrendForecast
+from streams.operators.trends.horizon import COUNT, GAIN, ROWS, SQUARE, _worth
 
 START_MS = 1_700_000_000_000
 SEEDS = range(12)
@@ -108,3 +109,32 @@ RAMPS = {
 def test_a_trend_has_its_slope(ramp: Floats, from_s: int, within: float) -> None:
     slopes = [said.slope_per_s[0] for said in asked(ramp[:, np.newaxis], list(range(from_s + 9, 1800, 60)))]
     assert np.array(slopes) == pytest.approx(np.sign(ramp[-1] - ramp[0]) / 30, rel=within)
+
+
+def test_a_blend_is_told_only_after_it_was_better_often_enough() -> None:
+    """By nine tenths each time, and of three series three, six and seven times."""
+    state = np.zeros((1, ROWS, 3))
+    state[0, 0], state[0, GAIN], state[0, SQUARE] = 10.0, 9.0, 81.0
+    state[0, COUNT] = [3, 6, 7]
+    assert _worth(np.ones(1), state).tolist() == [[False, True, True]]
+
+
+def test_a_blend_that_was_hardly_better_is_not_told() -> None:
+    state = np.zeros((1, ROWS, 2))
+    state[0, 0], state[0, COUNT] = 10.0, 50.0
+    state[0, GAIN] = [0.3, 0.8]
+    state[0, SQUARE] = state[0, GAIN] ** 2
+    assert _worth(np.ones(1), state).tolist() == [[False, True]]
+
+
+def test_intervals_reach_what_is_rare_and_large() -> None:
+    """A fifth of the ticks is full, the others next to nothing."""
+    rng, (seconds, series) = np.random.default_rng(5), (3600, 20)
+    values = np.where(rng.random((seconds, series)) < 0.2, 100.0, 0.0) + rng.random((seconds, series))
+    bank, inside = TrendBank(series), []
+    for second in range(seconds - 10):
+        bank.update(START_MS + 1000 * second, values[second])
+        if second % 10 == 9:
+            said, truth = bank.forecast(), values[second + 10]
+            inside.append((said.p05[0] <= truth) & (truth <= said.p95[0]))
+    assert np.mean(inside[60:]) > 0.84

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from streams.operators.workload.debouncer import IDLE_REFRESH_S, InsightDebouncer
+from streams.operators.workload.rules.advice import advice
 from streams.operators.workload.rules.bottleneck import Judgement
 
 NOW = Judgement(
@@ -71,3 +72,19 @@ def test_idleness_is_told_when_it_has_doubled_or_is_another() -> None:
     assert len(after(3, debouncer, 7, idle(6 * IDLE_REFRESH_S))) == 1
     assert after(3, debouncer, 10, idle(IDLE_REFRESH_S - 1)) == []
     assert len(after(3, debouncer, 13, idle(IDLE_REFRESH_S))) == 1
+
+
+def test_what_held_a_pod_back_still_does_when_its_kind_becomes_known() -> None:
+    debouncer, evidence = InsightDebouncer(), {"gpu_util_pct": 99.0}
+    after(3, debouncer, now=replace(NOW, kind="unknown", confidence=0.4, evidence=evidence))
+    (known,) = after(1, debouncer, 4, replace(NOW, bottleneck="unknown", evidence={"gpus": 1.0}))
+    assert (known.kind, known.bottleneck, known.bottleneck_confidence) == ("training", "gpu", 0.9)
+    assert known.evidence == {"gpu_util_pct": 99.0, "gpus": 1.0}
+    assert known.advice == advice("gpu", "training", known.evidence)
+
+
+def test_a_pod_that_was_idle_and_begins_is_held_back_by_nothing_known() -> None:
+    debouncer = InsightDebouncer()
+    after(3, debouncer, now=replace(NOW, kind="unknown", confidence=0.4, bottleneck="idle"))
+    (begun,) = after(1, debouncer, 4, replace(NOW, bottleneck="unknown"))
+    assert begun.bottleneck == "unknown"

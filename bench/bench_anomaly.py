@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from bench.generators_anomalies import FAULTS, HURT, MINUTE_S, SHAPES, Floats, Job, job
+from bench.generators_anomalies import COUNTED, FAULTS, HURT, MINUTE_S, SHAPES, Floats, Job, job
 from streams.operators.cycles.scales import CycleScales
 from streams.operators.workload.anomalies.finder import AnomalyFinder
 from streams.operators.workload.anomalies.minute import GpuMinute, Minute
@@ -44,14 +44,15 @@ def minutes_of(one: Job, period_s: Floats, *, counters: bool = False) -> Iterato
     names = [f"n/{g}" for g in range(one.gpu_util.shape[1])]
     each = np.stack([one.gpu_util, one.gpu_power_pct, one.temp_c, one.clock_mhz], axis=2).tolist()
     figures = (one.util, one.util_spread, one.power_pct, one.power_spread, one.mem_pct, one.copy_pct,
-               one.tensor_pct, one.dram_pct)  # fmt: skip
+               one.tensor_pct, one.dram_pct, one.fp32_pct)  # fmt: skip
     rows = np.stack(figures, axis=1).tolist()
     for at, (row, period, gpus) in enumerate(zip(rows, period_s.tolist(), each, strict=True), start=1):
-        util, util_spread, power, power_spread, mem, copies, tensor, dram = row
+        util, util_spread, power, power_spread, mem, copies, tensor, dram, fp32 = row
         yield Minute(
             end_ms=60_000 * at, util_pct=util, util_spread=util_spread, power_pct=power,
             power_spread=power_spread, mem_pct=mem, copy_pct=copies,
             tensor_pct=tensor if counters else np.nan, dram_pct=dram if counters else np.nan,
+            fp32_pct=fp32 if counters else np.nan,
             period_s=None if np.isnan(period) else period,
             gpus=tuple(GpuMinute(name, *of) for name, of in zip(names, gpus, strict=True)),
         )  # fmt: skip
@@ -98,5 +99,16 @@ def made(first: int, count: int, step: int = 1) -> list[tuple[Job, Floats]]:
     for seed in range(first, first + count):
         jobs += [job(shape, seed) for shape in SHAPES[::step]]
         jobs += [job(HURT[fault][seed % len(HURT[fault])], seed, fault) for fault in [*FAULTS][::step]]
+    return with_periods(jobs)
+
+
+def counted(seeds: range) -> list[tuple[Job, Floats]]:
+    """Make the jobs of which counters say what nothing else does: as they are meant to be, and hung."""
+    return with_periods([job(shape, seed, fault) for seed in seeds for shape in COUNTED
+                         for fault in (None, "hung rank")])  # fmt: skip
+
+
+def with_periods(jobs: Sequence[Job]) -> list[tuple[Job, Floats]]:
+    """Give jobs with their periods."""
     batches = [jobs[at : at + BATCH] for at in range(0, len(jobs), BATCH)]
     return [pair for batch in batches for pair in zip(batch, periods(batch), strict=True)]

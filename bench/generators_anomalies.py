@@ -22,6 +22,8 @@ SHAPES = (
     "cyclic", "steady", "jitters", "elastic", "sweep", "notebook", "inference", "pipeline", "saves_long",
     "evaluates",
 )  # fmt: skip
+COUNTED = ("light", "caches")
+"""Shapes of which counters say what nothing else does."""
 FAULTS = {
     "slow 5-10 %": "slow_steps", "slow 10-20 %": "slow_steps", "slow 20-30 %": "slow_steps",
     "hot GPU": "hot_gpu", "slow GPU": "slow_gpu", "stuck clocks": "power", "hidden load": "power",
@@ -62,7 +64,8 @@ class Job:
     clock_mhz: Floats
     tensor_pct: Floats
     dram_pct: Floats
-    """What the counters of a Hopper say of tensor cores and memory."""
+    fp32_pct: Floats
+    """What the counters of a Hopper say of tensor cores, memory and the pipes for 32-bit floats."""
 
 
 class JobDraft:
@@ -79,6 +82,8 @@ class JobDraft:
         self.copy_share = np.full(self.n, rng.uniform(0.15, 0.6))
         self.waits = np.zeros(self.n, np.bool_)
         """Kernels that wait for other ranks: full utilization, little power."""
+        self.cached = np.zeros(self.n, np.bool_)
+        """Work in the caches on 32-bit floats: neither tensor cores nor memory have anything to do."""
         self.spin_power = rng.uniform(0.2, 0.38)
         self.period = float(np.exp(rng.uniform(np.log(4), np.log(45))))
         self.duty = rng.uniform(0.6, 0.9)
@@ -191,6 +196,21 @@ def evaluates(d: JobDraft) -> None:
     d.effort[where] *= d.rng.uniform(0.6, 0.95)
 
 
+def light(d: JobDraft) -> None:
+    """A training that needs little power, as memory is its limit: kernels that wait need not much less."""
+    cyclic(d)
+    d.effort[:], d.spin_power = d.rng.uniform(0.3, 0.5), d.rng.uniform(0.22, 0.36)
+
+
+def caches(d: JobDraft) -> None:
+    """A training that computes something else for many minutes now and then, at full utilization and less
+    power, and within the caches."""
+    steady(d)
+    d.cached = d.pauses(d.rng.uniform(5400, 9000), (480, 1500))
+    d.busy[d.cached] = 1.0
+    d.effort[d.cached] *= d.rng.uniform(0.35, 0.65)
+
+
 def pipeline(d: JobDraft) -> None:
     """Stages of a pipeline: each GPU has its own share of the work, see ``_each``."""
     cyclic(d)
@@ -199,7 +219,7 @@ def pipeline(d: JobDraft) -> None:
 _SHAPES: dict[str, Callable[[JobDraft], None]] = {
     "cyclic": cyclic, "steady": steady, "jitters": jitters, "elastic": elastic, "sweep": sweep,
     "notebook": notebook, "inference": inference, "pipeline": pipeline, "saves_long": saves_long,
-    "evaluates": evaluates,
+    "evaluates": evaluates, "light": light, "caches": caches,
 }  # fmt: skip
 
 
@@ -242,7 +262,7 @@ def _hurt(d: JobDraft, fault: str | None, begin: int) -> Hurt:
 def job(shape: str, seed: int, fault: str | None = None) -> Job:
     """One job. The same arguments give the same figures."""
     rng = np.random.default_rng(
-        [seed, SHAPES.index(shape), 0 if fault is None else 1 + list(FAULTS).index(fault)]
+        [seed, [*_SHAPES].index(shape), 0 if fault is None else 1 + list(FAULTS).index(fault)]
     )
     d = JobDraft(rng)
     begin = int(rng.uniform(EARLIEST_S, LATEST_S))
@@ -316,11 +336,20 @@ def _by_minute(
     clocks = np.full(gpu_util.shape, np.nan)
     np.divide(working, gpu_util, out=clocks, where=gpu_util > 0)
     copies = np.where(waiting, d.rng.uniform(0, 2), d.copy_share * mean_util.ravel())
+    copies = np.where(d.cached, 1.0, copies)
     # Drawn last, so that all else is as without counters. Kernels that spin read one word again and again.
-    tensor, dram = (
-        np.where(waiting, d.rng.uniform(0, spins), d.rng.uniform(*share) * mean_util.ravel())
+    tensor, dram, fp32 = (
+        np.where(
+            d.cached & ~waiting,
+            cached,
+            np.where(waiting, d.rng.uniform(0, spins), d.rng.uniform(*share) * mean_util.ravel()),
+        )
         * (1 + 0.05 * d.rng.normal(size=d.n))
-        for spins, share in ((0.3, (0.1, 0.75)), (0.6, (0.1, 0.6)))
+        for spins, share, cached in (
+            (0.3, (0.1, 0.75), 0.0),
+            (0.6, (0.1, 0.6), 1.0),
+            (0.2, (0.02, 0.1), 40.0),
+        )
     )
     return Job(
         shape=shape, fault=fault, begins=begin // MINUTE_S if fault else minutes, seconds=util.mean(axis=1),
@@ -331,4 +360,5 @@ def _by_minute(
         gpu_util=gpu_util, gpu_power_pct=gpu_power, temp_c=temps, clock_mhz=clocks,
         tensor_pct=np.clip(tensor, 0, 100).reshape(minutes, MINUTE_S).mean(axis=1),
         dram_pct=np.clip(dram, 0, 100).reshape(minutes, MINUTE_S).mean(axis=1),
+        fp32_pct=np.clip(fp32, 0, 100).reshape(minutes, MINUTE_S).mean(axis=1),
     )  # fmt: skip

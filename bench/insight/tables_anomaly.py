@@ -7,8 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from bench.bench_anomaly import Told, made, ours
-from bench.generators_anomalies import FAULTS, Floats, Job
+from bench.bench_anomaly import Told, counted, made, ours
+from bench.generators_anomalies import COUNTED, FAULTS, Floats, Job
 from bench.insight.peers_anomaly import PEERS, begun, limits_for
 from bench.insight.report import Cell, TableReport
 
@@ -46,9 +46,6 @@ def comparison(report: TableReport, seeds: range, thin: int = 1) -> None:
     began = time.process_time()
     mine = [ours(*case) for case in cases]
     rows = [_row("Dutycycle", mine, _us(began, cases), named=True)]
-    began = time.process_time()
-    counted = [ours(*case, counters=True) for case in cases]
-    rows += [_row("Dutycycle, with counters", counted, _us(began, cases), named=True)]
     rows += [_row(name, *peer(name, fitted, cases), named=False) for name in PEERS]
     kinds = [*dict.fromkeys(FAULTS.values())]
     title = (
@@ -59,6 +56,24 @@ def comparison(report: TableReport, seeds: range, thin: int = 1) -> None:
     report.table("anomalies", title, columns, rows)
     _by_fault(report, mine)
     _alarms(report, mine)
+    _counted(report, cases + counted(seeds))
+
+
+def _counted(report: TableReport, cases: Scored) -> None:
+    """Make the table of hangs, and of what is taken for one, on GPUs without and with counters."""
+    rows: list[list[Cell]] = []
+    hung: dict[str, list[int]] = {"usual jobs": [], "light": [], "caches": []}
+    for place, (one, _) in enumerate(cases):
+        hung[one.shape if one.shape in COUNTED else "usual jobs"].append(place)
+    told = [[ours(*case, counters=counters) for case in cases] for counters in (False, True)]
+    for name, places in hung.items():
+        jobs = [[each[place] for place in places] for each in told]
+        shares = [_share(_found(each, ["hung rank"], named=True)) for each in jobs]
+        alarms = [sum(one.false.count("hang") for one in each) for each in jobs]
+        rows.append([name, weeks([cases[place][0] for place in places]), *shares, *alarms])
+    columns = ["job", "GPU weeks", "told %", "told with %", "false", "false with"]
+    title = "hangs told within 30 minutes, and told falsely; without and with counters of activity"
+    report.table("anomalies_counters", title, columns, rows)
 
 
 def _found(told: Sequence[Told], faults: Sequence[str], *, named: bool) -> list[int | None]:

@@ -15,10 +15,15 @@ FLAT_PCT = 2.5
 happens."""
 COPIES_PCT = 3.0
 """Most activity of the memory controller while kernels spin: they read one word again and again."""
-TENSOR_PCT, DRAM_PCT = 1.0, 2.0
+TENSOR_PCT, DRAM_PCT, FP32_PCT = 1.0, 2.0, 2.0
 """The same by the counters of a Hopper, which count: they tell where they are, and not the controller."""
 LESS = 0.7
 """Most power over what the pod usually takes at work."""
+LESS_COUNTED = 0.9
+"""The same where counters say that tensor cores and memory worked, and no longer do: a job that needs little
+power spins at not much less. It has to be a sign beside the counters (NVIDIA/DCGM#303)."""
+WORKED_PCT = 5.0
+"""Least usual activity of tensor cores or memory of a pod of which counters can say that it has stopped."""
 KNOWN = 30
 NEEDED = 7
 LONGER = 1.5
@@ -31,6 +36,8 @@ class Hang:
     """Follows one pod. ``longest``, ``lasts``: minutes of the longest wait that ended, and of the present."""
 
     power: Level = field(default_factory=Level)
+    inside: Level = field(default_factory=Level)
+    """Of tensor cores or memory, whichever did more, at work."""
     longest: int = 0
     lasts: int = 0
     since_ms: int = 0
@@ -48,12 +55,16 @@ class Hang:
             and len(spinning) + len(stopped) == len(minute.gpus)
             and minute.util_spread <= FLAT_PCT and minute.power_spread <= FLAT_PCT
             and _is_still(minute)
-            and self.power.is_known(KNOWN) and power <= LESS * self.power.usual
+            and self.power.is_known(KNOWN) and power <= self._less() * self.power.usual
         )  # fmt: skip
         if not waits:
             self.longest, self.lasts = max(self.longest, self.lasts), 0
             if minute.util_pct >= 50:
                 self.power.learn(minute.power_pct)
+                if not isnan(minute.dram_pct):
+                    self.inside.learn(
+                        max(minute.dram_pct, 0.0 if isnan(minute.tensor_pct) else minute.tensor_pct)
+                    )
             return None
         self.since_ms = minute.end_ms - MINUTE_MS if self.lasts == 0 else self.since_ms
         self.lasts += 1
@@ -67,9 +78,15 @@ class Hang:
         name = stopped[0].name if len(stopped) == 1 else None
         return Found(kind=HANG, since_ms=self.since_ms, evidence=figures, gpu=name)
 
+    def _less(self) -> float:
+        """Give the most power of a wait; whether there are counters now is for ``_is_still``."""
+        worked = self.inside.is_known(KNOWN) and self.inside.usual >= WORKED_PCT
+        return LESS_COUNTED if worked else LESS
+
 
 def _is_still(minute: Minute) -> bool:
     """Whether nothing is computed or copied, as far as that is known."""
     if isnan(minute.dram_pct):
         return not minute.copy_pct > COPIES_PCT
-    return minute.dram_pct <= DRAM_PCT and not minute.tensor_pct > TENSOR_PCT
+    works = minute.tensor_pct > TENSOR_PCT or minute.fp32_pct > FP32_PCT
+    return minute.dram_pct <= DRAM_PCT and not works

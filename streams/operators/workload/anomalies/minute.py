@@ -13,11 +13,11 @@ from streams.operators.workload.channels import CHANNEL_ROW
 
 _FEWEST_S = 30
 """Fewest seconds with a value that make a minute of it."""
-_UTIL, _COPY, _MEMORY, _POWER, _TENSOR, _DRAM = (
+_UTIL, _COPY, _MEMORY, _POWER, _TENSOR, _DRAM, _FP32 = (
     CHANNEL_ROW[name]
     for name in (
         "gpu_util_pct", "mem_copy_util_pct", "gpu_mem_pct", "power_pct", "tensor_active_pct",
-        "dram_active_pct",
+        "dram_active_pct", "fp32_active_pct",
     )
 )  # fmt: skip
 
@@ -41,11 +41,11 @@ class Minute:
     """Means over the minute that ended at ``end_ms``, over all GPUs of the pod; NaN is absent.
 
     ``util_spread`` and ``power_spread`` are standard deviations between its seconds, ``mem_pct`` is the least
-    GPU memory in use and ``copy_pct`` the activity of the memory controller; ``tensor_pct`` and ``dram_pct``
-    what the counters of a Hopper say of tensor cores and memory. ``period_s`` is the shortest
-    period of the pod's cycle at its end, None without one; ``step_s`` what a step takes by the training's own
-    reports of two minutes, None without any. ``frozen``: since when the source of a GPU repeats itself, by
-    the GPU's name.
+    GPU memory in use and ``copy_pct`` the activity of the memory controller; ``tensor_pct``, ``dram_pct`` and
+    ``fp32_pct`` what the counters of a Hopper say of tensor cores, memory, and the pipes for 32-bit floats.
+    ``period_s`` is the shortest period of the pod's cycle at its end, None without one; ``step_s`` what a
+    step takes by the training's own reports of two minutes, None without any. ``frozen``: since when the
+    source of a GPU repeats itself, by the GPU's name.
     """
 
     end_ms: int
@@ -58,6 +58,7 @@ class Minute:
     period_s: float | None
     tensor_pct: float = nan
     dram_pct: float = nan
+    fp32_pct: float = nan
     gpus: tuple[GpuMinute, ...] = ()
     step_s: float | None = None
     frozen: Mapping[str, int] = field(default_factory=dict)
@@ -76,7 +77,8 @@ def minute_of(end_ms: int, values: Floats, part: InsightPart, step_s: float | No
         end_ms=end_ms, util_pct=_mean(util), util_spread=_spread(util), power_pct=_mean(power),
         power_spread=_spread(power), mem_pct=float(memory.min()) if memory.size else nan,
         copy_pct=_mean(copies), tensor_pct=_mean(_known(values[_TENSOR])),
-        dram_pct=_mean(_known(values[_DRAM])), period_s=_shortest(part), gpus=tuple(gpus), step_s=step_s,
+        dram_pct=_mean(_known(values[_DRAM])), fp32_pct=_mean(_known(values[_FP32])),
+        period_s=_shortest(part), gpus=tuple(gpus), step_s=step_s,
         frozen=part.frozen or {},
     )  # fmt: skip
 

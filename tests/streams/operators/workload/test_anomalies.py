@@ -163,21 +163,27 @@ def test_the_rank_that_does_nothing_while_others_wait_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("counters", "hangs"),
+    ("counters", "power_pct", "hangs"),
     [
-        ({}, True),  # nothing else is known
-        ({"tensor_pct": 0.0, "dram_pct": 0.5}, True),
-        ({"tensor_pct": 35.0, "dram_pct": 1.0}, False),  # it computes from its caches
-        ({"tensor_pct": 0.0, "dram_pct": 20.0}, False),
-        ({"dram_pct": 0.5}, True),
+        ({}, 30.0, True),  # nothing else is known
+        ({"tensor_pct": 0.0, "dram_pct": 0.5}, 30.0, True),
+        ({"tensor_pct": 35.0, "dram_pct": 1.0}, 30.0, False),  # it computes from its caches
+        ({"tensor_pct": 0.0, "dram_pct": 1.0, "fp32_pct": 30.0}, 30.0, False),
+        ({"tensor_pct": 0.0, "dram_pct": 20.0}, 30.0, False),
+        ({"dram_pct": 0.5}, 30.0, True),
+        ({}, 62.0, False),  # as much as other work of the same program may need
+        ({"tensor_pct": 0.0, "dram_pct": 0.5}, 62.0, True),  # what worked before does not any more
+        ({"tensor_pct": 0.0, "dram_pct": 0.0}, 75.0, False),  # zeros of DCGM: power is what it was
     ],
 )
-def test_a_gpu_whose_counters_move_does_not_hang(counters: dict[str, float], hangs: bool) -> None:
+def test_a_gpu_whose_counters_move_does_not_hang(
+    counters: dict[str, float], power_pct: float, hangs: bool
+) -> None:
     finder = AnomalyFinder()
     for at in range(1, 60):
         waits = at > 40
 
-        power, works = (30.0, counters) if waits else (75.0, dict.fromkeys(counters, 40.0))
+        power, works = (power_pct, counters) if waits else (75.0, dict.fromkeys(counters, 40.0))
         gpu = GpuMinute("n/0", 100.0, power, 60.0, 1900.0)
         minute = Minute(
             end_ms=60_000 * at, util_pct=100.0, util_spread=0.5, power_pct=power, power_spread=0.5,

@@ -19,7 +19,7 @@ _MEMORY = re.compile(
     r"container_memory_working_set_bytes|machine_memory_bytes|node_memory_\w+_bytes"
 ).fullmatch
 _MOST_BYTES, _MOST_COUNTED = 1e14, 2.0**64
-_NO_TEXT = re.compile(r"<<<\w+>>>|\[?N/A\]?|<nil>|\(null\)")
+_NO_TEXT = re.compile(r"<{1,3}[\w ]+>{1,3}|\[?N/A\]?|\(null\)")
 _MOST_TEXT = 1024
 """What an exporter writes for a text that it does not have, such as DCGM's ``<<<NULL>>>``."""
 

@@ -304,7 +304,9 @@ def test_any_label_that_ends_in_replica_tells_replicas_apart(label: str) -> None
     assert without_replicas(others) == others
 
 
-@pytest.mark.parametrize("text", ["<<<NULL>>>", "<<<NOT_SUPPORTED>>>", "[N/A]", "N/A"])
+@pytest.mark.parametrize(
+    "text", ["<<<NULL>>>", "<<<NOT_SUPPORTED>>>", "[N/A]", "N/A", "<none>", "<nil>", "<no value>"]
+)
 def test_a_text_that_dcgm_does_not_have_is_no_label(text: str) -> None:
     assert matrix((1, "2"), GPU_I_PROFILE=text, pod="p")[0].labels == {"__name__": "m", "pod": "p"}
 

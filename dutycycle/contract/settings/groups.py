@@ -96,7 +96,7 @@ class CollectorSettings:
         "on",
         parsers.gpu_activity,
         "read what multiprocessors, tensor cores and memory do, from Hopper on: on, off, or the metrics, "
-        "such as sm_active_pct,tensor_active_pct",
+        "such as sm_active_pct,tensor_active_pct; -fp64_active_pct leaves one out",
     )
     cuda_logs: str | None = _setting(
         None, parsers.folder, "folder with the logs of CUDA intercept libraries: <folder>/<any>/metrics.log"

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dutycycle.contract.analyses import choose
-from dutycycle.contract.metrics import ACTIVITY_METRICS, ENGINE_METRICS
+from dutycycle.contract.metrics import ACTIVITY_METRICS, ENGINE_METRICS, USUAL_ACTIVITY
 from dutycycle.contract.settings.models import ModelSetting, model
 from dutycycle.contract.settings.secret import Secret, header_lines
 
@@ -128,15 +128,22 @@ def share(value: str) -> float:
 
 
 def gpu_activity(value: str) -> str:
-    """``on`` for all metrics of what GPUs really do, ``off`` for none, or their names."""
+    """``on`` for all metrics of what GPUs really do, ``off`` for none, or their names; with names behind a
+    minus the usual ones without these."""
     if value in ("on", "off"):
         return value
-    chosen = {part.strip() for part in value.split(",")}
+    parts = {part.strip() for part in value.split(",")}
+    left_out = {part[1:].strip() for part in parts if part.startswith("-")}
+    chosen = {part for part in parts if not part.startswith("-")}
+    chosen |= set(USUAL_ACTIVITY) if left_out else set()
     known = (*ACTIVITY_METRICS, *ENGINE_METRICS)
-    if others := chosen - set(known):
+    if others := (chosen | left_out) - set(known):
         names = ",".join(known)
-        raise ValueError(f"expected on, off, or some of {names}; {min(others)!r} is none of them")
-    return ",".join(sorted(chosen))
+        raise ValueError(
+            f"expected on, off, or some of {names}, with -name to leave one out; {min(others)!r} is none "
+            "of them"
+        )
+    return ",".join(sorted(chosen - left_out)) or "off"
 
 
 def roles(value: str) -> tuple[str, ...]:

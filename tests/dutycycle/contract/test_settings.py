@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dutycycle.contract.errors import DutycycleError, SettingError
+from dutycycle.contract.metrics import USUAL_ACTIVITY
 from dutycycle.contract.settings.groups import PREFIX, Settings
 from dutycycle.contract.settings.load import load, near_misses
 from dutycycle.contract.settings.models import ModelSetting
@@ -38,7 +39,11 @@ GOOD: dict[str, Sequence[tuple[str, Any]]] = {
     "interval": [("500ms", 0.5), ("2", 2.0)], "host_root": [(HERE, HERE)], "cuda_logs": [(HERE, HERE)],
     "containers": [("all", "all")], "gpu_health": [("off", "off")],
     "extender_sick": [("filter", "filter")],
-    "gpu_activity": [("off", "off"), ("tensor_active_pct, sm_active_pct", "sm_active_pct,tensor_active_pct")],
+    "gpu_activity": [("off", "off"), ("tensor_active_pct, sm_active_pct", "sm_active_pct,tensor_active_pct"),
+                     ("-fp64_active_pct, -fp16_active_pct, enc_util_pct",
+                      ",".join(sorted({*USUAL_ACTIVITY, "enc_util_pct"}
+                                      - {"fp64_active_pct", "fp16_active_pct"}))),
+                     (",".join(f"-{name}" for name in USUAL_ACTIVITY), "off")],
     "prometheus": [("http://prometheus:9090/", "http://prometheus:9090"),
         ("https://user:pass@host/prefix", "https://user:pass@host/prefix")],
     "prometheus_username": [("reader", "reader")], "prometheus_password": [("hunter 2", Secret("hunter 2"))],
@@ -124,7 +129,7 @@ BAD: dict[str, dict[str, list[str]]] = {
     "no such folder": {"host_root": [FILE], "cuda_logs": ["/does/not/exist"]},
     "one of on, off": {"gpu_health": ["yes"], "cull_dry_run": ["yes"], "node_labels": ["yes"]},
     "one of filter, last, off": {"extender_sick": ["on"]},
-    "on, off, or some of sm_active_pct": {"gpu_activity": ["yes", "gpu_util_pct", ""]},
+    "on, off, or some of sm_active_pct": {"gpu_activity": ["yes", "gpu_util_pct", "", "-gpu_util_pct", "-"]},
     "one of pods, containers, all": {"containers": ["docker"]},
     "one a line": {"prometheus_headers": ["X-Scope-OrgID", "X Y: 1"]},
     "the name of a label": {"prometheus_cluster": ["no label", "cluster=", 'cluster="eu"']},

@@ -24,6 +24,7 @@ OF_PROMETHEUS_ACCESS = ("prometheus_ca", "prometheus_username", "prometheus_clus
 OF_PROMETHEUS = ("prometheus", *OF_PROMETHEUS_ACCESS)
 OF_RESULTS = ("analyses",)
 OF_OPERATORS = ("windows", "lateness", "retire")
+OF_PAGE = ("web", "web_token")
 OF_WORKER = ("session_timeout",)
 OF_SINKS = (
     "annotations", "annotation_prefix", "annotation_interval", "annotation_heartbeat",

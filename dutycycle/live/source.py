@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
+from dutycycle.contract.settings.groups import Settings
 from dutycycle.live.model.state import LiveState
 
 
@@ -19,3 +21,7 @@ class Source:
     place: str
     degraded: Callable[[], Sequence[str]]
     stop: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+WithPage = Callable[[Source, Settings], AbstractAsyncContextManager[Source]]
+"""Serves a page for browsers of a source while a block runs; the source, whose place names the page."""

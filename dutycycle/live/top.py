@@ -10,7 +10,7 @@ from dutycycle.live.model.processes import local_processes
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.picture import written
 from dutycycle.live.show import show
-from dutycycle.live.source import Source
+from dutycycle.live.source import Source, WithPage
 from dutycycle.process import stop_on_signals, stopped_within
 
 _SETTLED_TICKS = 2.5
@@ -18,21 +18,22 @@ _SETTLED_TICKS = 2.5
 _LOOK_S = 0.1
 
 
-async def top(settings: Settings, state: LiveState) -> int:
+async def top(settings: Settings, state: LiveState, with_page: WithPage) -> int:
     """Until a key or a signal ends it."""
     stop = stop_on_signals()
     state.local = local_processes(settings)
     follower = ClusterFollower(settings, state)
     source = Source(state, "dutycycle top", f"broker: {settings.broker}", follower.problems, stop)
     ended = asyncio.Event()
-    showing = asyncio.create_task(show(source, ended))
-    reading = asyncio.create_task(follower.run(stop))
-    try:
-        await stop.wait()
-        await reading
-    finally:
-        ended.set()
-        await showing
+    async with with_page(source, settings) as source:
+        showing = asyncio.create_task(show(source, ended))
+        reading = asyncio.create_task(follower.run(stop))
+        try:
+            await stop.wait()
+            await reading
+        finally:
+            ended.set()
+            await showing
     return 0
 
 

@@ -21,7 +21,7 @@ from dutycycle.live.model.processes import local_processes
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.picture import written
 from dutycycle.live.show import show
-from dutycycle.live.source import Source
+from dutycycle.live.source import Source, WithPage
 from dutycycle.live.top import settled
 from dutycycle.process import stop_on_signals, stopped_within
 from sinks.records.location import default_records_path, default_records_url
@@ -35,7 +35,11 @@ _DEMO_NODE = "demo"
 
 
 async def up(
-    settings: Settings, given: Mapping[str, str], duration_s: float | None, once: str | None = None
+    settings: Settings,
+    given: Mapping[str, str],
+    with_page: WithPage,
+    duration_s: float | None,
+    once: str | None = None,
 ) -> int:
     """Run until a signal, or for ``duration_s`` from when the streams are ready, or until there is one
     picture, which is printed as ``once``.
@@ -62,6 +66,8 @@ async def up(
         place = _place(settings, embedded=ours is not None)
         title = f"dutycycle on {settings.node}" + (" (simulated)" if settings.demo == "on" else "")
         source = Source(follower.state, title, place, lambda: _degraded(children), stop)
+        if once is None:
+            source = await stack.enter_async_context(with_page(source, settings))
         asked = await _run(children, follower, source, duration_s, once)
     return _exit_status(settings, children, measured=asked or follower.state.ticks > 0)
 

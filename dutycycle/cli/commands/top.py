@@ -10,7 +10,7 @@ from dutycycle.contract.settings.groups import Settings
 EXAMPLE = """dutycycle top --broker kafka://kafka:9092
 dutycycle top --broker kafka://kafka:9092 --namespace ml --node gpu-a
 dutycycle top --broker kafka://kafka:9092 --once --format json | jq '.jobs[] | {job, gpu_util_pct}'"""
-SETTINGS = (*arguments.OF_BROKER, "signals")
+SETTINGS = (*arguments.OF_BROKER, *arguments.OF_PAGE, "signals", "records", "price_gpu_hour")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,8 +27,9 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         raise SettingError("no broker to watch: give --broker kafka://host:9092 or DUTYCYCLE_BROKER")
     from dutycycle.live.model.state import LiveState  # here, not above: --help need not wait for it
     from dutycycle.live.top import once, top
+    from dutycycle.web.page import with_page
 
     state = LiveState(nodes=tuple(args.node), namespace=args.namespace)
     if args.once:
         return asyncio.run(once(settings, state, args.format, args.timeout))
-    return asyncio.run(top(settings, state))
+    return asyncio.run(top(settings, state, with_page))

@@ -14,7 +14,7 @@ _NODE = tuple(name for name in arguments.OF_NODE if name not in ("containers", "
 SETTINGS = (
     *arguments.OF_BROKER, *_NODE, *arguments.OF_PROMETHEUS, *arguments.OF_RESULTS, *arguments.OF_OPERATORS,
     "windows_metrics", "annotations",
-    "annotation_prefix", "signals",
+    "annotation_prefix", "signals", *arguments.OF_PAGE, "price_gpu_hour",
 )  # fmt: skip
 
 
@@ -38,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Run until a signal or the duration."""
     from dutycycle.live.up import up  # here, not above: --help need not wait for it
+    from dutycycle.web.page import with_page
 
     once = args.format if args.once else None
-    return asyncio.run(up(settings, arguments.given_settings(args), args.duration, once))
+    return asyncio.run(up(settings, arguments.given_settings(args), with_page, args.duration, once))

@@ -422,10 +422,18 @@ class CullSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ScreenSettings:
-    """The screen of ``up`` and ``top``."""
+    """The screen of ``up`` and ``top``, and their page for browsers."""
 
     signals: str = _setting(
         "on", parsers.choice("on", "off"), "end processes of this machine by a key, after a question"
+    )
+    web: str | None = _setting(
+        None, parsers.address, "serve a page for browsers, too: host:port, :0 for any free port"
+    )
+    web_token: str | None = _setting(
+        None,
+        parsers.readable_file,
+        "file with the token that the page asks for; needed where others reach its address",
     )
 
 

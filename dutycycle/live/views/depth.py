@@ -57,7 +57,7 @@ def _findings(state: LiveState, row: Row, width: int) -> Iterator[Line]:
     said = says(state, row)
     if said:
         yield [("what it does  ", "dim"), (said, "bold")]
-    for title, insight in _insights(state, row):
+    for title, insight in insights_on(state, row):
         of = "" if title == row.title else f"{title}: "
         sure = of + kind_words(insight.kind, insight.confidence)
         evidence = [" ".join(named_figure(*figure)) for figure in list(insight.evidence.items())[:_EVIDENCE]]
@@ -71,7 +71,7 @@ def _wrapped(name: str, text: str, width: int) -> Iterator[Line]:
         yield [(name if at == 0 else " " * len(name), "dim"), (line, "")]
 
 
-def _insights(state: LiveState, row: Row) -> Iterator[tuple[str, Insight]]:
+def insights_on(state: LiveState, row: Row) -> Iterator[tuple[str, Insight]]:
     """Its own, or of a GPU those of the pods on it."""
     rows: Sequence[Row] = [row]
     if isinstance(row, GpuRow):

@@ -50,7 +50,7 @@ def forecasts_of(gathered: Gathered, view: View) -> Iterator[Chart]:
             f"Forecast: {title}, {name}",
             unit,
             [Line("measured", "", 0, scaled(points, scale))],
-            [_dots(of_cycle)] if of_cycle else [],
+            [dots_of(of_cycle)] if of_cycle else [],
             kind="fan",
             note=note,
             fans=fans,
@@ -58,8 +58,8 @@ def forecasts_of(gathered: Gathered, view: View) -> Iterator[Chart]:
         )
 
 
-def _dots(fans: Sequence[Fan]) -> Dots:
-    """The moments ahead: between two of them the series goes on in its cycle."""
+def dots_of(fans: Sequence[Fan]) -> Dots:
+    """Give the moments ahead of a cycle: between two of them the series goes on in its cycle."""
     times = np.array([ts_ms for fan in fans for ts_ms in fan.times_ms[1:]], np.int64)
     columns = ([value for fan in fans for value in column(fan)[1:]] for column in _COLUMNS)
     return Dots("forecast, 90 % interval", 1, Moments(times, *map(np.array, columns)))

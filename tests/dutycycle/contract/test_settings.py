@@ -25,7 +25,7 @@ SECRET = {field.name for field in fields(Settings) if field.metadata["secret"]}
 
 GOOD: dict[str, Sequence[tuple[str, Any]]] = {
     **dict.fromkeys(("tls_ca", "tls_cert", "tls_key", "prometheus_ca", "remote_write_ca",
-        "serve_cert", "serve_key", "webhook_client_ca", "webhook_policy", "extender_client_ca",
+        "serve_cert", "serve_key", "web_token", "webhook_client_ca", "webhook_policy", "extender_client_ca",
         "listen_cert", "listen_key"), ((FILE, FILE),)),
     "listen_token": [("t0ken", Secret("t0ken"))], "cull_ledger": [("stops", "stops")],
     "cull_namespaces": [("ml, vision", ("ml", "vision")), ("", ())], "cull_after": [("12h", 43_200.0)],
@@ -54,7 +54,8 @@ GOOD: dict[str, Sequence[tuple[str, Any]]] = {
     "prometheus_cluster": [("cluster", "cluster"), ("cluster=eu west/1", "cluster=eu west/1")],
     "prometheus_names": [("a:b = DCGM_X, c=d", (("a:b", "DCGM_X"), ("c", "d")))],
     "remote_write_headers": [("X-Scope-OrgID: a", Secret("X-Scope-OrgID: a"))], "demo": [("on", "on")],
-    "annotations": [("on", "on")], "signals": [("off", "off")], "kubernetes": [("off", "off")],
+    "annotations": [("on", "on")], "signals": [("off", "off")], "web": [(":0", "127.0.0.1:0")],
+    "kubernetes": [("off", "off")],
     "cycles_early": [("off", "off")], "kubernetes_events": [("off", "off")], "node_labels": [("on", "on")],
     "pod_resources": [("/run/kubelet.sock", "/run/kubelet.sock")],
     "steps_socket": [("/run/steps.sock", "/run/steps.sock")], "spool": [("/var/spool", "/var/spool")],
@@ -103,7 +104,7 @@ GOOD: dict[str, Sequence[tuple[str, Any]]] = {
 BAD: dict[str, dict[str, list[str]]] = {
     "kafka://host:9092": {"broker": ["", "http://a:9092", "a", "a:0", "a:70000", "a:9092,", "kafka://"]},
     "cannot be read: No such file": {"tls_ca": ["/no/such/ca.pem"]},
-    "cannot be read: Is a directory": {"tls_cert": [HERE], "serve_cert": [HERE],
+    "cannot be read: Is a directory": {"tls_cert": [HERE], "serve_cert": [HERE], "web_token": [HERE],
         "webhook_client_ca": [HERE], "extender_client_ca": [HERE]},
     "cannot be read": {"tls_key": [""], "prometheus_ca": ["/does/not/exist"],
         "remote_write_ca": ["/does/not/exist"], "serve_key": [""], "webhook_policy": ["/does/not/exist"],
@@ -182,7 +183,7 @@ BAD: dict[str, dict[str, list[str]]] = {
     "from 1s to 300s": {"remote_write_interval": ["0"]},
     "separated by commas": {"pod_labels": ["team;cost"], "windows_metrics": ["W"]},
     "the same name on a series": {"pod_labels": ["a-b,a_b"]},
-    "expected host:port": {"serve_listen": ["off"]},
+    "expected host:port": {"serve_listen": ["off"], "web": ["nowhere"]},
     "expected roles, separated by commas": {"roles": ["", ","]},
     "or off": {"listen": ["9000", "127.0.0.1:65536", "http://127.0.0.1:80"]},
 }  # fmt: skip

@@ -1,0 +1,146 @@
+"""The grid of all GPUs: a square each, in a color for one thing that is asked of them."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from dutycycle.contract.health.changes import HEARD_OF_MS
+from dutycycle.contract.health.verdict import rank
+from dutycycle.live.model.state import LiveState
+from dutycycle.live.model.subjects import GpuRow, PodRow, Value
+from dutycycle.live.views.findings import activity
+from dutycycle.live.views.tables.gpus import owners
+from dutycycle.words import UNKNOWN, short_duration
+
+Use = Literal["busy", "idle", "free", "unknown", "silent"]
+STATES: tuple[Use, ...] = ("busy", "idle", "free", "unknown", "silent")
+"""``idle``: somebody has it, and no kernel runs. ``free``: nobody has it."""
+_BUSY_PCT = 5.0
+"""As on the screen: a GPU below hardly works."""
+_SHADES = 5
+_COOL_C, _HOT_C = 30.0, 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class Square:
+    """One GPU of the grid. ``text``: its figure; ``shade``: 0 to 4, None where it is not known."""
+
+    key: str
+    text: str
+    title: str
+    shade: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class GridFilter:
+    """Which GPUs are shown; empty for all. ``state``: one of ``STATES``."""
+
+    model: str = ""
+    node: str = ""
+    namespace: str = ""
+    state: str = ""
+
+
+def _percent(value: Value) -> str:
+    return UNKNOWN if value is None else f"{value:.0f}"
+
+
+def _share(used: Value, of: Value) -> Value:
+    return None if used is None or not of else min(100.0, 100 * used / of)
+
+
+def _warmth(row: GpuRow, _: LiveState) -> tuple[Value, str]:
+    now = row.now.temp_c
+    share = None if now is None else 100 * (now - _COOL_C) / (_HOT_C - _COOL_C)
+    return share, _percent(now)
+
+
+def _health(row: GpuRow, state: LiveState) -> tuple[Value, str]:
+    """From 0 for healthy; unknown where nobody looked, or not for long."""
+    health = state.health.get(row.node)
+    gpus = health.gpus if health is not None else ()
+    verdict = next((gpu for gpu in gpus if gpu.index == row.now.index), None)
+    if verdict is None or state.now_ms - verdict.seen_ms > HEARD_OF_MS:
+        return None, UNKNOWN
+    return 25.0 * rank(verdict.level), verdict.level[:2]
+
+
+def _age(row: GpuRow, state: LiveState) -> tuple[Value, str]:
+    """In ticks of the node: 4 and more are late."""
+    age_s = max(0, state.now_ms - row.seen_ms) / 1000
+    return min(100.0, 20 * age_s / (row.interval_ms / 1000)), short_duration(age_s)
+
+
+def _of(value: Callable[[GpuRow], Value]) -> Callable[[GpuRow, LiveState], tuple[Value, str]]:
+    return lambda row, _: (value(row), _percent(value(row)))
+
+
+COLORS: Mapping[str, tuple[str, Callable[[GpuRow, LiveState], tuple[Value, str]]]] = {
+    "use": ("use, %", _of(lambda row: row.now.gpu_util_pct)),
+    "sm": ("SM activity, %", _of(lambda row: row.now.sm_active_pct)),
+    "tensor": ("tensor activity, %", _of(lambda row: row.now.tensor_active_pct)),
+    "memory": ("memory, %", _of(lambda row: _share(row.now.mem_used_bytes, row.now.mem_total_bytes))),
+    "power": ("power, % of its limit", _of(lambda row: _share(row.now.power_w, row.now.power_limit_w))),
+    "heat": ("heat, °C", _warmth),
+    "health": ("health", _health),
+    "age": ("age of the figures", _age),
+}
+"""By name: what it is called, and of a GPU 0 to 100 with the text in its square."""
+
+
+def use_of(row: GpuRow, state: LiveState) -> Use:
+    """In which of ``STATES`` a GPU is."""
+    if row.silent_s(state.now_ms) is not None:
+        return "silent"
+    if row.now.gpu_util_pct is None:
+        return "unknown"
+    if row.now.gpu_util_pct >= _BUSY_PCT:
+        return "busy"
+    return "idle" if row.pods or row.processes else "free"
+
+
+def shown_gpus(state: LiveState, chosen: GridFilter) -> list[GpuRow]:
+    """The GPUs that the filter leaves, in their order."""
+    of_namespace = {pod.uid for pod in state.pods() if pod.namespace == chosen.namespace}
+    return [
+        row
+        for row in state.gpus()
+        if chosen.model in ("", row.now.model)
+        and chosen.node in ("", row.node)
+        and (not chosen.namespace or row.pods & of_namespace)
+        and chosen.state in ("", use_of(row, state))
+    ]
+
+
+def squares(state: LiveState, gpus: Collection[GpuRow], color: str) -> dict[str, list[Square]]:
+    """By node, in the order of ``gpus``."""
+    figure = COLORS[color][1]
+    by_node: dict[str, list[Square]] = {}
+    for row in gpus:
+        silent_s = row.silent_s(state.now_ms)
+        value, text = figure(row, state)
+        if silent_s is not None and color != "age":
+            value, text = None, UNKNOWN
+        said = f"silent for {short_duration(silent_s)}" if silent_s is not None else activity(state, row)
+        title = ", ".join(filter(None, (row.name, row.now.model or "", owners(state, row), said)))
+        shade = None if value is None else max(0, min(int(value / 100 * _SHADES), _SHADES - 1))
+        by_node.setdefault(row.node, []).append(Square(row.key, text, title, shade))
+    return by_node
+
+
+def counts(state: LiveState) -> dict[Use, int]:
+    """How many GPUs are in each state."""
+    uses = [use_of(row, state) for row in state.gpus()]
+    return {name: uses.count(name) for name in STATES}
+
+
+def choices(state: LiveState) -> dict[str, list[str]]:
+    """What can be chosen of models, nodes and namespaces."""
+    gpus = state.gpus()
+    held = frozenset[str]().union(*(row.pods for row in gpus))
+    pods = [row for row in state.rows.values() if isinstance(row, PodRow) and row.uid in held]
+    return {
+        "model": sorted({row.now.model for row in gpus if row.now.model}),
+        "node": sorted({row.node for row in gpus}),
+        "namespace": sorted({pod.namespace for pod in pods} - {""}),
+    }

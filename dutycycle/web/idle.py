@@ -1,0 +1,88 @@
+"""GPUs that somebody holds and nobody uses: whose they are, since when, what that costs, how to end it."""
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dutycycle.contract.records.insights import Insight
+from dutycycle.live.model.state import LiveState
+from dutycycle.live.model.subjects import GpuRow, PodRow
+from dutycycle.words import named_figure
+
+_HOUR_MS = 3_600_000
+_EVIDENCE = 5
+_SCALED = frozenset({"Deployment", "StatefulSet", "ReplicaSet"})
+
+
+@dataclass(frozen=True, slots=True)
+class IdleHolder:
+    """A pod, or outside Kubernetes what stands for one, whose GPUs do nothing since ``since_ms``.
+
+    ``gpus``: keys and names. ``gpu_hours``: until now; ``cost`` by the price of a GPU hour, None without one.
+    ``command``: what a person would type to end it; empty where nothing is known that can be ended.
+    """
+
+    key: str
+    title: str
+    node: str
+    gpus: list[tuple[str, str]]
+    since_ms: int
+    gpu_hours: float
+    cost: float | None
+    evidence: str
+    advice: str
+    command: str
+
+
+def idle_holders(state: LiveState, price_gpu_hour: float | None) -> list[IdleHolder]:
+    """Those whose verdict is idle, what was wasted most first."""
+    by_pod: dict[str, list[GpuRow]] = {}
+    for gpu in state.gpus():
+        for uid in gpu.pods:
+            by_pod.setdefault(uid, []).append(gpu)
+    holders = [
+        _holder(pod, insight, by_pod[pod.uid], state.now_ms, price_gpu_hour)
+        for pod in state.pods()
+        if pod.uid in by_pod
+        and (insight := pod.derived.read_insight()) is not None
+        and insight.kind == "idle"
+    ]
+    return sorted(holders, key=lambda holder: (-holder.gpu_hours, holder.title))
+
+
+def _holder(
+    pod: PodRow, insight: Insight, gpus: list[GpuRow], now_ms: int, price: float | None
+) -> IdleHolder:
+    hours = len(gpus) * max(0, now_ms - insight.since_ms) / _HOUR_MS
+    figures = list(insight.evidence.items())[:_EVIDENCE]
+    return IdleHolder(
+        key=pod.key,
+        title=pod.title,
+        node=pod.node,
+        gpus=[(gpu.key, gpu.name) for gpu in gpus],
+        since_ms=insight.since_ms,
+        gpu_hours=hours,
+        cost=None if price is None else hours * price,
+        evidence=", ".join(" ".join(named_figure(*figure)) for figure in figures),
+        advice=insight.advice or "",
+        command=" ".join(map(shlex.quote, _command(pod, gpus))),
+    )
+
+
+def _command(pod: PodRow, gpus: list[GpuRow]) -> Iterator[str]:
+    """Of a pod that Kubernetes knows its owner is scaled to nothing where that can be, and deleted with all
+    of its pods else; of others the processes end."""
+    identity = pod.identity
+    if identity is not None and identity.namespace:
+        job = identity.job
+        yield from ("kubectl", "--namespace", identity.namespace)
+        if job is None:
+            yield from ("delete", "pod", identity.name)
+        elif job.kind in _SCALED:
+            yield from ("scale", job.kind.lower(), job.name, "--replicas=0")
+        else:
+            yield from ("delete", job.kind.lower(), job.name)
+        return
+    pids = sorted({process.pid for gpu in gpus for process in gpu.processes if process.pod_uid == pod.uid})
+    if pids:
+        yield from ("kill", *map(str, pids))

@@ -1,0 +1,210 @@
+"""Answers a browser: pages, their scripts and styles, and word that something changed."""
+
+import asyncio
+import hmac
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from secrets import token_urlsafe
+
+from aiohttp import web
+
+from dutycycle.contract.errors import DutycycleError, SettingError
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.live.source import Source
+from dutycycle.telemetry.endpoint import LOOPBACK, Address, parse
+from dutycycle.web.pages import TABLES, PageError, Pages, Query
+
+_STATIC = Path(__file__).parent / "static"
+_TYPES = {".css": "text/css", ".js": "text/javascript"}
+_NEARBY = frozenset({LOOPBACK, "::1", "localhost"})
+_COOKIE = "dutycycle-session"
+_LONGEST = 2048
+"""Letters of a question."""
+_EVERY_S, _PAUSE = 2.0, 50
+"""A page is made anew after so long at the least, and after so many times of what making it took: an open
+page costs a fiftieth of a core at most."""
+_CLOSE_S = 1.0
+_LEAST_TOKEN = 16
+_EMPTY = "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
+"""An empty style, which Plotly fills with rules by script: no text of a page can be one."""
+_HEADERS = {
+    "Content-Security-Policy": (
+        f"default-src 'none'; script-src 'self'; style-src 'self' {_EMPTY}; img-src 'self' data:; "
+        "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class WebPage:
+    """The page of one ``source``. Every address is one level deep, so that it works behind any path."""
+
+    def __init__(self, source: Source, settings: Settings) -> None:
+        """Raises ``SettingError`` for an address that others reach without a token."""
+        assert settings.web is not None  # noqa: S101 - whoever makes it has asked
+        self._source, self._address = source, parse(settings.web)
+        self._token = _token_of(settings)
+        self._sessions: set[str] = set()
+        if self._address.host not in _NEARBY and self._token is None:
+            raise SettingError(
+                f"DUTYCYCLE_WEB={settings.web}: others can ask there: give a file with a token, "
+                "DUTYCYCLE_WEB_TOKEN, or listen on 127.0.0.1"
+            )
+        self._pages = Pages(source, settings)
+        self._took_s: dict[str, float] = {}
+        """By path, what the page's last making took."""
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[str]:
+        """Answer while the block runs; gives the page's address. Raises ``SettingError`` for one that cannot
+        be had."""
+        app = web.Application(middlewares=[self._guard], client_max_size=4096)
+        for path, page in (
+            ("fleet", self._pages.fleet), ("subject", self._pages.subject), ("idle", self._pages.idle),
+            ("usage", self._pages.usage),
+        ):  # fmt: skip
+            app.router.add_get(f"/{path}", self._html(page))
+        for name in TABLES:
+            app.router.add_get(f"/{name}", self._html(partial(self._pages.table, name)))
+        app.router.add_get("/", _to_fleet)
+        app.router.add_get("/usage.csv", self._csv)
+        app.router.add_get("/changes", self._changes)
+        app.router.add_get("/login", self._ask_token)
+        app.router.add_post("/login", self._take_token)
+        app.router.add_get("/static/{name}", _static)
+        runner = web.AppRunner(app, shutdown_timeout=_CLOSE_S, access_log=None)
+        await runner.setup()
+        try:
+            address = self._address
+            try:
+                await web.TCPSite(runner, address.host, address.port).start()
+            except OSError as error:
+                raise SettingError(
+                    f"DUTYCYCLE_WEB={address}: {error.strerror}: give another host:port"
+                ) from error
+            yield f"http://{Address(address.host, runner.addresses[0][1])}/"
+        finally:
+            await runner.cleanup()
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            response = await self._guarded(request, handler)
+        except PageError as error:
+            response = self._failure(400, "This cannot be shown", str(error))
+        except DutycycleError as error:
+            response = self._failure(503, "The records cannot be read", str(error))
+        except web.HTTPException as error:
+            if error.status < 400:
+                error.headers.update(_HEADERS)
+                raise
+            response = self._failure(error.status, error.reason, request.path)
+        if not response.prepared:
+            response.headers.update(_HEADERS)
+        return response
+
+    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        # A page of somebody else whose name leads here could read this one else (DNS rebinding).
+        if self._token is None and request.url.host not in _NEARBY:
+            return self._failure(403, "Not from here", f"asked for {request.host}: ask for 127.0.0.1")
+        if len(request.path_qs) > _LONGEST:
+            return self._failure(414, "Too long", f"a question has at most {_LONGEST} letters")
+        if not (self._is_known(request) or request.path == "/login" or request.path.startswith("/static/")):
+            raise web.HTTPSeeOther("login")
+        return await handler(request)
+
+    def _is_known(self, request: web.Request) -> bool:
+        if self._token is None:
+            return True
+        given = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        return request.cookies.get(_COOKIE) in self._sessions or _equal(given, self._token)
+
+    def _failure(self, status: int, title: str, text: str) -> web.Response:
+        page = self._pages.failure(title, text)
+        return web.Response(status=status, text=page, content_type="text/html")
+
+    async def _ask_token(self, request: web.Request) -> web.Response:
+        return web.Response(text=self._pages.login(refused=False), content_type="text/html")
+
+    async def _take_token(self, request: web.Request) -> web.StreamResponse:
+        given = str((await request.post()).get("token", "")).strip()
+        if self._token is not None and not _equal(given, self._token):
+            await asyncio.sleep(1)  # whoever tries many has to wait
+            return web.Response(status=403, text=self._pages.login(refused=True), content_type="text/html")
+        session = token_urlsafe(32)
+        self._sessions.add(session)
+        answer = web.HTTPSeeOther("fleet")
+        answer.set_cookie(
+            _COOKIE, session, httponly=True, samesite="Strict", secure=request.url.scheme == "https"
+        )
+        raise answer
+
+    def _html(self, page: Callable[[Query], str]) -> Handler:
+        """The answer of a page. It is made on the loop that feeds the state, so that it is of one moment."""
+
+        async def answer(request: web.Request) -> web.Response:
+            began_s = time.perf_counter()
+            text = page(request.query)
+            self._took_s[request.path] = time.perf_counter() - began_s
+            return web.Response(text=text, content_type="text/html")
+
+        return answer
+
+    async def _csv(self, request: web.Request) -> web.Response:
+        text = await asyncio.to_thread(self._pages.usage_csv, request.query)
+        name = {"Content-Disposition": 'attachment; filename="usage.csv"'}
+        return web.Response(text=text, content_type="text/csv", headers=name)
+
+    async def _changes(self, request: web.Request) -> web.StreamResponse:
+        """Say when there is something new for the page ``of``, as server-sent events, until the browser
+        leaves."""
+        path = f"/{request.query.get('of', '')}"
+        response = web.StreamResponse(headers={**_HEADERS, "Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        ticks = -1
+        while not self._source.stop.is_set():
+            if self._source.state.ticks != ticks:
+                ticks = self._source.state.ticks
+                await response.write(b"data: %d\n\n" % ticks)
+            await asyncio.sleep(max(_EVERY_S, _PAUSE * self._took_s.get(path, 0.0)))
+        return response
+
+
+def _token_of(settings: Settings) -> str | None:
+    if settings.web_token is None:
+        return None
+    token = Path(settings.web_token).read_text(encoding="utf-8").strip()
+    if len(token) < _LEAST_TOKEN:
+        raise SettingError(
+            f"DUTYCYCLE_WEB_TOKEN={settings.web_token}: expected a token of {_LEAST_TOKEN} letters or more"
+        )
+    return token
+
+
+def _equal(given: str, token: str) -> bool:
+    return hmac.compare_digest(given.encode(), token.encode())
+
+
+async def _to_fleet(request: web.Request) -> web.StreamResponse:
+    raise web.HTTPSeeOther("fleet")
+
+
+async def _static(request: web.Request) -> web.Response:
+    """Our style and script, and the charts' library from its own package."""
+    name = request.match_info["name"]
+    if name == "plotly.js":
+        from plotly.offline import get_plotlyjs  # here, not above: 5 MB, for a page with charts
+
+        body = (await asyncio.to_thread(get_plotlyjs)).encode()
+        return web.Response(body=body, content_type="text/javascript", charset="utf-8")
+    file = _STATIC / name
+    if file.suffix not in _TYPES or file.parent != _STATIC or not file.is_file():
+        raise web.HTTPNotFound
+    return web.Response(body=file.read_bytes(), content_type=_TYPES[file.suffix], charset="utf-8")

@@ -1,0 +1,37 @@
+'use strict';
+(() => {
+  const draw = () => {
+    for (const plot of document.querySelectorAll('.plot')) {
+      const { data, layout } = JSON.parse(plot.dataset.figure);
+      const font = { family: 'system-ui, sans-serif', size: 12 };
+      Plotly.react(plot, data, { ...layout, font }, { displayModeBar: false, responsive: true });
+    }
+  };
+  const take = async () => {
+    const answer = await fetch(location.href, { credentials: 'same-origin' });
+    if (!answer.ok) return;
+    const page = new DOMParser().parseFromString(await answer.text(), 'text/html');
+    for (const part of page.querySelectorAll('[data-live]')) {
+      const shown = document.getElementById(part.id);
+      if (!shown) continue;
+      if (part.classList.contains('plot')) shown.dataset.figure = part.dataset.figure;
+      else if (!shown.contains(document.activeElement)) shown.innerHTML = part.innerHTML;
+    }
+    draw();
+  };
+  draw();
+  const live = document.getElementById('live');
+  let busy = false;
+  if (live) {
+    const changes = new EventSource(`changes?of=${location.pathname.split('/').pop()}`);
+    changes.addEventListener('open', () => { live.textContent = 'live'; });
+    changes.addEventListener('error', () => { live.textContent = 'the server does not answer'; });
+    changes.addEventListener('message', async () => {
+      if (busy || document.hidden || !getSelection().isCollapsed) return;
+      busy = true;
+      try { await take(); } catch { live.textContent = 'the server does not answer'; } finally { busy = false; }
+    });
+  }
+  for (const field of document.querySelectorAll('form.filter select'))
+    field.addEventListener('change', () => field.form.requestSubmit());
+})();

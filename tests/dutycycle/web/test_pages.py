@@ -1,0 +1,259 @@
+"""The page for browsers, over HTTP without a browser: what it says, whom it answers, what it refuses."""
+
+import csv
+import io
+import re
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from aiohttp import ClientSession
+
+from dutycycle.contract.errors import SettingError
+from dutycycle.contract.records.hours import HOUR_MS, GpuHour, UsageHour
+from dutycycle.contract.settings.load import load
+from dutycycle.live.model.state import LiveState
+from dutycycle.live.source import Source
+from dutycycle.web.pages import TABLES
+from dutycycle.web.server import WebPage
+from sinks.records.rows import rows_of
+from tests.support.fleet import fleet
+from tests.support.live import POD, fed, insight, nvml
+from tests.support.sinks.recording import open_store
+
+PAGES = ("fleet", *TABLES, "idle", "usage")
+HOSTILE = "<script>alert(1)</script>\"'&{{7*7}}"
+NAMES = ("use", "sm", "tensor", "memory", "power", "heat", "health", "age")
+TOKEN = "a-token-of-many-letters"
+VOID = frozenset({"meta", "link", "input", "br", "option"})
+
+
+class Checked(HTMLParser):
+    """Counts the elements, and fails where one is not closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.scripts: list[dict[str, str | None]] = []
+        self.ids: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        of = dict(attrs)
+        assert not {name for name in of if name.startswith("on")} | ({"style"} & of.keys()), attrs
+        self.ids += [of["id"] or ""] if "id" in of else []
+        if tag == "script":
+            self.scripts.append(of)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+
+@asynccontextmanager
+async def served(state: LiveState, tmp_path: Path, **settings: str) -> AsyncIterator[ClientSession]:
+    """A client of the page, with an empty ledger of its own."""
+    given = {"records": f"sqlite:///{tmp_path}/records.db", "web": "127.0.0.1:0", **settings}
+    source = Source(state, "dutycycle on gpu-a", "broker: kafka://b:1", lambda: ["the sink waits"])
+    async with WebPage(source, load({}, given)).serving() as url, ClientSession(url) as client:
+        yield client
+
+
+async def text(client: ClientSession, path: str, status: int = 200) -> str:
+    async with client.get(path) as answer:
+        assert answer.status == status, await answer.text()
+        assert "script-src 'self'" in answer.headers["Content-Security-Policy"]
+        return await answer.text()
+
+
+def words(page: str) -> str:
+    return unescape(re.sub(r"<[^>]*>", " ", page))
+
+
+async def test_every_page_is_whole_with_and_without_anything_to_show(tmp_path: Path) -> None:
+    open_store(f"sqlite:///{tmp_path}/records.db").close()
+    for state in (LiveState(), fleet(8), fleet(40)):
+        keys = [
+            row.key
+            for row in (*state.gpus()[:1], *state.pods()[:1], *state.node_rows()[:1], *state.jobs()[:1])
+        ]
+        async with served(state, tmp_path) as client:
+            for path in (*PAGES, *(f"subject?key={key}" for key in keys)):
+                page = await text(client, path)
+                checked = Checked()
+                checked.feed(page)
+                assert checked.open == [], path
+                assert len(set(checked.ids)) == len(checked.ids), path
+                assert all(script.get("src") for script in checked.scripts), path
+                assert "dutycycle on gpu-a" in words(page)
+
+
+async def test_a_gpu_that_is_used_all_the_time_and_hardly_works(tmp_path: Path) -> None:
+    state = fed(("nvml-samples", "a", nvml(100, sm_active_pct=12, tensor_active_pct=3)), ("pods", "p", POD))
+    async with served(state, tmp_path) as client:
+        shades = {}
+        for color in NAMES:
+            square = re.search(
+                r'<li><a class="(\w+)"[^>]*>([^<]*)</a>', await text(client, f"fleet?color={color}")
+            )
+            assert square is not None
+            shades[color] = square.groups()
+        assert shades["use"] == ("s4", "100")
+        assert shades["sm"] == ("s0", "12")
+        assert shades["heat"] == ("unknown", "·"), "what is not known is no 0"
+        assert "SM 12.0 %" in re.sub(r"\s+", " ", words(await text(client, "subject?key=gpu/a/GPU-1")))
+
+
+async def test_who_is_idle_since_when_and_what_ends_it(tmp_path: Path) -> None:
+    pod = POD | {"job": {"api_version": "apps/v1", "kind": "StatefulSet", "name": "notebook", "uid": "j"}}
+    state = fed(
+        ("nvml-samples", "a", nvml(0, ts_ms=7_201_000)), ("pods", "p", pod),
+        insight("idle", "idle", evidence={"gpus": 1}),
+    )  # fmt: skip
+    async with served(state, tmp_path, price_gpu_hour="3") as client:
+        page = re.sub(r"\s+", " ", words(await text(client, "idle")))
+    assert "ml/train-0" in page
+    assert "1970-01-01 00:00:01 2h00m 2.00 6.00" in page
+    assert "kubectl --namespace ml scale statefulset notebook --replicas=0" in page
+
+
+async def test_filters_sorting_and_what_is_wrong_in_them(tmp_path: Path) -> None:
+    async with served(fleet(40), tmp_path) as client:
+        grid = await text(client, "fleet?node=gpu-b")
+        assert grid.count("<li><a class=") == 8
+        assert (await text(client, "fleet?state=free")).count("<li><a class=") == 0
+        names = re.findall(r'class="bold">(gpu-[^<]+)<', await text(client, "gpus?sort=memory&q=gpu-c"))
+        assert [name.partition(":")[0] for name in names] == ["gpu-c"] * 8
+        backwards = re.findall(
+            r'class="bold">(gpu-[^<]+)<', await text(client, "gpus?sort=memory&q=gpu-c&reverse=1")
+        )
+        assert backwards == names[::-1]
+        wrong = {
+            "fleet?color=red": "expected one of use, sm",
+            "gpus?sort=x": "expected one of GPU, use",
+            "usage?since=soon": "since=soon",
+            "usage?by=a,a": "each once",
+            "subject?key=gpu/x": "is not there",
+            "fleet?state=odd": "expected one of busy",
+        }
+        for path, said in wrong.items():
+            assert said in words(await text(client, path, 400)), path
+        assert "has at most" in await text(client, "gpus?q=" + "x" * 3000, 414)
+        await text(client, "static/../server.py", 404)
+        await text(client, "static/server.py", 404)
+        await text(client, "nothing", 404)
+
+
+async def test_hostile_names_are_text(tmp_path: Path) -> None:
+    pod = POD | {"name": HOSTILE, "namespace": "n"}
+    process = {"pid": 7, "name": HOSTILE, "pod_uid": "p", "gpu_util_pct": 41, "mem_used_bytes": 5}
+    sample = nvml(50, model=HOSTILE, processes=[process])
+    state = fed(("pods", "p", pod), ("nvml-samples", "a", sample), insight("idle", "idle"))
+    async with served(state, tmp_path) as client:
+        subjects = ("subject?key=pod/p", "subject?key=gpu/a/GPU-1")
+        questions = ("gpus?q=<script>x", "usage?namespace=<script>x")
+        for path in ("fleet", "gpus", "pods", "processes", "idle", *subjects, *questions):
+            async with client.get(path) as answer:
+                page = await answer.text()
+            assert "<script>alert" not in page, path
+            assert "<script>x" not in page, path
+            assert "49" not in re.findall(r"'&amp;\W*(\d+)", page), path
+            checked = Checked()
+            checked.feed(page)
+            assert all(script.get("src") for script in checked.scripts), path
+
+
+async def test_usage_by_team_as_a_page_and_as_csv(tmp_path: Path) -> None:
+    hour_ms = time.time_ns() // 1_000_000 // HOUR_MS * HOUR_MS
+    gpus = (
+        GpuHour(pod_uid="p", gpu="G", model="H100", gpu_s=3600, known_s=3600, busy_s=900, energy_j=7200),
+        GpuHour(pod_uid="q", gpu="H", model="A100", gpu_s=1800, known_s=0, busy_s=0),
+    )
+    store = open_store(f"sqlite:///{tmp_path}/records.db")
+    hour = UsageHour(node="a", source="nvml", hour_ms=hour_ms, ts_ms=hour_ms + 1, gpus=gpus)
+    assert store.put(rows_of(hour)) == []
+    store.close()
+    async with served(LiveState(), tmp_path) as client:
+        page = re.sub(r"\s+", " ", words(await text(client, "usage?by=model&since=24h")))
+        assert "H100 1.00 0.25 0.75 · 0.00 0.00 ·" in page
+        assert "A100 0.50 · ·" in page, "of what is not known nothing is idle"
+        async with client.get("usage.csv?by=model&since=24h") as answer:
+            assert answer.content_type == "text/csv"
+            rows = {row["model"]: row for row in csv.DictReader(io.StringIO(await answer.text()))}
+        assert (rows["H100"]["gpu_s"], rows["H100"]["gpu_busy_s"]) == ("3600.0", "900.0")
+        assert rows["A100"]["gpu_busy_s"] == ""
+        fleet_page = words(await text(client, "fleet"))
+        assert "today, GPU hours" in fleet_page
+
+
+async def test_without_records_now_is_shown_all_the_same(tmp_path: Path) -> None:
+    async with served(fleet(8), tmp_path, records="postgresql://nobody@127.0.0.1:9/none") as client:
+        assert (await text(client, "fleet")).count("<li><a class=") == 8
+        assert "cannot be read" in await text(client, "usage", 503)
+
+
+async def test_changes_are_told_and_end_with_the_page(tmp_path: Path) -> None:
+    state = fleet(8)
+    async with served(state, tmp_path) as client, client.get("changes") as answer:
+        assert answer.content_type == "text/event-stream"
+        assert await answer.content.readline() == b"data: %d\n" % state.ticks
+
+
+async def test_somebody_elses_name_is_not_answered(tmp_path: Path) -> None:
+    async with served(fleet(8), tmp_path) as client:
+        async with client.get("fleet", headers={"Host": "evil.example:80"}) as answer:
+            assert answer.status == 403
+        async with client.get("fleet", headers={"Host": "localhost:1"}) as answer:
+            assert answer.status == 200
+
+
+async def test_a_token_is_asked_for_and_kept_out_of_addresses(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(f"{TOKEN}\n")
+    async with served(fleet(8), tmp_path, web_token=str(tmp_path / "token")) as client:
+        for path in ("fleet", "usage.csv", "changes", "subject?key=gpu/a"):
+            async with client.get(path, allow_redirects=False) as answer:
+                assert (answer.status, answer.headers["Location"]) == (303, "login"), path
+        async with client.post("login", data={"token": "wrong-token-of-letters"}) as answer:
+            assert answer.status == 403
+            assert "not the token" in await answer.text()
+        async with client.get("fleet", headers={"Authorization": f"Bearer {TOKEN}"}) as answer:
+            assert answer.status == 200
+        async with client.post("login", data={"token": TOKEN}, allow_redirects=False) as answer:
+            cookie = answer.headers["Set-Cookie"]
+            assert "HttpOnly" in cookie
+            assert "SameSite=Strict" in cookie
+            assert TOKEN not in cookie
+        name, _, value = cookie.partition(";")[0].partition("=")
+        async with client.get("fleet", headers={"Cookie": f"{name}={value}"}) as answer:
+            assert answer.status == 200
+
+
+async def test_an_address_that_is_not_safe_or_not_there_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "short").write_text("abc")
+    (tmp_path / "token").write_text(TOKEN)
+    taken = ("192.0.2.1:8080", str(tmp_path / "token"))  # for documentation (RFC 5737): no machine has it
+    for web, token, said in (
+        ("0.0.0.0:0", "", "give a file with a token"),
+        ("0.0.0.0:0", str(tmp_path / "short"), "16 letters or more"),
+        (*taken, "give another host:port"),
+    ):
+        given = {"web": web} | ({"web_token": token} if token else {})
+        with pytest.raises(SettingError, match=said):
+            async with WebPage(Source(LiveState(), "t", "p", list), load({}, given)).serving():
+                pass
+
+
+async def test_a_fleet_of_thousands_is_one_page(tmp_path: Path) -> None:
+    gpus = [{"uuid": f"G{index}", "index": index, "gpu_util_pct": 50} for index in range(8)]
+    state = fed(*(
+        ("nvml-samples", f"n{node}", {"node": f"n{node}", "ts_ms": 1000, "gpus": gpus}) for node in range(250)
+    ))  # fmt: skip
+    async with served(state, tmp_path) as client:
+        page = await text(client, "fleet")
+        assert page.count("<li><a class=") == 2000
+        assert "the first 500 of 2000" in words(await text(client, "gpus"))

@@ -19,7 +19,7 @@ from tests.support.targets import slow_after
 GPU = "gpu/gpu-a/GPU-0000"
 POD = f"pod/{UID}"
 SECONDS = 400
-NAMED = "cycle 12.1 s (ml/bert-worker-0)"
+NAMED = "cycle 12 s (ml/bert-worker-0)"
 MODEL = "hw=gpu/gpu_util_pct: time_series.HoltWinters(alpha=0.1, beta=0.01, gamma=0.3, seasonality=12)"
 
 
@@ -59,7 +59,7 @@ def test_samples_are_drawn_as_they_are(folder: Path) -> None:
         (("day.jsonl",), "gpu/*", "power_w", ["gpu/gpu-a/GPU-0000", "gpu/gpu-a/GPU-0001"], None),
         (("day.jsonl",), "ml/bert", "cpu_util_pct", ["measured"], None),
         (("run",), "ml/bert", "cpu_util_pct", None, None),
-        (("run",), POD, "cpu_util_pct", ["mean of 10 s"], f"cycle 12.1 s ({POD})"),
+        (("run",), POD, "cpu_util_pct", ["mean of 10 s"], f"cycle 12 s ({POD})"),
         (("day.jsonl", "run"), "bert-worker-0", "cpu_util_pct", ["measured"], NAMED),
         (("parquet",), "ml/bert", "cpu_util_pct", ["mean of 10 s"], NAMED),
         (("csv",), "ml/bert", "cpu_util_pct", ["mean of 10 s"], NAMED),

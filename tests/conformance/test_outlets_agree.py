@@ -150,7 +150,8 @@ def test_energy_by_a_counter_that_fails_and_stands_still_is_one(reads: list[tupl
     power."""
     counter_j, last_j, told_j, guessed_j, samples_of_node, drawn = 0.0, 0.0, 0.0, 0.0, [], False
     for second, (what, power_w) in enumerate([("read", 90), *reads]):
-        counter_j = 0.0 if what == "begins anew" else counter_j + (power_w if what != "stands still" else 0)
+        # Not at 0: that is how drivers say that they cannot read it.
+        counter_j = 0.25 if what == "begins anew" else counter_j + (power_w if what != "stands still" else 0)
         fields: dict[str, Any] = {"power_w": power_w, "processes": [{"pid": 1, "pod_uid": "p"}]}
         if what != "fails":
             fields["energy_j"] = counter_j

@@ -61,6 +61,7 @@ def every_table_is_there(figures: Figures) -> None:
         "coverage", "ages", "memory", "fills", "job_forecasts", "kinds", "kinds_confusion",
         "kinds_reliability", "bottlenecks", "bottlenecks_reliability", "bottlenecks_counters",
         "bottlenecks_counters_reliability", "anomalies", "anomalies_by_fault", "anomalies_false",
+        "anomalies_counters",
     }  # fmt: skip
     assert figures["run"]["first"] == SEEDS.start
 

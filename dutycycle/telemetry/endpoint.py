@@ -8,6 +8,8 @@ from dutycycle.contract.errors import DutycycleError, SettingError
 from dutycycle.contract.settings.parsers import listen as checked
 
 LOOPBACK = "127.0.0.1"
+NEARBY = frozenset({LOOPBACK, "::1", "localhost"})
+"""The hosts that only who is on the same machine reaches."""
 PORTS = {
     "collect": 19470, "stream": 19471, "sink": 19472, "metrics": 19473, "adapter": 19474, "extender": 19475,
     "webhook": 19476, "trial": 19477, "cull": 19478, "serve": 19479,

@@ -4,7 +4,7 @@ import numpy as np
 
 from dutycycle.contract.records.derived import Forecast
 from dutycycle.live.model.subjects import JobRow, PodRow, Row
-from dutycycle.live.views import figures
+from dutycycle.live.views.depth import main_history
 from dutycycle.live.views.findings import period_s
 from dutycycle.report.charts.chart import Chart, Fan, Line
 from dutycycle.report.charts.forecasts import dots_of
@@ -29,19 +29,18 @@ def _more(row: Row) -> tuple[str, ...]:
 
 
 def _chart(row: Row, metric: str) -> Chart | None:
-    if isinstance(row, JobRow):
-        times, values = figures.job_history(row)
+    if metric == row.main or isinstance(row, JobRow):
+        times, values = main_history(row)
     else:
-        of_gpu = isinstance(row, PodRow) and metric == "gpu_util_pct"
-        history = row.gpu_history if of_gpu and isinstance(row, PodRow) else row.history
-        times, values = history.times(), history.values(metric)
+        times, values = row.history.times(), row.history.values(metric)
     if len(times) < 2 or not np.isfinite(values).any():
         return None
     moments = np.array(times, np.int64)
     points = buckets(moments, np.array(values, np.float64), int(moments[0]), int(moments[-1]), _POINTS)
     trend = row.derived.trend(metric)
-    known = trend is not None and trend[0].forecast
-    fans = [_fan(trend[1], trend[0].level, trend[0].forecast)] if trend is not None and known else []
+    fans = []
+    if trend is not None and trend[0].forecast:
+        fans = [_fan(trend[1], trend[0].level, trend[0].forecast)]
     repeats = metric == row.main and period_s(row) is not None
     return Chart(
         metric, _TITLES[metric], _UNITS.get(metric, "%"), [Line("measured", "", 0, points)], kind="fan",

@@ -9,14 +9,13 @@ from dutycycle.contract.health.verdict import rank
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import GpuRow, PodRow, Value
 from dutycycle.live.views.findings import activity
+from dutycycle.live.views.spans import IDLE_PCT
 from dutycycle.live.views.tables.gpus import owners
 from dutycycle.words import UNKNOWN, short_duration
 
 Use = Literal["busy", "idle", "free", "unknown", "silent"]
 STATES: tuple[Use, ...] = ("busy", "idle", "free", "unknown", "silent")
 """``idle``: somebody has it, and no kernel runs. ``free``: nobody has it."""
-_BUSY_PCT = 5.0
-"""As on the screen: a GPU below hardly works."""
 _SHADES = 5
 _COOL_C, _HOT_C = 30.0, 90.0
 
@@ -94,7 +93,7 @@ def use_of(row: GpuRow, state: LiveState) -> Use:
         return "silent"
     if row.now.gpu_util_pct is None:
         return "unknown"
-    if row.now.gpu_util_pct >= _BUSY_PCT:
+    if row.now.gpu_util_pct >= IDLE_PCT:
         return "busy"
     return "idle" if row.pods or row.processes else "free"
 

@@ -4,12 +4,12 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dutycycle.contract.records.hours import HOUR_MS
 from dutycycle.contract.records.insights import Insight
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import GpuRow, PodRow
 from dutycycle.words import named_figure
 
-_HOUR_MS = 3_600_000
 _EVIDENCE = 5
 _SCALED = frozenset({"Deployment", "StatefulSet", "ReplicaSet"})
 
@@ -53,7 +53,7 @@ def idle_holders(state: LiveState, price_gpu_hour: float | None) -> list[IdleHol
 def _holder(
     pod: PodRow, insight: Insight, gpus: list[GpuRow], now_ms: int, price: float | None
 ) -> IdleHolder:
-    hours = len(gpus) * max(0, now_ms - insight.since_ms) / _HOUR_MS
+    hours = len(gpus) * max(0, now_ms - insight.since_ms) / HOUR_MS
     figures = list(insight.evidence.items())[:_EVIDENCE]
     return IdleHolder(
         key=pod.key,

@@ -5,7 +5,6 @@ import io
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
@@ -31,10 +30,11 @@ from dutycycle.live.views.tables.pods import PODS
 from dutycycle.live.views.tables.processes import PROCESSES
 from dutycycle.live.views.tables.table import TableView
 from dutycycle.live.views.warnings import warnings
+from dutycycle.report.page import moment
 from dutycycle.web import fleet
 from dutycycle.web.charts import charts_of
 from dutycycle.web.idle import idle_holders
-from dutycycle.words import UNKNOWN, digits, kind_words, named_figure, short_duration
+from dutycycle.words import UNKNOWN, kind_words, named_figure, short_duration
 from sinks.records.location import default_records_url
 from sinks.records.tables.views import SUMS
 from sinks.records.usage import GROUPS, UsageQuery, usage
@@ -69,7 +69,7 @@ class Pages:
             trim_blocks=True, lstrip_blocks=True,
         )  # fmt: skip
         self._templates.filters |= {
-            "moment": moment, "duration": short_duration, "json": _json, "digits": digits, "hours": hours,
+            "moment": moment, "duration": short_duration, "json": _json, "hours": hours,
         }  # fmt: skip
         self._templates.tests["blocks"] = _is_blocks
         self._templates.globals |= {
@@ -160,7 +160,7 @@ class Pages:
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow((*by, *SUMS))
-        writer.writerows([_cell(row[name]) for name in (*by, *SUMS)] for row in rows)
+        writer.writerows([row[name] for name in (*by, *SUMS)] for row in rows)
         return out.getvalue()
 
     def failure(self, title: str, text: str) -> str:
@@ -206,11 +206,6 @@ class Pages:
         return sums
 
 
-def moment(ts_ms: int) -> str:
-    """In UTC, to the second."""
-    return datetime.fromtimestamp(ts_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
-
-
 def hours(seconds: float | None) -> str:
     """Seconds as hours; unknown is a dot."""
     return UNKNOWN if seconds is None else f"{seconds / 3600:,.2f}"
@@ -238,7 +233,3 @@ def _width_of(column: TableColumn[Any]) -> int:
 def _blocks(*parts: Iterable[Line]) -> list[list[Line]]:
     """The parts that have anything to say."""
     return [lines for lines in map(list, parts) if any(text_of(line).strip() for line in lines)]
-
-
-def _cell(value: Any) -> Any:
-    return "" if value is None else value

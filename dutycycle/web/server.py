@@ -14,12 +14,12 @@ from aiohttp import web
 from dutycycle.contract.errors import DutycycleError, SettingError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.live.source import Source
-from dutycycle.telemetry.endpoint import LOOPBACK, Address, parse
+from dutycycle.telemetry.endpoint import NEARBY, Address, parse
 from dutycycle.web.pages import TABLES, PageError, Pages, Query
+from sinks.records.query import UnknownNameError
 
 _STATIC = Path(__file__).parent / "static"
 _TYPES = {".css": "text/css", ".js": "text/javascript"}
-_NEARBY = frozenset({LOOPBACK, "::1", "localhost"})
 _COOKIE = "dutycycle-session"
 _LONGEST = 2048
 """Letters of a question."""
@@ -52,7 +52,7 @@ class WebPage:
         self._source, self._address = source, parse(settings.web)
         self._token = _token_of(settings)
         self._sessions: set[str] = set()
-        if self._address.host not in _NEARBY and self._token is None:
+        if self._address.host not in NEARBY and self._token is None:
             raise SettingError(
                 f"DUTYCYCLE_WEB={settings.web}: others can ask there: give a file with a token, "
                 "DUTYCYCLE_WEB_TOKEN, or listen on 127.0.0.1"
@@ -97,7 +97,7 @@ class WebPage:
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             response = await self._guarded(request, handler)
-        except PageError as error:
+        except (PageError, UnknownNameError) as error:
             response = self._failure(400, "This cannot be shown", str(error))
         except DutycycleError as error:
             response = self._failure(503, "The records cannot be read", str(error))
@@ -112,7 +112,7 @@ class WebPage:
 
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         # A page of somebody else whose name leads here could read this one else (DNS rebinding).
-        if self._token is None and request.url.host not in _NEARBY:
+        if self._token is None and request.url.host not in NEARBY:
             return self._failure(403, "Not from here", f"asked for {request.host}: ask for 127.0.0.1")
         if len(request.path_qs) > _LONGEST:
             return self._failure(414, "Too long", f"a question has at most {_LONGEST} letters")

@@ -18,7 +18,7 @@ from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.groups import PREFIX, Settings
 from dutycycle.kafka.tasks import together
 from dutycycle.telemetry.certificate import Certificate
-from dutycycle.telemetry.endpoint import LOOPBACK, Address, parse
+from dutycycle.telemetry.endpoint import NEARBY, Address, parse
 from dutycycle.telemetry.events import Telemetry
 from sinks.events import CERTIFICATE_UNUSABLE
 from sinks.serve.role import Role
@@ -26,7 +26,6 @@ from sinks.serve.role import Role
 _CLOSE_S = 3.0
 _LOOK_S = 60.0
 _READY_S = 0.05
-_NEARBY = frozenset({LOOPBACK, "::1", "localhost"})
 _PEM = re.compile("-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 
 
@@ -99,7 +98,7 @@ class Listener:
         for role in self._roles:
             if role.asks_certificate:
                 raise SettingError(f"{both}: give the files of the certificate, which {role.name} needs")
-        if parse(settings.serve_listen).host not in _NEARBY:
+        if parse(settings.serve_listen).host not in NEARBY:
             raise SettingError(
                 f"DUTYCYCLE_SERVE_LISTEN={settings.serve_listen}: others can ask there: give the "
                 f"certificate, {both}, or listen on 127.0.0.1"

@@ -81,7 +81,7 @@ def insights_on(state: LiveState, row: Row) -> Iterator[tuple[str, Insight]]:
             yield subject_row.title, insight
 
 
-def _main_history(row: Row) -> tuple[Sequence[int], Sequence[float]]:
+def main_history(row: Row) -> tuple[Sequence[int], Sequence[float]]:
     """Times and values of the main metric."""
     history: MetricHistory
     if isinstance(row, JobRow):
@@ -99,7 +99,7 @@ def _top(row: Row, values: Sequence[float]) -> float:
 
 
 def _history(row: Row, width: int) -> Iterator[Line]:
-    times, values = _main_history(row)
+    times, values = main_history(row)
     if len(times) < 2:
         return
     cells = charts.room_for(width)
@@ -126,7 +126,7 @@ def _history(row: Row, width: int) -> Iterator[Line]:
 
 def _cycle(row: Row, width: int) -> Iterator[Line]:
     period, cycle = period_s(row), row.derived.cycle(row.main)
-    times, values = _main_history(row)
+    times, values = main_history(row)
     if period is None or cycle is None or not times:
         return
     recent = sum(ts_ms >= times[-1] - _FOLD_S * 1000 for ts_ms in times)

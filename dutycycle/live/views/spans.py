@@ -13,12 +13,14 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _HEIGHTS = "▁▂▃▄▅▆▇█"
 _HOT_C, _WARM_C = 85.0, 75.0
 _FULL, _ALMOST = 0.95, 0.85
-_BUSY_PCT, _IDLE_PCT = 50.0, 5.0
+_BUSY_PCT = 50.0
+IDLE_PCT = 5.0
+"""Below it a GPU hardly works."""
 
 
 def util_style(value: float | None) -> Style:
     """Of a GPU work is good, idleness is worth a look."""
-    if value is None or value < _IDLE_PCT:
+    if value is None or value < IDLE_PCT:
         return "dim"
     return "good" if value >= _BUSY_PCT else "warn"
 

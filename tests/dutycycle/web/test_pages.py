@@ -187,6 +187,8 @@ async def test_usage_by_team_as_a_page_and_as_csv(tmp_path: Path) -> None:
             rows = {row["model"]: row for row in csv.DictReader(io.StringIO(await answer.text()))}
         assert (rows["H100"]["gpu_s"], rows["H100"]["gpu_busy_s"]) == ("3600.0", "900.0")
         assert rows["A100"]["gpu_busy_s"] == ""
+        for question in ("by=tem", "namespace=nobody"):
+            assert "there is no such" in words(await text(client, f"usage?{question}", 400))
         fleet_page = words(await text(client, "fleet"))
         assert "today, GPU hours" in fleet_page
 

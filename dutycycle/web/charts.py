@@ -17,7 +17,7 @@ _UNITS = {"power_w": "W", "temp_c": "°C"}
 
 
 def charts_of(row: Row) -> list[tuple[str, Figure]]:
-    """Title and figure of each metric that was measured in the last minutes."""
+    """Draw each metric that was measured in the last minutes; title and figure of each."""
     made = (_chart(row, metric) for metric in (row.main, *_more(row)))
     return [(chart.title, figure_of(chart, 0, 0)) for chart in made if chart is not None]
 

@@ -22,7 +22,7 @@ _COOL_C, _HOT_C = 30.0, 90.0
 
 @dataclass(frozen=True, slots=True)
 class Square:
-    """One GPU of the grid. ``text``: its figure; ``shade``: 0 to 4, None where it is not known."""
+    """Shows one GPU in the grid. ``text``: its figure; ``shade``: 0 to 4, None where it is not known."""
 
     key: str
     text: str
@@ -32,7 +32,7 @@ class Square:
 
 @dataclass(frozen=True, slots=True)
 class GridFilter:
-    """Which GPUs are shown; empty for all. ``state``: one of ``STATES``."""
+    """Says which GPUs are shown; empty for all. ``state``: one of ``STATES``."""
 
     model: str = ""
     node: str = ""
@@ -55,7 +55,7 @@ def _warmth(row: GpuRow, _: LiveState) -> tuple[Value, str]:
 
 
 def _health(row: GpuRow, state: LiveState) -> tuple[Value, str]:
-    """From 0 for healthy; unknown where nobody looked, or not for long."""
+    """Grade from 0 for healthy; unknown where nobody looked, or not for long."""
     health = state.health.get(row.node)
     gpus = health.gpus if health is not None else ()
     verdict = next((gpu for gpu in gpus if gpu.index == row.now.index), None)
@@ -65,7 +65,7 @@ def _health(row: GpuRow, state: LiveState) -> tuple[Value, str]:
 
 
 def _age(row: GpuRow, state: LiveState) -> tuple[Value, str]:
-    """In ticks of the node: 4 and more are late."""
+    """Count in ticks of the node: 4 and more are late."""
     age_s = max(0, state.now_ms - row.seen_ms) / 1000
     return min(100.0, 20 * age_s / (row.interval_ms / 1000)), short_duration(age_s)
 
@@ -88,7 +88,7 @@ COLORS: Mapping[str, tuple[str, Callable[[GpuRow, LiveState], tuple[Value, str]]
 
 
 def use_of(row: GpuRow, state: LiveState) -> Use:
-    """In which of ``STATES`` a GPU is."""
+    """Tell in which of ``STATES`` a GPU is."""
     if row.silent_s(state.now_ms) is not None:
         return "silent"
     if row.now.gpu_util_pct is None:
@@ -99,7 +99,7 @@ def use_of(row: GpuRow, state: LiveState) -> Use:
 
 
 def shown_gpus(state: LiveState, chosen: GridFilter) -> list[GpuRow]:
-    """The GPUs that the filter leaves, in their order."""
+    """List the GPUs that the filter leaves, in their order."""
     of_namespace = {pod.uid for pod in state.pods() if pod.namespace == chosen.namespace}
     return [
         row
@@ -112,7 +112,7 @@ def shown_gpus(state: LiveState, chosen: GridFilter) -> list[GpuRow]:
 
 
 def squares(state: LiveState, gpus: Collection[GpuRow], color: str) -> dict[str, list[Square]]:
-    """By node, in the order of ``gpus``."""
+    """Make the squares, by node, in the order of ``gpus``."""
     figure = COLORS[color][1]
     by_node: dict[str, list[Square]] = {}
     for row in gpus:
@@ -128,13 +128,13 @@ def squares(state: LiveState, gpus: Collection[GpuRow], color: str) -> dict[str,
 
 
 def counts(state: LiveState) -> dict[Use, int]:
-    """How many GPUs are in each state."""
+    """Count the GPUs in each state."""
     uses = [use_of(row, state) for row in state.gpus()]
     return {name: uses.count(name) for name in STATES}
 
 
 def choices(state: LiveState) -> dict[str, list[str]]:
-    """What can be chosen of models, nodes and namespaces."""
+    """List what can be chosen of models, nodes and namespaces."""
     gpus = state.gpus()
     held = frozenset[str]().union(*(row.pods for row in gpus))
     pods = [row for row in state.rows.values() if isinstance(row, PodRow) and row.uid in held]

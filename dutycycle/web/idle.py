@@ -16,7 +16,7 @@ _SCALED = frozenset({"Deployment", "StatefulSet", "ReplicaSet"})
 
 @dataclass(frozen=True, slots=True)
 class IdleHolder:
-    """A pod, or outside Kubernetes what stands for one, whose GPUs do nothing since ``since_ms``.
+    """Names a pod, or outside Kubernetes what stands for one, whose GPUs do nothing since ``since_ms``.
 
     ``gpus``: keys and names. ``gpu_hours``: until now; ``cost`` by the price of a GPU hour, None without one.
     ``command``: what a person would type to end it; empty where nothing is known that can be ended.
@@ -35,7 +35,7 @@ class IdleHolder:
 
 
 def idle_holders(state: LiveState, price_gpu_hour: float | None) -> list[IdleHolder]:
-    """Those whose verdict is idle, what was wasted most first."""
+    """List those whose verdict is idle, what was wasted most first."""
     by_pod: dict[str, list[GpuRow]] = {}
     for gpu in state.gpus():
         for uid in gpu.pods:
@@ -70,8 +70,8 @@ def _holder(
 
 
 def _command(pod: PodRow, gpus: list[GpuRow]) -> Iterator[str]:
-    """Of a pod that Kubernetes knows its owner is scaled to nothing where that can be, and deleted with all
-    of its pods else; of others the processes end."""
+    """Give the words that end it: the owner of a pod that Kubernetes knows is scaled to nothing where that
+    can be, and deleted with all of its pods else; of others the processes end."""
     identity = pod.identity
     if identity is not None and identity.namespace:
         job = identity.job

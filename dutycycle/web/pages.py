@@ -53,11 +53,11 @@ Query = Mapping[str, str]
 
 
 class PageError(DutycycleError):
-    """A question that cannot be answered, in words for who asked."""
+    """Says of a question why it cannot be answered, in words for who asked."""
 
 
 class Pages:
-    """Every page as HTML. ``source``: what is shown of now; ``settings``: where the ledger is, and prices."""
+    """Makes HTML. ``source``: what is shown of now; ``settings``: where the ledger is, and prices."""
 
     def __init__(self, source: Source, settings: Settings) -> None:
         self._source = source
@@ -77,7 +77,7 @@ class Pages:
         }  # fmt: skip
 
     def fleet(self, query: Query) -> str:
-        """The grid of GPUs, today's sums, and the warnings of now. Raises ``PageError``."""
+        """Show the grid of GPUs, today's sums, and the warnings of now. Raises ``PageError``."""
         state, color = self._source.state, query.get("color", "use")
         if color not in fleet.COLORS:
             raise PageError(f"color={color}: expected one of {', '.join(fleet.COLORS)}")
@@ -95,7 +95,7 @@ class Pages:
         )  # fmt: skip
 
     def table(self, name: str, query: Query) -> str:
-        """One of ``TABLES``, sorted and filtered as the query says. Raises ``PageError``."""
+        """Show one of ``TABLES``, sorted and filtered as the query says. Raises ``PageError``."""
         state, view = self._source.state, TABLES[name]
         columns: Sequence[TableColumn[Any]] = view.columns(state)
         rows, sort = view.matching(state, query.get("q", "")), query.get("sort", "")
@@ -114,7 +114,7 @@ class Pages:
         )  # fmt: skip
 
     def subject(self, query: Query) -> str:
-        """One GPU, pod, job or node in depth. Raises ``PageError`` for one that is not there."""
+        """Show one GPU, pod, job or node in depth. Raises ``PageError`` for one that is not there."""
         state, key = self._source.state, query.get("key", "")
         row = state.row(key)
         if row is None:
@@ -137,7 +137,7 @@ class Pages:
         )  # fmt: skip
 
     def idle(self, _: Query) -> str:
-        """Who holds GPUs and does not use them, and which ones nobody holds."""
+        """Show who holds GPUs and does not use them, and which ones nobody holds."""
         state = self._source.state
         free = [row for row in state.gpus() if fleet.use_of(row, state) == "free"]
         return self._render(
@@ -146,7 +146,7 @@ class Pages:
         )  # fmt: skip
 
     def usage(self, query: Query) -> str:
-        """What was used, idle and paid in a time, of whom. Raises ``DutycycleError``."""
+        """Show what was used, idle and paid in a time, of whom. Raises ``DutycycleError``."""
         by, since, rows = self._usage_rows(query)
         return self._render(
             "usage", title="Usage", by=by, since=since, rows=rows[:_MOST_ROWS], count=len(rows),
@@ -155,7 +155,7 @@ class Pages:
         )  # fmt: skip
 
     def usage_csv(self, query: Query) -> str:
-        """The same as a table for other programs, in the ledger's own units."""
+        """Write the same as a table for other programs, in the ledger's own units."""
         by, _, rows = self._usage_rows(query)
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
@@ -164,11 +164,11 @@ class Pages:
         return out.getvalue()
 
     def failure(self, title: str, text: str) -> str:
-        """A page that says what is wrong."""
+        """Say what is wrong."""
         return self._render("failure", title=title, text=text)
 
     def login(self, *, refused: bool) -> str:
-        """The form that asks for the token."""
+        """Ask for the token."""
         return self._render("login", title="Sign in", refused=refused)
 
     def _render(self, template: str, **values: Any) -> str:
@@ -192,7 +192,7 @@ class Pages:
         return by, since, usage(self._url, asked)
 
     def _sums_of_today(self) -> Mapping[str, Any] | None:
-        """Since midnight UTC; None where there are no records, or they cannot be read."""
+        """Read what was used since midnight UTC; None where there are no records, or they cannot be read."""
         read_s, sums = self._today
         if time.monotonic() - read_s < _TODAY_S:
             return sums
@@ -207,7 +207,7 @@ class Pages:
 
 
 def hours(seconds: float | None) -> str:
-    """Seconds as hours; unknown is a dot."""
+    """Write seconds as hours; unknown is a dot."""
     return UNKNOWN if seconds is None else f"{seconds / 3600:,.2f}"
 
 
@@ -216,12 +216,12 @@ def _json(value: Any) -> str:
 
 
 def _is_blocks(text: str) -> bool:
-    """Whether it is a bar or a history, which says nothing when it is read aloud."""
+    """Tell whether it is a bar or a history, which says nothing when it is read aloud."""
     return not text.isspace() and bool(text) and _BLOCKS.issuperset(text) and text != UNKNOWN
 
 
 def _link(path: str, **query: Any) -> str:
-    """An address on this page; what is empty is left out."""
+    """Write an address on this page; what is empty is left out."""
     kept = {name: value for name, value in query.items() if value not in ("", None, False)}
     return f"{path}?{urlencode(kept)}" if kept else path
 
@@ -231,5 +231,5 @@ def _width_of(column: TableColumn[Any]) -> int:
 
 
 def _blocks(*parts: Iterable[Line]) -> list[list[Line]]:
-    """The parts that have anything to say."""
+    """Keep the parts that have anything to say."""
     return [lines for lines in map(list, parts) if any(text_of(line).strip() for line in lines)]

@@ -44,7 +44,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class WebPage:
-    """The page of one ``source``. Every address is one level deep, so that it works behind any path."""
+    """Serves the page of a ``source``. Each address is one level deep, so that it works behind any path."""
 
     def __init__(self, source: Source, settings: Settings) -> None:
         """Raises ``SettingError`` for an address that others reach without a token."""
@@ -147,7 +147,7 @@ class WebPage:
         raise answer
 
     def _html(self, page: Callable[[Query], str]) -> Handler:
-        """The answer of a page. It is made on the loop that feeds the state, so that it is of one moment."""
+        """Answer with a page. It is made on the loop that feeds the state, so that it is of one moment."""
 
         async def answer(request: web.Request) -> web.Response:
             began_s = time.perf_counter()
@@ -197,7 +197,7 @@ async def _to_fleet(request: web.Request) -> web.StreamResponse:
 
 
 async def _static(request: web.Request) -> web.Response:
-    """Our style and script, and the charts' library from its own package."""
+    """Give our style and script, and the charts' library from its own package."""
     name = request.match_info["name"]
     if name == "plotly.js":
         from plotly.offline import get_plotlyjs  # here, not above: 5 MB, for a page with charts

@@ -557,11 +557,14 @@ def test_dashboards_begin_with_the_data_source_that_is_named() -> None:
         assert chosen == [{"text": "thanos", "value": "thanos"}]
 
 
-def test_rules_and_dashboards_are_those_that_are_tested() -> None:
+def test_files_of_the_chart_are_current() -> None:
     assert chart_files() == set(wanted_files())
     assert all(path.read_text() == text for path, text in wanted_files().items()), (
         "run `python -m tests.support.deploy.generate_chart_files`"
     )
+
+
+def test_rules_and_dashboards_are_those_that_are_tested() -> None:
     things = render(
         {"prometheusRule": {"enabled": True, "labels": {"release": "x"}}, "dashboards": {"enabled": True}}
     )

@@ -26,7 +26,7 @@ def pack(array: npt.NDArray[Any]) -> bytes:
     return little.reshape(-1, 1).view(np.uint8).T.tobytes()
 
 
-def unpack(raw: bytes, dtype: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+def unpack(raw: bytes, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> npt.NDArray[Any]:
     """The array that ``pack`` wrote. Raises ``ValueError`` if the bytes do not hold that shape."""
     kind = np.dtype(dtype).newbyteorder("<")
     planes = np.frombuffer(raw, np.uint8).reshape(kind.itemsize, -1)
@@ -44,6 +44,11 @@ def remap(old: npt.NDArray[T], keep: Ints, fill: float) -> npt.NDArray[T]:
     kept = keep >= 0
     new[..., kept] = old[..., keep[kept]]
     return new
+
+
+def remap_rows(old: npt.NDArray[T], keep: Ints, fill: float) -> npt.NDArray[T]:
+    """``old`` with its rows rearranged as ``remap`` does with columns."""
+    return np.ascontiguousarray(remap(old.T, keep, fill).T)
 
 
 def check_version(snapshot: dict[str, Any], version: int, what: str) -> None:

@@ -10,10 +10,10 @@ import numpy as np
 
 from streams.compiled import entry
 from streams.operators.columns.arrays import Bools, Floats, Ints, pack, unpack
+from streams.operators.columns.state import SeriesState, array
 from streams.operators.cycles.detect.follow import follow_newest
 from streams.operators.cycles.detect.window import Windows
 from streams.operators.cycles.result import near
-from streams.operators.cycles.ring import remap_rows
 
 REMEMBERED = 30
 """So many gains are kept at most; when they are more, the newer half of them."""
@@ -98,13 +98,12 @@ def _to_follow(floats: Floats, ints: Ints, ts_ms: int) -> Ints:
     return columns[:count]
 
 
-class Locks:
+class Locks(SeriesState):
     """The period of the locked cycle of each of n series, and how it was followed: a row each of ``floats``
     (period in seconds, noise, gains; NaN where there is none) and ``ints``."""
 
-    def __init__(self, n: int) -> None:
-        self.floats = np.full((n, _GAINS + REMEMBERED), np.nan)
-        self.ints = np.zeros((n, 3), np.int64)
+    floats: Floats = array("n", _GAINS + REMEMBERED, fill=np.nan)
+    ints: Ints = array("n", 3, dtype=np.int64)
 
     @property
     def periods_s(self) -> Floats:
@@ -115,11 +114,6 @@ class Locks:
     def locked(self) -> Bools:
         """Which series are locked."""
         return np.asarray(~np.isnan(self.floats[:, _PERIOD]))
-
-    def resize(self, keep: Ints) -> None:
-        """Rearrange the columns; -1 is a new series."""
-        self.floats = remap_rows(self.floats, keep, np.nan)
-        self.ints = remap_rows(self.ints, keep, 0)
 
     def hold(self, column: int, period_s: float | None) -> None:
         """The series is locked on this period now, which is that of another cycle if it is not near; None:
@@ -150,7 +144,7 @@ class Locks:
         return ended, columns[strayed == _DOUBTED]
 
     def snapshot(self) -> dict[str, Any]:
-        """Plain data."""
+        """Plain data: of what is locked, which is little."""
         columns = self.locked.nonzero()[0]
         return {
             "columns": columns.tolist(),

@@ -5,13 +5,13 @@ four bytes each, or in two where the scale is slow.
 """
 
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from streams.compiled import entry, kernel
-from streams.operators.columns.arrays import Floats, Ints, pack, remap, unpack
+from streams.operators.columns.arrays import Floats, Ints, pack, remap, remap_rows, unpack
 from streams.operators.cycles.detect.window import Windows
 
 LARGEST = 3e38
@@ -29,7 +29,6 @@ _ANCHOR, _SLOT, _INTERVAL = range(3)
 """Of ``place``: when the first slot began, the newest slot, and how long each is (ms)."""
 
 Samples = npt.NDArray[Any]
-T = TypeVar("T", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,8 +268,3 @@ def bridged(row: Floats) -> Floats:
     window = np.empty(row.size)
     begin, end = _bridged(row, window)
     return window[begin:end]
-
-
-def remap_rows(old: npt.NDArray[T], keep: Ints, fill: float) -> npt.NDArray[T]:
-    """``old`` with its rows rearranged as ``remap`` does with columns."""
-    return np.ascontiguousarray(remap(old.T, keep, fill).T)

@@ -17,10 +17,9 @@ from streams.operators.columns.arrays import (
     Floats,
     Ints,
     check_version,
-    pack,
     remap,
-    unpack,
 )
+from streams.operators.columns.state import SeriesState, array
 from streams.operators.cycles.bank import TICKS, CycleBank, CycleConfig, LockedCycles
 from streams.operators.cycles.bursts import SLOT_MS, Burst, BurstBank
 from streams.operators.cycles.combine import ScaleResult, combined
@@ -48,18 +47,16 @@ EVERY = 10
 """Samples of a scale after which it is evaluated again."""
 
 
-class Means:
+class Means(SeriesState):
     """The mean of each of n series over each interval of ``interval_ms``, the first of which begins just
     before the first tick."""
 
+    _sums: Floats = array(2, "n")
+
     def __init__(self, interval_ms: int, n: int) -> None:
+        super().__init__(n)
         self.interval_ms = interval_ms
         self._first_ms, self._slot = -1, -1
-        self._sums = np.zeros((2, n))
-
-    def resize(self, keep: Ints) -> None:
-        """Rearrange the columns; -1 is a new series."""
-        self._sums = remap(self._sums, keep, 0.0)
 
     def extend(self, times: Ints, rows: Floats) -> tuple[Ints, Floats]:
         """Take ticks, shape (ticks, n), NaN is absent. The time of each interval that has ended with them,
@@ -75,12 +72,12 @@ class Means:
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
-        return {"first_ms": self._first_ms, "slot": self._slot, "sums": pack(self._sums)}
+        return {"first_ms": self._first_ms, "slot": self._slot, **super().snapshot()}
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Go on from a snapshot of the same shape."""
+        super().restore(plain)
         self._first_ms, self._slot = plain["first_ms"], plain["slot"]
-        self._sums = unpack(plain["sums"], "f8", self._sums.shape)
 
 
 class _Scale:

@@ -1,13 +1,11 @@
 """When a series is looked at: once enough is new, and less often if it goes on as it did."""
 
-from typing import Any
-
 import numpy as np
 
 from streams.compiled import entry, kernel
-from streams.operators.columns.arrays import Bools, Floats, Ints, pack, remap, unpack
+from streams.operators.columns.arrays import Bools, Floats, Ints
+from streams.operators.columns.state import SeriesState, array
 from streams.operators.cycles.detect.window import LEAST
-from streams.operators.cycles.ring import remap_rows
 
 PARTS = 3
 """Looked at are all of a window, its newest half, and its newest quarter."""
@@ -99,30 +97,20 @@ def _limits(
     return limits
 
 
-class Schedule:
+class Schedule(SeriesState):
     """What is usual in n series, when something new was last seen, and when each was looked at.
 
     ``samples``: how many a window has. Moments are slots of the grid.
     """
 
+    _usual: Floats = array("n", 3, fill=np.nan)
+    _fresh: Ints = array("n", fill=_LATER, dtype=np.int64)
+    _looked: Ints = array("n", PARTS, fill=_NEVER, dtype=np.int64)
+    _looked_short: Ints = array("n", len(SHORT), fill=_NEVER, dtype=np.int64)
+
     def __init__(self, n: int, samples: int) -> None:
+        super().__init__(n)
         self._samples = samples
-        self._usual = np.full((n, 3), np.nan)
-        self._fresh: Ints = np.full(n, _LATER)
-        self._looked: Ints = np.full((n, PARTS), _NEVER)
-        self._looked_short: Ints = np.full((n, len(SHORT)), _NEVER)
-
-    def resize(self, keep: Ints) -> None:
-        """Rearrange the columns; -1 is a new series."""
-        self._usual = remap_rows(self._usual, keep, np.nan)
-        self._fresh = remap(self._fresh, keep, _LATER)
-        self._looked = remap_rows(self._looked, keep, _NEVER)
-        self._looked_short = remap_rows(self._looked_short, keep, _NEVER)
-
-    def begin(self) -> None:
-        """The grid begins anew."""
-        self._usual[:], self._fresh[:], self._looked[:] = np.nan, _LATER, _NEVER
-        self._looked_short[:] = _NEVER
 
     def observe(self, recent: Floats, slot: int) -> None:
         """Take the newest samples of each series up to ``slot``, shape (n, ``RECENT``); NaN is absent."""
@@ -162,19 +150,3 @@ class Schedule:
         """Something new is in this column at ``slot``: a cycle was found, or has ended."""
         self._fresh[column], self._looked[column] = slot, _NEVER
         self._looked_short[column] = _NEVER
-
-    def snapshot(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "usual": pack(self._usual),
-            "fresh": pack(self._fresh),
-            "looked": pack(self._looked),
-            "looked_short": pack(self._looked_short),
-        }
-
-    def restore(self, plain: dict[str, Any]) -> None:
-        """Go on from a snapshot of the same shape."""
-        self._usual = unpack(plain["usual"], "f8", self._usual.shape)
-        self._fresh = unpack(plain["fresh"], "i8", self._fresh.shape)
-        self._looked = unpack(plain["looked"], "i8", self._looked.shape)
-        self._looked_short = unpack(plain["looked_short"], "i8", self._looked_short.shape)

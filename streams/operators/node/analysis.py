@@ -80,7 +80,7 @@ class AnalysisBank:
     def __init__(self, config: AnalysisConfig = ANALYSIS) -> None:
         self._config = config
         self._trends = TrendBank(0, config.horizons_s)
-        self._debouncer = TrendDebouncer()
+        self._debouncer = TrendDebouncer(0)
         self._cycles = CycleScales(0, config.cycles)
         self._row: Floats = np.zeros(0)
         self._measured: set[Series] = set()
@@ -214,9 +214,10 @@ class AnalysisBank:
         if plain["config"] != repr(self._config):
             raise ValueError(f"snapshot of an analysis: made with {plain['config']:.300}")
         self._trends = TrendBank.restore(plain["trends"], self._config.horizons_s)
-        self._debouncer = TrendDebouncer.restore(plain["debouncer"])
         self._measured = {Series(*measured) for measured in plain["measured"]}
         self._select(series)
+        self._debouncer = TrendDebouncer(len(self._trend_series))
+        self._debouncer.restore(plain["debouncer"])
         self._cycles = CycleScales.restore(plain["cycles"], self._config.cycles, self._witnesses)
         self._row = unpack(plain["row"], "f8", (len(series),))
 

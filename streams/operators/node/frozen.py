@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from dutycycle.contract.metrics import GPU_METRICS
 from dutycycle.contract.records.samples import Gpu, GpuProcess, NvmlSample
 from streams.compiled import entry
-from streams.operators.columns.arrays import Bools, Floats, Ints, pack, remap, unpack
+from streams.operators.columns.arrays import Bools, Floats, Ints, pack, remap, remap_rows, unpack
 from streams.operators.columns.block import TickBlock
 from streams.operators.columns.series import remapped
 from streams.operators.columns.tick import Layout
@@ -97,7 +97,7 @@ class FrozenGpus:
         self._layout, self._scopes = layout, list(layout.gpus)
         self._uuids = [layout.series[place * _FIGURES].member for place in range(len(layout.gpus))]
         keep = remapped(before, self._uuids)
-        self._figures = np.ascontiguousarray(remap(self._figures.T, keep, np.nan).T)
+        self._figures = remap_rows(self._figures, keep, np.nan)
         self._since_ms, self._ticks = remap(self._since_ms, keep, 0), remap(self._ticks, keep, 0)
         self._is_frozen = remap(self._is_frozen, keep, False)
 

@@ -151,7 +151,7 @@ class TrendBank:
             end = begin + self._horizons.check(times[begin:], rows[begin:], self._holt)
             _take(
                 times[begin:end], self._last_ms, rows[begin:end], self._holt.state, recent.means,
-                recent.opened, levels.low, levels.now, levels.high, levels.began,
+                recent.open, levels.low, levels.now, levels.high, levels.began,
                 levels.ticks,
             )  # fmt: skip
             self._last_ms = int(times[end - 1])

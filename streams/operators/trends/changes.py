@@ -6,12 +6,11 @@ published; when a cycle is found or lost; and when the level of a series without
 forecast. A trend whose figures are those that were published is not published again.
 """
 
-from typing import Any
-
 import numpy as np
 
 from streams.compiled import entry, kernel
-from streams.operators.columns.arrays import Bools, Floats, Ints, pack, remap, unpack
+from streams.operators.columns.arrays import Bools, Floats, Ints
+from streams.operators.columns.state import SeriesState, array
 from streams.operators.trends.bank import TrendForecast
 
 QUIET_MS = 60_000
@@ -34,6 +33,9 @@ LEVEL, SLOPE, HORIZONS, VALUE, LOW, HIGH, EXHAUSTS, CYCLIC, OUTSIDE, WIDTH = ran
 horizons, forecast at the farthest, bounds over all (NaN without any), seconds to exhaustion, whether there
 was a cycle; evaluations outside of the bounds; width between them."""
 NEVER = -1.0
+_NOTHING = np.zeros((ROWS, 1))
+"""Of a series of which nothing was published."""
+_NOTHING[[SINCE_MS, PUBLISHED_MS, EXHAUSTS]] = NEVER
 
 
 @kernel
@@ -115,15 +117,10 @@ def _changes(
     return columns
 
 
-class TrendDebouncer:
+class TrendDebouncer(SeriesState):
     """What was published of n series, in the rows of an array of shape (ROWS, n)."""
 
-    def __init__(self, n: int = 0) -> None:
-        self._published = _nothing(n)
-
-    def resize(self, keep: Ints) -> None:
-        """Rearrange the columns; -1 is a new series."""
-        self._published = np.where(keep >= 0, remap(self._published, keep, 0.0), _nothing(keep.size))
+    _published: Floats = array(ROWS, "n", fill=_NOTHING)
 
     def changes(self, ts_ms: int, forecast: TrendForecast, cyclic: Bools, subjects: Ints) -> Ints:
         """The columns to publish of a ``forecast`` of all n; from now on they count as published.
@@ -135,20 +132,3 @@ class TrendDebouncer:
             ts_ms, forecast.level, forecast.slope_per_s, forecast.value, forecast.p05, forecast.p95,
             forecast.exhausts_in_s, cyclic, subjects, self._published,
         )  # fmt: skip
-
-    def snapshot(self) -> dict[str, Any]:
-        """Plain data."""
-        return {"n": self._published.shape[1], "published": pack(self._published)}
-
-    @classmethod
-    def restore(cls, plain: dict[str, Any]) -> "TrendDebouncer":
-        """What wrote ``plain``."""
-        debouncer = cls(plain["n"])
-        debouncer._published = unpack(plain["published"], "f8", debouncer._published.shape)
-        return debouncer
-
-
-def _nothing(n: int) -> Floats:
-    published = np.zeros((ROWS, n))
-    published[[SINCE_MS, PUBLISHED_MS, EXHAUSTS]] = NEVER
-    return published

@@ -20,13 +20,14 @@ come to rest. Missing levels between two known ones lie on the line through them
 the curves of ``bench/generators_memory.py``.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from streams.compiled import entry, kernel
-from streams.operators.columns.arrays import Floats, Ints, pack, remap, unpack
+from streams.operators.columns.arrays import Floats
+from streams.operators.columns.state import SeriesState, array
 
 BLOCK_MS = 20_000
 BLOCKS = 50
@@ -344,7 +345,7 @@ def _exhausts_in_s(
     return result
 
 
-class ExhaustionDetector:
+class ExhaustionDetector(SeriesState):
     """The recent levels of n series, in the metric's unit; NaN where a series was not seen.
 
     ``low`` holds the lowest value of each block, oldest first, shape (BLOCKS, n), and ``now`` that of the
@@ -354,20 +355,12 @@ class ExhaustionDetector:
     ``ticks`` when it was seen last, and how far its samples are apart (ms).
     """
 
-    def __init__(self, n: int) -> None:
-        self.low = np.full((BLOCKS, n), np.nan, np.float32)
-        self.now = np.full(n, np.nan)
-        self.high = np.full((2, n), np.nan)
-        self.began = np.full((2, n), np.nan)
-        self.ticks = np.full((2, n), np.nan)
-        self._announced = np.full((2, n), np.nan)
-
-    def resize(self, keep: Ints) -> None:
-        """Rearrange the columns; -1 is a new series."""
-        self.low, self.now = remap(self.low, keep, np.nan), remap(self.now, keep, np.nan)
-        self.high, self.began = remap(self.high, keep, np.nan), remap(self.began, keep, np.nan)
-        self.ticks = remap(self.ticks, keep, np.nan)
-        self._announced = remap(self._announced, keep, np.nan)
+    low: npt.NDArray[np.float32] = array(BLOCKS, "n", fill=np.nan, dtype=np.float32)
+    now: Floats = array("n", fill=np.nan)
+    high: Floats = array(2, "n", fill=np.nan)
+    began: Floats = array(2, "n", fill=np.nan)
+    ticks: Floats = array(2, "n", fill=np.nan)
+    _announced: Floats = array(2, "n", fill=np.nan)
 
     def exhausts_in_s(self, capacity: Floats, now_ms: int, means: npt.NDArray[np.float32]) -> Floats:
         """Seconds from ``now_ms``, the last tick, until each series reaches its ``capacity``, shape (n,); NaN
@@ -378,19 +371,3 @@ class ExhaustionDetector:
         return _exhausts_in_s(
             now_ms, capacity, means, self.low, self.now, self.high, self.began, self._announced, self.ticks
         )
-
-    def snapshot(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "low": pack(self.low), "now": pack(self.now), "high": pack(self.high),
-            "began": pack(self.began), "ticks": pack(self.ticks), "announced": pack(self._announced),
-        }  # fmt: skip
-
-    def restore(self, plain: dict[str, Any]) -> None:
-        """Go on from a snapshot of the same number of columns."""
-        self.low = unpack(plain["low"], "f4", self.low.shape)
-        self.now = unpack(plain["now"], "f8", self.now.shape)
-        self.high = unpack(plain["high"], "f8", self.high.shape)
-        self.began = unpack(plain["began"], "f8", self.began.shape)
-        self.ticks = unpack(plain["ticks"], "f8", self.ticks.shape)
-        self._announced = unpack(plain["announced"], "f8", self._announced.shape)

@@ -7,7 +7,8 @@ Practice", 8.1-8.2 (damped: E. S. Gardner and E. McKenzie 1985). Initial values 
 import numpy as np
 
 from streams.compiled import kernel
-from streams.operators.columns.arrays import Floats, Ints, remap
+from streams.operators.columns.arrays import Floats
+from streams.operators.columns.state import SeriesState, array
 
 INTERVAL_MS = 1000
 """The nominal time between ticks, to which the gains belong."""
@@ -94,17 +95,7 @@ def expect(ahead_s: float, unseen_s: float, trend: Floats, expected: Floats) -> 
     expected[1] = trend[SLOPE] * followed_s + trend[LEVEL]
 
 
-class Holt:
+class Holt(SeriesState):
     """Level, slope and slow mean of n series, in the rows of ``state``, shape (ROWS, n)."""
 
-    def __init__(self, n: int) -> None:
-        self.state = np.zeros((ROWS, n))
-
-    @property
-    def n(self) -> int:
-        """How many columns there are."""
-        return self.state.shape[1]
-
-    def resize(self, keep: Ints) -> None:
-        """Rearrange the columns; -1 is a new series."""
-        self.state = remap(self.state, keep, 0.0)
+    state: Floats = array(ROWS, "n")

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streams.operators.columns.arrays import Floats, Ints, pack, remap, unpack
+from streams.operators.columns.arrays import Floats
+from streams.operators.columns.state import SeriesState, array
 
 SLOTS = 6
 """Most forecasts of a horizon that wait at once."""
@@ -16,11 +17,14 @@ HASHED = 2_654_435_761
 NEVER_MS = 1 << 62
 
 
-class PendingForecasts:
+class PendingForecasts(SeriesState):
     """Forecasts ``horizon_s`` ahead of n series, each of ``rows`` figures beside the value of then.
 
     From ``next_ms`` on one is to be taken out again.
     """
+
+    _then: Floats = array("slots", "n", fill=np.nan)
+    _kept: npt.NDArray[np.float32] = array("slots", "rows", "n", fill=np.nan, dtype=np.float32)
 
     def __init__(self, horizon_s: float, rows: int, n: int) -> None:
         self._ahead_ms = int(horizon_s * 1000)
@@ -30,13 +34,8 @@ class PendingForecasts:
         self._due: list[int] = [-1] * self.slots
         self._turn = 0
         self.next_ms, self._issue_ms = NEVER_MS, 0
-        self._then = np.full((self.slots, n), np.nan)
-        self._kept = np.full((self.slots, rows, n), np.nan, np.float32)
-
-    def resize(self, keep: Ints) -> None:
-        """Rearrange the columns; -1 is a new series."""
-        self._then = remap(self._then, keep, np.nan)
-        self._kept = remap(self._kept, keep, np.nan)
+        self.rows = rows
+        super().__init__(n)
 
     def has_room(self, ts_ms: int) -> bool:
         """Whether one that is made at ``ts_ms`` would be kept."""
@@ -69,14 +68,11 @@ class PendingForecasts:
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
-        return {
-            "due": list(self._due), "turn": self._turn, "issue_ms": self._issue_ms,
-            "then": pack(self._then), "kept": pack(self._kept),
-        }  # fmt: skip
+        waiting = {"due": list(self._due), "turn": self._turn, "issue_ms": self._issue_ms}
+        return {**waiting, **super().snapshot()}
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Go on from a snapshot of the same number of columns."""
         self._due, self._turn, self._issue_ms = list(plain["due"]), plain["turn"], plain["issue_ms"]
-        self._then = unpack(plain["then"], "f8", self._then.shape)
-        self._kept = unpack(plain["kept"], "f4", self._kept.shape)
+        super().restore(plain)
         self._plan()

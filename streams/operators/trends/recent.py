@@ -5,13 +5,12 @@ two longest cycles wide) takes out what repeats, found or not. What is left coun
 longest cycle, and every quarter of the history has to go the same way: a step and a phase of a cycle do not.
 """
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from streams.compiled import entry, kernel
-from streams.operators.columns.arrays import Floats, Ints, pack, remap, unpack
+from streams.operators.columns.arrays import Floats
+from streams.operators.columns.state import SeriesState, array
 from streams.operators.trends.holt import is_measured
 
 BLOCK_MS = 10_000
@@ -161,17 +160,12 @@ def _read(means: npt.NDArray[np.float32], open_s: float, variance: Floats) -> Fl
     return lines
 
 
-class RecentMeans:
+class RecentMeans(SeriesState):
     """The newest closed blocks of n series in ``means``, oldest first, shape (BLOCKS, n); NaN where nothing
-    was seen. ``opened`` holds sum, number and total offset (s) of the values since the open block began."""
+    was seen. ``open`` holds sum, number and total offset (s) of the values since the open block began."""
 
-    def __init__(self, n: int) -> None:
-        self.means = np.full((BLOCKS, n), np.nan, np.float32)
-        self.opened = np.zeros((3, n))
-
-    def resize(self, keep: Ints) -> None:
-        """Rearrange the columns; -1 is a new series."""
-        self.means, self.opened = remap(self.means, keep, np.nan), remap(self.opened, keep, 0.0)
+    means: npt.NDArray[np.float32] = array(BLOCKS, "n", fill=np.nan, dtype=np.float32)
+    open: Floats = array(3, "n")
 
     def read(self, now_ms: int, variance: Floats) -> Floats:
         """Of each series as of ``now_ms``, the last tick, shape (4, n): level and slope per second of the
@@ -179,12 +173,3 @@ class RecentMeans:
         trend, 0 without one; for how long it is known (s), of the time that is remembered. ``variance``
         (n,) is that of the values."""
         return _read(self.means, now_ms % BLOCK_MS / 1000, variance)
-
-    def snapshot(self) -> dict[str, Any]:
-        """Plain data."""
-        return {"means": pack(self.means), "open": pack(self.opened)}
-
-    def restore(self, plain: dict[str, Any]) -> None:
-        """Go on from a snapshot of the same number of columns."""
-        self.means = unpack(plain["means"], "f4", self.means.shape)
-        self.opened = unpack(plain["open"], "f8", self.opened.shape)

@@ -105,7 +105,8 @@ def test_a_restart_and_a_move_leave_no_trace() -> None:
     debouncer = TrendDebouncer(1)
     for turn in range(4):
         debouncer.changes(10_000 * turn, STILL, np.array([False]), ONE)
-    debouncer = TrendDebouncer.restore(from_bytes(to_bytes(debouncer.snapshot())))
+    before, debouncer = debouncer, TrendDebouncer(1)
+    debouncer.restore(from_bytes(to_bytes(before.snapshot())))
     debouncer.resize(np.array([-1, 0]))
     both = STILL.pick(np.array([0, 0]))
     found = [

@@ -10,12 +10,12 @@ from itertools import cycle
 from pathlib import Path
 from statistics import quantiles
 
-from bench.bench_nvml import scenario
 from bench.speed.bench import Bench
 from bench.speed.cluster import PARTITIONS, Topics
 from bench.speed.worker import Contender, Worker, own_command, working
 from collectors.cgroup.mounts import find_hierarchies
 from tests.support.data.fake_host import pod_path
+from tests.support.fakes.nvml.full_node import full_node
 from tests.support.fakes.nvml.library import build, env
 from tests.support.processes.commands import environ
 
@@ -29,7 +29,7 @@ SOURCES = ("nvml", "cgroup")
 def collector(bench: Bench) -> None:
     """CPU and memory of the process, and how long its sources take for a tick."""
     with pods_of_the_kernel(PODS) as pids:
-        driver = replace(scenario(pids), delays_us=DELAYS_US)
+        driver = replace(full_node(pids), delays_us=DELAYS_US)
         world = driver.write(bench.folder / "world")
         topics = Topics(bench.broker)
         topics.create(1)

@@ -57,7 +57,7 @@ async def once(settings: Settings, state: LiveState, form: str, timeout_s: float
 async def settled(follower: ClusterFollower, stop: asyncio.Event, timeout_s: float) -> bool:
     """Wait until every node was heard once; whether one was, within ``timeout_s``."""
     state, end_s = follower.state, asyncio.get_running_loop().time() + timeout_s
-    while not (state.ticks and follower.caught_up.is_set()):
+    while not (state.ticks and follower.is_caught_up):
         if asyncio.get_running_loop().time() > end_s or await stopped_within(stop, _LOOK_S):
             return False
     interval_s = max((row.interval_ms for row in state.rows.values()), default=1000) / 1000

@@ -6,15 +6,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from dutycycle.contract.codec import DecodeError, decode
-from dutycycle.contract.log import TopicPartition
 from dutycycle.contract.records.derived import Cycle
 from dutycycle.contract.records.insights import ProfileVerdict
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.processes import ProcessSample
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.contract.topics import TICK_TOPICS, full_name, short_name
+from dutycycle.contract.topics import TICK_TOPICS, full_name
 from dutycycle.contract.trace import TraceWriter
-from dutycycle.kafka.consumer import Consumer, Message
+from dutycycle.kafka.consumer import Message
 from dutycycle.kafka.errors import BrokerError
 from dutycycle.kafka.reachability import wait_for_broker
 from dutycycle.kafka.topics import topics_there
@@ -22,6 +21,7 @@ from dutycycle.submit.objects import CannotRunError
 from dutycycle.submit.states import Thing
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.traces.record import trace_record
+from dutycycle.view.reader import TopicReader
 
 _TOPICS = (*TICK_TOPICS, "pods", "cycles", "profiles")
 _TAKE_S = 0.5
@@ -50,9 +50,6 @@ class Records:
         self._patience_s = patience_s
         self._path = trace
         self._pods = pods
-        self._consumer: Consumer | None = None
-        self._names: list[str] = []
-        self._places: dict[TopicPartition, int] = {}
         self._unknown: dict[str, Message] = {}
         self._finished: set[str] = set()
         self._task: asyncio.Task[None] | None = None
@@ -72,15 +69,20 @@ class Records:
                 f"no broker answered within {self._patience_s:g} s at {broker}; without it there is no report"
             ) from error
         prefix = self._settings.topic_prefix
-        self._names = await topics_there(self._settings, [full_name(prefix, topic) for topic in _TOPICS])
-        if not any(full_name(prefix, topic) in self._names for topic in TICK_TOPICS):
+        there = await topics_there(self._settings, [full_name(prefix, topic) for topic in _TOPICS])
+        topics = [topic for topic in _TOPICS if full_name(prefix, topic) in there]
+        if not {*TICK_TOPICS} & {*topics}:
             raise CannotRunError(
                 f"no topic {full_name(prefix, TICK_TOPICS[0])} on {self._settings.broker}: "
                 "is DUTYCYCLE_TOPIC_PREFIX right, and does a collector run?"
             )
-        self._consumer = Consumer(self._settings, "dutycycle-run", self._names, "end")
-        await self._consumer.start()
-        self._task = asyncio.create_task(self._read())
+        answered = asyncio.Event()
+        self._task = asyncio.create_task(self._read(topics, answered))
+        try:
+            await asyncio.wait_for(answered.wait(), self._patience_s)
+        except TimeoutError as error:
+            self._task.cancel()
+            raise CannotRunError(f"the topics cannot be read: {self.away or 'no answer'}") from error
 
     async def stop(self, patience_s: float) -> None:
         """Read on until the ends of all pods that ran are on the topic, for ``patience_s`` at most."""
@@ -97,33 +99,32 @@ class Records:
     def _all_finished(self) -> bool:
         return all(uid in self._finished for uid, pod in self._pods().items() if pod["spec"].get("nodeName"))
 
-    async def _read(self) -> None:
+    async def _read(self, topics: list[str], answered: asyncio.Event) -> None:
+        def note_answer() -> None:
+            self.away = None
+            answered.set()
+
         with TraceWriter(str(self._path)) as trace:
+            reader = TopicReader(
+                self._settings, "dutycycle-run", topics, lambda _: "end",
+                lambda topic, message: self._feed(topic, message, trace),
+            )  # fmt: skip
             while True:
                 try:
-                    await self._take(trace)
+                    await reader.read(note_answer)
                 except BrokerError as error:
                     self.away = str(error)
                     await asyncio.sleep(_RETRY_S)
                 finally:
-                    consumer, self._consumer = self._consumer, None
-                    if consumer is not None:
-                        await consumer.stop()
+                    self._write_known(trace)
 
-    async def _take(self, trace: TraceWriter) -> None:
-        if self._consumer is None:  # again, from where the one before has read to
-            self._consumer = Consumer(self._settings, "dutycycle-run", self._names, "end", at=self._places)
-            await self._consumer.start()
-        self.away = None
-        while True:
-            for message in await self._consumer.take(_TAKE_S):
-                self._places[TopicPartition(message.topic, message.partition)] = message.offset + 1
-                self._feed(message, trace)
-            for uid in self._unknown.keys() & self._pods().keys():
-                trace.write(trace_record(self._unknown.pop(uid)))
+    def _write_known(self, trace: TraceWriter) -> None:
+        """Write the records of pods of which the API server has told since that they are ours."""
+        for uid in self._unknown.keys() & self._pods().keys():
+            trace.write(trace_record(self._unknown.pop(uid)))
 
-    def _feed(self, message: Message, trace: TraceWriter) -> None:
-        topic = short_name(self._settings.topic_prefix, message.topic) or ""
+    def _feed(self, topic: str, message: Message, trace: TraceWriter) -> None:
+        self._write_known(trace)
         if message.payload is None:
             return
         if topic in TICK_TOPICS:

@@ -30,7 +30,7 @@ class Flaky:
 
     starts = 0
 
-    def __init__(self, *_: Any) -> None:
+    def __init__(self, *_: Any, **_options: Any) -> None:
         type(self).starts += 1
 
     async def start(self) -> None:
@@ -79,7 +79,7 @@ async def test_after_an_answer_the_next_outage_is_waited_for_anew(monkeypatch: p
         return 0
 
     monkeypatch.setattr(Backoff, "next_s", next_s)
-    monkeypatch.setattr(follower, "Consumer", Flaky)
+    monkeypatch.setattr("dutycycle.view.reader.Consumer", Flaky)
     wanted = Subscription({"pods": None}, lambda topic, key, record: None)
     following = asyncio.create_task(TopicFollower(SETTINGS, Telemetry("metrics"), "test", [wanted]).run())
     await asyncio.wait_for(enough.wait(), 30)
@@ -109,8 +109,8 @@ def test_a_record_is_decoded_once_for_those_who_want_it(monkeypatch: pytest.Monk
         SETTINGS, Telemetry("metrics"), "test", [wanting("one", "x", "y"), wanting("other", "y")]
     )
     for offset, name in enumerate("xyz"):
-        following.take(pod_message(offset, name))
-    following.take(Message("dutycycle.pods", 0, 3, 0, b"y", None))
+        following.take("pods", pod_message(offset, name))
+    following.take("pods", Message("dutycycle.pods", 0, 3, 0, b"y", None))
     assert taken == [
         ("one", "x", "x"), ("one", "y", "y"), ("other", "y", "y"), ("one", "y", "tombstone"),
         ("other", "y", "tombstone"),
@@ -124,7 +124,7 @@ def test_what_cannot_be_read_is_counted_and_passed() -> None:
     following = TopicFollower(SETTINGS, telemetry, "test", [wanted])
     bad: list[bytes] = [b"{", b'{"v":2}', orjson.dumps({"v": 1, "uid": 3})]
     for offset, payload in enumerate(bad):
-        following.take(Message("dutycycle.pods", 0, offset, 0, b"k", payload))
+        following.take("pods", Message("dutycycle.pods", 0, offset, 0, b"k", payload))
     assert telemetry.counts["record_unreadable", ("pods",)] == 3
     assert not taken
 
@@ -174,26 +174,29 @@ async def test_after_an_outage_it_goes_on_where_it_was(monkeypatch: pytest.Monke
     assert [key for _, key in following.taken] == ["a", "b", "c", "d"]
 
 
-async def test_what_a_pod_did_is_known_before_it_is_known_that_it_has_ended() -> None:
+async def test_what_a_pod_did_is_known_before_it_is_known_that_it_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    order: list[str] = []
+
+    def noting(
+        following: TopicFollower, topic: str, message: Message, take: Any = TopicFollower.take
+    ) -> None:
+        order.append(topic)
+        take(following, topic, message)
+
+    monkeypatch.setattr(TopicFollower, "take", noting)
     with EmbeddedBroker({"dutycycle.pods": 1, "dutycycle.pod-peaks": 1, "dutycycle.cycles": 1}) as broker:
         following = Following(broker, {"pods": None, "cycles": None})
         await following.send("pods", "a", "b")
         await following.send("cycles", *map(str, range(200)))  # none can be read: they are not taken
         said = following.follower.readiness_error(["pods", "cycles"])
         assert said == "reading pods, cycles"
-        order: list[str] = []
-        take = following.follower.take
-
-        def noting(message: Message) -> None:
-            order.append(message.topic)
-            take(message)
-
-        following.follower.take = noting  # type: ignore[method-assign]
         running = asyncio.create_task(following.follower.run())
         await following.follower.wait_until_read(["pods", "cycles"])
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-    assert order == ["dutycycle.cycles"] * 200 + ["dutycycle.pods"] * 2
+    assert order == ["cycles"] * 200 + ["pods"] * 2
 
 
 async def test_topics_begin_as_far_back_as_somebody_wants() -> None:
@@ -220,7 +223,7 @@ async def test_a_log_that_ends_before_is_another_one_and_is_taken_whole() -> Non
     with EmbeddedBroker({"dutycycle.pods": 1}) as broker:
         following = Following(broker, {"pods": None})
         await following.send("pods", "a", "b")
-        following.follower._next[TopicPartition("dutycycle.pods", 0)] = 7
+        following.follower._first.next[TopicPartition("dutycycle.pods", 0)] = 7
         running = asyncio.create_task(following.follower.run())
         await until(lambda: len(following.taken) == 2)
         running.cancel()

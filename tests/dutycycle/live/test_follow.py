@@ -19,6 +19,7 @@ from dutycycle.live.follow import ClusterFollower
 from dutycycle.live.model.state import LiveState
 from tests.support.live import POD, cgroup, nvml
 from tests.support.processes.warm import command
+from tests.support.waiting import until
 
 Told = Callable[[str, str, dict[str, Any]], Awaitable[None]]
 
@@ -60,7 +61,7 @@ async def test_a_pod_that_was_told_of_before_it_began_has_its_name() -> None:
                 if [row.title for row in follower.state.pods()] == ["ml/train-0"]:
                     break
                 await asyncio.sleep(0.1)
-            await follower.caught_up.wait()
+            await until(lambda: follower.is_caught_up)
         stop.set()
         await running
     assert follower.state.unreadable == 0

@@ -69,7 +69,7 @@ def of_steps(
         gpus.append(
             _averaged(scraped, means[key], highs.get(key, {}), vocabulary) if key in means else scraped
         )
-    series_by_what["gpus"] = _Turns(gpus, counts, 1000 * step_s).applied(vocabulary)
+    series_by_what["gpus"] = _Turns(gpus, counts, 1000 * step_s, vocabulary).applied()
     return series_by_what
 
 
@@ -96,15 +96,21 @@ class _Turns:
     there as well, for a record is of all GPUs of its node.
     """
 
-    def __init__(self, series: Sequence[ScrapedSeries], counts: Counts, step_ms: int) -> None:
+    def __init__(
+        self, series: Sequence[ScrapedSeries], counts: Counts, step_ms: int, vocabulary: Vocabulary
+    ) -> None:
         self._series = series
+        self._vocabulary = vocabulary
         self._moved: dict[tuple[_Key, int], int] = {}
         """By holder and step: when its part ends."""
         self._split: set[tuple[_Key, int]] = set()
         self._between: dict[tuple[Target, int], set[int]] = defaultdict(set)
         of_devices: dict[_Key, dict[_Key, ScrapedSeries]] = defaultdict(dict)
         usual: dict[Target, float] = defaultdict(float)
+        meters: dict[_Key, Mapping[int, float]] = {}
         for scraped in series:
+            if self._is_meter(scraped):
+                meters[_holder(scraped.labels)] = dict(scraped.points)
             if of := counts.get(_key(scraped.labels)):
                 of_devices[_device(scraped.labels)].setdefault(_holder(scraped.labels), scraped)
                 usual[target_of(scraped.labels)] = max(usual[target_of(scraped.labels)], *of.values())
@@ -121,6 +127,7 @@ class _Turns:
                 }
                 if len(there) > 1 and sum(there.values()) <= most:  # else they share it
                     self._split.add((device, ts_ms))
+                    there = _as_they_ended(there, ts_ms, meters)
                     self._divide(there, target_of(in_order[0].labels), ts_ms, step_ms)
 
     def _divide(self, there: Mapping[_Key, float], target: Target, ts_ms: int, step_ms: int) -> None:
@@ -131,27 +138,37 @@ class _Turns:
             self._moved[holder, ts_ms] = end_ms
             self._between[target, ts_ms].add(end_ms)
 
-    def applied(self, vocabulary: Vocabulary) -> list[ScrapedSeries]:
+    def applied(self) -> list[ScrapedSeries]:
         """The series with their new times."""
-        return (
-            [self._apply(scraped, vocabulary) for scraped in self._series]
-            if self._moved
-            else list(self._series)
-        )
+        return [self._apply(scraped) for scraped in self._series] if self._moved else list(self._series)
 
-    def _apply(self, series: ScrapedSeries, vocabulary: Vocabulary) -> ScrapedSeries:
+    def _is_meter(self, series: ScrapedSeries) -> bool:
+        return self._vocabulary.field_of(series.labels["__name__"]) == "energy_j"
+
+    def _apply(self, series: ScrapedSeries) -> ScrapedSeries:
         device, holder, target = _device(series.labels), _holder(series.labels), target_of(series.labels)
-        is_counter = vocabulary.field_of(series.labels["__name__"]) == "energy_j"
+        is_meter = self._is_meter(series)
         points: dict[int, float] = {}
         highs: dict[int, float] = {}
         for ts_ms, value in series.points:
             times = {self._moved.get((holder, ts_ms), ts_ms)}
-            if (device, ts_ms) not in self._split and not is_counter:
+            if (device, ts_ms) not in self._split and not is_meter:
                 times |= self._between.get((target, ts_ms), set())
             points |= dict.fromkeys(times, value)
             if series.highs and ts_ms in series.highs:
                 highs |= dict.fromkeys(times, series.highs[ts_ms])
         return replace(series, points=tuple(sorted(points.items())), highs=highs or None)
+
+
+def _as_they_ended(
+    there: Mapping[_Key, float], ts_ms: int, meters: Mapping[_Key, Mapping[int, float]]
+) -> Mapping[_Key, float]:
+    """The holders of a step in the order of their last samples in it, as the device's energy counter tells.
+
+    A GPU is nobody's again and again: when its holders were first and last seen says nothing of one step.
+    """
+    joules = {holder: meters.get(holder, {}).get(ts_ms, 0) for holder in there}
+    return dict(sorted(there.items(), key=lambda part: joules[part[0]])) if all(joules.values()) else there
 
 
 def _device(labels: SeriesLabels) -> _Key:

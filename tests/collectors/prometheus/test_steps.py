@@ -137,6 +137,23 @@ def test_a_gpu_that_becomes_free_in_a_step_is_nobody_s_from_then_on() -> None:
     assert turns(newest, counts)[UTIL, "0", "bert-0"] == {FIRST: 90, FIRST + 30_000: 80}
 
 
+def test_a_gpu_that_is_free_again_keeps_the_order_of_its_energy_counter() -> None:
+    """It was nobody's before the pod came, too. Else its counter would seem to fall, and count twice."""
+    newest = [
+        series(UTIL, {FIRST: 0, SECOND: 0, THIRD: 0}, **GPU),
+        series(UTIL, {SECOND: 80, THIRD: 80}, **GPU, **BERT),
+        series(ENERGY, {FIRST: 10, SECOND: 20, THIRD: 90}, **GPU),
+        series(ENERGY, {SECOND: 50, THIRD: 80}, **GPU, **BERT),
+    ]
+    counts = [
+        series(UTIL, {FIRST: 4, SECOND: 2, THIRD: 1}, **GPU),
+        series(UTIL, {SECOND: 2, THIRD: 3}, **GPU, **BERT),
+    ]
+    found = turns(newest, counts)
+    assert found[ENERGY, "0", ""] == {FIRST: 10, FIRST + 30_000: 20, THIRD: 90}
+    assert found[ENERGY, "0", "bert-0"] == {SECOND: 50, SECOND + 45_000: 80}
+
+
 def test_pods_that_share_a_gpu_keep_the_step_together() -> None:
     newest = [series(UTIL, {FIRST: 90, SECOND: 80}, **GPU, **who) for who in (BERT, NEXT)]
     counts = [series(UTIL, {FIRST: 4, SECOND: 4}, **GPU, **who) for who in (BERT, NEXT)]

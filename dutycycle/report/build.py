@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
+from shutil import rmtree
 
 import numpy as np
 import numpy.typing as npt
@@ -143,14 +144,23 @@ def folder_of(out: Path) -> Path:
 
 
 def write_report(report: Report, out: Path) -> Path:
-    """Write ``out`` and beside it the folder of pictures and tables; that folder's path."""
+    """Write ``out`` and beside it the folder of pictures and tables; that folder's path.
+
+    The page comes last: where it is, all is. Raises ``DutycycleError``; then a folder that was not there
+    before is gone again, so that a full disk does not stay full.
+    """
     folder = folder_of(out)
+    is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with whole_file(out) as path:
-            path.write_text(html_of(report), encoding="utf-8")
         write_pictures(report.charts, report.phases, folder)
         write_tables(report, folder)
-    except OSError as error:
+        with whole_file(out) as path:
+            path.write_text(html_of(report), encoding="utf-8")
+    except (OSError, DutycycleError) as error:
+        if is_new:
+            rmtree(folder, ignore_errors=True)
+        if isinstance(error, DutycycleError):
+            raise
         raise DutycycleError(f"{error.filename or folder}: {error.strerror or error}") from error
     return folder

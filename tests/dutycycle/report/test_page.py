@@ -1,6 +1,7 @@
 """The page: what is in it, that it needs nothing else, and how large it is."""
 
 import re
+import resource
 from csv import DictReader
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -12,6 +13,7 @@ import pytest
 from plotly.graph_objects import Figure
 from pyarrow import parquet
 
+from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.report.build import report_of, write_report
 from dutycycle.report.charts.chart import cycle_lines_ms
@@ -189,6 +191,17 @@ def test_the_files(report: Report, tmp_path: Path) -> None:
     powers = parquet.read_table(folder / "gpus.parquet")["power_max"].to_pylist()
     assert powers == [one.power_max for one in report.facts.gpus]
     assert not list(tmp_path.glob("*.partial"))
+
+
+def test_a_report_without_room_leaves_nothing(report: Report, tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, before[1]))
+    try:
+        with pytest.raises(DutycycleError, match="File too large"):
+            write_report(report, tmp_path / "bert.html")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_same_trace_gives_the_same_page(report: Report) -> None:

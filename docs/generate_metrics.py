@@ -52,6 +52,8 @@ def _calls(row: MetricRow) -> Iterator[str]:
     if row.gpm:
         first, last = min(row.gpm), max(row.gpm)
         yield f"GPM {first}" + (f" to {last}" if last > first else "")
+    if row.before_gpm is not None:
+        yield f"field {row.before_gpm} before GPM"
 
 
 def _rules(kind: str) -> list[dict[str, Any]]:

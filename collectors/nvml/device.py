@@ -57,7 +57,7 @@ class Device:
         self._util_burst = BurstReader(SampleBuffer.GPU_UTIL, "util_burst", float, LIMITS["gpu_util_pct"])
         self._power_burst = BurstReader(SampleBuffer.POWER_MW, "power_burst", _watts, LIMITS["power_w"])
         self._utilizations = ProcessUtilizationReader()
-        self._fields = FieldReader()
+        self._fields = FieldReader(activity)
         self._gpm = GpmReader(metrics_of("gpu", activity), "gpm")
         self._mig = MigReader(activity)
         self._engines = [(name, way) for name, way in _ENGINES.items() if name in activity]
@@ -107,7 +107,9 @@ class Device:
         power_limit_mw = self._ask_static("power_limit", gate.power_limit_mw)
         # In MIG mode the driver does not say whose a GPU's counters are; its slices have their own.
         activity = {} if self._divided else self._gpm.read(self.query, None, self.ref.uuid)
-        fields: Mapping[str, Any] = activity | self._fields.read(self.query) | self._read_engines()
+        before_gpm = not self._divided and not self._gpm.is_supported
+        by_id = self._fields.read(self.query, before_gpm=before_gpm)
+        fields: Mapping[str, Any] = activity | by_id | self._read_engines()
         reasons = ask("throttle", gate.event_reasons, gate.throttle_reasons)
         utilizations = self._utilizations.read(self.query, now, tick.interval_ms)
         gpu = Gpu(

@@ -1,11 +1,13 @@
 """What the driver tells by the ids of fields: all in one call, each with its own answer or error.
 
-The catalogue has the ids. A counter of bytes is read as a rate, one of nanoseconds as a share of the time.
-``nvmlDeviceGetPcieThroughput`` is not used where the counters of bytes are missing: it blocks for 20 ms a
-direction, and those 20 ms say little about a second. There, the rates are absent.
+The catalogue has the ids. NVLink's counters are asked for where GPM does not tell the same. A counter of
+bytes is read as a rate, one of nanoseconds as a share of the time. ``nvmlDeviceGetPcieThroughput`` is not
+used where the counters of bytes are missing: it blocks for 20 ms a direction, and those 20 ms say little
+about a second. There, the rates are absent.
 """
 
 import time
+from collections.abc import Collection
 
 from collectors.nvml import gate
 from collectors.nvml.query import DeviceQuery
@@ -13,8 +15,15 @@ from collectors.nvml.types import FieldValue, NvmlError, UnsupportedError, is_re
 from dutycycle.contract.metrics import GPU_ROWS
 
 _NS_PER_S = 1e9
-_NAMES = {row.nvml: row.field for row in GPU_ROWS if isinstance(row.nvml, int)}
+_Id = int | tuple[int, int]
+"""Of a field, with its scope where it has one."""
+_NAMES: dict[_Id, str] = {row.nvml: row.field for row in GPU_ROWS if isinstance(row.nvml, int)}
 """The fields of ``Gpu`` by id."""
+_ALL_LINKS, _KIB = 0xFFFFFFFF, 1024
+_BEFORE_GPM: dict[_Id, str] = {
+    (row.before_gpm, _ALL_LINKS): row.field for row in GPU_ROWS if row.before_gpm is not None
+}
+"""Counters of KiB."""
 _LEAST_BITS = 63
 """A 32-bit counter of bytes wraps many times a second on a fast link: it has no rate."""
 
@@ -22,21 +31,24 @@ _LEAST_BITS = 63
 class FieldReader:
     """Fields of one GPU; rates are over the time that really passed between two reads."""
 
-    def __init__(self) -> None:
-        self._names = dict(_NAMES)
-        """Those that the GPU does not refuse."""
+    def __init__(self, activity: Collection[str] = ()) -> None:
+        """``activity``: the fields that are read of what the GPU really does, where it has no GPM."""
+        self._before_gpm = {number: name for number, name in _BEFORE_GPM.items() if name in activity}
+        self._refused: set[_Id] = set()
         self._last: dict[str, tuple[float, int]] = {}
 
     def forget(self) -> None:
         """Ask again for what was refused: the library was opened anew, or the GPU's MIG mode changed."""
-        self._names = dict(_NAMES)
+        self._refused.clear()
 
-    def read(self, query: DeviceQuery) -> dict[str, float]:
+    def read(self, query: DeviceQuery, *, before_gpm: bool) -> dict[str, float]:
         """Give the values by fields of ``Gpu``. What the GPU does not tell is left out; a rate also at first
-        and after a reset of its counter."""
-        if not self._names:
+        and after a reset of its counter. ``before_gpm``: GPM does not tell of this GPU."""
+        names = _NAMES | self._before_gpm if before_gpm else _NAMES
+        asked = {number: name for number, name in names.items() if number not in self._refused}
+        if not asked:
             return {}
-        at_s, asked = time.monotonic(), dict(self._names)
+        at_s = time.monotonic()
         answers = query.ask("fields", lambda handle: gate.field_values(handle, [*asked])) or []
         values: dict[str, float] = {}
         for (number, name), answer in zip(asked.items(), answers, strict=False):
@@ -51,15 +63,15 @@ class FieldReader:
         return values
 
     def _value(
-        self, number: int, name: str, answer: FieldValue | NvmlError, query: DeviceQuery
+        self, number: _Id, name: str, answer: FieldValue | NvmlError, query: DeviceQuery
     ) -> int | None:
         if isinstance(answer, FieldValue) and _is_rate(name) and answer.bits < _LEAST_BITS:
             answer = UnsupportedError("counter_too_narrow")
         if isinstance(answer, FieldValue):
-            return answer.value
+            return answer.value * _KIB if number in _BEFORE_GPM else answer.value
         what = name.removesuffix("_per_s")
         if is_refused(answer):
-            del self._names[number]
+            self._refused.add(number)
             query.count_once(what, answer)
         else:
             query.count(what, answer)

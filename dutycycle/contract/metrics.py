@@ -94,6 +94,7 @@ class MetricRow:
     ``nvml``: the call, or the id of the field (``nvmlDeviceGetFieldValues``); ``gpm``: the number of one of
     GPM's metrics (``nvmlGpmMetricsGet``), or those of several engines, of which it is the mean, in percent or
     MiB a second: instead, where the field is refused, and of slices, which no call is for.
+    ``before_gpm``: the id of a field that counts the same in KiB, over all links, for GPUs without GPM.
     ``by_name``: it is read only where ``DUTYCYCLE_GPU_ACTIVITY`` names it, as each has its bytes in every
     sample. ``dcgm``: names of
     dcgm-exporter with the factor to our unit, the oldest first. ``smi``: spellings of nvidia-smi and of
@@ -121,6 +122,7 @@ class MetricRow:
     limits: Range = (0, float("inf"))
     nvml: str | int = ""
     gpm: tuple[int, ...] = ()
+    before_gpm: int | None = None
     by_name: bool = False
     dcgm: Mapping[str, float] = dataclasses.field(default_factory=dict)
     smi: str = ""
@@ -458,7 +460,7 @@ CATALOGUE = (
     ),
     MetricRow(
         field="nvlink_rx_bytes_per_s", title="NVLink received", meaning="received over all NVLinks",
-        limits=(0, 1e13), gpm=(60,),
+        limits=(0, 1e13), gpm=(60,), before_gpm=139,
         dcgm={
             f"{_DEV}NVLINK_RX_BANDWIDTH_TOTAL": _DCGM_MB, f"{_DEV}NVLINK_RX_THROUGHPUT_TOTAL": _DCGM_MB,
             f"{_PROF}NVLINK_RX_BYTES": 1,
@@ -468,7 +470,7 @@ CATALOGUE = (
     ),
     MetricRow(
         field="nvlink_tx_bytes_per_s", title="NVLink sent", meaning="sent over all NVLinks",
-        limits=(0, 1e13), gpm=(61,),
+        limits=(0, 1e13), gpm=(61,), before_gpm=138,
         dcgm={
             f"{_DEV}NVLINK_TX_BANDWIDTH_TOTAL": _DCGM_MB, f"{_DEV}NVLINK_TX_THROUGHPUT_TOTAL": _DCGM_MB,
             f"{_PROF}NVLINK_TX_BYTES": 1,

@@ -36,12 +36,17 @@ _ODD = (AttributeError, LookupError, TypeError, ValueError)
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """``at``: Unix seconds. ``names``: of the nodes. ``said``: of the pod."""
+    """``at``: Unix seconds. ``scores``: 0 to 10, by node. ``blocked``: reasons, by node; empty where all
+    would be left out. ``said``: of the pod.
+
+    The columns that these were computed from are gone: to hold those of sixty attempts costs each question
+    fresh memory.
+    """
 
     at: float
-    names: frozenset[str]
-    scores: NodeScores
-    said: Placement
+    scores: dict[str, int]
+    blocked: dict[str, str]
+    said: Placement | None
 
 
 class HostPriority(msgspec.Struct, rename="pascal", gc=False):
@@ -109,15 +114,16 @@ class Extender:
 
         A prediction may be wrong, so it never leaves a pod without a node: if all would be left out, none is.
         """
-        names = asked.names
-        wanted = frozenset(names)
-        blocked = self._attempt(asked.pod, names, wanted).blocked()
-        blocked = {name: reason for name, reason in blocked.items() if name in wanted}
+        names, attempt = asked.names, self._attempt(asked.pod, asked.names)
+        blocked = attempt.blocked
+        if blocked and len(names) < len(attempt.scores):
+            wanted = frozenset(names)
+            blocked = {name: reason for name, reason in blocked.items() if name in wanted}
         if len(blocked) == len(names):
             blocked = {}
         answer: dict[str, Any] = {"FailedNodes": blocked}
         if asked.nodes is None:
-            answer["NodeNames"] = [name for name in names if name not in blocked]
+            answer["NodeNames"] = [name for name in names if name not in blocked] if blocked else names
         else:
             left = [node for name, node in zip(names, asked.nodes, strict=True) if name not in blocked]
             answer["Nodes"] = {"items": left}
@@ -125,30 +131,34 @@ class Extender:
 
     def prioritize(self, asked: PlacementQuestion) -> list[HostPriority]:
         """A score of 0 to 10 for each node."""
-        wanted = frozenset(asked.names)  # the others were filtered out
-        scores = self._attempt(asked.pod, asked.names, wanted)
-        scored = zip(scores.nodes.names, scores.extender_scores(), strict=True)
-        return [HostPriority(name, value) for name, value in scored if name in wanted]
+        scores = self._attempt(asked.pod, asked.names).scores
+        return [HostPriority(name, scores[name]) for name in asked.names]
 
-    def _attempt(self, pod: pods.Object, names: Sequence[str], wanted: frozenset[str]) -> NodeScores:
+    def _attempt(self, pod: pods.Object, names: Sequence[str]) -> _Attempt:
         """The scores of nodes, ``names`` among them; those of this attempt if it has some already.
 
         So both verbs say the same, though new samples come all the time.
         """
         uid, now = pod["metadata"].get("uid") or "", self._wall()
         known = self._attempts.get(uid)
-        if known and 0 <= now - known.at < _ATTEMPT_S and wanted <= known.names:
-            return known.scores
+        if known and 0 <= now - known.at < _ATTEMPT_S and all(map(known.scores.__contains__, names)):
+            return known
         prediction, scores = self._scores(pod, names, now)
-        if uid:
-            said = _placement(pod, prediction, scores, round(now * 1000))
-            if known is None or known.said.nodes != said.nodes:
-                self._tell(said)
-            self._attempts[uid] = _Attempt(now, wanted, scores, said)
+        are_all_blocked = bool(scores.are_blocked().all())
+        attempt = _Attempt(
+            now,
+            dict(zip(names, scores.extender_scores(), strict=True)),
+            {} if are_all_blocked else scores.blocked(),
+            _placement(pod, prediction, scores, round(now * 1000)) if uid else None,
+        )
+        if attempt.said is not None:
+            if known is None or known.said is None or known.said.nodes != attempt.said.nodes:
+                self._tell(attempt.said)
+            self._attempts[uid] = attempt
             self._attempts.move_to_end(uid)
             while len(self._attempts) > _MOST_ATTEMPTS:
                 self._attempts.popitem(last=False)
-        return scores
+        return attempt
 
     def _scores(
         self, pod: pods.Object, names: Sequence[str], now: float

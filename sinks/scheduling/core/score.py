@@ -5,7 +5,6 @@ that others are better, and the scheduler decides.
 """
 
 from dataclasses import dataclass
-from heapq import nsmallest
 
 import numpy as np
 
@@ -59,10 +58,10 @@ class NodeScores:
 
     def blocked(self) -> dict[str, str]:
         """The nodes on which a term blocks, and what it says."""
-        reasons: dict[str, str] = {}
+        names, reasons = self.nodes.names, dict[str, str]()
         for column in self.terms:
-            for place in column.blocked_places():
-                name, reason = self.nodes.names[place], column.reason(place)
+            places = column.blocked_places()
+            for name, reason in zip(map(names.__getitem__, places), map(column.reason, places), strict=True):
                 reasons[name] = f"{reasons[name]}; {reason}" if name in reasons else reason
         return reasons
 
@@ -77,10 +76,12 @@ class NodeScores:
         least = np.partition(values, -most)[-most] if len(values) > most else -np.inf
         better = np.flatnonzero(values > least).tolist()
         better.sort(key=lambda place: (-values[place], names[place]))
-        # thousands may be as good as the last that counts: compared without a call for each
-        equal = nsmallest(most, [(names[place], place) for place in np.flatnonzero(values == least).tolist()])
-        chosen = [*better, *(place for _, place in equal)][:most]
-        return [self.at(place) for place in chosen]
+        # thousands may be as good as the last that counts: the first of them by name, without a call for each
+        equal = np.flatnonzero(values == least).tolist()
+        by_name = dict(zip(map(names.__getitem__, equal), equal, strict=True))
+        while len(better) < most and by_name:
+            better.append(by_name.pop(min(by_name)))
+        return [self.at(place) for place in better]
 
 
 def score(nodes: Nodes, need: Need) -> NodeScores:
@@ -93,5 +94,6 @@ def score(nodes: Nodes, need: Need) -> NodeScores:
         weight += known * column.weight
     values = np.divide(total, weight, out=np.full(len(total), 0.5), where=weight > 0)
     for column in terms:
-        values[column.blocked_places()] = 0.0
+        if column.blocks is not None:
+            values[column.blocks] = 0.0
     return NodeScores(nodes, values, terms)

@@ -4,6 +4,7 @@ the pod.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -72,10 +73,14 @@ def score_memory(nodes: Nodes, need: Need) -> TermColumn | None:
         free = np.where(nodes.of_gpus("taken") == 0, free, np.nan)
     # of the GPUs that it would get, if it gets the freest; NaN comes last
     least = -np.partition(-free, need.gpus - 1, axis=1)[:, need.gpus - 1]
-    least_gib, wants = (least / _GIB).tolist(), f"needs {wanted / _GIB:.1f} GiB of GPU memory"
+    tenths, wants = np.rint(least / _GIB * 10).tolist(), f"needs {wanted / _GIB:.1f} GiB of GPU memory"
 
-    def reason(place: int) -> str:  # asked for by name of thousands that block
-        return f"{wants}, {least_gib[place]:.1f} GiB is free"
+    @cache
+    def text(tenths: float) -> str:  # of thousands of nodes that block: a node has one of some hundred values
+        return f"{wants}, {tenths / 10:.1f} GiB is free"
+
+    def reason(place: int) -> str:
+        return text(tenths[place])
 
     return TermColumn("memory", clipped(least / max(wanted, 1.0) - 1.0), 1.0, reason, least < wanted)
 

@@ -11,7 +11,7 @@ from dutycycle.contract.codec import encode
 from dutycycle.contract.metrics import USUAL_ACTIVITY
 from tests.support.fakes.nvml.full_node import full_node
 from tests.support.fakes.nvml.probe import Answer, Probe
-from tests.support.fakes.nvml.scenario import FakeGpu, FakeMig, Scenario, Signal, square
+from tests.support.fakes.nvml.scenario import FakeGpu, FakeMig, Scenario, Signal, ramp, square
 
 COUNTERS: Mapping[int, Signal] = {
     2: 95, 3: 40.26, 5: 71, 10: 33, 11: 0, 12: 12.5, 13: 3, 20: 40, 21: 50, 60: 200, 61: 100.5,
@@ -260,3 +260,39 @@ def test_slices_have_pcie_and_the_engines_that_are_asked_for(tmp_path: Path) -> 
         probe.tick()
         (_, second) = later(probe).gpu.mig or ()
     assert (second.dec_util_pct, second.pcie_rx_bytes_per_s) == (None, 7 * 2**20)
+
+
+LINKS: Mapping[int | str, Signal] = {
+    "139 scope=4294967295": ramp(5e6, 2e6),
+    "138 scope=4294967295": ramp(9e6, 0),
+}
+
+
+@pytest.mark.parametrize(
+    ("values", "activity", "expected"),
+    [
+        ({"gpm": 0}, USUAL_ACTIVITY, (2e6 * 1024, 0)),
+        ({"gpm": 0}, ("nvlink_tx_bytes_per_s",), (None, 0)),
+        ({"gpm": 0}, (), (None, None)),
+        ({"gpm": 0, "mig_mode": 1}, USUAL_ACTIVITY, (None, None)),
+        ({}, USUAL_ACTIVITY, (200 * 2**20, 100 * 2**20)),  # its counters tell, and no field is asked for
+    ],
+)
+def test_what_nvlinks_carry_is_told_before_hopper_by_counters_of_bytes(
+    tmp_path: Path, values: Mapping[str, Signal], activity: Sequence[str], expected: tuple[float | None, ...]
+) -> None:
+    gpu = FakeGpu(uuid="GPU-1", values=values, fields=LINKS, counters={60: 200, 61: 100})
+    with Probe(tmp_path, Scenario(gpus=[gpu]), activity=activity) as probe:
+        first, second = probe.tick().gpu, later(probe).gpu
+    assert (first.nvlink_rx_bytes_per_s, first.nvlink_tx_bytes_per_s) == (None, None)
+    rates = second.nvlink_rx_bytes_per_s, second.nvlink_tx_bytes_per_s
+    assert rates == pytest.approx(expected, rel=0.1)
+
+
+def test_a_gpu_without_nvlink_is_asked_once(tmp_path: Path) -> None:
+    gpu = FakeGpu(uuid="GPU-1", values={"gpm": 0}, errors={"field:138": "NOT_SUPPORTED"}, fields=LINKS)
+    with Probe(tmp_path, Scenario(gpus=[gpu])) as probe:
+        probe.tick()
+        last = [later(probe) for _ in range(2)][-1]
+    assert last.gpu.nvlink_rx_bytes_per_s == pytest.approx(2e6 * 1024, rel=0.1)
+    assert last.gpu.nvlink_tx_bytes_per_s is None

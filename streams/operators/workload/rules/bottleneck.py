@@ -267,14 +267,23 @@ def _launch(stats: PodStats, _kind: str, gpus: int) -> Finding | None:
     """
     if not _has_counters(stats):
         return None
-    works = max(stats.mean("tensor_active_pct"), stats.mean("dram_active_pct"))
     # Of the time in which it is in use: a server without requests has nothing to do, either.
     in_use_pct = 100 * stats.mean("sm_active_pct") / max(stats.mean("gpu_util_pct"), 1.0)
     sure = confidence(
-        ramp(stats.mean(_UTIL), 40, 60), ramp(-in_use_pct, -30, -20),
-        1.0 if gpus < 2 else ramp(works, 1, 3),
+        ramp(stats.mean(_UTIL), 40, 60), ramp(-in_use_pct, -30, -20), _computes(stats, gpus),
     )  # fmt: skip
     return Finding("launch", sure)
+
+
+def _computes(stats: PodStats, gpus: int) -> float:
+    """Whether kernels compute, and do not spin until other GPUs come: these touch no memory, or need little
+    power while gigabytes a second cross PCIe both ways, as for a network that no counter of the pod's has.
+    """
+    if gpus < 2 and "tx_kb_per_s" in stats.means:
+        return 1.0  # others are on other nodes, and what they send was seen
+    works = max(stats.mean("tensor_active_pct"), stats.mean("dram_active_pct"))
+    waits = min(_spins(stats), ramp(stats.mean("pcie_kb_per_s"), 1e3 * _MB, 3e3 * _MB))
+    return min(1.0 if gpus < 2 else ramp(works, 1, 3), 1 - waits)
 
 
 def _transfers(stats: PodStats, kind: str, gpus: int) -> Finding | None:
@@ -296,12 +305,11 @@ def _occupancy(stats: PodStats, _kind: str, gpus: int) -> Finding | None:
     for itself. What is not measured (pipes for integers and 64-bit floats) would need power."""
     occupancy, sm = stats.mean("sm_occupancy_pct", 100), stats.mean("sm_active_pct")
     tensor, dram = stats.mean("tensor_active_pct", 100), stats.mean("dram_active_pct", 100)
-    works = max(tensor, dram)
     sure = confidence(
         ramp(stats.mean(_UTIL), 75, 92), ramp(sm, 50, 65), ramp(-100 * occupancy / max(sm, 1.0), -25, -15),
         ramp(-tensor, -20, -10), ramp(-dram, -35, -25),
         ramp(-stats.mean("fp32_active_pct", 100), -25, -15), ramp(-stats.mean("power_pct", 100), -65, -50),
-        1.0 if gpus < 2 else ramp(works, 1, 3),
+        _computes(stats, gpus),
     )  # fmt: skip
     return Finding("occupancy", sure, {"sm_occupancy_pct": occupancy})
 

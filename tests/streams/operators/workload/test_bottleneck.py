@@ -49,6 +49,10 @@ SPINNING = (
     | COUNTERS
     | {"tensor_active_pct": 0, "dram_active_pct": 1, "nvlink_mb_per_s": 0.01, "fp32_active_pct": 0}
 )
+RANK_THAT_WAITS = SPINS | COUNTERS | {
+    "sm_active_pct": 74, "tensor_active_pct": 4, "dram_active_pct": 3, "sm_occupancy_pct": 10,
+    "nvlink_mb_per_s": 10, "pcie_kb_per_s": 5e6, "pcie_most_kb_per_s": 6e6,
+}  # fmt: skip
 
 
 TURNS: dict[str, float | tuple[float, float]] = {
@@ -149,6 +153,12 @@ def window(of: Mapping[str, float | tuple[float, float]], seconds: int = 180) ->
         ),
         (COUNTED | FEW_WARPS | {"power_pct": 80}, "training", 1, "gpu"),
         (COUNTED | FEW_WARPS | {"sm_occupancy_pct": 40}, "training", 1, "gpu"),
+        # they wait for other nodes, by a network that no counter of the pod's has
+        (RANK_THAT_WAITS, "training", 8, "communication"),
+        (RANK_THAT_WAITS | {"sm_active_pct": 12}, "training", 8, "communication"),
+        (RANK_THAT_WAITS | {"pcie_kb_per_s": 3e5}, "training", 8, "occupancy"),
+        (RANK_THAT_WAITS, "training", 1, "communication"),
+        (RANK_THAT_WAITS | {"tx_kb_per_s": 10}, "training", 1, "occupancy"),
         (COUNTED | FEW_WARPS | {"tensor_active_pct": 55}, "training", 1, "gpu"),
         # Of the warps of the multiprocessors that are in use.
         (COUNTED | FEW_WARPS | {"gpu_util_pct": 60, "sm_active_pct": 55}, "inference", 1, "none"),

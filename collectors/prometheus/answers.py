@@ -1,16 +1,18 @@
 """What each answer of a Prometheus teaches: names, units, nodes, clusters and exporters. Pure."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from collectors.prometheus.containers import without_pod_sums
-from collectors.prometheus.dcgm.devices import GpuReader
+from collectors.prometheus.dcgm.devices import GpuReader, explain, explain_nameless
 from collectors.prometheus.dcgm.fields import Vocabulary
 from collectors.prometheus.dcgm.merge import merge_exporters
 from collectors.prometheus.identity.clusters import Clusters
 from collectors.prometheus.identity.exporters import Exporters
 from collectors.prometheus.identity.labels import Target
 from collectors.prometheus.identity.nodes import GpuPlace, NodeNames
+from collectors.prometheus.identity.nodes import explain as explain_nodes
 from collectors.prometheus.series import ScrapedSeries, without_impossible, without_second_jobs
 from dutycycle.contract.records.base import RecordBase, written
 from dutycycle.contract.settings.groups import PrometheusSettings
@@ -30,8 +32,16 @@ class LearnedState(RecordBase, frozen=True, kw_only=True):
     units: tuple[tuple[str, str, str, float], ...] = written(tuple)
 
 
-def explain_no_numbers(no_numbers: NoNumbers) -> str:
-    """Say which samples measured nothing."""
+class LeftOut(NamedTuple):
+    """What is in no record, in a sentence; ``what`` and ``reason``: its words in counters."""
+
+    detail: str
+    samples: int
+    what: str
+    reason: str
+
+
+def _explain_no_numbers(no_numbers: NoNumbers) -> str:
     (name, text), _ = no_numbers.most_common(1)[0]
     what = "values that are no number, or that no machine has"
     return f"{no_numbers.total()} {what}, such as {text} of {name}: taken as not measured"
@@ -86,6 +96,23 @@ class AnswerReader:
         if "containers" in apart:
             apart["containers"] = without_pod_sums(apart["containers"])
         return {what: series for what, series in apart.items() if what in answers}
+
+    def left_out(self) -> Iterator[LeftOut]:
+        """Say what is in no record since the last call."""
+        refused, no_numbers = self.nodes.refused, self.no_numbers
+        nameless, impossible = self.gpus.nameless, self.gpus.impossible
+        if refused:
+            yield LeftOut(explain_nodes(refused), refused.total(), "node", "no_name")
+        if nameless:
+            yield LeftOut(explain_nameless(nameless), nameless.total(), "gpu", "no_name")
+        if impossible:
+            yield LeftOut(explain(impossible), impossible.total(), "gpu", "out_of_range")
+        if no_numbers:
+            yield LeftOut(_explain_no_numbers(no_numbers), no_numbers.total(), "prometheus", "no_number")
+        refused.clear()
+        nameless.clear()
+        impossible.clear()
+        no_numbers.clear()
 
     def _count_no_numbers(self, answers: Mapping[str, Sequence[ScrapedSeries]], after_ms: int) -> None:
         for what, series in answers.items():

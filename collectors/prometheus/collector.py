@@ -9,13 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from collectors.base import Outgoing, Tick
-from collectors.prometheus.answers import AnswerReader, explain_no_numbers
+from collectors.prometheus.answers import AnswerReader
 from collectors.prometheus.containers import CONTAINER_SELECTOR
-from collectors.prometheus.dcgm.devices import explain as explain_values
 from collectors.prometheus.dcgm.health import DcgmHealth
 from collectors.prometheus.host import HOST_SELECTOR
 from collectors.prometheus.identity.labels import POD_INFO, workload_of
-from collectors.prometheus.identity.nodes import explain as explain_names
 from collectors.prometheus.identity.pods import PodIndex, UidOf
 from collectors.prometheus.kube_state import KUBE_NOW, KubeState
 from collectors.prometheus.names import PodNames, scraped_pods
@@ -163,26 +161,8 @@ class PrometheusCollector:
             yield Outgoing(topic="cgroup-samples", key=use.node, payload=encode(use), ts_ms=use.ts_ms)
 
     def _report_left_out(self) -> None:
-        """Say what is in no record, and count from new."""
-        refused, impossible = self._reader.nodes.refused, self._reader.gpus.impossible
-        no_numbers = self._reader.no_numbers
-        if refused:
-            self._telemetry.emit(
-                NOT_MEASURED, explain_names(refused), count=refused.total(), what="node", reason="no_name"
-            )
-        if impossible:
-            self._telemetry.emit(
-                NOT_MEASURED, explain_values(impossible), count=impossible.total(), what="gpu",
-                reason="out_of_range",
-            )  # fmt: skip
-        if no_numbers:
-            self._telemetry.emit(
-                NOT_MEASURED, explain_no_numbers(no_numbers), count=no_numbers.total(), what="prometheus",
-                reason="no_number",
-            )  # fmt: skip
-        refused.clear()
-        impossible.clear()
-        no_numbers.clear()
+        for detail, samples, what, reason in self._reader.left_out():
+            self._telemetry.emit(NOT_MEASURED, detail, count=samples, what=what, reason=reason)
 
     def _report_unknown_pods(self, samples: list[NewSample]) -> None:
         unknown = {

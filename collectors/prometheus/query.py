@@ -24,6 +24,8 @@ _MESSAGE = 200
 _NO_TENANT = re.compile(r"org ?id|tenant", re.IGNORECASE)
 """What Mimir and Cortex say without a header that names the tenant."""
 _BUSY = ("408", "429", "500", "502", "503", "504")
+_OUR_FAULT = ("bad_data", "execution", "not_found", "not_acceptable")
+"""Kinds of errors that Prometheus gives to the same query again and again."""
 _LIMITS = ("too many", "exceed", "timeout", "timed out", "limit")
 """What Prometheus, Thanos and Mimir say of a query that was too much."""
 
@@ -184,7 +186,9 @@ class Prometheus:
             raise AwayError(f"{self.place} does not answer: {_root(error)}") from error
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             if self._error:  # as a proxy between us and Prometheus passes it on
-                kind = TooMuchError if any(word in self._error for word in _LIMITS) else AwayError
+                is_limit = any(word in self._error for word in _LIMITS)
+                lasts = self._error.startswith(_OUR_FAULT)
+                kind = TooMuchError if is_limit else QueryError if lasts else AwayError
                 raise kind(f"{self.place}: {self._error[:_MESSAGE]}") from error
             raise QueryError(self._no_prometheus("its answer holds no samples")) from error
 

@@ -7,6 +7,7 @@ is the newest value of the step. Who holds a GPU may change within a step: then 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from math import isfinite
 
 from collectors.prometheus.containers import CPU, PERIODS, READ, RECEIVED, SENT, THROTTLED, WRITTEN
@@ -49,12 +50,9 @@ def of_steps(
     """The newest values of each step, with what is known of the whole step in their place or beside them."""
     series_by_what = {what: list(series) for what, series in newest.items()}
     for (what, name), increases in answers.increases.items():
-        per_s = {
-            key: {ts_ms: value / step_s for ts_ms, value in of.items() if isfinite(value)}
-            for key, of in _by_labels(increases)
-        }
+        grown = dict(_by_labels(increases))
         series_by_what[what] = [
-            replace(scraped, per_s=per_s.get(_key(scraped.labels), {}))
+            replace(scraped, per_s=_per_s(scraped, grown.get(_key(scraped.labels), {}), step_s))
             if scraped.labels["__name__"] == name
             else scraped
             for scraped in series_by_what[what]
@@ -71,6 +69,17 @@ def of_steps(
         )
     series_by_what["gpus"] = _Turns(gpus, counts, 1000 * step_s, vocabulary).applied()
     return series_by_what
+
+
+def _per_s(series: ScrapedSeries, grown: Mapping[int, float], step_s: int) -> dict[int, float]:
+    """The growth per second of the steps of a counter of which the newest values do not tell it: of those
+    after a gap, and where it fell. A 0 that could not be read, amid a step, is a reset for Prometheus, after
+    which the whole counter has grown."""
+    known = {
+        after[0] for before, after in pairwise(series.points)
+        if after[0] - before[0] == 1000 * step_s and 0 < before[1] <= after[1]
+    }  # fmt: skip
+    return {ts_ms: value / step_s for ts_ms, value in grown.items() if ts_ms not in known and isfinite(value)}
 
 
 def _averaged(

@@ -16,10 +16,8 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from collectors.prometheus.answers import AnswerReader, explain_no_numbers
-from collectors.prometheus.dcgm.devices import explain as explain_values
+from collectors.prometheus.answers import AnswerReader
 from collectors.prometheus.history import Chunk, History
-from collectors.prometheus.identity.nodes import explain as explain_names
 from collectors.prometheus.query import AwayError, Prometheus, QueryError, TooMuchError
 from collectors.prometheus.series import ScrapedSeries
 from collectors.prometheus.steps import COUNTERS, StepAnswers, names_of, of_steps
@@ -163,7 +161,7 @@ class Backfill:
                 self._store(trace, self._take(trace))
             if not self._counts:
                 self._file.remove(trace=True)
-                why = self._left_out() or [
+                why = [left_out.detail for left_out in self._reader.left_out()] or [
                     "see its page /targets, and --since and --until; names of another exporter are told by "
                     "DUTYCYCLE_PROMETHEUS_NAMES"
                 ]
@@ -172,17 +170,9 @@ class Backfill:
                     f"this time that can be recorded: {'; '.join(why)}"
                 )
         self._file.remove()
-        for text in self._left_out():
-            self._progress.say(f"left out: {text}")
+        for left_out in self._reader.left_out():
+            self._progress.say(f"left out: {left_out.detail}")
         return self._counts
-
-    def _left_out(self) -> list[str]:
-        """What is in no record, and why."""
-        refused, impossible = self._reader.nodes.refused, self._reader.gpus.impossible
-        no_numbers = self._reader.no_numbers
-        sentences = [explain_names(refused)] if refused else []
-        sentences += [explain_values(impossible)] if impossible else []
-        return sentences + ([explain_no_numbers(no_numbers)] if no_numbers else [])
 
     def _show(self) -> None:
         reached = datetime.fromtimestamp(self._reached.next_ms / 1000, UTC)

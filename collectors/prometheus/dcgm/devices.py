@@ -32,6 +32,8 @@ _WHOLE = frozenset({"pcie_gen", "pcie_width", "throttle", "mem_used_bytes", "mem
 """Fields that are whole numbers."""
 Impossible = Counter[tuple[str, float]]
 """Values that no GPU has, by metric, with how many there were."""
+Nameless = Counter[tuple[str, str]]
+"""Samples of no known GPU, by metric and the label that should tell it."""
 
 
 class _Row(NamedTuple):
@@ -47,7 +49,8 @@ class _Row(NamedTuple):
 class GpuReader:
     """Reads samples of exporters as ``vocabulary`` and ``exporters`` know them.
 
-    A value that no GPU has is absent, and counted in ``impossible``.
+    A value that no GPU has is absent, and counted in ``impossible``. A sample that does not say of which GPU
+    it is can be in no record, and is counted in ``nameless``.
     """
 
     def __init__(self, vocabulary: Vocabulary, exporters: Exporters) -> None:
@@ -55,9 +58,10 @@ class GpuReader:
         self.vocabulary = vocabulary
         self.exporters = exporters
         self.impossible: Impossible = Counter()
+        self.nameless: Nameless = Counter()
 
     def gpus(self, samples: Iterable[NewSample], pod_index: PodIndex) -> tuple[Gpu, ...]:
-        """The GPUs of one node, by index; one without a number is left out."""
+        """The GPUs of one node, by index."""
         devices: dict[str, list[_Row]] = defaultdict(list)
         for sample in samples:
             reading = self.vocabulary.read(sample.labels, sample.value)
@@ -65,18 +69,37 @@ class GpuReader:
                 # Counter and scrape are not of one instant: the whole time may be a little more.
                 growth = None if sample.per_s is None else round(min(sample.per_s, _NS_PER_S), -6)
                 reading = None if growth is None else self.vocabulary.read(sample.labels, growth)
-            if reading is None or not sample.labels.get("UUID"):
+            if reading is None:
                 continue
-            if reading.possible:
+            if missing := _missing_label(sample.labels):
+                self.nameless[sample.name, missing] += 1
+            elif reading.possible:
                 high = None if sample.high is None else self.vocabulary.read(sample.labels, sample.high)
                 holder = self.exporters.holder_of(sample.labels)
                 row = _Row(sample, reading, holder, high.value if high and high.possible else None)
                 devices[sample.labels["UUID"]].append(row)
             else:
                 self.impossible[sample.name, sample.value] += 1
-        known = (_gpu(uuid, rows, pod_index) for uuid, rows in devices.items())
-        gpus = (self._false_zeros.drop(gpu) for gpu in known if gpu is not None)
+        gpus = (self._false_zeros.drop(_gpu(uuid, rows, pod_index)) for uuid, rows in devices.items())
         return tuple(sorted(gpus, key=lambda gpu: (gpu.index, gpu.uuid)))
+
+
+def explain_nameless(nameless: Nameless) -> str:
+    """Which label tells no GPU, and what helps."""
+    (name, label), _ = nameless.most_common(1)[0]
+    return (
+        f"{nameless.total()} samples that do not say of which GPU they are, such as {name} without a usable "
+        f"label {label}: have the exporter write it, or say which label it is by "
+        f"DUTYCYCLE_PROMETHEUS_NAMES=its_label={label}"
+    )
+
+
+def _missing_label(labels: SeriesLabels) -> str:
+    """The label that should tell the GPU and does not; empty where both do."""
+    if not labels.get("UUID"):
+        return "UUID"
+    index = labels.get("gpu", "")
+    return "" if index.isascii() and index.isdigit() else "gpu"
 
 
 def explain(impossible: Impossible) -> str:
@@ -85,11 +108,8 @@ def explain(impossible: Impossible) -> str:
     return f"{impossible.total()} values that no GPU has, such as {value:g} of {name}: taken as not measured"
 
 
-def _gpu(uuid: str, rows: list[_Row], pod_index: PodIndex) -> Gpu | None:
+def _gpu(uuid: str, rows: list[_Row], pod_index: PodIndex) -> Gpu:
     labels = rows[0].sample.labels
-    index = labels.get("gpu", "")
-    if not (index.isascii() and index.isdigit()):
-        return None
     instances: dict[str, list[_Row]] = defaultdict(list)
     for row in rows:
         instances[row.sample.labels.get("GPU_I_ID", "")].append(row)
@@ -103,7 +123,7 @@ def _gpu(uuid: str, rows: list[_Row], pod_index: PodIndex) -> Gpu | None:
         fields["gpu_util_max_pct"] = _high(row for row in rows if not row.sample.labels.get("GPU_I_ID"))
     slices = tuple(_slice(uuid, name, instances[name]) for name in sorted(instances))
     return Gpu(
-        uuid=uuid, index=int(index), model=labels.get("modelName") or None, mig=slices or None,
+        uuid=uuid, index=int(labels["gpu"]), model=labels.get("modelName") or None, mig=slices or None,
         allocated=_holders(uuid, rows, pod_index), **fields | _memory(values),
     )  # fmt: skip
 

@@ -12,7 +12,7 @@ import pytest
 from collectors.base import Tick
 from collectors.prometheus.answers import AnswerReader
 from collectors.prometheus.collector import PrometheusApi, PrometheusCollector
-from collectors.prometheus.query import QueryError
+from collectors.prometheus.query import AwayError, QueryError, TooMuchError
 from collectors.prometheus.series import ScrapedSeries
 from dutycycle.contract.codec import decode
 from dutycycle.contract.records.samples import NvmlSample
@@ -125,6 +125,26 @@ def test_what_answers_is_no_help(code: int, body: bytes, says: str) -> None:
         records.collector.close()
     assert "hunter2" not in str(caught.value)
     assert records.telemetry.conditions == {}
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        (b'"bad_data","error":"parse error"', QueryError),
+        (b'"execution","error":"found duplicate series"', QueryError),
+        (b'"execution","error":"query processing would load too many samples"', TooMuchError),
+        (b'"unavailable","error":"no store"', AwayError),
+    ],
+)
+def test_an_error_in_a_success_is_asked_again_where_that_may_help(
+    said: bytes, kind: type[QueryError]
+) -> None:
+    with answering(200, b'{"status":"error","errorType":' + said + b"}") as url:
+        records = Records(url)
+        with pytest.raises(QueryError) as caught:
+            records.tick()
+        records.collector.close()
+    assert type(caught.value) is kind
 
 
 def test_null_is_an_answer_without_samples() -> None:

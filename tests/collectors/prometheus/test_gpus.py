@@ -404,3 +404,16 @@ def test_names_that_nobody_knows_yet_are_a_setting() -> None:
 def test_a_name_that_stands_for_nothing_is_refused() -> None:
     with pytest.raises(SettingError, match=r"x=DCGM_FI_DEV_GPU_UTL: .* is it DCGM_FI_DEV_GPU_UTIL\?"):
         AnswerReader(PrometheusSettings(prometheus_names=(("x", "DCGM_FI_DEV_GPU_UTL"),)))
+
+
+@pytest.mark.parametrize(("label", "text"), [("UUID", ""), ("gpu", ""), ("gpu", "none")])
+def test_a_sample_that_does_not_say_of_which_gpu_it_is_is_told(label: str, text: str) -> None:
+    reader = AnswerReader()
+    bad, good = dcgm("DEV_GPU_UTIL", 50), dcgm("DEV_GPU_UTIL", 60, gpu="1", UUID="GPU-2")
+    read = gpus([replace(bad, labels={**bad.labels, label: text}), good], PodIndex(), reader)
+    assert [(one.uuid, one.gpu_util_pct) for one in read] == [("GPU-2", 60)]
+    (left_out,) = reader.left_out()
+    assert (left_out.samples, left_out.what, left_out.reason) == (1, "gpu", "no_name")
+    assert f"DCGM_FI_DEV_GPU_UTIL without a usable label {label}" in left_out.detail
+    assert f"DUTYCYCLE_PROMETHEUS_NAMES=its_label={label}" in left_out.detail
+    assert list(reader.left_out()) == []

@@ -92,6 +92,16 @@ def test_a_counter_has_its_growth_in_the_step_and_else_that_between_two_steps() 
     assert [one.per_s for one in samples_after(found, 0, 300_000)] == [2, 1.5, 1]
 
 
+def test_a_counter_that_reads_0_amid_a_step_has_not_grown_by_all_of_itself() -> None:
+    """Prometheus takes it for a reset."""
+    newest = [series(CPU, {FIRST: 1000, SECOND: 1030, THIRD: 0, 240_000: 1090}, namespace="t", pod="p")]
+    grown = [series(CPU, {SECOND: 1031, THIRD: 0, 240_000: 31}, namespace="t", pod="p")]
+    answers = StepAnswers(increases={("containers", CPU): grown})
+    (found,) = of_steps({"gpus": [], "containers": newest}, answers, STEP_S, Vocabulary())["containers"]
+    per_s = [one.per_s for one in samples_after(found, 0, 300_000)]
+    assert per_s == [None, 0.5, 0, pytest.approx(31 / 60)]
+
+
 def turns(
     newest: list[ScrapedSeries], counts: list[ScrapedSeries]
 ) -> dict[tuple[str, str, str], dict[int, float]]:

@@ -1,6 +1,7 @@
 """A job whose GPUs are in use all of the time and do little is told so, wherever somebody looks."""
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -55,6 +56,7 @@ def records(**counters: float) -> Iterator[ConsumerRecord]:
         yield record("cgroup-samples", NODE, cgroup(second, host, pods, node=NODE), second)
 
 
+@cache
 def outlets(**counters: float) -> dict[str, str]:
     """What each outlet says of the job in the end."""
     read, peaks = [*records(**counters)], dict[str, Any]()

@@ -10,7 +10,7 @@ from tests.support.simulation.run import simulate
 from tests.support.simulation.shrink import shrunk
 from tests.support.targets import slow_after
 
-TOY_RUNS, TOY_BATCHES, TOY_QUICK = 2_000, 40, 1
+TOY_RUNS, TOY_BATCHES, TOY_QUICK = 2_000, 80, 1
 REAL_RUNS, REAL_BATCHES, REAL_QUICK = 24, 3, 0
 """Runs, the parts that they are made in, and how many of these are quick."""
 CHECKS = {"state", "content", "committed", "slots", "states", "lives"}

@@ -16,10 +16,11 @@ import gc
 import inspect
 import os
 import subprocess
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import cache
+from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from _pytest.mark import ParameterSet
@@ -41,8 +42,13 @@ _STARTS = (
 )
 _ENDS = {id(thing): "program" for thing in _STARTS} | {id(ServerMissingError): "tool"}
 """What names are followed to: what starts a program, and what says that there is none."""
-_LONG_FOLDERS = ("e2e/kube", "faults", "e2e", "docs", "bench", "simulation", "conformance")
+_LONG_FOLDERS = [
+    f"tests/{folder}/"
+    for folder in ("e2e/kube", "faults", "e2e", "docs", "bench", "simulation", "conformance")
+]
 """Their tests take the longest: they come first, so that no worker is left alone with them at the end."""
+_NEVER_QUICK = ("tests/e2e/kube", "tests/faults")
+"""All their tests start programs."""
 
 
 def slow_after(quick: int, values: Iterable[Any]) -> list[ParameterSet]:
@@ -65,61 +71,93 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Whether a folder need not be imported to know that ``make test`` runs nothing of it."""
+    if config.option.markexpr == "quick" and collection_path.as_posix().endswith(_NEVER_QUICK):
+        return True
+    return None
+
+
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test by its servers, its target and its group, and put the longest first."""
     turns: dict[pytest.Item, tuple[bool, int]] = {}
+    needs: dict[int, Needs] = {}
     for item in items:
-        for fixture in sorted(SERVER_FIXTURES.keys() & set(getattr(item, "fixturenames", ()))):
-            item.add_marker(SERVER_FIXTURES[fixture])
+        info = id(getattr(item, "_fixtureinfo", item))  # all cases of a test have one
+        need = needs[info] = needs.get(info) or needs_of(item)
+        for server in need.servers:
+            item.add_marker(server)
         marks = {mark.name for mark in item.iter_markers()}
         served = not marks.isdisjoint(SERVER_FIXTURES.values())
-        reached = frozenset[str]().union(*map(reach, _functions_of_test(item)))
-        if served or "tool" in reached:
+        if served or "tool" in need.reached:
             item.add_marker("tool")
-        quick = "quick" in marks or not (served or reached or marks & {"slow", "soak"})
+        quick = "quick" in marks or not (served or need.reached or marks & {"slow", "soak"})
+        file = item.nodeid.partition("::")[0]
         if quick:
             item.add_marker("quick")
-        if group := group_of(item, "kube" if "kube" in marks else served, quick):
-            item.add_marker(pytest.mark.xdist_group(group))
+            if file.startswith(_NEVER_QUICK):
+                raise pytest.UsageError(
+                    f"{item.nodeid} is quick, but make test does not look into its folder"
+                )
+        # The Kubernetes API server is the dearest: fewer workers have one.
+        group = f"kube of {'/'.join(file.split('/')[:2])}" if "kube" in marks else need.shared
+        if group or served or need.shares or quick:
+            item.add_marker(pytest.mark.xdist_group(group or file))
         # Tests with servers come first, which mostly wait; then those of folders that take long.
-        folders = [number for number, folder in enumerate(_LONG_FOLDERS) if f"tests/{folder}/" in item.nodeid]
+        folders = [number for number, folder in enumerate(_LONG_FOLDERS) if file.startswith(folder)]
         turns[item] = (not served, min(folders, default=len(_LONG_FOLDERS)))
     items.sort(key=turns.__getitem__)
 
 
-def group_of(item: pytest.Item, served: bool | str, quick: bool) -> str | None:
-    """Tests of a group run one after another in one worker; a test without one runs anywhere.
+class Needs(NamedTuple):
+    """What all cases of a test have in common: marks of its servers, what it reaches, and what it shares.
 
-    A file whose tests use a server, or share what is made for the module, is a group: each worker has
-    servers of its own, which start when its first test wants them. So are those of a folder that share what
-    its conftest makes for the session. The Kubernetes API server is the dearest: its tests of a whole folder,
-    such as tests/deploy, are a group, so that fewer workers have one. The ``quick`` tests of a file are one
-    too: dealing out thousands of tests one by one costs more than many of them. ``served``: whether the test
-    uses a server; "kube" for that one.
+    Tests of a group run one after another in one worker; a test without one runs anywhere. A file whose tests
+    use a server, or share what is made for the module, is a group: each worker has servers of its own, which
+    start when its first test wants them. So are those of a folder that share what its conftest makes for the
+    session. The Kubernetes API server's tests of a whole folder, such as tests/deploy, are a group. The
+    ``quick`` tests of a file are one too: dealing out thousands of tests one by one costs more than many of
+    them.
     """
-    if served == "kube":
-        return f"kube of {'/'.join(item.location[0].split('/')[:2])}"
-    fixtures = [fixture[-1] for fixture in _fixtures(item).values()]
-    for fixture in fixtures:
-        if fixture.scope == "session" and fixture.baseid.startswith("tests/"):
-            return fixture.baseid
-    shares = any(fixture.scope in ("module", "class") for fixture in fixtures)
-    return item.location[0] if served or shares or quick else None
+
+    servers: list[str]
+    reached: frozenset[str]
+    shared: str | None
+    """The folder whose conftest makes something for the session."""
+    shares: bool
+    """Whether something is made for its module."""
 
 
-def _fixtures(item: pytest.Item) -> Mapping[str, Sequence[pytest.FixtureDef[Any]]]:
-    return item._fixtureinfo.name2fixturedefs if isinstance(item, pytest.Function) else {}
+def needs_of(item: pytest.Item) -> Needs:
+    """What a test and its fixtures need."""
+    if not isinstance(item, pytest.Function):
+        return Needs([], frozenset(), None, shares=False)
+    fixtures = [fixtures[-1] for fixtures in item._fixtureinfo.name2fixturedefs.values()]
+    # Hypothesis puts its own function in place of the test's.
+    test = getattr(getattr(item.function, "hypothesis", None), "inner_test", item.function)
+    of_session = [fixture.baseid for fixture in fixtures if fixture.scope == "session"]
+    return Needs(
+        [SERVER_FIXTURES[name] for name in sorted(SERVER_FIXTURES.keys() & set(item.fixturenames))],
+        frozenset[str]().union(
+            *(
+                _reach_of(callable_)
+                for callable_ in (test, *(fixture.func for fixture in _all_fixtures(item)))
+            )
+        ),
+        next((folder for folder in of_session if folder.startswith("tests/")), None),
+        any(fixture.scope in ("module", "class") for fixture in fixtures),
+    )
 
 
-def _functions_of_test(item: pytest.Item) -> Iterator[FunctionType]:
-    """The test itself and its fixtures."""
-    if isinstance(item, pytest.Function):
-        # Hypothesis puts its own function in place of the test's.
-        yield from _functions(getattr(getattr(item.obj, "hypothesis", None), "inner_test", item.obj))
-    for fixtures in _fixtures(item).values():
-        for fixture in fixtures:
-            yield from _functions(fixture.func)
+def _all_fixtures(item: pytest.Function) -> Iterator[pytest.FixtureDef[Any]]:
+    for fixtures in item._fixtureinfo.name2fixturedefs.values():
+        yield from fixtures
+
+
+@cache
+def _reach_of(callable_: Callable[..., object]) -> frozenset[str]:
+    return frozenset[str]().union(*map(reach, _functions(callable_)))
 
 
 @cache

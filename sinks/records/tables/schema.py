@@ -22,10 +22,8 @@ from sqlalchemy import (
     Text,
     insert,
     inspect,
-    literal,
     select,
     text,
-    update,
 )
 from sqlalchemy.exc import DBAPIError
 
@@ -221,10 +219,10 @@ def prepare(connection: Connection) -> None:
     if not inspect(connection).has_table(gpu_events.name):  # the database is older than it
         gpu_events.create(connection)
     _add_columns(connection)
-    for table in TABLES.values():  # touches no row, but the database checks our rights
-        nothing, column = literal(1) == 0, next(iter(table.c))
-        connection.execute(insert(table).from_select(list(table.c), select(table).where(nothing)))
-        connection.execute(update(table).values({column: column}).where(nothing))
+    for name, table in TABLES.items():  # touches no row, but the database checks our rights
+        column = next(iter(table.c)).name
+        connection.execute(text(f"INSERT INTO {name} SELECT * FROM {name} WHERE 1 = 0"))  # noqa: S608
+        connection.execute(text(f"UPDATE {name} SET {column} = {column} WHERE 1 = 0"))  # noqa: S608
 
 
 def _create(connection: Connection) -> None:

@@ -84,7 +84,7 @@ def test_a_service_that_is_stopped_while_it_starts_ends_silently(
     name: str, broker: EmbeddedBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = load(environ(**given(broker.url, tmp_path), listen="off"))
-    check_moments(name, settings, [STARTED_S * number / 8 for number in range(8)], caplog)
+    check_moments(name, settings, [STARTED_S * number / 4 for number in range(4)], caplog)
 
 
 @pytest.mark.soak

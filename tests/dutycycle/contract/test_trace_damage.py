@@ -110,16 +110,15 @@ def test_a_zst_cut_off(tmp_path: Path, share: float) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
-@pytest.mark.parametrize("seed", range(40))
-def test_a_flipped_bit_is_never_taken_for_data(tmp_path: Path, suffix: str, seed: int) -> None:
+def test_a_flipped_bit_is_never_taken_for_data(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / ("t" + suffix)
-    data = bytearray(write(path))
-    at = random.Random(seed).randrange(10, len(data))  # noqa: S311 - past the header, whose bits carry no data
-    data[at] ^= 1 << (seed % 8)
-    path.write_bytes(data)
-    found, error = read_until_error(path)
-    assert error.line >= 1
-    assert len(found) <= len(RECORDS)
+    data = write(path)
+    for seed in range(40):
+        at = random.Random(seed).randrange(10, len(data))  # noqa: S311 - past the header, whose bits carry no data
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1 << (seed % 8)]) + data[at + 1 :])
+        found, error = read_until_error(path)
+        assert error.line >= 1, seed
+        assert len(found) <= len(RECORDS), seed
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])

@@ -341,14 +341,13 @@ def test_damage_is_said_and_the_rest_is_read(tmp_path: Path, capsys: pytest.Capt
     assert "imported: 5 nvml-samples, 5 cgroup-samples, 4 processes from 10 measurements" in output_text
 
 
-@pytest.mark.parametrize("step", range(5, 13))
-def test_a_cut_at_any_byte_is_said(tmp_path: Path, step: int) -> None:
+def test_a_cut_at_any_byte_is_said(tmp_path: Path) -> None:
     """Between two messages nothing is cut off, but the end of the run is missing."""
     messages = [*a_run()[:20], message((13, b"x" * (BLOCK_BYTES - 3000))), *a_run()[20:]]
     content = framed(messages)
     path = tmp_path / "run-ab12cd34.wandb"
     ends = [len(framed(messages[:count])) for count in range(len(messages))]
-    for end in (*ends, *range(7 + step, len(content), 8 * 97)):
+    for end in (*ends, *range(12, len(content), 197)):
         path.write_bytes(content[:end])
         run = read_run(str(path), Notes())
         assert "has no end of the run: it goes on, or was killed, or the file is cut off" in run.damage

@@ -128,11 +128,10 @@ async def test_a_broker_that_answers_no_more_is_noticed(
     monkeypatch.setattr("dutycycle.kafka.consumer._SILENT_S", 1.0)
     consumer = Consumer(settings, "test", [TOPIC], "end")
     await consumer.start()
-    end = time.monotonic() + 3
+    end = time.monotonic() + 1.5
     while time.monotonic() < end:
         assert await consumer.take(0.2) == []
-    heard_s = consumer._answered_s
-    assert end - heard_s < 3
+    assert consumer._answered_s > end - 1.5, "since then there were empty answers alone"
     broker.set_down()
 
     async def wait_in_silence() -> None:
@@ -186,7 +185,7 @@ async def test_the_first_record_of_a_topic_waits_for_a_broker_that_is_away(
     producer._driver.client._request_timeout_ms = 100
     broker.set_down()
     sending = asyncio.create_task(producer.send(TOPIC, "k", b"1", 1))
-    await asyncio.wait({sending}, timeout=2)
+    await asyncio.wait({sending}, timeout=0.6)
     assert not sending.done()
     broker.set_up()
     await producer.settle([await asyncio.wait_for(sending, 240)])

@@ -14,6 +14,8 @@ class WatchedPods:
     """State that a test changes from its own thread."""
 
     def __init__(self) -> None:
+        self.second_s = 1.0
+        """How long a second of a watch lasts."""
         self._version = 100
         self._oldest = 0
         self._pods: dict[str, Json] = {}
@@ -100,7 +102,7 @@ class WatchedPods:
                 response, {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}}
             )
             return response
-        sent, end = 0, self._loop.time() + int(request.query["timeoutSeconds"])
+        sent, end = 0, self._loop.time() + self.second_s * int(request.query["timeoutSeconds"])
         while generation == self._generation:
             async with self._changed:
                 events = self._events[sent:]

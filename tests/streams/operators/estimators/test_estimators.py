@@ -72,7 +72,7 @@ def said(model: CycleForecaster) -> str:
 
 @pytest.mark.parametrize("kind", OURS)
 def test_a_restored_one_goes_on_to_the_last_bit(kind: type[CycleForecaster]) -> None:
-    values, codec = series(1500), StateCodec(("streams",))
+    values, codec = series(1200), StateCodec(("streams",))
     straight = learnt(kind(), values[:1001])
     pickled = pickle.loads(pickle.dumps(straight))  # noqa: S301 - it is ours
     stored = codec.decode(msgpack.decode(msgpack.encode(codec.encode(straight))))

@@ -49,11 +49,11 @@ def feed(node: NodeOperator, samples: list[dict[str, Any]]) -> None:
 
 def test_a_pod_with_thousands_of_processes_stays_small_and_keeps_the_highest() -> None:
     node = operator()
-    samples, memory = churn(1000)
+    samples, memory = churn(600)
     sizes = []
     for offset, plain in enumerate(samples):
         node.update(record("nvml-samples", "a", plain, offset))
-        if offset in (300, 999):
+        if offset in (250, 599):
             sizes.append(len(to_bytes(node.snapshot())))
     (part,) = parts_of(node)
     pids = {int(scope.split("/")[2]) for scope in part["processes"]}
@@ -62,7 +62,7 @@ def test_a_pod_with_thousands_of_processes_stays_small_and_keeps_the_highest() -
     assert set(best[: MAX_POD_PROCESSES - RUNNING]) <= pids
     assert part["processes_omitted"] == len(memory) - MAX_POD_PROCESSES
     assert sizes[1] < 1.2 * sizes[0]
-    assert part["metrics"]["gpu_mem_used_bytes"]["count"] == 1000
+    assert part["metrics"]["gpu_mem_used_bytes"]["count"] == 600
 
 
 def test_many_at_once_are_all_counted_and_the_highest_told() -> None:
@@ -76,9 +76,9 @@ def test_many_at_once_are_all_counted_and_the_highest_told() -> None:
 
 
 @settings(max_examples=examples(20))
-@given(seed=st.integers(0, 10**6), cuts=st.sets(st.integers(1, 199), max_size=4))
+@given(seed=st.integers(0, 10**6), cuts=st.sets(st.integers(1, 119), max_size=4))
 def test_restarts_change_nothing(seed: int, cuts: set[int]) -> None:
-    samples, _ = churn(200, seed)
+    samples, _ = churn(120, seed)
     whole, now = operator(), operator()
     for offset, plain in enumerate(samples):
         if offset in cuts:

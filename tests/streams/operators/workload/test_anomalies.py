@@ -35,7 +35,7 @@ SEED = 902
 START_MS = 1_700_000_040_000  # a full minute
 
 
-@pytest.mark.parametrize("fault", slow_after(3, FAULTS))
+@pytest.mark.parametrize("fault", slow_after(1, FAULTS))
 def test_a_fault_is_told_by_its_name(fault: str) -> None:
     one = job(HURT[fault][0], SEED, fault)
     (period_s,) = periods([one])
@@ -44,7 +44,7 @@ def test_a_fault_is_told_by_its_name(fault: str) -> None:
     assert told.after({FAULTS[fault]}) is not None
 
 
-@pytest.mark.parametrize("shape", slow_after(2, ["cyclic", "saves_long", "sweep", "notebook"]))
+@pytest.mark.parametrize("shape", slow_after(1, ["cyclic", "saves_long", "sweep", "notebook"]))
 def test_normal_work_is_not(shape: str) -> None:
     one = job(shape, SEED)
     (period_s,) = periods([one])

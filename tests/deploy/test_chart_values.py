@@ -7,6 +7,7 @@ container begins it, with its arguments, its environment and its files, and is t
 import asyncio
 import json
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from dutycycle.cli.main import build_parser, command_module
 from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.load import load
 from dutycycle.kafka.security import security_kwargs
+from sinks.scheduling.core.policy import RANGES
+from sinks.scheduling.policy_file import policy_of_cluster
 from tests.support.deploy.manifests import (
     CHART,
     FROM_PROMETHEUS,
@@ -53,6 +56,39 @@ OF_KUBERNETES = frozenset({
 DURATIONS = st.sampled_from(
     ["0s", "1ms", "0.5s", "1s", "5", "10s", "60s", "1m", "90.5s", "300s", "1h", "1d", "400d"]
 )
+_NUMBERS = st.sampled_from([
+    "0", "1", "-1", "0.5", "8", "60", "3600", "3601", "1e5", "1e12", "1_000", "0x10", "nan", "inf", "-inf",
+    "true", '"8"', "[]", "1979-05-27", "10_000_000", "10_000_001", "20_000_000", "1_000_000_001", "9e9",
+    "1767225600",
+])  # fmt: skip
+_BOUNDS = st.one_of(
+    st.tuples(st.integers(-10, 120), st.integers(-10, 120)).map(
+        lambda ends: f"[{ends[0]}_000_000, {ends[1]}_000_000]"
+    ),
+    st.lists(_NUMBERS, max_size=3).map(lambda numbers: f"[{', '.join(numbers)}]"),
+    _NUMBERS,
+)
+_LINES = st.one_of(
+    st.tuples(st.sampled_from([*(name for name, *_ in RANGES), "strech", "Error", "bands"]), _NUMBERS),
+    st.tuples(st.sampled_from(["shares.a", "shares", 'shares."team a.b"', "shares.a.b"]), _NUMBERS),
+    st.sampled_from([("# nothing", ""), ("nonsense",), ("a", ""), ("[[shares]]",)]),
+)
+_BAND_LINES = st.one_of(
+    st.tuples(st.sampled_from(['""', "high", "ä.b", "'a b'"]), _BOUNDS),
+    st.sampled_from([('""', "[10_000_001, 20_000_000]"), ("high", "[20_000_001, 30_000_000]")]),
+)
+
+
+def _unique(lines: st.SearchStrategy[tuple[str, ...]]) -> st.SearchStrategy[str]:
+    """No name twice: Helm's TOML takes that of an empty one."""
+    found = st.lists(lines, max_size=3, unique_by=lambda line: line[0])
+    return found.map(lambda lines: "\n".join(map(" = ".join, lines)))
+
+
+POLICIES = st.tuples(_unique(_LINES), st.just("") | _unique(_BAND_LINES).map("[bands]\n{}".format)).map(
+    "\n".join
+)
+"""What is usual and what is odd: several of its names are judged together."""
 ODD: dict[str, st.SearchStrategy[Any]] = {
     "streams.windows": st.lists(DURATIONS, min_size=1, max_size=3).map(",".join),
     "sinks.annotations.prefix": st.sampled_from(["kubernetes.io", "a.k8s.io", "x", "a..b", "a" * 300]),
@@ -76,10 +112,7 @@ ODD: dict[str, st.SearchStrategy[Any]] = {
     "podLabels": st.lists(
         st.sampled_from(["team", "-bad-", "a/b", "a_b", "a.b", "t" * 80, "node"]), max_size=3
     ),
-    # What is inside of it the process alone can read, which then says what is wrong.
-    "webhook.policy": st.sampled_from(
-        ["stretch = 4.0", "# nothing", "nonsense", 'bands."" = [50000000, 60000000]']
-    ),
+    "webhook.policy": POLICIES,
     "webhook.teamLabel": st.sampled_from(["", "team", "a/b", "a b", "a/b/c", "-x"]),
     "trials.budget": st.sampled_from([0.001, 1, 60, 2_000_000, 1e9]),
     "analyses": st.sampled_from(
@@ -215,6 +248,24 @@ def test_what_the_chart_accepts_each_process_takes(
         for container in containers(spec):
             if container.get("args"):
                 start(things, container, files, tmp_path_factory.mktemp(part))
+
+
+@given(text=POLICIES)
+@settings(max_examples=60)
+def test_a_policy_is_refused_by_the_chart_as_by_the_webhook(
+    text: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    values = {**SWITCHED_ON, "webhook": {"enabled": True, "policy": text}}
+    done = helm("template", "d", str(CHART), values=values)
+    file = tmp_path_factory.mktemp("policy") / "policy.toml"
+    file.write_text(text)
+    reason = ""
+    try:
+        policy_of_cluster(str(file), "policy", time.time())
+    except SettingError as error:
+        reason = str(error)
+    event("refused" if reason else "accepted")
+    assert ("webhook.policy: " in done.stderr) == bool(reason), (reason, done.stderr)
 
 
 @pytest.mark.parametrize("base", BASES)

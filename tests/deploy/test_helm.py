@@ -19,6 +19,7 @@ from tests.support.deploy.generate_chart_files import there as chart_files
 from tests.support.deploy.generate_chart_files import wanted as wanted_files
 from tests.support.deploy.generate_schema import limits as limits_text
 from tests.support.deploy.generate_schema import needs as needs_text
+from tests.support.deploy.generate_schema import policy as policy_text
 from tests.support.deploy.generate_schema import text as schema_text
 from tests.support.deploy.manifests import (
     CHART,
@@ -81,6 +82,7 @@ def test_the_schema_is_current() -> None:
     assert (CHART / "values.schema.json").read_text() == schema_text()
     assert (CHART / "limits.json").read_text() == limits_text()
     assert (CHART / "analyses.json").read_text() == needs_text()
+    assert (CHART / "policy.json").read_text() == policy_text()
 
 
 @pytest.mark.parametrize(
@@ -187,6 +189,14 @@ def test_the_schema_accepts_what_is_right(values: Object) -> None:
         ({"adapter": {"enabled": True, "port": 19470}}, "adapter.port: 19470 is listen.port"),
         ({"webhook": {"enabled": True, "port": 9000}, "listen": {"port": 9000}}, "webhook.port: 9000 is"),
         ({"webhook": {"enabled": True, "policy": "nonsense"}}, "webhook.policy: give TOML"),
+        ({"webhook": {"enabled": True, "policy": "strech = 1"}}, "webhook.policy: there is no strech"),
+        ({"webhook": {"enabled": True, "policy": "stretch = -1"}}, "stretch: -1: expected a number from 0"),
+        ({"webhook": {"enabled": True, "policy": "shares.a = 0"}}, "shares: a: 0: expected a number above 0"),
+        ({"webhook": {"enabled": True, "policy": "bands.x = [1, 9]"}}, 'bands: expected one named ""'),
+        ({"webhook": {"enabled": True, "policy": '[bands]\n"" = [1, 50000000]\nx = [50000000, 90000000]'}},
+         "shares priorities with another band"),
+        ({"webhook": {"enabled": True, "policy": 'bands."" = [1, 900]'}}, "lasts less than 5 years"),
+        ({"webhook": {"enabled": True, "policy": "epoch_s = 1"}}, "is used up since epoch_s 1"),
         ({"sinks": {"annotations": {"prefix": "kubernetes.io"}}}, "kubernetes.io is reserved for Kubernetes"),
         ({"sinks": {"annotations": {"prefix": "x.k8s.io"}}}, "x.k8s.io is reserved for Kubernetes"),
         ({"kafka": {"broker": "kafka://a:9092", "tls": {"clientSecret": "s"}}}, "say kafka+ssl://"),

@@ -8,8 +8,8 @@ from dutycycle.contract.errors import SettingError
 
 HIGHEST_PRIORITY = 1_000_000_000
 """Kubernetes keeps what is above to its own classes."""
-_LEAST_YEARS = 5
-_YEAR_S = 365 * 86_400
+LEAST_YEARS = 5
+YEAR_S = 365 * 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Policy:
 
     def __post_init__(self) -> None:
         """Raises ``SettingError``."""
-        for name, low, high in _RANGES:
+        for name, low, high in RANGES:
             value = getattr(self, name)
             if not (isfinite(value) and low <= value <= high):
                 raise SettingError(f"policy {name}: {value}: expected a number from {low:g} to {high:g}")
@@ -67,11 +67,11 @@ class Policy:
                     f"policy bands: {name!r}: {band.low} to {band.high}: expected a range that ends "
                     f"at {most} or below it, and shares nothing with another band"
                 )
-            years = (band.high - band.low) * self.quantum_s / _YEAR_S
-            if years < _LEAST_YEARS:
+            years = (band.high - band.low) * self.quantum_s / YEAR_S
+            if years < LEAST_YEARS:
                 raise SettingError(
                     f"policy bands: {name!r} lasts {years:.1f} years at a quantum of {self.quantum_s:g} s: "
-                    f"expected {_LEAST_YEARS} at least; widen it, or raise quantum_s"
+                    f"expected {LEAST_YEARS} at least; widen it, or raise quantum_s"
                 )
             most = band.low - 1
 
@@ -80,10 +80,11 @@ class Policy:
         return self.bands.get(user_class) or self.bands[""]
 
 
-_RANGES = (
+RANGES = (
     ("stretch", 0, 1e4), ("size_exponent", -2, 2), ("unknown_s", 1, 1e7), ("longest_s", 0, 1e7),
     ("fairness", 0, 4), ("window_s", 60, 1e8), ("quantum_s", 1, 3600), ("epoch_s", 0, 1e11),
 )  # fmt: skip
+"""Of each number the name, the least and the most. The chart refuses by them, too."""
 
 
 def policy_of(settings: Mapping[str, object]) -> Policy:

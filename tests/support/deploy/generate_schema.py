@@ -1,6 +1,6 @@
 """``python -m tests.support.deploy.generate_schema``: writes the chart's values.schema.json from its values,
-limits.json with the bounds of durations from the settings that they become, and analyses.json with what each
-analysis needs.
+limits.json with the bounds of durations from the settings that they become, analyses.json with what each
+analysis needs, and policy.json with what a policy of priorities may say.
 
 A name that is not in values.yaml is refused: Helm would ignore a mistyped one, and nobody would know. A value
 has the type of its default, or what ``_RULES`` says of its name where the type says too little.
@@ -15,6 +15,8 @@ import yaml
 from dutycycle.contract.analyses import ANALYSES, MISSED_BY, NEEDED_BY
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.parsers import Seconds, SeveralSeconds, Whole
+from sinks.scheduling.core.policy import HIGHEST_PRIORITY, LEAST_YEARS, RANGES, YEAR_S, Policy
+from sinks.scheduling.policy_file import EPOCH_S
 from tests.support.deploy.manifests import CHART, Object
 
 _PARSERS = {field.name: field.metadata["parse"] for field in fields(Settings)}
@@ -172,6 +174,7 @@ def main() -> None:
     (CHART / "values.schema.json").write_text(text())
     (CHART / "limits.json").write_text(limits())
     (CHART / "analyses.json").write_text(needs())
+    (CHART / "policy.json").write_text(policy())
 
 
 def limits() -> str:
@@ -189,6 +192,18 @@ def needs() -> str:
     """Give the analyses that each analysis and each service needs, and what services miss without others."""
     needs = {name: analysis.needs for name, analysis in ANALYSES.items()}
     return json.dumps({"needs": needs, "neededBy": NEEDED_BY, "missedBy": MISSED_BY}, indent=1) + "\n"
+
+
+def policy() -> str:
+    """Give the bounds of a policy's numbers, its defaults, and what is asked of its bands."""
+    usual = Policy()
+    found = {
+        "ranges": {name: [low, high] for name, low, high in RANGES},
+        "defaults": {name: getattr(usual, name) for name, *_ in RANGES},
+        "bands": {name: [band.low, band.high] for name, band in usual.bands.items()},
+        "highest": HIGHEST_PRIORITY, "years": LEAST_YEARS, "yearSeconds": YEAR_S, "epoch": EPOCH_S,
+    }  # fmt: skip
+    return json.dumps(found, indent=1) + "\n"
 
 
 def text() -> str:

@@ -43,12 +43,12 @@ $(VENV)/.dependencies: requirements.lock requirements-build.lock $(VENV)/.python
 # Built without isolation: setuptools is in a lock, so nothing unpinned is fetched.
 $(VENV)/.installed: $(VENV)/.dependencies pyproject.toml
 	$(INSTALL) --no-deps --no-build-isolation --editable .
-	$(BIN)/python -m streams.compile
 	@touch $@
 
 # What checks and tests it, beside what runs.
 $(VENV)/.ready: requirements-dev.lock $(VENV)/.installed
 	$(INSTALL) --require-hashes --requirement requirements-dev.lock
+	$(BIN)/python -m streams.compile
 	@touch $@
 
 setup: $(VENV)/.ready ## make .venv from requirements.lock and requirements-dev.lock

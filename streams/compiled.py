@@ -21,6 +21,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from streams.compile import COMPILING, PART_VARIABLE, compile_all
+
 
 @contextmanager
 def _absent(module: str) -> Iterator[None]:
@@ -105,8 +107,13 @@ def _stamp(entry: Any) -> str:
 
 
 _FOLDER = Path(__file__).parent
-if os.access(_FOLDER, os.W_OK) and not any(_FOLDER.rglob("__pycache__/*.nbi")):
-    logging.getLogger("dutycycle").warning("compiling the loops of the streams, once: up to a minute")
+if (
+    PART_VARIABLE not in os.environ
+    and os.access(_FOLDER, os.W_OK)
+    and not any(_FOLDER.rglob("__pycache__/*.nbi"))
+):
+    logging.getLogger("dutycycle").warning("%s: up to a minute", COMPILING)
+    compile_all()
 
 # Code for every machine of its architecture, so that what was compiled on one runs on another.
 _settings: Any = config

@@ -13,6 +13,7 @@ from pathlib import Path
 from dutycycle.contract.backoff import Backoff
 from dutycycle.process import NOT_BEGUN, PARENT_VARIABLE, RESTARTS_VARIABLE, stopped_within
 from dutycycle.telemetry.serving import SERVING, SERVING_TLS
+from streams.compile import COMPILING
 
 _LONGEST_PAUSE_S = 30.0
 _STOP_S = 25.0
@@ -40,10 +41,20 @@ class Child:
         """Why, if that was a failure, and what to do."""
         self._last_words = ""
         self._log_failed = False
+        self._compiling_since: float | None = None
+        """By the monotonic clock; None if its loops were compiled before."""
         self.begun = asyncio.Event()
         """Set from when the process first answers, or has failed to: its imports and compiling are over."""
         self._stopping = asyncio.Event()
         self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def said(self) -> list[str]:
+        """What a person should know of it: its newest warnings, and how long it compiles: tens of seconds."""
+        if self._compiling_since is None or self.begun.is_set():
+            return [*self.warnings]
+        tens = (time.monotonic() - self._compiling_since) // 10
+        return [*self.warnings, f"{self.name} is {COMPILING}: {10 * tens:.0f} s"]
 
     async def run(self) -> None:
         """Keep the process running until ``stop``; after a failure start it again, later each time."""
@@ -104,6 +115,8 @@ class Child:
                 _LOG.info("%s", text.partition("dutycycle.health ")[2])
             if text.startswith(_LAST_WORDS):
                 self._last_words = text.removeprefix(_LAST_WORDS)
+            elif COMPILING in text:
+                self._compiling_since = time.monotonic()
             elif " WARNING " in text or " ERROR " in text:
                 self.warnings.append(_short(text))
 

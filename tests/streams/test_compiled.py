@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streams import compile as compile_all
+from streams import compile as compilation
 from streams import compiled
 
 MODULE = """
@@ -21,6 +21,7 @@ def value(x: float) -> float:
 
 print(value(3.0), sum(value.stats.cache_hits.values()), *value.nopython_signatures)
 """
+ROOT = Path(compilation.__file__).parents[1]
 OTHER = """
 from streams.compiled import kernel
 
@@ -102,22 +103,25 @@ def _nowhere_to_write(folder: Path, tmp_path: Path) -> dict[str, str]:
     return {"PYTHONPATH": f"{Path(__file__).parents[2]}{os.pathsep}{tmp_path}"}
 
 
-def test_whoever_has_to_wait_for_the_compiler_is_told(tmp_path: Path) -> None:
+def test_the_first_import_compiles_all_side_by_side_and_says_so(tmp_path: Path) -> None:
     package = tmp_path / "streams"
     (package / "__pycache__").mkdir(parents=True)
     (package / "__init__.py").touch()
     shutil.copy(compiled.__file__, package)
+    (package / "compile.py").write_text(
+        "COMPILING, PART_VARIABLE = 'compiling', 'A_PART'\ncompile_all = lambda: print('all')\n"
+    )
 
-    def said() -> str:
+    def said(**environ: str) -> tuple[str, str]:
         command = [sys.executable, "-c", "import streams.compiled"]
-        environ = {**os.environ, "PYTHONPATH": str(tmp_path)}
-        return subprocess.run(
-            command, env=environ, cwd=tmp_path, check=True, capture_output=True, text=True
-        ).stderr
+        environ = {**os.environ, "PYTHONPATH": str(tmp_path), **environ}
+        done = subprocess.run(command, env=environ, cwd=tmp_path, check=True, capture_output=True, text=True)
+        return done.stdout, done.stderr
 
-    assert "compiling the loops of the streams, once" in said()
+    assert said() == ("all\n", "compiling: up to a minute\n")
+    assert said(A_PART="1") == ("", ""), "which is one of those that compile"
     (package / "__pycache__" / "one.nbi").touch()
-    assert said() == ""
+    assert said() == ("", "")
 
 
 def test_python_calls_entries_and_is_refused_by_kernels(folder: Path) -> None:
@@ -132,11 +136,20 @@ def test_python_calls_entries_and_is_refused_by_kernels(folder: Path) -> None:
         assert "TypeError" in done.stderr
 
 
-def test_what_is_compiled_beside_the_detector_does_not_import_it() -> None:
-    detector = "streams.operators.cycles.detect.detector"
-    looks = f"import sys, {', '.join(compile_all.APART)}; print({detector!r} in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", looks], check=True, capture_output=True, text=True)
-    assert done.stdout == "False\n"
-    looks = f"import sys, {compile_all.CYCLES}; print({detector!r} in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", looks], check=True, capture_output=True, text=True)
-    assert done.stdout == "True\n"
+def test_each_loop_is_compiled_by_one_process() -> None:
+    shown = "print(*(name for name in sys.modules if name.startswith('streams.')))"
+    loaded = [
+        subprocess.run(
+            [sys.executable, "-c", f"import sys, {', '.join(modules)}; {shown}"],
+            check=True, capture_output=True, text=True,
+        ).stdout.split()
+        for modules in compilation.PARTS
+    ]  # fmt: skip
+    files = {file: file.read_text() for file in (ROOT / "streams").rglob("*.py")}
+    with_loops = {
+        ".".join(file.relative_to(ROOT).with_suffix("").parts)
+        for file, text in files.items()
+        if "\n@entry(" in text
+    }
+    assert with_loops
+    assert sorted(name for names in loaded for name in names if name in with_loops) == sorted(with_loops)

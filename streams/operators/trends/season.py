@@ -6,12 +6,16 @@ the more the nearer it is (kernel regression on the phase, E. A. Nadaraya and G.
 Nothing is kept here; it is read from the windows in which the cycle was found.
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Floats, Ints
-from streams.operators.cycles.bank import LockedCycles
-from streams.operators.cycles.detect.window import Windows
+
+if TYPE_CHECKING:  # so that both are compiled side by side (streams/compile.py)
+    from streams.operators.cycles.bank import LockedCycles
+    from streams.operators.cycles.detect.window import Windows
 
 SEASONS = 2
 """Forecasters that know the cycle: all of the newest periods and their slope; the newest few, level."""
@@ -29,7 +33,7 @@ TRIED = 24
 """How many of the newest samples forecasts are tried on, to know their error from the first moment."""
 
 
-def season_of(cycles: LockedCycles, columns: Ints) -> "Season | None":
+def season_of(cycles: "LockedCycles", columns: Ints) -> "Season | None":
     """Forecasters for those ``cycles`` that hold a whole period; None if there are none.
 
     Column j of the cycles is column ``columns[j]`` of the trends; -1 has no trend.
@@ -44,7 +48,12 @@ def season_of(cycles: LockedCycles, columns: Ints) -> "Season | None":
     held = holds.nonzero()[0]
     if not held.size:
         return None
-    return Season(mine[held], periods[held], Windows(samples[held], bounds[held]), interval_ms)
+    return Season(
+        mine[held],
+        periods[held],
+        cycles.windows._replace(samples=samples[held], bounds=bounds[held]),
+        interval_ms,
+    )
 
 
 @kernel
@@ -148,7 +157,7 @@ class Season:
     each since its cycle began.
     """
 
-    def __init__(self, columns: Ints, periods: Floats, windows: Windows, interval_ms: int) -> None:
+    def __init__(self, columns: Ints, periods: Floats, windows: "Windows", interval_ms: int) -> None:
         self.columns, self.period_s = columns, periods * interval_ms / 1000
         self._interval_s = interval_ms / 1000
         self._periods, self._windows = periods, windows

@@ -1,8 +1,13 @@
 """The certificates of adapter, extender and webhook: who makes them, and that they stay the same."""
 
+from functools import partial
+
 import pytest
 
 from tests.support.deploy.manifests import CHART, NAMESPACE, Object, by_key, helm, objects, of_kind
+from tests.support.processes.commands import wait_until
+from tests.support.servers.cert_manager import cert_manager_kinds
+from tests.support.servers.kube.client import Refused
 from tests.support.servers.kube.server import Kube
 
 PARTS = ("adapter", "extender", "webhook")
@@ -128,3 +133,34 @@ def test_helm_itself_makes_one_and_keeps_it(kube: Kube, namespace: str) -> None:
         assert f"caBundle: {made[0][1]}" in shown.stdout
     finally:
         helm("uninstall", release, *asking)
+
+
+@pytest.mark.kube
+def test_cert_manager_takes_what_the_chart_asks_it_for(kube: Kube, namespace: str) -> None:
+    """Its own schemas on the real API server, to the letter: a field that it does not know is refused."""
+    admin, kinds = kube.admin, [*cert_manager_kinds()]
+    strict = "?dryRun=All&fieldValidation=Strict"
+    path = f"/apis/cert-manager.io/v1/namespaces/{namespace}"
+    try:
+        for kind in kinds:
+            admin.create(kind)
+        plurals = {kind["spec"]["names"]["kind"]: kind["spec"]["names"]["plural"] for kind in kinds}
+        for plural in ("certificates", "issuers", "clusterissuers"):
+            wait_until(partial(admin.answers, f"/apis/cert-manager.io/v1/{plural}"), lambda: "the kinds")
+        asked = [
+            thing
+            for thing in objects(rendered(enabled() | {"certManager": {"enabled": True}}))
+            if thing["apiVersion"] == "cert-manager.io/v1"
+        ]
+        assert {thing["kind"] for thing in asked} == {"Certificate", "Issuer"}
+        for thing in asked:
+            thing["metadata"]["namespace"] = namespace
+            admin.request("POST", f"{path}/{plurals[thing['kind']]}{strict}", thing)
+        for odd in ({"secretNames": "x"}, {"privateKey": {"algorithm": "RSB"}}):
+            certificate = next(thing for thing in asked if thing["kind"] == "Certificate")
+            changed = certificate | {"spec": certificate["spec"] | odd}
+            with pytest.raises(Refused, match=next(iter(odd))):
+                admin.request("POST", f"{path}/certificates{strict}", changed)
+    finally:
+        for kind in kinds:
+            admin.delete(kind)

@@ -10,7 +10,7 @@ from dutycycle.cli.printing import print_json, print_table
 from dutycycle.contract.codec import decode, to_plain
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.health.verdict import fold, is_sick, rank
-from dutycycle.contract.records.health import GpuEvent, GpuHealth
+from dutycycle.contract.records.health import GpuEvent, GpuHealth, HealthCounters
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.telemetry.events import Telemetry
 
@@ -19,6 +19,9 @@ dutycycle health --format json | jq '.[] | select(.level != "healthy")'"""
 SETTINGS: tuple[str, ...] = ()
 _PAST = (
     "Xids of before are in the kernel's log (dmesg | grep Xid); a running collector counts those that come"
+)
+_INACTIVE = (
+    "an NVLink that is inactive is no fault if it was never up: whether it was, a running collector knows"
 )
 
 
@@ -38,6 +41,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     else:
         print_table(_table(gpus), "")
         print(_PAST)  # noqa: T201
+        if any("inactive" in (_links(gpu.counters) or "") for gpu in gpus):
+            print(_INACTIVE)  # noqa: T201
     return int(any(map(is_sick, gpus)))
 
 
@@ -69,12 +74,21 @@ def read_health(settings: Settings) -> list[GpuHealth]:
     return sorted(gpus.values(), key=lambda gpu: (gpu.index, gpu.gpu))
 
 
+def _links(counters: HealthCounters | None) -> str | None:
+    """Give how many NVLinks are active; None where the GPU has none, or does not tell."""
+    if counters is None or counters.nvlinks_active is None or not counters.nvlinks:
+        return None
+    inactive = counters.nvlinks - counters.nvlinks_active
+    return f"{counters.nvlinks_active} active" + (f", {inactive} inactive" if inactive else "")
+
+
 def _table(gpus: list[GpuHealth]) -> Table:
-    table = Table("gpu", "health", "model", "serial", "bus id", "what and why", box=None)
+    table = Table("gpu", "health", "model", "serial", "bus id", "NVLinks", "what and why", box=None)
     for gpu in gpus:
         facts = gpu.facts
         cells = (None, None, None) if facts is None else (facts.model, facts.serial, facts.bus_id)
         worst_first = sorted(gpu.findings, key=lambda finding: -rank(finding.level))
         reasons = "; ".join(f"{finding.reason} ({finding.action})" for finding in worst_first)
-        table.add_row(str(gpu.index), gpu.level, *(cell or "-" for cell in cells), reasons or "-")
+        columns = (*cells, _links(gpu.counters), reasons)
+        table.add_row(str(gpu.index), gpu.level, *(cell or "-" for cell in columns))
     return table

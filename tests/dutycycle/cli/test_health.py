@@ -35,6 +35,10 @@ CASES: dict[str, tuple[FakeGpu, int, str, str]] = {
     "a driver that says nothing of it": (
         FakeGpu(uuid="GPU-b", errors={"field:230": "NOT_SUPPORTED"}), 0, "healthy", "-",
     ),
+    "links that may never have been up": (
+        FakeGpu(uuid="GPU-b", fields={"165 scope=3": 0, "165 scope=4": 0}), 0, "healthy",
+        "16 active, 2 inactive  -",
+    ),
 }  # fmt: skip
 
 
@@ -57,6 +61,8 @@ def test_each_gpu_has_its_verdict(tmp_path: Path, gpu: FakeGpu, status: int, lev
     lines = [line.split(None, 2) for line in table.stdout.splitlines()]
     assert (table.returncode, lines[1][:2], lines[2][:2]) == (status, ["0", "healthy"], ["1", level])
     assert lines[2][2].rstrip().endswith(why), table.stdout
+    assert "18 active" in lines[1][2]
+    assert ("no fault if it was never up" in table.stdout) == ("inactive  " in why)
     plain = asked(tmp_path, GOOD, gpu)
     assert plain.returncode == status
     assert [one["level"] for one in json.loads(plain.stdout)] == ["healthy", level]

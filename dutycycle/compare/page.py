@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from html import escape
 
 import numpy as np
 
@@ -11,11 +10,19 @@ from dutycycle.compare.figures import TIME_LAYERS
 from dutycycle.compare.text import NO_DIFFERENCE, heads_of, kind_of, rows_of
 from dutycycle.report.charts.chart import Chart, Line
 from dutycycle.report.charts.plot import color_of, figure_of
-from dutycycle.report.page import chart_of, document, moment, table
+from dutycycle.report.page import Keyed, document, moment, shown_charts
 from dutycycle.traces.frames import mean_of_known
 from dutycycle.words import short_duration
 
 _OVERLAID = ("gpu-util", "gpu-power", "cpu", "cycle")
+_NOTES = (
+    "* is better than the others by more than noise.",
+    f"“{NO_DIFFERENCE}”: less than {100 * LEAST:g} %, or less than the noise of the two runs. That is "
+    f"{SIGMAS:g} standard errors, which are taken from the runs themselves: each is cut into some twenty "
+    "blocks of whole cycles, and what differs between neighbouring blocks is noise.",
+    "“?”: a run is too short to know its noise.",
+    "The noise of a time is that of the pace of its run, for which the use of its GPUs stands.",
+)
 
 
 def html_of(runs: Sequence[NamedRun]) -> str:
@@ -23,59 +30,25 @@ def html_of(runs: Sequence[NamedRun]) -> str:
     charts = [chart for id_ in _OVERLAID if (chart := _overlaid(runs, id_)) is not None]
     charts += [*_planes(runs), *_stacks(runs)]
     names = ", ".join(run.name for run in runs)
-    body = [*_head(runs), *_table(runs), *_charts(charts), *_about()]
-    figures = {chart.id: figure_of(chart, 0, 0) for chart in charts}
-    return document(f"{names} – Dutycycle comparison", body, figures)
-
-
-def _head(runs: Sequence[NamedRun]) -> Iterator[str]:
-    yield f"<header><h1>{escape(', '.join(run.name for run in runs))}</h1></header>"
-    yield '<section class="verdict" aria-label="Verdict">'
-    for verdict in verdicts(runs):
-        yield f"<p><strong>{escape(verdict)}</strong></p>"
-    yield "</section><section><h2>The runs</h2>"
     rows = []
     for place, run in enumerate(runs):
-        key = f'<span class="key" style="background:{color_of(place)}"></span>{escape(run.name)}'
-        view, kind = run.report.view, kind_of(run)
+        view, kind, name = run.report.view, kind_of(run), Keyed(color_of(place), run.name)
         lasted = short_duration(run.report.facts.duration_s)
-        rows.append([key, view.title, moment(view.first_ms), lasted, kind[0].upper() + kind[1:]])
-    head = ["Run", "Of", "Began (UTC)", "Lasted", "Kind, and what holds it back"]
-    yield f'<div class="wide">{table(head, rows, raw=True, text=(1, 4))}</div></section>'
-
-
-def _table(runs: Sequence[NamedRun]) -> Iterator[str]:
-    changes = [at for at, head in enumerate(heads_of(runs)) if head == "change"]
-    yield "<section><h2>Side by side</h2>"
-    rows = [[_kept_together(cell) for cell in row] for row in rows_of(runs)]
-    shown = table(["Figure", *heads_of(runs)[1:]], rows, text=changes)
-    yield f'<div class="wide">{shown}</div></section>'
+        rows.append([name, view.title, moment(view.first_ms), lasted, kind[0].upper() + kind[1:]])
+    return document(
+        "comparison.html",
+        f"{names} – Dutycycle comparison",
+        {chart.id: figure_of(chart, 0, 0) for chart in charts},
+        names=names, verdicts=verdicts(runs), runs=rows, heads=["Figure", *heads_of(runs)[1:]],
+        figures_of_runs=[[_kept_together(cell) for cell in row] for row in rows_of(runs)],
+        changes=[at for at, head in enumerate(heads_of(runs)) if head == "change"],
+        shown=shown_charts(charts), notes=_NOTES,
+    )  # fmt: skip
 
 
 def _kept_together(cell: str) -> str:
     """A cell breaks before what stands in brackets, and nowhere else."""
     return cell.replace(" ", "\u00a0").replace("\u00a0(", " (")
-
-
-def _charts(charts: Sequence[Chart]) -> Iterator[str]:
-    yield '<section><h2>Over one another</h2><div class="charts">'
-    for chart in charts:
-        yield from chart_of(chart)
-    yield "</div></section>"
-
-
-def _about() -> Iterator[str]:
-    yield '<section><h2>About these figures</h2><ul class="soft">'
-    for note in (
-        "* is better than the others by more than noise.",
-        f"“{NO_DIFFERENCE}”: less than {100 * LEAST:g} %, or less than the noise of the two runs. That is "
-        f"{SIGMAS:g} standard errors, which are taken from the runs themselves: each is cut into some twenty "
-        "blocks of whole cycles, and what differs between neighbouring blocks is noise.",
-        "“?”: a run is too short to know its noise.",
-        "The noise of a time is that of the pace of its run, for which the use of its GPUs stands.",
-    ):
-        yield f"<li>{escape(note)}</li>"
-    yield "</ul></section>"
 
 
 def _overlaid(runs: Sequence[NamedRun], id_: str) -> Chart | None:

@@ -1,7 +1,6 @@
 """Writes charts into one file: a page that can be zoomed, or a picture."""
 
-from collections.abc import Iterator, Sequence
-from html import escape
+from collections.abc import Sequence
 from pathlib import Path
 
 from dutycycle.contract.errors import SettingError
@@ -36,25 +35,11 @@ def write(charts: Sequence[Chart], title: str | None, span: tuple[int, int], out
 
 def _page(charts: Sequence[Chart], title: str, span: tuple[int, int]) -> str:
     from dutycycle.report.charts.plot import figure_of
-    from dutycycle.report.page import document  # here, not above: only a page needs it
+    from dutycycle.report.page import document, shown_charts  # here, not above: only a page needs it
 
-    return document(
-        f"{title} – Dutycycle",
-        _body(charts, title, span),
-        {chart.id: figure_of(chart, *span) for chart in charts},
-    )
-
-
-def _body(charts: Sequence[Chart], title: str, span: tuple[int, int]) -> Iterator[str]:
-    from dutycycle.report.page import chart_of, moment, tools
-
-    yield f"<header><h1>{escape(title)}</h1>"
-    yield f'<p class="soft">{moment(span[0])} to {moment(span[1])} UTC</p></header><section>'
-    yield from tools([])
-    yield '<div class="charts">'
-    for chart in charts:
-        yield from chart_of(chart)
-    yield "</div></section>"
+    figures = {chart.id: figure_of(chart, *span) for chart in charts}
+    heading = f"{title} – Dutycycle"
+    return document("charts.html", heading, figures, title=title, span=span, shown=shown_charts(charts))
 
 
 def _picture(charts: Sequence[Chart], title: str | None, path: Path) -> None:

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from html import escape
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -69,46 +69,74 @@ class Report:
         return self.title or self.view.title
 
 
+@dataclass(frozen=True, slots=True)
+class PageTable:
+    """A table under a title. ``text``: columns that are no figures. ``note`` is below it."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    text: Sequence[int] = ()
+    note: str = ""
+
+
+class Keyed(NamedTuple):
+    """A cell with a key of a color before its text."""
+
+    color: str
+    text: str
+
+
 def html_of(report: Report) -> str:
     """The whole file."""
-    view = report.view
-    figures = {chart.id: figure_of(chart, view.first_ms, view.last_ms) for chart in report.charts}
-    body = [
-        *_head(report),
-        *_verdict(report),
-        *_figures(report),
-        *_phases(report),
-        *_charts(report),
-        *_gpus(report.facts),
-        *_insights(report.facts.verdicts),
-        *_cycles(report.facts),
-        *_processes(report.facts),
-        *_profiles(report.profiles),
-        *_about(report),
-    ]
-    return document(f"{report.heading} – Dutycycle report", body, figures)
+    view, facts = report.view, report.facts
+    line, advice = headline(facts)
+    verdict = facts.verdicts[0] if line else None
+    about = [("Of", view.title)] if report.title else []
+    about += [("Host" if len(view.nodes) == 1 else "Hosts", ", ".join(view.nodes))]
+    about += [("Ended", report.ended)] if report.ended else []
+    phase_seconds = seconds_by_name(report.phases)
+    span = view.last_ms + 1 - view.first_ms
+    return document(
+        "report.html",
+        f"{report.heading} – Dutycycle report",
+        {chart.id: figure_of(chart, view.first_ms, view.last_ms) for chart in report.charts},
+        report=report, view=view, facts=facts, line=line, advice=advice,
+        figures_of_verdict=verdict and evidence_of(verdict), anomalies=verdict and anomalies_of(verdict),
+        key_figures=[*about, *key_figures(facts, view)],
+        phases_said=", ".join(f"{name} {short_duration(took)}" for name, (took, _) in phase_seconds.items()),
+        spans=_spans(report.phases, view.first_ms, span),
+        phases=[
+            [Keyed(_phase_color(name), name), short_duration(took), _pct(100_000 * took / span), str(count)]
+            for name, (took, count) in phase_seconds.items()
+        ],
+        gpus=[gpu.name for gpu in view.gpus], shown=shown_charts(report.charts), sections=_sections(facts),
+        profiles=[_profile(profile) for profile in report.profiles],
+        notes=[f"Made from {report.source}.", *report.notes],
+    )  # fmt: skip
 
 
-def document(title: str, body: Iterable[str], figures: Mapping[str, Figure]) -> str:
-    """A file that holds all that it needs: style, scripts, and the figures of the charts in ``body``."""
-    from plotly.offline import get_plotlyjs  # here, not above: only a page needs it
+def document(template: str, name: str, figures: Mapping[str, Figure], **values: Any) -> str:
+    """A file of a template that holds all that it needs: style, scripts, and the figures of its charts."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # here, not above: only a page needs it
+    from plotly.offline import get_plotlyjs
 
-    return "\n".join(
-        [
-            "<!DOCTYPE html>",
-            '<html lang="en"><head><meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{escape(title)}</title>",
-            f"<style>{_text('page.css')}</style></head>",
-            "<body><main>",
-            *body,
-            '<p id="said" class="hidden" role="status" aria-live="polite"></p></main>',
-            f'<script type="application/json" id="figures">{_safe(orjson.dumps(figures).decode())}</script>',
-            f"<script>{_script(get_plotlyjs())}</script>",
-            f"<script>{_text('page.js')}</script>",
-            "</body></html>",
-            "",
-        ]
+    templates = Environment(
+        loader=PackageLoader("dutycycle.report"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    templates.filters |= {
+        "moment": moment, "duration": short_duration, "capital": _capital, "color": color_of,
+        "kept_together": _kept_together, "phase_color": _phase_color,
+    }  # fmt: skip
+    return templates.get_template(template).render(
+        document=name,
+        css=_text("page.css"),
+        # JSON and code that cannot end the element that they stand in.
+        figures=orjson.dumps(figures).decode().replace("<", "\\u003c"),
+        plotly=get_plotlyjs().replace("</script", "<\\/script"),
+        js=_text("page.js").replace("</script", "<\\/script"),
+        **values,
     )
 
 
@@ -116,168 +144,58 @@ def _text(name: str) -> str:
     return (_HERE / name).read_text(encoding="utf-8")
 
 
-def _safe(json: str) -> str:
-    """JSON that cannot end the script element that it stands in."""
-    return json.replace("<", "\\u003c")
-
-
-def _script(code: str) -> str:
-    return code.replace("</script", "<\\/script")
-
-
 def moment(ts_ms: int) -> str:
     """In UTC, to the second."""
     return datetime.fromtimestamp(ts_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
-
-
-def _head(report: Report) -> Iterator[str]:
-    view = report.view
-    yield f"<header><h1>{escape(report.heading)}</h1>"
-    yield (
-        f'<p class="soft">{moment(view.first_ms)} to {moment(view.last_ms)} UTC, '
-        f"{short_duration(report.facts.duration_s)}</p></header>"
-    )
-
-
-def _verdict(report: Report) -> Iterator[str]:
-    line, advice = headline(report.facts)
-    if line or report.profiles or report.facts.incidents:
-        yield '<section class="verdict" aria-label="Verdict">'
-        yield from _from_outside(report, line, advice)
-        for at_ms, incident in report.facts.incidents:
-            yield f"<p><strong>GPU fault</strong> at {moment(at_ms)} UTC: {escape(incident)}</p>"
-        for profile in report.profiles:
-            source, verdict = escape(profile.source), escape(profile.headline())
-            yield f"<p><strong>From inside ({source}): {verdict}</strong></p>"
-            yield f"<p>{escape(profile.advice)}</p>" if profile.advice else ""
-        yield "</section>"
-
-
-def _from_outside(report: Report, line: str, advice: str) -> Iterator[str]:
-    if not line:
-        return
-    verdict = report.facts.verdicts[0]
-    yield f"<p><strong>{escape(_capital(line))}</strong></p>"
-    yield f"<p>{escape(advice)}</p>" if advice else ""
-    yield f'<p class="soft">{escape(verdict.name)}, for {short_duration(verdict.seconds)}; the evidence:</p>'
-    yield _evidence(evidence_of(verdict))
-    for since_ms, odd in anomalies_of(verdict):
-        yield f"<p><strong>Anomaly</strong> since {moment(since_ms)} UTC, {escape(odd)}</p>"
-
-
-def _evidence(figures: Iterable[tuple[str, str]]) -> str:
-    rows = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in figures)
-    return f'<dl class="evidence">{rows}</dl>'
 
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _figures(report: Report) -> Iterator[str]:
-    yield '<section aria-label="Key figures"><dl class="figures">'
-    about = [("Of", report.view.title)] if report.title else []
-    about += [("Host" if len(report.view.nodes) == 1 else "Hosts", ", ".join(report.view.nodes))]
-    about += [("Ended", report.ended)] if report.ended else []
-    for name, value in (*about, *key_figures(report.facts, report.view)):
-        yield f"<div><dt>{escape(name)}</dt><dd>{_kept_together(value)}</dd></div>"
-    yield "</dl></section>"
-
-
 def _kept_together(value: str) -> str:
     """A number stays on one line with its unit."""
-    return re.sub(r"(?<=\d) (?=[^\d\s(])", "&nbsp;", escape(value))
+    return re.sub(r"(?<=\d) (?=[^\d\s(])", "\u00a0", value)
 
 
-def _phases(report: Report) -> Iterator[str]:
-    if not report.phases:
-        return
-    view, phase_seconds = report.view, seconds_by_name(report.phases)
-    span = view.last_ms + 1 - view.first_ms
-    shown = ", ".join(f"{name} {short_duration(seconds)}" for name, (seconds, _) in phase_seconds.items())
-    yield f'<section><h2>Phases</h2><div class="phases" role="img" aria-label="{escape(shown)}">'
-    least = span / _MOST_SPANS if len(report.phases) > _MOST_SPANS else 0
-    for phase in report.phases:
-        if phase.last_ms - phase.first_ms >= least:
-            left, width = (
-                100 * (phase.first_ms - view.first_ms) / span,
-                100 * (phase.last_ms - phase.first_ms) / span,
-            )
-            yield (
-                f'<span style="left:{left:.3f}%;width:{width:.3f}%;background:{_phase_color(phase.name)}" '
-                f'title="{escape(phase.name)}, {moment(phase.first_ms)}, '
-                f'{short_duration(phase.seconds)}"></span>'
-            )
-    rows = [
-        [
-            f'<span class="key" style="background:{_phase_color(name)}"></span>{escape(name)}',
-            short_duration(seconds),
-            f"{100_000 * seconds / span:.1f} %",
-            str(count),
-        ]
-        for name, (seconds, count) in phase_seconds.items()
-    ]
-    yield "</div>" + table(["Phase", "Time", "Share", "Times"], rows, raw=True) + "</section>"
+def _spans(phases: Sequence[Phase], first_ms: int, span: int) -> Iterator[tuple[Phase, float, float]]:
+    """Phases with begin and length in percent of all; where there are many, without those that none sees."""
+    least = span / _MOST_SPANS if len(phases) > _MOST_SPANS else 0
+    for phase in phases:
+        lasted = phase.last_ms - phase.first_ms
+        if lasted >= least:
+            yield phase, 100 * (phase.first_ms - first_ms) / span, 100 * lasted / span
 
 
 def _phase_color(name: str) -> str:
     return f"var(--{name if name in _KNOWN_PHASES else 'none'})"
 
 
-def _charts(report: Report) -> Iterator[str]:
-    if not report.charts:
-        return
-    yield "<section><h2>Over time</h2>"
-    yield from tools([gpu.name for gpu in report.view.gpus])
-    yield "<noscript><p>The charts need JavaScript; the tables below hold the figures.</p></noscript>"
-    yield '<div class="charts">'
-    for chart in report.charts:
-        yield from chart_of(chart)
-    yield "</div></section>"
+def shown_charts(charts: Iterable[Chart]) -> list[dict[str, Any]]:
+    """What a page says of each chart beside its figure."""
+    return [
+        {
+            "id": chart.id, "title": chart.title, "unit": chart.unit, "note": chart.note,
+            "in_time": chart.in_time, "is_broad": chart.id in _BROAD, "said": "; ".join(_said(chart)),
+            "tables": list(_tables(chart)),
+        }
+        for chart in charts
+    ]  # fmt: skip
 
 
-def tools(gpus: Sequence[str]) -> Iterator[str]:
-    """What shows and hides GPUs, by their names, and moves the time of all charts."""
-    yield '<fieldset class="tools"><legend class="hidden">Charts</legend>'
-    if len(gpus) > 1:
-        for place, name in enumerate(map(escape, gpus)):
-            yield (
-                f'<label><input type="checkbox" data-group="{name}" checked> '
-                f'<span class="key" style="background:{color_of(place)}"></span>{name}</label>'
-            )
-    for key, text in (
-        ("+", "Zoom in"),
-        ("-", "Zoom out"),
-        ("ArrowLeft", "Earlier"),
-        ("ArrowRight", "Later"),
-        ("0", "All"),
-    ):
-        yield f'<button type="button" data-key="{key}">{text}</button>'
-    yield '<span class="soft">or drag in a chart; on the keyboard + − ← → 0</span></fieldset>'
-
-
-def chart_of(chart: Chart) -> Iterator[str]:
-    """A chart with its title, its note, and its figures as a table."""
-    in_time = ' data-time tabindex="0"' if chart.in_time else ""
-    said = "; ".join(_said(chart))
-    broad = ' class="broad"' if chart.id in _BROAD else ""
-    yield f'<figure{broad} aria-labelledby="title-{chart.id}">'
-    unit = f'<span class="soft">({escape(chart.unit)})</span>'
-    yield f'<h3 id="title-{chart.id}">{escape(chart.title)} {unit}</h3>'
-    yield f'<div class="plot" data-chart="{chart.id}"{in_time} role="img" aria-label="{escape(said)}"></div>'
-    yield f"<figcaption>{escape(chart.note)}</figcaption>" if chart.note else ""
-    rows = [
-        [line.name or chart.title, *_summary(line.points.mean, line.points.low, line.points.high)]
-        for line in chart.series
-    ]
-    head = ["Series", "Min", "Mean", "Max"]
-    tables = [] if chart.spots else [table(head, rows)]
+def _tables(chart: Chart) -> Iterator[tuple[list[str], list[list[str]]]]:
+    if not chart.spots:
+        yield (
+            ["Series", "Min", "Mean", "Max"],
+            [
+                [line.name or chart.title, *_summary(line.points.mean, line.points.low, line.points.high)]
+                for line in chart.series
+            ],
+        )
     for spots in chart.spots:
-        head = [spots.name, chart.across, f"{chart.title} ({chart.unit})"]
         places = zip(spots.x, spots.y, strict=True)
-        tables.append(table(head, [[str(at), f"{x:.4g}", f"{y:.4g}"] for at, (x, y) in enumerate(places, 1)]))
-    shown = "".join(tables)
-    yield f"<details><summary>Figures</summary>{shown}</details></figure>"
+        head = [spots.name, chart.across, f"{chart.title} ({chart.unit})"]
+        yield head, [[str(at), f"{x:.4g}", f"{y:.4g}"] for at, (x, y) in enumerate(places, 1)]
 
 
 def _summary(mean: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[str, str, str]:
@@ -297,11 +215,15 @@ def _said(chart: Chart) -> Iterator[str]:
         yield chart.cycle[0]
 
 
-def _gpus(facts: Facts) -> Iterator[str]:
-    if not facts.gpus:
-        return
-    shown = table(_OF_GPU, [_gpu_row(gpu, facts.util_mean) for gpu in facts.gpus])
-    yield f'<section><h2>GPUs</h2><div class="wide">{shown}</div></section>'
+def _sections(facts: Facts) -> Iterator[PageTable]:
+    """The tables below the charts, each where there is something to say."""
+    if facts.gpus:
+        yield PageTable("GPUs", _OF_GPU, [_gpu_row(gpu, facts.util_mean) for gpu in facts.gpus])
+    if len(facts.verdicts) > 1:  # the only one is at the top
+        yield _insights(facts.verdicts)
+    if facts.cycles:
+        yield _cycles(facts)
+    yield from _processes(facts)
 
 
 _OF_GPU = (
@@ -341,9 +263,7 @@ def _unit(value: float | None, unit: str) -> str:
     return "" if value is None else f"{value:.0f} {unit}".strip()
 
 
-def _insights(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    if len(verdicts) < 2:  # the only one is at the top
-        return
+def _insights(verdicts: Sequence[Verdict]) -> PageTable:
     rows = [
         [
             verdict.name,
@@ -356,13 +276,10 @@ def _insights(verdicts: Sequence[Verdict]) -> Iterator[str]:
         for verdict in verdicts
     ]
     head = ["Who", "Kind", "Held back by", "Sure", "For", "Advice"]
-    shown = table(head, rows, text=(1, 2, 5))
-    yield f'<section><h2>Kinds and bottlenecks</h2><div class="wide">{shown}</div></section>'
+    return PageTable("Kinds and bottlenecks", head, rows, (1, 2, 5))
 
 
-def _cycles(facts: Facts) -> Iterator[str]:
-    if not facts.cycles:
-        return
+def _cycles(facts: Facts) -> PageTable:
     rows = [
         [
             cycle.name,
@@ -378,16 +295,12 @@ def _cycles(facts: Facts) -> Iterator[str]:
         for period in cycle.periods
     ]
     head = ["Whose", "Of what", "Period", "Sure", "For", "From (UTC)", "To (UTC)"]
-    yield f'<section><h2>Cycles</h2><div class="wide">{table(head, rows, text=(1,))}</div>'
-    if sum(len(cycle.periods) for _, cycle in facts.cycles) > len(rows):
-        yield (
-            f'<p class="soft">Of each figure the {_MOST_OF_CYCLES} whose cycles lasted longest; all are in '
-            "cycles.csv.</p>"
-        )
-    yield "</section>"
+    is_all = sum(len(cycle.periods) for _, cycle in facts.cycles) <= len(rows)
+    note = f"Of each figure the {_MOST_OF_CYCLES} whose cycles lasted longest; all are in cycles.csv."
+    return PageTable("Cycles", head, rows, (1,), "" if is_all else note)
 
 
-def _processes(facts: Facts) -> Iterator[str]:
+def _processes(facts: Facts) -> Iterator[PageTable]:
     loops = [
         (process, process.loop)
         for process in facts.processes
@@ -405,8 +318,7 @@ def _processes(facts: Facts) -> Iterator[str]:
             ]
             for process, loop in loops[:_MOST_PROCESSES]
         ]  # fmt: skip
-        yield "<section><h2>Training loops, from inside</h2>"
-        yield f'<div class="wide">{table(head, rows, text=(1, 7))}</div></section>'
+        yield PageTable("Training loops, from inside", head, rows, (1, 7))
     software = [(process, process.software) for process in facts.processes if process.software is not None]
     if software:
         rows = [
@@ -418,52 +330,26 @@ def _processes(facts: Facts) -> Iterator[str]:
         ]  # fmt: skip
         head = ["Process", "Software", "Started by", "Not readable"]
         head, rows = (head, rows) if any(row[3] for row in rows) else (head[:3], [row[:3] for row in rows])
-        yield "<section><h2>Processes, from outside</h2>"
-        yield f'<div class="wide">{table(head, rows, text=(1, 2, 3))}</div></section>'
+        yield PageTable("Processes, from outside", head, rows, (1, 2, 3))
 
 
 def _figure(value: float | None, unit: str = "") -> str:
     return "" if value is None else f"{value:.4g}{unit}"
 
 
-def _profiles(profiles: Sequence[Profile]) -> Iterator[str]:
-    for profile in profiles:
-        yield f"<section><h2>From inside: {escape(profile.source)}</h2>"
-        yield f'<p class="soft">{escape(profile.product)}; the evidence:</p>{_evidence(profile.figures())}'
-        for note in profile.notes:
-            yield f'<p class="note">{escape(_capital(note))}.</p>'
-        for part in profile.tables:
-            texts = [place for place, name in enumerate(part.columns) if name in TEXTS]
-            rows = [
-                [cell_text(name, cell)[:_MOST_LETTERS] for name, cell in zip(part.columns, row, strict=True)]
-                for row in part.rows[:_MOST_ROWS]
-            ]
-            left = len(part.rows) - len(rows)
-            yield f"<h3>{escape(part.title)}</h3>"
-            yield f'<div class="wide">{table(part.columns, rows, text=texts)}</div>'
-            yield f'<p class="note">{left} more: dutycycle profile shows them.</p>' if left > 0 else ""
-        yield "</section>"
-
-
-def _about(report: Report) -> Iterator[str]:
-    yield '<section><h2>About these figures</h2><ul class="soft">'
-    for note in [f"Made from {report.source}.", *report.notes]:
-        yield f"<li>{escape(note)}</li>"
-    yield "</ul></section>"
-
-
-def table(
-    head: Sequence[str], rows: Iterable[Sequence[str]], *, raw: bool = False, text: Sequence[int] = ()
-) -> str:
-    """``raw``: the first cell of a row is HTML already. ``text``: columns that are no figures."""
-
-    def cell(place: int, value: str) -> str:
-        kind = ' class="text"' if place in text else ""
-        return f"<td{kind}>{value if raw and place == 0 else escape(value)}</td>"
-
-    heads = "".join(
-        f'<th scope="col"{" class=text" if place in text else ""}>{escape(title)}</th>'
-        for place, title in enumerate(head)
-    )
-    body = "".join(f"<tr>{''.join(cell(*numbered) for numbered in enumerate(row))}</tr>" for row in rows)
-    return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+def _profile(profile: Profile) -> dict[str, Any]:
+    """What a page says of a profile, with the first rows of its tables."""
+    tables = []
+    for part in profile.tables:
+        rows = [
+            [cell_text(name, cell)[:_MOST_LETTERS] for name, cell in zip(part.columns, row, strict=True)]
+            for row in part.rows[:_MOST_ROWS]
+        ]
+        left = len(part.rows) - len(rows)
+        texts = [place for place, name in enumerate(part.columns) if name in TEXTS]
+        note = f"{left} more: dutycycle profile shows them." if left > 0 else ""
+        tables.append(PageTable(part.title, part.columns, rows, texts, note))
+    return {
+        "source": profile.source, "product": profile.product, "figures": profile.figures(),
+        "notes": profile.notes, "tables": tables,
+    }  # fmt: skip

@@ -14,7 +14,7 @@ from dutycycle.report.charts.inside import LAYERS, plane_chart, time_chart
 from dutycycle.report.charts.pictures import write_pictures
 from dutycycle.report.charts.plot import figure_of
 from dutycycle.report.gather import Gathered
-from dutycycle.report.page import chart_of, html_of
+from dutycycle.report.page import document, html_of, shown_charts
 from dutycycle.report.view import view_of
 from tests.support.data.samples import gpu, nvml, record
 
@@ -144,7 +144,7 @@ def test_dots_are_the_parts_of_the_cycle_where_there_is_one() -> None:
     trace = figure_of(chart, 0, 1)["data"][0]
     assert trace["x"] == pytest.approx(spots.x.tolist(), rel=1e-3)
     assert trace["y"] == pytest.approx(spots.y.tolist(), rel=1e-3)
-    page = "".join(chart_of(chart))
+    page = document("charts.html", "dots", {}, title="dots", span=(0, 1), shown=shown_charts([chart]))
     assert all(f"<td>{y:.4g}</td>" in page for y in spots.y)
 
 

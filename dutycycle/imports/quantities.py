@@ -1,17 +1,19 @@
 """Quantities of a log with their units and ranges, and the notes that are taken while a file is read."""
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, NamedTuple, Protocol
 
+from collectors.rates import Rate
 from collectors.throttle import throttle_names
 from dutycycle.contract.health import logged
 from dutycycle.contract.metrics import LIMITS, PCT, Range, unit_of
 
 _KIB, _MIB, _GIB = 1024, 1024**2, 1024**3
-_NS_OF_PCT = 1e4
+_NS_PER_S_OF_PCT = 1e7
 """Nanoseconds that are a percent of a millisecond."""
 _INDEX = re.compile(r"(?:cuda|gpu|nvidia)[ :#_-]*(\d+)", re.IGNORECASE).fullmatch
 _WRITTEN = {"mib": "MiB", "w": "W", "mhz": "MHz", "j": "J"}
@@ -114,17 +116,14 @@ class HeldShares:
     """Makes shares of the time of counters of the time in which something held the clocks down."""
 
     def __init__(self) -> None:
-        self._last: dict[tuple[str, str], tuple[int, int]] = {}
-        """By GPU and field when its counter was read last, and what it said in nanoseconds."""
+        self._rates: defaultdict[tuple[str, str], Rate] = defaultdict(Rate)
+        """By GPU and field."""
 
     def share_pct(self, gpu: str, field: str, now_ns: int, now_ms: int) -> float | None:
         """Give percent since the counter was read before; None at first, and after it began anew."""
-        before_ms, before_ns = self._last.get((gpu, field), (now_ms, now_ns))
-        self._last[gpu, field] = now_ms, now_ns
-        if now_ms <= before_ms or now_ns < before_ns:
-            return None
+        ns_per_s = self._rates[gpu, field].per_s(now_ns, now_ms / 1000)
         # Counter and time are not of one instant: the whole time may be a little more.
-        return round(min((now_ns - before_ns) / (now_ms - before_ms) / _NS_OF_PCT, 100.0), 1)
+        return None if ns_per_s is None else round(min(ns_per_s / _NS_PER_S_OF_PCT, 100.0), 1)
 
 
 class Reader(Protocol):

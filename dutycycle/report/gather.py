@@ -18,6 +18,7 @@ from dutycycle.contract.metrics import (
     POD_CGROUP_METRICS,
     names,
 )
+from dutycycle.contract.ownership.holdings import seen_processes
 from dutycycle.contract.records.health import GpuEvent
 from dutycycle.contract.records.insights import ProfileVerdict
 from dutycycle.contract.records.pods import Pod
@@ -149,8 +150,9 @@ class Gathered:
     def _of_gpu(self, gpu: Gpu, raw: Gpu) -> dict[str, float | None]:
         values: dict[str, float | None] = {name: getattr(gpu, name, None) for name in GPU_COLUMNS[:-1]}
         values["gpu_util_high_pct"], values["power_high_w"] = highest_util_pct(raw), highest_power_w(raw)
-        if gpu.processes is not None and not gpu.mig:  # on a slice no driver counts processes
-            values["untouched"] = float(bool(gpu.allocated) and not gpu.processes and not gpu.gpu_util_pct)
+        processes = seen_processes(gpu)
+        if processes is not None:
+            values["untouched"] = float(bool(gpu.allocated) and not processes and not gpu.gpu_util_pct)
         if gpu.throttle is not None:
             if gpu.throttle not in self.throttles:
                 self.throttles.append(gpu.throttle)

@@ -25,8 +25,6 @@ class ExtenderRole(Role):
 
     def __init__(self, settings: Settings, telemetry: Telemetry) -> None:
         super().__init__(settings, telemetry)
-        self.client_ca = settings.extender_client_ca
-        self.asks_certificate = self.client_ca is not None
         known = KnownCluster()
         self._placements = Placements(settings, telemetry)
         extender = Extender(known, telemetry, self._placements.tell, sick=settings.extender_sick)

@@ -38,12 +38,13 @@ class Role:
     outputs: ClassVar[tuple[str, ...]] = ()
     subscription: Subscription
     routes: "Sequence[web.RouteDef]" = ()
-    client_ca: str | None = None
-    """The file of the authority, where a setting names it: ``<name>_client_ca``."""
     asks_certificate = False
 
     def __init__(self, settings: Settings, telemetry: Telemetry) -> None:
         self.settings, self.telemetry = settings, telemetry
+        self.client_ca: str | None = getattr(settings, f"{self.name}_client_ca", None)
+        """The file of the authority, where a setting names it."""
+        self.asks_certificate = self.asks_certificate or self.client_ca is not None
 
     def readiness_error(self) -> str | None:
         """What it waits for beside its topics; None for nothing."""

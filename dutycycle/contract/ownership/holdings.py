@@ -14,7 +14,7 @@ import numpy as np
 from dutycycle.contract.attribution import ALLOCATED, MEASURED, UNKNOWN, holders
 from dutycycle.contract.metrics import GPU_METRICS, MIG_METRICS
 from dutycycle.contract.ownership.uses import USE_METRICS, Floats, Ints, UsePlan
-from dutycycle.contract.records.samples import Gpu, MigDevice
+from dutycycle.contract.records.samples import Gpu, GpuProcess, MigDevice
 
 NOBODY = ""
 _POWER, _ENERGY = (GPU_METRICS.index(name) for name in ("power_w", "energy_j"))
@@ -95,13 +95,15 @@ def holdings_of(node: str, gpus: Sequence[Gpu], plan: UsePlan) -> Holdings:
     )  # fmt: skip
 
 
+def seen_processes(gpu: Gpu) -> Sequence[GpuProcess] | None:
+    """The processes on a GPU, None where they are not seen; on a slice no driver counts them."""
+    return None if gpu.mig else gpu.processes
+
+
 def _all_processes_are_known(gpu: Gpu) -> bool:
-    """Whether it is seen which pods have a process on the GPU; on a slice no driver counts them."""
-    return (
-        gpu.processes is not None
-        and not gpu.mig
-        and all(process.pod_uid is not None for process in gpu.processes)
-    )
+    """Whether it is seen which pods have a process on the GPU."""
+    processes = seen_processes(gpu)
+    return processes is not None and all(process.pod_uid is not None for process in processes)
 
 
 def divide(holders: Ints, tallies: Floats, pct: float, parts: Floats) -> bool:

@@ -27,8 +27,6 @@ class WebhookRole(Role):
 
     def __init__(self, settings: Settings, telemetry: Telemetry) -> None:
         super().__init__(settings, telemetry)
-        self.client_ca = settings.webhook_client_ca
-        self.asks_certificate = self.client_ca is not None
         self._policy = policy_of_cluster(settings.webhook_policy, "DUTYCYCLE_WEBHOOK_POLICY", time.time())
         self._known, self._ledger = KnownCluster(), Ledger(self._policy.window_s)
         use = KnownUse(self._known, self._ledger, settings.webhook_team_label)

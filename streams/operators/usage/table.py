@@ -55,6 +55,5 @@ class HourTable:
         self.clear()
         self.rows([tuple(key) for key in plain["keys"]])
         if self.keys:
-            figures = unpack(plain["figures"], "f8", (len(self.keys), -1))
-            # An earlier release knew fewer figures: the last ones begin at 0.
-            self.figures[: len(self.keys), : figures.shape[1]] = figures
+            shape = len(self.keys), self.figures.shape[1]
+            self.figures[: len(self.keys)] = unpack(plain["figures"], "f8", shape)

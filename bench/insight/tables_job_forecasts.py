@@ -19,7 +19,7 @@ from dutycycle.contract.records.derived import Forecast
 from dutycycle.contract.records.parts import InsightPart, PodTrend
 from streams.operators.columns.block import TickBlock
 from streams.operators.columns.series import Series
-from streams.operators.columns.tick import Tick, make_layout
+from streams.operators.columns.tick import TickRow, make_layout
 from streams.operators.node.analysis import AnalysisBank
 from streams.operators.node.records import trends_of
 from streams.operators.trends.bank import HORIZONS_S
@@ -75,7 +75,7 @@ class _JobPods:
             (one, list(zip(self._offsets, samples, strict=True)))
             for one, samples in zip(self._series[:: len(METRICS)], bursts.tolist(), strict=True)
         )
-        block = TickBlock([Tick("c", 0, ts_ms, 1000, self._layout, row, quick)])
+        block = TickBlock([TickRow("c", 0, ts_ms, 1000, self._layout, row, quick)])
         self._bank.extend(block, block.values)
 
     def evaluate(self, ts_ms: int, recent: Floats) -> None:

@@ -17,7 +17,7 @@ from dutycycle.experiments.scores.samples import SampleReader, subject_key
 from dutycycle.plot.seen import Seen
 from dutycycle.traces.samples import TraceSamples
 from streams.operators.columns.arrays import Bools
-from streams.operators.columns.tick import Layout, Tick
+from streams.operators.columns.tick import Layout, TickRow
 
 _SAMPLES = ("nvml-samples", "cgroup-samples", "cuda-samples")
 _DERIVED = ("window-aggregates", "trends", "cycles", "model-forecasts")
@@ -100,7 +100,7 @@ class _Reader:
             case Cycle() as cycle if self._seen.is_subject(cycle.subject.key):
                 self._seen.cycles[cycle.subject.key].append(to_plain(cycle))
 
-    def _tick(self, node: str, topic: str, tick: Tick) -> None:
+    def _tick(self, node: str, topic: str, tick: TickRow) -> None:
         columns = self._columns.get((node, topic))
         if columns is None or columns.layout is not tick.layout:  # a node's layout stays the same for long
             self._note(columns)

@@ -42,7 +42,7 @@ class HttpAnswer(NamedTuple):
     body: bytes
 
 
-class Pages:
+class HttpPages:
     """The pages of one process. ``token``: a bearer token that ``/metrics`` wants.
 
     The others want none: the kubelet has no token for its probes.
@@ -102,7 +102,7 @@ class ListenError(DutycycleError):
 class Server:
     """Listens from the start on, answers between ``start`` and ``close``."""
 
-    def __init__(self, address: Address, pages: Pages, certificate: Certificate | None = None) -> None:
+    def __init__(self, address: Address, pages: HttpPages, certificate: Certificate | None = None) -> None:
         """Over TLS with a ``certificate``, else plain. Raises ``ListenError``."""
         try:
             addresses = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -138,7 +138,7 @@ class _Server(socketserver.TCPServer):
     allow_reuse_address = True  # after a restart, connections of before may still linger
     request_queue_size = 64
 
-    def __init__(self, family: int, place: Any, pages: Pages, certificate: Certificate | None) -> None:
+    def __init__(self, family: int, place: Any, pages: HttpPages, certificate: Certificate | None) -> None:
         self.address_family = family
         self.pages = pages
         self._certificate = certificate

@@ -11,7 +11,7 @@ from dutycycle.telemetry.certificate import Certificate
 from dutycycle.telemetry.endpoint import Address, address_of
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.telemetry.metrics import BUILD_INFO, HEALTHY, READY
-from dutycycle.telemetry.server import ListenError, Pages, Server
+from dutycycle.telemetry.server import HttpPages, ListenError, Server
 
 _LOG = logging.getLogger("dutycycle.health")
 SERVING = "serves http://"
@@ -36,7 +36,7 @@ async def serving(
         if address is not None:
             fallback = logging.INFO if elsewhere else logging.WARNING if settings.listen is None else None
             certificate = _certificate(settings)
-            server = _open(address, Pages(telemetry, settings.listen_token), certificate, fallback)
+            server = _open(address, HttpPages(telemetry, settings.listen_token), certificate, fallback)
             server.start()
             serves = SERVING if certificate is None else SERVING_TLS
             _LOG.info("%s %s%s (/healthz, /readyz, /metrics)", process, serves, server.address)
@@ -60,7 +60,9 @@ def _certificate(settings: Settings) -> Certificate | None:
         ) from error
 
 
-def _open(address: Address, pages: Pages, certificate: Certificate | None, fallback: int | None) -> Server:
+def _open(
+    address: Address, pages: HttpPages, certificate: Certificate | None, fallback: int | None
+) -> Server:
     """``fallback``: the level of the line that says that another port is used; None: no other will do."""
     try:
         return Server(address, pages, certificate)

@@ -34,7 +34,7 @@ from sinks.records.rows import (
     MAXIMA,
     NODE_TABLE,
     POD_TABLE,
-    Row,
+    SqlRow,
     in_order,
     job_row,
     pod_row,
@@ -44,7 +44,7 @@ Scopes = Mapping[str, Peaks]
 _NO_POD = PodOfJob(node="", metrics={})
 
 
-def covers(new: Row, old: Row) -> bool:
+def covers(new: SqlRow, old: SqlRow) -> bool:
     """Whether ``new`` says everything that ``old`` does; both of one key. See also ``store.covering``."""
     ours, theirs = new.values, old.values
     if new.table == HOUR_TABLE:
@@ -72,7 +72,7 @@ def _reaches(new: float | None, old: float | None) -> bool:
     return old is None or (new is not None and new >= old)
 
 
-def merge(old: Row, new: Row) -> Row:
+def merge(old: SqlRow, new: SqlRow) -> SqlRow:
     """The row that says what both do: one of them if it covers the other, ``new`` if both do."""
     if covers(new, old):
         return new
@@ -83,7 +83,7 @@ def merge(old: Row, new: Row) -> Row:
     return job_row(_job(old, new)) if new.table == JOB_TABLE else old
 
 
-def _pod(first: Row, other: Row) -> PodPeaks:
+def _pod(first: SqlRow, other: SqlRow) -> PodPeaks:
     main, lesser = (_pod_of(row) for row in _ordered(first, other, "samples", "last_at"))
     known = _pod_of(max(first, other, key=lambda row: (row.named, *_age(row))))
     return PodPeaks(
@@ -98,7 +98,7 @@ def _pod(first: Row, other: Row) -> PodPeaks:
     )  # fmt: skip
 
 
-def _job(first: Row, other: Row) -> JobPeaks:
+def _job(first: SqlRow, other: SqlRow) -> JobPeaks:
     main, lesser = (
         decode(JobPeaks, in_order(row.values["record"]), "job-peaks")
         for row in _ordered(first, other, "last_at", "pods", "final")
@@ -115,21 +115,21 @@ def _job(first: Row, other: Row) -> JobPeaks:
     )  # fmt: skip
 
 
-def _ordered(first: Row, other: Row, *columns: str) -> list[Row]:
+def _ordered(first: SqlRow, other: SqlRow, *columns: str) -> list[SqlRow]:
     """The greater first, by ``columns``, then by the record's text: in whatever order they came."""
 
-    def key(row: Row) -> tuple[Any, ...]:
+    def key(row: SqlRow) -> tuple[Any, ...]:
         return *(row.values[name] for name in columns), in_order(row.values["record"])
 
     return sorted((first, other), key=key, reverse=True)
 
 
-def _age(row: Row) -> tuple[str, int, bool, bytes]:
+def _age(row: SqlRow) -> tuple[str, int, bool, bytes]:
     values = row.values
     return values["last_at"], values["samples"], values["final"], in_order(row.values["record"])
 
 
-def _pod_of(row: Row) -> PodPeaks:
+def _pod_of(row: SqlRow) -> PodPeaks:
     return decode(PodPeaks, in_order(row.values["record"]), "pod-peaks")
 
 

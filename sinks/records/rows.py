@@ -70,7 +70,7 @@ def written(at: datetime) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SqlRow:
     """One row of ``table``, by column."""
 
     table: str
@@ -93,7 +93,7 @@ class Row:
         return self.table != POD_TABLE or (values["name"], values["phase"]) != (values["pod_uid"], UNNAMED)
 
 
-def rows_of(record: Record) -> list[Row]:
+def rows_of(record: Record) -> list[SqlRow]:
     """The rows of a record. Raises ``ValueError`` for a value that no database can hold."""
     match record:
         case PodPeaks():
@@ -127,12 +127,12 @@ def table_and_key(record: Record) -> tuple[str, str]:
             return INSIGHT_TABLE, record.insight.subject.key
 
 
-def usage_rows(record: UsageHour) -> Iterator[Row]:
+def usage_rows(record: UsageHour) -> Iterator[SqlRow]:
     """A row for each pod on each GPU, and for each pod's CPU and memory, whose ``gpu`` is empty. What no pod
     had has an empty ``pod_uid``."""
     head = {"hour": moment(record.hour_ms), "node": record.node, "until": moment(record.ts_ms)}
     for gpu in record.gpus:
-        yield Row(HOUR_TABLE, head | {
+        yield SqlRow(HOUR_TABLE, head | {
             "pod_uid": gpu.pod_uid or "", "gpu": gpu.gpu, "gpu_model": gpu.model,
             "attribution": gpu.attribution, "gpu_s": float(gpu.gpu_s),
             "gpu_known_s": float(gpu.known_s), "gpu_busy_s": float(gpu.busy_s),
@@ -142,7 +142,7 @@ def usage_rows(record: UsageHour) -> Iterator[Row]:
             "energy_j": _float(gpu.energy_j), "pod_s": None, "cpu_s": None, "mem_byte_s": None,
         })  # fmt: skip
     for pod in record.pods:
-        yield Row(HOUR_TABLE, head | {
+        yield SqlRow(HOUR_TABLE, head | {
             "pod_uid": pod.pod_uid or "", "gpu": "", "gpu_model": None, "attribution": None, "gpu_s": None,
             "gpu_known_s": None, "gpu_busy_s": None, "gpu_sm_s": None, "gpu_sm_known_s": None,
             "gpu_tensor_s": None, "gpu_tensor_known_s": None, "gpu_untouched_s": None, "energy_j": None,
@@ -151,7 +151,7 @@ def usage_rows(record: UsageHour) -> Iterator[Row]:
         })  # fmt: skip
 
 
-def event_rows(record: GpuEvent) -> Iterator[Row]:
+def event_rows(record: GpuEvent) -> Iterator[SqlRow]:
     """A row for each pod that used the GPU; one with an empty ``pod_uid`` if none did, or that is not known.
 
     What is no incident has none.
@@ -160,7 +160,7 @@ def event_rows(record: GpuEvent) -> Iterator[Row]:
         return
     for pod in record.pods or (_NOBODY,):
         job = pod.job
-        yield Row(EVENT_TABLE, {
+        yield SqlRow(EVENT_TABLE, {
             "gpu": record.gpu, "at": moment(record.ts_ms),
             "event": "/".join(str(part) for part in (record.kind, record.code, record.mig)
                               if part is not None),
@@ -185,11 +185,11 @@ def in_order(document: str) -> bytes:
     return orjson.dumps(orjson.loads(document), option=orjson.OPT_SORT_KEYS)
 
 
-def insight_row(record: PodInsight | JobInsight) -> Row:
+def insight_row(record: PodInsight | JobInsight) -> SqlRow:
     """What a pod or a job does and what holds it back."""
     insight, state = record.insight, record.state
     job = record.pod.job if isinstance(record, PodInsight) else record.job
-    return Row(INSIGHT_TABLE, {
+    return SqlRow(INSIGHT_TABLE, {
         "subject": insight.subject.key,
         "pod_uid": record.pod.uid if isinstance(record, PodInsight) else None,
         "job_uid": job.uid if job is not None else None,
@@ -209,7 +209,7 @@ def insight_row(record: PodInsight | JobInsight) -> Row:
     })  # fmt: skip
 
 
-def pod_row(record: PodPeaks) -> Row:
+def pod_row(record: PodPeaks) -> SqlRow:
     """The row of a pod; raises as ``row_of``."""
     pod = record.pod
     values = {
@@ -241,7 +241,7 @@ def started_ms(record: PodPeaks) -> int:
     return pod.started_ms or pod.created_ms or record.first_ms
 
 
-def job_row(record: JobPeaks) -> Row:
+def job_row(record: JobPeaks) -> SqlRow:
     """The row of a job; raises as ``row_of``."""
     job = record.job
     values = {
@@ -259,7 +259,7 @@ def job_row(record: JobPeaks) -> Row:
     return _row(JOB_TABLE, values, record.metrics, record)
 
 
-def node_row(record: NodePeaks) -> Row:
+def node_row(record: NodePeaks) -> SqlRow:
     """The row of a node's day by one source; raises as ``row_of``."""
     values = {
         "day": moment(record.day_ms),
@@ -279,11 +279,11 @@ def _row(
     metrics: Peaks,
     record: PodPeaks | JobPeaks | NodePeaks,
     figures: Figures = FIGURES,
-) -> Row:
+) -> SqlRow:
     for name, value in values.items():
         if type(value) is int and value > _LARGEST:
             raise ValueError(f"{name}: {value} is past the largest integer of a database")
     for figure, metric in figures:
         values[f"{figure}_{metric}"] = _float(getattr(metrics.get(metric), figure, None))
     values["record"] = encode(record).decode()
-    return Row(table, values)
+    return SqlRow(table, values)

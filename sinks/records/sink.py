@@ -14,7 +14,7 @@ from sinks.deadletters import DeadLetters
 from sinks.events import SINK_AWAY
 from sinks.metrics import wrote
 from sinks.records.merge import merge
-from sinks.records.rows import HOUR_TABLE, TOPICS, Row, rows_of
+from sinks.records.rows import HOUR_TABLE, TOPICS, SqlRow, rows_of
 from sinks.records.store import RecordsAwayError, RecordsStore, RefusedRow
 from sinks.thread import in_thread
 
@@ -48,7 +48,7 @@ class RecordsSink:
         self._telemetry = telemetry
         self._most_rows = most_rows
         self._timeout_s = timeout_s
-        self._rows: dict[_Key, tuple[Row, ConsumerRecord]] = {}
+        self._rows: dict[_Key, tuple[SqlRow, ConsumerRecord]] = {}
         self._waiting = PendingOffsets()
         self._in_flight = PendingOffsets()
         self._generation = 0
@@ -153,7 +153,7 @@ class RecordsSink:
             self._in_flight = PendingOffsets()
         return True
 
-    async def _put(self, rows: list[Row]) -> list[RefusedRow]:
+    async def _put(self, rows: list[SqlRow]) -> list[RefusedRow]:
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await in_thread(lambda: self._store.put(rows))
@@ -168,7 +168,7 @@ class RecordsSink:
                 await in_thread(self._store.roll_up)
             self._rolled_up_at = hour
 
-    def _begin_batch(self) -> tuple[list[tuple[Row, ConsumerRecord]], PendingOffsets, int]:
+    def _begin_batch(self) -> tuple[list[tuple[SqlRow, ConsumerRecord]], PendingOffsets, int]:
         rows = list(self._rows.values())
         offsets, self._in_flight, self._waiting = self._waiting, self._waiting, PendingOffsets()
         self._rows = {}
@@ -179,7 +179,7 @@ class RecordsSink:
     def _put_back(
         self,
         error: RecordsAwayError,
-        rows: list[tuple[Row, ConsumerRecord]],
+        rows: list[tuple[SqlRow, ConsumerRecord]],
         offsets: PendingOffsets,
         generation: int,
     ) -> None:
@@ -195,7 +195,7 @@ class RecordsSink:
         if len(self._rows) >= self._most_rows:
             self._room.clear()
 
-    def _keep(self, rows: Iterable[tuple[Row, ConsumerRecord]]) -> None:
+    def _keep(self, rows: Iterable[tuple[SqlRow, ConsumerRecord]]) -> None:
         for row, origin in rows:
             key = row.table, row.key
             self._rows[key] = (merge(self._rows[key][0], row) if key in self._rows else row), origin

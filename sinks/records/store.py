@@ -37,7 +37,7 @@ from sinks.records.engine import LOCKED, is_unreachable, make_engine, reason_of
 from sinks.records.merge import merge
 from sinks.records.prices import PriceList, set_prices
 from sinks.records.rollup import KEEP, Retention, roll_up
-from sinks.records.rows import COUNTS, HOUR_TABLE, KEYS, MAXIMA, NODE_TABLE, POD_TABLE, UNNAMED, Row
+from sinks.records.rows import COUNTS, HOUR_TABLE, KEYS, MAXIMA, NODE_TABLE, POD_TABLE, UNNAMED, SqlRow
 from sinks.records.tables.columns import Document
 from sinks.records.tables.schema import TABLES, prepare, rolled_up
 from sinks.records.url import parse_records_url, shown, sqlite_path
@@ -130,7 +130,7 @@ class RecordsStore:
             fix = "make it writable" if sqlite_path(self.url) else "check that it runs and lets us write"
         return f"{fix}, or change DUTYCYCLE_RECORDS"
 
-    def put(self, rows: Sequence[Row]) -> list[RefusedRow]:
+    def put(self, rows: Sequence[SqlRow]) -> list[RefusedRow]:
         """Write rows in one transaction, each merged with what is stored of its key (``records.merge``).
 
         Returns the rows that can never be written. Raises ``RecordsAwayError``: then put the same rows again.
@@ -159,7 +159,7 @@ class RecordsStore:
         """Give the connections back."""
         self._engine.dispose()
 
-    def _write(self, rows: Sequence[Row]) -> None:
+    def _write(self, rows: Sequence[SqlRow]) -> None:
         with self._begin() as connection:
             if any(row.table == HOUR_TABLE for row in rows):
                 until = connection.scalar(select(rolled_up.c.until).with_for_update(read=True)) or ""
@@ -181,15 +181,15 @@ def _make_folder(url: URL) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-def _by_key(rows: Iterable[Row]) -> dict[Key, Row]:
+def _by_key(rows: Iterable[SqlRow]) -> dict[Key, SqlRow]:
     """Each key once, sorted: two writers then lock rows in the same order."""
-    row_by_key: dict[Key, Row] = {}
+    row_by_key: dict[Key, SqlRow] = {}
     for row in rows:
         row_by_key[row.key] = merge(row_by_key[row.key], row) if row.key in row_by_key else row
     return dict(sorted(row_by_key.items()))
 
 
-def _write(connection: Connection, table: str, rows: Mapping[Key, Row]) -> None:
+def _write(connection: Connection, table: str, rows: Mapping[Key, SqlRow]) -> None:
     """Store each row that covers what is there of its key; merge the few others with it."""
     if not rows:
         return
@@ -200,7 +200,7 @@ def _write(connection: Connection, table: str, rows: Mapping[Key, Row]) -> None:
     _update(connection, table, [row for stored, row in merged if row is not stored])
 
 
-def _upsert(connection: Connection, table: str, rows: Sequence[Row]) -> set[Key]:
+def _upsert(connection: Connection, table: str, rows: Sequence[SqlRow]) -> set[Key]:
     """The keys that were new, or whose row was covered. The rows of all others are locked from now on."""
     dialect = connection.dialect.name
     statement = _upsert_statement(table, dialect)
@@ -229,7 +229,7 @@ def _upsert_statement(table: str, dialect: str) -> ReturningInsert[Any]:
     return upsert.returning(*(columns[key] for key in keys))
 
 
-def json_arrays(rows: Iterable[Row], most: int = _ARRAY_LENGTH) -> Iterator[str]:
+def json_arrays(rows: Iterable[SqlRow], most: int = _ARRAY_LENGTH) -> Iterator[str]:
     """The rows in order, in JSON arrays no longer than ``most`` unless a row alone is. Records stay as is."""
     some: list[str] = []
     length = 0
@@ -276,7 +276,7 @@ def _unnamed(columns: Any) -> ColumnElement[bool]:
     return and_(columns.name == columns.pod_uid, columns.phase == UNNAMED)
 
 
-def _stored(connection: Connection, table: str, keys: Collection[Key]) -> list[Row]:
+def _stored(connection: Connection, table: str, keys: Collection[Key]) -> list[SqlRow]:
     if not keys:
         return []
     columns, [name] = TABLES[table].c, KEYS[table]
@@ -285,10 +285,10 @@ def _stored(connection: Connection, table: str, keys: Collection[Key]) -> list[R
         for selected in columns
     ]
     query = select(*read).where(columns[name].in_([key for (key,) in keys]))
-    return [Row(table, dict(mapping)) for mapping in connection.execute(query).mappings()]
+    return [SqlRow(table, dict(mapping)) for mapping in connection.execute(query).mappings()]
 
 
-def _update(connection: Connection, table: str, rows: Sequence[Row]) -> None:
+def _update(connection: Connection, table: str, rows: Sequence[SqlRow]) -> None:
     if not rows:
         return
     columns, [key] = TABLES[table].c, KEYS[table]

@@ -7,7 +7,7 @@ from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.topics import TOPICS as CONTRACT
 from sinks.records.merge import merge
 from sinks.records.prices import PriceList
-from sinks.records.rows import TOPICS, Record, Row, rows_of, table_and_key
+from sinks.records.rows import TOPICS, Record, SqlRow, rows_of, table_and_key
 from sinks.records.store import RecordsStore, RefusedRow
 
 _SHOWN = 3
@@ -28,7 +28,7 @@ class RecordsWriter:
     def __init__(self, url: str, *, batch: int = 500, prices: PriceList | None = None) -> None:
         self._store = RecordsStore(url, prices=prices)
         self._batch = batch
-        self._rows: dict[tuple[str, tuple[str, ...]], Row] = {}
+        self._rows: dict[tuple[str, tuple[str, ...]], SqlRow] = {}
         self.refused: list[RefusedRow] = []
         """What could not be kept, and why."""
 

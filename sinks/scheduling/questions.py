@@ -37,13 +37,13 @@ class _Meta(msgspec.Struct):
     name: str
 
 
-class _Node(msgspec.Struct):
+class _NamedNode(msgspec.Struct):
     metadata: _Meta
 
 
 _Parts = tuple[_ExtenderArgs, list[str], list[msgspec.Raw]]
 """A question, the names of its whole nodes, and these."""
-_ARGS, _NODE = msgspec.json.Decoder(_ExtenderArgs), msgspec.json.Decoder(_Node)
+_ARGS, _NODE = msgspec.json.Decoder(_ExtenderArgs), msgspec.json.Decoder(_NamedNode)
 
 
 @dataclass(frozen=True, slots=True)

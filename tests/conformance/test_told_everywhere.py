@@ -135,8 +135,8 @@ def outlets(**counters: float) -> dict[str, str]:
             "report",
             [
                 "held back by: launch",
-                "SM 12&nbsp;%, tensor cores 4&nbsp;%, memory 7&nbsp;% (means)",
-                "4&nbsp;% (by activity and clock; padding counts, so it is no MFU)",
+                "SM 12\u00a0%, tensor cores 4\u00a0%, memory 7\u00a0% (means)",
+                "4\u00a0% (by activity and clock; padding counts, so it is no MFU)",
                 "utilization 100 %, SM 12 %",
                 "in use, SM empty",
             ],

@@ -12,7 +12,7 @@ from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.records.derived import Forecast, Trend
 from dutycycle.contract.records.models import ModelForecast, ModelPoint
 from dutycycle.experiments.scores.samples import subject_key
-from streams.operators.columns.tick import Tick
+from streams.operators.columns.tick import TickRow
 
 BUILT_IN = "trends"
 """Who forecasts on the topic of that name."""
@@ -84,7 +84,7 @@ class ForecastScorer:
             waiting = series.pending.setdefault((who, forecast.horizon_s), deque())
             waiting.append(_Pending(ts_ms + round(forecast.horizon_s * 1000), series.value, forecast))
 
-    def tick(self, node: str, tick: Tick) -> None:
+    def tick(self, node: str, tick: TickRow) -> None:
         """Take the ticks of a sample, after what the replay made of it."""
         for column, value in zip(tick.layout.series, tick.values.tolist(), strict=True):
             if value != value:  # absent

@@ -10,7 +10,7 @@ from streams.operators.columns.cgroup import CgroupReader
 from streams.operators.columns.cuda import CudaReader
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.columns.series import Series, subject_of
-from streams.operators.columns.tick import Tick
+from streams.operators.columns.tick import TickRow
 from streams.operators.node.watermark import Timeline
 
 _READERS: dict[str, Callable[[str], Any]] = {
@@ -32,7 +32,7 @@ class SampleReader:
         self._readers: dict[tuple[str, str], Any] = {}
         self._timelines: dict[tuple[str, str], Timeline] = {}
 
-    def read(self, record: ConsumerRecord) -> list[Tick]:
+    def read(self, record: ConsumerRecord) -> list[TickRow]:
         """The ticks that count now; none of a record that is no sample, or a bad one."""
         if record.topic not in _READERS or record.value is None:
             return []

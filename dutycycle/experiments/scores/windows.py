@@ -11,7 +11,7 @@ from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.metrics import CAPACITIES
 from dutycycle.contract.records.derived import WindowAggregate, WindowMetric
 from dutycycle.experiments.scores.samples import subject_key
-from streams.operators.columns.tick import Layout, Tick
+from streams.operators.columns.tick import Layout, TickRow
 
 _TOLERANCE = 1e-9
 
@@ -20,7 +20,7 @@ class _Ticks:
     """The newest ticks of one node and source."""
 
     def __init__(self) -> None:
-        self.ticks: deque[Tick] = deque()
+        self.ticks: deque[TickRow] = deque()
         self.watermark_ms = -1
         self._layout: Layout | None = None
         self._places: dict[tuple[str, str], int] = {}
@@ -74,7 +74,7 @@ class WindowScorer:
             self._compared += 1
             self._unequal += not _equal(said, values, highs)
 
-    def tick(self, node: str, source: str, tick: Tick) -> None:
+    def tick(self, node: str, source: str, tick: TickRow) -> None:
         """Take the tick of a sample, after what the replay made of it."""
         known = self._nodes[node, source]
         before_ms, known.watermark_ms = known.watermark_ms, max(known.watermark_ms, tick.ts_ms)

@@ -8,7 +8,7 @@ import numpy as np
 
 from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.columns.series import Series
-from streams.operators.columns.tick import Tick
+from streams.operators.columns.tick import TickRow
 
 MOST_WAITING = 32
 """So many ticks wait at most."""
@@ -24,7 +24,7 @@ class TickBlock:
     as ``highs``, of the values; ``values`` itself where no tick has bursts.
     """
 
-    def __init__(self, ticks: Sequence[Tick]) -> None:
+    def __init__(self, ticks: Sequence[TickRow]) -> None:
         self._ticks = ticks
         self.times: Ints = np.array([tick.ts_ms for tick in ticks], np.int64)
         self.interval_ms = ticks[0].interval_ms
@@ -68,10 +68,10 @@ class TickQueue:
 
     def __init__(self, *, is_on: bool = True) -> None:
         self._is_on = is_on
-        self._ticks: list[Tick] = []
+        self._ticks: list[TickRow] = []
         self.due_ms: float = 0 if is_on else float("inf")
 
-    def takes(self, tick: Tick) -> bool:
+    def takes(self, tick: TickRow) -> bool:
         """Whether the tick, newer than all before it, can wait with others that are there."""
         if not self._is_on:
             return True
@@ -84,7 +84,7 @@ class TickQueue:
         """How many more can wait."""
         return MOST_WAITING - len(self._ticks)
 
-    def add(self, tick: Tick) -> None:
+    def add(self, tick: TickRow) -> None:
         """It waits."""
         if self._is_on:
             self._ticks.append(tick)

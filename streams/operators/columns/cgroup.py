@@ -10,7 +10,7 @@ from streams.compiled import entry
 from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.columns.series import Series, TallySeries
 from streams.operators.columns.template import Cells, Templates
-from streams.operators.columns.tick import Begins, Tick, make_layout
+from streams.operators.columns.tick import Begins, TickRow, make_layout
 
 _CELLS = (*HOST_METRICS, "cpu_count")
 """The numbers that are read of the host."""
@@ -63,7 +63,7 @@ class CgroupReader:
         self._collector, self._interval_ms = "", 0
         self._lay_out(())
 
-    def read(self, sample: CgroupSample, data: bytes = b"") -> Tick:
+    def read(self, sample: CgroupSample, data: bytes = b"") -> TickRow:
         """The tick in columns. ``data``: the record that it was decoded from."""
         self._templates.learn(data, sample)
         pods = _pods(sample)
@@ -73,15 +73,15 @@ class CgroupReader:
         self._collector, self._interval_ms = sample.collector, sample.interval_ms
         return self._tick(sample.seq, sample.ts_ms, np.array(_cells(sample), np.float64))
 
-    def again(self, data: bytes | None) -> Tick | None:
+    def again(self, data: bytes | None) -> TickRow | None:
         """The tick of a record that differs from the last one in numbers alone; None of another one, which is
         to be decoded."""
         record = self._templates.read(data)
         return None if record is None else self._tick(record.seq, record.ts_ms, record.cells)
 
-    def _tick(self, seq: int, ts_ms: int, cells: Floats) -> Tick:
+    def _tick(self, seq: int, ts_ms: int, cells: Floats) -> TickRow:
         row = _row(cells, self._containers, self._tallied)
-        return Tick(self._collector, seq, ts_ms, self._interval_ms, self._layout, row)
+        return TickRow(self._collector, seq, ts_ms, self._interval_ms, self._layout, row)
 
     def _lay_out(self, pods: tuple[str, ...]) -> None:
         """Other pods than before."""

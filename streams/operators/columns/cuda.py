@@ -9,7 +9,7 @@ from dutycycle.contract.records.samples import CudaPod, CudaSample
 from streams.operators.columns.arrays import Floats
 from streams.operators.columns.series import Series, TallySeries
 from streams.operators.columns.template import Cells, Templates
-from streams.operators.columns.tick import Tick, make_layout
+from streams.operators.columns.tick import TickRow, make_layout
 
 _cells_of_pod = attrgetter(*POD_CUDA_METRICS)
 
@@ -22,7 +22,7 @@ class CudaReader:
         self._collector, self._interval_ms = "", 0
         self._lay_out(())
 
-    def read(self, sample: CudaSample, data: bytes = b"") -> Tick:
+    def read(self, sample: CudaSample, data: bytes = b"") -> TickRow:
         """The tick in columns."""
         self._templates.learn(data, sample)
         if (names := tuple(_pods(sample))) != self._names:
@@ -30,13 +30,13 @@ class CudaReader:
         self._collector, self._interval_ms = sample.collector, sample.interval_ms
         return self._tick(sample.seq, sample.ts_ms, np.array(_cells(sample), np.float64))
 
-    def again(self, data: bytes | None) -> Tick | None:
+    def again(self, data: bytes | None) -> TickRow | None:
         """The tick of a record like the last one."""
         record = self._templates.read(data)
         return None if record is None else self._tick(record.seq, record.ts_ms, record.cells)
 
-    def _tick(self, seq: int, ts_ms: int, values: Floats) -> Tick:
-        return Tick(self._collector, seq, ts_ms, self._interval_ms, self._layout, values)
+    def _tick(self, seq: int, ts_ms: int, values: Floats) -> TickRow:
+        return TickRow(self._collector, seq, ts_ms, self._interval_ms, self._layout, values)
 
     def _lay_out(self, pods: tuple[str, ...]) -> None:
         """Other pods than before."""

@@ -24,7 +24,7 @@ from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.columns.series import Series, TallySeries
 from streams.operators.columns.template import Cells, GapValues, Pairs, Templates
-from streams.operators.columns.tick import Begins, Tick, make_layout
+from streams.operators.columns.tick import Begins, TickRow, make_layout
 
 _MEMORY = POD_GPU_METRICS.index("gpu_mem_used_bytes")
 _CELLS = (*GPU_METRICS, "power_limit_w", "gpu_util_max_pct")
@@ -188,7 +188,7 @@ class NvmlReader:
         """Of each of them the cell, and of those of utilization the GPU, else -1."""
         self._lay_out((), 0, 0)
 
-    def read(self, sample: NvmlSample, data: bytes = b"") -> Tick:
+    def read(self, sample: NvmlSample, data: bytes = b"") -> TickRow:
         """The tick in columns. ``data``: the record that it was decoded from."""
         self._templates.learn(data, sample)
         gpus = _columns_of(sample.gpus, Gpu)
@@ -220,13 +220,13 @@ class NvmlReader:
         ends = np.cumsum([len(pairs_of_burst) for _, _, pairs_of_burst in bursts], dtype=np.int64)
         return self._tick(GapValues(sample.seq, sample.ts_ms, cells, pairs, ends))
 
-    def again(self, data: bytes | None) -> Tick | None:
+    def again(self, data: bytes | None) -> TickRow | None:
         """The tick of a record that differs from the last one in numbers alone; None of another one, which is
         to be decoded."""
         record = self._templates.read(data)
         return None if record is None else self._tick(record)
 
-    def _tick(self, record: GapValues) -> Tick:
+    def _tick(self, record: GapValues) -> TickRow:
         layout = self._layout
         row = np.empty(layout.begins.value_highs + (len(layout.series) if self._has_highs else 0))
         _columns(
@@ -234,7 +234,7 @@ class NvmlReader:
             self._held_down, row,
         )  # fmt: skip
         bursts = self._series_of(record.lists()) if record.pair_ends.size else ()
-        return Tick(self._collector, record.seq, record.ts_ms, self._interval_ms, layout, row, bursts)
+        return TickRow(self._collector, record.seq, record.ts_ms, self._interval_ms, layout, row, bursts)
 
     def _lay_out(self, gpus: tuple[Gpu, ...], slices: int, processes: int) -> None:
         """Other GPUs, slices or processes than before, so many of each."""

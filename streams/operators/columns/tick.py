@@ -40,7 +40,7 @@ class Layout:
     slices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-class Tick(NamedTuple):
+class TickRow(NamedTuple):
     """One tick of a node. What was not measured is NaN.
 
     ``interval_ms``: the time before ``ts_ms`` that it measures. ``row``: all of its numbers, whose parts are
@@ -67,7 +67,7 @@ class Tick(NamedTuple):
         highs = self.row[self.layout.begins.value_highs :]
         return highs if highs.size else None
 
-    def follows(self, other: "Tick | None") -> bool:
+    def follows(self, other: "TickRow | None") -> bool:
         """Whether it has the columns and the interval of another one."""
         return (
             other is not None

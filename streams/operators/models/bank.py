@@ -13,9 +13,9 @@ from dutycycle.contract.records.models import ModelEvent, ModelForecast, ModelPo
 from dutycycle.telemetry.events import MODEL_FAILED, MODEL_LARGE
 from streams.operators.base import CountedEvent, Emission
 from streams.operators.columns.series import Series, subject_of
-from streams.operators.columns.tick import Layout, Tick
+from streams.operators.columns.tick import Layout, TickRow
 from streams.operators.models.codec import StateCodec
-from streams.operators.models.roles import Build, Role, RoleConfig
+from streams.operators.models.roles import Build, ModelRole, RoleConfig
 from streams.operators.rounding import tidy
 
 SIZED_EVERY = 300
@@ -40,7 +40,7 @@ class Model:
     kind: str | None
     metrics: tuple[str, ...]
     build: Build
-    role: Callable[[Build, RoleConfig], Role]
+    role: Callable[[Build, RoleConfig], ModelRole]
     codec: StateCodec
 
 
@@ -66,7 +66,7 @@ class _Running:
     tick. ``scores``: newest, largest, when that was, and how many since the last record."""
 
     model: Model
-    role: Role | None
+    role: ModelRole | None
     ts_ms: int = -1
     ticks: int = 0
     failures: int = 0
@@ -87,7 +87,7 @@ class ModelBank:
         self._unstored: list[tuple[Place, Exception]] = []
         """Models whose state could not be stored or restored, and why."""
 
-    def add(self, tick: Tick) -> list[Emission]:
+    def add(self, tick: TickRow) -> list[Emission]:
         """Take a tick that is newer than the last."""
         if tick.interval_ms != self._interval_ms:  # horizons are counted in ticks
             self._running, self._interval_ms = {}, tick.interval_ms
@@ -142,7 +142,7 @@ class ModelBank:
             running.scores = step.score, largest, at_ms, count + 1
         return [] if step.event is None else [self._event(place, model, ts_ms, step.event)]
 
-    def _begun(self, model: Model) -> Role:
+    def _begun(self, model: Model) -> ModelRole:
         ahead = self._config.horizons_s
         steps = tuple(max(1, round(seconds * 1000 / self._interval_ms)) for seconds in ahead)
         return model.role(model.build, RoleConfig(model.metrics, steps, self._config.lags, model.codec))

@@ -7,7 +7,7 @@ from msgspec import msgpack
 
 from dutycycle.contract.errors import SettingError
 from streams.operators.models.bank import Model
-from streams.operators.models.roles import Role, RoleConfig
+from streams.operators.models.roles import ModelRole, RoleConfig
 
 TICKS = 400
 _CUTS = (60, 250, 390)
@@ -45,13 +45,13 @@ def _difference(model: Model, config: RoleConfig) -> str | None:
     return None
 
 
-def _restored(model: Model, role: Role, config: RoleConfig) -> Role:
+def _restored(model: Model, role: ModelRole, config: RoleConfig) -> ModelRole:
     fresh = model.role(model.build, config)
     fresh.restore(msgpack.decode(msgpack.encode(role.snapshot())))
     return fresh
 
 
-def _said(role: Role, row: Sequence[float], second: int) -> str:
+def _said(role: ModelRole, row: Sequence[float], second: int) -> str:
     """All that a model answers to a tick, to the last bit."""
     step = role.learn(row)
     return repr((step, role.forecast() if second % 7 == 0 else None))

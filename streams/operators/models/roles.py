@@ -14,22 +14,22 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class OutputStep:
     """What a tick gave: an anomaly ``score``, and an event that it is."""
 
     score: float | None = None
     event: str | None = None
 
 
-NOTHING = Step()
+NOTHING = OutputStep()
 WARM_UP = 10_000
 """Ticks in which a model may raise an error instead of its first answer: it has not learnt enough."""
 
 
-class Role(Protocol):
+class ModelRole(Protocol):
     """One model of one subject. Raises whatever the model raises."""
 
-    def learn(self, row: Sequence[float]) -> Step:
+    def learn(self, row: Sequence[float]) -> OutputStep:
         """Take a tick: the values of the model's metrics."""
         ...
 
@@ -100,7 +100,7 @@ class Forecasting(_Single):
     def _features(self) -> dict[str, float]:
         return dict(zip(self._config.metrics[1:], self._now, strict=True))
 
-    def learn(self, row: Sequence[float]) -> Step:
+    def learn(self, row: Sequence[float]) -> OutputStep:
         self._now = [*row[1:]]
         self._model.learn_one(y=row[0], x=self._features())
         return NOTHING
@@ -133,7 +133,7 @@ class Scoring(_Single):
     def _of(self, row: Sequence[float]) -> tuple[Any, ...]:
         return (dict(zip(self._config.metrics, row, strict=True)),)
 
-    def learn(self, row: Sequence[float]) -> Step:
+    def learn(self, row: Sequence[float]) -> OutputStep:
         arguments = self._of(row)
         score = self._answer(lambda: _finite(self._model.score_one(*arguments)))
         if isinstance(self._model, _river().base.AnomalyFilter):
@@ -142,7 +142,7 @@ class Scoring(_Single):
             anomalous = False
         self._model.learn_one(*arguments)
         begins, self._anomalous = anomalous and not self._anomalous, anomalous
-        return Step(score, "anomaly" if begins else None)
+        return OutputStep(score, "anomaly" if begins else None)
 
     def snapshot(self) -> Plain:
         return {**super().snapshot(), "anomalous": self._anomalous}
@@ -162,9 +162,9 @@ class ScoringAgainst(Scoring):
 class Noticing(_Single):
     """``drift``: notices that the first metric changed."""
 
-    def learn(self, row: Sequence[float]) -> Step:
+    def learn(self, row: Sequence[float]) -> OutputStep:
         self._model.update(row[0])
-        return Step(event="drift") if self._model.drift_detected else NOTHING
+        return OutputStep(event="drift") if self._model.drift_detected else NOTHING
 
 
 class Regressing:
@@ -178,7 +178,7 @@ class Regressing:
         self._models: list[Any] = [build() for _ in config.steps]
         self._rows: deque[tuple[float, ...]] = deque(maxlen=config.steps[-1] + config.lags)
 
-    def learn(self, row: Sequence[float]) -> Step:
+    def learn(self, row: Sequence[float]) -> OutputStep:
         self._rows.append(tuple(row))
         for step, model in zip(self._config.steps, self._models, strict=True):
             features = self._features(step)
@@ -225,13 +225,13 @@ def _river() -> Any:
     return river
 
 
-def role_of(estimator: Any) -> Callable[[Build, RoleConfig], Role]:
+def role_of(estimator: Any) -> Callable[[Build, RoleConfig], ModelRole]:
     """The role of an estimator. Raises ``TypeError`` for one that has none."""
     river = _river()
     base, last = river.base, estimator
     while isinstance(last, river.compose.Pipeline):
         last = list(last.steps.values())[-1]
-    roles: dict[type, Callable[[Build, RoleConfig], Role]] = {
+    roles: dict[type, Callable[[Build, RoleConfig], ModelRole]] = {
         river.time_series.base.Forecaster: Forecasting,
         base.AnomalyFilter: Scoring,
         base.AnomalyDetector: Scoring,

@@ -23,7 +23,7 @@ FOLLOWS_STEPS = ("gpu_util_pct", "tensor_active_pct", "dram_active_pct", "mem_co
 
 
 @dataclass(frozen=True, slots=True)
-class Analysis:
+class Evaluation:
     """What an evaluation found: trends, as a column of ``forecast`` for each of ``trend_series``, or
     ``cycles``. If one of a subject changed, all of that subject are there, as they are now. ``forecast`` is
     None if no trend changed."""
@@ -158,10 +158,10 @@ class AnalysisBank:
         values = rows[begin:end].take(self._cycle_columns, axis=1)
         self._cycles.extend(times, values, block.interval_ms, bursts)
 
-    def forecast(self, ts_ms: int) -> Analysis:
+    def forecast(self, ts_ms: int) -> Evaluation:
         """Forecast every trend, as of the last tick at ``ts_ms``, with the cycles that are known."""
         if not self._trend_series:
-            return Analysis(ts_ms, [], None, [])
+            return Evaluation(ts_ms, [], None, [])
         season = season_of(self._cycles.locked(self._seasonal), self._season_columns)
         capacity = np.where(self._capacity_columns >= 0, self._row[self._capacity_columns], np.nan)
         forecast = self._trends.forecast(
@@ -176,27 +176,27 @@ class AnalysisBank:
             cyclic[season.columns] = True
         changed = self._debouncer.changes(ts_ms, forecast, cyclic, self._trend_subjects)
         if not changed.size:
-            return Analysis(ts_ms, [], None, [])
+            return Evaluation(ts_ms, [], None, [])
         series = [self._trend_series[column] for column in changed]
-        return Analysis(ts_ms, series, forecast.pick(changed), [])
+        return Evaluation(ts_ms, series, forecast.pick(changed), [])
 
-    def evaluate(self, ts_ms: int) -> Analysis:
+    def evaluate(self, ts_ms: int) -> Evaluation:
         """Look for cycles, and then forecast, as of the last tick at ``ts_ms``."""
         cycles = self.look(ts_ms).cycles
         return replace(self.forecast(ts_ms), cycles=cycles)
 
-    def look(self, ts_ms: int) -> Analysis:
+    def look(self, ts_ms: int) -> Evaluation:
         """Look for cycles, as of the last tick at ``ts_ms``. If one of a subject was found, changed or lost,
         all of that subject are told, as they were published last."""
         if not self._cycle_series:
-            return Analysis(ts_ms, [], None, [])
+            return Evaluation(ts_ms, [], None, [])
         changed = [column for column, _ in self._cycles.changes(ts_ms)]
         subjects = self._cycle_subjects
         concerned = {subjects[column] for column in changed}
         columns = (column for column, subject in enumerate(subjects) if subject in concerned)
         published = ((column, self._cycles.published(column)) for column in columns if concerned)
         cycles = [(self._cycle_series[column], said) for column, said in published if said is not None]
-        return Analysis(ts_ms, [], None, cycles)
+        return Evaluation(ts_ms, [], None, cycles)
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""

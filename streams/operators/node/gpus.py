@@ -19,7 +19,7 @@ from dutycycle.contract.records.parts import GpuAnalysis, NodePart
 from streams.operators.base import Emission
 from streams.operators.columns.arrays import Ints
 from streams.operators.columns.series import Series
-from streams.operators.node.analysis import Analysis
+from streams.operators.node.analysis import Evaluation
 from streams.operators.node.window import ClosedWindow
 from streams.operators.rounding import tidied
 from streams.operators.usage.bank import UsageBank
@@ -131,7 +131,7 @@ class NodeGpus:
         if self._pending is not None:
             self._make_part(ledger)
 
-    def evaluated(self, analysis: Analysis) -> None:
+    def evaluated(self, analysis: Evaluation) -> None:
         """Cycles and trends that changed. They are sent with the next window that closes."""
         for column, result in analysis.cycles_of_subjects():
             if column.kind == "gpu":

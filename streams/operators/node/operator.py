@@ -23,12 +23,12 @@ from streams.operators.base import CountedEvent, Emission, Snapshot
 from streams.operators.columns.arrays import BEFORE_MS, Floats, Ints, check_version
 from streams.operators.columns.block import TickBlock, TickQueue
 from streams.operators.columns.series import ColumnIndex, Series, powers_of_counters, remapped
-from streams.operators.columns.tick import Layout, Tick
+from streams.operators.columns.tick import Layout, TickRow
 from streams.operators.cycles.result import NO_CYCLE
 from streams.operators.keyed import decode_under_key
 from streams.operators.models.bank import NO_MODELS, ModelBank, ModelsConfig
 from streams.operators.node import records
-from streams.operators.node.analysis import ANALYSIS, Analysis, AnalysisBank, AnalysisConfig
+from streams.operators.node.analysis import ANALYSIS, AnalysisBank, AnalysisConfig, Evaluation
 from streams.operators.node.frozen import FrozenGpus
 from streams.operators.node.gpus import NodeGpus
 from streams.operators.node.watermark import Held, Timeline
@@ -46,11 +46,11 @@ SNAPSHOT_VERSION = 27
 class TickReader(Protocol):
     """Turns the records of one topic into ticks."""
 
-    def read(self, sample: Any, data: bytes = b"") -> Tick:
+    def read(self, sample: Any, data: bytes = b"") -> TickRow:
         """The tick in columns; ``data`` is the JSON that the sample was decoded from."""
         ...
 
-    def again(self, data: bytes | None) -> Tick | None:
+    def again(self, data: bytes | None) -> TickRow | None:
         """The tick of a record that differs from the last one in numbers alone; None of another one, which is
         to be decoded."""
         ...
@@ -133,7 +133,7 @@ class NodeOperator:
         self._to_count = TickQueue(is_on=not self._config.analyses.isdisjoint(("peaks", "usage")))
         """The ticks that the analysis does not have yet, those that windows and spans do not have, and those
         that peaks and ledger do not have. What is asked of each is asked at other moments."""
-        self._newest: Tick | None = None
+        self._newest: TickRow | None = None
         self._due_ms, self._room = 0.0, 0
         """Before this moment so many ticks like the newest can wait in all of them; 0 if one was emptied."""
 
@@ -160,7 +160,7 @@ class NodeOperator:
             emissions += self._apply(tick)
         return emissions
 
-    def _decoded(self, data: bytes | None) -> Tick:
+    def _decoded(self, data: bytes | None) -> TickRow:
         topic = self._config.topic
         record_type: type[Any] = TOPICS[topic].record
         sample = decode_under_key(record_type, data, topic, key=self._node, field="node")
@@ -168,7 +168,7 @@ class NodeOperator:
             return self._reader.read(self._frozen.checked(sample))
         return self._reader.read(sample, data or b"")
 
-    def _apply(self, tick: Tick) -> list[Emission]:
+    def _apply(self, tick: TickRow) -> list[Emission]:
         if tick.ts_ms <= self._last_ms:
             return self._apply_late(tick)
         if self._last_ms < 0:
@@ -185,7 +185,7 @@ class NodeOperator:
         self._last_ms = tick.ts_ms
         return emissions + self._models.add(tick)
 
-    def _ask_before(self, tick: Tick) -> list[Emission]:
+    def _ask_before(self, tick: TickRow) -> list[Emission]:
         """Something may be due before the tick."""
         emissions: list[Emission] = []
         if not self._to_analyse.takes(tick):
@@ -265,7 +265,7 @@ class NodeOperator:
         self._sum()
         self._count()
 
-    def _apply_late(self, tick: Tick) -> list[Emission]:
+    def _apply_late(self, tick: TickRow) -> list[Emission]:
         """A tick that is no newer than the last: for windows and peaks alone."""
         self._take_all()
         columns, block = self._columns(tick.layout), TickBlock([tick])
@@ -318,7 +318,7 @@ class NodeOperator:
         self._window_records.resize(self._window_series)
         self._gpus.resize(self._window_series)
 
-    def _tell(self, analysis: Analysis) -> list[Emission]:
+    def _tell(self, analysis: Evaluation) -> list[Emission]:
         """Tell what was found and what models say, and give it to the spans and GPUs that it is about."""
         if not analysis.cycles and not analysis.trend_series:
             return self._models.evaluate(analysis.ts_ms)

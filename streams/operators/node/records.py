@@ -16,7 +16,7 @@ from dutycycle.contract.records.derived import (
 )
 from streams.operators.base import Emission
 from streams.operators.columns.series import subject_of
-from streams.operators.node.analysis import Analysis
+from streams.operators.node.analysis import Evaluation
 from streams.operators.rounding import tidy
 from streams.operators.trends.horizon import METHODS
 
@@ -32,13 +32,13 @@ Trends = dict[tuple[str, str], dict[str, Any]]
 """The trends of each subject, by kind and member, and metric, as plain data."""
 
 
-def analysis_records(node: str, source: str, analysis: Analysis, trends: Trends) -> list[Emission]:
+def analysis_records(node: str, source: str, analysis: Evaluation, trends: Trends) -> list[Emission]:
     """A ``Trend`` of each subject of ``trends``, which are those of ``found``, and a ``Cycle`` of each of
     which a cycle changed."""
     return [*_trends(node, source, analysis.ts_ms, trends), *_cycles(node, source, analysis)]
 
 
-def _cycles(node: str, source: str, analysis: Analysis) -> list[Emission]:
+def _cycles(node: str, source: str, analysis: Evaluation) -> list[Emission]:
     of: dict[Subject, dict[str, CycleMetric]] = {}
     for column, result in analysis.cycles:
         of.setdefault(subject_of(node, column.kind, column.member), {})[column.metric] = CycleMetric(
@@ -56,7 +56,7 @@ def _cycles(node: str, source: str, analysis: Analysis) -> list[Emission]:
     ]
 
 
-def trends_of(analysis: Analysis) -> Trends:
+def trends_of(analysis: Evaluation) -> Trends:
     """The trends of each subject of which one changed."""
     forecast = analysis.forecast
     if forecast is None:

@@ -19,7 +19,7 @@ from dutycycle.telemetry.events import (
     SAMPLE_GAP,
 )
 from streams.operators.base import CountedEvent
-from streams.operators.columns.tick import Tick
+from streams.operators.columns.tick import TickRow
 
 MAX_AHEAD_MS = MAX_BEHIND_MS = SET_BACK_MS
 CONFIRMING_TICKS = 10
@@ -35,7 +35,7 @@ SEEN_BLOCKS = 8
 class Held:
     """A tick that waits for others to confirm its time, and the JSON that it came from."""
 
-    tick: Tick
+    tick: TickRow
     data: bytes
 
 
@@ -53,7 +53,7 @@ class Timeline:
         """Of each block, by collector and number, one bit for each tick; the newest block comes last."""
         self._newest = ("", -1)
 
-    def admit(self, tick: Tick, data: bytes) -> tuple[list[Tick], list[CountedEvent]]:
+    def admit(self, tick: TickRow, data: bytes) -> tuple[list[TickRow], list[CountedEvent]]:
         """The ticks that count now (none, this one, or this and held ones), and events to count. ``data``:
         the JSON of the tick. If the watermark is behind where it was, an epoch has begun with these ticks."""
         events = self._duplicate_producer(tick.collector)
@@ -79,7 +79,7 @@ class Timeline:
             self.watermark_ms = tick.ts_ms
         return ticks, released + events
 
-    def has_before(self, tick: Tick) -> bool:
+    def has_before(self, tick: TickRow) -> bool:
         """Whether the tick came that its collector counted before this one: nothing is missing in between."""
         block, bit = divmod(tick.seq - 1, _BLOCK_TICKS)
         return bool(self._seen.get((tick.collector, block), 0) >> bit & 1)
@@ -89,12 +89,12 @@ class Timeline:
             return False
         return not -MAX_BEHIND_MS <= ts_ms - self.watermark_ms <= MAX_AHEAD_MS
 
-    def _is_gap(self, tick: Tick) -> bool:
+    def _is_gap(self, tick: TickRow) -> bool:
         """Whether time passed before the tick that no tick is of."""
         passed_ms = 0 if self.watermark_ms is None else tick.ts_ms - self.watermark_ms
         return passed_ms > GAP_MS and passed_ms > GAP_TICKS * tick.interval_ms
 
-    def _release(self) -> tuple[list[Tick], list[CountedEvent]]:
+    def _release(self) -> tuple[list[TickRow], list[CountedEvent]]:
         """What was held is not confirmed. What is behind counts as late; what is ahead is dropped."""
         held, self.held = self.held, []
         if held[0].tick.ts_ms < (self.watermark_ms or 0):

@@ -71,7 +71,7 @@ def test_more_time_on_tensor_cores_is_a_difference_and_the_idle_time_is_none(run
 def test_each_run_has_a_stack_and_its_dots_on_the_plane(runs: list[NamedRun]) -> None:
     page = html_of(runs)
     for one in runs:
-        assert f"Where the GPUs&#x27; time goes: {one.name}" in page
+        assert f"Where the GPUs&#39; time goes: {one.name}" in page
         (plane,) = (chart for chart in one.report.charts if chart.id == "gpu-plane")
         (spots,) = plane.spots
         rows = page.partition(f'>{one.name}</th><th scope="col">DRAM')[2].partition("</table>")[0]

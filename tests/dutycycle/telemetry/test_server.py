@@ -13,7 +13,7 @@ import pytest
 from dutycycle.telemetry import server
 from dutycycle.telemetry.endpoint import Address, address_of, parse
 from dutycycle.telemetry.events import Telemetry
-from dutycycle.telemetry.server import MOST, ListenError, Pages, Server
+from dutycycle.telemetry.server import MOST, HttpPages, ListenError, Server
 from dutycycle.telemetry.watchdog import StallDetector, StallLimits
 
 ANY = Address("127.0.0.1", 0)
@@ -22,7 +22,7 @@ Answer = tuple[int, dict[str, str], str]
 
 @contextmanager
 def served(telemetry: Telemetry | None = None) -> Iterator[Address]:
-    pages = Server(ANY, Pages(telemetry or well()))
+    pages = Server(ANY, HttpPages(telemetry or well()))
     pages.start()
     try:
         yield pages.address
@@ -162,10 +162,10 @@ def test_junk_harms_nothing(junk: bytes) -> None:
 def test_a_taken_port_is_told_apart() -> None:
     with served() as address:
         with pytest.raises(ListenError) as error:
-            Server(address, Pages(well()))
+            Server(address, HttpPages(well()))
         assert error.value.taken
     with pytest.raises(ListenError) as error:
-        Server(Address("host.invalid", 1), Pages(well()))
+        Server(Address("host.invalid", 1), HttpPages(well()))
     assert not error.value.taken
 
 

@@ -15,7 +15,7 @@ from sqlalchemy import Text, cast, create_engine, event, select
 from dutycycle.contract.metrics import PEAK_COLUMNS
 from dutycycle.contract.records.derived import PodPeaks
 from sinks.records.query import job_peaks, pod_peaks
-from sinks.records.rows import Row, job_row, pod_row
+from sinks.records.rows import SqlRow, job_row, pod_row
 from sinks.records.store import RecordsStore, json_arrays
 from sinks.records.tables.columns import Document
 from sinks.records.tables.schema import TABLES
@@ -79,7 +79,7 @@ def test_arrays_have_every_row_once_and_in_order(sizes: list[int], most: int) ->
     assert all(sum(one) + other[0] > most for one, other in pairwise(lengths))
 
 
-def stored(url: str, row: Row) -> dict[str, Any]:
+def stored(url: str, row: SqlRow) -> dict[str, Any]:
     """A row as it lies there, by column."""
     engine = create_engine(url)
     columns = [

@@ -18,7 +18,7 @@ from sqlalchemy import create_engine, literal, select, true
 from dutycycle.contract.records.derived import JobPeaks, Peak, PodPeaks
 from sinks.records.merge import covers, merge
 from sinks.records.query import job_peaks, pod_peaks
-from sinks.records.rows import COUNTS, MAXIMA, POD_TABLE, Row, job_row, pod_row
+from sinks.records.rows import COUNTS, MAXIMA, POD_TABLE, SqlRow, job_row, pod_row
 from sinks.records.store import covering
 from sinks.records.tables.schema import TABLES
 from tests.support.examples import examples
@@ -61,17 +61,17 @@ rows = st.one_of(pods().map(pod_row), jobs().map(job_row))
 many = st.one_of(st.lists(pods().map(pod_row), min_size=1), st.lists(jobs().map(job_row), min_size=1))
 
 
-def merged(several: Sequence[Row]) -> Row:
+def merged(several: Sequence[SqlRow]) -> SqlRow:
     return reduce(merge, several)
 
 
-def levels(row: Row) -> tuple[Any, ...]:
+def levels(row: SqlRow) -> tuple[Any, ...]:
     """A row by what the order compares, in which rows that cover each other are equal."""
     values = row.values
     return row.named, *(values[name] for name in ("first_at", "last_at", COUNTS[row.table], "final", *MAXIMA))
 
 
-def grown(row: Row) -> dict[str, Any]:
+def grown(row: SqlRow) -> dict[str, Any]:
     """Of a row's columns those that only grow, with nothing measured as the least."""
     names = ("last_at", *MAXIMA, *(["samples"] if row.table == POD_TABLE else []))
     found = {name: -1 if row.values[name] is None else row.values[name] for name in names}
@@ -80,7 +80,7 @@ def grown(row: Row) -> dict[str, Any]:
 
 
 @given(st.one_of(st.tuples(*[pods().map(pod_row)] * 3), st.tuples(*[jobs().map(job_row)] * 3)))
-def test_covering_is_an_order(three: tuple[Row, Row, Row]) -> None:
+def test_covering_is_an_order(three: tuple[SqlRow, SqlRow, SqlRow]) -> None:
     one, two, last = three
     assert covers(one, one)
     assert not (covers(one, two) and covers(two, last)) or covers(one, last)
@@ -88,7 +88,7 @@ def test_covering_is_an_order(three: tuple[Row, Row, Row]) -> None:
 
 
 @given(st.one_of(st.tuples(*[pods().map(pod_row)] * 2), st.tuples(*[jobs().map(job_row)] * 2)))
-def test_covering_is_the_same_in_sql(two: tuple[Row, Row]) -> None:
+def test_covering_is_the_same_in_sql(two: tuple[SqlRow, SqlRow]) -> None:
     old, new = two
     ours, theirs = in_sql(new, "new"), in_sql(old, "old")
     query = select(covering(old.table, ours.c, theirs.c)).select_from(ours.join(theirs, true()))
@@ -96,7 +96,7 @@ def test_covering_is_the_same_in_sql(two: tuple[Row, Row]) -> None:
         assert bool(connection.scalar(query)) == covers(new, old)
 
 
-def in_sql(row: Row, name: str) -> Any:
+def in_sql(row: SqlRow, name: str) -> Any:
     """A row's columns as SQL sees them."""
     plain = [one for one in TABLES[row.table].c if one.name != "record"]
     values = [literal(row.values[one.name], one.type).label(one.name) for one in plain]
@@ -104,21 +104,21 @@ def in_sql(row: Row, name: str) -> Any:
 
 
 @given(many, st.randoms(use_true_random=False))
-def test_order_and_repeats_do_not_matter(several: list[Row], chance: random.Random) -> None:
+def test_order_and_repeats_do_not_matter(several: list[SqlRow], chance: random.Random) -> None:
     again = several + chance.choices(several, k=len(several))
     chance.shuffle(again)
     assert grown(merged(again)) == grown(merged(several))
 
 
 @given(many)
-def test_what_is_stored_is_never_lower_than_anything_that_came(several: list[Row]) -> None:
+def test_what_is_stored_is_never_lower_than_anything_that_came(several: list[SqlRow]) -> None:
     stored = grown(merged(several))
     for row in several:
         assert all(stored[name] >= value for name, value in grown(row).items())
 
 
 @given(st.lists(pods().map(pod_row), min_size=1))
-def test_samples_and_means_are_of_one_record_that_came(several: list[Row]) -> None:
+def test_samples_and_means_are_of_one_record_that_came(several: list[SqlRow]) -> None:
     stored = merged(several).values
     assert stored["samples"] == max(row.values["samples"] for row in several)
     for metric in METRICS[:2]:

@@ -7,7 +7,7 @@ import orjson
 from dutycycle.contract.log import ConsumerRecord
 from streams.operators.columns.arrays import Floats
 from streams.operators.columns.series import Series
-from streams.operators.columns.tick import Tick, make_layout
+from streams.operators.columns.tick import TickRow, make_layout
 
 
 def gpu(index: int = 0, **fields: Any) -> dict[str, Any]:
@@ -38,6 +38,6 @@ def record(topic: str, key: str | None, plain: Any, offset: int = 0) -> Consumer
     return ConsumerRecord(topic, 0, offset, key, value, ts_ms if isinstance(ts_ms, int) else 0)
 
 
-def tick_of(series: list[Series], values: Floats, ts_ms: int) -> Tick:
+def tick_of(series: list[Series], values: Floats, ts_ms: int) -> TickRow:
     """A tick of one second with ``values`` of ``series``, and no pods."""
-    return Tick("c", ts_ms // 1000, ts_ms, 1000, make_layout(series, ()), values)
+    return TickRow("c", ts_ms // 1000, ts_ms, 1000, make_layout(series, ()), values)

@@ -11,7 +11,7 @@ from dutycycle.contract.records.samples import NvmlSample
 from streams.operators.columns.block import TickBlock
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.columns.series import Series
-from streams.operators.columns.tick import Tick
+from streams.operators.columns.tick import TickRow
 from tests.support.data.samples import gpu, nvml
 
 
@@ -19,17 +19,17 @@ def sample(gpus: list[dict[str, Any]]) -> NvmlSample:
     return from_plain(NvmlSample, nvml(1, gpus), "nvml-samples")
 
 
-def read(gpus: list[dict[str, Any]]) -> Tick:
+def read(gpus: list[dict[str, Any]]) -> TickRow:
     return NvmlReader("a").read(sample(gpus))
 
 
-def values(tick: Tick) -> dict[tuple[str, str, str], float]:
+def values(tick: TickRow) -> dict[tuple[str, str, str], float]:
     """What was measured, by (kind, member, metric)."""
     pairs = zip(tick.layout.series, tick.values.tolist(), strict=True)
     return {(one.kind, one.member, one.metric): value for one, value in pairs if not math.isnan(value)}
 
 
-def tallies(tick: Tick) -> dict[tuple[str, str, str], tuple[float, float]]:
+def tallies(tick: TickRow) -> dict[tuple[str, str, str], tuple[float, float]]:
     """(value, high) by (pod uid, scope, metric)."""
     block = TickBlock([tick])
     rows = zip(tick.layout.tallies, block.tallies[0].tolist(), block.highs[0].tolist(), strict=True)

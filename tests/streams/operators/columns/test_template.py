@@ -15,7 +15,7 @@ from streams.operators.columns import template
 from streams.operators.columns.cgroup import CgroupReader
 from streams.operators.columns.cuda import CudaReader
 from streams.operators.columns.nvml import NvmlReader
-from streams.operators.columns.tick import Tick
+from streams.operators.columns.tick import TickRow
 from tests.support.data.samples import cgroup, gpu, nvml
 
 _POD = "4f0c0000-0000-4000-8000-000000000001"
@@ -60,9 +60,9 @@ KINDS: dict[str, tuple[type[Any], Any, Any]] = {
 }
 
 
-def _decoded(kind: str, data: bytes) -> Tick:
+def _decoded(kind: str, data: bytes) -> TickRow:
     record_type, reader, _ = KINDS[kind]
-    tick: Tick = reader().read(decode(record_type, data, f"{kind}-samples"))
+    tick: TickRow = reader().read(decode(record_type, data, f"{kind}-samples"))
     return tick
 
 
@@ -74,7 +74,7 @@ def _taught(kind: str, data: bytes) -> Any:
     return made
 
 
-def _plain(tick: Tick) -> list[Any]:
+def _plain(tick: TickRow) -> list[Any]:
     """All of a tick; two are the same if this is, to the last bit."""
     bursts = [(one, np.array(burst, np.float64).tobytes()) for one, burst in tick.bursts]
     return [*tick[:5], tick.row.tobytes(), bursts]

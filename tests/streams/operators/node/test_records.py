@@ -15,7 +15,7 @@ from streams.operators.columns.cgroup import CgroupReader
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.columns.series import Series
 from streams.operators.cycles.result import NO_CYCLE, CycleResult
-from streams.operators.node.analysis import Analysis
+from streams.operators.node.analysis import Evaluation
 from streams.operators.node.operator import NodeConfig, NodeOperator
 from streams.operators.node.records import analysis_records, trends_of
 from streams.operators.trends.bank import TrendForecast
@@ -47,7 +47,7 @@ def of(emissions: list[Emission], topic: str) -> list[ProducerRecord]:
 
 
 def test_a_record_says_the_figures_of_all_metrics() -> None:
-    found = Analysis(
+    found = Evaluation(
         7000, SERIES, forecast(), [(SERIES[0], CYCLIC), (SERIES[1], CYCLIC), (SERIES[2], NO_CYCLE)]
     )
     emissions = analysis_records("a", "nvml", found, trends_of(found))
@@ -70,7 +70,7 @@ def test_a_record_says_the_figures_of_all_metrics() -> None:
 
 
 def test_they_are_written_as_their_classes_would_be() -> None:
-    found = Analysis(7000, SERIES, forecast(), [(SERIES[1], CYCLIC)])
+    found = Evaluation(7000, SERIES, forecast(), [(SERIES[1], CYCLIC)])
     for out in (
         one
         for one in analysis_records("a", "nvml", found, trends_of(found))

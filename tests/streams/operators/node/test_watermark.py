@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.operators.columns.tick import Tick, make_layout
+from streams.operators.columns.tick import TickRow, make_layout
 from streams.operators.node.watermark import CONFIRMING_TICKS, Timeline
 
 EMPTY = np.zeros(0)
 HOUR = 3600
 
 
-def tick(second: int, seq: int, collector: str = "c") -> Tick:
-    return Tick(collector, seq, second * 1000, 1000, make_layout((), ()), EMPTY)
+def tick(second: int, seq: int, collector: str = "c") -> TickRow:
+    return TickRow(collector, seq, second * 1000, 1000, make_layout((), ()), EMPTY)
 
 
-def run(timeline: Timeline, ticks: list[Tick]) -> tuple[list[int], dict[str, int]]:
+def run(timeline: Timeline, ticks: list[TickRow]) -> tuple[list[int], dict[str, int]]:
     """The seconds that counted, in order, and what was noticed."""
     counted: list[int] = []
     noticed: dict[str, int] = {}

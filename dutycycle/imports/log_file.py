@@ -4,6 +4,7 @@ import bz2
 import codecs
 import gzip
 import io
+import json
 import lzma
 import re
 import shutil
@@ -19,6 +20,16 @@ from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.trace_reader import ZstdReader
 
 LONGEST_LINE = 64 * 1024
+_TIME = r"\d{4}-\d\d-\d\dT[\d:.]{8,}(?:Z|[-+]\d\d:?\d\d) "
+_BEFORE_LINES = (
+    (re.compile(r"\[pod/\S+\] ").match, re.compile(rf"\[pod/\S+\] (?:{_TIME}(?=[A-Za-z\d]))?")),
+    (re.compile(rf"{_TIME}std(?:out|err) [FP] ").match, re.compile(rf"{_TIME}std(?:out|err) [FP] ")),
+    (re.compile(rf"{_TIME}[A-Za-z][^,;\t]*[,;\t]").match, re.compile(_TIME)),
+)
+"""How the first line tells, and what stands before each, in the log of a container: as ``kubectl logs
+--prefix``, a runtime's file, and ``kubectl logs --timestamps`` have it. A time alone is the line's own, but
+before a heading."""
+_OF_DOCKER = re.compile(r'\{"log": ?"').match
 _HEAD_BYTES = 4096
 _PACKED: tuple[tuple[bytes, Callable[[Any], Any]], ...] = (
     (b"\x1f\x8b", gzip.open),
@@ -95,7 +106,7 @@ class LogFile:
                 if encoding == "utf-16" and head.startswith(codecs.BOM_UTF16_BE):
                     encoding = "utf-16-be"
                 begun = False
-                for number, line in enumerate(_lines_of(text, encoding), start=1):
+                for number, line in _unwrapped(enumerate(_lines_of(text, encoding), start=1)):
                     if not begun:
                         self._check_format(line.strip(" \r\n\t\0"))
                         begun = not line.isspace()
@@ -112,6 +123,32 @@ class LogFile:
         for matches, sentence in _OTHER_FORMATS:
             if matches(line):
                 raise DutycycleError(f"{self.path} {sentence}")
+
+
+def _unwrapped(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Give the lines as their program wrote them, where the log is that of a container.
+
+    What is written in another way than the first line stays as it is.
+    """
+    prefix: re.Pattern[str] | None = None
+    begun = of_docker = False
+    for number, line in lines:
+        if not begun and not line.isspace():
+            begun, of_docker = True, _OF_DOCKER(line) is not None
+            prefix = next((pattern for tells, pattern in _BEFORE_LINES if tells(line)), None)
+        if of_docker:
+            yield number, _log_of_docker(line)
+        elif prefix is not None and (match := prefix.match(line)):
+            yield number, line[match.end() :]
+        else:
+            yield number, line
+
+
+def _log_of_docker(line: str) -> str:
+    try:
+        return str(json.loads(line)["log"])
+    except (ValueError, KeyError, TypeError):
+        return line
 
 
 def _lines_of(text: io.TextIOWrapper, encoding: str) -> Iterator[str]:

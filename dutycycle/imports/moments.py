@@ -81,10 +81,9 @@ class Clock:
             moment, abbreviation = self._read_moment(self._in_usual_order(text, unit))
         if moment.tzinfo is None:
             moment = self._in_zone(moment, text, abbreviation, subject)
-            if self._has_zone:
-                self._note_step(moment, subject)
+            self._note_step(moment, subject)
             if self._last is not None and not self._has_zone:
-                self._note_change(moment - self._last, moment, text)
+                self._note_change(moment - self._last, moment, text, self._steps[subject][1])
             self._last = moment
         return round(moment.timestamp() * 1000)
 
@@ -93,10 +92,15 @@ class Clock:
         step = moment.timestamp() - last.timestamp()
         self._steps[subject] = moment, min(least, step) if step > 0 else least
 
-    def _note_change(self, step: timedelta, moment: datetime, text: str) -> None:
-        """Say where local times are as in a night in which clocks change: it shifts all that follows."""
+    def _note_change(self, step: timedelta, moment: datetime, text: str, least_s: float) -> None:
+        """Say where local times are as in a night in which clocks change: it shifts all that follows.
+
+        With few lines an hour they go back by that much less: ``least_s`` lie between two lines.
+        """
         is_sunday, is_new_hour = moment.weekday() == 6, moment.minute < 10
-        if timedelta(minutes=50) < -step < timedelta(minutes=70):
+        back_s = -step.total_seconds()
+        back_s += least_s if back_s > 0 and is_sunday and least_s < 3600 else 0
+        if 50 * 60 < back_s < 70 * 60:
             what = "goes back by an hour at {}, as where clocks are put back: give --zone"
         elif timedelta(hours=1) <= step < timedelta(minutes=70) and is_sunday and is_new_hour:
             what = "leaves out an hour before {}, as where clocks are put forward: give --zone"

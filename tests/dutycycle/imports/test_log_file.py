@@ -42,6 +42,37 @@ def test_lines_are_the_same_in_each_packing(suffix: str, encoding: str, end: str
 
 
 @pytest.mark.parametrize(
+    "written",
+    [
+        "{time} stdout F {line}\n",
+        "[pod/gpu-log-x/main] {line}\n",
+        "[pod/gpu-log-x/main] {time} {line}\n",
+        "{time} {line}\n",
+        '{{"log":"{line}\\n","stream":"stdout","time":"{time}"}}\n',
+    ],
+)
+def test_the_log_of_a_container_has_the_lines_of_its_program(written: str, tmp_path: Path) -> None:
+    lines = [
+        written.format(line=line, time=f"2026-11-20T10:00:0{at}.123456789Z") for at, line in enumerate(LINES)
+    ]
+    assert [line for _, line in read(tmp_path / "a", "".join(lines).encode())] == TEXT.splitlines(
+        keepends=True
+    )
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["2026-11-20T10:00:00Z 50 250\n", "2026-11-20T10:00:01Z 60 250\n"],
+        ["2026-11-20T10:00:00Z,50,250\n"],
+        ["time util\n", "2026-11-20T10:00:00Z 50\n"],
+    ],
+)
+def test_a_time_of_the_line_itself_stays(lines: list[str], tmp_path: Path) -> None:
+    assert [line for _, line in read(tmp_path / "a", "".join(lines).encode())] == lines
+
+
+@pytest.mark.parametrize(
     "encodings",
     [
         ("utf-8", "utf-16-le"), ("utf-8", "utf-16-be"), ("utf-8", "utf-16"), ("utf-8", "utf-16-le", "utf-8"),

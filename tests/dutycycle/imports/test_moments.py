@@ -195,6 +195,18 @@ def test_without_a_zone_a_night_in_which_clocks_change_is_said(
     assert all(remark.startswith((says or "").format(after)) for remark in remarks)
 
 
+@pytest.mark.parametrize("minutes", [5, 15, 20, 30])
+def test_a_log_of_few_lines_an_hour_says_that_night_too(minutes: int) -> None:
+    clock = Clock()
+    of_hour = range(0, 60, minutes)
+    for hour in (1, 2, 2, 3):
+        for minute in of_hour:
+            for gpu in (0, 1):
+                clock.read_ms(f"2026/10/25 {hour:02}:{minute:02}:00", subject=gpu)
+    (remark,) = clock.notes.remarks
+    assert remark.startswith("the time goes back by an hour at 2026/10/25 02:00:00")
+
+
 def test_times_of_day_go_past_midnight() -> None:
     clock = Clock(UTC, 1_795_217_000_000)  # 23:23:20
     before, after = clock.read_ms("23:59:59"), clock.read_ms("00:00:01")

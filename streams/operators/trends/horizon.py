@@ -8,7 +8,8 @@ told, with the interval of its own errors. That a cycle was found says nothing y
 Of the errors the mean root counts, which a few large ones move less than a mean square. The weights are those
 of J. M. Bates and C. W. J. Granger 1969 with a higher power. The 5 % and 95 % points follow the share of
 misses (adaptive conformal inference, I. Gibbs and E. Candès 2021). While a series has a cycle, forecasters
-that know it are blended in. They begin with the error that they would have had on the newest samples.
+that know it are blended in, and else the medians of the last minutes. The former begin with the error that
+they would have had on the newest samples.
 """
 
 from typing import Any
@@ -18,11 +19,13 @@ import numpy.typing as npt
 
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Bools, Floats, Ints, pack, remap, unpack
+from streams.operators.trends.holt import COUNT as COUNTED
 from streams.operators.trends.holt import (
     FORECASTERS,
     INTERVAL_MS,
     LEVEL,
     NEWEST,
+    RESET_MS,
     SEEN_MS,
     Holt,
     expect,
@@ -34,7 +37,12 @@ from streams.operators.trends.season import SEASONS, Season
 
 LINE = FORECASTERS
 """The undamped line through the last minutes, or that of an announced exhaustion; the others are Holt's."""
-SEASONAL = slice(LINE + 1, LINE + 1 + SEASONS)
+MEDIANS_OF = (6, 18, 60)
+"""Of so many of the newest values, one from each forecast, a median is a forecaster: least in absolute error
+where values come from about one distribution, be it of two levels or with rare and large ones. Those that
+know a cycle take their place while there is one."""
+MEDIANS = slice(LINE + 1, LINE + 1 + len(MEDIANS_OF))
+SEASONAL = slice(MEDIANS.stop, MEDIANS.stop + SEASONS)
 """The forecasters that know the cycle."""
 MODELS = SEASONAL.stop
 ROWS = MODELS + 8
@@ -59,8 +67,9 @@ COMPARED, BORROWED = 6.0, 10.0
 shorter horizon count as up to so many more: what comes back to its mean within a minute does so in five."""
 NEAR = 4
 """A moment was measured if a tick came within a quarter of the horizon."""
-MISS, STEP = 0.05, 0.16
-"""Share of values that may lie beyond a point; and by which share of itself, or of a standard error if that
+MISS, STEP = 0.04, 0.25
+"""Share of values that may lie beyond a point, a little less than 5 %, as what is published is more often
+what has changed; and by which share of itself, or of a standard error if that
 is more, a miss moves it: so it soon reaches what is rare and large."""
 NORMAL_ERROR = 1.2533
 """Standard over mean absolute error of a normal distribution."""
@@ -156,8 +165,10 @@ def _learn(
 def _expected(of_it: Floats) -> float:
     """The forecasters' weighted mean error of one series at one horizon."""
     errors = of_it[:MODELS].copy()
-    if not of_it[PERIOD] > 0:
-        errors[SEASONAL.start :] = np.nan
+    if of_it[PERIOD] > 0:
+        errors[MEDIANS] = np.nan
+    else:
+        errors[SEASONAL] = np.nan
     return _blended(errors, errors)
 
 
@@ -242,6 +253,20 @@ def _points(
 
 
 @kernel
+def _medians(values: Floats, wanted: bool, medians: Floats) -> None:
+    """The median of each number of the newest ``values``, oldest first; NaN is none, or not wanted."""
+    medians[:] = np.nan
+    if not wanted:
+        return
+    for row, size in enumerate(MEDIANS_OF):
+        newest = values[-size:]
+        ordered = np.sort(newest[~np.isnan(newest)])
+        middle = ordered.size // 2
+        if ordered.size:
+            medians[row] = (ordered[middle] + ordered[(ordered.size - 1) // 2]) / 2
+
+
+@kernel
 def _within(value: float, lower: float, upper: float) -> float:
     """The value clipped to bounds; a NaN bound does not bind, a NaN value stays NaN."""
     if value < lower:
@@ -253,17 +278,18 @@ def _within(value: float, lower: float, upper: float) -> float:
 
 @entry(
     "Tuple((float64[:, :, ::1], float64[:, :, ::1], int64[:, ::1], float64[:, ::1]))(int64, float64[::1],"
-    " float64[::1], float64[:, ::1], float64[:, ::1], float64[:, ::1], int64[::1], float64[:, :, ::1],"
-    " boolean[:, :], float64[:, :, ::1])"
+    " float64[::1], float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[:, ::1], int64[::1],"
+    " float64[:, :, ::1], boolean[:, :], float64[:, :, ::1])"
 )
 def _forecast(
-    now_ms: int, ahead_s: Floats, overlap: Floats, holt: Floats, recent: Floats, bounds: Floats,
-    cyclic: Ints, seasonal: Floats, worth: Bools, state: Floats,
+    now_ms: int, ahead_s: Floats, overlap: Floats, holt: Floats, before: Floats, recent: Floats,
+    bounds: Floats, cyclic: Ints, seasonal: Floats, worth: Bools, state: Floats,
 ) -> tuple[Floats, Floats, Ints, Floats]:  # fmt: skip
     """See ``Horizons.forecast``; before what that returns, what is to be kept."""
     horizons, n = ahead_s.size, holt.shape[1]
     kept, said = np.full((horizons, KEPT, n), np.nan), np.full((3, horizons, n), np.nan)
     now, methods = np.full((2, n), np.nan), np.zeros((horizons, n), np.int64)
+    medians = np.empty(len(MEDIANS_OF))
     for place, column in enumerate(cyclic):
         kept[:, SEASONAL, column] = seasonal[:, :, place]
     for column in range(n):
@@ -277,12 +303,14 @@ def _forecast(
         if announced:
             level = holt[LEVEL, column]
             slope = trend = (capacity - level) / left_s
+        _medians(before[:, column], known and not state[0, PERIOD, column] > 0, medians)
         if known:
             now[0, column], now[1, column] = _within(holt[LEVEL, column], lower, upper), trend
         for row in range(horizons):
             of_it, models = state[row, :, column], kept[row, :, column]
             if not announced:
                 expect(ahead_s[row], unseen_s, holt[:, column], models)
+                models[MEDIANS] = medians
             models[LINE] = level + slope * ahead_s[row]
             models[:MODELS] -= newest
             if not (known and ahead_s[row] <= YOUNG * age_s and unseen_s <= ahead_s[row]):
@@ -317,12 +345,15 @@ class Horizons:
         self._overlap = np.cbrt([forecasts.slots for forecasts in self._kept])
         self._state = np.zeros((len(horizons_s), ROWS, n))
         self._state[:, POINTS] = NORMAL
+        self._before = np.full((MEDIANS_OF[-1], n), np.nan)
+        """The newest value at each of the last forecasts, oldest first."""
         self._next_ms = NEVER_MS
 
     def resize(self, keep: Ints) -> None:
         """Rearrange the columns; -1 is a new series."""
         self._state = remap(self._state, keep, 0.0)
         self._state[:, POINTS, keep < 0] = NORMAL
+        self._before = remap(self._before, keep, np.nan)
         for forecasts in self._kept:
             forecasts.resize(keep)
 
@@ -376,18 +407,13 @@ class Horizons:
         columns = _NO_COLUMNS if season is None else season.columns
         ahead = np.empty((self._ahead_s.size, SEASONS, 0)) if season is None else season.ahead(self._ahead_s)
         worth = _worth(self._overlap, self._state)
+        self._before[:-1] = self._before[1:]
+        seen = (holt.state[COUNTED] > 0) & (holt.state[SEEN_MS] >= ts_ms - RESET_MS)
+        self._before[-1] = np.where(seen, holt.state[NEWEST], np.nan)
         kept, said, methods, now = _forecast(
-            ts_ms,
-            self._ahead_s,
-            self._overlap,
-            holt.state,
-            recent,
-            bounds,
-            columns,
-            ahead,
-            worth,
-            self._state,
-        )
+            ts_ms, self._ahead_s, self._overlap, holt.state, self._before, recent, bounds, columns, ahead,
+            worth, self._state,
+        )  # fmt: skip
         for of_it, forecasts in zip(kept, self._kept, strict=True):
             if forecasts.has_room(ts_ms):
                 forecasts.put(ts_ms, holt.state[NEWEST], of_it)
@@ -413,18 +439,22 @@ class Horizons:
             _worth(self._overlap, self._state)[rows],
         )
         state[:, :MODELS] = np.maximum(state[:, :MODELS], self._state[earlier, :MODELS])
-        return _forecast(ts_ms, ahead_s, overlap, holt.state, recent, bounds, columns, ahead, worth, state)[1]
+        return _forecast(
+            ts_ms, ahead_s, overlap, holt.state, self._before, recent, bounds, columns, ahead, worth, state
+        )[1]
 
-    def snapshot(self) -> list[dict[str, Any]]:
-        """Plain data of each horizon."""
-        return [
+    def snapshot(self) -> dict[str, Any]:
+        """Plain data."""
+        horizons = [
             {**forecasts.snapshot(), "state": pack(state)}
             for state, forecasts in zip(self._state, self._kept, strict=True)
         ]
+        return {"before": pack(self._before), "horizons": horizons}
 
-    def restore(self, plain: list[dict[str, Any]]) -> None:
+    def restore(self, plain: dict[str, Any]) -> None:
         """Go on from a snapshot of the same number of columns and horizons."""
-        for state, forecasts, of_it in zip(self._state, self._kept, plain, strict=True):
+        self._before = unpack(plain["before"], "f8", self._before.shape)
+        for state, forecasts, of_it in zip(self._state, self._kept, plain["horizons"], strict=True):
             state[:] = unpack(of_it["state"], "f8", state.shape)
             forecasts.restore(of_it)
         self._plan()

@@ -79,6 +79,11 @@ class InsightDebouncer:
         self.published = replace(now, since_ms=since_ms)
         return self.published
 
+    def forget(self, unknown: Judgement) -> Judgement:
+        """Begin anew with what nobody knows any more, as published."""
+        self.published, self.kind, self.bottleneck = unknown, _Streak(), _Streak()
+        return unknown
+
     def _changed_since_ms(self, now: Judgement) -> int | None:
         """None if there is nothing to publish, else since when the pod is of its kind."""
         if self._kind_changed(now):

@@ -106,10 +106,12 @@ class PodInsightOperator:
         self._gpu_only = None
         self._node, self._gpus = span.gpu.node or self._node, span.gpu.gpus or 1
         sizes, anomalies = self._track.sizer.sizes, self._track.anomalies
+        silence = self._track.silence(span.gpu.start_ms)
+        outs = [] if silence is None else self._publish(silence)
         changed = self._track.add(span, self._steps)
         other = anomalies is not self._track.anomalies
-        outs = self._republished(sizes, anomalies=other) if changed is None else self._publish(changed)
-        changes = changed is not None or other or self._track.sizer.sizes is not sizes
+        outs += self._republished(sizes, anomalies=other) if changed is None else self._publish(changed)
+        changes = bool(outs) or other or self._track.sizer.sizes is not sizes
         if self._concerns_job(span.end_ms, changes):
             self._job_ms = span.end_ms
             outs += self._to_job()
@@ -133,17 +135,19 @@ class PodInsightOperator:
         self._gpu_only = self._gpu_only or self._new_track()
         self._gpu_only_spans += 1
         anomalies = self._gpu_only.anomalies
+        silence = self._gpu_only.silence(part.start_ms)
+        outs = [] if silence is None else self._publish(silence)
         changed = self._gpu_only.add(JoinedSpan(part, None), self._steps)
         if anomalies is not self._gpu_only.anomalies:
             changed = changed or self._gpu_only.debouncer.published
         self._node = part.node or self._node
         if self._gpu_only_spans < _GPU_ONLY_SPANS:
-            return []
+            return outs
         if self._gpu_only_spans == _GPU_ONLY_SPANS:  # what was judged while it was too early
             changed = changed or self._gpu_only.debouncer.published
         if changed is not None:
-            return self._publish(changed)
-        return self._repeated(self._gpu_only, part.start_ms + SPAN_MS)
+            return outs + self._publish(changed)
+        return outs + self._repeated(self._gpu_only, part.start_ms + SPAN_MS, outs)
 
     def _repeated(
         self, track: Track, end_ms: int, outs: Sequence[ProducerRecord] = ()

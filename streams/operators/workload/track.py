@@ -94,6 +94,8 @@ _FINE_TICK_S = 1.5
 _MISSED_TICKS = 2
 _MAX_GAP_MS = 20_000
 """After a longer time without any span idleness begins anew: only what was seen is counted and charged."""
+_SILENT_MS, _SILENT_TICKS = 120_000, 3
+"""After so long, and so many ticks, without any span nothing is known of the pod any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +160,21 @@ class Track:
                 minute_of(min(span.end_ms, END_OF_TIME_MS), values, span.gpu, reported.get("step_s"))
             )
         return judged
+
+    def silence(self, start_ms: int) -> Judgement | None:
+        """What is to be published of the time before the span that begins at ``start_ms``: where nothing came
+        for minutes, what was said last held until nobody knew any more. None if that is not so."""
+        published = self.debouncer.published
+        lost_ms = self._end_ms + max(_SILENT_MS, int(_SILENT_TICKS * 1000 * self._tick_s))
+        if published is None or published.kind == UNKNOWN_KIND or start_ms <= lost_ms:
+            return None
+        return self.debouncer.forget(
+            Judgement(
+                ts_ms=lost_ms, since_ms=lost_ms, kind=UNKNOWN_KIND, confidence=NOTHING_KNOWN,
+                bottleneck=UNKNOWN_BOTTLENECK, bottleneck_confidence=1.0, evidence={},
+                advice=advice(UNKNOWN_BOTTLENECK, UNKNOWN_KIND, {}),
+            )
+        )  # fmt: skip
 
     def recent(self) -> dict[str, float]:
         """The pod's evidence of the last three minutes, and how far it is from its past; empty if too little

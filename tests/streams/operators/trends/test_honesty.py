@@ -39,7 +39,7 @@ def test_intervals_hold_the_truth_at_every_horizon_and_age(scores: Covered, case
     assert told.tolist() == [[True, True, False], [True, True, True]]
     share = inside[told] / made[told]
     assert share.min() >= 0.8
-    assert not case[1] or share.max() <= 0.97
+    assert not case[1] or share.max() <= 0.98, "92 % are aimed at"
 
 
 def test_no_record_contradicts_itself(scores: Covered) -> None:
@@ -125,6 +125,27 @@ def test_a_blend_that_was_hardly_better_is_not_told() -> None:
     state[0, GAIN] = [0.3, 0.8]
     state[0, SQUARE] = state[0, GAIN] ** 2
     assert _worth(np.ones(1), state).tolist() == [[False, True]]
+
+
+@pytest.mark.parametrize("tick_s", [1, 10, 30])
+def test_what_is_at_times_far_off_is_expected_where_it_is_usually(tick_s: int) -> None:
+    """Of three values one is about 0 and two are about 90: neither the last value nor the mean is near."""
+    rng, (ticks, series) = np.random.default_rng(7), (7200 // tick_s, 30)
+    values = np.where(rng.random((ticks, series)) < 1 / 3, 0.0, 90.0) + rng.random((ticks, series))
+    bank, ahead = TrendBank(series), 300 // tick_s
+    error, still, told = [], [], []
+    for tick in range(ticks - ahead):
+        bank.update(START_MS + 1000 * tick_s * tick, values[tick])
+        if tick * tick_s % 10 == 0:
+            said, truth = bank.forecast(), values[tick + ahead]
+            if tick * tick_s >= 3600:
+                error.append(np.abs(said.value[2] - truth))
+                still.append(np.abs(values[tick] - truth))
+                told.append(said.method[2] > 0)
+    made = np.array(told)
+    assert made.mean() > 0.5
+    least = np.array(error)[made].mean() / np.array(still)[made].mean()
+    assert least < 0.85, "three quarters is the least that is possible"
 
 
 def test_intervals_reach_what_is_rare_and_large() -> None:

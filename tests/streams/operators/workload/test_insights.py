@@ -293,6 +293,30 @@ def test_time_that_nobody_measured_is_not_idleness(gap_s: int, since_s: int) -> 
     )
 
 
+@pytest.mark.parametrize("sources", [("nvml", "cgroup"), ("nvml",)], ids=" ".join)
+@pytest.mark.parametrize(("gap_s", "lost"), [(90, False), (7200, True)])
+def test_of_a_pod_that_nobody_measures_nothing_is_known(
+    gap_s: int, lost: bool, sources: tuple[str, ...]
+) -> None:
+    of = parts(pod("asleep", 2003))
+    of = {source: those if source in (*sources, "pods") else [] for source, those in of.items()}
+    later = {
+        source: [replace(part, start_ms=part.start_ms + 1000 * gap_s) for part in those[20:]]
+        for source, those in of.items()
+    }
+    told = insights(
+        run(
+            STAGES["insights"].build("p", None),
+            [*shuffled({source: those[:20] for source, those in of.items()}, 1), *shuffled(later, 1)],
+        )
+    )
+    silent_ms = START_MS + 20 * SPAN_MS
+    during = [insight for insight in told if silent_ms < insight.ts_ms < silent_ms + 1000 * gap_s]
+    assert [(insight.kind, insight.bottleneck) for insight in during] == [("unknown", "unknown")] * lost
+    assert all(insight.ts_ms == silent_ms + 120_000 for insight in during), "two minutes after the last tick"
+    assert told[-1].kind == "idle", "and what comes then is judged"
+
+
 @pytest.mark.parametrize("seed", range(2000, 2006))
 def test_the_first_record_of_a_kind_has_nothing_of_the_kind_before(seed: int) -> None:
     found = insights(run(STAGES["insights"].build("p", None), in_turn(parts(pod("ends", seed)))))

@@ -18,6 +18,7 @@ ANY_RECORD = st.one_of(
 )
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("name", TOPICS)
 def test_every_record_type_is_generated_and_survives(name: str) -> None:
     @given(record_of(TOPICS[name].record))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.signal import lfilter
+import scipy  # its signal is loaded when it is used
 
 Floats = npt.NDArray[np.float64]
 Rng = np.random.Generator
@@ -128,7 +128,7 @@ def steady(d: JobDraft) -> None:
 
 def jitters(d: JobDraft) -> None:
     """A loader that is late now and then: steps vary, in times of more and of less load."""
-    wander = np.exp(lfilter([0.02], [1, -0.9995], d.rng.normal(0, 0.05, d.n)))
+    wander = np.exp(scipy.signal.lfilter([0.02], [1, -0.9995], d.rng.normal(0, 0.05, d.n)))
     d.jitter = d.rng.uniform(0.05, 0.2)
     d.busy = d.steps(d.period * wander)
 
@@ -310,7 +310,9 @@ def _gpu(
     limited = 1 - np.clip(needs - 0.85, 0, 1) * rng.uniform(0.4, 1.0)
     clock = 1980 * rng.normal(1, 0.015) * limited * rate * np.where(busy > 0.02, 1, 0.4)
     clock *= 1 + 0.004 * rng.normal(size=n) + _wanders(rng, n, 0.006, 1800)
-    heat = lfilter([1 / 45], [1, -(1 - 1 / 45)], 100 * needs, zi=[100 * needs[0] * (1 - 1 / 45)])[0]
+    heat = scipy.signal.lfilter(
+        [1 / 45], [1, -(1 - 1 / 45)], 100 * needs, zi=[100 * needs[0] * (1 - 1 / 45)]
+    )[0]
     temp = around + rng.normal(0, 3.5) + 0.42 * heat + _wanders(rng, n, 1.2, 3600)
     util = 100 * busy + np.where(busy > 0.02, rng.normal(0, 1.5, n), 0)
     warmer = of.warmer if hit else 0.0
@@ -320,7 +322,7 @@ def _gpu(
 def _wanders(rng: Rng, n: int, deviation: float, time_s: float) -> Floats:
     """What moves by itself: fans and dust, steps of a boost."""
     gains = [deviation * np.sqrt(2 / time_s)], [1, -(1 - 1 / time_s)]
-    return np.asarray(lfilter(*gains, rng.normal(size=n)))
+    return np.asarray(scipy.signal.lfilter(*gains, rng.normal(size=n)))
 
 
 def _by_minute(

@@ -13,7 +13,7 @@ as candidates to the ends that follow: with them twice as many series of noise h
 
 import numpy as np
 import numpy.typing as npt
-from scipy.signal import find_peaks
+import scipy  # its signal is loaded when it is used
 
 from bench.generators import Floats
 
@@ -82,7 +82,7 @@ def _period(series: Floats, longest: float) -> tuple[float | None, float]:
 
 def _candidates(series: Floats, longest: float) -> Floats:
     amplitude = np.abs(np.fft.rfft(series))
-    lines, _ = find_peaks(amplitude)
+    lines, _ = scipy.signal.find_peaks(amplitude)
     period = series.size / np.maximum(lines, 1)
     lines = lines[(period >= SHORTEST) & (period <= longest)]
     if not lines.size:

@@ -8,8 +8,7 @@ about a series whose samples are all alike: some divide by its spread.
 from collections.abc import Callable
 
 import numpy as np
-from pyriodicity import Autoperiod, CFDAutoperiod
-from scipy.signal import detrend, find_peaks
+import scipy  # its signal is loaded when it is used
 
 from bench.generators import Floats
 from bench.insight.peer_gpoeo import gpoeo
@@ -39,12 +38,12 @@ def fft_acf(series: Floats) -> float | None:
 
     It counts if that peak exceeds what white noise would show (1.96/√n; G. Box and G. Jenkins 1970).
     """
-    level = detrend(series)
+    level = scipy.signal.detrend(series)
     power = np.abs(np.fft.rfft(level)) ** 2
     line = 2 + int(np.argmax(power[2:]))
     guess = series.size / line
     acf = autocorrelation(level)[: int(LONGEST * series.size)]
-    peaks, _ = find_peaks(acf)
+    peaks, _ = scipy.signal.find_peaks(acf)
     if not peaks.size:
         return None
     best = int(peaks[np.argmin(np.abs(peaks - guess))])
@@ -53,17 +52,21 @@ def fft_acf(series: Floats) -> float | None:
 
 def autoperiod(series: Floats) -> float | None:
     """M. Vlachos, P. Yu and V. Castelli 2005, as pyriodicity has it, with its defaults."""
+    from pyriodicity import Autoperiod  # a second of imports
+
     return _best(series, Autoperiod.detect(series, seed=0))
 
 
 def cfd_autoperiod(series: Floats) -> float | None:
     """T. Puech and others 2020, as pyriodicity has it, with its defaults."""
+    from pyriodicity import CFDAutoperiod
+
     return _best(series, CFDAutoperiod.detect(series, seed=0))
 
 
 def _best(series: Floats, periods: Floats) -> float | None:
     fitting = [int(one) for one in periods if SHORTEST <= one <= LONGEST * series.size]
-    acf = autocorrelation(detrend(series))
+    acf = autocorrelation(scipy.signal.detrend(series))
     return float(max(fitting, key=lambda one: (acf[one], -one))) if fitting else None
 
 
@@ -93,7 +96,7 @@ def lomb_scargle(series: Floats) -> float | None:
     1 - (1 - exp(-z))^(n/2).
     """
     n = series.size
-    level = detrend(series)
+    level = scipy.signal.detrend(series)
     # At even distances theirs is the usual periodogram, and a padded transform has it between the lines, too.
     padded = PADDED * n
     power = np.abs(np.fft.rfft(level, padded)[2 * PADDED :]) ** 2 / (n * level.var())
@@ -107,8 +110,8 @@ def peaks(series: Floats) -> float | None:
 
     ``scipy.signal.find_peaks``; at least four peaks, whose gaps differ by less than 30 % of their mean.
     """
-    level = detrend(series)
-    found, _ = find_peaks(level, prominence=level.std())
+    level = scipy.signal.detrend(series)
+    found, _ = scipy.signal.find_peaks(level, prominence=level.std())
     gaps = np.diff(found)
     if gaps.size < 3 or gaps.std() > UNEVEN * gaps.mean():
         return None

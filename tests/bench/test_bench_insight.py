@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.bench_insight import run
 from bench.generators import Case, Floats
-from bench.insight import pictures_cycle, tables_cycle
+from bench.insight import tables_cycle
 from bench.insight.peers_cycle import DETECTORS
 from bench.insight.report import TableReport
 
@@ -41,6 +40,8 @@ def split(table: list[Figures], ours: str = "Dutycycle") -> tuple[Figures, list[
 
 @pytest.mark.slow
 def test_the_whole_comparison(tmp_path: Path) -> None:
+    from bench.bench_insight import run  # seconds of imports
+
     run(SEEDS, tmp_path, thin=THIN)
     figures: Figures = json.loads((tmp_path / "insight.json").read_text())
     every_table_is_there(figures)
@@ -118,6 +119,8 @@ def pictures_are_written(out: Path) -> None:
 
 
 def test_a_picture_has_the_same_bytes_again(tmp_path: Path) -> None:
+    from bench.insight import pictures_cycle  # a second of imports
+
     answers, _ = tables_cycle.asked(DETECTORS["FFT + ACF"], [Case("sine", 1, 20.0), Case("sine", 2, 30.5)])
     for name in ("one.png", "other.png"):
         pictures_cycle.failures(tmp_path / name, answers)

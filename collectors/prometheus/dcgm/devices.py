@@ -4,6 +4,7 @@ An exporter has rows for the GPU itself, for its MIG instances, or for the pods 
 whole device (power, energy, temperature, clocks) is the same in each of them.
 """
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -30,6 +31,8 @@ _WHOLE = frozenset({"pcie_gen", "pcie_width", "throttle", "mem_used_bytes", "mem
                     "pcie_tx_bytes_per_s", "nvlink_rx_bytes_per_s", "nvlink_tx_bytes_per_s",
                     "nvlink_bytes_per_s"})  # fmt: skip
 """Fields that are whole numbers."""
+_INDEX = re.compile(r"(?:[a-zA-Z_:#/ -]*)([0-9]{1,4})").fullmatch
+"""A GPU's number, also as ``nvidia0`` or ``cuda:0``."""
 Impossible = Counter[tuple[str, float]]
 """Values that no GPU has, by metric, with how many there were."""
 Nameless = Counter[tuple[str, str]]
@@ -98,8 +101,12 @@ def _missing_label(labels: SeriesLabels) -> str:
     """The label that should tell the GPU and does not; empty where both do."""
     if not labels.get("UUID"):
         return "UUID"
-    index = labels.get("gpu", "")
-    return "" if index.isascii() and index.isdigit() else "gpu"
+    return "gpu" if _index_of(labels) is None else ""
+
+
+def _index_of(labels: SeriesLabels) -> int | None:
+    match = _INDEX(labels.get("gpu", ""))
+    return None if match is None else int(match[1])
 
 
 def explain(impossible: Impossible) -> str:
@@ -123,7 +130,7 @@ def _gpu(uuid: str, rows: list[_Row], pod_index: PodIndex) -> Gpu:
         fields["gpu_util_max_pct"] = _high(row for row in rows if not row.sample.labels.get("GPU_I_ID"))
     slices = tuple(_slice(uuid, name, instances[name]) for name in sorted(instances))
     return Gpu(
-        uuid=uuid, index=int(labels["gpu"]), model=labels.get("modelName") or None, mig=slices or None,
+        uuid=uuid, index=_index_of(labels) or 0, model=labels.get("modelName") or None, mig=slices or None,
         allocated=_holders(uuid, rows, pod_index), **fields | _memory(values),
     )  # fmt: skip
 

@@ -406,6 +406,12 @@ def test_a_name_that_stands_for_nothing_is_refused() -> None:
         AnswerReader(PrometheusSettings(prometheus_names=(("x", "DCGM_FI_DEV_GPU_UTL"),)))
 
 
+@pytest.mark.parametrize("text", ["7", "nvidia7", "cuda:7", "GPU 7", "/dev/nvidia7"])
+def test_a_number_within_a_name_is_the_index(text: str) -> None:
+    (read,) = gpus([dcgm("DEV_GPU_UTIL", 50, gpu=text)], PodIndex())
+    assert read.index == 7
+
+
 @pytest.mark.parametrize(("label", "text"), [("UUID", ""), ("gpu", ""), ("gpu", "none")])
 def test_a_sample_that_does_not_say_of_which_gpu_it_is_is_told(label: str, text: str) -> None:
     reader = AnswerReader()

@@ -1,5 +1,6 @@
 """The figures of a report in words and numbers: what it took, what it cost, what holds it back."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import isnan
@@ -286,7 +287,8 @@ def key_figures(facts: Facts, view: View) -> Iterator[tuple[str, str]]:
     """Name and value of what a reader looks for first."""
     yield "Duration", short_duration(facts.duration_s)
     if facts.gpus:
-        yield "GPUs", f"{len(facts.gpus)} × {facts.gpus[0].model or 'GPU'}"
+        models = Counter(gpu.model or "GPU" for gpu in facts.gpus)
+        yield "GPUs", ", ".join(f"{count} × {model}" for model, count in models.items())
         seconds, busy = facts.total("seconds") or 0.0, facts.total("busy_s")
         told_s = sum(gpu.seconds for gpu in facts.gpus if gpu.busy_s is not None)
         part = "" if told_s == seconds else f" of {seconds_text(told_s)} of which that is known"

@@ -75,6 +75,14 @@ def test_steps_are_held_against_no_cycle_of_another_pod(report: Report) -> None:
     assert "Steps in a cycle" not in alone
 
 
+def test_a_machine_of_several_models_is_said_to_be_one(report: Report) -> None:
+    first, *others = report.facts.gpus
+    mixed = [replace(gpu, model="NVIDIA A100-SXM4-80GB") for gpu in (first, *others)]
+    mixed[0] = replace(first, model="NVIDIA H100 80GB HBM3")
+    found = dict(key_figures(replace(report.facts, gpus=mixed), report.view))
+    assert found["GPUs"] == f"1 × NVIDIA H100 80GB HBM3, {len(others)} × NVIDIA A100-SXM4-80GB"
+
+
 def test_the_page_has_it_and_the_chart(report: Report) -> None:
     page = html_of(report)
     assert "Training loops, from inside" in page

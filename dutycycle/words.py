@@ -1,5 +1,7 @@
 """Figures and findings in words for people: the same on the screen, in lines and in a report."""
 
+from collections.abc import Sequence
+
 from dutycycle.contract.records.insights import Insight
 
 UNKNOWN = "·"
@@ -121,3 +123,17 @@ def does(insight: Insight) -> str:
     """``training: GPU waits for input``; of an unknown kind what holds it back alone."""
     parts = (insight.kind if insight.kind != "unknown" else "", held_back(insight))
     return ": ".join(filter(None, parts))
+
+
+def aligned(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, headers: bool = True, gap: str = "   "
+) -> str:
+    """A table aligned by spaces, one line a row. A header that ends in ``>`` puts its column to the right."""
+    lines = [[column.removesuffix(">") for column in columns]] * headers + list(map(list, rows))
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    text = ""
+    for line in lines:
+        cells = zip(line, widths, columns, strict=True)
+        padded = (cell.rjust(wide) if name.endswith(">") else cell.ljust(wide) for cell, wide, name in cells)
+        text += gap.join(padded).rstrip() + "\n"
+    return text

@@ -5,6 +5,7 @@ from typing import Any
 
 from dutycycle.compare.comparison import FigureChange, NamedRun, best, change_of, figures_in, verdicts
 from dutycycle.report.facts import headline
+from dutycycle.words import aligned
 
 NO_DIFFERENCE = "no difference"
 
@@ -51,11 +52,7 @@ def lines_of(runs: Sequence[NamedRun]) -> Iterator[str]:
     """The verdicts, and the table below them."""
     yield from verdicts(runs)
     yield ""
-    table = [heads_of(runs), *rows_of(runs)]
-    widths = [max(len(row[at]) for row in table) for at in range(len(table[0]))]
-    for row in table:
-        first, *others = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        yield "  ".join([first, *others]).rstrip()
+    yield from aligned(heads_of(runs), list(rows_of(runs)), gap="  ").splitlines()
     yield ""
     for run in runs:
         yield f"{run.name}: {kind_of(run)}"

@@ -8,8 +8,8 @@ from typing import Any
 
 from dutycycle.experiments.plan import PlannedRun
 from dutycycle.experiments.scores.forecasts import BUILT_IN
-from dutycycle.kubectl.output import aligned
 from dutycycle.whole_file import whole_file
+from dutycycle.words import aligned
 
 Row = dict[str, Any]
 _DIGITS = 4

@@ -14,6 +14,7 @@ from dutycycle.kubectl.annotations import GpuNow, Json, insights, of_node, of_po
 from dutycycle.kubectl.api import Api, ForbiddenError, KubectlError, ListedPod
 from dutycycle.kubectl.jobs import name_of
 from dutycycle.kubectl.last_sample import LastSamples
+from dutycycle.words import aligned
 from sinks.annotations.core.keys import GPU_HEALTH, GPU_HEALTH_REASON
 
 
@@ -39,7 +40,7 @@ def show_health(api: Api, args: argparse.Namespace) -> None:
         for first, gpu in zip([True, *[False] * len(gpus)], gpus or [output.DASH], strict=False)
     ]
     if rows:
-        sys.stdout.write(output.aligned(["NODE", "HEALTH", "GPUS"], rows, headers=not args.no_headers))
+        sys.stdout.write(aligned(["NODE", "HEALTH", "GPUS"], rows, headers=not args.no_headers))
     healthy = sum(level == "healthy" for _, level, _ in known)
     unknown = len(nodes) - len(known)
     remark = f"{healthy} of {len(known)} nodes healthy"

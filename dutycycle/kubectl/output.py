@@ -1,17 +1,17 @@
 """Answers on the screen: tables as kubectl prints them, JSON and YAML for programs, remarks on stderr."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
 from dutycycle.kubectl.annotations import Json, MaxUsage
+from dutycycle.words import aligned
 
 DASH = "-"
 """What was not measured. An idle thing has a 0."""
-_GAP = "   "
 _YAML_WIDTH = 1000
 """Sentences stay on their line."""
 
@@ -75,21 +75,6 @@ def unique(rows: list[AnswerRow]) -> list[AnswerRow]:
 def _plain(row: AnswerRow) -> dict[str, Any]:
     where = {"namespace": row.namespace} if row.namespace else {}
     return where | {"name": row.name} | dict(row.more) | {"annotations": row.annotations}
-
-
-def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]], *, headers: bool = True) -> str:
-    """Aligned by spaces, one line a row. A header that ends in ``>`` puts its column to the right."""
-    lines_of = [[column.removesuffix(">") for column in columns]] * headers + list(map(list, rows))
-    widths = [max(map(len, column)) for column in zip(*lines_of, strict=True)]
-    right = [column.endswith(">") for column in columns]
-    lines = []
-    for row in lines_of:
-        cells = [
-            cell.rjust(width) if to_right else cell.ljust(width)
-            for cell, width, to_right in zip(row, widths, right, strict=True)
-        ]
-        lines.append(_GAP.join(cells).rstrip())
-    return "\n".join(lines) + "\n"
 
 
 def format_number(value: float | None) -> str:

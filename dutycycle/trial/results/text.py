@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dutycycle.compare.comparison import SIGMAS
 from dutycycle.compare.steps import Measure
 from dutycycle.trial.results.verdict import TrialRow, TrialVerdict
-from dutycycle.words import UNKNOWN
+from dutycycle.words import UNKNOWN, aligned
 
 GOAL_WORDS = {"gpu-seconds": "GPU-seconds", "joules": "joules", "rate": "rate"}
 
@@ -14,10 +14,8 @@ def lines_of(verdict: TrialVerdict) -> Iterator[str]:
     """The table, and below it what follows from it."""
     unit = verdict.unit or "step"
     heads = ["trial", "GPUs", f"{unit}s/s", f"GPU-s a {unit}", f"J a {unit}", "held back by", "ended"]
-    table = [heads, *(_cells(row, row is verdict.best) for row in verdict.rows)]
-    widths = [max(len(row[at]) for row in table) for at in range(len(heads))]
-    for row in table:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    rows = [_cells(row, row is verdict.best) for row in verdict.rows]
+    yield from aligned(heads, rows, gap="  ").splitlines()
     yield ""
     yield from _sentences(verdict)
 

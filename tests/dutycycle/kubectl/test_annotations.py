@@ -26,6 +26,7 @@ from dutycycle.kubectl.annotations import (
 from dutycycle.kubectl.complete import candidates
 from dutycycle.kubectl.jobs import OWNERS, job_and_word, named
 from dutycycle.kubectl.top import all_gpus_named, descending, most_is_allocated
+from dutycycle.words import aligned
 from sinks.annotations.core.job import job_summary, job_values
 from sinks.annotations.core.pod import pod_values
 from sinks.annotations.core.values import text
@@ -226,8 +227,8 @@ def test_ages_are_as_kubectl_shows_them(seconds: float | None, shown: str) -> No
 def test_columns_are_aligned() -> None:
     rows = [["a-long-name", "7%"], ["b", "100%"]]
     lines = ["NAME           CPU\n", "a-long-name     7%\n", "b             100%\n"]
-    assert output.aligned(["NAME", "CPU>"], rows) == "".join(lines)
-    assert output.aligned(["NAME", "CPU>"], rows, headers=False) == "".join(lines[1:])
+    assert aligned(["NAME", "CPU>"], rows) == "".join(lines)
+    assert aligned(["NAME", "CPU>"], rows, headers=False) == "".join(lines[1:])
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from streams.operators.workload.rules.finding import UNKNOWN_BOTTLENECK
 _KIND_SPANS = 2
 """Spans in a row that have to agree on another kind before it is published. Work that is the first of a pod
 is published at once, and so is the first after ``unknown``: its confidence says how sure it is."""
-_MAY_PASS = frozenset({IDLE, "loading"})
+MAY_PASS = frozenset({IDLE, "loading"})
 """What a pod also is for moments."""
 _UNKNOWN_SPANS = 6
 """The same for ``unknown`` of a pod whose kind was known: doubt alone is no change. Of a pod of which nothing
@@ -74,7 +74,8 @@ class InsightDebouncer:
         if since_ms is None:
             return None
         before = self.published
-        if before is not None and before.kind == UNKNOWN_KIND and now.bottleneck == UNKNOWN_BOTTLENECK:
+        becomes_known = before is not None and before.kind == UNKNOWN_KIND != now.kind
+        if before is not None and becomes_known and now.bottleneck == UNKNOWN_BOTTLENECK:
             now = _still_held_back(now, before)
         self.published = replace(now, since_ms=since_ms)
         return self.published
@@ -99,7 +100,7 @@ class InsightDebouncer:
         before = UNKNOWN_KIND if self.published is None else self.published.kind
         if self.published is None and now.kind == UNKNOWN_KIND:
             return True
-        at_once = before == UNKNOWN_KIND and now.kind not in _MAY_PASS
+        at_once = before == UNKNOWN_KIND and now.kind not in MAY_PASS
         agreeing = _UNKNOWN_SPANS if now.kind == UNKNOWN_KIND else 1 if at_once else _KIND_SPANS
         return (self.published is None or now.kind != before) and self.kind.count >= agreeing
 

@@ -27,7 +27,7 @@ from streams.operators.workload.channels import (
     codes_to_text,
     dequantize,
 )
-from streams.operators.workload.debouncer import InsightDebouncer
+from streams.operators.workload.debouncer import MAY_PASS, InsightDebouncer
 from streams.operators.workload.join import TOPIC, JoinedSpan
 from streams.operators.workload.kinds.classifier import (
     NOTHING_KNOWN,
@@ -80,8 +80,8 @@ _LOADED_PCT = 3.0
 _STILL_S = 5
 """A GPU that did not move for so long does not move now."""
 _RESTS = 0.95
-_TRAINING, _TOLD = "training", 0.99
-"""How sure it is that a pod trains whose training loop says so."""
+_TRAINING, _SUREST = "training", 0.99
+"""How sure it is that a pod trains whose training loop says so. No guess from outside is surer than that."""
 _RHYTHM_RISES, _RHYTHM_FADES = 0.4, 1 / 180
 """How much of a cycle counts after one span, and how much is lost in each without it. So it is evidence after
 half a minute, and still so half an hour later: what trains by steps goes on to do so while it validates, or
@@ -95,7 +95,7 @@ _MISSED_TICKS = 2
 _MAX_GAP_MS = 20_000
 """After a longer time without any span idleness begins anew: only what was seen is counted and charged."""
 _SILENT_MS, _SILENT_TICKS = 120_000, 3
-"""After so long, and so many ticks, without any span nothing is known of the pod any more."""
+"""After so long, and so many ticks, without any span nobody knows any more whether it is idle, or loads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,14 +147,16 @@ class Track:
         """Take the next span. ``steps``: what a training in the pod reports, None for nothing. Returns what
         to publish, or None."""
         steps = steps or ReportedSteps()
-        reported = steps.figures(span.gpu.start_ms)
+        reported, before_ms = steps.figures(span.gpu.start_ms), self._end_ms
         self._append(span)
         judged = self._judge(span, reported)
         published = self.debouncer.published
         self.sizer.add(span.end_ms, self._codes[:, -SPAN_S:], published)
         kind = None if published is None else published.kind
         self._states.add(span, kind, self._idle_since_ms, self._codes[_MEAN_UTIL], steps)
-        if self._anomalies and span.end_ms % MINUTE_MS == 0:
+        # Spans without a tick are none: where ticks are further apart, any may be the first after a minute.
+        passed = self._tick_s > SPAN_S and span.end_ms // MINUTE_MS > before_ms // MINUTE_MS
+        if self._anomalies and (passed or span.end_ms % MINUTE_MS == 0):
             values = dequantize(self._codes[:, -MINUTE_MS // 1000 :])
             self._anomalies.add(
                 minute_of(min(span.end_ms, END_OF_TIME_MS), values, span.gpu, reported.get("step_s"))
@@ -163,10 +165,11 @@ class Track:
 
     def silence(self, start_ms: int) -> Judgement | None:
         """What is to be published of the time before the span that begins at ``start_ms``: where nothing came
-        for minutes, what was said last held until nobody knew any more. None if that is not so."""
+        for minutes, nobody knew any more whether the pod was still idle, or loading. None if that is not so:
+        what a job is at work does not change by nobody looking."""
         published = self.debouncer.published
         lost_ms = self._end_ms + max(_SILENT_MS, int(_SILENT_TICKS * 1000 * self._tick_s))
-        if published is None or published.kind == UNKNOWN_KIND or start_ms <= lost_ms:
+        if published is None or published.kind not in MAY_PASS or start_ms <= lost_ms:
             return None
         return self.debouncer.forget(
             Judgement(
@@ -218,7 +221,7 @@ class Track:
         values = dequantize(self._codes)
         kind = self._kind(values, span.gpu)
         if reported:  # who does it says so: no guess from outside stands against that
-            kind = KindEstimate(_TRAINING, _TOLD)
+            kind = KindEstimate(_TRAINING, _SUREST)
         self._follow_idleness(span, values, kind.kind)
         return self.debouncer.add(self._judgement(span, values, kind, reported), span.gpu.start_ms)
 
@@ -313,7 +316,7 @@ class Track:
         evidence = {name: three_digits(value) for name, value in figures.items()}
         return Judgement(
             ts_ms=min(span.end_ms, END_OF_TIME_MS), since_ms=span.gpu.start_ms,
-            kind=kind.kind, confidence=round(kind.confidence, 3),
+            kind=kind.kind, confidence=round(min(kind.confidence, _SUREST), 3),
             bottleneck=finding.bottleneck, bottleneck_confidence=round(finding.confidence, 3),
             evidence=evidence, advice=advice(finding.bottleneck, kind.kind, evidence),
         )  # fmt: skip

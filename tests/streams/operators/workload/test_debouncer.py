@@ -48,6 +48,13 @@ def test_that_nothing_is_known_is_told_at_once_and_later_only_after_a_minute() -
     assert (again.kind, again.ts_ms) == ("unknown", 80_000)
 
 
+def test_that_what_holds_it_back_is_not_measured_any_more_is_told_once() -> None:
+    debouncer, doubt = InsightDebouncer(), replace(NOW, kind="unknown", confidence=0.4)
+    after(1, debouncer, now=doubt)
+    (told,) = after(60, debouncer, 2, replace(doubt, bottleneck="unknown"))
+    assert (told.kind, told.bottleneck) == ("unknown", "unknown")
+
+
 def test_since_when_a_pod_is_what_it_is() -> None:
     debouncer = InsightDebouncer()
     assert debouncer.began_ms("training", 0) is None

@@ -17,6 +17,7 @@ from streams.operators.workload.channels import (
     quantize,
 )
 from streams.operators.workload.join import JoinedSpan
+from streams.operators.workload.kinds.classifier import WORKLOAD_KINDS
 from streams.operators.workload.kinds.gpu_classifier import gpu_kind_probabilities, terms
 from streams.operators.workload.kinds.gpu_features import GPU_NAMES, gpu_features
 from streams.operators.workload.kinds.gpu_weights import KNOTS, WEIGHTS
@@ -301,3 +302,24 @@ def test_a_blip_while_a_model_is_loaded_is_no_work() -> None:
         50, busiest_gpu_util_pct=util, gpu_util_pct=util, gpu_mem_pct=np.linspace(0, 20, 50), power_w=120.0
     )
     assert told(fed(values))[0] in ("unknown", "loading")
+
+
+def test_no_kind_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that is surer than who reports its steps would be printed as 100% sure."""
+    certain = np.zeros(len(WORKLOAD_KINDS))
+    certain[WORKLOAD_KINDS.index("training")] = 1.0
+    monkeypatch.setattr("streams.operators.workload.track.gpu_kind_probabilities", lambda *_of: certain)
+    assert told(fed(training(600))) == ("training", 0.99)
+
+
+@pytest.mark.parametrize("tick_s", [1, 15, 30, 60])
+@pytest.mark.parametrize("begin_s", [0, 20, 50])
+def test_a_frozen_source_is_told_at_any_tick_and_once(tick_s: int, begin_s: int) -> None:
+    """Whatever second of a minute its ticks are at: spans without a tick are none."""
+    track, published = Track(Prices()), 0
+    for part in parts(training(1200), 1, tick_s, begin_s):
+        frozen = part.start_ms >= START_MS + 600_000
+        of = replace(part, frozen={"g": START_MS + 1000 * (600 + begin_s)} if frozen else None)
+        published += track.add(JoinedSpan(of, None)) is not None and frozen
+    assert [anomaly.kind for anomaly in track.anomalies] == ["frozen"]
+    assert published <= 3

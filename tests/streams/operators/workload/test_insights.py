@@ -295,7 +295,7 @@ def test_time_that_nobody_measured_is_not_idleness(gap_s: int, since_s: int) -> 
 
 @pytest.mark.parametrize("sources", [("nvml", "cgroup"), ("nvml",)], ids=" ".join)
 @pytest.mark.parametrize(("gap_s", "lost"), [(90, False), (7200, True)])
-def test_of_a_pod_that_nobody_measures_nothing_is_known(
+def test_of_an_idle_pod_that_nobody_measures_nothing_is_known(
     gap_s: int, lost: bool, sources: tuple[str, ...]
 ) -> None:
     of = parts(pod("asleep", 2003))

@@ -148,12 +148,17 @@ class _Import:
             else:
                 self.samples.add_record(part)
             self._progress.show(0, self.samples.rows, file)
+        if len(run.run.labels) > 1:
+            labels = ", ".join(sorted(run.run.labels))
+            raise DutycycleError(
+                f"{file}: has the figures of several machines ({labels}): import the run file of each of them"
+            )
         for sentence in run.run.damage:
             self._progress.say(f"{file}: {sentence}")
         if not run.has_figures:
             raise DutycycleError(
-                f"{file}: the run has no system metrics, so nothing was measured: it was too short, or they "
-                "were switched off"
+                f"{file}: the run has no system metrics of a GPU, or of what its machine does, so nothing "
+                "was measured: it was too short, or they were switched off"
             )
         self._say_notes(file, run.notes)
 

@@ -22,15 +22,19 @@ _HISTORY, _STATS, _RUN, _EXIT, _ENVIRONMENT = 2, 7, 17, 18, 26
 _STEP_NAMES = ("global_step", "step", "iteration", "iter", "num_steps")
 _CALLS = "_step"
 """Counts the calls of ``log``: what there is where the training does not log its own step."""
+_LABEL = "/l:"
+"""Between the name of a figure and the label of the machine, where several log to one run."""
 _INTERVAL_MS = 15_000
 _MOST_STEPS, _MOST_BYTES = 2**53, 1e14
 
 
 class Moment(NamedTuple):
-    """What was measured at one moment: texts by the names of W&B."""
+    """What was measured at one moment: texts by the names of W&B. ``labels``: of the machines of a run of
+    several."""
 
     ts_ms: int
     stats: dict[str, str]
+    labels: frozenset[str] = frozenset()
 
 
 class Step(NamedTuple):
@@ -46,7 +50,7 @@ class WandbRun:
 
     ``steps`` are those of the counter ``step_name``. ``gpu_bytes``: memory of each GPU, 0 where unknown.
     ``exit_code`` is absent while the run goes on, or when it was killed. ``damage``: sentences about what
-    could not be read, or is missing.
+    could not be read, or is missing. ``labels``: as those of a ``Moment``.
     """
 
     run_id: str = ""
@@ -60,6 +64,7 @@ class WandbRun:
     gpu_models: list[str] = field(default_factory=list)
     gpu_bytes: list[int] = field(default_factory=list)
     moments_ms: list[int] = field(default_factory=list)
+    labels: frozenset[str] = frozenset()
     steps: list[Step] = field(default_factory=list)
     step_name: str = _CALLS
     damage: list[str] = field(default_factory=list)
@@ -126,7 +131,9 @@ def read_number(text: str) -> float | None:
 def _learn(run: WandbRun, number: int, content: bytes, counters: dict[str, list[Step]]) -> None:
     """Take what one message tells. Raises ``ValueError``."""
     if number == _STATS:
-        run.moments_ms.append(_read_moment(content).ts_ms)
+        moment = _read_moment(content)
+        run.moments_ms.append(moment.ts_ms)
+        run.labels |= moment.labels
     elif number == _HISTORY:
         values = {
             name: value for name, text in _read_items(content) if (value := read_number(text)) is not None
@@ -184,7 +191,13 @@ def _counts_up(steps: list[Step]) -> bool:
 
 def _read_moment(content: bytes) -> Moment:
     fields = _by_number(content)
-    return Moment(_checked_ms(_read_time_ms(_message(fields, 2))), dict(_read_items(content, 3)))
+    stats = {_plain_name(name): text.strip('"') for name, text in _read_items(content, 3)}
+    labels = {name.partition(_LABEL)[2] for name, _ in _read_items(content, 3)}
+    return Moment(_checked_ms(_read_time_ms(_message(fields, 2))), stats, frozenset(labels - {""}))
+
+
+def _plain_name(name: str) -> str:
+    return name.partition(_LABEL)[0].removeprefix("system.").removeprefix("system/")
 
 
 def _checked_ms(ts_ms: int) -> int:

@@ -128,11 +128,7 @@ class WandbSamples:
             match = _GPU(name)
             if match is None or match["name"] not in WANDB_FIELDS:
                 continue
-            if name not in self._columns:
-                field, unit = WANDB_FIELDS[match["name"]]
-                unit = self._unit_of_shares if match["name"] in _SHARES else unit
-                self._columns[name] = Column(name, field, unit, self.notes)
-            value = self._columns[name].read_value(text)
+            value = self._read_value(name, match["name"], text)
             fields = gpus.setdefault(int(match["index"]), {})
             if value is not None and not (match["name"] == "graphicsClock" and "sm_clock_mhz" in fields):
                 fields[self._columns[name].field] = value
@@ -151,6 +147,17 @@ class WandbSamples:
             if not self._own_gpus or index in self._own_gpus:
                 fields["allocated"] = (given,)
             yield Row(moment.ts_ms, {"index": index, **fields}, self.node)
+
+    def _read_value(self, name: str, figure: str, text: str) -> Any:
+        if name not in self._columns:
+            field, unit = WANDB_FIELDS[figure]
+            unit = self._unit_of_shares if figure in _SHARES else unit
+            self._columns[name] = Column(name, field, unit, self.notes)
+        try:
+            return self._columns[name].read_value(text)
+        except ValueError:  # an object, or a word
+            self.notes.count_out_of_range(name, text)
+            return None
 
     def _read_machine(self, moment: Moment, before: Moment | None, seq: int) -> TraceRecord:
         """Give what the machine, and the run of it, use of CPU, memory, disk and network."""

@@ -370,8 +370,37 @@ def test_what_is_no_run_file_is_said(
 def test_a_run_without_system_metrics_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_run(tmp_path / "run.wandb", [run(START_S), history(START_S, {"_step": 1}), finish(0)])
     assert main(["import", "wandb", path, "--out", str(tmp_path / "t.jsonl")]) == 1
-    assert "the run has no system metrics, so nothing was measured" in capsys.readouterr().err
+    assert "the run has no system metrics of a GPU" in capsys.readouterr().err
     assert not (tmp_path / "t.jsonl").exists()
+
+
+@pytest.mark.parametrize("name", ["{}/l:rank-0", "system.{}", "system/{}", "{}"])
+@pytest.mark.parametrize("value", [50, "50"])
+def test_figures_are_known_by_the_names_and_texts_of_other_versions(
+    name: str, value: object, tmp_path: Path
+) -> None:
+    messages = [stats(START_S + 15 * at, {name.format("gpu.0.gpu"): value}) for at in range(3)]
+    records = imported(tmp_path, [run(START_S), *messages, finish(0)])
+    assert [gpu["gpu_util_pct"] for sample in records["nvml-samples"] for gpu in sample["gpus"]] == [50] * 3
+
+
+def test_a_figure_that_is_no_number_costs_itself_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figures = ({"gpu.0.gpu": value, "gpu.0.powerWatts": 250} for value in ("high", "low", {"a": 1}, True, 50))
+    messages = [stats(START_S + 15 * at, of) for at, of in enumerate(figures)]
+    records = imported(tmp_path, [run(START_S), *messages, finish(0)])
+    gpus = [gpu for sample in records["nvml-samples"] for gpu in sample["gpus"]]
+    assert [gpu.get("gpu_util_pct") for gpu in gpus] == [None] * 4 + [50]
+    assert [gpu["power_w"] for gpu in gpus] == [250] * 5
+    assert "gpu.0.gpu: 4 values" in capsys.readouterr().err
+
+
+def test_a_file_of_several_machines_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    messages = [stats(START_S + 15 * at, {f"gpu.0.gpu/l:rank-{at % 2}": 50}) for at in range(4)]
+    path = write_run(tmp_path / "run.wandb", [run(START_S), *messages, finish(0)])
+    assert main(["import", "wandb", path, "--out", str(tmp_path / "t.jsonl")]) == 1
+    assert "has the figures of several machines (rank-0, rank-1)" in capsys.readouterr().err
 
 
 def test_a_run_has_a_report_of_its_job(tmp_path: Path) -> None:

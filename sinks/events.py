@@ -2,7 +2,7 @@
 
 import logging
 
-from dutycycle.telemetry.events import ADAPTER, CULL, EXTENDER, METRICS, SINK, WEBHOOK, Event
+from dutycycle.telemetry.events import ADAPTER, CULL, EXTENDER, METRICS, SINK, WEB, WEBHOOK, Event
 
 # fmt: off
 OBJECT_GONE = Event(
@@ -82,6 +82,7 @@ PLACEMENT_DROPPED = Event(
     "placement_dropped", logging.WARNING, "Pods that do not get the scores of their nodes as an annotation",
     ("reason",), by=(EXTENDER,), values={"reason": ("full", "refused", "stopped")},
 )
+WEB_SERVES = Event("web_serves", logging.INFO, "The page for browsers answers", by=(WEB,))
 WEBHOOK_SERVES = Event("webhook_serves", logging.INFO, "The webhook answers", by=(WEBHOOK,))
 POD_NOT_UNDERSTOOD = Event(
     "pod_not_understood", logging.WARNING, "Pods that were not understood, and admitted unchanged",

@@ -11,9 +11,9 @@ from dutycycle.kafka.reachability import StoppedError, unless
 from dutycycle.live.model.state import LiveState
 from dutycycle.view.reader import TopicReader
 
-_FROM_BEGINNING = ("pods", "pod-peaks", "job-peaks", "cycles", "trends", "insights", "gpu-health")
+FROM_BEGINNING = ("pods", "pod-peaks", "job-peaks", "cycles", "trends", "insights", "gpu-health")
 """Compacted topics: what holds now may have been said long ago."""
-_FROM_END = ("nvml-samples", "cgroup-samples", "window-aggregates", "dead-letters")
+FROM_END = ("nvml-samples", "cgroup-samples", "window-aggregates", "dead-letters")
 _WAIT_S = 0.5
 _BROKER_WAIT_MS = 1000
 _AT_ONCE = 500
@@ -34,10 +34,10 @@ class ClusterFollower:
         self.away = ""
         self._last_record_s = time.monotonic()
         self._is_reading = False
-        topics = written_topics((*_FROM_BEGINNING, *_FROM_END), settings.analyses)
+        topics = written_topics((*FROM_BEGINNING, *FROM_END), settings.analyses)
         self._reader = TopicReader(
             settings, "dutycycle-live", topics,
-            lambda topic: "beginning" if topic in _FROM_BEGINNING else "end", self._take,
+            lambda topic: "beginning" if topic in FROM_BEGINNING else "end", self._take,
             at_once=_AT_ONCE, wait_ms=_BROKER_WAIT_MS,
             optional={*topics} - {*_SAMPLES},
         )  # fmt: skip

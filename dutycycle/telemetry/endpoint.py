@@ -12,7 +12,7 @@ NEARBY = frozenset({LOOPBACK, "::1", "localhost"})
 """The hosts that only who is on the same machine reaches."""
 PORTS = {
     "collect": 19470, "stream": 19471, "sink": 19472, "metrics": 19473, "adapter": 19474, "extender": 19475,
-    "webhook": 19476, "trial": 19477, "cull": 19478, "serve": 19479,
+    "webhook": 19476, "trial": 19477, "cull": 19478, "serve": 19479, "web": 19480,
 }  # fmt: skip
 """By the name of the sub-command; ``metrics`` is ``sink --metrics``, ``trial`` is ``trial --watch``. Nobody
 is registered for these ports, and no kernel hands them out."""

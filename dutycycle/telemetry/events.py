@@ -22,7 +22,7 @@ from dutycycle.telemetry.status import Status
 from dutycycle.telemetry.watchdog import StallDetector
 
 COLLECT, STREAM, SINK, METRICS = "collect", "stream", "sink", "metrics"
-ADAPTER, EXTENDER, WEBHOOK, CULL = "adapter", "extender", "webhook", "cull"
+ADAPTER, EXTENDER, WEBHOOK, CULL, WEB = "adapter", "extender", "webhook", "cull", "web"
 """The processes, by the name of their ``Telemetry``."""
 
 

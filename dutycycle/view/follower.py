@@ -30,13 +30,14 @@ class Subscription:
     """What somebody wants of the topics.
 
     ``topics``: without prefix, each with how many seconds back it begins; None: at its oldest record.
-    ``take`` gets topic, key and record, which is None for a tombstone. ``wants``, asked before a record is
-    decoded, gets topic, key and the record's Unix milliseconds.
+    ``take`` gets topic, key and record, which is None for a tombstone: the bytes where it ``decodes`` by
+    itself. ``wants``, asked before a record is decoded, gets topic, key and the record's Unix milliseconds.
     """
 
     topics: Mapping[str, float | None]
     take: Callable[[str, str, Any], None]
     wants: Callable[[str, str, int], bool] = lambda topic, key, ts_ms: True
+    decodes: bool = False
 
 
 class TopicFollower:
@@ -116,6 +117,10 @@ class TopicFollower:
         self._taken[topic] += 1
         self._newest_ms[topic] = max(message.ts_ms, self._newest_ms.get(topic, 0))
         subscribers = [sub for sub in self._subscribers[topic] if sub.wants(topic, key, message.ts_ms)]
+        for subscriber in subscribers:
+            if subscriber.decodes:
+                subscriber.take(topic, key, message.payload)
+        subscribers = [subscriber for subscriber in subscribers if not subscriber.decodes]
         if not subscribers:
             return
         record: Any = None

@@ -12,7 +12,7 @@ from secrets import token_urlsafe
 from aiohttp import web
 
 from dutycycle.contract.errors import DutycycleError, SettingError
-from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.groups import PREFIX, Settings
 from dutycycle.live.source import Source
 from dutycycle.telemetry.endpoint import NEARBY, Address, parse
 from dutycycle.web.pages import TABLES, PageError, Pages, Query
@@ -46,39 +46,44 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class WebPage:
     """Serves the page of a ``source``. Each address is one level deep, so that it works behind any path."""
 
-    def __init__(self, source: Source, settings: Settings) -> None:
-        """Raises ``SettingError`` for an address that others reach without a token."""
-        assert settings.web is not None  # noqa: S101 - whoever makes it has asked
-        self._source, self._address = source, parse(settings.web)
+    def __init__(self, source: Source, settings: Settings, listen: str | None = None) -> None:
+        """Make what answers at the address ``listen``, that of ``serve``, or at the page's own. Raises
+        ``SettingError`` for one that others reach without a token."""
+        self._source, self._address = source, parse(listen or settings.web or "")
+        self._setting = f"{PREFIX}{'WEB' if listen is None else 'SERVE_LISTEN'}={self._address}"
         self._token = _token_of(settings)
         self._sessions: set[str] = set()
         if self._address.host not in NEARBY and self._token is None:
             raise SettingError(
-                f"DUTYCYCLE_WEB={settings.web}: others can ask there: give a file with a token, "
-                "DUTYCYCLE_WEB_TOKEN, or listen on 127.0.0.1"
+                f"{self._setting}: others can ask there: give a file with a token, DUTYCYCLE_WEB_TOKEN, or "
+                "listen on 127.0.0.1"
             )
         self._pages = Pages(source, settings)
         self._took_s: dict[str, float] = {}
         """By path, what the page's last making took."""
 
+    def routes(self) -> list[web.RouteDef]:
+        """Give what is answered at which path."""
+        pages: dict[str, Callable[[Query], str]] = {
+            "fleet": self._pages.fleet, "subject": self._pages.subject, "idle": self._pages.idle,
+            "usage": self._pages.usage, **{name: partial(self._pages.table, name) for name in TABLES},
+        }  # fmt: skip
+        handlers: dict[str, Handler] = {
+            "": _to_fleet, "usage.csv": self._csv, "changes": self._changes, "login": self._ask_token,
+            "static/{name}": _static, **{name: self._html(page) for name, page in pages.items()},
+        }  # fmt: skip
+        return [
+            *(web.get(f"/{path}", partial(self._guard, handler)) for path, handler in handlers.items()),
+            web.post("/login", partial(self._guard, self._take_token)),
+        ]
+
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[str]:
         """Answer while the block runs; gives the page's address. Raises ``SettingError`` for one that cannot
         be had."""
-        app = web.Application(middlewares=[self._guard], client_max_size=4096)
-        for path, page in (
-            ("fleet", self._pages.fleet), ("subject", self._pages.subject), ("idle", self._pages.idle),
-            ("usage", self._pages.usage),
-        ):  # fmt: skip
-            app.router.add_get(f"/{path}", self._html(page))
-        for name in TABLES:
-            app.router.add_get(f"/{name}", self._html(partial(self._pages.table, name)))
-        app.router.add_get("/", _to_fleet)
-        app.router.add_get("/usage.csv", self._csv)
-        app.router.add_get("/changes", self._changes)
-        app.router.add_get("/login", self._ask_token)
-        app.router.add_post("/login", self._take_token)
-        app.router.add_get("/static/{name}", _static)
+        app = web.Application(client_max_size=4096)
+        app.add_routes(self.routes())
+        app.router.add_get("/{other:.*}", partial(self._guard, _not_found))
         runner = web.AppRunner(app, shutdown_timeout=_CLOSE_S, access_log=None)
         await runner.setup()
         try:
@@ -86,15 +91,12 @@ class WebPage:
             try:
                 await web.TCPSite(runner, address.host, address.port).start()
             except OSError as error:
-                raise SettingError(
-                    f"DUTYCYCLE_WEB={address}: {error.strerror}: give another host:port"
-                ) from error
+                raise SettingError(f"{self._setting}: {error.strerror}: give another host:port") from error
             yield f"http://{Address(address.host, runner.addresses[0][1])}/"
         finally:
             await runner.cleanup()
 
-    @web.middleware
-    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _guard(self, handler: Handler, request: web.Request) -> web.StreamResponse:
         try:
             response = await self._guarded(request, handler)
         except (PageError, UnknownNameError) as error:
@@ -194,6 +196,10 @@ def _equal(given: str, token: str) -> bool:
 
 async def _to_fleet(request: web.Request) -> web.StreamResponse:
     raise web.HTTPSeeOther("fleet")
+
+
+async def _not_found(request: web.Request) -> web.StreamResponse:
+    raise web.HTTPNotFound
 
 
 async def _static(request: web.Request) -> web.Response:

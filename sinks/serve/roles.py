@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from dutycycle.contract.errors import SettingError
-from dutycycle.telemetry.events import ADAPTER, EXTENDER, METRICS, WEBHOOK
+from dutycycle.telemetry.events import ADAPTER, EXTENDER, METRICS, WEB, WEBHOOK
 from sinks.serve.role import Role
 
 OF_METRICS = (
@@ -35,6 +35,10 @@ ROLES = {
     "webhook": RoleEntry(
         "sinks.scheduling.webhook.role:WebhookRole", WEBHOOK,
         (*OF_LISTENER, "webhook_client_ca", "webhook_policy", "webhook_team_label", "annotation_prefix"),
+    ),
+    "web": RoleEntry(
+        "dutycycle.web.role:WebRole", WEB,
+        (*OF_LISTENER, "web_token", "records", "price_gpu_hour", "price_kwh"),
     ),
 }  # fmt: skip
 

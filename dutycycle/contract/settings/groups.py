@@ -356,12 +356,12 @@ class ServeSettings:
     """What answers from the topics: where, and whom."""
 
     roles: tuple[str, ...] = _setting(
-        (), parsers.roles, "what serve does: some of metrics,autoscaler,extender,webhook"
+        (), parsers.roles, "what serve does: some of metrics,autoscaler,extender,webhook,web"
     )
     serve_listen: str = _setting(
         "127.0.0.1:8888",
         parsers.address,
-        "where kube-scheduler and the API server are answered: host:port, :0 for any free port",
+        "where kube-scheduler, the API server and browsers are answered: host:port, :0 for any free port",
     )
     serve_cert: str | None = _setting(
         None,

@@ -1,0 +1,41 @@
+"""The role ``web``: the page for browsers, of a cluster, on the listener of ``dutycycle serve``."""
+
+import time
+from typing import TYPE_CHECKING
+
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.live.follow import FROM_BEGINNING, FROM_END
+from dutycycle.live.model.state import LiveState
+from dutycycle.live.source import Source
+from dutycycle.telemetry.events import Telemetry
+from dutycycle.view.follower import Subscription
+from dutycycle.web.server import WebPage
+from sinks.events import WEB_SERVES
+from sinks.serve.role import Role
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+
+class WebRole(Role):
+    """Shows what the screen of ``dutycycle top`` shows, and the ledger of the records."""
+
+    name, serves = "web", WEB_SERVES
+
+    def __init__(self, settings: Settings, telemetry: Telemetry) -> None:
+        """Raises ``SettingError`` where others reach the listener and no token is given."""
+        super().__init__(settings, telemetry)
+        self._state = LiveState()
+
+        def degraded() -> list[str]:
+            error = telemetry.status.readiness_error()
+            return [] if error is None else [error]
+
+        source = Source(self._state, "dutycycle serve", f"broker: {settings.broker}", degraded)
+        self.routes: list[web.RouteDef] = WebPage(source, settings, settings.serve_listen).routes()
+        self.subscription = Subscription(
+            dict.fromkeys(FROM_BEGINNING) | dict.fromkeys(FROM_END, 0.0), self._take, decodes=True
+        )
+
+    def _take(self, topic: str, key: str, payload: bytes | None) -> None:
+        self._state.feed(topic, key, payload, time.time_ns() // 1_000_000)

@@ -1,0 +1,79 @@
+"""The page as a role of ``dutycycle serve``: of what lies on the topics, beside what other roles answer."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import aiohttp
+import pytest
+
+from dutycycle.contract.errors import SettingError
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.load import load
+from dutycycle.contract.topics import TOPICS, full_name
+from dutycycle.kafka.embedded import EmbeddedBroker
+from dutycycle.telemetry.events import Telemetry
+from sinks.serve.service import run
+from tests.support.kafka import send
+from tests.support.servers.ports import free_port
+from tests.support.sinks.scheduling import gpu, nvml
+from tests.support.waiting import until
+
+_ANSWER_S = 60.0
+
+
+@pytest.fixture
+def settings() -> Iterator[Settings]:
+    names = [full_name(Settings().topic_prefix, name) for name in TOPICS]
+    with EmbeddedBroker(dict.fromkeys(names, 2)) as broker:
+        yield load(
+            {
+                "DUTYCYCLE_NODE": "n", "DUTYCYCLE_BROKER": broker.url, "DUTYCYCLE_PARTITIONS": "2",
+                "DUTYCYCLE_SERVE_LISTEN": f"127.0.0.1:{free_port()}",
+            }
+        )  # fmt: skip
+
+
+@asynccontextmanager
+async def serving(settings: Settings, *roles: str) -> AsyncIterator[aiohttp.ClientSession]:
+    telemetry, stop = Telemetry("serve"), asyncio.Event()
+    task = asyncio.create_task(run(roles, settings, telemetry, stop))
+    try:
+        await until(lambda: telemetry.status.readiness_error() is None, _ANSWER_S, working=task)
+        async with aiohttp.ClientSession(f"http://{settings.serve_listen}") as client:
+            yield client
+    finally:
+        stop.set()
+        await asyncio.wait_for(task, _ANSWER_S)
+
+
+async def page_with(client: aiohttp.ClientSession, path: str, words: str) -> str:
+    """The page at ``path``, once it has ``words``."""
+    end_s = asyncio.get_running_loop().time() + _ANSWER_S
+    while asyncio.get_running_loop().time() < end_s:
+        async with client.get(path) as response:
+            text = await response.text()
+            if response.status == 200 and words in text:
+                return text
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"{path}: {text}")
+
+
+@pytest.mark.parametrize("roles", [("web",), ("metrics", "web")])
+async def test_it_shows_what_comes_in(settings: Settings, roles: tuple[str, ...]) -> None:
+    async with serving(settings, *roles) as client:
+        now_ms = round(time.time() * 1000)
+        await send(settings, [("nvml-samples", "node-a", nvml(gpu(), node="node-a", ts_ms=now_ms))])
+        await page_with(client, "/gpus", "node-a")
+        assert "dutycycle serve" in await page_with(client, "/fleet", "node-a")
+        async with client.get("/fleet", headers={"Host": "rebound.example"}) as response:
+            assert response.status == 403
+            assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+
+
+async def test_where_others_reach_it_a_token_is_needed(settings: Settings) -> None:
+    open_to_all = replace(settings, serve_listen="0.0.0.0:0")
+    with pytest.raises(SettingError, match=r"DUTYCYCLE_SERVE_LISTEN=0\.0\.0\.0:0.*DUTYCYCLE_WEB_TOKEN"):
+        await run(("web",), open_to_all, Telemetry("web"), asyncio.Event())

@@ -24,7 +24,7 @@ class ExtenderRole(Role):
     name, serves, largest, outputs = "extender", EXTENDER_SERVES, LARGEST, (TOPIC,)
 
     def __init__(self, settings: Settings, telemetry: Telemetry) -> None:
-        super().__init__(settings, telemetry)
+        super().__init__(settings, telemetry, settings.extender_client_ca)
         known = KnownCluster()
         self._placements = Placements(settings, telemetry)
         extender = Extender(known, telemetry, self._placements.tell, sick=settings.extender_sick)

@@ -40,11 +40,10 @@ class Role:
     routes: "Sequence[web.RouteDef]" = ()
     asks_certificate = False
 
-    def __init__(self, settings: Settings, telemetry: Telemetry) -> None:
-        self.settings, self.telemetry = settings, telemetry
-        self.client_ca: str | None = getattr(settings, f"{self.name}_client_ca", None)
-        """The file of the authority, where a setting names it."""
-        self.asks_certificate = self.asks_certificate or self.client_ca is not None
+    def __init__(self, settings: Settings, telemetry: Telemetry, client_ca: str | None = None) -> None:
+        """Make it. ``client_ca``: the file of the authority, where a setting names it."""
+        self.settings, self.telemetry, self.client_ca = settings, telemetry, client_ca
+        self.asks_certificate = self.asks_certificate or client_ca is not None
 
     def readiness_error(self) -> str | None:
         """What it waits for beside its topics; None for nothing."""

@@ -26,7 +26,7 @@ class WebhookRole(Role):
     name, serves, largest = "webhook", WEBHOOK_SERVES, LARGEST
 
     def __init__(self, settings: Settings, telemetry: Telemetry) -> None:
-        super().__init__(settings, telemetry)
+        super().__init__(settings, telemetry, settings.webhook_client_ca)
         self._policy = policy_of_cluster(settings.webhook_policy, "DUTYCYCLE_WEBHOOK_POLICY", time.time())
         self._known, self._ledger = KnownCluster(), Ledger(self._policy.window_s)
         use = KnownUse(self._known, self._ledger, settings.webhook_team_label)

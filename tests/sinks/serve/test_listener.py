@@ -29,11 +29,9 @@ class Answering(Role):
     """Answers its name at a path of its name. ``error``: what it waits for."""
 
     def __init__(self, name: str, client_ca: Path | None = None) -> None:
-        super().__init__(SETTINGS, Telemetry(WEBHOOK))
+        super().__init__(SETTINGS, Telemetry(WEBHOOK), None if client_ca is None else str(client_ca))
         self.name = name  # type: ignore[misc]
         self.serves = {"webhook": WEBHOOK_SERVES}.get(name, EXTENDER_SERVES)  # type: ignore[misc]
-        self.client_ca = None if client_ca is None else str(client_ca)
-        self.asks_certificate = client_ca is not None
         self.subscription = Subscription({}, lambda *_: None)
         self.routes = [web.get(f"/{name}", self._answer)]
         self.error: str | None = None

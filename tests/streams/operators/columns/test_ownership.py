@@ -150,6 +150,16 @@ def test_a_burst_lifts_the_peak_of_a_pod_that_was_given_the_gpu() -> None:
     assert parts(node)["p"]["gpus"]["a/0"]["gpu_util_pct"]["max"] == 99
 
 
+def test_a_burst_of_a_gpu_that_pods_share_is_of_none_of_them() -> None:
+    node = operator()
+    shares = [process("p", gpu_util_pct=20), process("q", pid=8, gpu_util_pct=30)]
+    node.update(
+        record("nvml-samples", "a", nvml(1, [gpu(0, **USED, util_burst=[[-5, 99]], processes=shares)]))
+    )
+    found = {uid: part["gpus"]["a/0"]["gpu_util_pct"]["max"] for uid, part in parts(node).items()}
+    assert found == {"p": 20, "q": 30}
+
+
 TICKS = {
     "measured": gpu(0, **USED, processes=[process("p", gpu_util_pct=20)]),
     "allocated": gpu(0, **USED, allocated=[given("p")]),

@@ -16,9 +16,8 @@ COMPILE = CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet $(ARGS) 
 EXTRAS = --extra models --extra parquet
 TESTS ?= tests
 CORES := $(shell nproc 2>/dev/null || echo 2)
-# Each worker imports and collects all tests by itself. The quick ones compute; of all of them many wait.
-test: JOBS ?= $(CORES)
-test-all: JOBS ?= $(shell echo $$(( $(CORES) + 1 )))
+# Each worker imports and collects all tests by itself. One more than there are cores: some tests wait at any time.
+test test-all: JOBS ?= $(shell echo $$(( $(CORES) + 1 )))
 bench-insight: JOBS ?= 1
 PYTEST = $(BIN)/pytest --dist loadgroup --no-loadscope-reorder --durations 15 --durations-min 1
 MINUTES ?= 10

@@ -69,9 +69,18 @@ MISSED_BY: dict[str, dict[str, str]] = {
         "insights": "there are no series of what kind of workload a pod is, and what holds it back",
         "anomalies": "there are no series of anomalies",
     },
+    "web": {
+        "windows": "GPUs, pods and nodes have no means and maxima of windows",
+        "peaks": "pods and jobs have no peaks",
+        "usage": "nothing comes into the ledger: the page of the usage has what is there already",
+        "cycles": "no cycle is shown",
+        "trends": "no forecast is shown",
+        "insights": "it is not said what pods and jobs do, and what holds them back",
+        "anomalies": "it is not said what is odd about pods and jobs",
+    },
 }
 """Services that do less without an analysis, and what is missing then. ``sink``: annotations and SQL;
-``metrics``: series for Prometheus, scraped or by remote write."""
+``metrics``: series for Prometheus, scraped or by remote write; ``web``: the page for browsers."""
 
 
 def choose(names: Collection[str]) -> tuple[str, ...]:

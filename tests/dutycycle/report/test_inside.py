@@ -22,7 +22,7 @@ def test_the_verdict_from_inside_stands_beside_the_one_from_outside(
     ]
     page = html_of(report_of(gathered, Settings(), "trace", profiles=profiles))
     verdict = page[page.index('aria-label="Verdict"') : page.index('aria-label="Key figures"')]
-    assert "Training (100% sure); held back by: input" in verdict
+    assert "Training (99% sure); held back by: input" in verdict
     assert "From inside (rank0.pt.trace.json): held back by: launch (98% sure)" in verdict
     assert "From inside (report1.sqlite): held back by: input (98% sure)" in verdict
     assert "<h2>From inside: report1.sqlite</h2>" in page

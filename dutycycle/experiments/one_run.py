@@ -44,6 +44,8 @@ class RunScores:
             for tick in self._samples.read(record):
                 self._forecasts.tick(node, tick)
                 self._windows.tick(node, source, tick)
+                if self._cycles is not None:
+                    self._cycles.tick(node, tick)
 
     def result(self) -> dict[str, Any]:
         """What all say."""

@@ -44,6 +44,18 @@ def write_tables(runs: Sequence[PlannedRun], out: str) -> str:
     return text
 
 
+def unmeasured(runs: Sequence[PlannedRun]) -> list[str]:
+    """Name each series of the truth that no run has met in the trace: ``<metric> of <subject>``."""
+    scored = [(run.finished or {})["scores"]["cycles"] for run in runs]
+    return list(
+        dict.fromkeys(
+            f"{span['metric']} of {span['subject']}"
+            for cycles in scored if cycles is not None
+            for span in cycles["of_spans"] if span["right"] is None
+        )
+    )  # fmt: skip
+
+
 def _joined(head: Row, scores: Row) -> Row:
     """A row with what was set and what came of it: a score that is called as a setting gets another name."""
     return head | {f"score_{name}" if name in head else name: value for name, value in scores.items()}

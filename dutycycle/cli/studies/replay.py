@@ -148,7 +148,7 @@ def _experiment(args: argparse.Namespace, settings: Settings) -> int:
     from dutycycle.experiments.plan import plan  # here, not above: --help need not wait for it
     from dutycycle.experiments.scores.cycles import read_truth
     from dutycycle.experiments.sweep import sweep
-    from dutycycle.experiments.tables import write_tables
+    from dutycycle.experiments.tables import unmeasured, write_tables
     from streams.topology import stages
 
     given = dict(assignment(text) for text in args.given)
@@ -164,4 +164,10 @@ def _experiment(args: argparse.Namespace, settings: Settings) -> int:
         print(f"{before} of {len(runs)} runs are finished already", file=sys.stderr)  # noqa: T201
     sweep(runs, args.jobs, quiet=args.quiet)
     print(write_tables(runs, args.out), end="")  # noqa: T201
+    for series in unmeasured(runs):
+        print(  # noqa: T201
+            f"{args.score}: the trace has no {series}: left out of the scores; a subject is written as in "
+            "the topic cycles, such as gpu/<node>/<uuid>",
+            file=sys.stderr,
+        )
     return 0

@@ -11,6 +11,8 @@ import msgspec
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.records.derived import Cycle
+from dutycycle.experiments.scores.samples import subject_key
+from streams.operators.columns.tick import TickRow
 
 CLOSE = 0.05
 """Relative error up to which a period is right: jitter alone moves the mean period of five bursts by 2 %."""
@@ -66,14 +68,19 @@ def read_truth(path: str) -> list[CycleTruth]:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What was said of a span: ``period_s`` at its end, and when the true period was said first."""
+    """What was said of a span: ``period_s`` at its end, and when the true period was said first.
+    ``is_measured``: whether the trace has the series at all."""
 
     truth: CycleTruth
     period_s: float | None
     first_ms: int | None
+    is_measured: bool
 
     @property
-    def right(self) -> bool:
+    def right(self) -> bool | None:
+        """None where the trace does not have the series: that nothing was said of it is no answer."""
+        if not self.is_measured:
+            return None
         if self.truth.period_s is None:
             return self.period_s is None
         return is_close(self.period_s, self.truth.period_s)
@@ -90,6 +97,7 @@ class CycleScorer:
         self._truths = list(truths)
         self._said: dict[tuple[str, str], list[tuple[int, float | None]]] = defaultdict(list)
         self._wanted = {(truth.subject, truth.metric) for truth in self._truths}
+        self._unseen = set(self._wanted)
 
     def output(self, record: ProducerRecord) -> None:
         """Take a record that the replay made."""
@@ -99,13 +107,25 @@ class CycleScorer:
         for metric, rhythm in cycle.metrics.items():
             place = cycle.subject.key, metric
             if place in self._wanted:
+                self._unseen.discard(place)
                 self._said[place].append((cycle.ts_ms, rhythm.period_s if rhythm.cyclic else None))
 
+    def tick(self, node: str, tick: TickRow) -> None:
+        """Take a tick of a sample, for what is measured at all."""
+        if self._unseen:
+            self._unseen.difference_update(
+                (subject_key(node, column), column.metric)
+                for column, value in zip(tick.layout.series, tick.values.tolist(), strict=True)
+                if value == value
+            )
+
     def result(self) -> dict[str, Any]:
-        """F1, its parts, the median delay in periods, and each span."""
-        answers = [self._answer(truth) for truth in self._truths]
+        """F1, its parts, the median delay in periods, and each span; those that the trace has no series of
+        count in none of them."""
+        of_spans = [self._answer(truth) for truth in self._truths]
+        answers = [answer for answer in of_spans if answer.is_measured]
         cyclic = [answer for answer in answers if answer.truth.period_s is not None]
-        hits = sum(answer.right for answer in cyclic)
+        hits = sum(answer.right is True for answer in cyclic)
         alarms = sum(answer.period_s is not None and not answer.right for answer in answers)
         delays = [
             answer.delay_s / answer.truth.period_s
@@ -114,7 +134,7 @@ class CycleScorer:
         ]
         return {
             "f1": f1(hits, alarms, len(cyclic) - hits),
-            "right": sum(answer.right for answer in answers),
+            "right": sum(answer.right is True for answer in answers),
             "spans": len(answers),
             "false_alarms": alarms,
             "delay_periods": median(delays) if delays else None,
@@ -123,7 +143,7 @@ class CycleScorer:
                     **msgspec.to_builtins(answer.truth), "said_s": answer.period_s, "delay_s": answer.delay_s,
                     "right": answer.right,
                 }
-                for answer in answers
+                for answer in of_spans
             ],
         }  # fmt: skip
 
@@ -138,4 +158,5 @@ class CycleScorer:
                 continue
             if first_ms is None:
                 first_ms = max(ts_ms, truth.from_ms)
-        return _Answer(truth, last, first_ms)
+        is_measured = (truth.subject, truth.metric) not in self._unseen
+        return _Answer(truth, last, first_ms, is_measured)

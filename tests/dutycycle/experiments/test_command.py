@@ -32,7 +32,7 @@ def truth(trace: Path) -> Path:
     lines = [
         {"subject": GPU, "metric": "gpu_util_pct", "period_s": PERIOD_S, **span},
         {"subject": GPU, "metric": "power_w", "period_s": PERIOD_S, **span},
-        {"subject": "node/gpu-000", "metric": "mem_used_bytes", **span},
+        {"subject": GPU, "metric": "mem_used_bytes", **span},
     ]
     path = trace.with_name("truth.jsonl")
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -90,6 +90,25 @@ def test_a_sweep_is_scored_resumed_and_repeated(trace: Path, truth: Path, tmp_pa
 
     dutycycle(*asked, "--out", again, "--jobs", "1")
     assert contents(again) == before
+
+
+def test_a_span_of_no_series_of_the_trace_is_named_and_not_scored(trace: Path, tmp_path: Path) -> None:
+    span = {"from_ms": START_MS, "to_ms": START_MS + 1000 * SECONDS}
+    known = {"subject": GPU, "metric": "power_w", "period_s": PERIOD_S, **span}
+    absent = [
+        {"subject": "gpu/gpu-000/GPU-of-another", "metric": "power_w", **span},
+        {"subject": GPU, "metric": "power", "period_s": PERIOD_S, **span},
+    ]
+    truth, out = tmp_path / "truth.jsonl", tmp_path / "out"
+    truth.write_text("".join(json.dumps(line) + "\n" for line in (known, *absent)))
+    asked = ("replay", trace, "--score", truth, "--set", "cycles.metrics=power_w", "--out", out, "--quiet")
+    for _ in range(2):  # a run that is finished says it again
+        said = dutycycle(*asked).stderr
+        for line in absent:
+            assert f"{truth}: the trace has no {line['metric']} of {line['subject']}: left out" in said
+        assert f"no power_w of {GPU}" not in said
+    (row,) = rows(out / "scores.csv")
+    assert (row["cycle_f1"], row["cycles_right"]) == ("1.0", "1/1")
 
 
 REFUSED = [

@@ -25,7 +25,7 @@ from dutycycle.experiments.scores.forecasts import ForecastScorer
 from dutycycle.experiments.scores.samples import SampleReader
 from dutycycle.experiments.scores.windows import WindowScorer
 
-GPU = gpu_subject("n", "g")
+GPU = gpu_subject("gpu-000", "GPU-0000-0")
 METRIC = "gpu_util_pct"
 WINDOW_MS = START_MS - START_MS % 60_000
 
@@ -59,6 +59,8 @@ def test_cycles(
     expected: tuple[float | None, int, int, float | None],
 ) -> None:
     scorer = CycleScorer([truth(*one) for one in true])
+    (measured,) = SampleReader().read(SAMPLES[0])
+    scorer.tick("gpu-000", measured)
     for second, period_s in said:
         scorer.output(cycle(second, period_s))
     found = scorer.result()
@@ -94,7 +96,6 @@ SAMPLES = [
     for at, one in enumerate(records(Shape(nodes=1, gpus=1, seconds=60)))
     if one.topic.endswith("nvml-samples")
 ]
-SUBJECT = gpu_subject("gpu-000", "GPU-0000-0")
 
 
 def test_forecasts() -> None:
@@ -107,7 +108,7 @@ def test_forecasts() -> None:
         if second in (10, 20):
             ahead = Forecast(horizon_s=5.0, value=50.0, p05=0.0 if second == 10 else 1000.0, p95=2000.0)
             metric = TrendMetric(level=1.0, slope_per_s=0.0, forecast=(ahead,))
-            trend = Trend(subject=SUBJECT, source="nvml", ts_ms=tick.ts_ms, metrics={METRIC: metric})
+            trend = Trend(subject=GPU, source="nvml", ts_ms=tick.ts_ms, metrics={METRIC: metric})
             scorer.output(ProducerRecord("trends", "k", encode(trend), tick.ts_ms))
     error = abs(values[15] - 50) + abs(values[25] - 50)
     persistence = abs(values[15] - values[10]) + abs(values[25] - values[20])
@@ -133,11 +134,11 @@ def windows(change: str | None) -> dict[str, int]:
         min=min(values), max=max(values),
     )  # fmt: skip
     window = WindowAggregate(
-        subject=SUBJECT, source="nvml", size_ms=60_000, start_ms=start_ms, end_ms=start_ms + 60_000,
+        subject=GPU, source="nvml", size_ms=60_000, start_ms=start_ms, end_ms=start_ms + 60_000,
         metrics={METRIC: said},
     )  # fmt: skip
     if change is not None:
-        scorer.output(ProducerRecord("window-aggregates", SUBJECT.key, encode(window), 0))
+        scorer.output(ProducerRecord("window-aggregates", GPU.key, encode(window), 0))
     found = scorer.result()
     assert found["equal"] == (found["unequal"] + found["missing"] + found["unexpected"] == 0)
     return {name: found[name] for name in ("unequal", "missing", "unexpected")}

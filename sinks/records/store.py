@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import orjson
 from sqlalchemy import (
-    URL,
     ColumnElement,
     Connection,
     Insert,
@@ -85,6 +85,10 @@ _IO_ERROR = "disk I/O error"
 """How SQLite says that writing failed where the disk has room: by a quota, a limit or a fault."""
 
 
+def _has_no_room(reason: str) -> bool:
+    return any(words in reason for words in _NO_ROOM)
+
+
 class RecordsStore:
     """A database of records. Used by one thread at a time; ``close`` it.
 
@@ -98,21 +102,26 @@ class RecordsStore:
         self.url = parse_records_url(url)
         self.name = shown(self.url)
         self._engine = make_engine(self.url)
+        self._new_file: Path | None = None
 
     def open(self) -> None:
         """Make the schema where there is none. Raises ``RecordsRefusedError`` with the fix.
 
         It is a ``RecordsUnreachableError`` where waiting may be enough.
         """
+        path = sqlite_path(self.url)
         try:
-            _make_folder(self.url)
+            if path is not None:
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._new_file = None if path.exists() else path
             with self._begin() as connection:
                 prepare(connection)
                 if self._prices is not None:
                     set_prices(connection, self._prices)
         except (DutycycleError, exc.SQLAlchemyError, OSError) as error:
-            self.close()
             reason = reason_of(error, self.url)
+            self.close()
+            self.discard_new_file(reason)
             kind = RecordsUnreachableError if is_unreachable(error, reason) else RecordsRefusedError
             raise kind(
                 f"cannot keep peak records in {self.name}: {reason}; {self.find_remedy(reason)}"
@@ -120,7 +129,7 @@ class RecordsStore:
 
     def find_remedy(self, reason: str) -> str:
         """Say what to do when it cannot be written for a ``reason``."""
-        if any(words in reason for words in _NO_ROOM):
+        if _has_no_room(reason):
             fix = "make room there"
         elif reason == LOCKED:
             fix = "end the program that writes to it, or wait for it"
@@ -159,6 +168,14 @@ class RecordsStore:
         """Give the connections back."""
         self._engine.dispose()
 
+    def discard_new_file(self, reason: str) -> None:
+        """Take away a file that was made here, after writing has failed for want of room: it takes what room
+        there is, and holds a part only. To be called when closed."""
+        if self._new_file is None or not (_has_no_room(reason) or _IO_ERROR in reason):
+            return
+        for end in ("", "-wal", "-shm"):
+            self._new_file.with_name(self._new_file.name + end).unlink(missing_ok=True)
+
     def _write(self, rows: Sequence[SqlRow]) -> None:
         with self._begin() as connection:
             if any(row.table == HOUR_TABLE for row in rows):
@@ -174,11 +191,6 @@ class RecordsStore:
                 # Local to the transaction, so that a pooler between us hands nothing on to others.
                 connection.execute(text(_POSTGRESQL_LIMITS))
             yield connection
-
-
-def _make_folder(url: URL) -> None:
-    if path := sqlite_path(url):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def _by_key(rows: Iterable[SqlRow]) -> dict[Key, SqlRow]:

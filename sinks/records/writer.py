@@ -8,7 +8,7 @@ from dutycycle.contract.topics import TOPICS as CONTRACT
 from sinks.records.merge import merge
 from sinks.records.prices import PriceList
 from sinks.records.rows import TOPICS, Record, SqlRow, rows_of, table_and_key
-from sinks.records.store import RecordsStore, RefusedRow
+from sinks.records.store import RecordsAwayError, RecordsStore, RefusedRow
 
 _SHOWN = 3
 
@@ -22,7 +22,7 @@ class RecordsWriter:
 
     Memory is bounded by ``batch`` rows. Entering raises ``RecordsRefusedError``; a write may raise
     ``RecordsAwayError``, with the buffer kept; leaving raises ``RecordsLostError`` if there were records
-    that no database can hold.
+    that no database can hold. A new file that had no room is taken away.
     """
 
     def __init__(self, url: str, *, batch: int = 500, prices: PriceList | None = None) -> None:
@@ -66,8 +66,13 @@ class RecordsWriter:
         try:
             if kind is None:
                 self.flush()
+        except RecordsAwayError as away:
+            error = away
+            raise
         finally:
             self._store.close()
+            if isinstance(error, RecordsAwayError):  # of a command, which nobody goes on with
+                self._store.discard_new_file(str(error))
         if kind is None and self.refused:
             shown = "; ".join(
                 f"{refusal.table} {refusal.key}: {refusal.reason}" for refusal in self.refused[:_SHOWN]

@@ -127,6 +127,31 @@ def test_a_disk_without_room_is_said(most: int, says: str, tmp_path: Path) -> No
             RecordsStore(f"sqlite:///{tmp_path}/x.db").open()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("is_new", [True, False], ids=["a new file", "one with records"])
+def test_a_command_without_room_leaves_no_file_that_it_made(is_new: bool, tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    if not is_new:
+        with RecordsWriter(f"sqlite:///{path}"):
+            pass
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def run_out_of_room() -> None:
+        with RecordsWriter(f"sqlite:///{path}") as writer:
+            room = sum(file.stat().st_size for file in tmp_path.iterdir())
+            resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+            for number in range(1000):
+                writer.write("pod-peaks", encode(made.pod_peaks(f"pod-{number}")))
+
+    try:
+        with pytest.raises(RecordsAwayError, match=f"{path}: "):
+            run_out_of_room()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [file.name for file in tmp_path.iterdir()] == ([] if is_new else ["x.db"])
+    assert is_new or pod_peaks(f"sqlite:///{path}") == []
 
 
 def test_reading_where_nothing_was_written(tmp_path: Path) -> None:

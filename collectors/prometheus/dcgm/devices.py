@@ -88,12 +88,20 @@ class GpuReader:
 
 
 def explain_nameless(nameless: Nameless) -> str:
-    """Which label tells no GPU, and what helps."""
+    """Which label tells no GPU, and what helps.
+
+    Whose UUID is known and whose index is not gets none of ours: records name GPUs by the driver's index, and
+    an order by UUID would call a GPU by another one's as soon as one before it is gone.
+    """
     (name, label), _ = nameless.most_common(1)[0]
+    what = "do not say of which GPU they are"
+    fix = "have the exporter write it"
+    if label == "gpu":
+        what = "have no index of their GPU, by which peaks and annotations name it"
+        fix += ", or a rule of metric_relabel_configs for each UUID"
     return (
-        f"{nameless.total()} samples that do not say of which GPU they are, such as {name} without a usable "
-        f"label {label}: have the exporter write it, or say which label it is by "
-        f"DUTYCYCLE_PROMETHEUS_NAMES=its_label={label}"
+        f"{nameless.total()} samples that {what}, such as {name} without a usable label {label}: {fix}, or "
+        f"say which label it is by DUTYCYCLE_PROMETHEUS_NAMES=its_label={label}"
     )
 
 

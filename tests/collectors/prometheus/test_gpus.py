@@ -412,14 +412,23 @@ def test_a_number_within_a_name_is_the_index(text: str) -> None:
     assert read.index == 7
 
 
-@pytest.mark.parametrize(("label", "text"), [("UUID", ""), ("gpu", ""), ("gpu", "none")])
-def test_a_sample_that_does_not_say_of_which_gpu_it_is_is_told(label: str, text: str) -> None:
+@pytest.mark.parametrize(
+    ("label", "text", "why"),
+    [
+        ("UUID", "", "do not say of which GPU they are"),
+        ("gpu", "", "have no index of their GPU, by which peaks and annotations name it"),
+        ("gpu", "none", "have no index of their GPU"),
+    ],
+)
+def test_a_sample_that_does_not_say_of_which_gpu_it_is_is_told(label: str, text: str, why: str) -> None:
     reader = AnswerReader()
     bad, good = dcgm("DEV_GPU_UTIL", 50), dcgm("DEV_GPU_UTIL", 60, gpu="1", UUID="GPU-2")
     read = gpus([replace(bad, labels={**bad.labels, label: text}), good], PodIndex(), reader)
     assert [(one.uuid, one.gpu_util_pct) for one in read] == [("GPU-2", 60)]
     (left_out,) = reader.left_out()
     assert (left_out.samples, left_out.what, left_out.reason) == (1, "gpu", "no_name")
+    assert f"1 samples that {why}" in left_out.detail
+    assert ("metric_relabel_configs" in left_out.detail) == (label == "gpu")
     assert f"DCGM_FI_DEV_GPU_UTIL without a usable label {label}" in left_out.detail
     assert f"DUTYCYCLE_PROMETHEUS_NAMES=its_label={label}" in left_out.detail
     assert list(reader.left_out()) == []

@@ -5,7 +5,7 @@ import re
 import shlex
 import unicodedata
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
 from dutycycle.contract.units import NAME_PATTERN
@@ -15,6 +15,8 @@ from dutycycle.imports.spellings import (
     KEYS,
     DecimalMark,
     Meaning,
+    is_share_of_memory,
+    may_be_share_of_memory,
     read_gpu_number,
     read_meaning,
     split_unit,
@@ -27,6 +29,7 @@ _NO_FIGURES = frozenset({"time", "date", "node", "uuid", "index", "model", "pid"
 _IDENTITY = ("node", "uuid", "index", "pid")
 _DELIMITERS = (",", ";", "\t", "|", "、")
 _SPACES = " "
+_ROUNDED_PCT, _SOME_MEMORY = 0.51, 0.02
 _COMMA = re.compile(r"(?<=\d),(?=\d)")
 """In a time: before the parts of its second."""
 _TIME_BEFORE_PARTS = re.compile(r".*\d\d:\d\d:\d\d").fullmatch
@@ -68,18 +71,49 @@ def read_column_choice(text: str) -> ColumnChoice:
     return ColumnChoice(names=names)
 
 
+@dataclass
+class WholeLog:
+    """What all lines of a log tell together, found before its values are read.
+
+    ``shares``: columns of percentages that are shares of 1. ``of_memory``: columns such as ``mem_util`` that
+    are the memory in use, as the amounts beside them tell.
+    """
+
+    decimal: DecimalMark = field(default_factory=DecimalMark)
+    shares: Set[str] = frozenset()
+    of_memory: Set[str] = frozenset()
+
+
+@dataclass
+class _MemoryShare:
+    """Compares a column with the share of memory in use beside it: ``differs`` in some row; ``is_seen`` to be
+    the same where it is no 0."""
+
+    differs: bool = False
+    is_seen: bool = False
+
+    def compare(self, value: float | None, used: float | None, total: float | None) -> None:
+        """Take a row. Either may be rounded to whole percent."""
+        if value is None or used is None or not total:
+            return
+        share = used / total
+        is_same = abs(value - 100 * share) <= _ROUNDED_PCT or abs(value - share) <= _ROUNDED_PCT / 100
+        self.differs = self.differs or not is_same
+        self.is_seen = self.is_seen or (is_same and share >= _SOME_MEMORY)
+
+
 class CsvReader:
     """Reads lines with commas, semicolons, tabs, bars or spaces under a heading, which may come again.
 
     Full-width digits, signs and commas are as the others.
     Columns that no spelling knows, or with a unit that their quantity does not have, are left out and noted.
     A name with a number, ``gpu0_util``, is of that GPU: one line then has several rows. Without a column of
-    time the times are those of ``ticks``. ``decimal``: as ``find_decimal_mark`` has found it.
+    time the times are those of ``ticks``. ``whole``: as ``look_through`` has found it.
     """
 
     def __init__(
         self, clock: Clock, ticks: Ticks, choice: ColumnChoice | None = None,
-        decimal: DecimalMark | None = None,
+        whole: WholeLog | None = None,
     ) -> None:  # fmt: skip
         self.notes = clock.notes
         self._clock, self._ticks = clock, ticks
@@ -87,10 +121,13 @@ class CsvReader:
         self._delimiter: str | None = None
         self._width = 0
         self._of_wandb = False
-        self._decimal = decimal or DecimalMark()
+        self._whole = whole or WholeLog()
+        self._decimal = self._whole.decimal
         if self._decimal.remark:
             self.notes.remarks[self._decimal.remark] = None
         self._amounts: set[int] = set()
+        self._doubtful: list[tuple[int, Column]] = []
+        self._memory_shares: dict[str, _MemoryShare] = {}
         self._columns: dict[int | None, list[tuple[int, Column]]] = {}
         if choice and choice.heading is not None:
             cells = _split(choice.heading, ",")
@@ -125,8 +162,9 @@ class CsvReader:
         return self._read_cells(cells)
 
     def note_amounts(self, line: str) -> None:
-        """Let the amounts of a line tell ``decimal``; a line that is wrong has none."""
-        if self._delimiter == "," and line[:1].isdigit() and line.isascii() and '"' not in line:
+        """Let the amounts of a line tell what ``find_whole`` gives; a line that is wrong has none."""
+        is_plain = self._delimiter == "," and line[:1].isdigit() and line.isascii() and '"' not in line
+        if is_plain and not self._doubtful and not self._memory_shares:
             return  # no heading, and no amount with a comma: most lines
         line = _halved(line)
         heading, delimiter = self._find_heading(line)
@@ -135,11 +173,40 @@ class CsvReader:
                 self._read_heading(heading, delimiter)
             except ValueError:  # whoever reads it says so
                 return
-        elif self._columns and (self._delimiter != "," or '"' in line):
+        elif self._columns:
             cells = _split(line, self._delimiter or ",")
-            if len(cells) == self._width:
+            if len(cells) != self._width:
+                return
+            if not is_plain:
                 for position in self._amounts:
                     self._decimal.note_amount(cells[position])
+            self._note_shares([cell.replace(",", ".") for cell in cells])
+
+    def _note_shares(self, cells: Sequence[str]) -> None:
+        for position, column in self._doubtful:
+            _read_or_none(column, cells[position])
+        if not self._memory_shares:
+            return
+        shared = dict(self._columns_by_field(None))
+        for gpu in self._columns:
+            of_gpu = shared | self._columns_by_field(gpu)
+            copy = of_gpu.get("mem_copy_util_pct")
+            if copy is not None and copy[1].name in self._memory_shares:
+                value, used, total = (
+                    _read_or_none(of_gpu[name][1], cells[of_gpu[name][0]]) if name in of_gpu else None
+                    for name in ("mem_copy_util_pct", "mem_used_bytes", "mem_total_bytes")
+                )
+                self._memory_shares[copy[1].name].compare(value, used, total)
+
+    def _columns_by_field(self, gpu: int | None) -> dict[str, tuple[int, Column]]:
+        return {column.field: (position, column) for position, column in self._columns.get(gpu, ())}
+
+    def find_whole(self) -> WholeLog:
+        """Give what the lines that were noted tell."""
+        of_memory = {
+            name for name, share in self._memory_shares.items() if share.is_seen and not share.differs
+        }
+        return WholeLog(self._decimal, self.notes.shares_of_one(), of_memory)
 
     @property
     def delimiter(self) -> str | None:
@@ -233,20 +300,45 @@ class CsvReader:
             gpu: [(position, column) for _, position, column in of_gpu.values()]
             for gpu, of_gpu in columns.items()
         }
+        every = [column for of_gpu in self._columns.values() for column in of_gpu]
+        self._doubtful = [
+            (position, column) for position, column in every
+            if column.unit is None and column.field.endswith("_pct")
+        ]  # fmt: skip
+        self._memory_shares = {
+            column.name: self._memory_shares.get(column.name, _MemoryShare())
+            for position, column in every
+            if column.field == "mem_copy_util_pct" and position not in chosen
+            and may_be_share_of_memory(column.name)
+        }  # fmt: skip
         self._amounts = {
             position for of_gpu in self._columns.values() for position, column in of_gpu
             if column.field not in TEXTS
         }  # fmt: skip
 
-    @staticmethod
-    def _find_meanings(cells: list[str], by_position: Mapping[int, Meaning]) -> dict[int, Meaning]:
-        """Find what each column means: as it was chosen, else by its name."""
+    def _as_share(self, name: str, meaning: Meaning) -> Meaning:
+        """Give the meaning of a column that no choice names, as its values tell it."""
+        if meaning.field == "mem_copy_util_pct" and (
+            is_share_of_memory(name) or name in self._whole.of_memory
+        ):
+            meaning = replace(meaning, field="mem_used_pct")
+        if meaning.unit is None and name in self._whole.shares:
+            remark = (
+                f"{name} has no unit and no value above 1, and is taken for a share of 1: if it is in "
+                f"percent, give it: --columns {meaning.field}={name}[%]"
+            )
+            self.notes.remarks[remark] = None
+            meaning = replace(meaning, unit="ratio")
+        return meaning
+
+    def _find_meanings(self, cells: list[str], by_position: Mapping[int, Meaning]) -> dict[int, Meaning]:
+        """Find what each column means: as it was chosen, else by its name and what the whole log tells."""
         meanings = dict(by_position)
         chosen = {meaning.field for meaning in meanings.values()}
         for position, cell in enumerate(cells):
             meaning = read_meaning(cell)
             if position not in meanings and meaning is not None and meaning.field not in chosen:
-                meanings[position] = meaning
+                meanings[position] = self._as_share(cell, meaning)
         _keep_one_run(cells, meanings, {meaning.run for meaning in by_position.values()} - {None})
         memory = {at: meaning for at, meaning in meanings.items() if meaning.field.startswith("mem_")}
         if any(meaning.names_gpu and meaning.field != "mem_copy_util_pct" for meaning in memory.values()):
@@ -329,6 +421,15 @@ class CsvReader:
                 subject = tuple(shared.get(name) for name in _IDENTITY)
                 return self._clock.read_ms(text, column.unit, subject)
         return self._ticks.next_ms(shared.get("uuid", shared.get("index")))
+
+
+def _read_or_none(column: Column, cell: str) -> float | None:
+    """The amount of a cell; None for one that is wrong, which whoever reads it says."""
+    try:
+        value: float | None = column.read_value(cell)
+    except ValueError:
+        return None
+    return value
 
 
 def _keep_one_run(cells: Sequence[str], meanings: dict[int, Meaning], chosen: Set[str | None]) -> None:

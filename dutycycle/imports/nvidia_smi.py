@@ -14,7 +14,7 @@ two lines, of a MIG slice and of a process one.
 import re
 from typing import Any
 
-from dutycycle.imports.csv_log import ColumnChoice, CsvReader
+from dutycycle.imports.csv_log import ColumnChoice, CsvReader, WholeLog
 from dutycycle.imports.dmon import SmiDmonReader
 from dutycycle.imports.log_file import LogFile
 from dutycycle.imports.moments import Clock, Ticks
@@ -38,20 +38,19 @@ _PROCESS = re.compile(
 ).fullmatch
 
 
-def find_decimal_mark(log: LogFile, reader: CsvReader, mark: DecimalMark) -> None:
-    """Find the decimal mark of a log, if it was not given, by all of its amounts. ``reader`` is another one
-    than reads the values.
+def look_through(log: LogFile, reader: CsvReader, mark: DecimalMark) -> WholeLog:
+    """Find what all amounts of a log tell: its decimal ``mark``, if it was not given, and which percentages
+    are shares. ``reader`` is another one than reads the values.
 
-    Raises ``DutycycleError`` where the amounts do not tell it, and it was not given.
+    Raises ``DutycycleError`` where the amounts do not tell the mark, and it was not given.
     """
-    if mark.mark is not None:
-        return
     for _, line in log.read_lines():
         if is_query(line):
-            return
+            return WholeLog(mark)
         if not line.startswith(("|", "+")):  # a table of nvidia-smi
             reader.note_amounts(line)
     mark.decide(log.path, reader.delimiter)
+    return reader.find_whole()
 
 
 class SmiReader:
@@ -59,10 +58,10 @@ class SmiReader:
 
     def __init__(
         self, clock: Clock, ticks: Ticks, choice: ColumnChoice | None = None,
-        decimal: DecimalMark | None = None,
+        whole: WholeLog | None = None,
     ) -> None:  # fmt: skip
         self.notes = clock.notes
-        self._csv, self._table = CsvReader(clock, ticks, choice, decimal), TableReader(clock, ticks)
+        self._csv, self._table = CsvReader(clock, ticks, choice, whole), TableReader(clock, ticks)
         self._dmon = SmiDmonReader(clock, ticks)
         self._query = SmiQueryReader(clock)
         self._current: CsvReader | TableReader | SmiDmonReader | SmiQueryReader = self._csv

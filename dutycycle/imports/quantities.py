@@ -90,11 +90,21 @@ class Notes:
             values.most = max(values.most, value)
             values.broken = values.broken or not value.is_integer()
 
+    def shares_of_one(self) -> frozenset[str]:
+        """Give the columns of percentages without a unit that are shares of 1: if no value of all is above 1,
+        and some are not whole. A GPU at 1 % at most, whose percentages are not whole, is rare.
+        """
+        columns = {column: values for (_, column), values in self.bare.items() if values.usual == "%"}
+        are_shares = any(values.broken for values in columns.values()) and all(
+            values.most <= 1 and not values.absent for values in columns.values()
+        )
+        return frozenset(columns) if are_shares else frozenset()
+
     def doubtful_units(self) -> list[str]:
         """Say which columns look like another unit than they were taken for, and what to give then.
 
-        A GPU at 1 % at most, whose percentages are not whole, is rare. So is one with parts of a MiB, or with
-        less than 512 MiB in all. Values that no GPU has are mostly of another unit, not wrong.
+        A GPU with parts of a MiB is rare, or with less than 512 MiB in all. Values that no GPU has are mostly
+        of another unit, not wrong.
         """
         remarks = []
         for (name, column), values in self.bare.items():
@@ -103,8 +113,6 @@ class Notes:
             if values.absent * 2 >= values.count:
                 unit = {"MiB": "B", "W": "mW", "MHz": "kHz", "J": "mJ"}.get(own, "")
                 what = f"has no unit, and in {own} most of its values are of no GPU: if it is another"
-            elif own == "%" and values.broken and most <= 1:
-                unit = "ratio"
             elif own == "MiB" and most < (_LEAST_MIB if name == "mem_total_bytes" else _GIB / _MIB):
                 unit = "GiB" if values.broken or name == "mem_total_bytes" else ""
             if unit:

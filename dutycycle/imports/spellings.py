@@ -145,6 +145,19 @@ def read_meaning(name: str) -> Meaning | None:
     return Meaning(field, unit or behind, gpu, rank, names_gpu)
 
 
+def may_be_share_of_memory(name: str) -> bool:
+    """Tell whether a name may mean the memory in use: ``mem_util`` does with some programs, and
+    ``utilization.memory`` is always nvidia-smi's, the time in which memory was read or written."""
+    words = _read_words(split_unit(name)[0])[0]
+    return {"mem", "util"} <= set(words) and words.index("mem") < words.index("util")
+
+
+def is_share_of_memory(name: str) -> bool:
+    """Tell whether a name means the memory in use whatever its values: GPUtil's, and all of VRAM, a word that
+    nvidia-smi does not have."""
+    return name == "memoryUtil" or (may_be_share_of_memory(name) and "vram" in name.lower())
+
+
 def read_gpu_number(name: str) -> int | None:
     """Give the number of the GPU in a name that ``--columns`` chose: ``GPU0``, ``util_0``, ``util[0]``."""
     of_wandb = _OF_WANDB(name) or _OF_WANDB(split_unit(name)[0])

@@ -122,10 +122,10 @@ def _reader(args: argparse.Namespace) -> "Callable[[LogFile], Reader] | None":
     if args.format == "wandb":
         return None
     # here, not above: as in run
-    from dutycycle.imports.csv_log import CsvReader, read_column_choice
+    from dutycycle.imports.csv_log import CsvReader, WholeLog, read_column_choice
     from dutycycle.imports.dmon import DcgmDmonReader
     from dutycycle.imports.moments import Clock, Ticks
-    from dutycycle.imports.nvidia_smi import SmiReader, find_decimal_mark
+    from dutycycle.imports.nvidia_smi import SmiReader, look_through
     from dutycycle.imports.spellings import DecimalMark
 
     start_ms, interval_ms = _start_ms(args.start), round(1000 * (args.interval or 1))
@@ -141,8 +141,8 @@ def _reader(args: argparse.Namespace) -> "Callable[[LogFile], Reader] | None":
 
     def make_reader(log: "LogFile") -> SmiReader:
         mark = DecimalMark({"point": ".", "comma": ","}.get(args.decimal))
-        find_decimal_mark(log, CsvReader(*clock_and_ticks(), choice, mark), mark)
-        return SmiReader(*clock_and_ticks(), choice, mark)
+        reader = CsvReader(*clock_and_ticks(), choice, WholeLog(mark))
+        return SmiReader(*clock_and_ticks(), choice, look_through(log, reader, mark))
 
     try:
         choice = None if args.columns is None else read_column_choice(args.columns)

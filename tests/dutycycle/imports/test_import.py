@@ -249,22 +249,63 @@ def test_values_out_of_range_are_counted(tmp_path: Path, capsys: pytest.CaptureF
 
 
 SHARES = [
-    ("shares of 1", "gpu_util", ["0", "0.5", "1"], True),
-    ("of an idle GPU", "gpu_util", ["0", "1", "0"], False),
-    ("percentages that are not whole", "gpu_util", ["0.5", "97.5", "1"], False),
-    ("the heading says it", "gpu_util [%]", ["0.1", "0.5", "0.2"], False),
-    ("the cells say it", "gpu_util", ["0.1 %", "0.5 %", "0.2 %"], False),
-    ("the heading says that they are", "gpu_util_ratio", ["0.1", "0.5", "0.2"], False),
+    ("shares of 1", "gpu_util", ["0", "0.5", "1"], [0, 50, 100], True),
+    ("of an idle GPU", "gpu_util", ["0", "1", "0"], [0, 1, 0], False),
+    ("percentages that are not whole", "gpu_util", ["0.5", "97.5", "1"], [0.5, 97.5, 1], False),
+    ("the heading says it", "gpu_util [%]", ["0.1", "0.5", "0.2"], [0.1, 0.5, 0.2], False),
+    ("the cells say it", "gpu_util", ["0.1 %", "0.5 %", "0.2 %"], [0.1, 0.5, 0.2], False),
+    ("the heading says that they are", "gpu_util_ratio", ["0.1", "0.5", "0.2"], [10, 50, 20], False),
+    ("of a quiet GPU that reads much", "util,utilization.memory", ["0.5,7", "1,9"], [0.5, 1], False),
+    ("beside another share", "load,mem_util", ["0,0.5", "1,0.25"], [0, 100], True),
+    ("with commas", '"load"', ['"0,5"', '"0,25"'], [50, 25], True),
 ]
 
 
-@pytest.mark.parametrize(("goal", "name", "cells", "is_said"), SHARES, ids=[row[0] for row in SHARES])
-def test_what_looks_like_shares_of_one_is_said(
-    goal: str, name: str, cells: list[str], is_said: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize(
+    ("goal", "names", "cells", "utils", "is_said"), SHARES, ids=[row[0] for row in SHARES]
+)
+def test_percentages_of_which_none_is_above_one_are_shares_of_one(
+    goal: str, names: str, cells: list[str], utils: list[float], is_said: bool, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     lines = [f"2026-11-20 10:00:0{at},0,{cell}\n" for at, cell in enumerate(cells)]
-    imported(tmp_path, "".join([f"time,index,{name}\n", *lines]))
-    assert ("--columns gpu_util_pct=gpu_util[ratio]" in capsys.readouterr().err) is is_said, goal
+    samples = imported(tmp_path, "".join([f"time,index,{names}\n", *lines]))
+    assert [sample["gpus"][0]["gpu_util_pct"] for sample in samples] == utils, goal
+    assert ("if it is in percent, give it: --columns gpu_util_pct=" in capsys.readouterr().err) is is_said
+
+
+MEMORY_SHARES = [
+    ("GPUtil", "load,memoryUtil", ["0.0,0.25", "1.0,0.5"], None),
+    ("GPUtil, times 100", "load,memoryUtil", ["0.0,25.0", "100.0,50.0"], None),
+    ("GPUtil, though all is free", "load,memoryUtil", ["0.0,0.3", "1.0,0.7"], None),
+    ("the memory in use", "util,mem_util", ["0,25", "100,50"], None),
+    ("the memory in use, dotted", "util,memory.util", ["0,25", "100,50"], None),
+    ("VRAM", "util,vram_utilization", ["0,26", "100,51"], None),
+    ("not the memory in use", "util,memory_util", ["0,25", "100,7"], [25, 7]),
+    ("of nvitop", "util,memory_utilization", ["0,0", "100,51"], [0, 51]),
+    ("of nvidia-smi, whatever it is", "util,utilization.memory [%]", ["0,25", "100,50"], [25, 50]),
+]
+
+
+@pytest.mark.parametrize(
+    ("goal", "names", "cells", "copies"), MEMORY_SHARES, ids=[row[0] for row in MEMORY_SHARES]
+)
+def test_a_share_of_the_memory_in_use_is_no_utilization_of_it(
+    goal: str, names: str, cells: list[str], copies: list[float] | None, tmp_path: Path
+) -> None:
+    memory = ["10240,40960", "20480,40960"]
+    lines = [f"2026-11-20 10:00:0{at},0,{cell},{memory[at]}\n" for at, cell in enumerate(cells)]
+    samples = imported(tmp_path, "".join([f"time,index,{names},memoryUsed,memoryTotal\n", *lines]))
+    gpus = [sample["gpus"][0] for sample in samples]
+    assert [gpu["gpu_util_pct"] for gpu in gpus] == [0, 100]
+    assert [gpu.get("mem_copy_util_pct") for gpu in gpus] == (copies or 2 * [None]), goal
+    assert [gpu["mem_used_bytes"] >> 30 for gpu in gpus] == [10, 20]
+
+
+def test_a_share_of_the_memory_tells_what_is_used(tmp_path: Path) -> None:
+    lines = ["timestamp,load,memoryUtil,memoryTotal\n", "2026-11-20 10:00:00,0.5,0.25,40960.0\n"]
+    ((gpu,),) = [sample["gpus"] for sample in imported(tmp_path, "".join(lines))]
+    assert (gpu["gpu_util_pct"], gpu["mem_used_bytes"]) == (50, 10 << 30)
 
 
 def test_a_counter_that_stands_still_under_load_is_absent(

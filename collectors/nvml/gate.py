@@ -5,8 +5,11 @@ range here, as drivers report them. A docstring names what ``nvidia-smi`` shows 
 """
 
 from collections.abc import Callable, Sequence
-from ctypes import byref, c_uint, c_ulonglong, c_void_p, cast
+from ctypes import byref, c_int32, c_uint, c_ulonglong, c_void_p, cast, create_string_buffer
+from functools import lru_cache
+from itertools import islice
 from math import isfinite
+from struct import Struct, pack, unpack
 from typing import Any, TypeVar
 
 import pynvml
@@ -38,15 +41,27 @@ _MOST_ROOM = 65_536
 _room: dict[str, int] = {}
 """How many rows a function's answer has needed, where that is more than ``_LEAST_ROOM``."""
 _VALUE_OF_TYPE = {
-    pynvml.NVML_VALUE_TYPE_DOUBLE: ("dVal", 64),
-    pynvml.NVML_VALUE_TYPE_UNSIGNED_INT: ("uiVal", 32),
-    pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG: ("ulVal", 64),
-    pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG: ("ullVal", 64),
-    pynvml.NVML_VALUE_TYPE_SIGNED_LONG_LONG: ("sllVal", 63),
-    pynvml.NVML_VALUE_TYPE_SIGNED_INT: ("siVal", 31),
-    pynvml.NVML_VALUE_TYPE_UNSIGNED_SHORT: ("usVal", 16),
+    pynvml.NVML_VALUE_TYPE_DOUBLE: ("d", 64),
+    pynvml.NVML_VALUE_TYPE_UNSIGNED_INT: ("I4x", 32),
+    pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG: ("L", 64),
+    pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG: ("Q", 64),
+    pynvml.NVML_VALUE_TYPE_SIGNED_LONG_LONG: ("q", 63),
+    pynvml.NVML_VALUE_TYPE_SIGNED_INT: ("i4x", 31),
+    pynvml.NVML_VALUE_TYPE_UNSIGNED_SHORT: ("H6x", 16),
 }
-"""Where a value of each type lies in NVML's union, and the bits it counts with."""
+"""How a value of each type lies in NVML's union, and the bits it counts with."""
+# The binding's structures decode in Python at each attribute: with 60 samples a GPU and tick, that was a
+# tenth of all that a collector did. The names are the binding's.
+SAMPLE = {number: Struct(f"@Q{value}") for number, (value, _) in _VALUE_OF_TYPE.items()}
+"""``c_nvmlSample_t`` by the type of its value: stamp and value."""
+PROCESS_UTILIZATION = Struct("@IQII8x")
+"""``c_nvmlProcessUtilizationSample_t``: pid, stamp, multiprocessors and memory in percent."""
+PROCESS_INFO = Struct("@IQII")
+"""``c_nvmlProcessInfo_v3_t``: pid, bytes, GPU and compute instance."""
+FIELD_VALUE = Struct("@24xII8s")
+"""``c_nvmlFieldValue_t``: type, return code and value."""
+GPM_METRIC = Struct("@4xId24x")
+"""``c_nvmlGpmMetric_t``: return code and value."""
 
 _ERRORS: dict[int, tuple[type[NvmlError], str]] = {
     # The binding raises "success" where a list of processes turns out to be empty.
@@ -259,10 +274,9 @@ def buffered_samples(handle: Handle, buffer: SampleBuffer, after_us: int, room: 
         lambda function, count, rows: function(
             handle, c_uint(buffer), c_ulonglong(after_us), byref(kind), byref(count), rows
         ),
+        lambda: SAMPLE[_known_type(kind.value)],
     )
-    where, _ = _value_of_type(kind.value)
-    read = (BufferedSample(row.timeStamp, getattr(row.sampleValue, where)) for row in rows)
-    return sorted(sample for sample in read if sample.value != _UNKNOWN_32)
+    return sorted(BufferedSample(*row) for row in rows if row[1] != _UNKNOWN_32)
 
 
 def process_utilization(handle: Handle, after_us: int) -> list[ProcessUtilization]:
@@ -277,12 +291,12 @@ def process_utilization(handle: Handle, after_us: int) -> list[ProcessUtilizatio
             pynvml.c_nvmlProcessUtilizationSample_t,
             _room.get(name, _LEAST_ROOM),
             lambda function, count, rows: function(handle, rows, byref(count), c_ulonglong(after_us)),
+            lambda: PROCESS_UTILIZATION,
         )
     except NoDataError:
         return []
     # Some drivers name pid 0 in unused places of the answer.
-    used = (row for row in rows if row.pid and row.smUtil != _UNKNOWN_32)
-    return [ProcessUtilization(row.pid, row.timeStamp, row.smUtil, row.memUtil) for row in used]
+    return [ProcessUtilization(*row) for row in rows if row[0] and row[2] != _UNKNOWN_32]
 
 
 def compute_processes(handle: Handle) -> list[RunningProcess]:
@@ -301,18 +315,19 @@ def _running_processes(name: str, handle: Handle) -> list[RunningProcess]:
         pynvml.c_nvmlProcessInfo_v3_t,
         _room.get(name, _LEAST_ROOM),
         lambda function, count, rows: function(handle, byref(count), rows),
+        lambda: PROCESS_INFO,
     )
-    return [_running(row) for row in rows]
+    return [
+        RunningProcess(pid, None if used == _UNKNOWN_64 else used, (gpu_instance, compute_instance))
+        for pid, used, gpu_instance, compute_instance in rows
+    ]
 
 
-def _running(row: Any) -> RunningProcess:
-    used = row.usedGpuMemory
-    known = None if used == _UNKNOWN_64 else used
-    return RunningProcess(row.pid, known, (row.gpuInstanceId, row.computeInstanceId))
-
-
-def _rows(name: str, row: Any, room: int, ask: Callable[[Any, c_uint, Any], int]) -> list[Any]:
+def _rows(
+    name: str, row: Any, room: int, ask: Callable[[Any, c_uint, Any], int], layout: Callable[[], Struct]
+) -> list[tuple[Any, ...]]:
     """What a function writes into an array, in one call; in one more where there was too little room.
+    ``layout`` is asked for after the call.
 
     The binding asks for the size first, each time, which is as long a call as the one for the answer.
     """
@@ -325,7 +340,7 @@ def _rows(name: str, row: Any, room: int, ask: Callable[[Any, c_uint, Any], int]
         room = _room[name] = min(2 * max(room, count.value), _MOST_ROOM)
     if code:
         raise nvml_error(code)
-    return list(rows[: min(count.value, room)])
+    return list(islice(layout().iter_unpack(rows), min(count.value, room)))
 
 
 def _function(name: str) -> Any:
@@ -337,26 +352,35 @@ def field_values(handle: Handle, ids: Sequence[int | tuple[int, int]]) -> list[F
 
     An id with a second number is of a scope, such as a link.
     """
-    values = call(pynvml.nvmlDeviceGetFieldValues, handle, list(ids))
-    return [
-        _field_value(value) if value.nvmlReturn == 0 else nvml_error(value.nvmlReturn) for value in values
-    ]
+    asked = _asked_fields(tuple(ids))
+    values = create_string_buffer(asked, len(asked))
+    if code := call(_function, "nvmlDeviceGetFieldValues")(handle, c_int32(len(ids)), values):
+        raise nvml_error(code)
+    return [_field_value(*row) for row in FIELD_VALUE.iter_unpack(values)]
 
 
-def _field_value(value: Any) -> FieldValue | NvmlError:
+@lru_cache(256)
+def _asked_fields(ids: tuple[int | tuple[int, int], ...]) -> bytes:
+    """The array for an answer: of each row the id and scope are set. The same ids are asked at each tick."""
+    return b"".join(pack("@II32x", *((number, 0) if isinstance(number, int) else number)) for number in ids)
+
+
+def _field_value(kind: int, code: int, value: bytes) -> FieldValue | NvmlError:
+    if code:
+        return nvml_error(code)
     try:
-        where, bits = _value_of_type(value.valueType)
+        letter, bits = _VALUE_OF_TYPE[_known_type(kind)]
     except UnsupportedError as error:
         return error
-    number = getattr(value.value, where)
+    (number,) = unpack(f"@{letter}", value)
     return FieldValue(int(number), bits) if isfinite(number) else NoDataError("no_data")
 
 
-def _value_of_type(number: int) -> tuple[str, int]:
+def _known_type(number: int) -> int:
     """Raises ``UnsupportedError`` for a type that is newer than the binding."""
     if number not in _VALUE_OF_TYPE:
         raise UnsupportedError("unknown_type")
-    return _VALUE_OF_TYPE[number]
+    return number
 
 
 def mig_enabled(handle: Handle) -> bool:
@@ -547,10 +571,9 @@ def gpm_answers(question: Any, first: Any, second: Any) -> list[float | NvmlErro
     question.sample1, question.sample2 = first, second
     call(pynvml.nvmlGpmMetricsGet, question)
     answers: list[float | NvmlError] = []
-    for at in range(question.numMetrics):
-        metric = question.metrics[at]
-        if metric.nvmlReturn:
-            answers.append(nvml_error(metric.nvmlReturn))
+    for code, value in islice(GPM_METRIC.iter_unpack(question.metrics), question.numMetrics):
+        if code:
+            answers.append(nvml_error(code))
         else:
-            answers.append(float(metric.value) if isfinite(metric.value) else NoDataError("no_data"))
+            answers.append(value if isfinite(value) else NoDataError("no_data"))
     return answers

@@ -3,8 +3,10 @@
 import os
 import resource
 
+_SMALL = 4096
 _ENOUGH = 16_384
 _HUGE = 1_048_576
+_LIMIT_CALLS = 10
 
 
 class FilePool:
@@ -22,12 +24,14 @@ class FilePool:
 class CounterFile:
     """One small file of the kernel's, such as ``cpu.stat``. ``read`` answers None when it is not there."""
 
-    __slots__ = ("_fd", "_path", "_pool", "opened")
+    __slots__ = ("_fd", "_limit", "_limit_left", "_path", "_pool", "opened")
 
     def __init__(self, path: str, pool: FilePool) -> None:
         self._path = path
         self._pool = pool
         self._fd = -1
+        self._limit: int | None = None
+        self._limit_left = 0
         self.opened = 0
         """How often it was opened: once, as long as it is the same file and may be kept open."""
 
@@ -35,7 +39,8 @@ class CounterFile:
         """What the file says now; None when it is gone, not permitted, or switched off."""
         if self._fd >= 0:
             try:
-                return _content(self._fd)
+                data = os.pread(self._fd, _ENOUGH, 0)  # not by a call more: a node has hundreds of these
+                return data if len(data) < _ENOUGH else os.pread(self._fd, _HUGE, 0)
             except OSError:  # ENODEV: the cgroup was removed; its path may belong to a new one already
                 self.close()
         try:
@@ -44,7 +49,8 @@ class CounterFile:
             return None
         self.opened += 1
         try:
-            return _content(fd)
+            data = os.pread(fd, _ENOUGH, 0)
+            return data if len(data) < _ENOUGH else os.pread(fd, _HUGE, 0)
         except OSError:
             return None
         finally:
@@ -54,6 +60,13 @@ class CounterFile:
         """The one number in the file; None when it is not there or says something else, such as "max"."""
         text = self.read()
         return int(text) if text and text.strip().isdigit() else None
+
+    def limit(self) -> int | None:
+        """The number in a file of a limit, which hardly ever changes: read once in ten calls."""
+        if not self._limit_left:
+            self._limit, self._limit_left = self.number(), _LIMIT_CALLS
+        self._limit_left -= 1
+        return self._limit
 
     def close(self) -> None:
         """Give the open file back to the pool, if it was kept."""
@@ -70,12 +83,21 @@ class CounterFile:
             os.close(fd)
 
 
-def _content(fd: int) -> bytes:
-    data = os.pread(fd, _ENOUGH, 0)
-    return data if len(data) < _ENOUGH else os.pread(fd, _HUGE, 0)
+def read_small(path: str) -> bytes:
+    """Read the first 4 kB of a file of the kernel's that is read once. Raises ``OSError``."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, _SMALL)
+    finally:
+        os.close(fd)
 
 
 def field_of(text: bytes, name: bytes) -> int | None:
     """The number after ``name`` in lines of "name number"; None when there is no such line."""
-    _, separator, rest = (b"\n" + text).partition(b"\n" + name + b" ")
-    return int(rest.partition(b"\n")[0]) if separator else None
+    line = name + b" "
+    at = 0 if text.startswith(line) else text.find(b"\n" + line) + 1
+    if not at and not text.startswith(line):
+        return None
+    begin = at + len(line)
+    end = text.find(b"\n", begin)
+    return int(text[begin:end] if end >= 0 else text[begin:])

@@ -10,6 +10,8 @@ from collectors.interfaces import interface_bytes
 from collectors.rates import PairRate
 
 NoRates = tuple[None, None]
+_HOST_CALLS = 10
+"""A pod stays on the host's network: it is looked at once in so many calls."""
 
 
 @dataclass(slots=True)
@@ -24,6 +26,8 @@ class _Seen:
     pid: int = 0
     comm: CounterFile | None = None
     namespace: str | None = None
+    on_host: int = 0
+    """For how many calls more it counts as a pod on the host's network, unseen."""
     rate: PairRate = field(default_factory=PairRate)
 
     def forget_process(self) -> None:
@@ -57,6 +61,9 @@ class PodNetworks:
         ``host``: the host's namespace, from ``host_namespace``; ``now``: monotonic seconds.
         """
         seen = self._seen.setdefault(uid, _Seen())
+        if seen.on_host:
+            seen.on_host -= 1
+            return None, None
         for _ in range(2):
             pid = self._process(seen, folders)
             if pid is None or host is None:
@@ -64,6 +71,7 @@ class PodNetworks:
             if pid != seen.pid:
                 self._enter(seen, pid)
             if seen.namespace is None or seen.namespace == host:
+                seen.on_host = _HOST_CALLS - 1 if seen.namespace else 0
                 return None, None
             if counters := self._counters(pid):
                 return seen.rate.per_s(counters, now)

@@ -41,7 +41,7 @@ def _memory(usage: ContainerUsage, files: list[CounterFile], _disks: Disks) -> b
     used, stat, limit = files
     if not read_working_set(usage, used.number(), stat.read(), b"total_inactive_file"):
         return False
-    most = limit.number()
+    most = limit.limit()
     usage.mem_limit = most if most is not None and most < _NO_LIMIT else None
     return True
 

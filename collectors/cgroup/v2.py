@@ -43,7 +43,7 @@ def _memory(usage: ContainerUsage, files: list[CounterFile], _disks: Disks) -> b
     used, stat, limit = files
     if not read_working_set(usage, used.number(), stat.read(), b"inactive_file"):
         return False
-    usage.mem_limit = limit.number()
+    usage.mem_limit = limit.limit()
     return True
 
 

@@ -76,11 +76,23 @@ def test_a_pod_measured(tmp_path: Path, layout: str, driver: str, qos: str, uid:
     assert first.pods[0].containers == (Container(id=A, mem_used_bytes=700, mem_limit_bytes=4096),)
 
     host.put(path, Counters(cpu_ns=4 * SECOND, periods=30, throttled=6, mem_used=100, inactive_file=200,
-                            mem_limit=8192, io=host.io(5000, 500)))  # fmt: skip
+                            mem_limit=4096, io=host.io(5000, 500)))  # fmt: skip
     assert watched.container(after=2.0) == Container(
-        id=A, cpu_util_pct=150.0, cpu_throttled_pct=25.0, mem_used_bytes=0, mem_limit_bytes=8192,
+        id=A, cpu_util_pct=150.0, cpu_throttled_pct=25.0, mem_used_bytes=0, mem_limit_bytes=4096,
         io_read_bytes_per_s=2000, io_write_bytes_per_s=0,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_another_limit_is_known_within_ten_ticks(tmp_path: Path, layout: str) -> None:
+    host = FakeHost(tmp_path, layout)
+    path = pod_path("systemd", "burstable", UID, A)
+    host.put(path, Counters(mem_limit=4096))
+    watched = Watched(host)
+    limits = [watched.container().mem_limit_bytes]
+    host.put(path, Counters(mem_limit=8192))
+    limits += [watched.container().mem_limit_bytes for _ in range(10)]
+    assert limits == [4096] * 10 + [8192]
 
 
 def test_no_limit_is_absent_and_idle_is_zero(host: FakeHost) -> None:

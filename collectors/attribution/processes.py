@@ -11,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from collectors.attribution.cgroup_path import CgroupId, CgroupKind, parse_cgroup_path
+from collectors.files import read_small
 from dutycycle.telemetry.events import ATTRIBUTION_FAILED, Telemetry
 
 _RANK = {CgroupKind.OTHER: 0, CgroupKind.UNIT: 1, CgroupKind.CONTAINER: 2, CgroupKind.POD: 3}
@@ -111,7 +112,7 @@ class Attribution:
 def read_start_time(proc: Path, pid: int) -> int | None:
     """Read when a process started, in clock ticks since the machine did; None for one that is gone."""
     try:
-        stat = (proc / str(pid) / "stat").read_bytes()
+        stat = read_small(f"{proc}/{pid}/stat")
         # The name may hold anything, spaces and brackets too: the fields begin after its last bracket.
         return int(stat[stat.rindex(b")") + 1 :].split()[_START_TIME])
     except (OSError, ValueError, IndexError):

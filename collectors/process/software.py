@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from collectors.attribution.processes import printable
+from collectors.files import read_small
 from collectors.process.commands import ProcessEntry, data_workers, launcher_of, rank_of
 from collectors.process.libraries import libraries_of
 from dutycycle.contract.records.processes import Software
@@ -121,10 +122,11 @@ class Processes:
 
 
 def _stats(proc: Path) -> Iterator[ProcessEntry]:
+    # All processes of the machine, hundreds of them: a Path for each would cost as much as the rest.
     for entry in os.scandir(proc):
         if entry.name.isdecimal():
             try:
-                stat = (proc / entry.name / "stat").read_bytes()
+                stat = read_small(f"{proc}/{entry.name}/stat")
             except OSError:  # it ended
                 continue
             # The name may hold anything: it begins after the first bracket, and ends at the last.

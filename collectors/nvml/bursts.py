@@ -40,7 +40,7 @@ class BurstReader:
         samples = query.ask(self._what, lambda handle: self._new(handle, after_us, now))
         if not samples:
             return None
-        newest_us = self._cursor.last_us = samples[-1].stamp_us
+        newest_us = self._cursor.last_us = samples[-1][0]
         shift_us = wall_shift_us(newest_us, now)
         if shift_us is None and not after_us:
             # The stamps are of an unknown clock: nothing says how old this first batch is.
@@ -48,15 +48,17 @@ class BurstReader:
         if shift_us is None:
             shift_us = now.wall_us - newest_us
         oldest_ms = 0 if after_us else ts_ms - interval_ms
-        dated = [
-            (round((sample.stamp_us + shift_us) / 1000), self._to_unit(sample.value)) for sample in samples
-        ]
         low, high = self._limits
-        known = [(at_ms - ts_ms, value) for at_ms, value in dated if at_ms > oldest_ms]
-        for _, value in known:
-            if not low <= value <= high:
+        burst = []
+        for stamp_us, driver_value in samples:
+            at_ms, value = round((stamp_us + shift_us) / 1000), self._to_unit(driver_value)
+            if at_ms <= oldest_ms:
+                continue
+            if low <= value <= high:
+                burst.append((at_ms - ts_ms, value))
+            else:
                 query.possible(self._what, value, self._limits)
-        return tuple(pair for pair in known if low <= pair[1] <= high) or None
+        return tuple(burst) or None
 
     def _new(self, handle: Handle, after_us: int, now: Now) -> list[BufferedSample]:
         if not self._room:
@@ -64,4 +66,5 @@ class BurstReader:
         samples = gate.buffered_samples(handle, self._buffer, after_us, self._room)
         if len(samples) == self._room:
             self._room = 0  # the buffer is larger than it said: there may be more
-        return [sample for sample in samples if self._cursor.is_new(sample.stamp_us, now)]
+        is_new = self._cursor.is_new
+        return [sample for sample in samples if is_new(sample[0], now)]

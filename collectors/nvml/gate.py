@@ -276,7 +276,7 @@ def buffered_samples(handle: Handle, buffer: SampleBuffer, after_us: int, room: 
         ),
         lambda: SAMPLE[_known_type(kind.value)],
     )
-    return sorted(BufferedSample(*row) for row in rows if row[1] != _UNKNOWN_32)
+    return sorted((stamp_us, value) for stamp_us, value in rows if value != _UNKNOWN_32)
 
 
 def process_utilization(handle: Handle, after_us: int) -> list[ProcessUtilization]:

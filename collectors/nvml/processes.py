@@ -22,11 +22,13 @@ _Identity = tuple[str | None, str | None, str | None]
 class _Process:
     """A process: its ``comm``, which is kept open, and its owner as far as that is known for good."""
 
-    __slots__ = ("comm", "identity", "opened", "owner")
+    __slots__ = ("comm", "identity", "name", "opened", "owner", "raw")
 
     def __init__(self, comm: CounterFile) -> None:
         self.comm = comm
         self.opened = 0
+        self.raw: bytes | None = None
+        self.name: str | None = None
         self.owner: CgroupId | None = None
         self.identity: _Identity | None = None
         """Of this tick."""
@@ -79,8 +81,10 @@ class ProcessIdentities:
             if owner is not None and owner.kind in LASTING:
                 known.owner = owner
         pod_uid, container_id = (owner.pod_uid, owner.container_id) if owner else (None, None)
-        name = None if raw is None else printable(raw.decode(errors="replace").rstrip("\n"))
-        return name, pod_uid, container_id
+        if raw != known.raw:
+            known.raw = raw
+            known.name = None if raw is None else printable(raw.decode(errors="replace").rstrip("\n"))
+        return known.name, pod_uid, container_id
 
 
 class ProcessUtilizations:

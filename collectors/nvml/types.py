@@ -14,11 +14,9 @@ class SampleBuffer(IntEnum):
     GPU_UTIL = 1
 
 
-class BufferedSample(NamedTuple):
-    """One sample of a ring buffer. NVML does not say which clock ``stamp_us`` is of: see ``nvml.clock``."""
-
-    stamp_us: int
-    value: float
+BufferedSample = tuple[int, float]
+"""One sample of a ring buffer: its stamp, microseconds of a clock that NVML does not name (``nvml.clock``),
+and its value."""
 
 
 class ProcessUtilization(NamedTuple):

@@ -89,9 +89,13 @@ class FolderListing:
 
     def _is_unchanged(self) -> bool:
         try:
-            return all(_stat(name, fd) == state for name, fd, state in self._seen)
+            for name, fd, state in self._seen:
+                status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                if (status.st_ino, status.st_nlink) != state:
+                    return False
         except OSError:
             return False
+        return True
 
     def _walk(self) -> None:
         self.close()
@@ -152,6 +156,9 @@ class CgroupTree:
         self._limit = limit
         self._ids: dict[str, CgroupId | None] = {}
         self._found: list[Group] = []
+        self._present: list[Group] = []
+        self._chosen: list[Group] = []
+        """Of those that were present last, what is reported."""
         self._quiet = 0
         """How many looks have found no change."""
         self.left_out = 0
@@ -165,12 +172,14 @@ class CgroupTree:
         if self._refresh():
             self._found = self._find()
         present = [group for group in self._found if self._is_used(group)]
-        parents = _parents(present)
-        chosen = [
-            group for group in present if group.id.kind is CgroupKind.POD or group.id.path not in parents
-        ]
-        self.left_out = max(0, len(chosen) - self._limit)
-        return chosen[: self._limit]
+        if present != self._present:
+            parents = _parents(present)
+            self._present = present
+            self._chosen = [
+                group for group in present if group.id.kind is CgroupKind.POD or group.id.path not in parents
+            ]
+        self.left_out = max(0, len(self._chosen) - self._limit)
+        return self._chosen[: self._limit]
 
     def close(self) -> None:
         """Close the folders that are held open."""

@@ -30,6 +30,8 @@ from dutycycle.telemetry.metrics import QUEUED, SPOOL_BYTES, SPOOL_RECORDS
 
 _MEMORY_BYTES = 16 * 1024 * 1024
 _FLUSH_S = 5.0
+_GATHER_S = 0.05
+"""The sources answer a tick some milliseconds after each other. What they say goes in one request."""
 
 
 async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> None:
@@ -44,7 +46,11 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
     telemetry.expect(events, topic=SAMPLE_TOPICS, collector=[collector.name for collector in measuring])
     outbox = Outbox(open_spool(settings, telemetry, os.environ), telemetry, _MEMORY_BYTES)
     publisher = Publisher(
-        outbox, telemetry, Reachability(settings, telemetry), lambda: KafkaLink.open(settings, telemetry)
+        outbox,
+        telemetry,
+        Reachability(settings, telemetry),
+        lambda: KafkaLink.open(settings, telemetry),
+        gather_s=_GATHER_S,
     )
     _register(telemetry, outbox, publisher)
     sending = publisher.start()

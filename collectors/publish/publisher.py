@@ -48,7 +48,10 @@ class Publisher:
         *,
         timeouts: PublishTimeouts | None = None,
         backoff: Backoff | None = None,
+        gather_s: float = 0.0,
     ) -> None:
+        """``gather_s``: how long after the first new record the others of its tick are waited for."""
+        self._gather_s = gather_s
         self._outbox = outbox
         self._telemetry = telemetry
         self._reachability = reachability
@@ -101,6 +104,7 @@ class Publisher:
                 if not self._outbox.has_new.is_set():
                     self._idle.set()
                 await self._outbox.has_new.wait()
+                await asyncio.sleep(self._gather_s)
             else:
                 await self._send(batch)
 

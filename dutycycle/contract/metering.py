@@ -5,7 +5,7 @@ compile ``mean_of_samples`` and ``joules_of_tick`` as they stand here: plain loo
 is absent.
 """
 
-from math import isnan
+from math import isnan, nan
 from typing import Any
 
 from msgspec.structs import replace
@@ -76,17 +76,20 @@ def mean_of_samples(samples: Any, interval_ms: float, idle_between: bool) -> flo
 
 
 def joules_of_tick(
-    counter_j: float, power_w: float, seconds: float, last_j: float, guessed_j: float, owed_j: float
-) -> tuple[float, float, float, float]:
-    """The energy of a tick that counts for ``seconds``; then what to pass as the last three for the next one:
-    NaN, 0 and 0 for the first.
+    counter_j: float, power_w: float, seconds: float, last_j: float, guessed_j: float, owed_j: float,
+    before_j: float, added_j: float,
+) -> tuple[float, float, float, float, float, float]:  # fmt: skip
+    """The energy of a tick that counts for ``seconds``; then what to pass as the last five for the next one:
+    NaN, 0, 0, NaN and 0 for the first.
 
     By the driver's counter: its increase since it was read last, at ``last_j``. While it cannot be read, or
     stands still though power is drawn, power times time; what was guessed so since then counts no second time
     when the counter is back. If that was more than the counter says, so much is owed by its next increases:
     no sum ever goes down. A counter at 0 is not read either: drivers and exporters say so of what they fail
     to read, and its whole value would be the next increase. A step down is a counter that began anew: it says
-    nothing of this tick, which adds power times time, and what was guessed before stays.
+    nothing of this tick, which adds power times time, and what was guessed before stays. If the next other
+    reading is not below ``before_j``, where it was before the step, it is back and never began anew: its
+    increase is since then, and ``added_j`` of that counts already.
 
     The energy is NaN where nothing tells it: without counter and power, and where a counter is read for the
     first time.
@@ -94,13 +97,20 @@ def joules_of_tick(
     stands_still = counter_j == last_j and power_w > LEAST_DRAWN_W
     if isnan(counter_j) or counter_j == 0 or stands_still:
         joules = power_w * seconds
-        return joules, last_j, guessed_j if isnan(joules) else guessed_j + joules, owed_j
+        guessed_j = guessed_j if isnan(joules) else guessed_j + joules
+        return joules, last_j, guessed_j, owed_j, before_j, added_j
     if isnan(last_j):
-        return last_j, counter_j, 0.0, owed_j
+        return last_j, counter_j, 0.0, owed_j, before_j, 0.0
     if counter_j < last_j:
-        return 0.0 if isnan(power_w) else power_w * seconds, counter_j, 0.0, owed_j
+        joules = 0.0 if isnan(power_w) else power_w * seconds
+        before_j = last_j if isnan(before_j) else before_j
+        return joules, counter_j, 0.0, owed_j, before_j, added_j + guessed_j + joules
     due_j = counter_j - last_j - guessed_j - owed_j
-    return max(due_j, 0.0), counter_j, 0.0, max(-due_j, 0.0)
+    if counter_j >= before_j:
+        due_j = counter_j - before_j - added_j - guessed_j - owed_j
+    if counter_j > last_j:  # else it may come back yet
+        before_j, added_j = nan, 0.0
+    return max(due_j, 0.0), counter_j, 0.0, max(-due_j, 0.0), before_j, added_j
 
 
 def with_means(sample: NvmlSample) -> NvmlSample:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from math import isnan
+from math import isnan, nan
 
 import numpy as np
 
@@ -196,13 +196,13 @@ def of_peak(ticks: FrameTicks, model: str | None) -> Floats:
 
 def _energy_j(ticks: FrameTicks) -> float | None:
     """As in the ledger; None where nothing measured it."""
-    total, last_j, guessed_j, owed_j = None, float("nan"), 0.0, 0.0
+    total: float | None = None
+    carried = (nan, 0.0, 0.0, nan, 0.0)
     for counter_j, power_w, seconds in zip(
         ticks["energy_j"].tolist(), ticks["power_w"].tolist(), ticks.durations_s().tolist(), strict=True
     ):
-        joules, last_j, guessed_j, owed_j = joules_of_tick(
-            counter_j, power_w, seconds, last_j, guessed_j, owed_j
-        )
+        joules, *rest = joules_of_tick(counter_j, power_w, seconds, *carried)
+        carried = (rest[0], rest[1], rest[2], rest[3], rest[4])
         if not isnan(joules):
             total = (total or 0.0) + joules
     return total

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Iterable
+from math import inf
 from typing import Any
 
 import orjson
@@ -139,7 +140,8 @@ def test_utilization_busy_time_and_power_are_the_drivers(name: str) -> None:
 @given(
     reads=st.lists(
         st.tuples(
-            st.sampled_from(["read", "fails", "stands still", "begins anew"]), st.sampled_from([0.5, 90, 300])
+            st.sampled_from(["read", "fails", "stands still", "begins anew", "falls and comes back"]),
+            st.sampled_from([0.5, 90, 300]),
         ),
         min_size=3, max_size=40,
     )
@@ -148,22 +150,25 @@ def test_energy_by_a_counter_that_fails_and_stands_still_is_one(reads: list[tupl
     """Ledger, totals, series and report agree; windows have what the counter itself tells, and never a zero
     of one that stands still while power is drawn. ``reads``: of each second what the counter does, and the
     power."""
-    counter_j, last_j, told_j, guessed_j, samples_of_node, drawn = 0.0, 0.0, 0.0, 0.0, [], False
+    counter_j, last_j, before_j, told_j, samples_of_node, drawn = 0.0, 0.0, inf, 0.0, [], False
     for second, (what, power_w) in enumerate([("read", 90), *reads]):
         # Not at 0: that is how drivers say that they cannot read it.
         counter_j = 0.25 if what == "begins anew" else counter_j + (power_w if what != "stands still" else 0)
         fields: dict[str, Any] = {"power_w": power_w, "processes": [{"pid": 1, "pod_uid": "p"}]}
+        read_j = counter_j / 2 if what == "falls and comes back" else counter_j
         if what != "fails":
-            fields["energy_j"] = counter_j
+            fields["energy_j"] = read_j
         samples_of_node.append(nvml(second, [gpu(**fields)], ts_ms=1000 * (BEGIN + second)))
         if second == 0:
             last_j = counter_j
-        elif what == "fails" or (counter_j == last_j and power_w > LEAST_DRAWN_W):
-            guessed_j += power_w
+        elif what == "fails" or (read_j == last_j and power_w > LEAST_DRAWN_W):
+            pass
+        elif read_j < last_j:
+            before_j, last_j = last_j if before_j == inf else before_j, read_j
         else:
-            drawn = drawn or counter_j >= last_j
-            told_j += max(counter_j - last_j, 0.0)
-            last_j, guessed_j = counter_j, guessed_j if counter_j < last_j else 0.0
+            drawn = True
+            told_j += read_j - (before_j if read_j >= before_j else last_j)
+            before_j, last_j = inf if read_j > last_j else before_j, read_j
     records = [record("nvml-samples", "a", one, offset) for offset, one in enumerate(samples_of_node)]
     pipeline = LocalPipeline(stages(Settings()))
     outs = [out for one in records for out in pipeline.feed(one)] + pipeline.close()

@@ -29,9 +29,13 @@ def _in_order(times: Ints, start: int, end: int) -> Ints:
 
 
 @kernel
-def _counter(last: float, inside: Ints, rows: Floats, column: int, power: int, figures: Floats) -> float:
+def _counter(
+    last: float, before: float, inside: Ints, rows: Floats, column: int, power: int, figures: Floats
+) -> tuple[float, float]:
     """Fill in how many values were read, and the sum of the steps up, each from the value before it: absent
-    without any. Give the last value. ``power``: the column of what the GPU draws, or below 0."""
+    without any. A value that is back where the counter was ``before`` a step down is a step from there. Give
+    the last value, and that before it if it was higher. ``power``: the column of what the GPU draws, or below
+    0."""
     figures[_COUNT] = 0
     for row in inside:
         value = rows[row, column]
@@ -39,11 +43,14 @@ def _counter(last: float, inside: Ints, rows: Floats, column: int, power: int, f
         if np.isnan(value) or value == 0 or stands_still:  # as in ``contract.metering.joules_of_tick``
             continue
         figures[_COUNT] += 1
-        if value >= last:
-            step = value - last
+        if value < last:
+            before = last if np.isnan(before) else before
+        elif value >= last:
+            step = value - (before if value >= before else last)
             figures[_INCREASE] = step if np.isnan(figures[_INCREASE]) else figures[_INCREASE] + step
+            before = np.nan if value > last else before
         last = value
-    return last
+    return last, before
 
 
 @kernel
@@ -75,7 +82,7 @@ def _percentile(ordered: Floats, q: float) -> float:
 
 
 @entry(
-    "void(int64[::1], float64[:, ::1], float64[:, ::1], int64, int64, int64[::1], float64[::1], "
+    "void(int64[::1], float64[:, ::1], float64[:, ::1], int64, int64, int64[::1], float64[:, ::1], "
     "float64[:, ::1])"
 )
 def window_figures(
@@ -85,15 +92,18 @@ def window_figures(
     """Fill ``figures``, shape (n, ``FIGURES``), from the rows whose time is in ``[start, end)``.
 
     ``times``, ``rows`` and ``highs`` (of each value the most within its tick) are in the order of arrival.
-    ``powers``: the columns of the power of cumulative counters (``powers_of_counters``); ``last``: the
-    counters' values before the window, which become those at its end.
+    ``powers``: the columns of the power of cumulative counters (``powers_of_counters``); ``last``, shape
+    (2, n): the counters' values before the window, which become those at its end, and what they were before
+    the last step if that went down.
     """
     inside = _in_order(times, start, end)
     values = np.empty(len(inside))
     figures[:] = np.nan
     for column in range(rows.shape[1]):
         if powers[column] != GAUGE:
-            last[column] = _counter(last[column], inside, rows, column, powers[column], figures[column])
+            last[0, column], last[1, column] = _counter(
+                last[0, column], last[1, column], inside, rows, column, powers[column], figures[column]
+            )
             continue
         count = 0
         for row in inside:

@@ -45,7 +45,8 @@ class WindowBank:
     there are no windows, and nothing is kept.
 
     ``_powers``: the columns of the power of cumulative counters, as ``powers_of_counters`` has them.
-    ``_last``: the counters' newest values in the windows that have closed, by length of the windows.
+    ``_last``, shape (sizes, 2, n): the counters' newest values in the windows that have closed, by length of
+    the windows, and those before them where they fell.
     """
 
     def __init__(self, sizes_ms: Sequence[int], lateness_ms: int) -> None:
@@ -56,7 +57,7 @@ class WindowBank:
         self._highs = np.full((_FIRST_ROWS, 0), np.nan)
         self._used = 0
         self._powers: Ints = np.zeros(0, np.int64)
-        self._last = np.full((len(self._sizes), 0), np.nan)
+        self._last = np.full((len(self._sizes), 2, 0), np.nan)
         self._open: set[tuple[int, int]] = set()
         self._due: float = float("inf")
 
@@ -161,7 +162,7 @@ class WindowBank:
             "rows": pack(rows),
             "higher": pack(higher),
             "highs": pack(highs.ravel()[higher]),
-            "last": pack(self._last[:, self._powers != GAUGE]),
+            "last": pack(self._last[:, :, self._powers != GAUGE]),
         }
 
     def restore(self, plain: dict[str, Any], powers: Ints) -> None:
@@ -178,7 +179,7 @@ class WindowBank:
         higher = unpack(plain["higher"], "i8", (-1,))
         self._highs.ravel()[higher] = unpack(plain["highs"], "f8", (-1,))
         self._powers = powers
-        self._last = np.full((len(self._sizes), width), np.nan)
-        self._last[:, counters] = unpack(plain["last"], "f8", (len(self._sizes), int(counters.sum())))
+        self._last = np.full((len(self._sizes), 2, width), np.nan)
+        self._last[:, :, counters] = unpack(plain["last"], "f8", (len(self._sizes), 2, int(counters.sum())))
         self._open = {(start, size) for start, size in plain["open"]}
         self._due = min((s + size + self._lateness for s, size in self._open), default=float("inf"))

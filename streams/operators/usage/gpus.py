@@ -22,8 +22,8 @@ _CHANGED, _TIME, _KNOWN, _BUSY, _SM, _SM_KNOWN, _TENSOR, _TENSOR_KNOWN, _ENERGY,
 """Columns of the hour, in seconds and joules. ``_COUNTED`` is 1 if there is any measure of energy."""
 _ACTIVE = 2
 """Of a device, after its utilization: SM and tensor activity."""
-_LAST_J, _GUESSED_J, _OWED_J, _ALL_BUSY, _ALL_SM, _ALL_TENSOR, _ALL_ENERGY = 0, 1, 2, 3, 5, 7, 9
-_OF_GPU = 11
+_LAST_J, _GUESSED_J, _OWED_J, _BEFORE_J, _ADDED_J = range(5)
+_ALL_BUSY, _ALL_SM, _ALL_TENSOR, _ALL_ENERGY, _OF_GPU = range(5, 15, 2)
 """Columns of a GPU as a whole: what ``joules_of_tick`` carries from tick to tick, then what the GPU did since
 it was first seen, each followed by how much of it is known: 0 if nothing is."""
 _NAMES = (("gpu_busy_s", _ALL_BUSY), ("gpu_sm_s", _ALL_SM), ("gpu_tensor_s", _ALL_TENSOR),
@@ -87,9 +87,12 @@ def _add(
         pcts = np.empty(1 + _ACTIVE)
         for gpu in range(len(gpus)):
             counter, power, whole = values[gpus[gpu, 0]], values[gpus[gpu, 1]], wholes[slots[gpu]]
-            joules, whole[_LAST_J], whole[_GUESSED_J], whole[_OWED_J] = _joules(
-                counter, power, seconds[tick], whole[_LAST_J], whole[_GUESSED_J], whole[_OWED_J]
-            )
+            joules, last_j, guessed_j, owed_j, before_j, added_j = _joules(
+                counter, power, seconds[tick], whole[_LAST_J], whole[_GUESSED_J], whole[_OWED_J],
+                whole[_BEFORE_J], whole[_ADDED_J],
+            )  # fmt: skip
+            whole[_LAST_J], whole[_GUESSED_J], whole[_OWED_J] = last_j, guessed_j, owed_j
+            whole[_BEFORE_J], whole[_ADDED_J] = before_j, added_j
             if not np.isnan(joules):
                 whole[_ALL_ENERGY] += joules
                 whole[_ALL_ENERGY + 1] = 1
@@ -151,7 +154,7 @@ class GpuMeter:
             if holding.gpu not in self._gpus:
                 self._gpus[holding.gpu] = len(self._gpus)
                 self._wholes = np.vstack((self._wholes, np.zeros(_OF_GPU)))
-                self._wholes[-1, _LAST_J] = np.nan
+                self._wholes[-1, [_LAST_J, _BEFORE_J]] = np.nan
         slots = np.array([self._gpus[holding.gpu] for holding in held.rows[: len(held.gpus)]], np.int64)
         rows = self._hour.rows([(holding.pod_uid, holding.gpu) for holding in held.rows])
         untouched = np.array([holding.is_untouched for holding in held.rows], np.int64)

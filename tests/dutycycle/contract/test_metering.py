@@ -49,9 +49,11 @@ def test_a_mean_lies_among_its_samples(samples: list[tuple[int, float]], interva
 
 def energy(ticks: list[tuple[float, float]]) -> tuple[float, float]:
     """The joules of ticks of a second each (counter, power), and what is owed after the last."""
-    total, last_j, guessed_j, owed_j = 0.0, nan, 0.0, 0.0
+    total, last_j, guessed_j, owed_j, before_j, added_j = 0.0, nan, 0.0, 0.0, nan, 0.0
     for counter_j, power_w in ticks:
-        joules, last_j, guessed_j, owed_j = joules_of_tick(counter_j, power_w, 1.0, last_j, guessed_j, owed_j)
+        joules, last_j, guessed_j, owed_j, before_j, added_j = joules_of_tick(
+            counter_j, power_w, 1.0, last_j, guessed_j, owed_j, before_j, added_j
+        )
         assert isnan(joules) or joules >= 0, "a counter that Prometheus reads never goes back"
         total += 0.0 if isnan(joules) else joules
     return total, owed_j
@@ -74,9 +76,9 @@ def test_the_sum_is_the_increase_of_the_counter_or_the_power(
 ) -> None:
     """Whatever reads fail, and whenever the counter begins anew."""
     ticks: list[tuple[float, float]] = []
-    counter, before, by_power, expected = 1000, nan, 0.0, 0.0
+    counter, before, by_power, expected = 10**9, nan, 0.0, 0.0
     for read, begins_anew, spent, power in reads:
-        counter = 1 if begins_anew else counter + spent
+        counter += -(10**6) if begins_anew else spent  # it does not come back to what it was
         ticks.append(({"read": float(counter), "fails": nan, "is 0": 0.0}[read], power))
         of_power = 0.0 if isnan(power) else power
         if read != "read" or (counter == before and power > LEAST_DRAWN_W):
@@ -92,6 +94,32 @@ def test_the_sum_is_the_increase_of_the_counter_or_the_power(
     assert total - owed == pytest.approx(expected + by_power)
 
 
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["read", "fails", "is 0"]), st.integers(1, 10**9 - 1), st.booleans(),
+            st.integers(0, 500), st.one_of(st.integers(0, 500), st.just(nan)),
+        ),
+        max_size=60,
+    )
+)  # fmt: skip
+def test_a_counter_that_falls_for_one_reading_and_comes_back_counts_once(
+    reads: list[tuple[str, int, bool, int, float]],
+) -> None:
+    """By however much it falls, and whatever reads fail before it is back."""
+    ticks: list[tuple[float, float]] = [(1e9, nan)]
+    counter, is_fallen = 10**9, False
+    for read, fall, falls, spent, power in reads:
+        counter += spent
+        value = {"read": float(counter), "fails": nan, "is 0": 0.0}[read]
+        if read == "read":
+            is_fallen = falls and not is_fallen
+            value -= (counter - 10**9 + fall) if is_fallen else 0
+        ticks.append((value, power))
+    ticks.append((counter + 1e6, nan))  # more than was guessed
+    assert energy(ticks)[0] == pytest.approx(counter + 1e6 - 1e9)
+
+
 def test_every_second_read_fails() -> None:
     """100 W for 300 s are 30 kJ, not 45."""
     ticks = [(1000 + 100.0 * at if at % 2 == 0 else nan, 100.0) for at in range(301)]
@@ -105,7 +133,7 @@ def test_a_counter_that_reads_0_and_comes_back_adds_what_was_used() -> None:
     # The first read of a counter says nothing; the power of the ticks before it does.
     assert energy([(0.0 if at < 2 else 5e7 + 100 * at, 100.0) for at in range(31)]) == (3000, 0)
     assert energy([(0.0, 100.0)] * 10)[0] == 1000
-    assert isnan(joules_of_tick(0.0, nan, 1.0, 5e7, 0.0, 0.0)[0]), "without power nobody knows"
+    assert isnan(joules_of_tick(0.0, nan, 1.0, 5e7, 0.0, 0.0, nan, 0.0)[0]), "without power nobody knows"
 
 
 def test_a_counter_that_stands_still_while_power_is_drawn_is_not_one() -> None:
@@ -117,8 +145,8 @@ def test_a_counter_that_stands_still_while_power_is_drawn_is_not_one() -> None:
 
 def test_without_a_counter_it_is_the_power_and_without_both_nothing() -> None:
     assert energy([(nan, 50.0)] * 10)[0] == 500
-    assert isnan(joules_of_tick(nan, nan, 1.0, nan, 0.0, 0.0)[0])
-    assert isnan(joules_of_tick(5.0, nan, 1.0, nan, 0.0, 0.0)[0]), "one value of a counter says nothing"
+    assert isnan(joules_of_tick(nan, nan, 1.0, nan, 0.0, 0.0, nan, 0.0)[0])
+    assert isnan(joules_of_tick(5.0, nan, 1.0, nan, 0.0, 0.0, nan, 0.0)[0]), "one value says nothing"
 
 
 @pytest.mark.parametrize(

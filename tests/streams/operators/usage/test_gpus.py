@@ -226,6 +226,29 @@ def test_a_counter_that_begins_anew_takes_nothing_away() -> None:
     assert rows[0, None, "GPU-0"].energy_j == 20
 
 
+FALLS = {
+    "by half": [200_000],
+    "by little": [400_299],
+    "twice in a row": [200_000, 100_000],
+    "and reads 0": [200_000, 0],
+    "and fails": [200_000, None],
+    "and stands still": [200_000, 200_000],
+}
+
+
+@pytest.mark.parametrize("power_w", [None, 300])
+@pytest.mark.parametrize("fallen", FALLS.values(), ids=FALLS)
+def test_a_counter_that_falls_and_comes_back_has_not_grown_twice(
+    fallen: list[int | None], power_w: int | None
+) -> None:
+    back = 400_300 + 300 * (len(fallen) + 1)
+    joules = [400_000, 400_300, *fallen, back, back + 300]
+    power = {} if power_w is None else {"power_w": power_w}
+    devices = [gpu(0, **power, **({} if now is None else {"energy_j": now})) for now in joules]
+    rows = newest([nvml(at, [device]) for at, device in enumerate(devices)])
+    assert rows[0, None, "GPU-0"].energy_j == back + 300 - 400_000
+
+
 def test_without_a_counter_energy_is_that_of_the_power() -> None:
     assert newest(runs([gpu(0, power_w=300)], 10))[0, None, "GPU-0"].energy_j == 3000
 

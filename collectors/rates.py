@@ -1,26 +1,37 @@
 """From counters that only grow to rates, over the time that really passed.
 
-A counter that falls to 0 began anew, or could not be read. The first of such readings serves no rate: if the
-counter comes back with its old value, that is no growth.
+A counter that falls began anew, or could not be read: the next reading tells. If that is not below the value
+before the fall, the counter is back, and by how much it grew is not known. A 0 may be a failure again and
+again: what follows such zeros is judged by the value before them.
 """
 
 
 class Rate:
-    """The rate of one counter. The first reading, and one below the last (a reset, a wrap), have none."""
+    """The rate of one counter. The first reading, and one below the last (a reset, a wrap), have none.
+    Nor has one that is back where the counter was before."""
 
-    __slots__ = ("_at", "_last")
+    __slots__ = ("_at", "_before", "_last")
 
     def __init__(self) -> None:
         self._last: int | None = None
+        self._before: int | None = None
         self._at = 0.0
 
     def per_s(self, value: int | None, now: float) -> float | None:
         """Growth per second since the last reading; ``now`` in seconds of a clock that never steps back."""
-        last, passed = self._last, now - self._at
-        self._last, self._at = value or (None if last else value), now
-        if value is None or last is None or value < last or passed <= 0:
+        last, before, passed = self._last, self._before, now - self._at
+        self._last, self._at = value, now
+        if value is None or last is None:
+            self._before = None
             return None
-        return (value - last) / passed
+        if value < last:
+            self._before = last if before is None else before
+            return None
+        if before is not None and (value == 0 or value >= before):
+            self._before = before if value == 0 else None
+            return None
+        self._before = None
+        return (value - last) / passed if passed > 0 else None
 
 
 class CounterRatio:

@@ -78,6 +78,9 @@ def test_a_host_measured(tmp_path: Path) -> None:
     found = reader.read()
     assert (found.cpu_util_pct, found.disk_read_bytes_per_s, found.net_rx_bytes_per_s) == (None, None, 1000)
     now[0] += 1
+    state(tmp_path, busy=30, sectors=1, rx=4000)
+    assert reader.read().cpu_util_pct == 20.0
+    now[0] += 1
     state(tmp_path, busy=1_000_000, sectors=1, rx=4000)
     assert reader.read().cpu_util_pct == 300.0, "no more than all CPUs, however the ticks fell"
 

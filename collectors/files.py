@@ -62,7 +62,7 @@ class CounterFile:
         return int(text) if text and text.strip().isdigit() else None
 
     def limit(self) -> int | None:
-        """The number in a file of a limit, which hardly ever changes: read once in ten calls."""
+        """Read the number in a file of a limit, which hardly ever changes: once in ten calls."""
         if not self._limit_left:
             self._limit, self._limit_left = self.number(), _LIMIT_CALLS
         self._limit_left -= 1
@@ -95,9 +95,11 @@ def read_small(path: str) -> bytes:
 def field_of(text: bytes, name: bytes) -> int | None:
     """The number after ``name`` in lines of "name number"; None when there is no such line."""
     line = name + b" "
-    at = 0 if text.startswith(line) else text.find(b"\n" + line) + 1
-    if not at and not text.startswith(line):
-        return None
+    at = 0
+    if not text.startswith(line):
+        at = text.find(b"\n" + line) + 1
+        if not at:
+            return None
     begin = at + len(line)
     end = text.find(b"\n", begin)
     return int(text[begin:end] if end >= 0 else text[begin:])

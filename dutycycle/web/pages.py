@@ -91,7 +91,7 @@ class Pages:
             "fleet", title="Fleet", color=color, colors=fleet.COLORS, chosen=asdict(chosen),
             squares=fleet.squares(state, gpus, color), shown=len(gpus), counts=fleet.counts(state),
             choices={**fleet.choices(state), "state": list(fleet.STATES)},
-            today=self._sums_of_today(), warnings=warnings(state, self._source.degraded()),
+            today=self._today[1], warnings=warnings(state, self._source.degraded()),
         )  # fmt: skip
 
     def table(self, name: str, query: Query) -> str:
@@ -191,19 +191,17 @@ class Pages:
         asked = UsageQuery(by=by, start_ms=start_ms, end_ms=end_ms, namespace=query.get("namespace") or None)
         return by, since, usage(self._url, asked)
 
-    def _sums_of_today(self) -> Mapping[str, Any] | None:
-        """Read what was used since midnight UTC; None where there are no records, or they cannot be read."""
-        read_s, sums = self._today
-        if time.monotonic() - read_s < _TODAY_S:
-            return sums
+    def read_today(self) -> None:
+        """Read what was used since midnight UTC, for the grid, which does without where that fails."""
+        if time.monotonic() - self._today[0] < _TODAY_S:
+            return
         end_ms = time.time_ns() // 1_000_000
         query = UsageQuery(by=("day",), start_ms=end_ms // _DAY_MS * _DAY_MS, end_ms=end_ms)
         try:
             sums = next(iter(usage(self._url, query)), None)
-        except DutycycleError:  # said on the page of the usage; the grid does without
+        except DutycycleError:  # said on the page of the usage
             sums = None
         self._today = time.monotonic(), sums
-        return sums
 
 
 def hours(seconds: float | None) -> str:

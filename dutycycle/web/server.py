@@ -65,12 +65,14 @@ class WebPage:
     def routes(self) -> list[web.RouteDef]:
         """Give what is answered at which path."""
         pages: dict[str, Callable[[Query], str]] = {
-            "fleet": self._pages.fleet, "subject": self._pages.subject, "idle": self._pages.idle,
-            "usage": self._pages.usage, **{name: partial(self._pages.table, name) for name in TABLES},
+            "subject": self._pages.subject, "idle": self._pages.idle,
+            **{name: partial(self._pages.table, name) for name in TABLES},
         }  # fmt: skip
         handlers: dict[str, Handler] = {
-            "": _to_fleet, "usage.csv": self._csv, "changes": self._changes, "login": self._ask_token,
-            "static/{name}": _static, **{name: self._html(page) for name, page in pages.items()},
+            "": _to_fleet, "fleet": self._fleet, "usage.csv": self._csv,
+            "usage": self._html(self._pages.usage, reads_records=True), "changes": self._changes,
+            "login": self._ask_token, "static/{name}": _static,
+            **{name: self._html(page) for name, page in pages.items()},
         }  # fmt: skip
         return [
             *(web.get(f"/{path}", partial(self._guard, handler)) for path, handler in handlers.items()),
@@ -148,16 +150,23 @@ class WebPage:
         )
         raise answer
 
-    def _html(self, page: Callable[[Query], str]) -> Handler:
-        """Answer with a page. It is made on the loop that feeds the state, so that it is of one moment."""
+    def _html(self, page: Callable[[Query], str], *, reads_records: bool = False) -> Handler:
+        """Answer with a page. It is made on the loop that feeds the state, so that it is of one moment; one
+        that ``reads_records`` beside it, as other roles answer on the loop, too."""
 
         async def answer(request: web.Request) -> web.Response:
             began_s = time.perf_counter()
-            text = page(request.query)
+            query = request.query
+            text = await asyncio.to_thread(page, query) if reads_records else page(query)
             self._took_s[request.path] = time.perf_counter() - began_s
             return web.Response(text=text, content_type="text/html")
 
         return answer
+
+    async def _fleet(self, request: web.Request) -> web.StreamResponse:
+        """Answer with the grid; records are read beside the loop, on which other roles answer, too."""
+        await asyncio.to_thread(self._pages.read_today)
+        return await self._html(self._pages.fleet)(request)
 
     async def _csv(self, request: web.Request) -> web.Response:
         text = await asyncio.to_thread(self._pages.usage_csv, request.query)

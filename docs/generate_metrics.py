@@ -17,7 +17,7 @@ from sinks.prometheus import metrics as m
 HERE = Path(__file__).parent
 PAGE = HERE / "metrics.md"
 TEMPLATE = HERE / "metrics.template.md"
-RULES = HERE.parent / "deploy/prometheus/rules/workloads.yml"
+RULES = HERE.parent / "deploy/helm/dutycycle/files/rules/workloads.yml"
 _PLACES = (("gpus", m.OF_GPU), ("slices", m.OF_SLICE), ("pods", m.OF_POD), ("jobs", m.OF_JOB))
 
 

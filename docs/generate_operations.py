@@ -19,7 +19,7 @@ from dutycycle.telemetry.metrics import GROUPS
 HERE = Path(__file__).parent
 PAGE = HERE / "operations.md"
 TEMPLATE = HERE / "operations.template.md"
-RULES = HERE.parent / "deploy/prometheus/rules/pipeline.yml"
+RULES = HERE.parent / "deploy/helm/dutycycle/files/rules/pipeline.yml"
 _PACKAGES = (
     "dutycycle.contract", "dutycycle.telemetry", "dutycycle.kafka", "dutycycle.kube",
     "collectors", "streams", "sinks",

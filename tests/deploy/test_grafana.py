@@ -24,7 +24,7 @@ from tests.support.sinks.recording import open_store
 
 DASHBOARDS = {
     path.stem: json.loads(path.read_text())["panels"]
-    for path in sorted((ROOT / "deploy/grafana/dashboards").glob("*.json"))
+    for path in sorted((ROOT / "deploy/helm/dutycycle/files/dashboards").glob("*.json"))
 }
 PROVISIONED = ROOT / "deploy/grafana/provisioning"
 SOURCES = yaml.safe_load((PROVISIONED / "datasources/dutycycle.yml").read_text())["datasources"]
@@ -106,7 +106,7 @@ def test_prometheus_understands_the_promql(prometheus: Callable[[dict[str, Any]]
 
 
 def test_promql_names_rules_that_exist() -> None:
-    rules = "".join(file.read_text() for file in (ROOT / "deploy/prometheus/rules").glob("*.yml"))
+    rules = "".join(file.read_text() for file in (ROOT / "deploy/helm/dutycycle/files/rules").glob("*.yml"))
     for target in (one for panel in PROM_PANELS for one in panel["targets"]):
         for name in re.findall(r"\w+(?::\w+)+", target["expr"]):
             assert f"record: {name}\n" in rules
@@ -233,5 +233,5 @@ def test_the_dashboard_folder_is_the_one_that_is_mounted() -> None:
     provider = yaml.safe_load((PROVISIONED / "dashboards/dutycycle.yml").read_text())["providers"][0]
     folder = provider["options"]["path"]
     grafana = services()["grafana"]
-    assert f"./deploy/grafana/dashboards:{folder}:ro" in grafana["volumes"]
+    assert f"./deploy/helm/dutycycle/files/dashboards:{folder}:ro" in grafana["volumes"]
     assert grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"] == f"{folder}/peaks.json"

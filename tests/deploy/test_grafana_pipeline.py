@@ -8,12 +8,10 @@ import yaml
 
 from docs.generate_operations import events
 from dutycycle.telemetry.metrics import GROUPS, PREFIX
-from tests.support.deploy.compose_file import ROOT
+from tests.support.deploy.manifests import CHART
 
-PANELS: list[dict[str, Any]] = json.loads((ROOT / "deploy/grafana/dashboards/pipeline.json").read_text())[
-    "panels"
-]
-RULES = yaml.safe_load((ROOT / "deploy/prometheus/rules/pipeline.yml").read_text())["groups"][0]["rules"]
+PANELS: list[dict[str, Any]] = json.loads((CHART / "files/dashboards/pipeline.json").read_text())["panels"]
+RULES = yaml.safe_load((CHART / "files/rules/pipeline.yml").read_text())["groups"][0]["rules"]
 
 
 def expressions() -> list[str]:

@@ -16,8 +16,6 @@ from dutycycle.contract.settings.load import load
 from dutycycle.telemetry.endpoint import PORTS
 from dutycycle.telemetry.metrics import LAG
 from dutycycle.trial.access import THE_CLASS
-from tests.support.deploy.generate_chart_files import there as chart_files
-from tests.support.deploy.generate_chart_files import wanted as wanted_files
 from tests.support.deploy.generate_schema import limits as limits_text
 from tests.support.deploy.generate_schema import needs as needs_text
 from tests.support.deploy.generate_schema import policy as policy_text
@@ -573,20 +571,13 @@ def test_dashboards_begin_with_the_data_source_that_is_named() -> None:
         assert chosen == [{"text": "thanos", "value": "thanos"}]
 
 
-def test_files_of_the_chart_are_current() -> None:
-    assert chart_files() == set(wanted_files())
-    assert all(path.read_text() == text for path, text in wanted_files().items()), (
-        "run `python -m tests.support.deploy.generate_chart_files`"
-    )
-
-
 def test_rules_and_dashboards_are_those_that_are_tested() -> None:
     things = render(
         {"prometheusRule": {"enabled": True, "labels": {"release": "x"}}, "dashboards": {"enabled": True}}
     )
     rule = of_kind(things, "PrometheusRule")
     assert rule["metadata"]["labels"]["release"] == "x"
-    files = sorted((ROOT / "deploy/prometheus/rules").glob("*.yml"))
+    files = sorted((CHART / "files/rules").glob("*.yml"))
     assert rule["spec"]["groups"] == [
         one for file in files for one in yaml.safe_load(file.read_text())["groups"]
     ]
@@ -596,9 +587,7 @@ def test_rules_and_dashboards_are_those_that_are_tested() -> None:
         if one["kind"] == "ConfigMap" and one["metadata"]["labels"].get("grafana_dashboard")
         for name, text in one["data"].items()
     }
-    dashboards = {
-        file.name: json.loads(file.read_text()) for file in (ROOT / "deploy/grafana/dashboards").iterdir()
-    }
+    dashboards = {file.name: json.loads(file.read_text()) for file in (CHART / "files/dashboards").iterdir()}
     for name in ("peaks.json", "ledger.json"):  # by default: a database that only the compose file has
         del dashboards[name]
     assert shown == dashboards

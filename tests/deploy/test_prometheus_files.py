@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.deploy.compose_file import ROOT
+from tests.support.deploy.compose_file import services
+from tests.support.deploy.manifests import CHART, ROOT
 from tests.support.servers.missing import program
 from tests.support.servers.prometheus import check
 
 FOLDER = ROOT / "deploy/prometheus"
-RULES = FOLDER / "rules/gpu.yml"
+RULE_FOLDER = CHART / "files/rules"
 IDLE = 'DCGM_FI_DEV_GPU_UTIL{Hostname="a",gpu="0",UUID="GPU-1"}'
 HELD = 'DCGM_FI_DEV_FB_USED{Hostname="a",gpu="0",UUID="GPU-1"}'
 
@@ -21,12 +22,16 @@ pytestmark = pytest.mark.prometheus
 
 def test_the_configuration(tmp_path: Path) -> None:
     text = (FOLDER / "prometheus.yml").read_text().replace("/etc/prometheus/", f"{FOLDER}/")
+    mounted = dict(volume.split(":")[:2] for volume in services()["prometheus"]["volumes"])
+    (rules,) = yaml.safe_load(text)["rule_files"]
+    assert rules == f"{mounted[f'./{RULE_FOLDER.relative_to(ROOT)}']}/*.yml"
+    text = text.replace(rules, f"{RULE_FOLDER}/*.yml")
     file = tmp_path / "prometheus.yml"
     file.write_text(text)
     check("config", file)
 
 
-@pytest.mark.parametrize("file", sorted(FOLDER.glob("rules/*.yml")), ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", sorted(RULE_FOLDER.glob("*.yml")), ids=lambda file: file.stem)
 def test_the_rules(file: Path) -> None:
     check("rules", file)
 
@@ -79,7 +84,7 @@ def test_alerts_of_the_pipeline(case: tuple[str, str, str, int, int], tmp_path: 
             {"expr": fires, "eval_time": f"{minute}m", "exp_samples": [{"labels": "{}", "value": alarms}]}
         ],
     }
-    judged(tmp_path, FOLDER / "rules/pipeline.yml", test)
+    judged(tmp_path, RULE_FOLDER / "pipeline.yml", test)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +110,7 @@ def test_a_gpu_that_is_held_and_idle(tmp_path: Path, util: str, held: str, minut
             {"eval_time": f"{minute}m", "alertname": "GpuHeldIdle", "exp_alerts": [expected] * alarms}
         ],
     }
-    judged(tmp_path, RULES, case)
+    judged(tmp_path, RULE_FOLDER / "gpu.yml", case)
 
 
 @pytest.mark.parametrize(("util", "alarms"), [("0x60", 1), ("0x30 0.9 0x29", 0), ("0x30 90 0x29", 0)])
@@ -126,7 +131,7 @@ def test_a_gpu_that_is_held_and_idle_by_a_newer_exporter(tmp_path: Path, util: s
             {"eval_time": "45m", "alertname": "GpuHeldIdle", "exp_alerts": [expected] * alarms}
         ],
     }
-    judged(tmp_path, RULES, case)
+    judged(tmp_path, RULE_FOLDER / "gpu.yml", case)
 
 
 def judged(folder: Path, rules: Path, case: dict[str, Any]) -> None:

@@ -8,9 +8,9 @@ import yaml
 
 from dutycycle.telemetry.metrics import PREFIX
 from sinks.prometheus.metrics import SERIES
-from tests.deploy.test_prometheus_files import FOLDER, judged
+from tests.deploy.test_prometheus_files import RULE_FOLDER, judged
 
-RULES = FOLDER / "rules/workloads.yml"
+RULES = RULE_FOLDER / "workloads.yml"
 GROUPS = yaml.safe_load(RULES.read_text())["groups"]
 ALL = [rule for group in GROUPS for rule in group["rules"]]
 POD = {"namespace": "ml", "pod": "bert-0", "uid": "u", "node": "a", "job_kind": "Job", "job_name": "bert"}

@@ -88,7 +88,7 @@ def configuration(target: str, exporter: str) -> dict[str, Any]:
     jobs = {one["job_name"]: one for one in shipped["scrape_configs"]}
     config = scrape([])
     config["global"]["evaluation_interval"] = "1s"
-    config["rule_files"] = [str(ROOT / "deploy/prometheus/rules/*.yml")]
+    config["rule_files"] = [str(ROOT / "deploy/helm/dutycycle/files/rules/*.yml")]
     config["scrape_configs"] = [
         jobs["dutycycle-metrics"] | {"static_configs": [{"targets": [target]}]},
         {"job_name": "exporters", "honor_labels": True, "static_configs": [{"targets": [exporter]}]},

@@ -13,7 +13,7 @@ from tests.support.deploy import ledger_dashboard
 from tests.support.deploy.manifests import ROOT
 from tests.support.deploy.source_variable import source_variable
 
-FOLDER = ROOT / "deploy/grafana/dashboards"
+FOLDER = ROOT / "deploy/helm/dutycycle/files/dashboards"
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 _WIDTH = 24
 Json = dict[str, Any]

@@ -121,13 +121,12 @@ class Extender:
             blocked = {name: reason for name, reason in blocked.items() if name in wanted}
         if len(blocked) == len(names):
             blocked = {}
-        answer: dict[str, Any] = {"FailedNodes": blocked}
-        if asked.nodes is None:
-            answer["NodeNames"] = [name for name in names if name not in blocked] if blocked else names
-        else:
-            left = [node for name, node in zip(names, asked.nodes, strict=True) if name not in blocked]
-            answer["Nodes"] = {"items": left}
-        return answer
+        asked_about: Sequence[str | msgspec.Raw] = names if asked.nodes is None else asked.nodes
+        if blocked:
+            pairs = zip(names, asked_about, strict=True)
+            asked_about = [node for name, node in pairs if name not in blocked]
+        said = {"NodeNames": asked_about} if asked.nodes is None else {"Nodes": {"items": asked_about}}
+        return {"FailedNodes": blocked, **said}
 
     def prioritize(self, asked: PlacementQuestion) -> list[HostPriority]:
         """A score of 0 to 10 for each node."""

@@ -4,6 +4,7 @@ The protocol is that of ``k8s.io/kube-scheduler/extender/v1``: JSON, the fields 
 """
 
 import re
+import secrets
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,6 +81,9 @@ class QuestionReader:
         self._remembered: dict[bytes, _RememberedNode] = {}
         """By ``key``."""
         self._remembered_bytes = 0
+        self._in_their_place = f'"{secrets.token_hex(16)}"'.encode()
+        """What stands where the nodes were cut out. Nobody else can write it, so it shows whether they were
+        the nodes that are asked about."""
 
     def read(self, body: bytearray) -> PlacementQuestion:
         """Keep nothing of ``body``. Raise ``BadRequestError``, or ``ValueError`` for what is no such JSON."""
@@ -108,6 +112,8 @@ class QuestionReader:
             node = self._remembered.get(before.after)
             if node is None or not body.startswith(node.raw, at):  # not what followed the last time
                 if (match := _NAME_FIRST.match(body, at)) is None:
+                    if names:  # a comma, and then no node of this shape
+                        return None
                     break
                 node = self._remembered.get(match[1])
                 if node is None or not body.startswith(node.raw, at):
@@ -123,10 +129,11 @@ class QuestionReader:
                 break
             at += 1
         try:
-            args = _ARGS.decode(body[: begin.end()] + body[at:])
+            args = _ARGS.decode(body[: begin.end()] + self._in_their_place + body[at:])
         except msgspec.DecodeError:
             return None
-        return (args, names, nodes) if args.nodes is not None and args.nodes.items == [] else None
+        left = [] if args.nodes is None else args.nodes.items or []
+        return (args, names, nodes) if [bytes(raw) for raw in left] == [self._in_their_place] else None
 
     def _remember(self, key: bytes, body: bytearray, at: int) -> _RememberedNode | None:
         """The node that begins ``at``, read once; None where no node of this shape does."""

@@ -214,6 +214,25 @@ async def test_thousands_of_whole_nodes_go_back_as_they_came() -> None:
             assert len(answer["FailedNodes"]) == len(nodes) - len(left)
 
 
+ODD_NODES = (
+    '{"metadata":{"name":"node-1","labels":{"a":"\\u0062\\/"}},"n":1e3,"n":1.0 }',
+    '{"metadata":{"name":"full"}}',
+    '{ "metadata" : {"name":"é\\n"}, "items":[{"metadata":{"name":"full"}}] }',
+    '{"metadata":{"name":"node-2","name":"node-3"},"big":123456789012345678901234567890}',
+    '{"metadata":{"name":"full"},"spec":{}}',
+)
+
+
+async def test_whole_nodes_keep_their_bytes() -> None:
+    """No number, escape, space or doubled key is written in another way, in whatever order they come."""
+    async with TestClient(TestServer(app_of(extender(full=10.0, empty=80.0).routes()))) as client:
+        for nodes in (ODD_NODES, ODD_NODES[::-1], ODD_NODES[:2], ODD_NODES[3:4], ODD_NODES):
+            body = f'{{"Pod":{msgspec.json.encode(POD).decode()},"Nodes":{{"items":[{",".join(nodes)}]}}}}'
+            answer = await (await client.post("/filter", data=body.encode())).text()
+            left = ",".join(node for node in nodes if '{"metadata":{"name":"full"}' != node[:27])
+            assert answer.endswith(f',"Nodes":{{"items":[{left}]}}}}')
+
+
 async def test_a_question_is_limited() -> None:
     async with TestClient(TestServer(app_of(extender().routes()))) as client:
         answer = await client.post("/filter", data=b" " * (LARGEST + 1))

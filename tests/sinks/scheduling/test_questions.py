@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -70,6 +71,49 @@ def test_a_body_that_is_damaged_is_refused_as_by_who_remembers_nothing(nodes: li
         question = outcome(QuestionReader(), damaged)
         assert outcome(reader, damaged) == question
         assert isinstance(question, str) or question.names == names
+
+
+A, B = '{"metadata":{"name":"a"}}', '{"metadata":{"name":"b"},"x":[{"metadata":{"name":"a"}}]}'
+TWICE = '{"metadata":{"name":"a","name":"b"},"metadata":{"name":"c"}}'
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        pytest.param(f'"Nodes":{{"items":[{A},{B}]}},"Nodes":{{"items":[{B}]}}', id="Nodes twice"),
+        pytest.param(f'"Nodes":{{"items":[{A},{B}],"items":[{B}]}}', id="items twice"),
+        pytest.param(f'"Nodes":{{"items":[{A},{B}],"items":null}}', id="items twice, then null"),
+        pytest.param(f'"Nodes":{{"items":[{TWICE},{A},{TWICE}]}}', id="a name twice"),
+        pytest.param(f'"Nodes":{{"items":[{A},{A}]}}', id="a node twice"),
+        pytest.param(f'"Nodes":{{"items":[{A}, {B} ]}}', id="spaces"),
+        pytest.param(f'"Nodes":{{"items":[{A},{B},]}}', id="a comma too many"),
+        pytest.param(f'"Nodes":{{"items":[{A}{B}]}}', id="a comma too few"),
+        pytest.param(f'"Nodes":{{"items":[{A},5]}}', id="a number"),
+        pytest.param('"Nodes":{"items":[{"metadata":{"name":"\\u0061\\""}}]}', id="escapes"),
+        pytest.param(f'"Pod":{{"spec":{{}},"metadata":{{}},"Nodes":{{"items":[{A}]}}}},"Nodes":{{"items":[]}}',
+                     id="nodes in the pod, and none that are asked about"),
+        pytest.param(f'"x":{{"Nodes":{{"items":[{A}]}}}},"Nodes":{{"items":[{B}]}}', id="nodes elsewhere"),
+        pytest.param(f'"x":{{"Nodes":{{"items":[{A}]}}}},"Nodes":{{"items":["{"0" * 32}"]}}', id="a text"),
+    ],
+)  # fmt: skip
+def test_odd_json_is_read_as_by_who_knows_nothing_of_go(rest: str) -> None:
+    body = f'{{"Pod":{json.dumps(POD)},{rest}}}'.encode()
+    try:
+        asked = json.loads(body)
+        items = (asked["Nodes"]["items"]) or []
+        expected = (asked["Pod"], [node["metadata"]["name"] for node in items], items)
+    except (ValueError, TypeError):
+        expected = None
+    reader = QuestionReader()
+    for _ in range(2):
+        question = outcome(reader, body)
+        if expected is None:
+            assert isinstance(question, str)
+        else:
+            assert isinstance(question, PlacementQuestion)
+            nodes = [json.loads(node) for node in nodes_of(question)]
+            assert (question.pod, question.names, nodes) == expected
+        reader.read(bytearray(body_of([json.loads(A), json.loads(B)])))
 
 
 def test_nodes_that_are_long_gone_are_forgotten(monkeypatch: Any) -> None:

@@ -100,6 +100,7 @@ def test_the_series_are_those_of_a_scrape_and_end_with_them(
 
 
 def test_a_receiver_and_a_sink_that_are_killed(env: Env, receiver: Prometheus, tmp_path: Path) -> None:
+    env["DUTYCYCLE_METRICS_STALE"] = "10m"  # no series ends while the receiver is away
     create_topics(env)
     publish(env, [("pods", f"pod-{node}", pod(node)) for node in NODES])
     feed, log = Feed(env), tmp_path / "sink.log"

@@ -67,12 +67,14 @@ async def test_a_worker_whose_topic_is_deleted_names_it(
                 topic = f"{prefix}{name}"
                 admin = kafka.admin()  # named, because it must outlive its futures
                 await asyncio.to_thread(admin.delete_topics([topic])[topic].result, 60)
-                if name == "window-aggregates":
-                    feed = await field.feed(of_nvml(NODES, SECONDS, b"new-"), PER_S)
-                    await feed.finish()
+                if name == "window-aggregates":  # the broker may forget it later than it answers: feed on
+                    await field.feed(of_nvml(NODES, 10 * SECONDS, b"new-"), PER_S)
                 # What has something to commit ends at once; what has nothing reads nothing any more.
                 gone, refused = f"topic {topic} is gone", f"topic {topic}: the topic does not exist"
-                await until(lambda: gone in readiness(log) or refused in log.read_text(), log.read_text)
+                await until(
+                    lambda: gone in readiness(log) or refused in log.read_text(),
+                    lambda: f"{topic}: {readiness(log)}; {log.read_text()}\n{read_page(log, 'metrics')}",
+                )
 
     await asyncio.gather(*map(delete, ("state-nvml", "nvml-samples", "window-aggregates")))
 

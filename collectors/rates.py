@@ -6,21 +6,20 @@ again: what follows such zeros is judged by the value before them.
 """
 
 
-class Rate:
-    """The rate of one counter. The first reading, and one below the last (a reset, a wrap), have none.
-    Nor has one that is back where the counter was before."""
+class Growth:
+    """How much one counter grew between its readings: the rule that all rates here follow."""
 
-    __slots__ = ("_at", "_before", "_last")
+    __slots__ = ("_before", "_last")
 
     def __init__(self) -> None:
-        self._last: int | None = None
-        self._before: int | None = None
-        self._at = 0.0
+        self._last: float | None = None
+        self._before: float | None = None
 
-    def per_s(self, value: int | None, now: float) -> float | None:
-        """Growth per second since the last reading; ``now`` in seconds of a clock that never steps back."""
-        last, before, passed = self._last, self._before, now - self._at
-        self._last, self._at = value, now
+    def of(self, value: float | None) -> float | None:
+        """Take a reading, and give the growth since the last one. The first, and one below the last (a reset,
+        a wrap), have none. Nor has one that is back where the counter was before."""
+        last, before = self._last, self._before
+        self._last = value
         if value is None or last is None:
             self._before = None
             return None
@@ -31,59 +30,77 @@ class Rate:
             self._before = before if value == 0 else None
             return None
         self._before = None
-        return (value - last) / passed if passed > 0 else None
+        return value - last
+
+    def falls_to(self, value: float) -> bool:
+        """Whether a reading would be below the last one."""
+        return self._last is not None and value < self._last
+
+
+class Rate:
+    """The rate of one counter; see ``Growth``."""
+
+    __slots__ = ("_at", "_growth")
+
+    def __init__(self) -> None:
+        self._growth = Growth()
+        self._at = 0.0
+
+    def per_s(self, value: int | None, now: float) -> float | None:
+        """Growth per second since the last reading; ``now`` in seconds of a clock that never steps back."""
+        grown, passed = self._growth.of(value), now - self._at
+        self._at = now
+        return grown / passed if grown is not None and passed > 0 else None
 
 
 class CounterRatio:
     """The growth of one counter as a part of another's, in percent (0-100)."""
 
-    __slots__ = ("_last",)
+    __slots__ = ("_part", "_whole")
 
     def __init__(self) -> None:
-        self._last: tuple[int, int] | None = None
+        self._part, self._whole = Growth(), Growth()
 
     def pct(self, part: int | None, whole: int | None) -> float | None:
-        """Absent at first and after a reset; 0 where the whole did not grow, for then no part of it did."""
-        last = self._last
-        now = (part, whole) if part is not None and whole is not None else None
-        self._last = None if last and last[1] and whole == 0 else now
-        if now is None or last is None or now[0] < last[0] or now[1] < last[1]:
+        """Absent where the growth of one is; 0 where the whole did not grow, for then no part of it did."""
+        are_read = part is not None and whole is not None
+        grown, all_grown = (
+            self._part.of(part if are_read else None),
+            self._whole.of(whole if are_read else None),
+        )
+        if grown is None or all_grown is None:
             return None
-        grown = now[1] - last[1]
-        return min(100.0, 100 * (now[0] - last[0]) / grown) if grown else 0.0
+        return min(100.0, 100 * grown / all_grown) if all_grown else 0.0
 
 
 class PairRate:
     """The rates of two counters (in and out), summed over devices that come and go.
 
-    Only devices of both readings count: one that just appeared brings its history along.
+    Only devices whose growth is known count: one that just appeared brings its history along.
     """
 
-    __slots__ = ("_at", "_last")
+    __slots__ = ("_at", "_devices")
 
     def __init__(self) -> None:
-        self._last: dict[str, tuple[int, int]] = {}
+        self._devices: dict[str, tuple[Growth, Growth]] = {}
         self._at = 0.0
 
     def per_s(
         self, devices: dict[str, tuple[int, int]], now: float
     ) -> tuple[float, float] | tuple[None, None]:
-        """Both rates, or neither: at first, after a reset of any device, and where there is none."""
-        last, passed = self._last, now - self._at
-        self._at = now
-        self._last = {
-            name: pair
-            for name, pair in devices.items()
-            if not any(count == 0 < before for count, before in zip(pair, last.get(name, pair), strict=True))
-        }
-        grown = [
-            (now_in - last[name][0], now_out - last[name][1])
-            for name, (now_in, now_out) in devices.items()
-            if name in last
-        ]
-        if not grown or passed <= 0 or min(map(min, grown)) < 0:
+        """Both rates, or neither: at first, where a counter of any device falls, and where there is none."""
+        passed, self._at = now - self._at, now
+        self._devices = {name: self._devices.get(name) or (Growth(), Growth()) for name in devices}
+        of_devices = [(*self._devices[name], *counts) for name, counts in devices.items()]
+        falls = any(
+            received.falls_to(now_in) or sent.falls_to(now_out)
+            for received, sent, now_in, now_out in of_devices
+        )
+        read = [(received.of(now_in), sent.of(now_out)) for received, sent, now_in, now_out in of_devices]
+        grown = [(into, out) for into, out in read if into is not None and out is not None]
+        if not grown or passed <= 0 or falls:
             return None, None
-        return sum(pair[0] for pair in grown) / passed, sum(pair[1] for pair in grown) / passed
+        return sum(into for into, _ in grown) / passed, sum(out for _, out in grown) / passed
 
 
 def rounded(value: float | None) -> int | None:

@@ -79,6 +79,8 @@ OWN = {
         "container": "the container's name in the pod",
         "mig": "the allocated slice, if it is not the whole GPU",
         "shared": "`true` if the same device may be allocated to others too (time slicing, MPS)",
+        "gpu_util_pct": "what the container has of a device that pods share, where a source tells each part",
+        "mem_used_bytes": "the same of the device's memory",
     },
     "MigDevice": {
         "profile": "the slice's size, as NVIDIA names it",
@@ -418,7 +420,8 @@ OWN = {
         "processes": "peaks by metric of each process, by `<node>/<index>/<pid>`; the 64 that needed most",
         "processes_omitted": "further processes that are left out; the other figures include them",
         "attribution": "where the figures of `gpus` come from, by `<node>/<index>`: `measured` (from its own "
-        "processes), `allocated` (of the device, allocated to it only), `unknown` (no figure, not idle)",
+        "processes, or what an exporter tells of its part), `allocated` (of the device, "
+        "allocated to it only), `unknown` (no figure, not idle)",
     },
     "JobPeaks": {
         "job": "the job; without `role` and `replica`, which belong to a pod",

@@ -30,6 +30,7 @@ class LearnedState(RecordBase, frozen=True, kw_only=True):
     renamed_hosts: tuple[tuple[str, str], ...] = written(tuple)
     renaming_jobs: tuple[str, ...] = written(tuple)
     units: tuple[tuple[str, str, str, float], ...] = written(tuple)
+    dividing: tuple[Target, ...] = written(tuple)
 
 
 class LeftOut(NamedTuple):
@@ -86,6 +87,7 @@ class AnswerReader:
         kube = apart.get("kube", ())
         self.exporters.learn_pods(kube)
         self.exporters.learn(apart["gpus"])
+        self.gpus.learn(apart["gpus"])
         self.nodes.learn_pods(kube)
         for what, series in apart.items():
             if what != "gpus":
@@ -129,7 +131,7 @@ class AnswerReader:
         return LearnedState(
             cluster=self.clusters.label, host_names=tuple(self.nodes.hosts.items()), gpus=gpus,
             renamed_hosts=renamed, renaming_jobs=tuple(sorted(self.exporters.renaming)),
-            units=self.vocabulary.snapshot(),
+            units=self.vocabulary.snapshot(), dividing=tuple(sorted(self.gpus.dividing)),
         )  # fmt: skip
 
     def restore(self, state: LearnedState) -> None:
@@ -139,3 +141,4 @@ class AnswerReader:
         self.nodes.restore(state.gpus, state.renamed_hosts)
         self.exporters.renaming = set(state.renaming_jobs)
         self.vocabulary.restore(state.units)
+        self.gpus.dividing = set(state.dividing)

@@ -4,10 +4,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import isfinite, nan
+from math import isfinite
 from operator import itemgetter
 from statistics import median
 from typing import Any
+
+from collectors.rates import Growth
 
 _FORGOTTEN_MS = 15 * 60_000
 _REPLICA = re.compile(r"(?:\w*_)?replica_*")
@@ -50,9 +52,9 @@ class NewSample:
     """A sample of a series, seen for the first time.
 
     ``passed_ms`` lies between it and the one before, ``per_s`` is a counter's growth since then. Both are
-    absent for a first sample, ``per_s`` as well when the counter began anew, and after a 0 to which it fell:
-    that may be a reading that failed. ``high``: the largest value
-    since the one before, where ``value`` is the mean.
+    absent for a first sample, ``per_s`` as well where a counter's growth is not known
+    (``collectors.rates.Growth``). ``high``: the largest value since the one before, where ``value`` is the
+    mean.
     """
 
     labels: SeriesLabels
@@ -169,35 +171,34 @@ def samples_after(series: ScrapedSeries, start_ms: int, gap_ms: float) -> Iterat
 
     After a gap of more than ``gap_ms`` a series begins anew: no rate is taken over it.
     """
-    last: Point | None = None
+    last_ms: int | None = None
+    growth = Growth()
     for point in series.points:
+        if last_ms is not None and point[0] - last_ms > gap_ms:
+            last_ms, growth = None, Growth()
+        sample = _sample(series.labels, last_ms, growth, point)
+        last_ms = point[0]
         if point[0] > start_ms:
-            known = last if last is not None and point[0] - last[0] <= gap_ms else None
-            sample = _sample(series.labels, known, point)
             if series.highs is not None or series.per_s is not None:
                 high, per_s = (series.highs or {}).get(point[0]), (series.per_s or {}).get(point[0])
                 sample = replace(sample, high=high, per_s=sample.per_s if per_s is None else per_s)
             yield sample
-        last = _base(last, point)
 
 
-def _base(last: Point | None, point: Point) -> Point:
-    """Give what the growth of the next point counts from."""
-    return (point[0], nan) if last is not None and point[1] == 0 < last[1] else point
-
-
-def _sample(labels: SeriesLabels, last: Point | None, point: Point) -> NewSample:
-    if last is None:
-        return NewSample(labels, *point)
-    passed_ms, grown = point[0] - last[0], point[1] - last[1]
-    return NewSample(labels, *point, passed_ms, grown / passed_ms * 1000 if grown >= 0 else None)
+def _sample(labels: SeriesLabels, last_ms: int | None, growth: Growth, point: Point) -> NewSample:
+    ts_ms, value = point
+    grown = growth.of(value)
+    if last_ms is None:
+        return NewSample(labels, ts_ms, value)
+    passed_ms = ts_ms - last_ms
+    return NewSample(labels, ts_ms, value, passed_ms, None if grown is None else grown / passed_ms * 1000)
 
 
 class ScrapeCursor:
     """Gives each sample out once. So what stopped being scraped is absent at once, and never repeated."""
 
     def __init__(self) -> None:
-        self._last: dict[tuple[tuple[str, str], ...], Point] = {}
+        self._last: dict[tuple[tuple[str, str], ...], tuple[int, Growth]] = {}
 
     def of(self, series: Iterable[ScrapedSeries]) -> list[NewSample]:
         """The new samples of an answer; series that ended a quarter of an hour ago are forgotten."""
@@ -212,8 +213,9 @@ class ScrapeCursor:
         last = self._last.get(key)
         if not series.points or (last is not None and series.points[-1][0] <= last[0]):
             return None
+        last_ms, growth = last or (None, Growth())
         if last is None:
-            for point in series.points[:-1]:
-                last = _base(last, point)
-        self._last[key] = _base(last, series.points[-1])
-        return _sample(series.labels, last, series.points[-1])
+            for ts_ms, value in series.points[:-1]:
+                last_ms, _ = ts_ms, growth.of(value)
+        self._last[key] = series.points[-1][0], growth
+        return _sample(series.labels, last_ms, growth, series.points[-1])

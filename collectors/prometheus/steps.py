@@ -7,7 +7,6 @@ is the newest value of the step. Who holds a GPU may change within a step: then 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from math import isfinite
 
 from collectors.prometheus.containers import CPU, PERIODS, READ, RECEIVED, SENT, THROTTLED, WRITTEN
@@ -15,6 +14,7 @@ from collectors.prometheus.dcgm.fields import Vocabulary
 from collectors.prometheus.host import HOST_COUNTERS
 from collectors.prometheus.identity.labels import Target, target_of
 from collectors.prometheus.series import ScrapedSeries, SeriesLabels
+from collectors.rates import Growth
 
 COUNTERS: Mapping[str, frozenset[str]] = {
     "containers": frozenset({CPU, PERIODS, THROTTLED, READ, WRITTEN, RECEIVED, SENT}),
@@ -72,14 +72,28 @@ def of_steps(
 
 
 def _per_s(series: ScrapedSeries, grown: Mapping[int, float], step_s: int) -> dict[int, float]:
-    """The growth per second of the steps of a counter of which the newest values do not tell it: of those
-    after a gap, and where it fell. A 0 that could not be read, amid a step, is a reset for Prometheus, after
-    which the whole counter has grown."""
-    known = {
-        after[0] for before, after in pairwise(series.points)
-        if after[0] - before[0] == 1000 * step_s and 0 < before[1] <= after[1]
-    }  # fmt: skip
-    return {ts_ms: value / step_s for ts_ms, value in grown.items() if ts_ms not in known and isfinite(value)}
+    """The growth per second of the steps of a counter of which the newest values do not tell it: of the
+    first, of those after a gap, and where it fell. A value that could not be read is a reset for Prometheus,
+    after which the whole counter has grown: what is more than it grew until it was back is left out."""
+    growth, last_ms, settled = Growth(), 0, 0.0
+    unused: set[int] = set()
+    fallen: list[int] = []
+    for ts_ms, value in series.points:
+        if ts_ms - last_ms != 1000 * step_s:
+            growth, settled, fallen = Growth(), value, []
+            growth.of(value)
+        elif growth.of(value) is not None:
+            unused.add(ts_ms)
+            settled, fallen = value, []
+        else:
+            fallen.append(ts_ms)
+            if value >= settled:
+                unused |= {at_ms for at_ms in fallen if grown.get(at_ms, 0) > value - settled}
+                settled, fallen = value, []
+        last_ms = ts_ms
+    return {
+        ts_ms: value / step_s for ts_ms, value in grown.items() if ts_ms not in unused and isfinite(value)
+    }
 
 
 def _averaged(

@@ -1,6 +1,7 @@
 """The words for where a pod's figures on a GPU come from, and what two of them are together.
 
-``measured``: processes that run in the pod's cgroups. ``allocated``: the kubelet gave the device to this pod
+``measured``: processes that run in the pod's cgroups, or what an exporter tells of each pod on a device that
+they share. ``allocated``: the kubelet gave the device to this pod
 alone, and whose the processes are is not known; the device's figures stand in for the pod's. ``unknown``: it
 was given the device together with others, or others run there: no figure, which is not the same as idle.
 """

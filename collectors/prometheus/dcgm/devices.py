@@ -9,11 +9,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from collectors.prometheus.dcgm.fields import Reading, Vocabulary
 from collectors.prometheus.identity.exporters import Exporters
-from collectors.prometheus.identity.labels import Workload
+from collectors.prometheus.identity.labels import Target, Workload, target_of
 from collectors.prometheus.identity.pods import PodIndex
-from collectors.prometheus.series import NewSample, SeriesLabels
+from collectors.prometheus.series import NewSample, ScrapedSeries, SeriesLabels
 from collectors.throttle import throttle_names
 from dutycycle.contract.metering import FalseZeros
 from dutycycle.contract.metrics import ACTIVITY_METRICS, HELD_METRICS, MIG_METRICS
@@ -62,6 +64,24 @@ class GpuReader:
         self.exporters = exporters
         self.impossible: Impossible = Counter()
         self.nameless: Nameless = Counter()
+        self.dividing: set[Target] = set()
+        """Exporters of which each row of a shared GPU is what one pod has of it."""
+
+    def learn(self, series: Iterable[ScrapedSeries]) -> None:
+        """Take series of GPUs as they were scraped: an exporter divides a GPU if at one moment its rows of
+        several pods differ. Others repeat the device's own value for each pod, in all of their rows."""
+        first: dict[tuple[Target, str, str, str, int], tuple[Workload, float]] = {}
+        for scraped in series:
+            name, target = scraped.labels.get("__name__", ""), target_of(scraped.labels)
+            is_mean = scraped.highs is not None  # over the time of each pod, which may differ
+            if is_mean or target in self.dividing or self.vocabulary.field_of(name) not in _ADDED:
+                continue
+            device = target, name, scraped.labels.get("UUID", ""), scraped.labels.get("GPU_I_ID", "")
+            holder = self.exporters.holder_of(scraped.labels)
+            for ts_ms, value in scraped.points if holder is not None else ():
+                other, of_other = first.setdefault((*device, ts_ms), (holder, value))
+                if other != holder and of_other != value:
+                    self.dividing.add(target)
 
     def gpus(self, samples: Iterable[NewSample], pod_index: PodIndex) -> tuple[Gpu, ...]:
         """The GPUs of one node, by index."""
@@ -83,8 +103,14 @@ class GpuReader:
                 devices[sample.labels["UUID"]].append(row)
             else:
                 self.impossible[sample.name, sample.value] += 1
-        gpus = (self._false_zeros.drop(_gpu(uuid, rows, pod_index)) for uuid, rows in devices.items())
+        gpus = (
+            self._false_zeros.drop(_gpu(uuid, rows, pod_index, are_parts=self._are_parts(rows)))
+            for uuid, rows in devices.items()
+        )
         return tuple(sorted(gpus, key=lambda gpu: (gpu.index, gpu.uuid)))
+
+    def _are_parts(self, rows: Iterable[_Row]) -> bool:
+        return any(row.holder is not None and target_of(row.sample.labels) in self.dividing for row in rows)
 
 
 def explain_nameless(nameless: Nameless) -> str:
@@ -123,28 +149,40 @@ def explain(impossible: Impossible) -> str:
     return f"{impossible.total()} values that no GPU has, such as {value:g} of {name}: taken as not measured"
 
 
-def _gpu(uuid: str, rows: list[_Row], pod_index: PodIndex) -> Gpu:
+def _gpu(uuid: str, rows: list[_Row], pod_index: PodIndex, *, are_parts: bool) -> Gpu:
     labels = rows[0].sample.labels
     instances: dict[str, list[_Row]] = defaultdict(list)
     for row in rows:
         instances[row.sample.labels.get("GPU_I_ID", "")].append(row)
-    values = _values(instances.pop("", []))
+    of_device = instances.pop("", [])
+    values = _values(of_device, are_parts=are_parts)
     of_any = {name: value for name, value in _values(rows).items() if name not in _OF_A_PART}
     values = of_any | values
     fields: dict[str, Any] = {name: value for name, value in values.items() if name in Gpu.__struct_fields__}
     if "throttle" in fields:
         fields["throttle"] = throttle_names(fields["throttle"])
-    if "gpu_util_pct" in values:
-        fields["gpu_util_max_pct"] = _high(row for row in rows if not row.sample.labels.get("GPU_I_ID"))
-    slices = tuple(_slice(uuid, name, instances[name]) for name in sorted(instances))
+    if "gpu_util_pct" in values and not are_parts:
+        fields["gpu_util_max_pct"] = _high(of_device)
+    slices = tuple(_slice(uuid, name, instances[name], are_parts=are_parts) for name in sorted(instances))
+    allocated = _holders(uuid, rows, pod_index)
+    if are_parts and allocated and len(allocated) > 1:
+        allocated = tuple(_with_part(given, of_device, values) for given in allocated)
     return Gpu(
         uuid=uuid, index=_index_of(labels) or 0, model=labels.get("modelName") or None, mig=slices or None,
-        allocated=_holders(uuid, rows, pod_index), **fields | _memory(values),
+        allocated=allocated, **fields | _memory(values),
     )  # fmt: skip
 
 
-def _slice(uuid: str, instance: str, rows: list[_Row]) -> MigDevice:
-    values = _values(rows)
+def _with_part(given: Allocation, rows: Iterable[_Row], values: Mapping[str, float]) -> Allocation:
+    """The allocation with what its rows tell; nothing of a field of which the device itself is not known."""
+    who = Workload(given.namespace, given.pod, given.container or "")
+    parts = {} if given.mig else _values([row for row in rows if row.holder == who])
+    fields: dict[str, Any] = {name: parts[name] for name in _ADDED & parts.keys() & values.keys()}
+    return replace(given, **fields)
+
+
+def _slice(uuid: str, instance: str, rows: list[_Row], *, are_parts: bool) -> MigDevice:
+    values = _values(rows, are_parts=are_parts)
     return MigDevice(
         uuid=_slice_name(uuid, instance), profile=rows[0].sample.labels.get("GPU_I_PROFILE") or None,
         gpu_util_pct=values.get("engine_pct"), **_memory(values),
@@ -157,36 +195,27 @@ def _slice_name(uuid: str, instance: str) -> str:
     return f"MIG-{uuid}/{instance}/0"
 
 
-def _values(rows: Iterable[_Row]) -> dict[str, float]:
-    """Each field of a device or of an instance, of which several pods may have rows."""
+def _values(rows: Iterable[_Row], *, are_parts: bool = False) -> dict[str, float]:
+    """Each field of a device or of an instance, of which several pods may have rows; whether these
+    ``are_parts`` of it, or repeat its value."""
     by_field: dict[str, list[_Row]] = defaultdict(list)
     for row in rows:
         by_field[row.reading.field].append(row)
     for field, of in by_field.items():
         rank = max(row.reading.rank for row in of)
         by_field[field] = [row for row in of if row.reading.rank == rank]
-    in_parts = any(_are_parts(by_field.get(field, [])) for field in _ADDED)
-    values = {field: _value(field, of, in_parts=in_parts) for field, of in by_field.items()}
+    values = {field: _value(field, of, are_parts=are_parts) for field, of in by_field.items()}
     return {field: value for field, value in values.items() if value is not None}
 
 
-def _are_parts(rows: list[_Row]) -> bool:
-    """Whether each row is what one pod has of the device: they differ, and none is of the device itself.
-
-    Other exporters repeat the device's own value for each of its pods.
-    """
-    holders = {row.holder for row in rows}
-    return len(holders) > 1 and None not in holders and len({row.reading.value for row in rows}) > 1
-
-
-def _value(field: str, rows: list[_Row], *, in_parts: bool) -> float | None:
+def _value(field: str, rows: list[_Row], *, are_parts: bool) -> float | None:
     """Of the device: the sum of what its pods have of it, or a row of it all; None where parts are more than
     the whole."""
     value: float | None = next(
         (row.reading.value for row in rows if row.holder is None), rows[-1].reading.value
     )
     parts = {row.holder: row.reading.value for row in rows}
-    if in_parts and field in _ADDED and None not in parts:
+    if are_parts and field in _ADDED and None not in parts:
         value = total = sum(parts.values())
         if field == "gpu_util_pct" and total > 100:  # each part is rounded
             value = 100 if total <= 100 + len(parts) else None

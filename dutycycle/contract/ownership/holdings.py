@@ -179,7 +179,9 @@ def _users(gpu: Gpu, words: dict[str, str], tallied: dict[str, int]) -> dict[str
         return {uid: NOT_KNOWN for uid, word in words.items() if word in (ALLOCATED, UNKNOWN)} or {
             NOBODY: NOT_KNOWN
         }
-    users = {uid: tallied[uid] if word == MEASURED else NO_PROCESS for uid, word in words.items()}
-    if any(process.pod_uid is None for process in gpu.processes or ()):
+    # Without processes a source told parts of the GPU: one that it does not tell is not known.
+    others = NO_PROCESS if gpu.processes else NOT_KNOWN
+    users = {uid: tallied[uid] if word == MEASURED else others for uid, word in words.items()}
+    if any(user.pod_uid is None for user in gpu.processes or gpu.allocated or ()):
         users[NOBODY] = THE_REST
     return users

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dutycycle.contract.attribution import ALLOCATED, MEASURED, UNKNOWN, holders, less_sure
-from dutycycle.contract.records.samples import Gpu
+from dutycycle.contract.records.samples import Allocation, Gpu
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -29,9 +29,9 @@ _use_of = attrgetter(*USE_METRICS)
 class _Source(NamedTuple):
     """Where the figures of a place are in a ``use_table``.
 
-    ``processes``: of each of its processes. ``devices``: of the GPU or the slices that the pod has to itself,
-    for what its processes do not tell, or where none is seen. ``burst``: the GPU, by position, whose bursts
-    are all of this pod: they tell more than its processes do.
+    ``processes``: of each of its processes, or of its parts of a shared GPU. ``devices``: of the GPU or the
+    slices that the pod has to itself, for what its processes do not tell, or where none is seen. ``burst``:
+    the GPU, by position, whose bursts are all of this pod: they tell more than its processes do.
     """
 
     processes: tuple[int, ...] = ()
@@ -168,11 +168,17 @@ def pods_of(uses: Floats, pod_ends: Ints, places: Ints) -> Floats:
 
 
 def use_table(gpus: Sequence[Gpu]) -> Floats:
-    """The use of each GPU, then that of each slice, then that of each process; NaN is unknown."""
+    """The use of each GPU, of each slice, of each process, and then of each allocation; NaN is unknown."""
     rows: list[tuple[Cell, ...]] = [_use_of(gpu) for gpu in gpus]
     rows += [(mig.gpu_util_pct, None, mig.mem_used_bytes) for gpu in gpus for mig in gpu.mig or ()]
     rows += [_use_of(process) for gpu in gpus for process in gpu.processes or ()]
+    rows += [(part.gpu_util_pct, None, part.mem_used_bytes) for gpu in gpus for part in gpu.allocated or ()]
     return np.array(rows, np.float64).reshape(-1, 3)
+
+
+def has_part(allocation: Allocation) -> bool:
+    """Whether a source tells what the container has of a device that pods share."""
+    return allocation.gpu_util_pct is not None or allocation.mem_used_bytes is not None
 
 
 def use_plan(node: str, gpus: Sequence[Gpu]) -> UsePlan:
@@ -180,13 +186,15 @@ def use_plan(node: str, gpus: Sequence[Gpu]) -> UsePlan:
     plan = UsePlan()
     slices = len(gpus)
     processes = slices + sum(len(gpu.mig or ()) for gpu in gpus)
+    parts = processes + sum(len(gpu.processes or ()) for gpu in gpus)
     for position, gpu in enumerate(gpus):
         scope = f"{node}/{gpu.index}"
         owned = _add_measured(plan, gpu, scope, position, slices, processes)
         if gpu.allocated:
-            _add_allocated(plan, gpu, scope, position, slices, owned)
+            _add_allocated(plan, gpu, scope, position, slices, parts, owned)
         slices += len(gpu.mig or ())
         processes += len(gpu.processes or ())
+        parts += len(gpu.allocated or ())
     for at, (pod_uid, place) in enumerate(plan.sources):
         if place.count("/") == 1:  # a GPU, not a process there
             plan.pods.setdefault(pod_uid, []).append(at)
@@ -221,17 +229,25 @@ def _add_measured(
 
 
 def _add_allocated(
-    plan: UsePlan, gpu: Gpu, scope: str, position: int, begin: int, owned: Collection[str]
+    plan: UsePlan, gpu: Gpu, scope: str, position: int, begin: int, parts: int, owned: Collection[str]
 ) -> None:
     """The pods to which the kubelet gave the GPU or slices of it, and of which no process is seen there; the
-    use of its first slice is at ``begin``."""
+    use of its first slice is at ``begin``, and that of its first allocation at ``parts``."""
     devices: dict[str | None, int] = {
         mig.uuid: begin + at for at, mig in reversed(list(enumerate(gpu.mig or ())))
     }
     devices[None] = position
     by_pod: dict[str, list[int]] = defaultdict(list)
+    of_parts: dict[str, list[int]] = defaultdict(list)
+    for at, given in enumerate(gpu.allocated or ()):
+        if given.pod_uid is not None and has_part(given):
+            of_parts[given.pod_uid].append(parts + at)
     for holder in holders(gpu.allocated or ()):
         if holder.pod_uid in owned:
+            continue
+        if not holder.alone and holder.mig is None and holder.pod_uid in of_parts:
+            plan.attribution[holder.pod_uid, scope] = MEASURED
+            plan.sources[holder.pod_uid, scope] = _Source(tuple(of_parts[holder.pod_uid]))
             continue
         # What others run on the device would be taken for the pod's; on a slice they cannot be.
         row = None if not holder.alone or (owned and holder.mig is None) else devices.get(holder.mig)

@@ -47,7 +47,8 @@ class MigDevice(RecordBase, frozen=True, kw_only=True):
 class Allocation(RecordBase, frozen=True, kw_only=True):
     """A container that was given the GPU, or its slice ``mig``, by the kubelet; whether it uses it is another
     question. ``pod_uid`` is absent while only the pod's name is known, or a ``name_key``; ``shared``: others
-    may have been given the same device (time slicing, MPS).
+    may have been given the same device (time slicing, MPS). ``gpu_util_pct`` and ``mem_used_bytes`` are what
+    it has of a device that pods share, where a source tells the part of each.
     """
 
     pod_uid: Uid | None = None
@@ -56,6 +57,8 @@ class Allocation(RecordBase, frozen=True, kw_only=True):
     container: Label | None = None
     mig: Uid | None = None
     shared: bool | None = None
+    gpu_util_pct: Pct | None = None
+    mem_used_bytes: Amount | None = None
 
 
 class Gpu(RecordBase, frozen=True, kw_only=True):

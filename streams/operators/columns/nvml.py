@@ -14,12 +14,13 @@ from dutycycle.contract.metrics import GPU_METRICS, MIG_METRICS, OWN_GPU_METRICS
 from dutycycle.contract.ownership.holdings import holdings_of
 from dutycycle.contract.ownership.uses import (
     USE_METRICS,
+    has_part,
     highs_of,
     pods_of,
     use_plan,
     uses_of,
 )
-from dutycycle.contract.records.samples import Gpu, GpuProcess, MigDevice, NvmlSample
+from dutycycle.contract.records.samples import Allocation, Gpu, GpuProcess, MigDevice, NvmlSample
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.columns.series import Series, TallySeries
@@ -47,6 +48,8 @@ _cells_of_slices = _fields(MigDevice, *MIG_METRICS)
 _uuids_of_slices = _fields(MigDevice, "uuid")
 _cells_of_processes = _fields(GpuProcess, *USE_METRICS)
 _shape_of_processes = _fields(GpuProcess, "pid", "pod_uid")
+_parts_of_allocations = _fields(Allocation, "gpu_util_pct", "mem_used_bytes")
+_shape_of_allocations = _fields(Allocation, "pod_uid", "namespace", "pod", "mig", "shared")
 
 _uses, _highs, _pods, _mean = kernel(uses_of), kernel(highs_of), kernel(pods_of), kernel(mean_of_samples)
 
@@ -186,7 +189,7 @@ class NvmlReader:
         """The GPUs and slices that have ever told what they really do: the others have no columns for it."""
         self._sampled_cells: Ints = np.zeros((0, 2), np.int64)
         """Of each of them the cell, and of those of utilization the GPU, else -1."""
-        self._lay_out((), 0, 0)
+        self._lay_out((), 0, 0, 0)
 
     def read(self, sample: NvmlSample, data: bytes = b"") -> TickRow:
         """The tick in columns. ``data``: the record that it was decoded from."""
@@ -195,14 +198,17 @@ class NvmlReader:
         uuids, indexes, allocated, slices, processes = _shape_of_gpus(gpus)
         of_slices = _columns_of(_all(slices), MigDevice)
         of_processes = _columns_of(_all(processes), GpuProcess)
+        allocations = _all(allocated)
+        of_allocations = _columns_of(allocations, Allocation)
         shape = (
-            uuids, indexes, allocated, _counts(slices), _uuids_of_slices(of_slices), _counts(processes),
-            _shape_of_processes(of_processes),
+            uuids, indexes, _counts(slices), _uuids_of_slices(of_slices), _counts(processes),
+            _shape_of_processes(of_processes), _counts(allocated), _shape_of_allocations(of_allocations),
+            [*map(has_part, allocations)],
         )  # fmt: skip
         counted = {*_counted(_own_of_gpus(gpus)), *_counted(_own_of_slices(of_slices))}
         if shape != self._shape or not counted <= self._counted:
             self._counted |= counted
-            self._lay_out(sample.gpus, len(of_slices[0]), len(of_processes[0]))
+            self._lay_out(sample.gpus, len(of_slices[0]), len(of_processes[0]), len(allocations))
             self._shape = shape
         throttles = _throttles_of_gpus(gpus)
         if throttles != self._throttles:
@@ -213,7 +219,7 @@ class NvmlReader:
         self._has_highs = bool(bursts) or any(gpu.gpu_util_max_pct is not None for gpu in sample.gpus)
         self._with_bursts = [(gpu, name) for gpu, name, _ in bursts]
         self._sampled_cells = _sampled_cells(len(sample.gpus), self._with_bursts)
-        cells = np.fromiter(_cells_of_columns(gpus, of_slices, of_processes), np.float64)
+        cells = np.fromiter(_cells_of_columns(gpus, of_slices, of_processes, of_allocations), np.float64)
         pairs = np.array(
             [pair for _, _, pairs_of_burst in bursts for pair in pairs_of_burst], np.float64
         ).reshape(-1, 2)
@@ -236,8 +242,8 @@ class NvmlReader:
         bursts = self._series_of(record.lists()) if record.pair_ends.size else ()
         return TickRow(self._collector, record.seq, record.ts_ms, self._interval_ms, layout, row, bursts)
 
-    def _lay_out(self, gpus: tuple[Gpu, ...], slices: int, processes: int) -> None:
-        """Other GPUs, slices or processes than before, so many of each."""
+    def _lay_out(self, gpus: tuple[Gpu, ...], slices: int, processes: int, allocations: int) -> None:
+        """Other GPUs, slices, processes or allocations than before, so many of each."""
         plan = use_plan(self._node, gpus)
         self._alone = plan.alone()
         self._uuids = [gpu.uuid for gpu in gpus]
@@ -255,7 +261,7 @@ class NvmlReader:
             if (known := [row for row in rows if devices[row] in self._counted])
         ]
         self._plan = _packed((
-            *_cells(len(gpus), slices, processes), *plan.arrays(),
+            *_cells(len(gpus), slices, processes, allocations), *plan.arrays(),
             *_own_cells([known for _, known in own], len(gpus), slices),
         ))  # fmt: skip
         tallies += [TallySeries(*place, metric) for place, _ in own for metric in OWN_GPU_METRICS]
@@ -297,17 +303,20 @@ def _bursts_of(sample: NvmlSample) -> list[Pairs]:
 
 def _cells_of(sample: NvmlSample) -> Cells:
     gpus = _columns_of(sample.gpus, Gpu)
-    *_, slices, processes = _shape_of_gpus(gpus)
+    *_, allocated, slices, processes = _shape_of_gpus(gpus)
     return _cells_of_columns(
-        gpus, _columns_of(_all(slices), MigDevice), _columns_of(_all(processes), GpuProcess)
-    )
+        gpus, _columns_of(_all(slices), MigDevice), _columns_of(_all(processes), GpuProcess),
+        _columns_of(_all(allocated), Allocation),
+    )  # fmt: skip
 
 
-def _cells_of_columns(gpus: Any, slices: Any, processes: Any) -> Cells:
-    """One metric of all GPUs after the other, then of all slices, then of all processes; then None."""
-    return chain.from_iterable(
-        (*_cells_of_gpus(gpus), *_cells_of_slices(slices), *_cells_of_processes(processes), _NONE)
-    )
+def _cells_of_columns(gpus: Any, slices: Any, processes: Any, allocations: Any) -> Cells:
+    """One metric of all GPUs after the other, of all slices, of all processes, of all allocations; then
+    None."""
+    return chain.from_iterable((
+        *_cells_of_gpus(gpus), *_cells_of_slices(slices), *_cells_of_processes(processes),
+        *_parts_of_allocations(allocations), _NONE,
+    ))  # fmt: skip
 
 
 def _columns_of(records: Sequence[Any], kind: Any) -> Sequence[tuple[Any, ...]]:
@@ -323,20 +332,22 @@ def _counts(groups: Iterable[Sequence[Any] | None]) -> list[int]:
     return [len(group) if group else 0 for group in groups]
 
 
-def _cells(gpus: int, slices: int, processes: int) -> tuple[Ints, Ints, Ints, Ints]:
+def _cells(gpus: int, slices: int, processes: int, allocations: int) -> tuple[Ints, Ints, Ints, Ints]:
     """Where the cells are: of the rows of a use table, of the values of GPUs and slices, of power limits, of
     the utilization and its largest."""
-    sizes = (len(_CELLS) * gpus, len(MIG_METRICS) * slices, len(USE_METRICS) * processes)
-    each = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:2])
+    sizes = (len(_CELLS) * gpus, len(MIG_METRICS) * slices, len(USE_METRICS) * processes, 2 * allocations)
+    each = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:3])
     of_gpus = each[0].reshape(len(_CELLS), gpus)
     of_slices = each[1].reshape(len(MIG_METRICS), slices)
     of_processes = each[2].reshape(len(USE_METRICS), processes)
+    util, memory = each[3].reshape(2, allocations)
     use = of_gpus[[_CELLS.index(metric) for metric in USE_METRICS]]
-    no_copy = np.full(slices, sum(sizes))
-    table = np.hstack((use, (of_slices[0], no_copy, of_slices[1]), of_processes)).T
+    no_copy = np.full(max(slices, allocations), sum(sizes))
+    parts = np.stack((util, no_copy[:allocations], memory))
+    table = np.hstack((use, (of_slices[0], no_copy[:slices], of_slices[1]), of_processes, parts)).T
     values = np.append(of_gpus[: len(GPU_METRICS)].T, of_slices.T)
-    util = np.ascontiguousarray(of_gpus[[_UTIL, _UTIL_MAX]].T)
-    return np.ascontiguousarray(table), values, of_gpus[_LIMIT], util
+    utils = np.ascontiguousarray(of_gpus[[_UTIL, _UTIL_MAX]].T)
+    return np.ascontiguousarray(table), values, of_gpus[_LIMIT], utils
 
 
 def _own_cells(owned: Sequence[Sequence[int]], gpus: int, slices: int) -> tuple[Ints, Ints]:

@@ -296,6 +296,35 @@ def test_a_gpu_that_pods_share_has_the_sum(
     assert found.mem_total_bytes == (None if used_mib is None else (used_mib + 100) * 2**20)
 
 
+def test_each_pod_on_a_shared_gpu_has_its_part() -> None:
+    """Also at a moment when all are equal, once an exporter is known to divide its GPUs."""
+    reader, index = AnswerReader(), PodIndex()
+    gpus(by_pod("DEV_GPU_UTIL", 30, 20), index, reader)
+    for again in (reader, AnswerReader()):
+        again.restore(reader.snapshot())
+        rows = by_pod("DEV_GPU_UTIL", 25, 25) + by_pod("DEV_FB_USED", 10, 10)
+        (shared,) = gpus([replace(row, ts_ms=row.ts_ms + 1000) for row in rows], index, again)
+        assert (shared.gpu_util_pct, shared.mem_used_bytes) == (50, 20 * 2**20)
+        assert [(part.pod, part.gpu_util_pct, part.mem_used_bytes) for part in shared.allocated or ()] == [
+            ("p-0", 25, 10 * 2**20), ("p-1", 25, 10 * 2**20)
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        by_pod("DEV_GPU_UTIL", 71, 71) + by_pod("DEV_FB_USED", 10, 10),
+        by_pod("DEV_GPU_UTIL", 90, 80),
+        by_pod("DEV_GPU_UTIL", 71)
+        + [replace(row, ts_ms=row.ts_ms + 15_000) for row in by_pod("DEV_GPU_UTIL", 30)],
+    ],
+    ids=["repeated", "more than the device", "one after the other"],
+)
+def test_no_pod_has_a_part_that_no_row_tells(rows: list[NewSample]) -> None:
+    (shared,) = gpus(rows, PodIndex())
+    assert {part.gpu_util_pct for part in shared.allocated or ()} == {None}
+
+
 def given(pod: str, container: str | None = None, **more: Any) -> Allocation:
     uid = {"bert-0": UID, "bert-1": OTHER_UID}.get(pod)
     return Allocation(pod_uid=uid, namespace="team", pod=pod, container=container, **more)

@@ -102,6 +102,16 @@ def test_a_counter_that_reads_0_amid_a_step_has_not_grown_by_all_of_itself() -> 
     assert per_s == [None, 0.5, 0, pytest.approx(31 / 60)]
 
 
+def test_a_counter_that_falls_for_some_steps_and_comes_back_has_not_grown_by_all_of_itself() -> None:
+    for failed in ({SECOND: 0, THIRD: 0}, {THIRD: 500}):
+        newest = [series(CPU, {FIRST: 1000, SECOND: 1000} | failed | {240_000: 1030}, namespace="t", pod="p")]
+        grown = [series(CPU, {SECOND: 0, THIRD: 5, 240_000: 530}, namespace="t", pod="p")]
+        answers = StepAnswers(increases={("containers", CPU): grown})
+        (found,) = of_steps({"gpus": [], "containers": newest}, answers, STEP_S, Vocabulary())["containers"]
+        per_s = [one.per_s for one in samples_after(found, 0, 300_000)]
+        assert per_s == [None, 0, pytest.approx(5 / 60), None], failed
+
+
 def turns(
     newest: list[ScrapedSeries], counts: list[ScrapedSeries]
 ) -> dict[tuple[str, str, str], dict[int, float]]:

@@ -28,6 +28,7 @@ PROCESS = st.fixed_dictionaries(
 ALLOCATION = st.fixed_dictionaries(
     {"namespace": st.just("n"), "pod": st.sampled_from(["a", "b"])},
     optional={"pod_uid": st.sampled_from(["p", "q", "r"]), "shared": st.just(True),
+              "gpu_util_pct": st.integers(0, 100), "mem_used_bytes": st.integers(0, 9),
               "mig": st.sampled_from(["MIG-1", "MIG-2", "MIG-3"])},
 )  # fmt: skip
 GPU = st.fixed_dictionaries(
@@ -86,6 +87,16 @@ SHARES = {
     "given to one": ({"allocated": [given_to("p")]}, {"p": 1.0}),
     "given to two": ({"allocated": [given_to("p", shared=True), given_to("q", shared=True)]},
                      {"p": 0.5, "q": 0.5}),
+    "each has its part": ({"gpu_util_pct": 40, "allocated": [given_to("p", gpu_util_pct=30),
+                                                             given_to("q", gpu_util_pct=10)]},
+                          {"p": 0.75, "q": 0.25}),
+    "one part is not known": ({"gpu_util_pct": 40, "allocated": [given_to("p", gpu_util_pct=30),
+                                                                 given_to("q")]}, {"p": 0.5, "q": 0.5}),
+    "a pod without a uid has the rest": (
+        {"gpu_util_pct": 40, "allocated": [
+            given_to("p", gpu_util_pct=30), {"namespace": "n", "pod": "s", "gpu_util_pct": 10}]},
+        {"p": 0.75},
+    ),
     "slices": ({"mig": MIG, "allocated": [given_to("p", mig="MIG-1"), given_to("q", mig="MIG-2")]},
                {"p": 0.75, "q": 0.25}),
     "an unused slice has its part": ({"mig": MIG, "allocated": [given_to("p", mig="MIG-2")]}, {"p": 0.25}),

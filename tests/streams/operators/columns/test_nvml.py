@@ -121,6 +121,23 @@ PODS: list[tuple[str, list[dict[str, Any]], dict[str, float]]] = [
         [gpu(0, gpu_util_pct=77, processes=[process(1, "p", mem_used_bytes=5), process(2)])],
         {"gpu_mem_used_bytes": 5},
     ),
+    (
+        "its two containers have parts of a GPU that it shares with another pod",
+        [gpu(0, gpu_util_pct=77, allocated=[
+            {"pod_uid": "p", "namespace": "n", "pod": "p", "gpu_util_pct": 30, "mem_used_bytes": 5},
+            {"namespace": "n", "pod": "q", "gpu_util_pct": 27},
+            {"pod_uid": "p", "namespace": "n", "pod": "p", "gpu_util_pct": 20},
+        ])],
+        {"gpu_util_pct": 50, "busiest_gpu_util_pct": 50, "gpu_mem_used_bytes": 5},
+    ),
+    (
+        "shared with another pod, and no part of it is told",
+        [gpu(0, gpu_util_pct=77, allocated=[
+            {"pod_uid": "p", "namespace": "n", "pod": "p"},
+            {"namespace": "n", "pod": "q", "gpu_util_pct": 27},
+        ])],
+        {},
+    ),
 ]  # fmt: skip
 
 
@@ -177,6 +194,9 @@ CHANGES = [
     ("another GPU", gpu(1, gpu_util_pct=7, processes=[process(1, "p", gpu_util_pct=30)])),
     ("it was sliced", gpu(0, mig=[{"uuid": "MIG-1", "gpu_util_pct": 5}],
         allocated=[{"pod_uid": "p", "namespace": "n", "pod": "p", "mig": "MIG-1"}])),
+    *((f"it is shared, {what}", gpu(0, gpu_util_pct=7, allocated=[
+        {"pod_uid": pod, "namespace": "n", "pod": pod} | part for pod in "pq"]))
+      for what, part in (("in parts", {"gpu_util_pct": 3}), ("and nobody tells how", {}))),
 ]  # fmt: skip
 
 

@@ -29,11 +29,13 @@ def _nvml(seq: int = 1, **fields: Any) -> dict[str, Any]:
         "temp_c": -4.5,
     } | fields
     processes = [{"pid": 40, "pod_uid": _POD, "gpu_util_pct": 90.5, "mem_used_bytes": 7}]
+    parts = [{"pod_uid": _POD, "namespace": "n", "pod": "p", "gpu_util_pct": 30.5, "mem_used_bytes": 6},
+             {"namespace": "n", "pod": "q", "gpu_util_pct": 2}]  # fmt: skip
     slices = [{"uuid": "MIG-1", "gpu_util_pct": 3, "mem_used_bytes": 5}]
     gpus = [
         gpu(0, **known, throttle=[], util_burst=[[-900, 3], [-10, 50.5]], processes=processes),
         gpu(1, **known, power_limit_w=700, util_burst=[[-7, 9]], power_burst=[[0, 1.25]], mig=slices),
-        gpu(2, gpu_util_pct=None),
+        gpu(2, gpu_util_pct=None, allocated=parts),
     ]
     return nvml(seq, gpus)
 

@@ -36,6 +36,7 @@ class ScrapedSeries:
 
     With one sample a step, by the time of a point: ``highs`` has the largest value in the step, of which the
     point is the mean, and ``per_s`` a counter's growth per second. None where every sample is there.
+    ``lengths_ms``: of how long a time a point is, where that is less than a step.
     ``no_numbers``: samples, or steps, that are NaN or infinite, or that no machine has. They measure nothing,
     and are no points.
     """
@@ -44,6 +45,7 @@ class ScrapedSeries:
     points: tuple[Point, ...]
     highs: Mapping[int, float] | None = None
     per_s: Mapping[int, float] | None = None
+    lengths_ms: Mapping[int, int] | None = None
     no_numbers: tuple[Point, ...] = ()
 
 
@@ -182,6 +184,8 @@ def samples_after(series: ScrapedSeries, start_ms: int, gap_ms: float) -> Iterat
             if series.highs is not None or series.per_s is not None:
                 high, per_s = (series.highs or {}).get(point[0]), (series.per_s or {}).get(point[0])
                 sample = replace(sample, high=high, per_s=sample.per_s if per_s is None else per_s)
+            if series.lengths_ms and point[0] in series.lengths_ms:
+                sample = replace(sample, passed_ms=series.lengths_ms[point[0]])
             yield sample
 
 

@@ -2,6 +2,7 @@
 
 Utilization and power are means, utilization has its maximum as well, counters have their growth; what is left
 is the newest value of the step. Who holds a GPU may change within a step: then each holder has its own part.
+A step in which an exporter came, or left, is as long as it was there.
 """
 
 from collections import defaultdict
@@ -116,7 +117,8 @@ class _Turns:
     """Series that differ in who holds the device alone, and that share a step by time and not the device.
 
     Each has the end of its own part of the step as its time. The other GPUs of the exporter have a sample
-    there as well, for a record is of all GPUs of its node.
+    there as well, for a record is of all GPUs of its node. What an exporter was there for of a step is told
+    by how many samples it has in it, and how many it has in others.
     """
 
     def __init__(
@@ -124,9 +126,11 @@ class _Turns:
     ) -> None:
         self._series = series
         self._vocabulary = vocabulary
-        self._moved: dict[tuple[_Key, int], int] = {}
-        """By holder and step: when its part ends."""
-        self._split: set[tuple[_Key, int]] = set()
+        self._step_ms = step_ms
+        self._parts: dict[tuple[_Key, int], tuple[int, int]] = {}
+        """By holder and step: when its part begins and ends."""
+        self._spans: dict[tuple[Target, int], tuple[int, int]] = {}
+        """By exporter and step: when it came and left, where it was not there in all of the step."""
         self._between: dict[tuple[Target, int], set[int]] = defaultdict(set)
         of_devices: dict[_Key, dict[_Key, ScrapedSeries]] = defaultdict(dict)
         usual: dict[Target, float] = defaultdict(float)
@@ -137,7 +141,8 @@ class _Turns:
             if of := counts.get(_key(scraped.labels)):
                 of_devices[_device(scraped.labels)].setdefault(_holder(scraped.labels), scraped)
                 usual[target_of(scraped.labels)] = max(usual[target_of(scraped.labels)], *of.values())
-        for device, of_holders in of_devices.items():
+        self._learn_spans(of_devices.values(), counts, usual)
+        for of_holders in of_devices.values():
             in_order = sorted(
                 of_holders.values(), key=lambda holder: (holder.points[0][0], holder.points[-1][0])
             )
@@ -149,38 +154,73 @@ class _Turns:
                     if (count := counts[_key(holder.labels)].get(ts_ms))
                 }
                 if len(there) > 1 and sum(there.values()) <= most:  # else they share it
-                    self._split.add((device, ts_ms))
                     there = _as_they_ended(there, ts_ms, meters)
-                    self._divide(there, target_of(in_order[0].labels), ts_ms, step_ms)
+                    self._divide(there, target_of(in_order[0].labels), ts_ms)
 
-    def _divide(self, there: Mapping[_Key, float], target: Target, ts_ms: int, step_ms: int) -> None:
-        total, so_far = sum(there.values()), 0.0
-        for holder, count in list(there.items())[:-1]:
+    def _learn_spans(
+        self, devices: Iterable[Mapping[_Key, ScrapedSeries]], counts: Counts, usual: Mapping[Target, float]
+    ) -> None:
+        step_ms = self._step_ms
+        samples: dict[Target, dict[int, float]] = defaultdict(dict)
+        """By exporter and step: the most that one of its devices has."""
+        for of_holders in devices:
+            of_device: dict[int, float] = defaultdict(float)
+            for holder in of_holders.values():
+                for ts_ms, count in counts[_key(holder.labels)].items():
+                    of_device[ts_ms] += count
+            known = samples[target_of(next(iter(of_holders.values())).labels)]
+            for ts_ms, count in of_device.items():
+                known[ts_ms] = max(known.get(ts_ms, 0), count)
+        for target, known in samples.items():
+            for ts_ms, count in known.items():
+                length_ms = round(step_ms * count / usual[target])
+                comes, goes = ts_ms - step_ms not in known, ts_ms + step_ms not in known
+                if length_ms < step_ms and comes:
+                    self._spans[target, ts_ms] = ts_ms - length_ms, ts_ms
+                elif length_ms < step_ms and goes:
+                    self._spans[target, ts_ms] = ts_ms - step_ms, ts_ms - step_ms + length_ms
+
+    def _span(self, target: Target, ts_ms: int) -> tuple[int, int]:
+        return self._spans.get((target, ts_ms), (ts_ms - self._step_ms, ts_ms))
+
+    def _divide(self, there: Mapping[_Key, float], target: Target, ts_ms: int) -> None:
+        start_ms, last_ms = self._span(target, ts_ms)
+        begin_ms, total, so_far = start_ms, sum(there.values()), 0.0
+        for holder, count in there.items():
             so_far += count
-            end_ms = ts_ms - step_ms + round(step_ms * so_far / total)
-            self._moved[holder, ts_ms] = end_ms
+            end_ms = start_ms + round((last_ms - start_ms) * so_far / total)
+            self._parts[holder, ts_ms] = begin_ms, end_ms
             self._between[target, ts_ms].add(end_ms)
+            begin_ms = end_ms
 
     def applied(self) -> list[ScrapedSeries]:
         """The series with their new times."""
-        return [self._apply(scraped) for scraped in self._series] if self._moved else list(self._series)
+        is_whole = not self._parts and not self._spans
+        return list(self._series) if is_whole else [self._apply(scraped) for scraped in self._series]
 
     def _is_meter(self, series: ScrapedSeries) -> bool:
         return self._vocabulary.field_of(series.labels["__name__"]) == "energy_j"
 
     def _apply(self, series: ScrapedSeries) -> ScrapedSeries:
-        device, holder, target = _device(series.labels), _holder(series.labels), target_of(series.labels)
+        holder, target = _holder(series.labels), target_of(series.labels)
         is_meter = self._is_meter(series)
         points: dict[int, float] = {}
         highs: dict[int, float] = {}
+        lengths_ms: dict[int, int] = {}
         for ts_ms, value in series.points:
-            times = {self._moved.get((holder, ts_ms), ts_ms)}
-            if (device, ts_ms) not in self._split and not is_meter:
-                times |= self._between.get((target, ts_ms), set())
+            begin_ms, end_ms = self._parts.get((holder, ts_ms)) or self._span(target, ts_ms)
+            times = {end_ms}
+            if not is_meter:
+                between = self._between.get((target, ts_ms), ())
+                times.update(moment_ms for moment_ms in between if begin_ms < moment_ms < end_ms)
             points |= dict.fromkeys(times, value)
+            if (target, ts_ms) in self._spans:
+                lengths_ms[min(times)] = min(times) - begin_ms
             if series.highs and ts_ms in series.highs:
                 highs |= dict.fromkeys(times, series.highs[ts_ms])
-        return replace(series, points=tuple(sorted(points.items())), highs=highs or None)
+        return replace(
+            series, points=tuple(sorted(points.items())), highs=highs or None, lengths_ms=lengths_ms or None
+        )
 
 
 def _as_they_ended(

@@ -77,8 +77,9 @@ class GpuReader:
             if is_mean or target in self.dividing or self.vocabulary.field_of(name) not in _ADDED:
                 continue
             device = target, name, scraped.labels.get("UUID", ""), scraped.labels.get("GPU_I_ID", "")
-            holder = self.exporters.holder_of(scraped.labels)
-            for ts_ms, value in scraped.points if holder is not None else ():
+            if (holder := self.exporters.holder_of(scraped.labels)) is None:
+                continue
+            for ts_ms, value in scraped.points:
                 other, of_other = first.setdefault((*device, ts_ms), (holder, value))
                 if other != holder and of_other != value:
                     self.dividing.add(target)

@@ -1,5 +1,6 @@
 """Goal: one sample a step says what was in the step: means, maxima, growth, and who held a GPU how long."""
 
+from dataclasses import replace
 from math import inf, nan
 
 import pytest
@@ -103,8 +104,9 @@ def test_a_counter_that_reads_0_amid_a_step_has_not_grown_by_all_of_itself() -> 
 
 
 def test_a_counter_that_falls_for_some_steps_and_comes_back_has_not_grown_by_all_of_itself() -> None:
-    for failed in ({SECOND: 0, THIRD: 0}, {THIRD: 500}):
-        newest = [series(CPU, {FIRST: 1000, SECOND: 1000} | failed | {240_000: 1030}, namespace="t", pod="p")]
+    for failed in (0, 500):
+        points: dict[int, float] = {FIRST: 1000, SECOND: min(1000, 2 * failed), THIRD: failed, 240_000: 1030}
+        newest = [series(CPU, points, namespace="t", pod="p")]
         grown = [series(CPU, {SECOND: 0, THIRD: 5, 240_000: 530}, namespace="t", pod="p")]
         answers = StepAnswers(increases={("containers", CPU): grown})
         (found,) = of_steps({"gpus": [], "containers": newest}, answers, STEP_S, Vocabulary())["containers"]
@@ -148,6 +150,24 @@ def test_holders_that_replace_one_another_in_a_step_have_a_part_of_it_each() -> 
     }
 
 
+def test_two_gpus_whose_holders_change_in_one_step_are_both_there_at_each_moment() -> None:
+    newest = [
+        series(UTIL, {FIRST: 90}, **GPU, **BERT),
+        series(UTIL, {FIRST: 20}, **GPU, **NEXT),
+        series(UTIL, {FIRST: 50}, **OTHER, **BERT),
+        series(UTIL, {FIRST: 60}, **OTHER),
+        series(UTIL, {FIRST: 7}, gpu="2", UUID="GPU-3", **TARGET),
+    ]
+    counts = [
+        replace(of, points=((FIRST, count),)) for of, count in zip(newest, (1, 3, 2, 2, 4), strict=True)
+    ]
+    moments = 15_000, 30_000, 60_000
+    found = turns(newest, counts)
+    assert [sorted(found[UTIL, str(at), ""]) for at in (1, 2)] == [[60_000], [*moments]]
+    assert found[UTIL, "0", "bert-0"] | found[UTIL, "0", "next-0"] == {15_000: 90, 30_000: 20, 60_000: 20}
+    assert found[UTIL, "1", "bert-0"] == {15_000: 50, 30_000: 50}
+
+
 def test_a_gpu_that_becomes_free_in_a_step_is_nobody_s_from_then_on() -> None:
     newest = [
         series(UTIL, {FIRST: 90, SECOND: 80}, **GPU, **BERT),
@@ -172,6 +192,26 @@ def test_a_gpu_that_is_free_again_keeps_the_order_of_its_energy_counter() -> Non
     found = turns(newest, counts)
     assert found[ENERGY, "0", ""] == {FIRST: 10, FIRST + 30_000: 20, THIRD: 90}
     assert found[ENERGY, "0", "bert-0"] == {SECOND: 50, SECOND + 45_000: 80}
+
+
+def test_a_step_in_which_an_exporter_comes_or_leaves_is_as_long_as_it_was_there() -> None:
+    fifth = 240_000
+    newest = [
+        series(name, {FIRST: 9, SECOND: 9, THIRD: 9, fifth: 9}, **GPU, **BERT) for name in (UTIL, ENERGY)
+    ]
+    counts = [series(UTIL, {FIRST: 1, SECOND: 3, THIRD: 4, fifth: 2}, **GPU, **BERT)]
+    answers = StepAnswers(counts={UTIL: counts})
+    for found in of_steps({"gpus": newest}, answers, STEP_S, Vocabulary())["gpus"]:
+        samples = [(sample.ts_ms, sample.passed_ms) for sample in samples_after(found, 0, 300_000)]
+        assert samples == [(FIRST, 15_000), (SECOND, 60_000), (THIRD, 60_000), (THIRD + 30_000, 30_000)]
+
+
+def test_holders_that_replace_one_another_in_the_first_step_share_the_time_of_the_exporter() -> None:
+    newest = [series(UTIL, {FIRST: 90}, **GPU, **BERT), series(UTIL, {FIRST: 20, SECOND: 20}, **GPU, **NEXT)]
+    counts = [series(UTIL, {FIRST: 1}, **GPU, **BERT), series(UTIL, {FIRST: 1, SECOND: 4}, **GPU, **NEXT)]
+    assert turns(newest, counts) == {
+        (UTIL, "0", "bert-0"): {45_000: 90}, (UTIL, "0", "next-0"): {FIRST: 20, SECOND: 20}
+    }  # fmt: skip
 
 
 def test_pods_that_share_a_gpu_keep_the_step_together() -> None:

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any
 
 import orjson
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -99,6 +100,7 @@ def judgements(log: Log) -> dict[str, list[Any]]:
     return {key: [one for one, _ in groupby(records)] for key, records in by_subject.items()}
 
 
+@pytest.mark.slow
 @given(chosen=CHOICES)
 @settings(max_examples=min(10, settings().max_examples // 5))  # each is a replay
 def test_what_is_left_is_the_same(chosen: tuple[str, ...]) -> None:

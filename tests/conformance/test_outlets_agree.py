@@ -137,6 +137,7 @@ def test_utilization_busy_time_and_power_are_the_drivers(name: str) -> None:
     } == pytest.approx(dict.fromkeys(_HIGHEST, highest))
 
 
+@pytest.mark.slow
 @given(
     reads=st.lists(
         st.tuples(

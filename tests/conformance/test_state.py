@@ -114,6 +114,7 @@ def test_another_version_is_refused(stage: Stage, version: Any) -> None:
         stage.build(key, plain)
 
 
+@pytest.mark.slow
 @every_stage_with_state
 def test_the_state_stays_small(stage: Stage) -> None:
     """After a quarter of an hour it is no larger than after ten minutes. Earlier, what is forecast five

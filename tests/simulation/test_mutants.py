@@ -45,6 +45,7 @@ def size(plan: Plan) -> int:
     return plan.ticks + plan.keys + plan.workers + plan.partitions + len(plan.faults())
 
 
+@pytest.mark.slow
 def test_a_failure_names_a_run_that_fails_again_and_a_smaller_one(monkeypatch: pytest.MonkeyPatch) -> None:
     mutant = MUTANTS["toy"][0]
     mutant(monkeypatch)

@@ -44,6 +44,7 @@ def test_real(seeds: range) -> None:
     all_hold("real", seeds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["toy", "real"])
 def test_a_seed_replays_exactly(kind: str) -> None:
     plan = planned(11, kind)

@@ -47,6 +47,7 @@ def runs() -> list[NamedRun]:
     return [run("fp32", 8.0), run("bf16", 60.0)]
 
 
+@pytest.mark.slow
 def test_the_table_says_where_the_time_goes_as_the_chart_draws_it(runs: list[NamedRun]) -> None:
     for one in runs:
         (chart,) = (chart for chart in one.report.charts if chart.id == "gpu-time")

@@ -23,6 +23,7 @@ def changes(runs: Runs, *names: str) -> dict[str, float]:
     }
 
 
+@pytest.mark.slow
 def test_what_differs_by_chance_is_no_difference(runs: Runs) -> None:
     pair = [runs["once"], runs["again"]]
     assert runs["once"].measures != runs["again"].measures

@@ -49,6 +49,7 @@ def test_runs_that_are_equal_up_to_noise_differ_by_chance_in_hardly_any_figure(p
     assert differ <= RUNS / 100
 
 
+@pytest.mark.slow
 def test_ten_percent_more_is_seen_in_the_same_runs() -> None:
     chance = np.random.default_rng(3)
     seen = sum(

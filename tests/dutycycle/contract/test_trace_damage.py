@@ -109,6 +109,7 @@ def test_a_zst_cut_off(tmp_path: Path, share: float) -> None:
     assert "damaged or cut off" in error.reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
 def test_a_flipped_bit_is_never_taken_for_data(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / ("t" + suffix)

@@ -102,6 +102,7 @@ def test_codes_for_a_terminal_are_no_part_of_a_line(tmp_path: Path) -> None:
     assert [line for _, line in read(tmp_path / "a", colored.encode())] == TEXT.splitlines(keepends=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [suffix for suffix in PACKED if suffix])
 def test_what_stands_before_the_end_of_a_cut_file_is_read(
     suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -165,6 +165,7 @@ def test_tables_without_a_date_follow_the_start() -> None:
         read(table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", range(0, len(OLDEST), 7))
 def test_a_table_that_is_cut_off_gives_no_wrong_figure(cut: int) -> None:
     """What follows a cut is the next table, on a line of its own."""

@@ -341,6 +341,7 @@ def test_damage_is_said_and_the_rest_is_read(tmp_path: Path, capsys: pytest.Capt
     assert "imported: 5 nvml-samples, 5 cgroup-samples, 4 processes from 10 measurements" in output_text
 
 
+@pytest.mark.slow
 def test_a_cut_at_any_byte_is_said(tmp_path: Path) -> None:
     """Between two messages nothing is cut off, but the end of the run is missing."""
     messages = [*a_run()[:20], message((13, b"x" * (BLOCK_BYTES - 3000))), *a_run()[20:]]

@@ -21,6 +21,7 @@ from dutycycle.live.screen.rows import Rows
 from dutycycle.live.source import Source
 from tests.support.fleet import fleet
 from tests.support.live import cgroup, feed, nvml
+from tests.support.targets import slow_after
 
 SIZES = [(80, 24), (120, 40), (200, 50)]
 
@@ -56,7 +57,7 @@ def first_cells(pilot: Pilot[None]) -> list[str]:
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("gpus", [8, 40])
+@pytest.mark.parametrize("gpus", slow_after(1, [8, 40]))
 async def test_every_view_fits(size: tuple[int, int], gpus: int) -> None:
     app = screen(fleet(gpus))
     async with app.run_test(size=size) as pilot:
@@ -95,6 +96,7 @@ async def test_gpus_are_in_the_order_of_their_numbers_and_say_what_they_do() -> 
         assert "memory full in 14m" in third
 
 
+@pytest.mark.slow
 async def test_scrolling_reaches_the_last_of_forty() -> None:
     async with screen(fleet(40)).run_test(size=(80, 24)) as pilot:
         assert first_cells(pilot)[:2] == ["gpu-a:0", "gpu-a:1"]

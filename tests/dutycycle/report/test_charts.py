@@ -72,6 +72,7 @@ def test_a_single_value_between_gaps_can_be_seen() -> None:
     assert figure_of(whole, 0, 2000)["data"][0]["mode"] == "lines"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["gpu", "gpu/a-node-with-a-long-name.example.com/GPU-3f0c: trends, 30 s ahead"]
 )
@@ -113,6 +114,7 @@ def test_no_two_of_many_lines_look_the_same() -> None:
     assert len(looks) == 16
 
 
+@pytest.mark.slow
 def test_one_cycle_is_drawn_to_its_end(gathered: Gathered) -> None:
     """A period that is no multiple of the tick: 12 values over 12.3 s, and the first one again at the end."""
     from matplotlib.figure import Figure
@@ -228,6 +230,7 @@ def test_one_cycle_is_the_mean_of_its_cycles(gathered: Gathered) -> None:
     assert figure_of(chart, 0, 1)["data"][-1]["y"] == pytest.approx([*truth, truth[0]], rel=1e-3)
 
 
+@pytest.mark.slow
 def test_machines_with_ticks_of_several_lengths_have_rows_of_one_time(tmp_path: Path) -> None:
     """Of 1, 1.001 and 5 s: each row ends its work where the machine did."""
     busy_s, all_s = 100, 200

@@ -52,6 +52,7 @@ def test_a_table_and_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "1.00x" in said
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in ("one", "other"):
         assert main([*SMALL, "--ways", "default,ours", "--out", str(tmp_path / name)]) == 0

@@ -181,6 +181,7 @@ def test_figures_by_hand() -> None:
     assert split.split_pct == pytest.approx(100 * 8 * 99 / (16 * 150))  # the job of 8 runs from 100 to 150
 
 
+@pytest.mark.slow
 def test_the_same_seed_is_the_same_to_the_bit() -> None:
     small = Generator(jobs=300, nodes=4)
     one, other = small.workload(7), small.workload(7)

@@ -14,6 +14,7 @@ from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.topics import DEFAULT_PREFIX
 from dutycycle.contract.trace import TraceError, TraceRecord
 from dutycycle.tables.writer import TableWriter
+from tests.support.targets import slow_after
 
 T = 1_700_000_000_000
 HOUR_MS = 3_600_000
@@ -102,7 +103,7 @@ def test_little_memory_gives_the_same_rows_in_more_files(name: str, tmp_path: Pa
     assert content(tmp_path / "many") == content(tmp_path / "one")
 
 
-@pytest.mark.parametrize("failure", [KeyboardInterrupt, SystemExit, DutycycleError])
+@pytest.mark.parametrize("failure", slow_after(1, [KeyboardInterrupt, SystemExit, DutycycleError]))
 def test_after_a_failure_nothing_is_there(failure: type[BaseException], tmp_path: Path) -> None:
     out = tmp_path / "out"
     seen = []

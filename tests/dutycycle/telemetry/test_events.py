@@ -118,6 +118,7 @@ def test_conditions_of_other_names_are_apart() -> None:
     assert telemetry.conditions == {("broker_unreachable", "two"): "y"}
 
 
+@pytest.mark.slow
 def test_no_count_is_lost_between_threads() -> None:
     """A new label is the critical moment: the first count of each is put in, not added to."""
     event = Event("e", logging.DEBUG, "for the test", ("label",))

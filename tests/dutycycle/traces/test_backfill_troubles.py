@@ -84,6 +84,7 @@ def times(out: Path) -> list[int | None]:
 ALL = [15_000 * at for at in range(1, 241)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["jsonl", "jsonl.gz", "jsonl.zst"])
 @pytest.mark.parametrize("queries", [0, 1, 4, 9, 13])
 def test_wherever_it_is_killed_it_goes_on_with_the_same_bytes(

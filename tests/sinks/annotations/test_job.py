@@ -169,6 +169,7 @@ def test_pods_that_not_even_the_record_has_are_counted_and_gpus_that_it_lacks_ar
     assert after(record, found) == found
 
 
+@pytest.mark.slow
 def test_pods_that_leave_the_record_of_a_very_large_job_keep_their_keys_and_make_no_more_of_them() -> None:
     """A record has those that need most at the time: of 5,000 pods never the same ones."""
     chance, every = random.Random(7), workers(5000)  # noqa: S311

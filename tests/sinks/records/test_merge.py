@@ -117,6 +117,7 @@ def test_what_is_stored_is_never_lower_than_anything_that_came(several: list[Sql
         assert all(stored[name] >= value for name, value in grown(row).items())
 
 
+@pytest.mark.slow
 @given(st.lists(pods().map(pod_row), min_size=1))
 def test_samples_and_means_are_of_one_record_that_came(several: list[SqlRow]) -> None:
     stored = merged(several).values
@@ -220,6 +221,7 @@ def test_an_older_version_of_either_accumulation_changes_nothing(records_url: st
     assert pod_peaks(records_url) == [BOTH]
 
 
+@pytest.mark.slow
 def test_of_many_lost_accumulations_every_maximum_is_kept(records_url: str) -> None:
     for i in range(24):
         figures = {"gpu_util_pct": made.peak(90 - i, 50 - i, 10_000 * i)}

@@ -124,6 +124,7 @@ def test_a_team_has_what_its_pods_used_and_what_is_nobodys_is_there_too(
     assert list(rows) == ["nlp", NONE, "vision", NOBODY] or list(rows)[:2] == ["nlp", NONE]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "by", ["hour", "day", "namespace", "job", "pod", "node", "gpu", "model", "cost-centre"]
 )

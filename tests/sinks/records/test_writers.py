@@ -47,6 +47,7 @@ def put_until_it_is_written(store: RecordsStore, records: list[PodPeaks]) -> int
     raise AssertionError("never written")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_writers_side_by_side_end_with_the_same(records_url: str, seed: int) -> None:
     every = {f"uid-{i:02}": versions(f"uid-{i:02}") for i in range(KEYS)}

@@ -46,6 +46,7 @@ def test_of_nothing_there_is_no_interval() -> None:
         interval([1.0], 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 3, 5, 9, 20, 50])
 @pytest.mark.parametrize("draw", ["lognormvariate", "paretovariate"])
 def test_stated_intervals_hold(count: int, draw: str) -> None:

@@ -132,6 +132,7 @@ def changes_of(signal: Signal, every_s: int, hours: float) -> Changes:
     return changes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("true", "every_s", "hours"), [(610.0, 2, 1.0), (1500.0, 5, 2.0), (5400.0, 5, 6.0), (86_400.0, 60, 96.0)]
 )
@@ -141,6 +142,7 @@ def test_minutes_and_hours_and_a_day(true: float, every_s: int, hours: float) ->
     assert changes[0][0] <= 3.5 * true
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [25, 61, 395])
 def test_a_restart_leaves_no_trace(stop: int) -> None:
     step = square(0.7)

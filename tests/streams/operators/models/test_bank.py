@@ -138,6 +138,7 @@ def test_a_filter_notices_where_an_anomaly_begins_and_a_detector_a_drift() -> No
     assert min(one["ts_ms"] for one in began) == 300_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [1, 77, 150, 305])
 def test_restart_equals_no_restart(cut: int) -> None:
     straight, first = operator(*ALL), operator(*ALL)

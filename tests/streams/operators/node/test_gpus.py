@@ -75,6 +75,7 @@ def test_a_gpu_whose_utilization_shows_no_cycle_has_that_of_its_power() -> None:
     assert (known["cyclic"], known["period_s"]) == (True, pytest.approx(13.0, rel=0.01))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_when_it_is_flushed_and_restarted_makes_no_difference(seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - not a secret

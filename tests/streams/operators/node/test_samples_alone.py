@@ -102,6 +102,7 @@ def test_of_a_node_of_any_name_the_same_is_said(name: str) -> None:
     assert not differences(found(node, BEGIN_MS), expected())
 
 
+@pytest.mark.slow
 @given(minutes=st.integers(1, 200_000))
 @settings(max_examples=3, deadline=None)
 def test_whole_minutes_later_the_same_is_said(minutes: int) -> None:
@@ -109,6 +110,7 @@ def test_whole_minutes_later_the_same_is_said(minutes: int) -> None:
     assert not differences(found("node-a", full_ms + 60_000 * minutes), expected(full_ms))
 
 
+@pytest.mark.slow
 @given(later_ms=st.integers(1, 600_000))
 @settings(max_examples=6, deadline=None)
 def test_at_any_other_moment_cycles_and_trends_are_the_same(later_ms: int) -> None:

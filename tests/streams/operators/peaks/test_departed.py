@@ -102,6 +102,7 @@ def test_twenty_thousand_pods_take_no_more_than_a_few_thousand() -> None:
     assert_figures(found, parts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_whichever_came_first_the_record_is_the_same(seed: int) -> None:
     parts = [part(number) for number in range(MAX_JOB_PODS + 500)]
@@ -110,6 +111,7 @@ def test_whichever_came_first_the_record_is_the_same(seed: int) -> None:
     assert told(after(parts)) == in_order
 
 
+@pytest.mark.slow
 def test_a_restart_changes_nothing() -> None:
     """With parts of pods that run, that repeat and that end later than others."""
     late = [part(number, final=number % 10 > 0) for number in range(MAX_JOB_PODS, MAX_JOB_PODS + 500)]

@@ -99,6 +99,7 @@ def test_the_host_of_a_node() -> None:
     assert found["gpus"] == {}
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.integers(1, 40_000), st.floats(0, 100), st.floats(50, 700)), min_size=1, max_size=40

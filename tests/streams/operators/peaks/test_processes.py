@@ -47,6 +47,7 @@ def feed(node: NodeOperator, samples: list[dict[str, Any]]) -> None:
         node.update(record("nvml-samples", "a", plain, offset))
 
 
+@pytest.mark.slow
 def test_a_pod_with_thousands_of_processes_stays_small_and_keeps_the_highest() -> None:
     node = operator()
     samples, memory = churn(600)
@@ -75,6 +76,7 @@ def test_many_at_once_are_all_counted_and_the_highest_told() -> None:
     assert all(of["mem_used_bytes"]["count"] == 5 for of in part["processes"].values())
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(20))
 @given(seed=st.integers(0, 10**6), cuts=st.sets(st.integers(1, 119), max_size=4))
 def test_restarts_change_nothing(seed: int, cuts: set[int]) -> None:

@@ -189,6 +189,7 @@ def test_an_interval_has_a_width_where_a_ramp_comes_to_its_bound() -> None:
     assert said.p05[2, 0] <= 91
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step_s", [7, 16, 31, 45])
 def test_intervals_hold_at_ticks_that_miss_the_moments_forecast(step_s: int) -> None:
     """A forecast of 30 s is measured by the tick that is nearest, as far as one is near."""

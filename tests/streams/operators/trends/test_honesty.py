@@ -127,6 +127,7 @@ def test_a_blend_that_was_hardly_better_is_not_told() -> None:
     assert _worth(np.ones(1), state).tolist() == [[False, True]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tick_s", [1, 10, 30])
 def test_what_is_at_times_far_off_is_expected_where_it_is_usually(tick_s: int) -> None:
     """Of three values one is about 0 and two are about 90: neither the last value nor the mean is near."""

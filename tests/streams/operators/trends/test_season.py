@@ -116,6 +116,7 @@ def test_the_interval_is_narrow_soon_after_the_lock_and_wide_soon_after_its_end(
     assert min(width[66:]) > 60  # from 60 s after the end
 
 
+@pytest.mark.slow
 def test_a_restart_leaves_no_trace() -> None:
     values = rows(square(17.7) + noise(5))[:700]
     straight = fed(values)

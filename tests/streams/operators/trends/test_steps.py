@@ -14,6 +14,7 @@ GIB = 1 << 30
 TOTAL = 141 * GIB
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("every_s", "step", "ends_s", "noise"), [
     (30, GIB, 1500, 0), (150, 3 * GIB // 8, 2400, 0), (60, GIB, 900, 0), (90, GIB // 2, 1200, 1e6),
 ])  # fmt: skip

@@ -1,12 +1,13 @@
-"""The current figures of pods, GPUs and hosts, from the newest windows, trends and cycles. Pure: the time is
-an argument.
+"""The current figures of pods, GPUs and hosts, from the newest windows, trends and cycles.
 
 A figure is the mean of the shortest of the windows that ended last. A pod whose windows no longer come has
-none, which is not 0: an idle pod has windows, and in them 0.
+none, which is not 0: an idle pod has windows, and in them 0. The clock of a node may be ahead: what it said
+gets old from the moment at which it was heard.
 """
 
+import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from dutycycle.contract.metering import is_outdated
@@ -32,19 +33,22 @@ class MetricValue(NamedTuple):
 
 
 class _NewestWindow(NamedTuple):
-    """What is kept of a window: the means, by metric."""
+    """What is kept of a window: the means, by metric. ``heard_ms``: its end, or before that the moment at
+    which it came."""
 
     start_ms: int
     end_ms: int
+    heard_ms: int
     size_ms: int
     means: Mapping[str, float]
 
 
 class Figures:
     """Of all pods, and of all nodes. ``lateness_s`` is that of the streams: so much after its end a window is
-    written."""
+    written. ``wall``: Unix seconds."""
 
-    def __init__(self, lateness_s: float) -> None:
+    def __init__(self, lateness_s: float, wall: Callable[[], float] = time.time) -> None:
+        self._wall = wall
         self._wait_ms = round(lateness_s * 1000) + _GRACE_MS
         self._windows: dict[str, dict[int, _NewestWindow]] = defaultdict(dict)
         """By subject and source; by size."""
@@ -121,17 +125,15 @@ class Figures:
 
         None then: a longer or older window would answer with load that is over, and move the autoscaler.
         """
-        figures = [
-            MetricValue(mean, window.end_ms, window.size_ms // 1000)
-            for key in keys
-            for window in self._windows.get(key, {}).values()
-            if (mean := window.means.get(metric)) is not None
+        windows = [
+            window for key in keys for window in self._windows.get(key, {}).values() if metric in window.means
         ]
-        if not figures:
+        if not windows:
             return None
-        newest = max(figures, key=lambda figure: (figure.end_ms, -figure.window_s))
-        overdue_ms = newest.end_ms + newest.window_s * 1000 + self._wait_ms
-        return newest if now_ms <= overdue_ms else None
+        newest = max(windows, key=lambda window: (window.end_ms, -window.size_ms))
+        if now_ms > newest.heard_ms + newest.size_ms + self._wait_ms:
+            return None
+        return MetricValue(newest.means[metric], newest.heard_ms, newest.size_ms // 1000)
 
     def _forecast(
         self, now: Mapping[str, MetricValue], metric: str, horizon_s: int, now_ms: int
@@ -197,8 +199,11 @@ class Figures:
         ):
             return
         means = {name: metric.mean for name, metric in record.metrics.items() if metric.mean is not None}
-        windows[record.size_ms] = _NewestWindow(record.start_ms, record.end_ms, record.size_ms, means)
-        self._sweep(record.end_ms)
+        heard_ms = min(record.end_ms, round(self._wall() * 1000))
+        windows[record.size_ms] = _NewestWindow(
+            record.start_ms, record.end_ms, heard_ms, record.size_ms, means
+        )
+        self._sweep(heard_ms)
         if subject.kind == "gpu":
             self._gpus[subject.node or ""].add(key)
         elif subject.kind == "pod":
@@ -242,11 +247,11 @@ class Figures:
 
     def _sweep(self, now_ms: int) -> None:
         """Every minute: forget windows that are of no use any more."""
-        if 0 <= now_ms - self._swept_ms < 60_000:
+        if now_ms - self._swept_ms < 60_000:
             return
         self._swept_ms = now_ms
         for key, windows in list(self._windows.items()):
-            if all(now_ms > window.end_ms + window.size_ms + self._wait_ms for window in windows.values()):
+            if all(now_ms > window.heard_ms + window.size_ms + self._wait_ms for window in windows.values()):
                 del self._windows[key]
                 if key.startswith("gpu/"):
                     self._forget_gpu(key)

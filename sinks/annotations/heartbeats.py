@@ -4,6 +4,7 @@ One request at a time, and none that is repeated: the next renewal says more tha
 """
 
 import asyncio
+import time
 from collections.abc import Callable
 
 from dutycycle.kube.errors import BusyError, GoneError, RefusedError
@@ -21,7 +22,8 @@ _NEVER = float("-inf")
 
 
 class Heartbeats:
-    """The newest sample of each node, until its Lease says it. ``sink``: whose metrics count a failure."""
+    """The newest sample of each node, until its Lease says it. ``sink``: whose metrics count a failure;
+    ``wall``: Unix seconds."""
 
     def __init__(
         self,
@@ -30,7 +32,9 @@ class Heartbeats:
         sink: str,
         telemetry: Telemetry,
         clock: Callable[[], float],
+        wall: Callable[[], float] = time.time,
     ) -> None:
+        self._wall = wall
         self._server = server
         self._period_s = period_s
         self._sink = sink
@@ -45,8 +49,9 @@ class Heartbeats:
         self._no_create_until = _NEVER
 
     def sampled(self, node: str, ts_ms: int) -> None:
-        """A sample of the node was measured at ``ts_ms``."""
-        self._sampled_ms[node] = ts_ms
+        """A sample of the node was measured at ``ts_ms``. If its clock is ahead it was no later than now: the
+        Lease of a node that is dead must run out."""
+        self._sampled_ms[node] = min(ts_ms, round(self._wall() * 1000))
 
     async def run(self, may_write: Callable[[], bool]) -> None:
         """Renew what is due, until cancelled. A period of 0: nothing ever is."""

@@ -60,14 +60,18 @@ class IdlePods:
 
     def workloads(self, now_ms: int, after_ms: int) -> list[IdleWorkload]:
         """Those of which no pod has used a GPU for ``after_ms``. What was not heard of lately is forgotten:
-        it proves nothing."""
+        it proves nothing. Nor does what was measured in the future: that clock is wrong."""
         for uid in [uid for uid, pod in self._pods.items() if now_ms - pod.seen_ms > FRESH_MS]:
             del self._pods[uid]
         by_job: dict[str, list[IdlePod]] = {}
+        ahead_ms = now_ms + FRESH_MS
         for pod in self._pods.values():
             by_job.setdefault(pod.job.uid, []).append(pod)
         return [
-            workload for pods in by_job.values() if (workload := _idle(pods, now_ms - after_ms)) is not None
+            workload
+            for pods in by_job.values()
+            if all(pod.seen_ms <= ahead_ms for pod in pods)
+            and (workload := _idle(pods, now_ms - after_ms)) is not None
         ]
 
 

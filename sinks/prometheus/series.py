@@ -96,7 +96,7 @@ class SeriesRows:
         return ((self._declared[metric], rows[metric]) for metric in m.SERIES if rows.get(metric))
 
     def _is_fresh(self, node: NodeNow, now_ms: int) -> bool:
-        return now_ms - node.newest.ts_ms <= max(self._stale_ms, 3 * node.newest.interval_ms)
+        return now_ms - node.heard_ms <= max(self._stale_ms, 3 * node.newest.interval_ms)
 
     def _gpus(self, rows: Rows, name: str, node: NodeNow, now_ms: int) -> None:
         part = self._view.parts.get(name)

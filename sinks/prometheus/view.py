@@ -1,5 +1,6 @@
-"""What the topics say now of nodes, pods and jobs: the newest record of each. Pure."""
+"""What the topics say now of nodes, pods and jobs: the newest record of each."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -21,25 +22,30 @@ NODE_GONE_MS = 86_400_000
 
 
 class NodeNow:
-    """A node's ``newest`` sample. ``seen_ms``: when each pod was last seen on one of its GPUs."""
+    """A node's ``newest`` sample. ``seen_ms``: when each pod was last seen on one of its GPUs.
+
+    ``heard_ms``: when the sample was measured, or before that the moment at which it came: if the node's
+    clock is ahead, what it does not say again gets old all the same.
+    """
 
     def __init__(self, newest: NvmlSample) -> None:
         self.newest = newest
+        self.heard_ms = newest.ts_ms
         self.seen_ms: dict[str, int] = {}
         self._looked: tuple[NvmlSample, tuple[NvmlSample, dict[str, list[PodGpuUse]]]] | None = None
         """Of which sample, and what."""
 
-    def sample(self, sample: NvmlSample) -> None:
+    def sample(self, sample: NvmlSample, now_ms: int) -> None:
         """Take a sample; one that comes late, or again, changes nothing."""
         if is_outdated(sample.ts_ms, self.newest.ts_ms):
             return
         if self.newest.ts_ms - sample.ts_ms > SET_BACK_MS:  # no pod was seen later than now
             self.seen_ms = {uid: min(ms, sample.ts_ms) for uid, ms in self.seen_ms.items()}
-        self.newest = sample
+        self.newest, self.heard_ms = sample, min(sample.ts_ms, now_ms)
         for gpu in sample.gpus:
             uids = {process.pod_uid for process in gpu.processes or ()}
             uids.update(allocation.pod_uid for allocation in gpu.allocated or ())
-            self.seen_ms |= {uid: sample.ts_ms for uid in uids if uid is not None}
+            self.seen_ms |= {uid: self.heard_ms for uid in uids if uid is not None}
 
     def look(self) -> tuple[NvmlSample, dict[str, list[PodGpuUse]]]:
         """The newest sample with the means of its tick, and whose each of its GPUs is, by UUID. It is worked
@@ -52,13 +58,15 @@ class NodeNow:
 
 
 class MetricsView:
-    """Fed with records in their order. ``window_ms``: the length of the windows that are kept.
+    """Fed with records in their order. ``window_ms``: the length of the windows that are kept; ``wall``: Unix
+    seconds.
 
     A scrape reads it in a thread of its own, without a lock that the event loop would have to wait for:
     records never change, and who goes over a dictionary goes over a copy of it.
     """
 
-    def __init__(self, window_ms: int) -> None:
+    def __init__(self, window_ms: int, wall: Callable[[], float] = time.time) -> None:
+        self._wall = wall
         self.nodes: dict[str, NodeNow] = {}
         self.parts: dict[str, NodePart] = {}
         self.pods: dict[str, Pod] = {}
@@ -89,7 +97,7 @@ class MetricsView:
             self.pods.pop(key, None)
 
     def _sample(self, record: NvmlSample) -> None:
-        self.nodes.setdefault(record.node, NodeNow(record)).sample(record)
+        self.nodes.setdefault(record.node, NodeNow(record)).sample(record, round(self._wall() * 1000))
 
     def _part(self, record: NodePart) -> None:
         """A worker that starts again repeats parts: an older one of the same state never takes a counter
@@ -126,7 +134,7 @@ class MetricsView:
     def forget(self, now_ms: int) -> None:
         """Drop what nobody asks for any more."""
         gone, old = now_ms - NODE_GONE_MS, now_ms - FORGET_MS
-        self.nodes = {name: node for name, node in self.nodes.items() if node.newest.ts_ms > gone}
+        self.nodes = {name: node for name, node in self.nodes.items() if node.heard_ms > gone}
         self.parts = {name: part for name, part in self.parts.items() if part.ts_ms > gone}
         alive = self._alive(old)
 
@@ -142,7 +150,7 @@ class MetricsView:
 
     def _alive(self, old_ms: int) -> set[str | None]:
         """GPUs, pods and jobs of the nodes whose samples still come."""
-        fresh = [node for node in self.nodes.values() if node.newest.ts_ms > old_ms]
+        fresh = [node for node in self.nodes.values() if node.heard_ms > old_ms]
         for node in fresh:
             node.seen_ms = {uid: ms for uid, ms in node.seen_ms.items() if ms > old_ms}
         pods = {uid for node in fresh for uid in node.seen_ms}

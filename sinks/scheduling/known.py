@@ -1,7 +1,8 @@
-"""What the topics say of nodes, of the pods that run on them, and of those that have ended. Pure."""
+"""What the topics say of nodes, of the pods that run on them, and of those that have ended."""
 
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dutycycle.contract.records.derived import Cycle, PodPeaks
@@ -21,10 +22,10 @@ _SOURCES = {"nvml-samples": NodeTable.GPUS, "cgroup-samples": NodeTable.HOST}
 
 
 class KnownCluster:
-    """Takes records in the order of their topics, and answers from memory."""
+    """Takes records in the order of their topics, and answers from memory. ``wall``: Unix seconds."""
 
-    def __init__(self) -> None:
-        self._nodes = NodeTable()
+    def __init__(self, wall: Callable[[], float] = time.time) -> None:
+        self._nodes = NodeTable(wall)
         self._pods: dict[str, Pod] = {}
         """Those that run, by uid."""
         self._jobs: dict[str | tuple[str, str], set[str]] = {}

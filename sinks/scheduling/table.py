@@ -1,7 +1,8 @@
-"""What the newest samples say of each node, in columns: all nodes are asked for at once. Pure."""
+"""What the newest samples say of each node, in columns: all nodes are asked for at once."""
 
+import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
 from typing import TypeVar
 
@@ -27,11 +28,15 @@ _T = TypeVar("_T", bound=np.generic)
 
 
 class NodeTable:
-    """A row a node. ``GPUS`` and ``HOST``: of which samples."""
+    """A row a node. ``GPUS`` and ``HOST``: of which samples. ``wall``: Unix seconds.
+
+    The clock of a node may be ahead: what it said gets old from the moment at which it was heard.
+    """
 
     GPUS, HOST = 0, 1
 
-    def __init__(self) -> None:
+    def __init__(self, wall: Callable[[], float] = time.time) -> None:
+        self._wall = wall
         self._rows: dict[str, int] = {}
         self._at_ms = np.zeros((2, 1), dtype=np.int64)
         self._gpus: Floats = np.full((len(FIELDS), 1, 1), np.nan)
@@ -55,12 +60,12 @@ class NodeTable:
             self._gpus = _grown(self._gpus, 1, count)
         self._gpus[:, :, row] = np.nan
         self._gpus[:, :count, row] = gpu_columns([_gpu(gpu) for gpu in with_means(record).gpus])
-        self._at_ms[self.GPUS, row] = record.ts_ms
+        self._at_ms[self.GPUS, row] = self._heard_ms(record.ts_ms)
 
     def take_host(self, record: CgroupSample) -> None:
         """How much of its CPU and network is used."""
         row, host = self._row(record.node), record.host
-        self._at_ms[self.HOST, row] = record.ts_ms
+        self._at_ms[self.HOST, row] = self._heard_ms(record.ts_ms)
         if host is None:
             return
         recent = self._used.setdefault(record.node, (deque(maxlen=_RECENT), deque(maxlen=_RECENT)))
@@ -74,7 +79,7 @@ class NodeTable:
     def take_health(self, record: NodeHealth) -> None:
         """Which of its GPUs are not healthy."""
         row = self._row(record.node)
-        self._health_ms[row] = record.ts_ms
+        self._health_ms[row] = self._heard_ms(record.ts_ms)
         self._sick[row] = sum(map(is_sick, record.gpus))
 
     def nodes(self, names: Sequence[str], ranks: Mapping[str, int], now_ms: int) -> Nodes:
@@ -97,6 +102,9 @@ class NodeTable:
             near_ranks=near,
             sick=np.where(heard_of, self._sick[rows], np.nan),
         )
+
+    def _heard_ms(self, ts_ms: int) -> int:
+        return min(ts_ms, round(self._wall() * 1000))
 
     def _row(self, node: str) -> int:
         row = self._rows.setdefault(node, len(self._rows) + 1)

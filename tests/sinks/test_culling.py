@@ -46,6 +46,9 @@ def idle(*records: PodInsight) -> list[tuple[str, ...]]:
         ([said("a", 9), said("b", None)], []),  # one works, or nobody knows
         ([said("a", 9), said("launcher", None, gpus=0)], [("a",)]),  # it has no GPU to use
         ([said("a", 9, age_ms=FRESH_MS + 1)], []),  # it may work by now
+        ([said("a", 9, age_ms=-60_000)], [("a",)]),
+        ([said("a", 9, age_ms=-FRESH_MS - 1)], []),  # its clock is wrong: who knows for how long it was idle
+        ([said("a", 9), said("b", 9, age_ms=-FRESH_MS - 1)], []),
         ([said("a", 9), said("a", None, age_ms=1000)], [("a",)]),  # read again
         ([said("a", None), said("a", 9, age_ms=1000)], []),
         ([said("a", 9, job=None)], []),

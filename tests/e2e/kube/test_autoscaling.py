@@ -96,6 +96,30 @@ def test_a_source_that_stalls_moves_neither_figures_nor_replicas(
         assert all(moment.items() <= settled.items() for moment in seen)
 
 
+def test_a_node_whose_clock_is_an_hour_ahead_hides_no_other_and_is_known_no_longer(
+    kube: Kube, cluster: Cluster, adapter: Adapter
+) -> None:
+    ahead_ms = {"right": 0, "ahead": 3_600_000}
+    uids = {name: cluster.pod(name, labels={"app": "a"})["metadata"]["uid"] for name in ahead_ms}
+    path = f"{CUSTOM}/namespaces/{cluster.namespace}/pods/*/gpu_util_pct"
+
+    def figures() -> dict[str, str]:
+        return values(kube.admin.request("GET", path))
+
+    def are_both_known() -> bool:
+        now_ms = round(time.time() * 1000)
+        for name, uid in uids.items():  # the one that is ahead comes last
+            record = window(uid, now_ms + ahead_ms[name], gpu_util_pct=50)
+            adapter.publish("window-aggregates", {f"pod/{uid}": record})
+        return figures() == dict.fromkeys(uids, "50")
+
+    for _ in range(3):
+        wait_until(are_both_known, lambda: f"{figures()}\n{adapter.said}")
+    silent_from = time.monotonic()
+    wait_until(lambda: figures() == {}, lambda: str(figures()), SILENT_S + 20)
+    assert time.monotonic() - silent_from < SILENT_S + 20
+
+
 def test_the_example_scales_with_prometheus_adapter_too(
     kube: Kube, cluster: Cluster, controllers: Controllers, prometheus: Start, tmp_path: Path
 ) -> None:

@@ -9,7 +9,7 @@ from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import CgroupSample, Gpu, Host, NvmlSample
 
 GIB = 1024**3
-NOW = 1_800_000_000_000
+NOW = 1_760_000_000_000
 
 
 def gpu(index: int = 0, used: float = 10 * GIB, total: float = 80 * GIB, **more: object) -> Gpu:

@@ -21,7 +21,6 @@ from dutycycle.profile.export import COPIES
 from dutycycle.profile.lenient import LenientJson
 
 _GZIP = b"\x1f\x8b"
-_BLANK = b"\xef\xbb\xbf \t\r\n"
 _TABLES = {
     "CUPTI_ACTIVITY_KIND_KERNEL": ("start", "end", "deviceId", "correlationId", "demangledName"),
     "CUPTI_ACTIVITY_KIND_MEMCPY": (
@@ -39,6 +38,7 @@ _TABLE_OF = {
 }  # fmt: skip
 """By the category of an event, in lower case."""
 _MEMORY = {"pageable": 0, "pinned": 1, "device": 2}
+_NUMBER = re.compile(r"\d{1,16}(\.\d{1,9})?", re.ASCII)
 _COPY = re.compile(r"Memcpy (\w+)(?: \((\w+) ->)?")
 _PUSH_POP = 59
 _BATCH = 10_000
@@ -59,10 +59,10 @@ def is_trace(path: Path) -> bool:
     """Whether it begins like JSON, or is packed. Raises ``DutycycleError``."""
     try:
         with path.open("rb") as file:
-            head = file.read(64).lstrip(_BLANK)
+            is_packed = file.read(2) == _GZIP
+            return is_packed or _head(file).startswith((b"{", b"["))
     except OSError as error:
         raise DutycycleError(f"{path}: {error.strerror}") from error
-    return head.startswith((_GZIP, b"{", b"["))
 
 
 def convert(path: Path, database: Path, progress: Callable[[str], None]) -> ChromeProfile:
@@ -107,8 +107,12 @@ def _not_a_trace(path: Path, error: Exception) -> DutycycleError:
 
 
 def _events(file: BinaryIO) -> Iterator[Any]:
-    is_list = _text(file).read(64).lstrip(_BLANK).startswith(b"[")
+    is_list = _head(file).startswith(b"[")
     return iter(ijson.items(_text(file), "item" if is_list else "traceEvents.item"))
+
+
+def _head(file: BinaryIO) -> bytes:
+    return _text(file).read(64).lstrip()
 
 
 def _text(file: BinaryIO) -> LenientJson:
@@ -190,7 +194,9 @@ class _Writer:
 
 
 def _ns(micros: Any) -> int | None:
-    """Whole nanoseconds; None for what is no time."""
+    """Whole nanoseconds; None for what is no time. Some programs write numbers as text."""
+    if isinstance(micros, str) and _NUMBER.fullmatch(micros):
+        micros = Decimal(micros)
     if isinstance(micros, bool) or not isinstance(micros, int | Decimal) or not 0 <= micros < 2**52:
         return None
     return int(micros * 1000)

@@ -1,8 +1,9 @@
 """JSON as profilers really write it, made such that a strict parser reads on.
 
 Python and C write ``NaN``, ``Infinity``, ``nan`` and ``-inf`` for numbers that are none, names of kernels
-have control characters, bytes that are no UTF-8 and backslashes that escape nothing, and editors put a mark
-at the beginning. None of these is JSON, and each would end the reading there.
+have control characters, bytes that are no UTF-8 and backslashes that escape nothing, scripts leave a comma
+behind the last event, editors put a mark at the beginning, and Windows writes UTF-16. None of these is JSON,
+and each would end the reading there.
 """
 
 import codecs
@@ -15,10 +16,12 @@ _ESCAPE = re.compile(rb"\\u?[0-9a-fA-F]{0,4}\Z").search
 _LONGEST_WORD = 16
 _NO_NUMBER = re.compile(rb"(?<!\w)[-+]?(?:nan(?:\(\w*\))?|inf(?:inity)?)(?!\w)", re.IGNORECASE)
 _NO_ESCAPE = re.compile(rb"\\(?![/bfnrt]|u[0-9a-fA-F]{4})")
+_LAST_COMMA = re.compile(rb",(?=[ \t\r\n]*[\]}])")
 _CONTROL = bytes(range(32))
 _SPACES = bytes.maketrans(_CONTROL, b" " * 32)
 _QUOTE, _BACKSLASH = b"\xff\xfe", b"\xff\xfd"
 """Stand for what is escaped, while strings are told from the rest: no UTF-8 has these bytes."""
+_MARKS_OF_UTF_16 = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE
 
 
 class ByteSource(Protocol):
@@ -35,7 +38,7 @@ class LenientJson:
 
     def __init__(self, source: ByteSource) -> None:
         self._source = source
-        self._decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
+        self._decoder: codecs.IncrementalDecoder | None = None
         self._in_string = False
         self._rest = b""
         self._ready = b""
@@ -46,6 +49,11 @@ class LenientJson:
         while size and not self._ready and not (self._ended and not self._rest):
             chunk = b"" if self._ended else self._source.read(max(size, 1))
             self._ended = self._ended or not chunk
+            if self._decoder is None:
+                if len(chunk) == 1:
+                    chunk += self._source.read(1)
+                name = "utf-16" if chunk.startswith(_MARKS_OF_UTF_16) else "utf-8-sig"
+                self._decoder = codecs.getincrementaldecoder(name)("replace")
             self._rest += self._decoder.decode(chunk, self._ended).encode()
             self._ready = self._mend()
         given, self._ready = self._ready[:size], self._ready[size:]
@@ -59,6 +67,8 @@ class LenientJson:
             end = word.start() if word else end
             escape = _ESCAPE(self._rest[:end], max(end - _LONGEST_WORD, 0))
             end = len(self._rest[: escape.start() if escape else end].rstrip(b"\\"))
+            before = self._rest[:end].rstrip(b" \t\r\n")
+            end = len(before) - 1 if before.endswith(b",") else end
         text, self._rest = self._rest[:end], self._rest[end:]
         escapes = b"\\" in text
         if escapes:
@@ -67,13 +77,16 @@ class LenientJson:
         pieces = text.split(b'"')
         strings, others = slice(not self._in_string, None, 2), slice(self._in_string, None, 2)
         self._in_string ^= len(pieces) % 2 == 0
-        joined, words = b"".join(pieces[strings]), b" ".join(pieces[others]).lower()
+        joined, words = b"".join(pieces[strings]), b'"'.join(pieces[others]).lower()
         has_control = len(joined.translate(None, _CONTROL)) < len(joined)
         if has_control:
             pieces[strings] = [piece.translate(_SPACES) for piece in pieces[strings]]
         has_no_number = b"nan" in words or b"inf" in words
         if has_no_number:
             pieces[others] = [_NO_NUMBER.sub(b"null", piece) for piece in pieces[others]]
-        if has_control or has_no_number:
+        has_last_comma = _LAST_COMMA.search(words) is not None
+        if has_last_comma:
+            pieces[others] = [_LAST_COMMA.sub(b"", piece) for piece in pieces[others]]
+        if has_control or has_no_number or has_last_comma:
             text = b'"'.join(pieces)
         return text.replace(_QUOTE, rb"\"").replace(_BACKSLASH, rb"\\") if escapes else text

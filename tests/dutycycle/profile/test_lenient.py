@@ -1,7 +1,9 @@
 """JSON that is not quite JSON: read on after what is odd; what is cut off stays cut off."""
 
+import codecs
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,11 @@ def mended(text: bytes, size: int = 64) -> bytes:
         (b'["void f<\xff\xc3>", "\xc3\xa9"]', ["void f<\ufffd\ufffd>", "\u00e9"]),
         (b'["C:\\x\\user", "\\u12", "\\u00e9", "\\/"]', ["C:\\x\\user", "\\u12", "\u00e9", "/"]),
         (b"\xef\xbb\xbf[1]", [1]),
+        (b"[1, 2 ,\r\n\t ]", [1, 2]),
+        (b'{"a": [{"b": ",]", }, ], }', {"a": [{"b": ",]"}]}),
+        (b'["a",",","]", "x,]" , ]', ["a", ",", "]", "x,]"]),
+        ('["\u00e9", NaN]'.encode("utf-16"), ["\u00e9", None]),
+        (codecs.BOM_UTF16_BE + '["\u00e9"]'.encode("utf-16-be"), ["\u00e9"]),
         (b'["' + b"\\\\" * 40 + b'", inf]', ["\\" * 40, None]),
     ],
 )
@@ -56,7 +63,9 @@ def test_what_python_writes_is_read(value: Any, size: int, ascii_only: bool) -> 
     )
 
 
-@pytest.mark.parametrize("text", [b'["abc', b"[1, Na", b'{"a": "\\', b"[nope, In]", b'["\\u00'])
+@pytest.mark.parametrize(
+    "text", [b'["abc', b"[1, Na", b"[1, ", b"[,", b"[1,,]", b'{"a": "\\', b"[nope, In]", b'["\\u00']
+)
 def test_what_is_cut_off_or_no_json_stays_so(text: bytes) -> None:
     with pytest.raises(ValueError, match="line 1"):
         json.loads(mended(text, 3))
@@ -78,3 +87,14 @@ def test_a_trace_with_something_odd_is_read_to_its_end(tmp_path: Path, odd: byte
     found = read(path)
     assert found.notes == whole.notes
     assert found.evidence == whole.evidence
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
+def test_a_trace_that_a_script_put_together_on_windows_is_whole(tmp_path: Path, encoding: str) -> None:
+    path = write_trace(waits_for_data(), tmp_path / "trace.json")
+    whole = read(path)
+    text = path.read_text()
+    text = re.sub(r'"(ts|dur)": ?([\d.]+)', r'"\1":"\2"', text)
+    path.write_text(text.replace("]}", ",]}"), encoding=encoding)
+    found = read(path)
+    assert (found.notes, found.evidence) == (whole.notes, whole.evidence)

@@ -18,6 +18,7 @@ import zstandard
 
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.trace_reader import ZstdReader
+from dutycycle.encodings import encoding_of
 
 LONGEST_LINE = 64 * 1024
 _TIME = r"\d{4}-\d\d-\d\dT[\d:.]{8,}(?:Z|[-+]\d\d:?\d\d) "
@@ -39,11 +40,6 @@ _PACKED: tuple[tuple[bytes, Callable[[Any], Any]], ...] = (
 )  # fmt: skip
 """How a packed file begins, and what unpacks it."""
 _DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, zstandard.ZstdError)
-_BYTE_ORDER_MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"),
-)  # fmt: skip
-"""The one of UTF-32 begins with the one of UTF-16."""
 _NULS = re.compile("\0+")
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\([A-Z0-9])")
 """What a terminal takes for colors and places, as ``script`` and ``watch`` write them to a file."""
@@ -176,24 +172,3 @@ def _lines_of(text: io.TextIOWrapper, encoding: str) -> Iterator[str]:
         yield from lines
     if rest:
         yield rest
-
-
-def encoding_of(head: bytes) -> str:
-    """Tell how a file is encoded from its first bytes.
-
-    PowerShell writes UTF-16, editors of Windows a mark before UTF-8, and older programs cp1252.
-    """
-    for mark, encoding in _BYTE_ORDER_MARKS:
-        if head.startswith(mark):
-            return encoding
-    even, odd = head[::2].count(0), head[1::2].count(0)
-    # Of digits and Latin letters every second byte is 0; in a hole that a crash left each is. A first line
-    # without one is of single bytes, to which PowerShell has added.
-    is_wide = b"\0" in head.partition(b"\n")[0]
-    if is_wide and max(even, odd) > len(head) / 4 and min(even, odd) < max(even, odd) / 4:
-        return "utf-16-le" if odd > even else "utf-16-be"
-    try:
-        codecs.getincrementaldecoder("utf-8")().decode(head)  # it may end within a character
-    except UnicodeDecodeError:
-        return "cp1252"
-    return "utf-8"

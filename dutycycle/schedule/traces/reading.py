@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from dutycycle.contract.errors import DutycycleError
+from dutycycle.encodings import encoding_of
 
 SHOWN = 5
+_HEAD_BYTES = 4096
 _Found = TypeVar("_Found")
 
 
@@ -37,12 +39,14 @@ def rows(path: Path, columns: Sequence[str], wrong: Wrong) -> Iterator[tuple[str
     Raises ``DutycycleError`` for a file that cannot be read.
     """
     try:
-        with path.open(encoding="utf-8", errors="replace", newline="") as file:
+        with path.open("rb") as binary:
+            encoding = encoding_of(binary.read(_HEAD_BYTES))
+        with path.open(encoding=encoding, errors="replace", newline="") as file:
             names = list(columns)
             for number, cells in enumerate(csv.reader(file), 1):
                 cells = [cell.strip() for cell in cells]
-                if number == 1 and columns[0] in cells:
-                    names = cells
+                if number == 1 and len({cell.lower() for cell in cells}.intersection(columns)) > 1:
+                    names = [cell.lower() for cell in cells]
                     if missing := [name for name in columns if name not in names]:
                         raise DutycycleError(f"{path}: no column {', '.join(missing)}")
                 elif len(cells) != len(names):

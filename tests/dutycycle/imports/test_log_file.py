@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from dutycycle.cli.main import main
 from dutycycle.contract.errors import DutycycleError
-from dutycycle.imports.log_file import LogFile, encoding_of
+from dutycycle.encodings import encoding_of
+from dutycycle.imports.log_file import LogFile
 from tests.dutycycle.imports.test_import import HEADING, records, smi_line
 
 LINES = [HEADING, *(smi_line(1000 * second, 0, 50) for second in range(3))]

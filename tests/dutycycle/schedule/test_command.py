@@ -104,6 +104,23 @@ def test_traces_of_others(
     assert [line for line in said if line not in errors] == []
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_columns_are_found_by_their_heading_however_it_is_written(
+    encoding: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Windows writes marks and UTF-16, and spreadsheets put columns in another order."""
+    rows = [row.split(",")[::-1] for row in PODS.splitlines()[:4]]
+    rows[0] = [name.upper() for name in rows[0]]
+    path = tmp_path / "pods.csv"
+    path.write_text("".join(",".join(row) + "\n" for row in rows), encoding=encoding)
+    arguments = ["schedule", "--simulate", str(path), "--format", "alibaba-2023", "--ways", "fifo"]
+    assert main(arguments) == 0
+    read = capsys.readouterr()
+    path.write_text("\n".join(PODS.splitlines()[:4]) + "\n")
+    assert main(arguments) == 0
+    assert capsys.readouterr() == read
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [

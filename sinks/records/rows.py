@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
+from msgspec.structs import replace
 
 from dutycycle.contract.codec import encode
 from dutycycle.contract.metrics import NODE_PEAK_COLUMNS, P95_METRICS, PEAK_COLUMNS
@@ -53,6 +54,7 @@ UNNAMED = "Unknown"
 """The phase of a pod whose name is not known."""
 _NOBODY = HitPod(uid="")
 _LARGEST = 2**63 - 1
+_DAY_MS = 86_400_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -91,6 +93,14 @@ class SqlRow:
         """False for a pod whose name is not known yet: its uid stands in for it."""
         values = self.values
         return self.table != POD_TABLE or (values["name"], values["phase"]) != (values["pod_uid"], UNNAMED)
+
+
+def until_now(record: Record, now_ms: int) -> Record:
+    """The record of a pod or job, seen until ``now_ms`` at most: a collector's clock in a wrong year gives
+    it no years of life. A day is left to clocks that differ, and to runs that are simulated."""
+    if not isinstance(record, PodPeaks | JobPeaks) or record.last_ms <= now_ms + _DAY_MS:
+        return record
+    return replace(record, first_ms=min(record.first_ms, now_ms), last_ms=now_ms)
 
 
 def rows_of(record: Record) -> list[SqlRow]:
@@ -225,7 +235,7 @@ def pod_row(record: PodPeaks) -> SqlRow:
         "gpu_request": _float(pod.gpu_request),
         "cpu_request": _float(pod.cpu_request),
         "mem_request_bytes": _float(pod.mem_request_bytes),
-        "first_at": moment(record.first_ms),
+        "first_at": moment(pod.first_seen_ms(record.first_ms)),
         "last_at": moment(record.last_ms),
         "samples": record.samples,
         "final": record.final,

@@ -1,6 +1,7 @@
 """The sink that keeps peaks, usage and insights in SQL: batched, tried again while the database is away."""
 
 import asyncio
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
@@ -14,7 +15,7 @@ from sinks.deadletters import DeadLetters
 from sinks.events import SINK_AWAY
 from sinks.metrics import wrote
 from sinks.records.merge import merge
-from sinks.records.rows import HOUR_TABLE, TOPICS, SqlRow, rows_of
+from sinks.records.rows import HOUR_TABLE, TOPICS, SqlRow, rows_of, until_now
 from sinks.records.store import RecordsAwayError, RecordsStore, RefusedRow
 from sinks.thread import in_thread
 
@@ -65,7 +66,7 @@ class RecordsSink:
 
     def take(self, origin: ConsumerRecord, record: Any) -> None:
         """Hold a record unless one that says all of it is held."""
-        rows = rows_of(record)
+        rows = rows_of(until_now(record, round(1000 * time.time())))
         self._waiting.add(origin.topic_partition, origin.offset)
         self._keep((row, origin) for row in rows)
         self._some.set()

@@ -73,6 +73,11 @@ class Pod(VersionedRecord, frozen=True, kw_only=True):
     labels: Mapping[str, Label] | None = None
     object_uid: Uid | None = None
 
+    def first_seen_ms(self, first_ms: int) -> int:
+        """When it was seen first, by the first sample: not before it was started, whatever a node's clock
+        said then."""
+        return max(first_ms, self.started_ms or 0)
+
     @property
     def finished(self) -> bool:
         """Whether the pod will use nothing any more."""

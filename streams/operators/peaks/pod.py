@@ -62,7 +62,8 @@ class PodOperator:
     def _merged(self) -> tuple[PodPeaks, JobPart | None]:
         parts = [self._parts[name] for name in sorted(self._parts)]
         pod = self._pod or _unnamed(self._uid, parts[-1])
-        first, last = min(part.first_ms for part in parts), max(part.last_ms for part in parts)
+        first = pod.first_seen_ms(min(part.first_ms for part in parts))
+        last = max(first, *(part.last_ms for part in parts))
         tallies = merge_tallies(part.metrics for part in parts)
         processes, over = limit_processes(merge_scopes(part.processes for part in parts))
         omitted = sum(part.processes_omitted for part in parts) + over

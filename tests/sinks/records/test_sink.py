@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sinks.records.query import job_peaks, pod_peaks
+from sinks.records.rows import pod_row
 from sinks.records.sink import RecordsSink
 from sinks.records.store import RecordsStore
 from sinks.thread import in_thread
@@ -38,6 +39,27 @@ async def test_a_pod_that_changes_often_is_written_with_its_newest(records_url: 
         await work.dispatcher.drain()
         assert rig.port.acknowledged == {PLACE: 4}
         assert pod_peaks(records_url) == [records[3]]
+
+
+async def test_a_clock_in_a_wrong_year_gives_no_pod_years_of_life(records_url: str) -> None:
+    """It is ahead for a minute, and then right again."""
+    now_ms = round(1000 * time.time())
+    ahead_ms = now_ms + 10 * 365 * 86_400_000
+    async with running(records_url) as work:
+        await work.write(
+            made.pod_peaks(samples=60, first_ms=now_ms - 60_000, last_ms=ahead_ms),
+            made.job_peaks(first_ms=ahead_ms, last_ms=ahead_ms),
+        )
+        await work.write(made.pod_peaks(samples=120, first_ms=now_ms - 60_000, last_ms=now_ms))
+    for record in (*pod_peaks(records_url), *job_peaks(records_url)):
+        assert now_ms - 60_000 <= record.first_ms <= record.last_ms < now_ms + 60_000
+
+
+def test_no_pod_is_seen_before_it_was_started() -> None:
+    """The clock of its node was years behind until it knew the time."""
+    pod = made.pod(started_ms=1_795_860_000_000)
+    row = pod_row(made.pod_peaks(pod=pod, first_ms=1_000, last_ms=1_795_860_060_000))
+    assert row.values["first_at"] == row.values["started_at"] == "2026-11-28T10:00:00.000Z"
 
 
 async def test_nothing_is_lost_while_postgresql_is_away(postgres: Postgres) -> None:

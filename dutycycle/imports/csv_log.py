@@ -336,7 +336,8 @@ class CsvReader:
         meanings = dict(by_position)
         chosen = {meaning.field for meaning in meanings.values()}
         for position, cell in enumerate(cells):
-            meaning = read_meaning(cell)
+            # Of GPUtil ``id`` is the GPU's number, elsewhere as often the row's.
+            meaning = read_meaning("gpu_id" if cell == "id" and "memoryUtil" in cells else cell)
             if position not in meanings and meaning is not None and meaning.field not in chosen:
                 meanings[position] = self._as_share(cell, meaning)
         _keep_one_run(cells, meanings, {meaning.run for meaning in by_position.values()} - {None})

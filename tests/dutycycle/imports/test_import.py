@@ -302,6 +302,14 @@ def test_a_share_of_the_memory_in_use_is_no_utilization_of_it(
     assert [gpu["mem_used_bytes"] >> 30 for gpu in gpus] == [10, 20]
 
 
+@pytest.mark.parametrize(("heading", "indexes"), [("load,memoryUtil", [2, 3]), ("util,mem_used", [0])])
+def test_the_id_of_gputil_is_the_number_of_the_gpu(heading: str, indexes: list[int], tmp_path: Path) -> None:
+    """In other logs it is the row's as often."""
+    lines = [f"2026-11-20 10:00:00,{at},0.5,0.25\n" for at in (2, 3)]
+    samples = imported(tmp_path, "".join([f"timestamp,id,{heading}\n", *lines[: len(indexes)]]))
+    assert [[gpu["index"] for gpu in sample["gpus"]] for sample in samples] == [indexes]
+
+
 def test_a_share_of_the_memory_tells_what_is_used(tmp_path: Path) -> None:
     lines = ["timestamp,load,memoryUtil,memoryTotal\n", "2026-11-20 10:00:00,0.5,0.25,40960.0\n"]
     ((gpu,),) = [sample["gpus"] for sample in imported(tmp_path, "".join(lines))]

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from dutycycle.compare.comparison import LEAST, SIGMAS, NamedRun, verdicts
-from dutycycle.compare.figures import TIME_LAYERS
+from dutycycle.compare.comparison import NamedRun, verdicts
 from dutycycle.compare.text import NO_DIFFERENCE, heads_of, kind_of, rows_of
+from dutycycle.measures.change import LEAST, SIGMAS
+from dutycycle.measures.figures import TIME_LAYERS
 from dutycycle.report.charts.chart import Chart, Line
 from dutycycle.report.charts.plot import color_of, figure_of
 from dutycycle.report.page import Keyed, document, moment, shown_charts

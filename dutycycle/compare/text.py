@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dutycycle.compare.comparison import FigureChange, NamedRun, best, change_of, figures_in, verdicts
+from dutycycle.compare.comparison import NamedRun, best, change_of, figures_in, verdicts
+from dutycycle.measures.change import FigureChange
 from dutycycle.report.facts import headline
 from dutycycle.words import aligned
 

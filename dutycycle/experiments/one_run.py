@@ -11,15 +11,14 @@ from dutycycle.contract.trace import TraceWriter
 from dutycycle.experiments.plan import RESULT, PlannedRun
 from dutycycle.experiments.scores.cycles import CycleScorer, read_truth
 from dutycycle.experiments.scores.forecasts import ForecastScorer
-from dutycycle.experiments.scores.samples import SampleReader
 from dutycycle.experiments.scores.windows import WindowScorer
-from dutycycle.traces.replay import trace_of
+from dutycycle.traces.replay import DERIVED, trace_of
 from dutycycle.traces.samples import TraceSamples
+from dutycycle.traces.ticks import SampleReader
 from dutycycle.whole_file import whole_file
 from streams.local import LocalPipeline
 from streams.topology import stages
 
-DERIVED = "derived.jsonl.zst"
 _EVERY = 200
 
 

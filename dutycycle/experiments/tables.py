@@ -6,8 +6,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from dutycycle.contract.records.models import BUILT_IN
 from dutycycle.experiments.plan import PlannedRun
-from dutycycle.experiments.scores.forecasts import BUILT_IN
 from dutycycle.whole_file import whole_file
 from dutycycle.words import aligned
 

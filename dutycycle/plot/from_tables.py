@@ -6,8 +6,8 @@ from pathlib import Path
 
 from dutycycle.contract.metrics import GPU_METRICS, HOST_METRICS
 from dutycycle.contract.records.derived import gpu_subject, node_subject
+from dutycycle.contract.records.models import BUILT_IN
 from dutycycle.contract.records.pods import JobRef, Pod
-from dutycycle.experiments.scores.forecasts import BUILT_IN
 from dutycycle.plot.seen import Seen
 from dutycycle.tables.columns import Row, table
 from dutycycle.tables.reader import batches

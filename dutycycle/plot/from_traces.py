@@ -9,13 +9,12 @@ import numpy as np
 from dutycycle.contract.codec import DecodeError, decode, to_plain
 from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.records.derived import Cycle, Forecast, Trend, WindowAggregate
-from dutycycle.contract.records.models import ModelForecast, ModelPoint
+from dutycycle.contract.records.models import BUILT_IN, ModelForecast, ModelPoint
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.topics import TOPICS
-from dutycycle.experiments.scores.forecasts import BUILT_IN
-from dutycycle.experiments.scores.samples import SampleReader, subject_key
 from dutycycle.plot.seen import Seen
 from dutycycle.traces.samples import TraceSamples
+from dutycycle.traces.ticks import SampleReader, subject_key
 from streams.operators.columns.arrays import Bools
 from streams.operators.columns.tick import Layout, TickRow
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.records.pods import Pod
-from dutycycle.experiments.one_run import DERIVED
 from dutycycle.plot.from_tables import pods_in, read_tables
 from dutycycle.plot.from_traces import pods_of, read_traces
 from dutycycle.plot.seen import KINDS, Seen, Wanted
 from dutycycle.run.folder import TRACE
 from dutycycle.tables.reader import has_tables
+from dutycycle.traces.replay import DERIVED
 from dutycycle.traces.subject import subject_of
 
 

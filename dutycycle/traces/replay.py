@@ -17,6 +17,8 @@ from dutycycle.traces.samples import TraceSamples
 from streams.local import LocalPipeline
 from streams.topology import stages
 
+DERIVED = "derived.jsonl.zst"
+"""What a replay made, in the folder of a run of an experiment."""
 Write = Callable[[ProducerRecord], None]
 
 

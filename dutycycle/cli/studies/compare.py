@@ -42,8 +42,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if len(args.runs) < 2:
         raise SettingError("give two runs or more, such as: dutycycle compare before after")
     from dutycycle.compare.comparison import NamedRun  # here, not above: --help need not wait for it
-    from dutycycle.compare.figures import measures_of
     from dutycycle.compare.text import lines_of, plain_of
+    from dutycycle.measures.figures import measures_of
     from dutycycle.report.build import check_out, gather, report_of
     from dutycycle.traces.subject import the_one
 

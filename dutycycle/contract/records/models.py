@@ -4,6 +4,9 @@ from dutycycle.contract.records.base import RecordBase, VersionedRecord
 from dutycycle.contract.records.derived import Subject
 from dutycycle.contract.units import Amount, Count, Label, Millis, Number
 
+BUILT_IN = "trends"
+"""In tables and pictures the forecaster of the topic of that name: ours, and no user's."""
+
 
 class ModelPoint(RecordBase, frozen=True, kw_only=True):
     """The value that a model expects ``horizon_s`` after ``ts_ms``, in the metric's unit."""

@@ -11,7 +11,7 @@ import msgspec
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.records.derived import Cycle
-from dutycycle.experiments.scores.samples import subject_key
+from dutycycle.traces.ticks import subject_key
 from streams.operators.columns.tick import TickRow
 
 CLOSE = 0.05

@@ -10,12 +10,10 @@ import msgspec
 
 from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.records.derived import Forecast, Trend
-from dutycycle.contract.records.models import ModelForecast, ModelPoint
-from dutycycle.experiments.scores.samples import subject_key
+from dutycycle.contract.records.models import BUILT_IN, ModelForecast, ModelPoint
+from dutycycle.traces.ticks import subject_key
 from streams.operators.columns.tick import TickRow
 
-BUILT_IN = "trends"
-"""Who forecasts on the topic of that name."""
 _EARLY = 0.1
 """A tick that comes up to so many intervals too soon is the one that was forecast."""
 _LATE = 2

@@ -10,7 +10,7 @@ import msgspec
 from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.metrics import CAPACITIES
 from dutycycle.contract.records.derived import WindowAggregate, WindowMetric
-from dutycycle.experiments.scores.samples import subject_key
+from dutycycle.traces.ticks import subject_key
 from streams.operators.columns.tick import Layout, TickRow
 
 _TOLERANCE = 1e-9

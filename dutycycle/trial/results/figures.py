@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dutycycle.compare.figures import measures_of
-from dutycycle.compare.steps import Measure, inverse, power_at_work, step_rates
+from dutycycle.measures.figures import measures_of
+from dutycycle.measures.steps import Measure, inverse, power_at_work, step_rates
 from dutycycle.report.page import Report
 
 UNITS = ("sample", "step", "cycle")

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from dutycycle.compare.comparison import SIGMAS
 from dutycycle.contract.errors import DutycycleError
+from dutycycle.measures.change import SIGMAS
 from dutycycle.report.charts.pictures import new_figure
 from dutycycle.trial.results.text import number
 from dutycycle.trial.results.verdict import TrialRow, TrialVerdict

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import orjson
 
-from dutycycle.compare.steps import Measure
 from dutycycle.contract.codec import encode
 from dutycycle.contract.records.insights import Trial, Trials
 from dutycycle.contract.settings.groups import Settings
@@ -14,6 +13,7 @@ from dutycycle.contract.units import rfc3339
 from dutycycle.kafka.producer import Producer
 from dutycycle.kafka.topics import ensure_topics
 from dutycycle.kube.references import Patch
+from dutycycle.measures.steps import Measure
 from dutycycle.trial.results.text import figures_words
 from dutycycle.trial.results.verdict import TrialRow, TrialVerdict
 from sinks.annotations.core.keys import TRIAL_BEST, TRIAL_FIGURES

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from dutycycle.compare.comparison import SIGMAS
-from dutycycle.compare.steps import Measure
+from dutycycle.measures.change import SIGMAS
+from dutycycle.measures.steps import Measure
 from dutycycle.trial.results.verdict import TrialRow, TrialVerdict
 from dutycycle.words import UNKNOWN, aligned
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dutycycle.compare.comparison import change
-from dutycycle.compare.steps import Measure, inverse, product
+from dutycycle.measures.change import change
+from dutycycle.measures.steps import Measure, inverse, product
 from dutycycle.trial.plan import Variant
 from dutycycle.trial.results.figures import UNITS, TrialFigures
 

@@ -8,9 +8,9 @@ import orjson
 import pytest
 
 from dutycycle.compare.comparison import NamedRun
-from dutycycle.compare.figures import measures_of
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.trace import TraceRecord, TraceWriter
+from dutycycle.measures.figures import measures_of
 from dutycycle.report.build import gather, report_of
 
 SECONDS = 900

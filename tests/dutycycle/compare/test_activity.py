@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from dutycycle.compare.comparison import NamedRun
-from dutycycle.compare.figures import TIME_LAYERS, measures_of
 from dutycycle.compare.page import html_of
 from dutycycle.compare.text import plain_of
 from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.settings.groups import Settings
+from dutycycle.measures.figures import TIME_LAYERS, measures_of
 from dutycycle.report.build import gather_records, report_of
 from tests.support.data.samples import gpu, nvml, record
 

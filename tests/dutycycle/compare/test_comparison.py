@@ -7,8 +7,8 @@ import orjson
 import pytest
 
 from dutycycle.compare.comparison import NamedRun, best, change_of, figures_in, verdicts
-from dutycycle.compare.figures import FIGURES
 from dutycycle.compare.text import lines_of, plain_of
+from dutycycle.measures.figures import FIGURES
 
 Runs = dict[str, NamedRun]
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from dutycycle.compare.comparison import change
-from dutycycle.compare.noise import blocks_of, error_of_max, error_of_mean
-from dutycycle.compare.steps import Measure
+from dutycycle.measures.change import change
+from dutycycle.measures.noise import blocks_of, error_of_max, error_of_mean
+from dutycycle.measures.steps import Measure
 from dutycycle.traces.frames import Floats
 from tests.support.targets import slow_after
 

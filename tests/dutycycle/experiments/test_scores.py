@@ -22,8 +22,8 @@ from dutycycle.contract.records.derived import (
 )
 from dutycycle.experiments.scores.cycles import CycleScorer, CycleTruth, f1, read_truth
 from dutycycle.experiments.scores.forecasts import ForecastScorer
-from dutycycle.experiments.scores.samples import SampleReader
 from dutycycle.experiments.scores.windows import WindowScorer
+from dutycycle.traces.ticks import SampleReader
 
 GPU = gpu_subject("gpu-000", "GPU-0000-0")
 METRIC = "gpu_util_pct"

@@ -6,11 +6,11 @@ from pathlib import Path
 import orjson
 import pytest
 
-from dutycycle.compare.steps import Measure
 from dutycycle.contract.codec import decode, encode
 from dutycycle.contract.records.insights import Trials
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.trace import TraceWriter
+from dutycycle.measures.steps import Measure
 from dutycycle.report.build import gather, report_of
 from dutycycle.trial.leftovers import is_left
 from dutycycle.trial.plan import Variant

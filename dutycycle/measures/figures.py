@@ -7,9 +7,9 @@ from typing import Literal
 
 import numpy as np
 
-from dutycycle.compare.noise import blocks_of, error_of_max, error_of_mean
-from dutycycle.compare.steps import WORK, Measure, step_measures
 from dutycycle.contract.metrics import GPU_ROWS, unit_of
+from dutycycle.measures.noise import blocks_of, error_of_max, error_of_mean
+from dutycycle.measures.steps import WORK, Measure, step_measures
 from dutycycle.report.charts.inside import layers_of
 from dutycycle.report.facts import joules_text, of_peak, seconds_text
 from dutycycle.report.page import Report

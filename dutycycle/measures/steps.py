@@ -6,7 +6,7 @@ from math import hypot
 
 import numpy as np
 
-from dutycycle.compare.noise import blocks_of, error_of_mean, error_of_ratio
+from dutycycle.measures.noise import blocks_of, error_of_mean, error_of_ratio
 from dutycycle.report.page import Report
 from dutycycle.traces.frames import aligned
 from dutycycle.traces.processes import ProcessSeen, most_steps

@@ -52,7 +52,12 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
         lambda: KafkaLink.open(settings, telemetry),
         gather_s=_GATHER_S,
     )
-    _register(telemetry, outbox, publisher)
+    telemetry.metrics.read(QUEUED, lambda: float(len(outbox)))
+    telemetry.metrics.read(SPOOL_RECORDS, lambda: float(outbox.spooled))
+    telemetry.metrics.read(SPOOL_BYTES, lambda: float(outbox.spooled_bytes))
+    telemetry.status.ready["publisher"] = publisher.readiness_error
+    telemetry.status.remark = publisher.status_line
+    telemetry.status.waiting = None
     sending = publisher.start()
     try:
         await _tick(settings, telemetry, measuring, publisher, sending, stop)
@@ -60,15 +65,6 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
         await publisher.close(_FLUSH_S)
     if not sending.cancelled() and (error := sending.exception()) is not None:
         raise error
-
-
-def _register(telemetry: Telemetry, outbox: Outbox, publisher: Publisher) -> None:
-    telemetry.metrics.read(QUEUED, lambda: float(len(outbox)))
-    telemetry.metrics.read(SPOOL_RECORDS, lambda: float(outbox.spooled))
-    telemetry.metrics.read(SPOOL_BYTES, lambda: float(outbox.spooled_bytes))
-    telemetry.status.ready["publisher"] = publisher.readiness_error
-    telemetry.status.remark = publisher.status_line
-    telemetry.status.waiting = None
 
 
 def collectors(settings: Settings, telemetry: Telemetry, pods: PodsCollector | None) -> Iterator[Collector]:

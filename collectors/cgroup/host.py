@@ -46,7 +46,10 @@ class HostReader:
         """The node now; rates since the last reading, absent in the first."""
         cpu, count = self._cpu_now()
         used, total = memory_bytes(self._text("meminfo"))
-        disk_read, disk_write = self._disk_now()
+        text = self._text("diskstats")
+        disks = disk_bytes(text) if text is not None else {}
+        self.disks = frozenset(disks) if text is not None else None
+        disk_read, disk_write = self._disk.per_s(disks, self._clock())
         net_rx, net_tx = self._net_now()
         return Host(
             cpu_util_pct=cpu, cpu_count=count, mem_used_bytes=used, mem_total_bytes=total,
@@ -68,12 +71,6 @@ class HostReader:
             return None, count
         # Ticks are whole hundredths of a second: a full core may seem a little more than full.
         return rounded_pct(min(100.0 * count, 100 * rate / _TICKS_PER_S)), count
-
-    def _disk_now(self) -> tuple[float, float] | tuple[None, None]:
-        text = self._text("diskstats")
-        disks = disk_bytes(text) if text is not None else {}
-        self.disks = frozenset(disks) if text is not None else None
-        return self._disk.per_s(disks, self._clock())
 
     def _net_now(self) -> tuple[float, float] | tuple[None, None]:
         # Without "1" it is the network of whoever reads: a container's own, not the host's.

@@ -155,9 +155,7 @@ class Session:
                 known.renew(ref)
             else:
                 self._devices[ref.uuid] = Device(ref, self._telemetry, self._activity)
-        self._note_missing(self._devices.keys() - {ref.uuid for ref in refs}, failed, now_s)
-
-    def _note_missing(self, gone: set[str], failed: dict[str, str], now_s: float) -> None:
+        gone = self._devices.keys() - {ref.uuid for ref in refs}
         # Of the indexes that fail, as many as GPUs are gone are those GPUs, named by their UUIDs. The
         # others have failed since the start: there is no more than an index to name them by.
         unnamed = dict(list(failed.items())[len(gone) :])

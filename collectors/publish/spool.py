@@ -115,7 +115,10 @@ class Spool:
         """The oldest records: at most ``most``, about ``most_bytes``, and one at least if there is any."""
         while True:
             entries, broken = self._read(most, most_bytes)
-            self._leave_out(broken)
+            for number in broken:
+                gone = self._file.database.execute("DELETE FROM record WHERE id = ?", (number,)).rowcount
+                self.unreadable += gone
+                self._count -= gone
             if entries or not broken:
                 return entries
 
@@ -127,7 +130,7 @@ class Spool:
         rows = self._file.database.execute(_OLDEST, (self._acknowledged, most))
         for number, topic, key, ts_ms, packed in rows:
             try:
-                payload = self._unpacked(packed)
+                payload = None if packed is None else self._unpack.decompress(packed)
             except zstandard.ZstdError:  # a flipped bit: SQLite's own check does not cover values
                 broken.append(number)
                 continue
@@ -214,17 +217,8 @@ class Spool:
             dropped += gone
         return dropped
 
-    def _leave_out(self, broken: Sequence[int]) -> None:
-        for number in broken:
-            gone = self._file.database.execute("DELETE FROM record WHERE id = ?", (number,)).rowcount
-            self.unreadable += gone
-            self._count -= gone
-
     def _packed(self, payload: bytes | None) -> bytes | None:
         return None if payload is None else self._pack.compress(payload)
-
-    def _unpacked(self, packed: bytes | None) -> bytes | None:
-        return None if packed is None else self._unpack.decompress(packed)
 
 
 def record_bytes(record: Outgoing) -> int:

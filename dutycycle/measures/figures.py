@@ -100,7 +100,9 @@ class _GriddedRun:
 
     def measures(self) -> Iterator[tuple[str, Measure]]:
         facts, view = self._report.facts, self._view
-        pace = self._pace()
+        # The relative error of how fast the run worked, taken from the use of its GPUs, or of its CPUs.
+        use = self._mean(self._view.gpus, "gpu_util_pct")
+        pace = _relative(use or self._mean(self._view.machines, "cpu_util_pct", summed=True))
         power = _relative(self._mean(view.gpus, "power_w"))
         yield "duration_s", self._timed(facts.duration_s, pace)
         if view.gpus:
@@ -177,11 +179,6 @@ class _GriddedRun:
             total = None if rate is None else _times(rate, self._report.facts.duration_s)
             if total is not None and total.value >= _LEAST_BYTES:
                 yield name, total
-
-    def _pace(self) -> float | None:
-        """The relative error of how fast the run worked, taken from the use of its GPUs, or of its CPUs."""
-        use = self._mean(self._view.gpus, "gpu_util_pct")
-        return _relative(use or self._mean(self._view.machines, "cpu_util_pct", summed=True))
 
     def _timed(self, value: float, pace: float | None, ticks: int = 1) -> Measure:
         """What grows with the time that the run takes: with its pace, and to a tick."""

@@ -9,7 +9,7 @@ from dutycycle.contract.metrics import unit_of as unit_of_name
 from dutycycle.plot.seen import BOUNDED, Seen
 from dutycycle.report.charts.chart import POINTS, Chart, Dots, Line, scaled, unit_of
 from dutycycle.report.charts.cycles import SeriesCycles, periods_of
-from dutycycle.traces.frames import Buckets, Frame, Moments, buckets
+from dutycycle.traces.frames import Frame, Moments, buckets
 
 _Span = tuple[int, int]
 """The time of a picture, both ends included, in Unix milliseconds."""
@@ -89,10 +89,6 @@ def _line(name: str, frame: Frame, span: _Span) -> Iterator[Line]:
     points = buckets(ticks.times, ticks["value"], *span, POINTS)
     if "low" in ticks.values:
         low, high = (buckets(ticks.times, ticks[end], *span, POINTS) for end in ("low", "high"))
-        points = _bounded(points, low, high)
+        wide = bool((high.high > low.low).any())
+        points = replace(points, low=low.low, high=high.high, exact=points.exact and not wide)
     yield Line(name, "", 0, points)
-
-
-def _bounded(points: Buckets, low: Buckets, high: Buckets) -> Buckets:
-    wide = bool((high.high > low.low).any())
-    return replace(points, low=low.low, high=high.high, exact=points.exact and not wide)

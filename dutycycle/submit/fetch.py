@@ -12,7 +12,6 @@ from typing import BinaryIO
 from dutycycle.contract.errors import SettingError
 from dutycycle.kube.discovery import POD
 from dutycycle.kube.errors import KubeError
-from dutycycle.kube.objects import ApiServer
 from dutycycle.kube.remote_command import CommandFailedError
 from dutycycle.submit.objects import CannotRunError, cluster_of, explained
 from dutycycle.submit.states import Thing
@@ -66,7 +65,15 @@ async def fetch(place: PodFile, source: PodSource, folder: Path, progress: Progr
     try:
         pod = await server.read(POD, place.pod, namespace)
         container = _running(pod, source.container, what)
-        await _copy(server, namespace, container, place, folder, progress)
+        # The name is ours, and so is where it is written: both are compared with what the archive says.
+        command = ("tar", "-c", "-h", "-f", "-", "-C", str(place.path.parent), f"./{place.path.name}")
+        pieces = server.output_of(namespace, place.pod, container, command)
+        async with aclosing(pieces):
+            archive = _Archive(pieces, str(place))
+            size = await archive.begin(place.path.name)
+            with (folder / place.path.name).open("wb") as file:
+                await archive.copy(size, file, progress)
+            await archive.end()
     except CommandFailedError as error:
         no_tar = error.code in _NO_PROGRAM or "executable file not found" in error.detail
         why = "its container has no tar" if no_tar else error.detail
@@ -91,20 +98,6 @@ def _running(pod: Thing, wanted: str | None, what: str) -> str:
             f"cannot {what}: its container {name} does not run, and files can be read only while it does"
         )
     return str(name)
-
-
-async def _copy(
-    server: ApiServer, namespace: str, container: str, place: PodFile, folder: Path, progress: Progress
-) -> None:
-    # The name is ours, and so is the place where it is written: of what the archive says, both are compared.
-    command = ("tar", "-c", "-h", "-f", "-", "-C", str(place.path.parent), f"./{place.path.name}")
-    pieces = server.output_of(namespace, place.pod, container, command)
-    async with aclosing(pieces):
-        archive = _Archive(pieces, str(place))
-        size = await archive.begin(place.path.name)
-        with (folder / place.path.name).open("wb") as file:
-            await archive.copy(size, file, progress)
-        await archive.end()
 
 
 class _Archive:

@@ -135,7 +135,9 @@ class Objects:
                 break
             if not errors:
                 backoff.reset()
-            await _pause(hurry, backoff.next_s() if errors else _POLL_S)
+            seconds = backoff.next_s() if errors else _POLL_S
+            with suppress(TimeoutError):
+                await asyncio.wait_for(hurry.wait(), seconds)
         for left in waiting:
             how = "is being deleted" if left.uid in asked else "is not deleted"
             error = errors.get(left.document.where)
@@ -260,8 +262,3 @@ def _namespace(document: ManifestDocument, kind: Kind, given: str | None, usual:
     if given and document.namespace and given != document.namespace:
         raise SettingError(f"--namespace {given}: {document.where} is for the namespace {document.namespace}")
     return document.namespace or given or usual
-
-
-async def _pause(hurry: asyncio.Event, seconds: float) -> None:
-    with suppress(TimeoutError):
-        await asyncio.wait_for(hurry.wait(), seconds)

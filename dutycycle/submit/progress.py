@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from dutycycle.submit.follow import JobFollower
 from dutycycle.submit.objects import CannotRunError, Entry
 from dutycycle.submit.outcome import FAILED, TIMED_OUT, Outcome, outcome_of, outcome_of_lost
-from dutycycle.submit.states import JobPodState, exits_of
+from dutycycle.submit.states import exits_of
 from dutycycle.words import short_duration
 
 _IMAGE_PATIENCE_S = 60.0
@@ -98,7 +98,7 @@ class JobProgress:
             return None
         for pod in self.follower.pods.values():
             state = self.follower.state(pod)
-            if not _is_well(state):
+            if not state.words.startswith(("running", "succeeded", "deleted", "is being deleted")):
                 exits = exits_of(pod)
                 name = pod["metadata"]["name"]
                 return Outcome(exits[0].code if exits else FAILED, f"pod {name}: {state.words}")
@@ -120,7 +120,3 @@ class JobProgress:
             ] or [f"{entry}: {self.follower.why_no_pods(entry)}" for entry in self.follower.entries]
             words = f"never started within {short_duration(timeout_s)}, as --timeout says: {why[0]}"
         return Outcome(TIMED_OUT, words)
-
-
-def _is_well(state: JobPodState) -> bool:
-    return state.words.startswith(("running", "succeeded", "deleted", "is being deleted"))

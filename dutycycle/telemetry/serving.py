@@ -30,7 +30,13 @@ async def serving(
     """
     address = address_of(settings.listen, process)
     telemetry.status.alive["event loop"] = telemetry.stall_detector.loop_stalled
-    _vital(telemetry)
+    try:
+        ours = version("dutycycle")
+    except PackageNotFoundError:  # run from a folder of sources
+        ours = "unknown"
+    telemetry.metrics.gauge(BUILD_INFO, version=ours).set(1)
+    telemetry.metrics.read(HEALTHY, lambda: float(telemetry.status.liveness_error() is None))
+    telemetry.metrics.read(READY, lambda: float(telemetry.status.readiness_error() is None))
     server = None
     try:
         if address is not None:
@@ -80,13 +86,3 @@ def _advice(address: Address, error: ListenError) -> str:
         f"DUTYCYCLE_LISTEN={address}: {why}: give another host:port, {address._replace(port=0)} for any free "
         "port, or off"
     )
-
-
-def _vital(telemetry: Telemetry) -> None:
-    try:
-        ours = version("dutycycle")
-    except PackageNotFoundError:  # run from a folder of sources
-        ours = "unknown"
-    telemetry.metrics.gauge(BUILD_INFO, version=ours).set(1)
-    telemetry.metrics.read(HEALTHY, lambda: float(telemetry.status.liveness_error() is None))
-    telemetry.metrics.read(READY, lambda: float(telemetry.status.readiness_error() is None))

@@ -220,7 +220,12 @@ class AnnotationSink:
 
     async def _write(self, target: Target) -> None:
         if not self._annotations.is_known(target):
-            self._wait_for_sample(target)
+            # No sample of the node came yet: what was found about its GPUs is held, as one comes any moment.
+            self._failures[target] = self._failures.get(target, 0) + 1
+            if self._failures[target] > SAMPLE_WAITS:
+                self._forget(target)
+            else:
+                self._plan.failed(target, self._clock() + self._interval_s)
             return
         if self._gone_objects.has(target):
             self._forget(target)
@@ -259,14 +264,6 @@ class AnnotationSink:
             self._later(target, error)
         else:
             await self._refused(target, error)
-
-    def _wait_for_sample(self, target: Target) -> None:
-        """No sample of the node came yet: what was found about its GPUs is held, as one comes any moment."""
-        self._failures[target] = self._failures.get(target, 0) + 1
-        if self._failures[target] > SAMPLE_WAITS:
-            self._forget(target)
-        else:
-            self._plan.failed(target, self._clock() + self._interval_s)
 
     def _gone(self, target: Target, error: GoneError) -> None:
         """Nothing of it is held any more; should it be there later, the next record tells."""

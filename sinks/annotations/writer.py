@@ -62,7 +62,13 @@ class AnnotationWriter:
         """
         present = await self._known(target)
         wanted = self._annotations.wanted(target, present)
-        self._tell_left_out(target, self._annotations.left_out(target, wanted))
+        count = self._annotations.left_out(target, wanted)
+        if not count:
+            self._full.discard(target)
+        elif target not in self._full:
+            self._full.add(target)
+            detail = f"{target}: {count} keys do not fit beside its other annotations, of 256 KiB in all"
+            self._telemetry.emit(ANNOTATIONS_FULL, detail, kind=target.kind)
         surplus = self._annotations.surplus(target, present, wanted)
         patch = diff(target.kind, self._prefix, wanted, present.ours, surplus)
         if not patch:
@@ -88,14 +94,6 @@ class AnnotationWriter:
         self._generation += 1
         self._present.clear()
         self._full.clear()
-
-    def _tell_left_out(self, target: Target, count: int) -> None:
-        if not count:
-            self._full.discard(target)
-        elif target not in self._full:
-            self._full.add(target)
-            detail = f"{target}: {count} keys do not fit beside its other annotations, of 256 KiB in all"
-            self._telemetry.emit(ANNOTATIONS_FULL, detail, kind=target.kind)
 
     async def _known(self, target: Target) -> Present:
         known = self._present.get(target)

@@ -2,7 +2,7 @@
 
 from dutycycle.contract.health.changes import HEARD_OF_MS
 from dutycycle.contract.health.xids import LEVELS
-from dutycycle.contract.records.health import GpuHealth, HealthCounters, NodeHealth
+from dutycycle.contract.records.health import HealthCounters, NodeHealth
 from dutycycle.telemetry.metrics import Labels
 from sinks.prometheus import metrics as m
 from sinks.prometheus.analysis import Rows, put
@@ -15,16 +15,12 @@ def health_rows(rows: Rows, node: NodeHealth, now_ms: int) -> None:
             labels = node.node, str(gpu.index), gpu.gpu
             levels: tuple[str, ...] = LEVELS
             put(rows, m.GPU_HEALTH, labels, levels.index(gpu.level) if gpu.level in levels else None)
-            _findings(rows, labels, gpu)
+            for finding in gpu.findings:
+                put(rows, m.GPU_FINDING, (*labels, finding.level, finding.reason, finding.action), 1.0)
+            for xid, count in gpu.xids.items():
+                put(rows, m.GPU_XIDS, (*labels, xid), float(count))
             if gpu.counters is not None:
                 _counters(rows, labels, gpu.counters)
-
-
-def _findings(rows: Rows, labels: Labels, gpu: GpuHealth) -> None:
-    for finding in gpu.findings:
-        put(rows, m.GPU_FINDING, (*labels, finding.level, finding.reason, finding.action), 1.0)
-    for xid, count in gpu.xids.items():
-        put(rows, m.GPU_XIDS, (*labels, xid), float(count))
 
 
 def _counters(rows: Rows, labels: Labels, counters: HealthCounters) -> None:

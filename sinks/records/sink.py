@@ -148,7 +148,12 @@ class RecordsSink:
             return False
         wrote(self._telemetry, self.name, len(rows) - len(refused))
         if hours := [row.values["hour"] for row, _ in rows if row.table == HOUR_TABLE]:
-            await self._roll_up(max(hours))
+            # Once an hour of the ledger; if the database goes away in between, with the next one.
+            hour = max(hours)
+            if hour > self._rolled_up_at:
+                with suppress(RecordsAwayError):
+                    await in_thread(self._store.roll_up)
+                self._rolled_up_at = hour
         await self._reject(refused, {(row.table, row.name): origin for row, origin in rows})
         if generation == self._generation:
             self._in_flight = PendingOffsets()
@@ -161,13 +166,6 @@ class RecordsSink:
         except TimeoutError as error:
             self._store.close()  # the connection stays with its thread; the next try makes a new one
             raise RecordsAwayError(f"{self._store.name}: no answer within {self._timeout_s:g} s") from error
-
-    async def _roll_up(self, hour: str) -> None:
-        """Once an hour of the ledger; if the database goes away in between, with the next one."""
-        if hour > self._rolled_up_at:
-            with suppress(RecordsAwayError):
-                await in_thread(self._store.roll_up)
-            self._rolled_up_at = hour
 
     def _begin_batch(self) -> tuple[list[tuple[SqlRow, ConsumerRecord]], PendingOffsets, int]:
         rows = list(self._rows.values())

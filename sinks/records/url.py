@@ -22,24 +22,16 @@ def parse_records_url(text: str) -> URL:
         ) from None
     backend = url.get_backend_name()
     if backend == "sqlite":
-        return _sqlite(url)
+        if not url.database or url.database == ":memory:":
+            raise DutycycleError(
+                "DUTYCYCLE_RECORDS: records in memory could not be read by anyone: give sqlite:///path/records.db"
+            )
+        return url.set(drivername="sqlite+pysqlite")
     if backend == "postgresql":
-        return _postgresql(url)
+        if find_spec("psycopg") is None:
+            raise NotInstalledError("psycopg")
+        return url.set(drivername="postgresql+psycopg")
     raise DutycycleError(f"DUTYCYCLE_RECORDS: {backend} is not supported: give an sqlite or postgresql URL")
-
-
-def _sqlite(url: URL) -> URL:
-    if not url.database or url.database == ":memory:":
-        raise DutycycleError(
-            "DUTYCYCLE_RECORDS: records in memory could not be read by anyone: give sqlite:///path/records.db"
-        )
-    return url.set(drivername="sqlite+pysqlite")
-
-
-def _postgresql(url: URL) -> URL:
-    if find_spec("psycopg") is None:
-        raise NotInstalledError("psycopg")
-    return url.set(drivername="postgresql+psycopg")
 
 
 def sqlite_path(url: URL) -> Path | None:

@@ -75,7 +75,13 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         since_ms=None if args.since is None else history.ago_ms("--since", args.since),
     )  # fmt: skip
     if args.nodes:
-        _refuse_with_nodes(args)
+        for name in ("namespace", "job", "label"):
+            if getattr(args, name) is not None:
+                raise DutycycleError(
+                    f"--{name} is of pods and jobs: with --nodes choose by --node and --since"
+                )
+        if args.sort != "name":
+            raise DutycycleError("--sort is of pods and jobs: with --nodes the order is by node and day")
         return print_days(node_peaks(url, which), args.format)
     records: Sequence[PeakRecord] = job_peaks(url, which) if args.jobs else pod_peaks(url, which)
     if not records:
@@ -85,14 +91,6 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if args.sort != "name":
         records = sorted(records, key=lambda peaks: -(_SORTS[args.sort](peaks) or 0))
     return print_records(records, args.format)
-
-
-def _refuse_with_nodes(args: argparse.Namespace) -> None:
-    for name in ("namespace", "job", "label"):
-        if getattr(args, name) is not None:
-            raise DutycycleError(f"--{name} is of pods and jobs: with --nodes choose by --node and --since")
-    if args.sort != "name":
-        raise DutycycleError("--sort is of pods and jobs: with --nodes the order is by node and day")
 
 
 def _label(text: str) -> tuple[str, str]:

@@ -65,7 +65,12 @@ class Vitals:
             return
         self._ever_ready = True
         self._listen()
-        self._note_silence()
+        if self._silent_s() > self._silence_s:
+            self._app.reachability.mark_down(
+                BrokerUnreachableError("timeout", f"no answer for {self._silence_s:g} s")
+            )
+        else:
+            self._app.reachability.mark_up()
         self._truncated = self._truncated_log()
         self._truncated_for = 0 if self._truncated is None else self._truncated_for + 1
 
@@ -125,14 +130,6 @@ class Vitals:
     def _silent_s(self) -> float:
         """Seconds since the broker's last answer to a heartbeat; 0 before there was one."""
         return 0.0 if self._heard is None else self._clock() - self._heard
-
-    def _note_silence(self) -> None:
-        if self._silent_s() > self._silence_s:
-            self._app.reachability.mark_down(
-                BrokerUnreachableError("timeout", f"no answer for {self._silence_s:g} s")
-            )
-        else:
-            self._app.reachability.mark_up()
 
     @property
     def _consumer(self) -> Any:

@@ -53,14 +53,11 @@ class JobOperator:
             self._changed = True
             self._newest_ms = max(self._newest_ms, part.last_ms)
             if part.final and part != known:
-                self._add_end(part)
+                heappush(self._ended, (part.last_ms, part.pod_uid))
+                if len(self._ended) > 2 * len(self._parts):
+                    self._ended = self._ends()
             self._depart()
         return []
-
-    def _add_end(self, part: JobPart) -> None:
-        heappush(self._ended, (part.last_ms, part.pod_uid))
-        if len(self._ended) > 2 * len(self._parts):
-            self._ended = self._ends()
 
     def _ends(self) -> list[tuple[int, str]]:
         ends = [(part.last_ms, uid) for uid, part in self._parts.items() if part.final]

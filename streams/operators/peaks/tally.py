@@ -1,7 +1,7 @@
 """The most that each pod of a node used so far, and sums for the mean: of the pod, on each GPU, of each
 process; of the pod also how often it used how much, for percentiles."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,7 +11,7 @@ from dutycycle.contract.attribution import less_sure
 from dutycycle.contract.codec import encode
 from dutycycle.contract.metrics import P95_METRICS
 from dutycycle.contract.records.derived import Totals
-from dutycycle.contract.records.parts import PodPart, Tallies, Tally
+from dutycycle.contract.records.parts import PodPart, Tally
 from streams.compiled import entry
 from streams.operators.columns.arrays import Floats, Ints, pack, unpack
 from streams.operators.columns.block import TickBlock
@@ -107,7 +107,9 @@ class PeakTally:
         add_ticks(self._state, columns, self._rows, places, pages, block.tallies, block.highs, block.times)
         first_ms, last_ms, ticks = int(block.times[0]), int(block.times[-1]), len(block.times)
         for uid in layout.pods:
-            self._note_seen(uid, first_ms, last_ms, ticks)
+            span = self._pods.setdefault(uid, [first_ms, first_ms, last_ms, 0])
+            span[1], span[2], span[3] = min(span[1], first_ms), max(span[2], last_ms), span[3] + ticks
+            self._changed.add(uid)
         if grew:
             self._limit(set(layout.tallies))
 
@@ -152,11 +154,6 @@ class PeakTally:
             scopes = self._attribution.setdefault(uid, {})
             scopes[scope] = less_sure(scopes.get(scope), word)
 
-    def _note_seen(self, uid: str, first_ms: int, last_ms: int, ticks: int) -> None:
-        span = self._pods.setdefault(uid, [first_ms, first_ms, last_ms, 0])
-        span[1], span[2], span[3] = min(span[1], first_ms), max(span[2], last_ms), span[3] + ticks
-        self._changed.add(uid)
-
     def parts(self, totals: Mapping[str, Totals]) -> list[tuple[str, bytes, int]]:
         """(pod uid, encoded ``PodPart``, last ms) of each pod that changed since the last call. ``totals``:
         what each used since its accumulation began."""
@@ -191,7 +188,9 @@ class PeakTally:
             {scope: of for scope, of in by_scope.items() if scope.count("/") == 2}
         )
         gpus = {scope: of for scope, of in by_scope.items() if scope.count("/") == 1}
-        over_gpus = merge_tallies(_only(of, PCT_OF_GPU) for of in gpus.values())
+        over_gpus = merge_tallies(
+            {metric: tally for metric, tally in of.items() if metric in PCT_OF_GPU} for of in gpus.values()
+        )
         of_pod = by_scope.get("", {}) | over_gpus
         for metric, histogram in histograms.items():
             of_pod[metric] = replace(of_pod[metric], histogram=histogram)
@@ -275,7 +274,3 @@ def _counted_as(tally_series: TallySeries) -> TallySeries | None:
 
 def _is_counted(tally_series: TallySeries, slashes: int) -> bool:
     return tally_series.metric in P95_METRICS and tally_series.scope.count("/") == slashes
-
-
-def _only(tallies: Tallies, metrics: Collection[str]) -> dict[str, Tally]:
-    return {metric: tally for metric, tally in tallies.items() if metric in metrics}

@@ -12,7 +12,7 @@ from dutycycle.contract.records.pods import JobRef, Pod
 @dataclass(slots=True)
 class _PodRow:
     pod: Pod
-    said: bytes = b""
+    published: bytes = b""
     gone_s: float | None = None
 
 
@@ -82,8 +82,8 @@ class PodTable:
             self._changed[uid] = None
         for uid in self._changed:
             row = self._rows[uid]
-            if (payload := encode(row.pod)) != row.said:
-                row.said = payload
+            if (payload := encode(row.pod)) != row.published:
+                row.published = payload
                 yield uid, payload
         self._unsaid_ends, self._changed = {}, {}
         yield from self._retired(now_s)

@@ -32,7 +32,7 @@ async def output_of(
 ) -> AsyncGenerator[bytes, None]:
     """What it writes on its standard output, in pieces as they come, to its end. Raises ``KubeError``."""
     query = {"container": container, "command": command, "stdout": "true", "stderr": "true"}
-    said = b""
+    stderr = b""
     path = f"{POD.path(pod, namespace)}/exec"
     async with aclosing(client.frames(path, query, _PROTOCOL, _SILENCE_S)) as frames:
         async for frame in frames:
@@ -40,19 +40,19 @@ async def output_of(
             if channel == _OUTPUT and content:
                 yield content
             elif channel == _ERRORS:
-                said = (said + content)[:_KEPT]
+                stderr = (stderr + content)[:_KEPT]
             elif channel == _STATUS:
-                _check(orjson.loads(content), said.decode(errors="replace"))
+                _check(orjson.loads(content), stderr.decode(errors="replace"))
                 return
     raise BusyError("connection", f"{client.access.address}: the connection ended before the command did")
 
 
-def _check(status: Mapping[str, Any], said: str) -> None:
+def _check(status: Mapping[str, Any], stderr: str) -> None:
     """The ``Status`` object that comes at the end, and what stood on standard error."""
     if status.get("status") == "Success":
         return
     causes = (status.get("details") or {}).get("causes") or ()
     codes = [int(cause["message"]) for cause in causes if cause.get("reason") == "ExitCode"]
-    lines = said.strip().splitlines()
+    lines = stderr.strip().splitlines()
     words = lines[0] if codes and lines else str(status.get("message") or "it failed")
     raise CommandFailedError(" ".join(words.split())[:300], codes[0] if codes else None)

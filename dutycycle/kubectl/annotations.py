@@ -114,8 +114,8 @@ def profiled(annotations: Json) -> dict[str, str]:
 
 def priority(annotations: Json) -> str | None:
     """Why a pod has its place in the queue; None if the webhook gave it none."""
-    said = annotations.get(keys.PRIORITY)
-    return _text(said["why"]) if isinstance(said, dict) and isinstance(said.get("why"), str) else None
+    value = annotations.get(keys.PRIORITY)
+    return _text(value["why"]) if isinstance(value, dict) and isinstance(value.get("why"), str) else None
 
 
 def of_pod(annotations: Json) -> MaxUsage:
@@ -204,8 +204,8 @@ class JobCounts:
 
 def counts_of_job(annotations: Json) -> JobCounts:
     """What a job says of them; what it does not, by its keys of pods, which are of all of its life then."""
-    said = {name: _number(annotations.get(name)) for name in JobCounts.__slots__}
-    known = {name: None if value is None else int(value) for name, value in said.items()}
+    figures = {name: _number(annotations.get(name)) for name in JobCounts.__slots__}
+    known = {name: None if value is None else int(value) for name, value in figures.items()}
     workers = of_job(annotations)
     if known["pods_ever"] is None:
         known["pods_ever"] = len(workers) + omitted(annotations)
@@ -217,9 +217,9 @@ def counts_of_job(annotations: Json) -> JobCounts:
 def earlier_revisions(annotations: Json) -> dict[str, MaxUsage]:
     """The maxima of the revisions or runs before the current one, by name."""
     return {
-        name: _of_summary(said)
-        for name, said in _table(annotations, keys.EARLIER_REVISIONS).items()
-        if isinstance(said, dict)
+        name: _of_summary(value)
+        for name, value in _table(annotations, keys.EARLIER_REVISIONS).items()
+        if isinstance(value, dict)
     }
 
 

@@ -31,10 +31,10 @@ def outlook(annotations: Json, now_ms: int) -> dict[str, str]:
 def placement(annotations: Json, node: str | None) -> Iterator[tuple[str, str]]:
     """Name and text of each line about where the pod is to run: what it is expected to need, and the scores
     of the best nodes; ``node`` is its own."""
-    said = annotations.get(keys.PLACEMENT)
-    if isinstance(said, dict):
-        yield "expected", str(said.get("expected", "not known: no pod like it has ended"))
-        yield from _scores(said, node)
+    placement = annotations.get(keys.PLACEMENT)
+    if isinstance(placement, dict):
+        yield "expected", str(placement.get("expected", "not known: no pod like it has ended"))
+        yield from _scores(placement, node)
 
 
 def trials(annotations: Json) -> Iterator[tuple[str, str]]:
@@ -46,12 +46,12 @@ def trials(annotations: Json) -> Iterator[tuple[str, str]]:
             yield "", f"{name}: {text}"
 
 
-def _scores(said: Json, node: str | None) -> Iterator[tuple[str, str]]:
-    listed = said.get("nodes")
+def _scores(placement: Json, node: str | None) -> Iterator[tuple[str, str]]:
+    listed = placement.get("nodes")
     nodes = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
-    left_out = said.get("left_out")
+    left_out = placement.get("left_out")
     lacking = f", {left_out} left out for want of GPU memory" if left_out else ""
-    yield "nodes", f"the best {len(nodes)} of {said.get('considered', '?')}, scores of 10{lacking}"
+    yield "nodes", f"the best {len(nodes)} of {placement.get('considered', '?')}, scores of 10{lacking}"
     for entry in nodes:
         here = " (it is here)" if entry.get("node") == node else ""
         yield "", f"{entry.get('score')} {entry.get('node')}{here}: {entry.get('why')}"

@@ -49,7 +49,7 @@ class Child:
         self._process: asyncio.subprocess.Process | None = None
 
     @property
-    def said(self) -> list[str]:
+    def messages(self) -> list[str]:
         """What a person should know of it: its newest warnings, and how long it compiles: tens of seconds."""
         if self._compiling_since is None or self.begun.is_set():
             return [*self.warnings]
@@ -86,8 +86,8 @@ class Child:
             return f"could not be run ({error})"
         # SIGTERM by its number: it came before the interpreter could handle it.
         if status not in (NOT_BEGUN, -signal.SIGTERM):
-            said = self._last_words if status == 1 else ""
-            self.status, self.reason = status, said or f"{self.name} ended with status {status}"
+            words = self._last_words if status == 1 else ""
+            self.status, self.reason = status, words or f"{self.name} ended with status {status}"
         return f"ended with status {status}"
 
     async def _once(self) -> int:

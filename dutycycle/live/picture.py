@@ -20,8 +20,8 @@ def written(state: LiveState, degraded: Sequence[str], form: str) -> str:
     """As ``text`` or ``json``."""
     if form == "json":
         return orjson.dumps(picture(state, degraded), option=orjson.OPT_INDENT_2).decode()
-    said = (f"! {line}" for line in warnings(state, degraded))
-    return "\n".join((*said, *plain_lines(state, most_pods=None)))
+    lines = (f"! {line}" for line in warnings(state, degraded))
+    return "\n".join((*lines, *plain_lines(state, most_pods=None)))
 
 
 def picture(state: LiveState, degraded: Sequence[str]) -> dict[str, Any]:

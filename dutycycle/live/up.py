@@ -128,7 +128,7 @@ def _place(settings: Settings, *, embedded: bool) -> str:
 
 def _degraded(children: list[Child]) -> list[str]:
     """What a person should know is not well."""
-    lines = [line for child in children for line in child.said]
+    lines = [line for child in children for line in child.messages]
     return lines + ([f"more in {children[0].log.parent}"] if lines else [])
 
 

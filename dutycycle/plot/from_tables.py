@@ -95,9 +95,9 @@ def _model(seen: Seen, row: Row) -> None:
 
 def _cycle(seen: Seen, row: Row) -> None:
     if row["metric"] is not None and seen.is_subject(row["subject"]):
-        said = {name: row[name] for name in ("cyclic", "period_s", "confidence", "others")}
-        said["since_ms"] = None if row["since_ts"] is None else _ms(row["since_ts"])
-        known = {name: value for name, value in said.items() if value is not None}
+        figures = {name: row[name] for name in ("cyclic", "period_s", "confidence", "others")}
+        figures["since_ms"] = None if row["since_ts"] is None else _ms(row["since_ts"])
+        known = {name: value for name, value in figures.items() if value is not None}
         seen.cycles[row["subject"]].append({"ts_ms": _ms(row["ts"]), "metrics": {row["metric"]: known}})
 
 

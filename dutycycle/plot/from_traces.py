@@ -94,8 +94,10 @@ class _Reader:
             case Trend() as trend:
                 for metric, metric_trend in trend.metrics.items():
                     self._forecasts(BUILT_IN, (trend.subject.key, metric), trend.ts_ms, metric_trend.forecast)
-            case ModelForecast() as said:
-                self._forecasts(said.model, (said.subject.key, said.metric), said.ts_ms, said.forecast)
+            case ModelForecast() as forecast:
+                self._forecasts(
+                    forecast.model, (forecast.subject.key, forecast.metric), forecast.ts_ms, forecast.forecast
+                )
             case Cycle() as cycle if self._seen.is_subject(cycle.subject.key):
                 self._seen.cycles[cycle.subject.key].append(to_plain(cycle))
 

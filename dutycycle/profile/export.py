@@ -76,9 +76,9 @@ class Export:
         """What wrote it: ``NVIDIA Nsight Systems 2024.5.1.113``."""
         for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):  # EXPORT_META_DATA until 2022
             if self._has(table):
-                said = dict(self.rows("opening", f"SELECT name, value FROM {table}"))
-                name = said.get("EXPORT_PRODUCT_NAME") or "Nsight Systems"
-                return f"{name} {said.get('EXPORT_PRODUCT_VERSION', '')}".strip()
+                product = dict(self.rows("opening", f"SELECT name, value FROM {table}"))
+                name = product.get("EXPORT_PRODUCT_NAME") or "Nsight Systems"
+                return f"{name} {product.get('EXPORT_PRODUCT_VERSION', '')}".strip()
         return "Nsight Systems"
 
     def devices(self) -> dict[tuple[int, int], int]:

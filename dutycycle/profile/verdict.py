@@ -182,20 +182,22 @@ def _bound_by_memory_pct(kernels: Sequence[Spread]) -> float:
 def advice(bottleneck: str, of: Mapping[str, Number]) -> str | None:
     """What to do about it."""
     if bottleneck == "input" and of["copies_to_gpu_pct"] > of["wait_input_pct"]:
-        said = (
+        sentence = (
             f"copies to the GPU alone take {of['copies_to_gpu_pct']:g} % of the time: send the next data "
             "while kernels run (another stream, non_blocking=True), or keep more of it on the GPU"
         )
     elif bottleneck in _SAYS:
-        said = _SAYS[bottleneck].format_map({name: f"{value:g}" for name, value in of.items()})
+        sentence = _SAYS[bottleneck].format_map({name: f"{value:g}" for name, value in of.items()})
     elif bottleneck == UNKNOWN_BOTTLENECK and of:
-        said = _unknown(of)
+        sentence = _unknown(of)
     else:
-        said = advice_of(bottleneck, "", of) or ""
+        sentence = advice_of(bottleneck, "", of) or ""
     if of.get("pageable_pct", 0) >= _PAGEABLE_PCT and bottleneck in ("input", "synchronization"):
-        said += "; copies to the GPU come from pageable memory, which is slow and makes the host wait: pin it"
-        said += " (pin_memory=True) and copy with non_blocking=True"
-    return said or None
+        sentence += (
+            "; copies to the GPU come from pageable memory, which is slow and makes the host wait: pin it"
+        )
+        sentence += " (pin_memory=True) and copy with non_blocking=True"
+    return sentence or None
 
 
 def _unknown(of: Mapping[str, Number]) -> str:

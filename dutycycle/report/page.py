@@ -176,7 +176,7 @@ def shown_charts(charts: Iterable[Chart]) -> list[dict[str, Any]]:
     return [
         {
             "id": chart.id, "title": chart.title, "unit": chart.unit, "note": chart.note,
-            "in_time": chart.in_time, "is_broad": chart.id in _BROAD, "said": "; ".join(_said(chart)),
+            "in_time": chart.in_time, "is_broad": chart.id in _BROAD, "said": "; ".join(_remarks(chart)),
             "tables": list(_tables(chart)),
         }
         for chart in charts
@@ -202,7 +202,7 @@ def _summary(mean: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[str, 
     return f"{np.nanmin(low):.4g}", f"{np.nanmean(mean):.4g}", f"{np.nanmax(high):.4g}"
 
 
-def _said(chart: Chart) -> Iterator[str]:
+def _remarks(chart: Chart) -> Iterator[str]:
     """A chart for who does not see it."""
     yield f"{chart.title} in {chart.unit}"
     for line in chart.series:

@@ -56,7 +56,7 @@ class Nsys:
             check=False,
         )
         if done.returncode or not export.exists():
-            said = done.stderr.decode(errors="replace").strip().splitlines()
-            reason = said[-1][:200] if said else f"status {done.returncode}"
+            lines = done.stderr.decode(errors="replace").strip().splitlines()
+            reason = lines[-1][:200] if lines else f"status {done.returncode}"
             raise DutycycleError(f"nsys could not export {report}: {reason}")
         return export

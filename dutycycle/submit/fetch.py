@@ -92,8 +92,8 @@ def _running(pod: Thing, wanted: str | None, what: str) -> str:
     name = given or names[0]
     if name not in names:
         raise CannotRunError(f"cannot {what}: it has no container {name}, but {', '.join(names)}")
-    said = (pod.get("status") or {}).get("containerStatuses") or ()
-    if not any(status["name"] == name and "running" in (status.get("state") or {}) for status in said):
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    if not any(status["name"] == name and "running" in (status.get("state") or {}) for status in statuses):
         raise CannotRunError(
             f"cannot {what}: its container {name} does not run, and files can be read only while it does"
         )

@@ -27,7 +27,7 @@ class JobProgress:
     bound_s: float | None = None
     """When the first pod had a node."""
     _cannot_start_s: dict[str, float] = field(default_factory=dict)
-    _said: dict[str, str] = field(default_factory=dict)
+    _reported: dict[str, str] = field(default_factory=dict)
 
     def look(self, now_s: float) -> Outcome | None:
         """The outcome, once there is one. Raises ``CannotRunError``."""
@@ -60,12 +60,12 @@ class JobProgress:
         for whose, away in (("API server", api_away), ("broker", broker_away)):
             if away is not None:
                 yield from self._new(whose, f"{away}; the job goes on, and it is tried again")
-            elif whose in self._said:
+            elif whose in self._reported:
                 yield from self._new(whose, "answers")
 
     def _new(self, what: str, words: str) -> Iterator[str]:
-        if self._said.get(what) != words:
-            self._said[what] = words
+        if self._reported.get(what) != words:
+            self._reported[what] = words
             yield f"{what}: {words}"
 
     def _check_images(self, now_s: float) -> None:

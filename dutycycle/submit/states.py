@@ -81,8 +81,8 @@ def exits_of(pod: Thing) -> list[Exit]:
 def _failed(pod: Thing, status: Thing) -> str:
     why = " ".join(f"{status.get('reason') or ''} {status.get('message') or ''}".split())
     exits = exits_of(pod)
-    said = [str(exits[0])] if exits else []
-    return "failed: " + (", ".join(said + ([one_line(why)] if why else [])) or "no reason is given")
+    reasons = [str(exits[0])] if exits else []
+    return "failed: " + (", ".join(reasons + ([one_line(why)] if why else [])) or "no reason is given")
 
 
 def _waiting(pod: Thing) -> JobPodState | None:

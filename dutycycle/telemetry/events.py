@@ -187,7 +187,7 @@ _ABOUTS = 100
 
 
 @dataclass(slots=True)
-class _Said:
+class _LoggedEvent:
     """When it was logged last, and how often it happened since."""
 
     at: float = float("-inf")
@@ -219,7 +219,7 @@ class Telemetry:
         self._log = logging.getLogger(f"dutycycle.{component}")
         self._quiet_s = quiet_s
         self._clock = clock
-        self._said: dict[tuple[str, tuple[str, ...]], dict[str, _Said]] = {}
+        self._logged: dict[tuple[str, tuple[str, ...]], dict[str, _LoggedEvent]] = {}
         self._lock = threading.Lock()
 
     def emit(self, event: Event, detail: str = "", *, count: int = 1, about: str = "", **labels: str) -> None:
@@ -232,8 +232,10 @@ class Telemetry:
         with self._lock:
             self._events[event.name] = event
             self.counts[key] += count
-            said = self._said.setdefault(key, {})
-            repeats = said.setdefault(about if about in said or len(said) < _ABOUTS else "", _Said())
+            by_subject = self._logged.setdefault(key, {})
+            repeats = by_subject.setdefault(
+                about if about in by_subject or len(by_subject) < _ABOUTS else "", _LoggedEvent()
+            )
             repeats.unsaid += count
             if now - repeats.at < self._quiet_s:
                 return

@@ -74,8 +74,8 @@ def _open(
         return Server(address, pages, certificate)
     except ListenError as error:
         if error.taken and fallback is not None:
-            said = "port %d is taken, so another one is used: give one by DUTYCYCLE_LISTEN (--listen)"
-            _LOG.log(fallback, said, address.port)
+            remark = "port %d is taken, so another one is used: give one by DUTYCYCLE_LISTEN (--listen)"
+            _LOG.log(fallback, remark, address.port)
             return Server(address._replace(port=0), pages, certificate)
         raise SettingError(_advice(address, error)) from error
 

@@ -137,7 +137,7 @@ class Backfill:
             f"prometheus-{self._reached.start_ms}", step_ms or _INTERVAL_MS, settings.retire, self._reader
         )
         self._history.restore(self._reached.history)
-        self._said: set[str] = set()
+        self._shown: set[str] = set()
         self._progress = Progress("records", self._reached.end_ms - self._reached.start_ms)
 
     @property
@@ -184,9 +184,9 @@ class Backfill:
         chunk, asked_ms = self._asked()
         incomplete = self._prometheus.incomplete()
         for text in incomplete:
-            if text not in self._said:
+            if text not in self._shown:
                 self._progress.say(f"{self._prometheus.place} did not answer with all it has: {text}")
-            self._said.add(text)
+            self._shown.add(text)
         for record in self._history.records(chunk):
             topic = full_name(self._prefix, record.topic)
             trace.write(TraceRecord(topic=topic, key=record.key, payload=record.payload, ts_ms=record.ts_ms))

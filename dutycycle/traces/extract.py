@@ -63,7 +63,7 @@ def extract(
 async def _read(wanted: ExtractRequest, settings: Settings, sorting: Sorting, timeout_s: float) -> None:
     await answered_within(timeout_s, settings, wait_for_broker(settings, Telemetry("report")))
     pods = list(known_pods(await read_all(settings, "pods", timeout_s), wanted))
-    where = f"the topics {_said(wanted)}"
+    where = f"the topics {_times_text(wanted)}"
     nodes: set[str] | None = None
     if wanted.name is not None:
         subject = subject_of([pod for _, pod in pods], job=wanted.name, pod=wanted.name, where=where)
@@ -77,7 +77,7 @@ async def _read(wanted: ExtractRequest, settings: Settings, sorting: Sorting, ti
     named = sorting.count
     await _read_ticks(wanted, settings, sorting, nodes, timeout_s)
     if sorting.count == named:
-        raise DutycycleError(f"nothing of {wanted.name or 'any node'} was measured {_said(wanted)}")
+        raise DutycycleError(f"nothing of {wanted.name or 'any node'} was measured {_times_text(wanted)}")
 
 
 async def _read_ticks(
@@ -156,6 +156,6 @@ def known_pods(messages: Iterable[Message], wanted: ExtractRequest) -> Iterator[
             yield trace_record(message, max(message.ts_ms, wanted.start_ms)), pod
 
 
-def _said(wanted: ExtractRequest) -> str:
+def _times_text(wanted: ExtractRequest) -> str:
     first, last = (datetime.fromtimestamp(at / 1000, UTC) for at in (wanted.start_ms, wanted.end_ms))
     return f"from {first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} UTC"

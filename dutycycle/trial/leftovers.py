@@ -26,9 +26,9 @@ def stamp(now: datetime) -> str:
 
 def is_left(meta: Mapping[str, Any], now: datetime) -> bool:
     """Whether the program that made this Job of a trial is gone."""
-    said = (meta.get("annotations") or {}).get(ALIVE) or meta["creationTimestamp"]
+    moment = (meta.get("annotations") or {}).get(ALIVE) or meta["creationTimestamp"]
     try:
-        heard = datetime.strptime(said, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+        heard = datetime.strptime(moment, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
     except ValueError:  # somebody else has written it
         return True
     return now - heard > SILENT

@@ -169,7 +169,7 @@ class TrialSession:
 
     async def _beat(self, run: JobRun, view: JobStatusLine) -> None:
         """Say on its Job that this program is there."""
-        said = ""
+        last_error = ""
         while True:
             await asyncio.sleep(BEAT_S)
             for entry in run.entries:
@@ -179,6 +179,6 @@ class TrialSession:
                 try:
                     await self.server.annotate(ref, {manifest.ALIVE: stamp(datetime.now(UTC))})
                 except KubeError as error:
-                    if str(error) != said:
-                        said = str(error)
-                        view.line(f"cannot say that it is watched: {said}")
+                    if str(error) != last_error:
+                        last_error = str(error)
+                        view.line(f"cannot say that it is watched: {last_error}")

@@ -27,7 +27,7 @@ from dutycycle.trial.leftovers import JOB, clean
 from dutycycle.trial.plan import Plan, plan_of
 from dutycycle.trial.results.picture import draw
 from dutycycle.trial.results.record import Whose, annotations_of, publish, record_of
-from dutycycle.trial.results.text import lines_of, said_of
+from dutycycle.trial.results.text import lines_of, sentence_of
 from dutycycle.trial.results.verdict import TrialVerdict, verdict_of
 from dutycycle.trial.session import TrialSession, Ways
 from dutycycle.trial.template import JobTemplate, template_in
@@ -165,7 +165,7 @@ async def annotated(
 def _write(folder: Path, verdict: TrialVerdict, record: Trials) -> None:
     (folder / RECORD).write_bytes(orjson.dumps(orjson.loads(encode(record)), option=orjson.OPT_INDENT_2))
     (folder / TABLE).write_text("\n".join(lines_of(verdict)) + "\n", encoding="utf-8")
-    draw(verdict, f"{record.namespace}/{record.job}: {said_of(verdict)}", folder / PICTURE)
+    draw(verdict, f"{record.namespace}/{record.job}: {sentence_of(verdict)}", folder / PICTURE)
 
 
 def _removed(names: Sequence[str]) -> str:

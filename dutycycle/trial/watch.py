@@ -84,7 +84,7 @@ class Watch:
 
     async def run(self) -> None:
         """Until a signal. Why a namespace waits is said once, and the others go on."""
-        said: dict[str, str | None] = {}
+        reasons: dict[str, str | None] = {}
         while not self.signals.stop.is_set():
             for namespace in self.namespaces:
                 try:
@@ -92,9 +92,9 @@ class Watch:
                     self.refused.pop(namespace, None)
                 except KubeError as error:
                     waits = self.refused[namespace] = str(error)
-                if waits is not None and waits != said.get(namespace):
+                if waits is not None and waits != reasons.get(namespace):
                     say(f"namespace {namespace}: {waits}; looks again")
-                said[namespace] = waits
+                reasons[namespace] = waits
             await stopped_within(self.signals.stop, self.look_s)
 
     async def _look(self, namespace: str) -> str | None:

@@ -120,8 +120,8 @@ def squares(state: LiveState, gpus: Collection[GpuRow], color: str) -> dict[str,
         value, text = figure(row, state)
         if silent_s is not None and color != "age":
             value, text = None, UNKNOWN
-        said = f"silent for {short_duration(silent_s)}" if silent_s is not None else activity(state, row)
-        title = ", ".join(filter(None, (row.name, row.now.model or "", owners(state, row), said)))
+        use = f"silent for {short_duration(silent_s)}" if silent_s is not None else activity(state, row)
+        title = ", ".join(filter(None, (row.name, row.now.model or "", owners(state, row), use)))
         shade = None if value is None else max(0, min(int(value / 100 * _SHADES), _SHADES - 1))
         by_node.setdefault(row.node, []).append(Square(row.key, text, title, shade))
     return by_node

@@ -50,7 +50,7 @@ class Culler:
     ) -> None:  # fmt: skip
         self._idle, self._server, self._ledger = idle, server, ledger
         self._policy, self._telemetry, self._by, self._wall = policy, telemetry, by, wall
-        self._said: set[tuple[str, int]] = set()
+        self._announced: set[tuple[str, int]] = set()
         """In a dry run: workloads that were said, by uid and since when they are idle."""
 
     async def round(self) -> None:
@@ -109,11 +109,11 @@ class Culler:
         return False
 
     async def _say_once(self, workload: IdleWorkload, now_ms: int) -> None:
-        if (workload.job.uid, workload.since_ms) not in self._said:
+        if (workload.job.uid, workload.since_ms) not in self._announced:
             note = f"{_evidence(workload)}. It would be stopped, if this were no dry run; {self._exempt()}"
             await self._write_event(workload, WOULD_STOP, note, now_ms)
             self._telemetry.emit(CULL_ANNOUNCED, f"{workload}: {note}")
-            self._said.add((workload.job.uid, workload.since_ms))
+            self._announced.add((workload.job.uid, workload.since_ms))
 
     async def _announce(self, workload: IdleWorkload, now_ms: int) -> None:
         note = (

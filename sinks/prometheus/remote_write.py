@@ -153,7 +153,7 @@ class RemoteWriter:
         headers = headers_now(of.remote_write_headers) | ({"Authorization": header} if header else {})
         try:
             async with session.post(self._url, data=body, headers=headers, allow_redirects=False) as answer:
-                said = (await answer.content.read(_SAID)).decode(errors="replace")
+                refusal = (await answer.content.read(_SAID)).decode(errors="replace")
         except aiohttp.ClientSSLError as error:
             hint = "DUTYCYCLE_REMOTE_WRITE_CA is the file with the CA that signed its certificate"
             raise _AwayError(f"has no TLS that we trust: {error}: {hint}") from error
@@ -164,9 +164,9 @@ class RemoteWriter:
         if answer.status < 300:
             return
         hint = _HINTS.get(answer.status, "")
-        if hint == _CREDENTIALS and _NO_TENANT.search(said):
+        if hint == _CREDENTIALS and _NO_TENANT.search(refusal):
             hint = _TENANT
-        words = " ".join([f"answers HTTP {answer.status}{hint}:", *said.split()])
+        words = " ".join([f"answers HTTP {answer.status}{hint}:", *refusal.split()])
         if answer.status < 500 and answer.status != 429:
             raise _RefusedError(words)
         away = _AwayError(words)

@@ -208,8 +208,8 @@ class SeriesRows:
                 by_job[identity.namespace or "", job.kind, job.name, job.uid].append(pod)
         for name, members in by_job.items():
             # A label of the job is what all of its pods say.
-            said = {tuple(_chosen(pod.identity, self._keys)) for pod in members if pod.identity}
-            own = said.pop() if len(said) == 1 else tuple("" for _ in self._keys)
+            chosen = {tuple(_chosen(pod.identity, self._keys)) for pod in members if pod.identity}
+            own = chosen.pop() if len(chosen) == 1 else tuple("" for _ in self._keys)
             self._job(rows, (*name, *own), members, self._view.insights.get(f"job/{name[3]}"), now_ms)
 
     def _job(

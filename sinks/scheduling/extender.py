@@ -37,7 +37,7 @@ _ODD = (AttributeError, LookupError, TypeError, ValueError)
 @dataclass(frozen=True, slots=True)
 class _Attempt:
     """``at``: Unix seconds. ``scores``: 0 to 10, by node. ``blocked``: reasons, by node; empty where all
-    would be left out. ``said``: of the pod.
+    would be left out. ``placement``: of the pod.
 
     The columns that these were computed from are gone: to hold those of sixty attempts costs each question
     fresh memory.
@@ -46,7 +46,7 @@ class _Attempt:
     at: float
     scores: dict[str, int]
     blocked: dict[str, str]
-    said: Placement | None
+    placement: Placement | None
 
 
 class HostPriority(msgspec.Struct, rename="pascal", gc=False):
@@ -64,7 +64,7 @@ class Extender:
 
     def __init__(
         self, known: KnownCluster, telemetry: Telemetry,
-        tell: Callable[[Placement], None] = lambda said: None, *, wall: Callable[[], float] = time.time,
+        tell: Callable[[Placement], None] = lambda placement: None, *, wall: Callable[[], float] = time.time,
         sick: str = "last",
     ) -> None:  # fmt: skip
         self._known = known
@@ -95,8 +95,8 @@ class Extender:
                 await _receive(request, body)
                 answer, code = ask(self._questions.read(body)), 200
             except (BadRequestError, *_ODD) as error:
-                said = f"no request of a kube-scheduler: {type(error).__name__}: {error}"
-                answer, code = {"Error": said[:_LONGEST]}, 400
+                detail = f"no request of a kube-scheduler: {type(error).__name__}: {error}"
+                answer, code = {"Error": detail[:_LONGEST]}, 400
             self._bodies = [body]
             metrics = self._telemetry.metrics
             metrics.counter(EXTENDER_ANSWERS, verb=verb, code=str(code)).inc()
@@ -150,9 +150,9 @@ class Extender:
             {} if are_all_blocked else scores.blocked(),
             _placement(pod, prediction, scores, round(now * 1000)) if uid else None,
         )
-        if attempt.said is not None:
-            if known is None or known.said is None or known.said.nodes != attempt.said.nodes:
-                self._tell(attempt.said)
+        if attempt.placement is not None:
+            if known is None or known.placement is None or known.placement.nodes != attempt.placement.nodes:
+                self._tell(attempt.placement)
             self._attempts[uid] = attempt
             self._attempts.move_to_end(uid)
             while len(self._attempts) > _MOST_ATTEMPTS:

@@ -113,12 +113,12 @@ def _workload(args: argparse.Namespace, wrong: Wrong) -> Callable[[int], JobTrac
         print(f"dutycycle: left out: {line}", file=sys.stderr)  # noqa: T201
     if wrong.count > SHOWN:
         print(f"dutycycle: left out: {wrong.count} in all", file=sys.stderr)  # noqa: T201
-    said = f"{len(workload.jobs)} jobs on {len(workload.machines)} nodes"
+    summary = f"{len(workload.jobs)} jobs on {len(workload.machines)} nodes"
     if workload.left_out:
-        said += f"; {workload.left_out} jobs fit on no node and are left out"
+        summary += f"; {workload.left_out} jobs fit on no node and are left out"
     if wrong.passed_over:
-        said += f"; {wrong.passed_over} rows of what never ran are passed over"
-    print(f"dutycycle: {said}", file=sys.stderr)  # noqa: T201
+        summary += f"; {wrong.passed_over} rows of what never ran are passed over"
+    print(f"dutycycle: {summary}", file=sys.stderr)  # noqa: T201
     return lambda _: workload
 
 

@@ -95,7 +95,7 @@ class CycleScorer:
 
     def __init__(self, truths: Iterable[CycleTruth]) -> None:
         self._truths = list(truths)
-        self._said: dict[tuple[str, str], list[tuple[int, float | None]]] = defaultdict(list)
+        self._answers: dict[tuple[str, str], list[tuple[int, float | None]]] = defaultdict(list)
         self._wanted = {(truth.subject, truth.metric) for truth in self._truths}
         self._unseen = set(self._wanted)
 
@@ -108,7 +108,7 @@ class CycleScorer:
             place = cycle.subject.key, metric
             if place in self._wanted:
                 self._unseen.discard(place)
-                self._said[place].append((cycle.ts_ms, rhythm.period_s if rhythm.cyclic else None))
+                self._answers[place].append((cycle.ts_ms, rhythm.period_s if rhythm.cyclic else None))
 
     def tick(self, node: str, tick: TickRow) -> None:
         """Take a tick of a sample, for what is measured at all."""
@@ -150,7 +150,7 @@ class CycleScorer:
     def _answer(self, truth: CycleTruth) -> _Answer:
         last: float | None = None
         first_ms: int | None = None
-        for ts_ms, period_s in self._said[truth.subject, truth.metric]:
+        for ts_ms, period_s in self._answers[truth.subject, truth.metric]:
             if ts_ms > truth.to_ms:
                 break
             last = period_s

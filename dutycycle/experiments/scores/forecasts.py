@@ -69,8 +69,10 @@ class ForecastScorer:
             for metric, metric_trend in trend.metrics.items():
                 self._take(BUILT_IN, (trend.subject.key, metric), trend.ts_ms, metric_trend.forecast)
         elif record.topic == "model-forecasts" and record.value is not None:
-            said = msgspec.json.decode(record.value, type=ModelForecast)
-            self._take(said.model, (said.subject.key, said.metric), said.ts_ms, said.forecast)
+            forecast = msgspec.json.decode(record.value, type=ModelForecast)
+            self._take(
+                forecast.model, (forecast.subject.key, forecast.metric), forecast.ts_ms, forecast.forecast
+            )
 
     def _take(
         self, who: str, place: tuple[str, str], ts_ms: int, forecasts: Sequence[Forecast | ModelPoint]

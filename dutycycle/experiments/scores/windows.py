@@ -69,10 +69,10 @@ class WindowScorer:
         place = window.source, subject, window.size_ms, window.start_ms
         self._unexpected += place not in self._expected
         self._expected.discard(place)
-        for metric, said in window.metrics.items():
+        for metric, statistics in window.metrics.items():
             values, highs = ticks.values(subject, metric, window.start_ms, window.end_ms, node)
             self._compared += 1
-            self._unequal += not _equal(said, values, highs)
+            self._unequal += not _equal(statistics, values, highs)
 
     def tick(self, node: str, source: str, tick: TickRow) -> None:
         """Take the tick of a sample, after what the replay made of it."""
@@ -104,10 +104,14 @@ class WindowScorer:
         }
 
 
-def _equal(said: WindowMetric, values: list[float], highs: list[float]) -> bool:
-    if said.count != len(values):
+def _equal(statistics: WindowMetric, values: list[float], highs: list[float]) -> bool:
+    if statistics.count != len(values):
         return False
-    if said.mean is None or said.min is None or said.max is None:
+    if statistics.mean is None or statistics.min is None or statistics.max is None:
         return True  # a counter has no mean
-    pairs = ((said.mean, fsum(values) / len(values)), (said.min, min(values)), (said.max, max(highs)))
+    pairs = (
+        (statistics.mean, fsum(values) / len(values)),
+        (statistics.min, min(values)),
+        (statistics.max, max(highs)),
+    )
     return all(isclose(a, b, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE) for a, b in pairs)

@@ -149,8 +149,8 @@ class Screen(App[None]):
             self.rows.view = GPUS if self.state.gpus() else PODS
         self._put("summary", summary(self.state, self._source.title))
         self._put("tabs", self._tabs())
-        said = warnings(self._source.state, self._source.degraded())
-        self._put("warnings", [("stopping …", "warn")] if self._is_leaving else warning_line(said))
+        lines = warnings(self._source.state, self._source.degraded())
+        self._put("warnings", [("stopping …", "warn")] if self._is_leaving else warning_line(lines))
         if self._page is None:
             self.rows.show(self.state)
         else:

@@ -54,9 +54,9 @@ def _head(row: Row, width: int) -> Iterator[Line]:
 
 
 def _findings(state: LiveState, row: Row, width: int) -> Iterator[Line]:
-    said = says(state, row)
-    if said:
-        yield [("what it does  ", "dim"), (said, "bold")]
+    words = says(state, row)
+    if words:
+        yield [("what it does  ", "dim"), (words, "bold")]
     for title, insight in insights_on(state, row):
         of = "" if title == row.title else f"{title}: "
         sure = of + kind_words(insight.kind, insight.confidence)

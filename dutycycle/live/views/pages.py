@@ -41,12 +41,12 @@ def help_page() -> list[Line]:
     return [[("Keys", "bold")], *keys, [], [("What it shows", "bold")], *meanings]
 
 
-def warnings_page(said: Sequence[str], width: int) -> list[Line]:
+def warnings_page(paragraphs: Sequence[str], width: int) -> list[Line]:
     """All of them, the most urgent first."""
-    if not said:
+    if not paragraphs:
         return [[("no warnings", "dim")]]
     lines: list[Line] = [[("Warnings", "bold")]]
-    for paragraph in said:
+    for paragraph in paragraphs:
         first, *rest = textwrap.wrap(paragraph, max(width - 3, 20))
         lines.append([("! ", "warn"), (first, "")])
         lines += [[("  ", ""), (line, "")] for line in rest]

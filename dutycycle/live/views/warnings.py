@@ -57,9 +57,9 @@ def _of_records(state: LiveState) -> Iterator[str]:
         yield f"{state.unreadable} records could not be read: another version of dutycycle wrote them?"
 
 
-def warning_line(said: Sequence[str]) -> Line:
+def warning_line(lines: Sequence[str]) -> Line:
     """The first one, and how many more there are."""
-    if not said:
+    if not lines:
         return [("no warnings", "dim")]
-    more = f"  (and {len(said) - 1} more: w)" if len(said) > 1 else ""
-    return [(f"! {said[0]}", "warn"), (more, "dim")]
+    more = f"  (and {len(lines) - 1} more: w)" if len(lines) > 1 else ""
+    return [(f"! {lines[0]}", "warn"), (more, "dim")]

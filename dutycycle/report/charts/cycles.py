@@ -134,7 +134,7 @@ def periods_of(records: Iterable[Plain], metric: str, first_ms: int, last_ms: in
     ends = [*(record["ts_ms"] for record in of_metric), last_ms][1:]
     periods: list[Period] = []
     for record, end_ms in zip(of_metric, ends, strict=True):
-        for begin_ms, period_s, confidence in _said(record, metric):
+        for begin_ms, period_s, confidence in _periods_at(record, metric):
             begin_ms, end_ms = max(begin_ms, first_ms), min(end_ms, last_ms)
             known = next((it for it in periods if abs(it.period_s - period_s) <= _SAME * period_s), None)
             if begin_ms >= end_ms or (known and known.last_ms >= end_ms):
@@ -146,7 +146,7 @@ def periods_of(records: Iterable[Plain], metric: str, first_ms: int, last_ms: in
     return sorted(periods, key=lambda period: -period.seconds)[:_MOST]
 
 
-def _said(record: Plain, metric: str) -> Iterator[tuple[int, float, float]]:
+def _periods_at(record: Plain, metric: str) -> Iterator[tuple[int, float, float]]:
     """Since when, period and confidence of each cycle in a record. Of the main one it says since when."""
     cycle = record["metrics"][metric]
     if "period_s" in cycle:

@@ -20,21 +20,21 @@ def lines_of(verdict: TrialVerdict) -> Iterator[str]:
     yield from _sentences(verdict)
 
 
-def said_of(verdict: TrialVerdict) -> str:
+def sentence_of(verdict: TrialVerdict) -> str:
     """Which is best, in a sentence."""
     by = f"by {GOAL_WORDS[verdict.goal]}"
     if verdict.goal != "rate":
         by += f" a {verdict.unit or 'step'}"
     if verdict.best is None:
         return f"which is best {by} is not known: {_why_not(verdict)}"
-    said = f"best {by}: {verdict.best.tried.variant}"
+    sentence = f"best {by}: {verdict.best.tried.variant}"
     if verdict.ties:
         names = _names(verdict.ties)
-        said += f"; {names} differ{'s' if len(verdict.ties) == 1 else ''} from it by no more than noise"
-        said += ", and it needs no more GPUs"
+        sentence += f"; {names} differ{'s' if len(verdict.ties) == 1 else ''} from it by no more than noise"
+        sentence += ", and it needs no more GPUs"
     if verdict.unsure:
-        said += f"; {_names(verdict.unsure)}: too short to tell from it"
-    return said
+        sentence += f"; {_names(verdict.unsure)}: too short to tell from it"
+    return sentence
 
 
 def number(value: float) -> str:
@@ -54,8 +54,8 @@ def figures_words(row: TrialRow, unit: str | None) -> str:
 
 
 def _sentences(verdict: TrialVerdict) -> Iterator[str]:
-    said = said_of(verdict)
-    yield said[0].upper() + said[1:] + "."
+    sentence = sentence_of(verdict)
+    yield sentence[0].upper() + sentence[1:] + "."
     if verdict.unit == "cycle":
         yield (
             "The training reports no steps, so cycles of GPU utilization were counted, and each is taken to "

@@ -43,8 +43,8 @@ class Prediction:
             "gpu_util_pct": lambda share: f"uses {share.middle:.0f} % of its GPUs at its peak",
             "cpu_cores": lambda cpus: f"{cpus.middle:.1f} CPUs (p95)",
         }
-        said = [form(self.figures[name]) for name, form in forms.items() if name in self.figures]
-        return "; ".join([", ".join(said), self.evidence()] if said else [self.evidence()])
+        figures = [form(self.figures[name]) for name, form in forms.items() if name in self.figures]
+        return "; ".join([", ".join(figures), self.evidence()] if figures else [self.evidence()])
 
     def evidence(self) -> str:
         """One line: how many kin, and how alike."""

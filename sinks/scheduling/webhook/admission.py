@@ -81,7 +81,7 @@ def why(place: QueuePosition, of_user: str) -> str:
     """The value of the annotation."""
     prediction = place.prediction
     expected = None if prediction is None else prediction.middle("duration_s")
-    said = {
+    figures = {
         "expected_s": None if expected is None else round(expected),
         "kin": 0 if prediction is None else prediction.kin,
         "delay_s": round(place.delay_s),
@@ -89,7 +89,7 @@ def why(place: QueuePosition, of_user: str) -> str:
         "class": of_user or None,
         "why": place.why,
     }
-    return orjson.dumps({name: figure for name, figure in said.items() if figure is not None}).decode()
+    return orjson.dumps({name: figure for name, figure in figures.items() if figure is not None}).decode()
 
 
 def answer(uid: str, patch: list[Operation]) -> dict[str, Any]:

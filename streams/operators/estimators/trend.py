@@ -59,10 +59,10 @@ class TrendForecaster(CycleForecaster):
 
     def _evaluate(self) -> None:
         super()._evaluate()
-        said = self._trends.forecast(
+        forecast = self._trends.forecast(
             self._season(), lower=_bound(self.lower), upper=_bound(self.upper), capacity=self._capacity
         )
-        left = float(said.exhausts_in_s[0])
+        left = float(forecast.exhausts_in_s[0])
         self._left = None if np.isnan(left) else left
 
     @property

@@ -35,10 +35,10 @@ def _difference(model: Model, config: RoleConfig) -> str | None:
         row = [_value(second, at) for at in range(len(model.metrics))]
         if second in _CUTS:
             other = _restored(model, straight, config)
-        said = _said(straight, row, second)
-        if _said(twin, row, second) != said:
+        answer = _answer(straight, row, second)
+        if _answer(twin, row, second) != answer:
             return "built twice, it says two things: give it a seed"
-        if _said(other, row, second) != said:
+        if _answer(other, row, second) != answer:
             return "restored from its state, it says something else"
     if msgpack.encode(straight.snapshot()) != msgpack.encode(other.snapshot()):
         return "restored from its state, it goes on to another state"
@@ -51,7 +51,7 @@ def _restored(model: Model, role: ModelRole, config: RoleConfig) -> ModelRole:
     return fresh
 
 
-def _said(role: ModelRole, row: Sequence[float], second: int) -> str:
+def _answer(role: ModelRole, row: Sequence[float], second: int) -> str:
     """All that a model answers to a tick, to the last bit."""
     step = role.learn(row)
     return repr((step, role.forecast() if second % 7 == 0 else None))

@@ -49,11 +49,11 @@ class Evaluation:
         of: dict[tuple[str, str], dict[str, CycleResult]] = {}
         for cycle_series, cycle in self.cycles:
             of.setdefault((cycle_series.kind, cycle_series.member), {})[cycle_series.metric] = cycle
-        for (kind, member), said in of.items():
-            known = [metric for metric in FOLLOWS_STEPS if metric in said]
+        for (kind, member), by_metric in of.items():
+            known = [metric for metric in FOLLOWS_STEPS if metric in by_metric]
             if known:
-                best = next((metric for metric in known if said[metric].cyclic), known[0])
-                yield Series(kind, member, best), said[best]
+                best = next((metric for metric in known if by_metric[metric].cyclic), known[0])
+                yield Series(kind, member, best), by_metric[best]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +195,7 @@ class AnalysisBank:
         concerned = {subjects[column] for column in changed}
         columns = (column for column, subject in enumerate(subjects) if subject in concerned)
         published = ((column, self._cycles.published(column)) for column in columns if concerned)
-        cycles = [(self._cycle_series[column], said) for column, said in published if said is not None]
+        cycles = [(self._cycle_series[column], cycle) for column, cycle in published if cycle is not None]
         return Evaluation(ts_ms, [], None, cycles)
 
     def snapshot(self) -> dict[str, Any]:

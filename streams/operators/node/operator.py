@@ -336,8 +336,8 @@ class NodeOperator:
         for (kind, member), metrics in trends.items():
             if kind == "pod":
                 self._spans.set_trend(member, analysis.ts_ms, metrics)
-        said = records.analysis_records(self._node, self._config.source, analysis, trends)
-        return said + self._models.evaluate(analysis.ts_ms)
+        emissions = records.analysis_records(self._node, self._config.source, analysis, trends)
+        return emissions + self._models.evaluate(analysis.ts_ms)
 
     def _retire(self, before_ms: int) -> None:
         if not self._peaks.is_stale(before_ms) and (self._last_seen >= before_ms).all():

@@ -287,7 +287,7 @@ def _forecast(
 ) -> tuple[Floats, Floats, Ints, Floats]:  # fmt: skip
     """See ``Horizons.forecast``; before what that returns, what is to be kept."""
     horizons, n = ahead_s.size, holt.shape[1]
-    kept, said = np.full((horizons, KEPT, n), np.nan), np.full((3, horizons, n), np.nan)
+    kept, points = np.full((horizons, KEPT, n), np.nan), np.full((3, horizons, n), np.nan)
     now, methods = np.full((2, n), np.nan), np.zeros((horizons, n), np.int64)
     medians = np.empty(len(MEDIANS_OF))
     for place, column in enumerate(cyclic):
@@ -323,10 +323,10 @@ def _forecast(
             value, low, high = _within(newest + value, lower, upper), newest + low, newest + high
             if resolution > 0:
                 low, high = min(low, value - resolution), max(high, value + resolution)
-            methods[row, column], said[0, row, column] = method, value
-            said[1, row, column] = _within(low, lower, upper)
-            said[2, row, column] = _within(high, lower, upper)
-    return kept, said, methods, now
+            methods[row, column], points[0, row, column] = method, value
+            points[1, row, column] = _within(low, lower, upper)
+            points[2, row, column] = _within(high, lower, upper)
+    return kept, points, methods, now
 
 
 _NO_COLUMNS: Ints = np.zeros(0, np.int64)
@@ -410,7 +410,7 @@ class Horizons:
         self._before[:-1] = self._before[1:]
         seen = (holt.state[COUNTED] > 0) & (holt.state[SEEN_MS] >= ts_ms - RESET_MS)
         self._before[-1] = np.where(seen, holt.state[NEWEST], np.nan)
-        kept, said, methods, now = _forecast(
+        kept, points, methods, now = _forecast(
             ts_ms, self._ahead_s, self._overlap, holt.state, self._before, recent, bounds, columns, ahead,
             worth, self._state,
         )  # fmt: skip
@@ -418,7 +418,7 @@ class Horizons:
             if forecasts.has_room(ts_ms):
                 forecasts.put(ts_ms, holt.state[NEWEST], of_it)
         self._plan()
-        return said, methods, now
+        return points, methods, now
 
     def path(
         self, ts_ms: int, ahead_s: Floats, holt: Holt, recent: Floats, bounds: Floats, season: Season | None

@@ -118,13 +118,13 @@ class SpanBank:
     def set_cycle(self, member: str, ts_ms: int, cycle: CycleResult, metric: str | None = None) -> None:
         """The cycle of a pod's utilization, or of a GPU's ``metric``, was found, changed or lost at
         ``ts_ms``."""
-        said: dict[str, Any] = {"cycle_ms": ts_ms}
+        cycle_facts: dict[str, Any] = {"cycle_ms": ts_ms}
         if cycle.cyclic and cycle.period_s is not None:
-            said |= {"period_s": cycle.period_s, "period_confidence": cycle.confidence or 0.0}
-            said |= {} if metric is None else {"period_metric": metric}
-            said |= {} if cycle.since_ms is None else {"period_since_ms": cycle.since_ms}
-            said |= {"other_periods": [to_plain(other) for other in cycle.others or ()]}
-        self._cycles[member] = said
+            cycle_facts |= {"period_s": cycle.period_s, "period_confidence": cycle.confidence or 0.0}
+            cycle_facts |= {} if metric is None else {"period_metric": metric}
+            cycle_facts |= {} if cycle.since_ms is None else {"period_since_ms": cycle.since_ms}
+            cycle_facts |= {"other_periods": [to_plain(other) for other in cycle.others or ()]}
+        self._cycles[member] = cycle_facts
 
     def set_trend(self, uid: str, ts_ms: int, metrics: Mapping[str, Any]) -> None:
         """The trends of a pod, as plain data, were published at ``ts_ms``."""
@@ -145,7 +145,9 @@ class SpanBank:
 
     def retain(self, members: Collection[str]) -> None:
         """Forget the cycles and forecasts of all other pods and GPUs."""
-        self._cycles = {member: said for member, said in self._cycles.items() if member in members}
+        self._cycles = {
+            member: cycle_facts for member, cycle_facts in self._cycles.items() if member in members
+        }
         self._trends = {uid: trend for uid, trend in self._trends.items() if uid in members}
         self._full_ms = {member: full_ms for member, full_ms in self._full_ms.items() if member in members}
 
@@ -201,8 +203,8 @@ class SpanBank:
         known = [self._cycles[member] for member in (uid, *gpus) if member in self._cycles]
         if not known:
             return {}
-        said = next((cycle for cycle in known if "period_s" in cycle), known[0])
-        return said | {"cycle_ms": max(cycle["cycle_ms"] for cycle in known)}
+        cycle_facts = next((cycle for cycle in known if "period_s" in cycle), known[0])
+        return cycle_facts | {"cycle_ms": max(cycle["cycle_ms"] for cycle in known)}
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""

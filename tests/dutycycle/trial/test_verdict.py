@@ -17,7 +17,7 @@ from dutycycle.trial.plan import Variant
 from dutycycle.trial.results.figures import TrialFigures, figures_of
 from dutycycle.trial.results.picture import draw
 from dutycycle.trial.results.record import Whose, annotations_of, record_of
-from dutycycle.trial.results.text import lines_of, said_of
+from dutycycle.trial.results.text import lines_of, sentence_of
 from dutycycle.trial.results.verdict import TrialVerdict, Tried, verdict_of
 from tests.support.data import training_job
 
@@ -85,7 +85,7 @@ def test_a_table_and_what_follows_from_it() -> None:
         in text
     )
     nothing = verdict_of([tried(1, None)], "rate")
-    assert said_of(nothing).startswith(
+    assert sentence_of(nothing).startswith(
         "which is best by rate is not known: no steps were reported, and no cycle"
     )
 

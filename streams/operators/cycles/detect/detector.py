@@ -280,7 +280,7 @@ def _recognised(
 ) -> int:
     """Write the likeliest of the ``periods`` that other series have into ``found``, if this one has it, too;
     how many that are. It was not looked for among many, so less evidence is enough."""
-    candidate, said, other = np.empty(6), np.zeros(2), np.empty(EVIDENCE)
+    candidate, best, other = np.empty(6), np.zeros(2), np.empty(EVIDENCE)
     for period in periods:
         expected = FINE * series.size / period
         candidate[SCORE], top = highest_near(evidence, expected, SAME * expected)
@@ -291,9 +291,9 @@ def _recognised(
             continue
         _fold(series, candidate, phases_of(candidate[PERIOD]))
         _is_likely(candidate, noise_of(series), period_and_chance, other)
-        if candidate[SHARE] * candidate[PERIODS] >= EXPLAINED and period_and_chance[1] > said[1]:
-            said[:] = period_and_chance
-    period_and_chance[0], period_and_chance[1] = said[0], ODDS * said[1] / (1 + (ODDS - 1) * said[1])
+        if candidate[SHARE] * candidate[PERIODS] >= EXPLAINED and period_and_chance[1] > best[1]:
+            best[:] = period_and_chance
+    period_and_chance[0], period_and_chance[1] = best[0], ODDS * best[1] / (1 + (ODDS - 1) * best[1])
     return 1 if period_and_chance[1] >= LIKELY else 0
 
 

@@ -128,7 +128,7 @@ def _together(trends: Sequence[TrendMetric], shares: Sequence[float]) -> TrendMe
 
 
 @dataclass(slots=True)
-class JobSaid:
+class JobAnalyses:
     """What was published of a job's cycle and trends, as digests by topic and key, and the newest change of
     any of its pods: of a cycle (or when it had lasted), of the trends of each source, and its end."""
 

@@ -19,7 +19,7 @@ from streams.operators.base import Emission, Snapshot
 from streams.operators.columns.arrays import check_version
 from streams.operators.keyed import decode_under_key
 from streams.operators.workload.anomalies.job import job_anomalies
-from streams.operators.workload.jobs.analysis import JobSaid, merged_state
+from streams.operators.workload.jobs.analysis import JobAnalyses, merged_state
 from streams.operators.workload.jobs.cycle import Rank
 from streams.operators.workload.ranks import LatestChange, largest_gap
 from streams.operators.workload.rules.advice import advice
@@ -58,7 +58,7 @@ class JobInsightOperator:
         self._latest = LatestChange()
         self._published: JobInsight | None = None
         self._changed = False
-        self._said = JobSaid()
+        self._analyses = JobAnalyses()
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
         """Take a part; nothing is sent before ``flush``. Raises ``DecodeError``."""
@@ -69,7 +69,7 @@ class JobInsightOperator:
             self._changed = True
         if self._latest.add(part, several=len(self._parts) > 1):
             self._changed = True
-        self._said.note(part)
+        self._analyses.note(part)
         return []
 
     def flush(self) -> list[Emission]:
@@ -83,7 +83,7 @@ class JobInsightOperator:
         outs: list[Emission] = [ProducerRecord("job-insights", self._uid, encode(now), insight.ts_ms)]
         if before is None or before.insight != insight:
             outs.append(ProducerRecord("insights", insight.subject.key, encode(insight), insight.ts_ms))
-        return outs + self._said.records(insight.subject, _ranks(_counted(self._parts.values())))
+        return outs + self._analyses.records(insight.subject, _ranks(_counted(self._parts.values())))
 
     def _now(self) -> JobInsight:
         newest = max(self._parts.values(), key=lambda part: (part.ts_ms, part.pod_uid))
@@ -104,7 +104,7 @@ class JobInsightOperator:
             "latest": to_plain(self._latest),
             "published": None if self._published is None else to_plain(self._published),
             "changed": self._changed,
-            "said": to_plain(self._said),
+            "said": to_plain(self._analyses),
         }
 
     def restore(self, plain: Snapshot) -> None:
@@ -115,7 +115,7 @@ class JobInsightOperator:
         published = plain["published"]
         self._published = None if published is None else from_plain(JobInsight, published, "job-insights")
         self._changed = plain["changed"]
-        self._said = from_plain(JobSaid, plain["said"], _TOPIC)
+        self._analyses = from_plain(JobAnalyses, plain["said"], _TOPIC)
 
 
 def _fresh(parts: Iterable[JobInsightPart]) -> list[JobInsightPart]:

@@ -11,10 +11,10 @@ Evidence = Mapping[str, float]
 
 def advice(bottleneck: str, kind: str, of: Evidence) -> str | None:
     """Text for a person, or None where there is nothing to say."""
-    said = [_SAYS[bottleneck](kind, of)] if bottleneck in _SAYS else []
-    said.append(_size(of, "cpu", "cores", "CPUs", 1.0))
-    said.append(_size(of, "mem", "bytes", "GiB of memory", _GIB) or _limit(of))
-    return "; ".join(filter(None, said)) or None
+    sentences = [_SAYS[bottleneck](kind, of)] if bottleneck in _SAYS else []
+    sentences.append(_size(of, "cpu", "cores", "CPUs", 1.0))
+    sentences.append(_size(of, "mem", "bytes", "GiB of memory", _GIB) or _limit(of))
+    return "; ".join(filter(None, sentences)) or None
 
 
 def _size(of: Evidence, name: str, unit: str, what: str, scale: float) -> str:

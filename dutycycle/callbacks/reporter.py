@@ -6,14 +6,15 @@ it.
 
 import atexit
 import json
+import logging
 import math
 import os
 import socket
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
+_LOG = logging.getLogger(__name__)
 SOCKET = "DUTYCYCLE_SOCKET"
 """The environment variable with the socket's path."""
 DEFAULT_PATH = "/run/dutycycle/steps.sock"
@@ -118,20 +119,23 @@ def _of_model(model: object) -> dict[str, Any]:
         return {}
     inner: Any = model
     facts: dict[str, Any] = {}
-    with suppress(Exception):  # any model is welcome, and its training goes on without this figure
+    try:
         while (name := type(inner).__name__) in _WRAPPERS:
             inner = getattr(inner, _WRAPPERS[name])
         facts["model"] = name
         parameters = list(model.parameters())  # type: ignore[attr-defined]
         facts["parameters"] = sum(parameter.numel() for parameter in parameters)
         facts["dtype"] = str(parameters[0].dtype).removeprefix("torch.")
+    except Exception as error:  # noqa: BLE001 - any model is welcome, and its training goes on without this
+        _LOG.debug("of the model only this is known: %s: %r", facts, error)
     return facts
 
 
 def _scale(scaler: Any) -> dict[str, float]:
     try:
         scale = float(scaler() if not hasattr(scaler, "get_scale") else scaler.get_scale())
-    except Exception:  # noqa: BLE001 - any scaler is welcome, too
+    except Exception as error:  # noqa: BLE001 - any scaler is welcome, too
+        _LOG.debug("the loss scale is not known: %r", error)
         return {}
     return {"loss_scale": scale} if 0 <= scale < math.inf else {}
 
@@ -144,9 +148,11 @@ def _short(value: object) -> object:
 
 def samples_in(batch: object) -> int | None:
     """The length of a batch: of its first tensor, in whatever it is packed."""
-    with suppress(Exception):  # a batch may be anything; the training goes on without this figure
+    try:
         for _ in range(4):
             if (shape := getattr(batch, "shape", None)) is not None:
                 return int(shape[0])
             batch = next(iter(batch.values())) if hasattr(batch, "values") else batch[0]  # type: ignore[index]
+    except Exception as error:  # noqa: BLE001 - a batch may be anything; the training goes on without this
+        _LOG.debug("the size of a batch is not known: %r", error)
     return None

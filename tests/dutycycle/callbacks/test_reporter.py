@@ -127,11 +127,20 @@ class Broken:
         raise RuntimeError(name)
 
 
-def test_a_model_a_scaler_and_a_batch_that_raise(listener: Listener, clock: Clock) -> None:
+def test_a_model_a_scaler_and_a_batch_that_raise(
+    listener: Listener, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", "dutycycle.callbacks")
     reporter = StepReporter("pytorch", str(listener.path), clock)
     reporter.describe(Broken())
     steps_of(reporter, clock, 1.0, scaler=Broken(), samples=samples_in(Broken()))
     assert [one.steps for one in listener.heard()] == [1]
+    reasons = (
+        "of the model only this is known",
+        "the size of a batch is not known",
+        "the loss scale is not known",
+    )
+    assert [any(reason in line for line in caplog.messages) for reason in reasons] == [True] * 3
 
 
 def test_the_loss_scale_is_read_seldom_and_never_sent_as_infinite(listener: Listener, clock: Clock) -> None:

@@ -16,8 +16,8 @@ KIND_FORBIDDEN = Event(
     "kind_forbidden", logging.INFO, "Kinds of jobs that no role lets the sinks read", ("kind",), by=(SINK,)
 )
 PERMISSION_MISSING = Event(
-    "permission_missing", logging.WARNING, "Objects that no role lets the sinks annotate", ("kind",),
-    by=(SINK,),
+    "permission_missing", logging.WARNING,
+    "Objects that no role lets the sinks annotate, or the adapter ask for", ("kind",), by=(SINK, ADAPTER),
 )
 HEARTBEAT_FAILED = Event(
     "heartbeat_failed", logging.WARNING, "Nodes whose Lease cannot be renewed", by=(SINK,)

@@ -9,19 +9,24 @@ import orjson
 from dutycycle.kube.discovery import Kind
 from dutycycle.kube.objects import ApiServer
 from sinks.adapter.front_proxy import User
+from sinks.permissions import MissingPermissions
 
 _REVIEW = Kind("authorization.k8s.io/v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False)
 _EVERYTHING = "system:masters"
 """A group that may everything: no webhook or role can take it away, so nobody is asked."""
 _REMEMBERED_S = 10.0
+ALLOWED = "allowed now"
 _MOST = 10_000
 
 
 class AccessReviewer:
-    """Asks ``server``. Raises ``KubeError`` where it does not answer."""
+    """Asks ``server``, and says when ``lacking`` is over. Raises ``KubeError`` where it does not answer."""
 
-    def __init__(self, server: ApiServer, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, server: ApiServer, lacking: MissingPermissions, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._server = server
+        self._lacking = lacking
         self._clock = clock
         self._known: dict[bytes, tuple[bool, float]] = {}
 
@@ -37,6 +42,7 @@ class AccessReviewer:
         allowed, until_s = self._known.get(question, (False, 0.0))
         if until_s <= self._clock():
             allowed = bool((await self._server.review(_REVIEW, spec)).get("allowed"))
+            self._lacking.clear(ALLOWED, "create ")
             if len(self._known) >= _MOST:
                 self._known.clear()
             self._known[question] = allowed, self._clock() + _REMEMBERED_S

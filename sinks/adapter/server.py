@@ -16,12 +16,13 @@ from dutycycle.kube.references import Metadata, ObjectRef
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.telemetry.metrics import ADAPTER_ANSWERS
 from sinks.adapter import answers, metric_names
-from sinks.adapter.access import AccessReviewer
+from sinks.adapter.access import ALLOWED, AccessReviewer
 from sinks.adapter.answers import CUSTOM, EXTERNAL, VERSION, Json, ObjectFigure, PodFigure
 from sinks.adapter.figures import Figures
 from sinks.adapter.front_proxy import FrontProxy, User
 from sinks.adapter.metric_names import MetricName, UnknownMetricError
 from sinks.adapter.objects import Owner, combined, owners
+from sinks.permissions import MissingPermissions
 
 _ALL = "*"
 _NAMESPACE = "metrics"
@@ -52,7 +53,8 @@ class MetricsApi:
         self.front_proxy: FrontProxy | None = None
         self._figures = figures
         self._server = server
-        self._access = AccessReviewer(server)
+        self._lacking = MissingPermissions("MetricValue", telemetry, "who asks is told so")
+        self._access = AccessReviewer(server, self._lacking)
         self._telemetry = telemetry
         self._wall = wall
 
@@ -84,6 +86,7 @@ class MetricsApi:
             except GoneError as error:
                 code, answer = 404, answers.failure(404, error.detail)
             except KubeError as error:  # a selector that it refuses, or an API server that does not answer
+                self._lacking.add(error)
                 code = 400 if error.reason == "400" else 503
                 answer = answers.failure(code, f"the API server: {error}")
             self._telemetry.metrics.counter(ADAPTER_ANSWERS, code=str(code)).inc()
@@ -103,6 +106,7 @@ class MetricsApi:
             pods = await self._select(request, namespace)
         else:
             pods = [await self._server.metadata(ObjectRef("v1", "Pod", name, namespace))]
+            self._lacking.clear(ALLOWED, "get ")
         figures = self._figures_of(pods, metric)
         if name != _ALL and not figures:
             raise _FailedError(404, f"{metric} of pod {namespace}/{name} is not measured now")
@@ -172,11 +176,15 @@ class MetricsApi:
     async def _pods_of(self, namespace: str) -> list[Metadata]:
         """Those that have not ended and are not about to."""
         listed = self._server.each(POD, namespace, fields=_NOT_ENDED)
-        return [pod async for pod in listed if not pod.get("deletionTimestamp")]
+        pods = [pod async for pod in listed if not pod.get("deletionTimestamp")]
+        self._lacking.clear(ALLOWED, "list ")
+        return pods
 
     async def _select(self, request: web.Request, namespace: str) -> list[Metadata]:
         selector = request.query.get("labelSelector")
-        return [pod async for pod in self._server.each(POD, namespace, selector)]
+        pods = [pod async for pod in self._server.each(POD, namespace, selector)]
+        self._lacking.clear(ALLOWED, "list ")
+        return pods
 
     def _figures_of(self, pods: Iterable[Metadata], metric: MetricName) -> list[PodFigure]:
         """Of the pods that are measured. Where only names are known, a pod is found by its name."""

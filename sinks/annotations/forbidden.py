@@ -1,6 +1,5 @@
 """What no role lets us do. A kind of jobs that we may not read was left out on purpose: that is no error."""
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -8,10 +7,10 @@ from dutycycle.kube.errors import GoneError, KubeError
 from dutycycle.telemetry.events import Event, Telemetry
 from sinks.annotations.core.targets import Target
 from sinks.events import KIND_FORBIDDEN, PERMISSION_MISSING
+from sinks.permissions import missing_permission
 
 RETRY_S = 25.0
 """How often one object of a kind is tried: when the permission is given, all are written within a minute."""
-_CANNOT = re.compile(r'cannot (\w+) resource "([^"]+)"(?: in API group "([^"]*)")?')
 _Scope = tuple[str, str, str | None]
 
 
@@ -79,38 +78,5 @@ class ForbiddenKinds:
             self._telemetry.clear_condition(cleared.event, cleared.permission, detail)
 
 
-class MissingPermissions:
-    """Those for what is written beside annotations, of one ``kind``: each is one condition while it lacks."""
-
-    def __init__(self, kind: str, telemetry: Telemetry) -> None:
-        self._kind = kind
-        self._telemetry = telemetry
-        self._lacking: set[str] = set()
-
-    def __bool__(self) -> bool:
-        return bool(self._lacking)
-
-    def add(self, error: KubeError) -> str:
-        """Note that the API server refused a request; the permission that lacks, "" where none does."""
-        lacks = missing_permission(str(error)) if error.reason == "403" else ""
-        if lacks:
-            self._lacking.add(lacks)
-            detail = f"{error}; annotations go on"
-            self._telemetry.raise_condition(PERMISSION_MISSING, lacks, detail, kind=self._kind)
-        return lacks
-
-    def clear(self, detail: str, beginning: str = "") -> None:
-        """Note that the permissions that begin so are there, or are another worker's."""
-        for permission in [lacking for lacking in self._lacking if lacking.startswith(beginning)]:
-            self._lacking.remove(permission)
-            self._telemetry.clear_condition(PERMISSION_MISSING, permission, detail)
-
-
 def _scope(target: Target) -> _Scope:
     return target.api_version, target.api_kind, target.namespace
-
-
-def missing_permission(message: str) -> str:
-    """Verb, resource and API group that we have no right to, as the server says; "" if it does not."""
-    match = _CANNOT.search(message)
-    return " ".join(group for group in match.groups() if group) if match else ""

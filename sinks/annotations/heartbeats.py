@@ -12,8 +12,9 @@ from dutycycle.kube.heartbeat import LEASE, new_lease, renewal
 from dutycycle.kube.objects import ApiServer
 from dutycycle.kube.references import ObjectRef
 from dutycycle.telemetry.events import WRITE_RETRIED, Telemetry
-from sinks.annotations.forbidden import RETRY_S, MissingPermissions
+from sinks.annotations.forbidden import RETRY_S
 from sinks.events import HEARTBEAT_FAILED
+from sinks.permissions import MissingPermissions
 
 _LOOK_S = 1.0
 _SILENT = 5

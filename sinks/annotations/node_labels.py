@@ -11,8 +11,9 @@ from dutycycle.kube.errors import BusyError, GoneError, RefusedError
 from dutycycle.kube.objects import ApiServer
 from dutycycle.telemetry.events import WRITE_RETRIED, Telemetry
 from sinks.annotations.core.node import CONDITIONS, GPU_THROTTLED
-from sinks.annotations.forbidden import RETRY_S, MissingPermissions
+from sinks.annotations.forbidden import RETRY_S
 from sinks.events import NODE_LABELS_FAILED
+from sinks.permissions import MissingPermissions
 
 _LOOK_S = 5.0
 _SILENT_S = 600.0

@@ -15,8 +15,9 @@ from dutycycle.kube.events import EVENT, new_event, repetition
 from dutycycle.kube.objects import ApiServer
 from dutycycle.telemetry.events import WRITE_RETRIED, Telemetry
 from sinks.annotations.core.occurrences import Due, Occurrences
-from sinks.annotations.forbidden import RETRY_S, MissingPermissions
+from sinks.annotations.forbidden import RETRY_S
 from sinks.events import EVENT_FAILED
+from sinks.permissions import MissingPermissions
 
 _LOOK_S = 1.0
 AT_ONCE = 5

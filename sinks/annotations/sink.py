@@ -24,7 +24,6 @@ from sinks.annotations.forbidden import (
     ForbiddenKindError,
     ForbiddenKinds,
     Refusal,
-    missing_permission,
 )
 from sinks.annotations.gone import GoneObjects
 from sinks.annotations.heartbeats import Heartbeats
@@ -35,6 +34,7 @@ from sinks.base import PendingOffsets
 from sinks.deadletters import DeadLetters
 from sinks.events import ANNOTATION_SHED, KIND_FORBIDDEN, NO_KIND, OBJECT_GONE, SINK_AWAY
 from sinks.metrics import wrote
+from sinks.permissions import missing_permission
 
 WRITERS = 8
 """So many writes are under way at once, at most."""

@@ -187,6 +187,43 @@ def test_kubectl_reads_the_figures_and_only_who_may(kube: Kube, cluster: Cluster
     assert unmeasured["metadata"]["name"] not in values(read("*"))
 
 
+def test_a_right_that_is_taken_from_the_adapter_is_named_until_it_is_given_back(
+    kube: Kube, cluster: Cluster, adapter: Adapter
+) -> None:
+    cluster.pod("p")
+    reader = service_account(kube, cluster.namespace, "reader")
+    rules = [{"apiGroups": ["custom.metrics.k8s.io"], "resources": ["*"], "verbs": ["get"]}]
+    grant(kube, reader, cluster.namespace, "reader", rules)
+    path = f"{CUSTOM}/namespaces/{cluster.namespace}/pods/*/gpu_util_pct"
+    rights = {"subjectaccessreviews authorization.k8s.io": "create", "pods": "list"}
+    bindings = [
+        kube.admin.get(
+            {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+             "metadata": {"name": f"dutycycle-adapter{suffix}"}}
+        ) for suffix in ("-auth-delegator", "")
+    ]  # fmt: skip
+
+    def is_said(said: str) -> bool:
+        reader.answers(path), kube.admin.answers(path)  # who may everything is not asked about
+        return all(
+            f"permission_missing {verb} {what}: {said}" in adapter.said for what, verb in rights.items()
+        )
+
+    wait_until(lambda: reader.answers(path), lambda: adapter.said)
+    try:
+        for binding in bindings:
+            kube.admin.delete(binding)
+        wait_until(lambda: is_said("403: "), lambda: adapter.said)
+        with pytest.raises(Refused) as refused:
+            kube.admin.request("GET", path)
+        assert refused.value.status == 503
+    finally:
+        for binding in bindings:
+            kube.admin.create(binding | {"metadata": {"name": binding["metadata"]["name"]}})
+    wait_until(lambda: is_said("allowed now"), lambda: adapter.said)
+    assert reader.answers(path)
+
+
 def test_objects_have_the_mean_and_the_largest_of_their_pods_or_gpus(
     kube: Kube, cluster: Cluster, adapter: Adapter
 ) -> None:

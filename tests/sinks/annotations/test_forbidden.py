@@ -4,7 +4,8 @@ import pytest
 
 from dutycycle.kube.errors import RefusedError
 from sinks.annotations.core.targets import Target
-from sinks.annotations.forbidden import RETRY_S, ForbiddenKindError, ForbiddenKinds, missing_permission
+from sinks.annotations.forbidden import RETRY_S, ForbiddenKindError, ForbiddenKinds
+from sinks.permissions import missing_permission
 from tests.support.sinks.rig import Rig
 
 JOBS = [Target("job", "kubeflow.org/v2beta1", "MPIJob", "bert", where) for where in ("a", "b")]

@@ -125,8 +125,8 @@ class Extender:
         if blocked:
             pairs = zip(names, asked_about, strict=True)
             asked_about = [node for name, node in pairs if name not in blocked]
-        said = {"NodeNames": asked_about} if asked.nodes is None else {"Nodes": {"items": asked_about}}
-        return {"FailedNodes": blocked, **said}
+        kept = {"NodeNames": asked_about} if asked.nodes is None else {"Nodes": {"items": asked_about}}
+        return {"FailedNodes": blocked, **kept}
 
     def prioritize(self, asked: PlacementQuestion) -> list[HostPriority]:
         """A score of 0 to 10 for each node."""

@@ -47,6 +47,11 @@ class SpanJoin:
         """Whether ``cgroup`` ever sent a span of the pod."""
         return self._newest_ms["cgroup"] >= 0
 
+    @property
+    def has_gpu(self) -> bool:
+        """Whether ``nvml`` ever sent a span of the pod."""
+        return self._newest_ms["nvml"] >= 0
+
     def is_repeat(self, part: InsightPart) -> bool:
         """Whether its source has already sent that span, or a later one of its epoch."""
         return part.start_ms <= self._epochs[part.source].get(part.epoch_ms or 0, -1)
@@ -71,8 +76,7 @@ class SpanJoin:
         self._newest_ms[part.source] = part.start_ms
         self._waiting[part.source].append(part)
         done = self._complete()
-        seen = self._newest_ms["nvml"] >= 0
-        most = _MAX_WAITING if seen else _MAX_WAITING_UNSEEN if wants_gpu else 0
+        most = _MAX_WAITING if self.has_gpu else _MAX_WAITING_UNSEEN if wants_gpu else 0
         waiting = self._waiting["cgroup"]
         while len(waiting) > most:
             waiting.popleft()

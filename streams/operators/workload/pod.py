@@ -82,6 +82,11 @@ class PodInsightOperator:
             self._epoch += 1
             self._begin()
         wants_gpu = self._pod is None or self._pod.gpu_request != 0
+        if not wants_gpu and not self._join.has_gpu:
+            if part.source == "cgroup":
+                self._join.add(part, wants_gpu=False)
+                return [*self._add_cpu_only(part)]
+            self._begin()  # it asked for no GPU, and is on one
         outs: list[Emission] = []
         for span in self._join.add(part, wants_gpu=wants_gpu):
             if self._join.has_cgroup:  # else it was judged already, by its GPU alone
@@ -102,9 +107,19 @@ class PodInsightOperator:
             return outs
         return outs + self._to_job()
 
+    def _add_cpu_only(self, part: InsightPart) -> list[ProducerRecord]:
+        """A pod without a GPU is judged by what its training reports, once there is such a report."""
+        if self._track.debouncer.published is None and not self._steps.figures(part.start_ms):
+            return []
+        no_gpu = InsightPart(
+            uid=self._uid, source="nvml", node=part.node, start_ms=part.start_ms, tick_ms=part.tick_ms, gpus=0
+        )
+        return self._add(JoinedSpan(no_gpu, part))
+
     def _add(self, span: JoinedSpan) -> list[ProducerRecord]:
         self._gpu_only = None
-        self._node, self._gpus = span.gpu.node or self._node, span.gpu.gpus or 1
+        self._node = span.gpu.node or self._node
+        self._gpus = 1 if span.gpu.gpus is None else span.gpu.gpus
         sizes, anomalies = self._track.sizer.sizes, self._track.anomalies
         silence = self._track.silence(span.gpu.start_ms)
         outs = [] if silence is None else self._publish(silence)

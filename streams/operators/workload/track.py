@@ -308,7 +308,8 @@ class Track:
         finding = _with_idleness(
             self._bottleneck.find(span.end_ms, stats, kind.kind, gpus), kind.kind, idle_s
         )
-        figures = ({} if stats is None else stats.evidence()) | finding.evidence | {"gpus": float(gpus)}
+        figures = ({} if stats is None else stats.evidence()) | finding.evidence
+        figures |= {} if span.gpu.gpus == 0 else {"gpus": float(gpus)}
         figures |= _limit_evidence(stats, span.cgroup)
         figures |= reported
         if finding.bottleneck == IDLE:

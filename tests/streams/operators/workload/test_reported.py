@@ -1,6 +1,7 @@
 """Goal: a training that reports its steps is a training, whatever it looks like from outside."""
 
 import pytest
+from msgspec.structs import replace
 
 from bench.generators_jobs import pod
 from dutycycle.contract.codec import decode, encode
@@ -14,7 +15,15 @@ from streams.operators.forward import StepForwarder
 from streams.operators.workload.channels import SPAN_MS
 from streams.operators.workload.rules.reported import ReportedSteps, with_steps
 from streams.state.codec import from_bytes, to_bytes
-from tests.streams.operators.workload.test_insights import STAGES, START_MS, in_turn, insights, parts, run
+from tests.streams.operators.workload.test_insights import (
+    NOTHING,
+    STAGES,
+    START_MS,
+    in_turn,
+    insights,
+    parts,
+    run,
+)
 
 SERVER = "requests"
 """A pod that is taken for a server, from outside."""
@@ -67,6 +76,27 @@ def test_repeats_and_a_restart_change_nothing() -> None:
         if place % 97 == 0:
             operator = STAGES["insights"].build("p", from_bytes(to_bytes(operator.snapshot())))
     assert found == plain
+
+
+def test_a_training_in_a_pod_without_a_gpu_has_its_steps() -> None:
+    """A pod without one that reports nothing is not judged, and nothing is said of a GPU."""
+    of = parts(pod(SERVER, 2000), asks=replace(NOTHING, gpu_request=0))
+    steps = PodSteps(steps=2, seconds=0.8, samples=64)
+    reports = [
+        InsightPart(uid="p", source="processes", start_ms=part.start_ms + at, steps=steps)
+        for part in of["cgroup"] for at in range(0, SPAN_MS, 1000) if part.start_ms < START_MS + 300_000
+    ]  # fmt: skip
+    assert of_pod([*of["pods"], *of["cgroup"]]) == []
+    by_time = sorted([*reports, *of["cgroup"]], key=lambda part: part.start_ms)
+    told = run(STAGES["insights"].build("p", None), [*of["pods"], *by_time])
+    judged = insights(told)
+    assert (judged[0].kind, judged[0].confidence, judged[0].bottleneck) == ("training", 0.99, "unknown")
+    assert judged[0].evidence["steps_per_min"] == 150
+    assert not {name for name in judged[0].evidence if "gpu" in name}
+    both = [decode(PodInsight, out.value or b"", "t") for out in told
+            if isinstance(out, ProducerRecord) and out.topic == "pod-insights"]  # fmt: skip
+    rates = [now.state.steps_per_s for now in both if now.state is not None]
+    assert (rates[0], rates[-1]) == (2.5, None)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ COMMON = {
     "mean": "the mean over all samples; of a pod's or job's GPU utilization, of all its GPUs",
     "at_ms": "when the maximum was measured",
     "totals": "what was used in all: `gpu_s` (time on GPUs), `gpu_busy_s`, `gpu_sm_s`, `gpu_tensor_s`, "
-    "`energy_j`, `cpu_s`",
+    "`gpu_working_s`, `gpu_untouched_s`, `energy_j`, `cpu_s`",
     "confidence": "the probability that it is right, 0 to 1",
     "period_s": "the length of one cycle",
     "period_source": "`reported` where the training's own steps contradicted the cycle that was found",
@@ -63,6 +63,8 @@ OWN = {
         "sm_known_s": "the time of which that is known",
         "tensor_s": "time times the activity of its tensor cores; absent where that is not measured",
         "tensor_known_s": "the time of which that is known",
+        "working_s": "busy time in which the GPU worked and did not wait, by power or its multiprocessors",
+        "working_known_s": "the time of which that is known",
         "energy_j": "the pod's part of the GPU's energy",
         "untouched_s": "the part of known_s in which the pod held the GPU and no process of its was on it; "
         "absent where there was none, or where processes are not seen",

@@ -1,8 +1,8 @@
 """How one tick of a GPU counts: its time, how busy it was, and its energy. Pure.
 
 The one definition for the ledger, the series, the report and the screen (docs/decisions/0048). Streams
-compile ``mean_of_samples`` and ``joules_of_tick`` as they stand here: plain loops over numbers, in which NaN
-is absent.
+compile ``mean_of_samples``, ``joules_of_tick`` and ``working_pct`` as they stand here: plain loops over
+numbers, in which NaN is absent.
 """
 
 from math import isnan, nan
@@ -31,6 +31,14 @@ _WORKS = 0.5
 """Of its power limit: no GPU draws as much that does nothing."""
 SET_BACK_MS = 300_000
 """A clock that is behind by more than this was set back; by less, a record comes late."""
+
+
+RESTS_SHARE, BUSY_SHARE = 0.1, 0.15
+"""Of its power limit: what a GPU draws at rest, about, and how much more it draws at least while it works at
+full utilization. Kernels that spin until others come take less: at a fifth of its power a GPU waits."""
+WORKS_SM_SHARE = 0.5
+"""Where its multiprocessors are active for so much of the busy time, a GPU works whatever it draws. Few of
+them say nothing: it depends on the library how many spin."""
 
 
 def is_outdated(ts_ms: int, newest_ms: int) -> bool:
@@ -73,6 +81,16 @@ def mean_of_samples(samples: Any, interval_ms: float, idle_between: bool) -> flo
     # A mean of equal values can miss them by a rounding step; it never lies outside of them.
     mean: float = min(max(total / lasted, low), high)
     return mean * (lasted / (lasted + idle)) if idle_between else mean
+
+
+def working_pct(busy_pct: float, sm_pct: float, power_w: float, limit_w: float) -> float:
+    """Give the part of a tick in which a GPU was busy and worked, in percent: all of ``busy_pct``, or 0 where
+    neither power nor the activity of its multiprocessors says that it works. NaN where neither is known."""
+    share = power_w / limit_w if limit_w > 0 else nan
+    if isnan(busy_pct) or (isnan(share) and isnan(sm_pct)):
+        return nan
+    draws = share >= RESTS_SHARE + BUSY_SHARE * busy_pct / 100
+    return busy_pct if draws or sm_pct >= WORKS_SM_SHARE * busy_pct else 0.0
 
 
 def joules_of_tick(

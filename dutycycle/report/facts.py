@@ -43,6 +43,8 @@ class GpuUse:
     model: str | None
     seconds: float
     busy_s: float | None
+    working_s: float | None
+    """Of the busy time, that in which it worked and did not wait (``contract.records.hours``)."""
     idle_s: float | None
     untouched_s: float | None
     """Of the idle time, that in which pods held it and no process was on it; None where none are seen."""
@@ -162,7 +164,8 @@ def _use(gathered: Gathered, view: View, place: int) -> GpuUse:
     ticks, seen = gpu.ticks, gpu.seen
     lasted = ticks.durations_s()
     util = ticks["gpu_util_pct"]
-    known = np.isfinite(util)
+    working = ticks["working_pct"]
+    known, judged = np.isfinite(util), np.isfinite(working)
     untouched = ticks["untouched"]
     return GpuUse(
         name=gpu.name,
@@ -170,6 +173,7 @@ def _use(gathered: Gathered, view: View, place: int) -> GpuUse:
         model=seen.model,
         seconds=float(lasted.sum()),
         busy_s=float((util * lasted)[known].sum() / 100) if known.any() else None,
+        working_s=float((working * lasted)[judged].sum() / 100) if judged.any() else None,
         idle_s=float(lasted[known & (util < _IDLE_PCT)].sum()) if known.any() else None,
         untouched_s=(float(lasted[untouched == 1].sum()) if np.isfinite(untouched).any() else None),
         energy_j=_energy_j(ticks),
@@ -296,6 +300,8 @@ def key_figures(facts: Facts, view: View) -> Iterator[tuple[str, str]]:
             "GPU time",
             seconds_text(seconds) + ("" if busy is None else f", busy {seconds_text(busy)}{part}"),
         )
+        if (working := facts.total("working_s")) is not None:
+            yield "Working, of the busy time", seconds_text(working)
         if untouched := facts.total("untouched_s"):
             yield "Held without a process", seconds_text(untouched)
         if (energy := facts.total("energy_j")) is not None:

@@ -3,13 +3,14 @@
 from collections import defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import nan
 from typing import Any
 
 import orjson
 
 from dutycycle.contract.codec import DecodeError, decode
 from dutycycle.contract.log import ConsumerRecord, ProducerRecord
-from dutycycle.contract.metering import highest_power_w, highest_util_pct, with_means
+from dutycycle.contract.metering import highest_power_w, highest_util_pct, with_means, working_pct
 from dutycycle.contract.metrics import (
     CAPACITIES,
     CONTAINER_METRICS,
@@ -31,11 +32,13 @@ GPU_COLUMNS = (
     *names(row for row in GPU_ROWS if row.chart or row.kind == "counter"),
     "gpu_util_high_pct",
     "power_high_w",
+    "working_pct",
     "untouched",
     "throttle",
 )
 """``gpu_util_high_pct`` and ``power_high_w``: the most within the tick, of which the others have the mean
-(``contract.metering``); ``untouched``: 1 while pods hold it and no process is on it, 0 otherwise;
+(``contract.metering``); ``working_pct``: the part of it in which the GPU was busy and worked;
+``untouched``: 1 while pods hold it and no process is on it, 0 otherwise;
 ``throttle``: a place in ``Gathered.throttles``."""
 HOST_COLUMNS = tuple(name for name in HOST_METRICS if name not in CAPACITIES)
 POD_COLUMNS = tuple(name for name in POD_CGROUP_METRICS if name not in CAPACITIES)
@@ -151,6 +154,8 @@ class Gathered:
         values: dict[str, float | None] = {name: getattr(gpu, name, None) for name in GPU_COLUMNS[:-1]}
         values["gpu_util_high_pct"], values["power_high_w"] = highest_util_pct(raw), highest_power_w(raw)
         processes = seen_processes(gpu)
+        known = (gpu.gpu_util_pct, gpu.sm_active_pct, gpu.power_w, gpu.power_limit_w)
+        values["working_pct"] = working_pct(*(nan if value is None else value for value in known))
         if processes is not None:
             values["untouched"] = float(bool(gpu.allocated) and not processes and not gpu.gpu_util_pct)
         if gpu.throttle is not None:

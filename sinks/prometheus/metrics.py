@@ -58,6 +58,12 @@ GPU_BUSY = Metric(
 )
 GPU_SM = Metric("gpu_sm_active_seconds_total", "Time times the activity of the multiprocessors", OF_GPU)
 GPU_TENSOR = Metric("gpu_tensor_active_seconds_total", "Time times the activity of the tensor cores", OF_GPU)
+GPU_WORKING = Metric(
+    "gpu_working_seconds_total",
+    "Busy time in which the GPU worked, by its power against its limit or by its multiprocessors; in the "
+    "rest of it, it waited",
+    OF_GPU,
+)
 GPU_ENERGY = Metric("gpu_energy_joules_total", "Energy, by the driver's counter", OF_GPU)
 GPU_FORECAST = Metric(
     "gpu_utilization_forecast_ratio", _FORECAST_HELP.format("utilization"), (*OF_GPU, *_FORECAST)
@@ -143,6 +149,11 @@ POD_SM = Metric(
 POD_TENSOR = Metric(
     "pod_gpu_tensor_active_seconds_total",
     "The pod's part of the time times the activity of the tensor cores",
+    (*OF_POD, *_ON_GPU),
+)
+POD_WORKING = Metric(
+    "pod_gpu_working_seconds_total",
+    "The pod's part of the busy time in which the GPU worked, and did not wait",
     (*OF_POD, *_ON_GPU),
 )
 POD_UNTOUCHED = Metric(

@@ -31,11 +31,11 @@ _GPU_WINDOW = ((m.GPU_UTIL_MEAN, "mean"), (m.GPU_UTIL_MAX, "max"), (m.GPU_UTIL_P
 _POD_WINDOW = ((m.POD_UTIL_MEAN, "mean"), (m.POD_UTIL_MAX, "max"), (m.POD_UTIL_P95, "p95"))
 _GPU_TOTALS = (
     (m.GPU_BUSY, "gpu_busy_s"), (m.GPU_SM, "gpu_sm_s"), (m.GPU_TENSOR, "gpu_tensor_s"),
-    (m.GPU_ENERGY, "energy_j"),
+    (m.GPU_WORKING, "gpu_working_s"), (m.GPU_ENERGY, "energy_j"),
 )  # fmt: skip
 _POD_TOTALS = (
     (m.POD_BUSY, "gpu_busy_s"), (m.POD_SM, "gpu_sm_s"), (m.POD_TENSOR, "gpu_tensor_s"),
-    (m.POD_UNTOUCHED, "gpu_untouched_s"), (m.POD_ENERGY, "energy_j"),
+    (m.POD_WORKING, "gpu_working_s"), (m.POD_UNTOUCHED, "gpu_untouched_s"), (m.POD_ENERGY, "energy_j"),
 )  # fmt: skip
 
 

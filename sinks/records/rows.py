@@ -148,6 +148,7 @@ def usage_rows(record: UsageHour) -> Iterator[SqlRow]:
             "gpu_known_s": float(gpu.known_s), "gpu_busy_s": float(gpu.busy_s),
             "gpu_sm_s": _float(gpu.sm_s), "gpu_sm_known_s": _float(gpu.sm_known_s),
             "gpu_tensor_s": _float(gpu.tensor_s), "gpu_tensor_known_s": _float(gpu.tensor_known_s),
+            "gpu_working_s": _float(gpu.working_s), "gpu_working_known_s": _float(gpu.working_known_s),
             "gpu_untouched_s": _float(gpu.untouched_s),
             "energy_j": _float(gpu.energy_j), "pod_s": None, "cpu_s": None, "mem_byte_s": None,
         })  # fmt: skip
@@ -155,9 +156,9 @@ def usage_rows(record: UsageHour) -> Iterator[SqlRow]:
         yield SqlRow(HOUR_TABLE, head | {
             "pod_uid": pod.pod_uid or "", "gpu": "", "gpu_model": None, "attribution": None, "gpu_s": None,
             "gpu_known_s": None, "gpu_busy_s": None, "gpu_sm_s": None, "gpu_sm_known_s": None,
-            "gpu_tensor_s": None, "gpu_tensor_known_s": None, "gpu_untouched_s": None, "energy_j": None,
-            "pod_s": float(pod.seconds),
-            "cpu_s": _float(pod.cpu_s), "mem_byte_s": _float(pod.mem_byte_s),
+            "gpu_tensor_s": None, "gpu_tensor_known_s": None, "gpu_working_s": None,
+            "gpu_working_known_s": None, "gpu_untouched_s": None, "energy_j": None,
+            "pod_s": float(pod.seconds), "cpu_s": _float(pod.cpu_s), "mem_byte_s": _float(pod.mem_byte_s),
         })  # fmt: skip
 
 

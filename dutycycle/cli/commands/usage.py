@@ -84,7 +84,7 @@ def _share(row: Row) -> str:
 
 
 def _active(what: str) -> Callable[[Row], str]:
-    """Activity of the multiprocessors or the tensor cores, of the time of which it is known."""
+    """Activity of the multiprocessors or the tensor cores, or work, of the time of which it is known."""
 
     def share(row: Row) -> str:
         known = row[f"gpu_{what}_known_s"]
@@ -100,10 +100,12 @@ def _number(value: float | None, unit: float) -> str:
 _COLUMNS: tuple[tuple[str, Callable[[Row], str]], ...] = (
     ("GPU h", _hours("gpu_s")),
     ("busy", _hours("gpu_busy_s")),
+    ("working", _hours("gpu_working_s")),
     ("idle", _hours("gpu_idle_s")),
     ("untouched", _untouched),
     ("unknown", _unknown),
     ("busy of it", _share),
+    ("working of it", _active("working")),
     ("SM of it", _active("sm")),
     ("tensor of it", _active("tensor")),
     ("requested", _hours("gpu_requested_s")),

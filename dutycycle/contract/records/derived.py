@@ -169,8 +169,8 @@ Peaks = Mapping[str, Peak]
 
 Totals = Mapping[str, Amount]
 """What was used in all: ``gpu_s`` (time on GPUs), ``gpu_busy_s``, ``gpu_sm_s``, ``gpu_tensor_s``,
-``gpu_untouched_s``, ``energy_j`` (joules), and ``cpu_s``, as ``dutycycle.contract.records.hours`` defines
-them."""
+``gpu_working_s``, ``gpu_untouched_s``, ``energy_j`` (joules), and ``cpu_s``, as
+``dutycycle.contract.records.hours`` defines them."""
 
 
 class PodPeaks(VersionedRecord, frozen=True, kw_only=True):

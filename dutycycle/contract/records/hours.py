@@ -6,6 +6,11 @@ The definitions, for the topic ``usage``, its tables in SQL and the counters for
   guessed: after a gap one interval counts (``contract.metering``, which has the next two as well).
 - **Busy.** The share of that time in which a kernel ran: the mean of the driver's samples of the tick, or
   ``gpu_util_pct`` where there are none. **Idle** is the rest of what is known.
+- **Working.** Busy time of the ticks in which the GPU draws at least a tenth of its power limit, and 15 % of
+  it more at full utilization (in proportion at less), or in which its multiprocessors are active for half of
+  the busy time. The rest of busy time is waiting: kernels that spin until other GPUs, or the host, come. Of
+  how much time it is known is said beside: a GPU without a power limit, and a slice (MIG), whose power nobody
+  measures, have it by their multiprocessors alone. It is divided as busy time is.
 - **Untouched.** The part of idle time in which a pod held the GPU and no process of its was on it. It is
   known where the processes on the GPU and their pods are seen, and the GPU is not cut into slices.
 - **SM-seconds, tensor-seconds.** That time times the activity of the multiprocessors, or of the tensor
@@ -34,7 +39,8 @@ class GpuHour(RecordBase, frozen=True, kw_only=True):
     ``gpu_s`` is the pod's time on the GPU, of a shared GPU its part. ``known_s``: the part of it of which
     utilization is known; ``busy_s``: the part of that in which a kernel ran. ``sm_s``, ``tensor_s``: seconds
     of work of all its multiprocessors, and of all its tensor cores, in ``sm_known_s`` and ``tensor_known_s``.
-    Absent where it has no such counters. ``untouched_s``: the part of ``known_s`` in which the pod had the
+    ``working_s``: busy seconds in which the GPU worked, of ``working_known_s``. Absent where it has no such
+    counters. ``untouched_s``: the part of ``known_s`` in which the pod had the
     GPU and no process there; absent where there was none, or that cannot be seen.
     """
 
@@ -49,6 +55,8 @@ class GpuHour(RecordBase, frozen=True, kw_only=True):
     sm_known_s: Amount | None = None
     tensor_s: Amount | None = None
     tensor_known_s: Amount | None = None
+    working_s: Amount | None = None
+    working_known_s: Amount | None = None
     energy_j: Amount | None = None
     untouched_s: Amount | None = None
 

@@ -55,7 +55,8 @@ def _metric_columns(figures: Figures = FIGURES) -> list[Column[float]]:
 def _usage_columns() -> list[Column[float]]:
     names = (
         "gpu_s", "gpu_known_s", "gpu_busy_s", "gpu_sm_s", "gpu_sm_known_s", "gpu_tensor_s",
-        "gpu_tensor_known_s", "gpu_untouched_s", "energy_j", "pod_s", "cpu_s", "mem_byte_s",
+        "gpu_tensor_known_s", "gpu_working_s", "gpu_working_known_s", "gpu_untouched_s", "energy_j", "pod_s",
+        "cpu_s", "mem_byte_s",
     )  # fmt: skip
     return [Column(name, Double) for name in names]
 

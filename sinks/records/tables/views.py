@@ -14,7 +14,7 @@ _NODE_MOST = ", ".join(
     for name in _OF_NODE
     if name.startswith("max_")
 )
-_NODE_SUMS = ("gpu_s", "gpu_busy_s", "gpu_sm_s", "gpu_tensor_s", "energy_j", "cpu_s", "cost")
+_NODE_SUMS = ("gpu_s", "gpu_busy_s", "gpu_sm_s", "gpu_tensor_s", "gpu_working_s", "energy_j", "cpu_s", "cost")
 _USED_ON_NODE = (
     f"(SELECT {{day}} AS day, node, {', '.join(f'sum({name}) AS {name}' for name in _NODE_SUMS)} "  # noqa: S608
     "FROM usage GROUP BY {day}, node)"
@@ -54,14 +54,14 @@ _USED = (
     f"h.gpu_s, {_if_known('h', 'h.gpu_busy_s')} AS gpu_busy_s, "
     f"{_if_known('h', 'h.gpu_known_s - h.gpu_busy_s')} AS gpu_idle_s, "
     "h.gpu_s - h.gpu_known_s AS gpu_unknown_s, h.gpu_sm_s, h.gpu_sm_known_s, h.gpu_tensor_s, "
-    "h.gpu_tensor_known_s, h.gpu_untouched_s, h.energy_j, "
+    "h.gpu_tensor_known_s, h.gpu_working_s, h.gpu_working_known_s, h.gpu_untouched_s, h.energy_j, "
     "h.pod_s * p.gpu_request AS gpu_requested_s, h.cpu_s, h.pod_s * p.cpu_request AS cpu_requested_s, "
     "h.mem_byte_s, h.pod_s * p.mem_request_bytes AS mem_requested_byte_s, h.pod_s"
 )
 _KEPT = (
     "node, pod_uid, gpu, gpu_model, attribution, gpu_s, gpu_known_s, gpu_busy_s, gpu_sm_s, gpu_sm_known_s, "
-    "gpu_tensor_s, gpu_tensor_known_s, gpu_untouched_s, energy_j, pod_s, cpu_s, mem_byte_s, gpu_cost, "
-    "cpu_cost, energy_cost"
+    "gpu_tensor_s, gpu_tensor_known_s, gpu_working_s, gpu_working_known_s, gpu_untouched_s, energy_j, pod_s, "
+    "cpu_s, mem_byte_s, gpu_cost, cpu_cost, energy_cost"
 )
 _COST = (
     "CASE WHEN coalesce(h.gpu_cost, h.cpu_cost, h.energy_cost) IS NOT NULL "
@@ -76,7 +76,10 @@ _INSIGHT = (
 _USAGE = f"(SELECT hour AS at, {_KEPT} FROM usage_costs UNION ALL SELECT day, {_KEPT} FROM usage_days)"  # noqa: S608
 
 
-_OF_LIFE = ("gpu_s", "gpu_busy_s", "gpu_sm_s", "gpu_tensor_s", "gpu_untouched_s", "energy_j", "cpu_s")
+_OF_LIFE = (
+    "gpu_s", "gpu_busy_s", "gpu_sm_s", "gpu_tensor_s", "gpu_working_s", "gpu_untouched_s", "energy_j",
+    "cpu_s",
+)  # fmt: skip
 
 
 def _life(whose: str) -> str:
@@ -93,7 +96,8 @@ def _life(whose: str) -> str:
 
 SUMS = (
     "gpu_s", "gpu_busy_s", "gpu_idle_s", "gpu_unknown_s", "gpu_sm_s", "gpu_sm_known_s", "gpu_tensor_s",
-    "gpu_tensor_known_s", "gpu_untouched_s", "energy_j", "gpu_requested_s", "cpu_s",
+    "gpu_tensor_known_s", "gpu_working_s", "gpu_working_known_s", "gpu_untouched_s", "energy_j",
+    "gpu_requested_s", "cpu_s",
     "cpu_requested_s", "mem_byte_s", "mem_requested_byte_s", "pod_s", "gpu_cost", "cpu_cost", "energy_cost",
     "cost",
 )  # fmt: skip
@@ -121,6 +125,7 @@ VIEWS = {
         f"sum({_if_known('u', 'u.gpu_busy_s')}) AS gpu_busy_s, "
         f"sum({_if_known('u', 'u.gpu_known_s - u.gpu_busy_s')}) AS gpu_idle_s, "
         "sum(u.gpu_sm_s) AS gpu_sm_s, sum(u.gpu_tensor_s) AS gpu_tensor_s, "
+        "sum(u.gpu_working_s) AS gpu_working_s, "
         "sum(CASE WHEN u.pod_uid = '' THEN u.gpu_s END) AS gpu_free_s, sum(u.energy_j) AS energy_j, "
         f"sum(u.cpu_s) AS cpu_s, sum({_COST.replace('h.', 'u.')}) AS cost, {_NODE_MOST}",
         f"{_USAGE} AS u GROUP BY u.node",

@@ -18,8 +18,8 @@ class TickBlock:
     """k ticks of one layout and interval, each newer than the one before it: a row for each.
 
     ``values`` (k, n): of ``layout.series``. ``tallies`` (k, m): of ``layout.tallies``. ``highs`` (k, m): the
-    largest value since the last tick, from the driver's bursts where there are any. ``facts``: what only
-    insights of workloads need; of each GPU its power limit in watts and whether power and heat hold its
+    largest value since the last tick, from the driver's bursts where there are any. ``facts``: what has
+    no window; of each GPU its power limit in watts and whether power and heat hold its
     clocks down (0 or 100), of a host the share of its CPUs that is busy, in percent. ``value_highs`` (k, n):
     as ``highs``, of the values; ``values`` itself where no tick has bursts.
     """

@@ -40,7 +40,7 @@ from streams.operators.usage.bank import UsageBank
 from streams.operators.workload.channels import SPAN_MS
 from streams.operators.workload.spans import SpanBank
 
-SNAPSHOT_VERSION = 28
+SNAPSHOT_VERSION = 29
 
 
 class TickReader(Protocol):

@@ -69,7 +69,7 @@ class UsageBank:
         steps_ms = [first_ms, *(later - earlier for earlier, later in pairwise(times))]
         seconds = np.array([counted_ms(step_ms, interval_ms) / 1000 for step_ms in steps_ms])
         gaps = np.array([is_gap(step_ms, interval_ms) for step_ms in steps_ms])
-        self._meter.add(block.layout, block.values, block.tallies, seconds, gaps)
+        self._meter.add(block, seconds, gaps)
         self._last_ms = times[-1]
 
     def flush(self) -> list[Emission]:

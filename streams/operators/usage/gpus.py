@@ -6,29 +6,35 @@ from typing import Any
 import numpy as np
 
 from dutycycle.contract.attribution import less_sure
-from dutycycle.contract.metering import joules_of_tick
+from dutycycle.contract.metering import joules_of_tick, working_pct
 from dutycycle.contract.ownership.holdings import divide, energy_part
 from dutycycle.contract.records.hours import GpuHour
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Bools, Floats, Ints, pack, unpack
+from streams.operators.columns.block import TickBlock
 from streams.operators.columns.tick import Layout
 from streams.operators.rounding import tidy
 from streams.operators.usage.table import HourTable, OnGpu
 
-FIGURES = 10
-_CHANGED, _TIME, _KNOWN, _BUSY, _SM, _SM_KNOWN, _TENSOR, _TENSOR_KNOWN, _ENERGY, _COUNTED, _UNTOUCHED = range(
-    FIGURES + 1
-)
+FIGURES = 12
+(
+    _CHANGED, _TIME, _KNOWN, _BUSY, _SM, _SM_KNOWN, _TENSOR, _TENSOR_KNOWN, _WORKING, _WORKING_KNOWN, _ENERGY,
+    _COUNTED, _UNTOUCHED,
+) = range(FIGURES + 1)  # fmt: skip
 """Columns of the hour, in seconds and joules. ``_COUNTED`` is 1 if there is any measure of energy."""
-_ACTIVE = 2
-"""Of a device, after its utilization: SM and tensor activity."""
+_ACTIVE = 3
+"""Of a device, after its utilization: SM and tensor activity, and the part of utilization in which it works.
+The last is made of the others, so that as many are measured as there are of these."""
+_FACTS = 3
+"""Of a GPU in the facts of a tick; its power limit is the first."""
 _LAST_J, _GUESSED_J, _OWED_J, _BEFORE_J, _ADDED_J = range(5)
-_ALL_BUSY, _ALL_SM, _ALL_TENSOR, _ALL_ENERGY, _OF_GPU = range(5, 15, 2)
+_ALL_BUSY, _ALL_SM, _ALL_TENSOR, _ALL_WORKING, _ALL_ENERGY, _OF_GPU = range(5, 17, 2)
 """Columns of a GPU as a whole: what ``joules_of_tick`` carries from tick to tick, then what the GPU did since
 it was first seen, each followed by how much of it is known: 0 if nothing is."""
 _NAMES = (("gpu_busy_s", _ALL_BUSY), ("gpu_sm_s", _ALL_SM), ("gpu_tensor_s", _ALL_TENSOR),
-          ("energy_j", _ALL_ENERGY))  # fmt: skip
+          ("gpu_working_s", _ALL_WORKING), ("energy_j", _ALL_ENERGY))  # fmt: skip
 _joules, _divide, _energy_part = kernel(joules_of_tick), kernel(divide), kernel(energy_part)
+_works = kernel(working_pct)
 
 
 @kernel
@@ -43,8 +49,8 @@ def _device(
     hour: Floats, rows: Ints, untouched: Ints, holders: Ints, parts: Floats, seconds: float, is_known: bool,
     pcts: Floats, joules: float,
 ) -> None:  # fmt: skip
-    """Give each holder its part of what a device did in ``seconds``. ``pcts``: its utilization, SM and tensor
-    activity. ``told``: it is known whose that is. ``untouched``: 1 for holdings without a process."""
+    """Give each holder its part of what a device did in ``seconds``. ``pcts``: see ``_read``. ``is_known``:
+    whose that is. ``untouched``: 1 for holdings without a process."""
     for at in range(len(parts)):
         row, time = rows[holders[at, 0]], seconds / len(parts)
         if is_known and not np.isnan(pcts[0]):
@@ -72,19 +78,30 @@ def _tell(whole: Floats, which: int, seconds: float, pct: float) -> None:
         whole[_ALL_BUSY + 2 * which + 1] += seconds
 
 
+@kernel
+def _read(values: Floats, columns: Ints, power_w: float, limit_w: float, pcts: Floats) -> None:
+    """Fill ``pcts`` with what a device does in a tick: its utilization, SM and tensor activity, and working
+    part, in percent."""
+    for which in range(_ACTIVE):
+        pcts[which] = values[columns[which]]
+    pcts[_ACTIVE] = _works(pcts[0], pcts[1], power_w, limit_w)
+
+
 @entry(
-    "void(float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[::1], boolean[::1], float64[:, ::1], "
-    "int64[::1], int64[::1], int64[::1], int64[:, ::1], int64[:, ::1], float64[::1], int64[:, ::1])"
+    "void(float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[::1], boolean[::1],"
+    " float64[:, ::1], int64[::1], int64[::1], int64[::1], int64[:, ::1], int64[:, ::1], float64[::1],"
+    " int64[:, ::1])"
 )
 def _add(
-    hour: Floats, ticks: Floats, tallies: Floats, seconds: Floats, gaps: Bools, wholes: Floats,
-    slots: Ints, rows: Ints, untouched: Ints, gpus: Ints, devices: Ints, weights: Floats, holders: Ints,
+    hour: Floats, ticks: Floats, tallies: Floats, limits_w: Floats, seconds: Floats, gaps: Bools,
+    wholes: Floats, slots: Ints, rows: Ints, untouched: Ints, gpus: Ints, devices: Ints, weights: Floats,
+    holders: Ints,
 ) -> None:  # fmt: skip
-    """Add ticks. ``slots``: the row of each GPU in ``wholes``. ``rows``: of each holding, in the hour; the
-    first are nobody's. ``untouched``: 1 for each holding without a process."""
+    """Add ticks. ``limits_w``: by tick and GPU. ``slots``: each GPU's row in ``wholes``. ``rows``: of each
+    holding, in the hour; the first are nobody's. ``untouched``: 1 for each holding without a process."""
     for tick in range(len(seconds)):
         values, first, begin = ticks[tick], 0, 0
-        pcts = np.empty(1 + _ACTIVE)
+        whole_pcts, pcts = np.empty(1 + _ACTIVE), np.empty(1 + _ACTIVE)
         for gpu in range(len(gpus)):
             counter, power, whole = values[gpus[gpu, 0]], values[gpus[gpu, 1]], wholes[slots[gpu]]
             joules, last_j, guessed_j, owed_j, before_j, added_j = _joules(
@@ -96,8 +113,9 @@ def _add(
             if not np.isnan(joules):
                 whole[_ALL_ENERGY] += joules
                 whole[_ALL_ENERGY + 1] = 1
+            _read(values, gpus[gpu, 3:], power, limits_w[tick, gpu], whole_pcts)
             for which in range(1 + _ACTIVE):
-                _tell(whole, which, seconds[tick], values[gpus[gpu, 3 + which]])
+                _tell(whole, which, seconds[tick], whole_pcts[which])
             if gaps[tick] and joules > 0:  # who used it while nobody measured is not known
                 _energy(hour, rows[gpu], joules)
                 joules = 0.0
@@ -105,11 +123,12 @@ def _add(
             for device in range(first, last):
                 every += weights[device] * values[devices[device, 0]]
             for device in range(first, last):
-                for which in range(1 + _ACTIVE):
-                    pcts[which] = values[devices[device, which]]
-                    if np.isnan(values[gpus[gpu, 3 + which]]):
-                        _tell(whole, which, weights[device] * seconds[tick], pcts[which])
-                pct, end, size = pcts[0], devices[device, 1 + _ACTIVE], weights[device]
+                # Nobody measures the power of a slice.
+                limit_w = limits_w[tick, gpu] if devices[device, 0] == gpus[gpu, 3] else np.nan
+                _read(values, devices[device], power, limit_w, pcts)
+                for which in np.flatnonzero(np.isnan(whole_pcts)):
+                    _tell(whole, which, weights[device] * seconds[tick], pcts[which])
+                pct, end, size = pcts[0], devices[device, _ACTIVE], weights[device]
                 held, parts = holders[begin:end], np.empty(end - begin)
                 is_known = _divide(held, tallies[tick], pct, parts)
                 of_device = joules * _energy_part(size, pct, every)
@@ -133,12 +152,16 @@ class GpuMeter:
         self._layout: Layout | None = None
         self._plan: tuple[Any, ...] = ()
 
-    def add(self, layout: Layout, values: Floats, tallies: Floats, seconds: Floats, gaps: Bools) -> None:
-        """Add ticks of one layout, shape (ticks, n) and (ticks, m); each counts for its ``seconds``, and may
-        come after a gap, in which nobody measured."""
+    def add(self, block: TickBlock, seconds: Floats, gaps: Bools) -> None:
+        """Add ticks; each counts for its ``seconds``, and may come after a gap, in which nobody measured."""
+        layout = block.layout
         if layout is not self._layout:
             self._lay_out(layout)
-        _add(self._hour.figures, values, tallies, seconds, gaps, self._wholes, *self._plan)
+        limits_w = np.ascontiguousarray(block.facts[:, ::_FACTS])
+        _add(
+            self._hour.figures, block.values, block.tallies, limits_w, seconds, gaps, self._wholes,
+            *self._plan,
+        )  # fmt: skip
 
     def _lay_out(self, layout: Layout) -> None:
         """Other GPUs, pods or processes than before, or another hour."""
@@ -169,10 +192,13 @@ class GpuMeter:
                 attribution=self._words[key] or None, gpu_s=tidy(time), known_s=tidy(known),
                 busy_s=tidy(busy), sm_s=tidy(sm) if sm_known else None, sm_known_s=tidy(sm_known) or None,
                 tensor_s=tidy(tensor) if tensor_known else None, tensor_known_s=tidy(tensor_known) or None,
+                working_s=tidy(working) if working_known else None,
+                working_known_s=tidy(working_known) or None,
                 energy_j=tidy(energy) if counted else None, untouched_s=tidy(untouched) or None,
             )
             for key, (
-                time, known, busy, sm, sm_known, tensor, tensor_known, energy, counted, untouched
+                time, known, busy, sm, sm_known, tensor, tensor_known, working, working_known, energy,
+                counted, untouched,
             ) in self._hour.changed(keep=keep)
         )  # fmt: skip
 
@@ -188,6 +214,8 @@ class GpuMeter:
                     known["gpu_sm_s"] = figures[_SM]
                 if figures[_TENSOR_KNOWN]:
                     known["gpu_tensor_s"] = figures[_TENSOR]
+                if figures[_WORKING_KNOWN]:
+                    known["gpu_working_s"] = figures[_WORKING]
                 if figures[_UNTOUCHED]:
                     known["gpu_untouched_s"] = figures[_UNTOUCHED]
                 if figures[_COUNTED]:

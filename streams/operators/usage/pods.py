@@ -7,6 +7,7 @@ import numpy as np
 from dutycycle.contract.records.hours import PodHour
 from streams.compiled import entry
 from streams.operators.columns.arrays import Bools, Floats, Ints
+from streams.operators.columns.block import TickBlock
 from streams.operators.columns.series import Series
 from streams.operators.columns.tick import Layout
 from streams.operators.rounding import tidy
@@ -43,11 +44,11 @@ class PodMeter:
         self._rows: Ints = np.zeros(0, np.int64)
         self._columns: Ints = np.zeros((0, 2), np.int64)
 
-    def add(self, layout: Layout, values: Floats, _tallies: Floats, seconds: Floats, _gaps: Bools) -> None:
+    def add(self, block: TickBlock, seconds: Floats, _gaps: Bools) -> None:
         """As ``GpuMeter.add``. After a gap, a rate counts for no more time than its tick does."""
-        if layout is not self._layout:
-            self._lay_out(layout)
-        _add(self._hour.figures, values, seconds, self._rows, self._columns)
+        if block.layout is not self._layout:
+            self._lay_out(block.layout)
+        _add(self._hour.figures, block.values, seconds, self._rows, self._columns)
 
     def _lay_out(self, layout: Layout) -> None:
         """Other pods than before, or another hour. The member of the host is empty, and so is its key."""

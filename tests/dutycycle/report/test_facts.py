@@ -157,6 +157,18 @@ def test_a_gpu_that_is_held_and_never_touched_is_said() -> None:
     assert dict(key_figures(found, view))["Held without a process"] == "60 GPU-s"
 
 
+def test_busy_time_in_which_a_gpu_waits_is_no_work_in_the_report() -> None:
+    gathered = Gathered()
+    for at in range(100):
+        spins = gpu(0, gpu_util_pct=100, power_w=500 if at < 60 else 140, power_limit_w=700)
+        unknown = gpu(1, gpu_util_pct=100)
+        gathered.sample(record("nvml-samples", "a", nvml(at, [spins, unknown]), at))
+    view = view_of(gathered)
+    facts = facts_of(gathered, view, Settings())
+    assert [(use.busy_s, use.working_s) for use in facts.gpus] == [(100, 60), (100, None)]
+    assert dict(key_figures(facts, view))["Working, of the busy time"] == "60 GPU-s"
+
+
 def test_what_holds_back_a_short_job_of_unknown_kind_is_told() -> None:
     """For most of its time neither is known, as long as there is no minute of it."""
     pod = {"v": 1, "uid": "uid-1", "namespace": "ml", "name": "w-0", "node": "gpu-a", "phase": "Running"}

@@ -66,7 +66,10 @@ SICK: dict[str, Any] = {
     },
 }  # fmt: skip
 HEALTH = {"v": 1, "node": "a", "ts_ms": NOW_MS, "gpus": [SICK]}
-USED = {"gpu_busy_s": 0.6, "gpu_sm_s": 0.01, "gpu_tensor_s": 0.01, "gpu_untouched_s": 0.3, "energy_j": 300}
+USED = {
+    "gpu_busy_s": 0.6, "gpu_sm_s": 0.01, "gpu_tensor_s": 0.01, "gpu_working_s": 0.5, "gpu_untouched_s": 0.3,
+    "energy_j": 300,
+}  # fmt: skip
 PART: dict[str, Any] = {
     "v": 1, "node": "a", "ts_ms": NOW_MS, "since_ms": 1, "gpus": {}, "totals": {"GPU-0": USED},
     "pods": [{"pod_uid": "p", "gpu": "GPU-0", "attribution": "measured", "totals": {"gpu_s": 1} | USED}],
@@ -144,6 +147,8 @@ VALUES = {
     "pod_gpu_memory_used_bytes": (ON_POD, 6),
     "pod_gpu_power_watts": (ON_POD, 300),
     "pod_gpu_busy_seconds_total": ((*ON_POD, "0", "GPU-0", "measured"), 0.6),
+    "gpu_working_seconds_total": (ON_GPU, 0.5),
+    "pod_gpu_working_seconds_total": ((*ON_POD, "0", "GPU-0", "measured"), 0.5),
     "pod_gpu_untouched_seconds_total": ((*ON_POD, "0", "GPU-0", "measured"), 0.3),
     "pod_gpu_energy_joules_total": ((*ON_POD, "0", "GPU-0", "measured"), 300),
     "pod_cycle_period_seconds": ((*ON_POD, "gpu_util_pct"), 13.2),
@@ -321,7 +326,13 @@ def test_without_a_part_there_is_no_counter_and_all_the_rest() -> None:
     assert {one.name for one in SERIES} - set(shown(view)) == {
         f"{of}_{what}_total"
         for of in ("gpu", "pod_gpu")
-        for what in ("busy_seconds", "sm_active_seconds", "tensor_active_seconds", "energy_joules")
+        for what in (
+            "busy_seconds",
+            "sm_active_seconds",
+            "tensor_active_seconds",
+            "working_seconds",
+            "energy_joules",
+        )
     } | {"pod_gpu_untouched_seconds_total"}
 
 

@@ -43,7 +43,8 @@ def test_a_database_that_is_older_than_a_column_gets_its_columns(records_url: st
             connection.execute(text(f"DROP VIEW {name}"))
         for table, column in (("node_peaks", "max_gpu_power_w"), ("pod_peaks", "p95_cpu_util_pct"),
                               ("insights", "steps_per_s"), ("gpu_events", "mig"),
-                              ("usage_hours", "gpu_sm_s"), ("usage_days", "gpu_tensor_s")):  # fmt: skip
+                              ("usage_hours", "gpu_sm_s"), ("usage_days", "gpu_tensor_s"),
+                              ("usage_hours", "gpu_working_s")):  # fmt: skip
             connection.execute(text(f"ALTER TABLE {table} DROP COLUMN {column}"))
     older = r"gpu_sm_s.*; they are older than this Dutycycle: start its sink with them once"
     with pytest.raises(DutycycleError, match=older), reading(records_url) as connection:

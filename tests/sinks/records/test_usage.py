@@ -76,25 +76,27 @@ def test_activity_is_a_share_of_the_time_of_which_it_is_known(
 ) -> None:
     hopper = GpuHour(
         pod_uid="p", gpu="G", gpu_s=3600, known_s=3600, busy_s=3600, sm_s=216, sm_known_s=1800, tensor_s=0,
-        tensor_known_s=1800,
+        tensor_known_s=1800, working_s=900, working_known_s=1800,
     )  # fmt: skip
     ampere = GpuHour(pod_uid="p", gpu="H", gpu_s=3600, known_s=3600, busy_s=3600)
     put(
         records_url,
         UsageHour(node="a", source="nvml", hour_ms=HOUR_MS, ts_ms=HOUR_MS + 1, gpus=(hopper, ampere)),
     )
-    names = "gpu_sm_s, gpu_sm_known_s, gpu_tensor_s, gpu_tensor_known_s"
+    names = "gpu_sm_s, gpu_sm_known_s, gpu_tensor_s, gpu_tensor_known_s, gpu_working_s, gpu_working_known_s"
     query = f"SELECT {names} FROM usage ORDER BY gpu"  # noqa: S608 - names of our own
-    assert read_rows(records_url, query) == [(216, 1800, 0, 1800), (None, None, None, None)]
-    assert read_rows(records_url, "SELECT gpu_sm_s, gpu_tensor_s FROM nodes") == [(216, 0)]
+    assert read_rows(records_url, query) == [(216, 1800, 0, 1800, 900, 1800), (None,) * 6]
+    assert read_rows(records_url, "SELECT gpu_sm_s, gpu_tensor_s, gpu_working_s FROM nodes") == [
+        (216, 0, 900)
+    ]
     args = ArgumentParser()
     add_arguments(args)
     arguments = ["--by", "gpu", "--since", "1970-01-01T00:00:00Z", "--records", records_url]
     run(args.parse_args(arguments), Settings(records=records_url))
     header, *rows = capsys.readouterr().out.splitlines()
-    assert header.endswith("busy of it  SM of it  tensor of it")
-    assert [one.split()[-6:] for one in rows] == [
-        ["100", "%", "12", "%", "0", "%"], ["H", "1.00", "1.00", "0.00", "100", "%"],
+    assert header.endswith("busy of it  working of it  SM of it  tensor of it")
+    assert [one.split()[-8:] for one in rows] == [
+        ["100", "%", "50", "%", "12", "%", "0", "%"], ["H", "1.00", "1.00", "0.00", "100", "%"],
     ]  # fmt: skip
 
 

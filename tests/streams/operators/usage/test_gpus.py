@@ -176,6 +176,47 @@ def test_what_multiprocessors_and_tensor_cores_did_is_divided_and_else_not_known
         assert found[pod] == pytest.approx(figures), pod
 
 
+BUSY = {"gpu_util_pct": 100, "processes": [A], "power_limit_w": 700}
+WORKING: dict[str, tuple[dict[str, Any], dict[str | None, tuple[float | None, float | None]]]] = {
+    # name: (what is measured for 100 s, {pod: working seconds, of how many they are known})
+    "at two thirds of its power": (BUSY | {"power_w": 460}, {"A": (100, 100)}),
+    "spins at a fifth of its power": (BUSY | {"power_w": 140}, {"A": (0, 100)}),
+    "a fifth of the time, at little power": (
+        BUSY | {"gpu_util_pct": 20, "power_w": 120}, {"A": (20, 100)},
+    ),
+    "a fifth of the time, at what it draws at rest": (
+        BUSY | {"gpu_util_pct": 20, "power_w": 72}, {"A": (0, 100)},
+    ),
+    "at a fifth of its power on all multiprocessors": (
+        BUSY | {"power_w": 140, "sm_active_pct": 90}, {"A": (100, 100)},
+    ),
+    "without a limit, few multiprocessors": (
+        {"gpu_util_pct": 100, "processes": [A], "sm_active_pct": 12}, {"A": (0, 100)},
+    ),
+    "nothing says it": ({"gpu_util_pct": 100, "processes": [A], "power_w": 460}, {"A": (None, None)}),
+    "two: by use, as busy time": (
+        BUSY | {"gpu_util_pct": 80, "power_w": 460, "processes": [A, B]}, {"A": (60, 70), "B": (20, 30)},
+    ),
+    "slices: power is that of all": (
+        {
+            "power_w": 460, "power_limit_w": 700, "allocated": given("A", mig="m1") + given("B", mig="m2"),
+            "mig": [HALF[0] | ACTIVE, HALF[1]],
+        },
+        {"A": (37.5, 75), "B": (None, None)},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WORKING)
+def test_busy_time_in_which_a_gpu_only_waits_is_no_work(case: str) -> None:
+    fields, wanted = WORKING[case]
+    rows = newest(runs([gpu(0, **fields)]))
+    found = {pod: (row.working_s, row.working_known_s) for (_, pod, _), row in rows.items() if row.gpu_s}
+    assert set(found) == set(wanted)
+    for pod, figures in wanted.items():
+        assert found[pod] == pytest.approx(figures), pod
+
+
 def test_a_part_of_the_hour_that_nobody_counted_is_no_time_at_rest() -> None:
     [row] = newest(
         runs([gpu(0, gpu_util_pct=80)], 30) + runs([gpu(0, gpu_util_pct=80, sm_active_pct=50)], 10, 30)
@@ -272,8 +313,8 @@ TOLD: dict[str, tuple[list[dict[str, Any]], Totals, dict[tuple[str, str], Totals
     "nobody": (runs([NO_USE]), ALL, {}),
     "alone": (
         runs([NO_USE | ACTIVE | {"processes": [A]}]),
-        ALL | {"gpu_sm_s": 40, "gpu_tensor_s": 10},
-        {("A", "measured"): ALL | {"gpu_s": 100, "gpu_sm_s": 40, "gpu_tensor_s": 10}},
+        ALL | {"gpu_sm_s": 40, "gpu_tensor_s": 10, "gpu_working_s": 80},
+        {("A", "measured"): ALL | {"gpu_s": 100, "gpu_sm_s": 40, "gpu_tensor_s": 10, "gpu_working_s": 80}},
     ),
     "two: by use, as in the hour": (
         runs([NO_USE | {"processes": [A, B]}]),

@@ -199,9 +199,8 @@ class Track:
         self._end_ms = span.end_ms
         if span.gpu.codes is not None:
             self._codes[:_SPLIT, -SPAN_S:] = codes_from_text(span.gpu.codes, _SPLIT)
-        frozen_ms = (span.gpu.frozen or {}).values()
-        if len(frozen_ms) >= (span.gpu.gpus or 1):  # what was taken for figures since then was none
-            self._codes[:_SPLIT, -max((span.end_ms - max(frozen_ms)) // 1000, 1) :] = ABSENT_CODE
+        if (frozen_ms := _frozen_ms(span.gpu)) is not None:  # what was taken for figures since then was none
+            self._codes[:_SPLIT, -max((span.end_ms - frozen_ms) // 1000, 1) :] = ABSENT_CODE
         if span.cgroup is not None and span.cgroup.codes is not None:
             self._codes[_SPLIT:, -SPAN_S:] = codes_from_text(span.cgroup.codes, len(CGROUP_CHANNELS))
         if self._tick_s > SPAN_S:
@@ -219,7 +218,12 @@ class Track:
             return None
         self._skipped = 0
         values = dequantize(self._codes)
-        kind = self._kind(values, span.gpu)
+        published = self.debouncer.published
+        if published is not None and published.kind in _WORKS and _frozen_ms(span.gpu) is not None:
+            # A source that repeats itself says as little as one that is silent: see ``silence``.
+            kind = KindEstimate(published.kind, published.confidence)
+        else:
+            kind = self._kind(values, span.gpu)
         if reported:  # who does it says so: no guess from outside stands against that
             kind = KindEstimate(_TRAINING, _SUREST)
         self._follow_idleness(span, values, kind.kind)
@@ -367,6 +371,12 @@ class Track:
         self._states = from_plain(StateTracker, plain["states"], TOPIC)
         if self._anomalies and plain["anomalies"] is not None:  # else another choice of analyses stored it
             self._anomalies = from_plain(AnomalyFinder, plain["anomalies"], TOPIC)
+
+
+def _frozen_ms(gpu: InsightPart) -> int | None:
+    """Since when the sources of all GPUs of a pod repeat themselves; None if one of them does not."""
+    since_ms = (gpu.frozen or {}).values()
+    return max(since_ms) if since_ms and len(since_ms) >= (gpu.gpus or 1) else None
 
 
 def _fill_before(codes: Codes, seconds: int) -> None:

@@ -25,8 +25,9 @@ _CYCLE = np.array([1.6, -0.6, -0.5, -1.5, -0.5, -0.4])
 _LEAST = {"inference": 0.65, "loading": 0.9}
 """The least confidence of a kind. Two of three such pods train whatever they show, so where a server is
 likely much was seen that speaks for it. That a pod loads would be seen on its disk and network."""
-_LEAST_OF_OTHERS, _STAYS = 0.8, 0.6
-"""The same of all other kinds, and with which a pod stays of a kind: more kinds look alike than with CPU."""
+_LEAST_OF_OTHERS, _STAYS = 0.8, 0.5
+"""The same of all other kinds, and with which a pod stays of a kind: while it is likelier than not, as more
+kinds look alike than with CPU."""
 _TRAINS_FROM = ((300, 0.65), (120, 0.75), (0, 0.85))
 """The same of training, once a GPU was busy for so many seconds: the first work of most pods looks alike."""
 _STILL_S = 60

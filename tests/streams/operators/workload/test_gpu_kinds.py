@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from dutycycle.contract.records.parts import InsightPart
 from streams.operators.columns.arrays import Floats
 from streams.operators.workload.channels import (
+    ABSENT_CODE,
     CHANNEL_ROW,
     CHANNELS,
     NVML_CHANNELS,
@@ -18,10 +19,10 @@ from streams.operators.workload.channels import (
 )
 from streams.operators.workload.join import JoinedSpan
 from streams.operators.workload.kinds.classifier import WORKLOAD_KINDS
-from streams.operators.workload.kinds.gpu_classifier import gpu_kind_probabilities, terms
+from streams.operators.workload.kinds.gpu_classifier import choose_gpu_kind, gpu_kind_probabilities, terms
 from streams.operators.workload.kinds.gpu_features import GPU_NAMES, gpu_features
 from streams.operators.workload.kinds.gpu_weights import KNOTS, WEIGHTS
-from streams.operators.workload.kinds.history import ROWS
+from streams.operators.workload.kinds.history import ROWS, GpuHistory
 from streams.operators.workload.kinds.rest import is_at_rest, is_unused
 from streams.operators.workload.track import Prices, Track
 
@@ -323,3 +324,23 @@ def test_a_frozen_source_is_told_at_any_tick_and_once(tick_s: int, begin_s: int)
         published += track.add(JoinedSpan(of, None)) is not None and frozen
     assert [anomaly.kind for anomaly in track.anomalies] == ["frozen"]
     assert published <= 3
+    assert told(track)[0] == "training", "what a job is at work does not change by nobody seeing it"
+
+
+def test_of_an_idle_pod_whose_source_repeats_itself_nothing_is_known() -> None:
+    track = Track(Prices())
+    for part in parts(loaded()[:, :10].repeat(90, axis=1), 1):
+        frozen = part.start_ms >= START_MS + 300_000
+        track.add(JoinedSpan(replace(part, frozen={"g": START_MS + 200_000} if frozen else None), None))
+        assert frozen or part.start_ms < START_MS + 90_000 or told(track)[0] == "idle"
+    assert told(track)[0] == "unknown"
+
+
+def test_a_pod_stays_what_it_was_while_that_is_likelier_than_not() -> None:
+    history, codes = GpuHistory(), np.full((len(CHANNELS), 600), ABSENT_CODE, np.uint8)
+    codes[: len(NVML_CHANNELS)] = quantize("nvml", training(600).T).T
+    history.add(codes, 60)
+    likely = np.array([0.55, 0.0, 0.0, 0.0, 0.0, 0.45])
+    assert choose_gpu_kind(likely, "training", history).kind == "training"
+    assert choose_gpu_kind(np.array([0.45, 0.0, 0.0, 0.0, 0.0, 0.55]), "training", history).kind == "unknown"
+    assert choose_gpu_kind(likely, None, history).kind == "unknown"

@@ -126,8 +126,9 @@ def _add(
                 # Nobody measures the power of a slice.
                 limit_w = limits_w[tick, gpu] if devices[device, 0] == gpus[gpu, 3] else np.nan
                 _read(values, devices[device], power, limit_w, pcts)
-                for which in np.flatnonzero(np.isnan(whole_pcts)):
-                    _tell(whole, which, weights[device] * seconds[tick], pcts[which])
+                for which in range(1 + _ACTIVE):
+                    if np.isnan(whole_pcts[which]):
+                        _tell(whole, which, weights[device] * seconds[tick], pcts[which])
                 pct, end, size = pcts[0], devices[device, _ACTIVE], weights[device]
                 held, parts = holders[begin:end], np.empty(end - begin)
                 is_known = _divide(held, tallies[tick], pct, parts)

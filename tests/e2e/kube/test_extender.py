@@ -1,7 +1,9 @@
 """The stock kube-scheduler with ``dutycycle extender``: pods go where there is room, and on without it."""
 
+import asyncio
 import base64
 import http.client
+import re
 import ssl
 import time
 from collections.abc import Callable, Iterator
@@ -9,10 +11,16 @@ from pathlib import Path
 
 import pytest
 import yaml
+from aiohttp.test_utils import TestServer
 
+from dutycycle.contract.records.health import GpuHealth, NodeHealth
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.kafka.topics import ensure_topics
 from dutycycle.kube.templates import template_of
+from dutycycle.telemetry.events import EXTENDER, Telemetry
+from sinks.scheduling import questions
+from sinks.scheduling.extender import Extender
+from sinks.scheduling.known import KnownCluster
 from tests.support.deploy.manifests import NAMESPACE, render
 from tests.support.kafka import send, settings_of
 from tests.support.kubectl.plugin_user import User, install
@@ -22,7 +30,7 @@ from tests.support.servers.kube.client import Client, Object
 from tests.support.servers.kube.scheduler import Scheduler, add_node, gpu_pod
 from tests.support.servers.kube.server import Kube
 from tests.support.servers.ports import free_port
-from tests.support.sinks.scheduling import GIB, gpu, nvml, peaks, pod
+from tests.support.sinks.scheduling import GIB, app_of, gpu, nvml, peaks, pod
 
 pytestmark = [pytest.mark.kafka, pytest.mark.kube]
 FREE_GIB = {"node-0": 30, "node-1": 80, "node-2": 10}
@@ -156,3 +164,33 @@ async def test_pods_go_where_there_is_room_and_on_without_the_extender(
     finally:
         scheduler.stop()
     assert not [line for line in log.read_text().splitlines() if "ERROR" in line or "Unclosed" in line]
+
+
+async def test_whole_nodes_of_the_scheduler_are_cut_out_of_what_it_sends(
+    kube: Kube, namespace: str, nodes: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Go writes them as the reader expects it: not one question is read in the slow way. The scheduler takes
+    the answer: two of three nodes are left out."""
+
+    def refuse(body: bytearray) -> None:
+        raise ValueError(f"not as Go writes it: {body[:2000].decode()}")
+
+    monkeypatch.setattr(questions, "_read_any", refuse)
+    known, now_ms = KnownCluster(), round(time.time() * 1000)
+    sick = GpuHealth(gpu="GPU-0", index=0, level="reset", since_ms=1, seen_ms=now_ms)
+    for name in FREE_GIB.keys() - {"node-1"}:
+        known.take(name, NodeHealth(node=name, ts_ms=now_ms, gpus=(sick,)))
+    telemetry = Telemetry(EXTENDER)
+    async with TestServer(app_of(Extender(known, telemetry, sick="filter").routes())) as server:
+        scheduler = Scheduler(kube, tmp_path, [{
+            "urlPrefix": f"http://127.0.0.1:{server.port}", "filterVerb": "filter",
+            "prioritizeVerb": "prioritize", "weight": 10, "nodeCacheCapable": False, "httpTimeout": "5s",
+        }])  # fmt: skip
+        try:
+            made = kube.admin.create(gpu_pod(namespace, "first"))
+            bound = await asyncio.to_thread(_bound, kube.admin, made, scheduler.log_tail)
+        finally:
+            await asyncio.to_thread(scheduler.stop)
+    assert bound == "node-1"
+    page = telemetry.metrics.page().decode()
+    assert set(re.findall(r'extender_answers_total{.*code="(\d+)"', page)) == {"200"}, page

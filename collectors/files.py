@@ -6,7 +6,6 @@ import resource
 _SMALL = 4096
 _ENOUGH = 16_384
 _HUGE = 1_048_576
-_LIMIT_CALLS = 10
 
 
 class FilePool:
@@ -24,14 +23,12 @@ class FilePool:
 class CounterFile:
     """One small file of the kernel's, such as ``cpu.stat``. ``read`` answers None when it is not there."""
 
-    __slots__ = ("_fd", "_limit", "_limit_left", "_path", "_pool", "opened")
+    __slots__ = ("_fd", "_path", "_pool", "opened")
 
     def __init__(self, path: str, pool: FilePool) -> None:
         self._path = path
         self._pool = pool
         self._fd = -1
-        self._limit: int | None = None
-        self._limit_left = 0
         self.opened = 0
         """How often it was opened: once, as long as it is the same file and may be kept open."""
 
@@ -58,15 +55,10 @@ class CounterFile:
 
     def number(self) -> int | None:
         """The one number in the file; None when it is not there or says something else, such as "max"."""
-        text = self.read()
-        return int(text) if text and text.strip().isdigit() else None
-
-    def limit(self) -> int | None:
-        """Read the number in a file of a limit, which hardly ever changes: once in ten calls."""
-        if not self._limit_left:
-            self._limit, self._limit_left = self.number(), _LIMIT_CALLS
-        self._limit_left -= 1
-        return self._limit
+        try:
+            return int(self.read() or b"")
+        except ValueError:
+            return None
 
     def close(self) -> None:
         """Give the open file back to the pool, if it was kept."""

@@ -41,7 +41,8 @@ OWN = {
         "mean is the tick's utilization wherever it is counted",
         "power_burst": "the same for power, in watts",
         "mig": "slices, where the GPU is partitioned",
-        "processes": "processes that use it; `pid` 0 means that the source does not know the processes",
+        "processes": "processes that use it; `pid` 0 means that the source does not know the processes. One "
+        "that only draws may come ten ticks late, where none did before",
         "allocated": "containers to which the kubelet allocated it; empty for none, absent for unknown",
     },
     "UsageHour": {
@@ -249,8 +250,8 @@ OWN = {
     "Container": {
         "id": "the runtime's id",
         "cpu_throttled_pct": "share of scheduler periods in which its CPU limit throttled it",
-        "mem_used_bytes": "the working set",
-        "mem_limit_bytes": "absent without a limit",
+        "mem_used_bytes": "the working set; read every ten ticks while the container uses no CPU",
+        "mem_limit_bytes": "absent without a limit; read every ten ticks",
         "io_read_bytes_per_s": "read from disks",
         "io_write_bytes_per_s": "written to disks",
     },

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from collectors.attribution.cgroup_path import CgroupKind
+from collectors.attribution.cgroup_path import CgroupId, CgroupKind
 from collectors.attribution.processes import INCLUDED
 from collectors.base import Outgoing, Tick
 from collectors.cgroup.host import HostReader
@@ -16,19 +16,22 @@ from collectors.cgroup.tree import CgroupTree, Group
 from collectors.files import FilePool
 from collectors.rates import rounded
 from dutycycle.contract.codec import encode
-from dutycycle.contract.records.samples import CgroupSample, Container, PodCgroup
+from dutycycle.contract.records.samples import CgroupSample, PodCgroup
 from dutycycle.telemetry.events import NOT_MEASURED, Telemetry
 
 _NETWORKED = frozenset({CgroupKind.POD, CgroupKind.CONTAINER})
 
 
-@dataclass(frozen=True, slots=True)
-class _Measured:
-    """One group at one tick. ``uid``: of its pod, or a synthetic one."""
+@dataclass(slots=True)
+class _Reported:
+    """What is one pod in a sample, or stands for one: its uid, and its groups with what measures each.
+
+    ``folders``: where its processes are; none where its network is the host's.
+    """
 
     uid: str
-    group: Group
-    container: Container
+    meters: list[tuple[Group, ContainerMeter]]
+    folders: list[str]
 
 
 class CgroupCollector:
@@ -58,65 +61,72 @@ class CgroupCollector:
         self._networks = PodNetworks(host_root, self._pool)
         self._synthetic_pods = SyntheticPods(retire_s)
         self._meters: dict[tuple[str, str], ContainerMeter] = {}
+        self._groups: list[Group] = []
+        self._reported: list[_Reported] = []
         self._report_missing_controllers(hierarchies)
 
     def collect(self, tick: Tick) -> Sequence[Outgoing]:
         """One sample, after the changes of synthetic pods. Raises ``OSError`` as ``CgroupTree`` does."""
         host = self._host.read()
-        measured = list(self._measure(self._tree.groups(), tick.node))
+        groups = self._tree.groups()
+        if groups is not self._groups:
+            self._arrange(groups, tick.node)
         if self._tree.left_out:
             detail = f"{self._tree.left_out} cgroups are more than a record carries"
             self._telemetry.emit(NOT_MEASURED, detail, what="cgroups", reason="too_many")
-        self._forget(
-            {container.group.key for container in measured}, {container.uid for container in measured}
-        )
-        unnamed = {
-            container.uid: container.group.id for container in measured if not container.group.id.pod_uid
-        }
+        unnamed: dict[str, CgroupId] = {}
         sample = CgroupSample(
             node=tick.node, collector=tick.collector, seq=tick.seq, ts_ms=tick.ts_ms,
-            interval_ms=tick.interval_ms, host=host, pods=tuple(self._pods(measured)),
+            interval_ms=tick.interval_ms, host=host, pods=tuple(self._measure(unnamed)),
         )  # fmt: skip
         outgoing = Outgoing(topic="cgroup-samples", key=tick.node, payload=encode(sample), ts_ms=tick.ts_ms)
         return [*self._synthetic_pods.update(unnamed, tick), outgoing]
 
     def close(self) -> None:
         """Close every file that is held open."""
-        self._forget(set(), set())
+        self._arrange([], "")
         self._tree.close()
 
-    def _measure(self, groups: list[Group], node: str) -> Iterator[_Measured]:
+    def _arrange(self, groups: list[Group], node: str) -> None:
+        """Put the groups together by pod: worked out anew only when one came or went."""
+        meters, self._meters = self._meters, {}
+        reported: dict[str, _Reported] = {}
         for group in groups:
-            meter = self._meters.get(group.key)
+            meter = meters.get(group.key)
             if meter is None or meter.own_folders != group.own_folders:
-                if meter is not None:
-                    meter.close()
                 container_id = label(group.id.container_id or group.id.name)
                 meter = ContainerMeter(group, self._pool, container_id, clock=self._clock)
-                self._meters[group.key] = meter
-            if (container := meter.measure(self._host.disks)) is not None:
-                yield _Measured(group.id.pod_uid or group.id.synthetic_uid(node), group, container)
+            else:
+                del meters[group.key]
+            self._meters[group.key] = meter
+            uid = group.id.pod_uid or group.id.synthetic_uid(node)
+            pod = reported.setdefault(uid, _Reported(uid, [], []))
+            pod.meters.append((group, meter))
+            if group.id.kind in _NETWORKED:
+                pod.folders += group.folders
+        for meter in meters.values():
+            meter.close()
+        self._groups, self._reported = groups, [*reported.values()]
+        self._networks.forget_all_but(reported)
 
-    def _pods(self, measured: list[_Measured]) -> Iterator[PodCgroup]:
-        pods: dict[str, list[_Measured]] = {}
-        for container in measured:
-            pods.setdefault(container.uid, []).append(container)
-        host_namespace = self._networks.host_namespace()
-        for uid, members in pods.items():
-            who = members[0].group.id
-            folders: list[str] = []
-            if who.kind in _NETWORKED:
-                folders = [folder for member in members for folder in member.group.folders]
-            rx, tx = self._networks.rates(uid, folders, host_namespace, self._clock())
+    def _measure(self, unnamed: dict[str, CgroupId]) -> Iterator[PodCgroup]:
+        """Measure what is there; ``unnamed`` is told which of it no API server names."""
+        disks, host_namespace = self._host.disks, self._networks.host_namespace()
+        for pod in self._reported:
+            containers = []
+            for group, meter in pod.meters:
+                if (container := meter.measure(disks)) is not None:
+                    containers.append(container)
+                    who = group.id
+            if not containers:
+                continue
+            if not who.pod_uid:
+                unnamed[pod.uid] = who
+            rx, tx = self._networks.rates(pod.uid, pod.folders, host_namespace, self._clock())
             yield PodCgroup(
-                uid=uid, qos=who.qos, net_rx_bytes_per_s=rounded(rx), net_tx_bytes_per_s=rounded(tx),
-                containers=tuple(member.container for member in members),
+                uid=pod.uid, qos=who.qos, net_rx_bytes_per_s=rounded(rx), net_tx_bytes_per_s=rounded(tx),
+                containers=tuple(containers),
             )  # fmt: skip
-
-    def _forget(self, keys: set[tuple[str, str]], uids: set[str]) -> None:
-        for key in self._meters.keys() - keys:
-            self._meters.pop(key).close()
-        self._networks.forget_all_but(uids)
 
     def _report_missing_controllers(self, hierarchies: Sequence[Hierarchy]) -> None:
         controllers = {controller for each in hierarchies for controller in each.controllers}

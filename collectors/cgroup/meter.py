@@ -13,6 +13,9 @@ from dutycycle.contract.records.samples import Container
 
 _NS_PER_PCT = 10_000_000
 """Nanoseconds of CPU time per second that are 1 % of a core."""
+_EVERY_TICKS = 10
+"""A limit hardly ever changes: it is read once in so many ticks. So is the memory of a group that has used no
+CPU since the tick before: it is as it was, but for what the kernel took back or others left there."""
 
 
 class ContainerMeter:
@@ -25,6 +28,10 @@ class ContainerMeter:
         self._id = container_id
         self._clock = clock
         self._controllers = _controllers(group.own_folders, pool)
+        self._steady = [controller for controller in self._controllers if not controller.sleeps]
+        self._sleeping = [controller for controller in self._controllers if controller.sleeps]
+        self._last: ContainerUsage | None = None
+        self._ticks = sum(container_id.encode())  # not all groups in the same tick
         self._cpu = Rate()
         self._throttled = CounterRatio()
         self._read = Rate()
@@ -36,10 +43,17 @@ class ContainerMeter:
         CPU in percent of a core, throttling in percent of the limit's periods, memory in bytes, I/O in bytes
         per second on ``disks``. Rates are absent at first; what no controller of the host counts, always.
         """
-        usage = ContainerUsage()
+        last = self._last or ContainerUsage()
+        self._ticks += 1
+        is_due = self._last is None or self._ticks % _EVERY_TICKS == 0
+        usage = self._last = ContainerUsage(is_limit_due=is_due, mem_limit=last.mem_limit)
         # Taken here and not once a tick: a thread that had to wait would see its wait as CPU time.
         now = self._clock()
-        there = [controller.read(usage, disks) for controller in self._controllers]
+        there = [controller.read(usage, disks) for controller in self._steady]
+        if is_due or usage.cpu_ns is None or usage.cpu_ns != last.cpu_ns:
+            there += [controller.read(usage, disks) for controller in self._sleeping]
+        else:
+            usage.mem_used, usage.periods, usage.throttled = last.mem_used, last.periods, last.throttled
         if not any(there):
             return None
         cpu = self._cpu.per_s(usage.cpu_ns, now)

@@ -1,8 +1,10 @@
 """Which cgroups are reported: one for each container, unit or other group, found in every hierarchy."""
 
 import os
+import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 from collectors.attribution.cgroup_path import CgroupId, CgroupKind, parse_cgroup_path
@@ -15,6 +17,9 @@ _ORDER = {CgroupKind.POD: 0, CgroupKind.CONTAINER: 1, CgroupKind.UNIT: 2, Cgroup
 
 _MANY = 8
 """So many folders in one make it worth to hold that one open."""
+_STAY_LEAVES = re.compile("[0-9a-f]{64}")
+"""In the names of containers' folders. Those without a folder below are looked at once in ``_OTHERS_EVERY``
+looks, a part of them each time: one that goes is told by the folder above, and none is made anew."""
 _Found = tuple[int, int]
 """A folder's inode and link count."""
 _QUIET_LOOKS, _OTHERS_EVERY = 3, 10
@@ -53,6 +58,10 @@ class _Base(NamedTuple):
     length: int
 
 
+_Seen = tuple[str, int | None, _Found]
+"""A folder's name, from which open folder, and how it was."""
+
+
 class FolderListing:
     """Every folder of one hierarchy, listed anew only when one came or went.
 
@@ -64,18 +73,21 @@ class FolderListing:
         self._leaf_links = leaf_links
         self._many = many
         self._bases: list[_Base] = []
-        self._seen: list[tuple[str, int | None, _Found]] = []
+        self._seen: list[_Seen] = []
+        self._leaves: list[_Seen] = []
+        self._turn = 0
         self._is_counted = False
         self.folders: dict[str, int] = {}
 
-    def refresh(self) -> bool:
-        """Look again; whether anything changed. Raises ``OSError`` when ``root`` itself is not there.
+    def refresh(self, *, whole: bool = True) -> bool:
+        """Look again; whether anything changed. ``whole``: at each container's folder, too. Raises
+        ``OSError`` when ``root`` itself is not there.
 
         Asking each folder for its inode and link count is several times cheaper than listing it with its
         thirty files, and says all: a sub-folder that came or went changes the count, and one that was
         replaced has another inode. Asking from a folder that is open, and not from the top, halves that.
         """
-        if self._is_counted and self._is_unchanged():
+        if self._is_counted and self._is_unchanged(whole):
             return False
         self._walk()
         return True
@@ -87,9 +99,12 @@ class FolderListing:
         self._bases = []
         self._is_counted = False
 
-    def _is_unchanged(self) -> bool:
+    def _is_unchanged(self, whole: bool) -> bool:
+        self._turn = (self._turn + 1) % _OTHERS_EVERY
         try:
-            for name, fd, state in self._seen:
+            for name, fd, state in chain(
+                self._seen, self._leaves if whole else self._leaves[self._turn :: _OTHERS_EVERY]
+            ):
                 status = os.stat(name, dir_fd=fd, follow_symlinks=False)
                 if (status.st_ino, status.st_nlink) != state:
                     return False
@@ -101,7 +116,7 @@ class FolderListing:
         self.close()
         waiting: list[tuple[str, _Base | None]] = [("", None)]
         children = links = 0
-        self._seen, self.folders = [], {}
+        self._seen, self._leaves, self.folders = [], [], {}
         while waiting:
             path, base = waiting.pop()
             name = self._root + path if base is None else path[base.length :]
@@ -112,7 +127,8 @@ class FolderListing:
                 if not path:
                     raise
                 continue
-            self._seen.append((name, fd, state))
+            stays = state[1] == self._leaf_links and _STAY_LEAVES.search(path.rpartition("/")[2])
+            (self._leaves if stays else self._seen).append((name, fd, state))
             links += state[1] - self._leaf_links
             if path:
                 self.folders[path] = state[0]
@@ -165,7 +181,7 @@ class CgroupTree:
         """How many groups the limit left out of the last list."""
 
     def groups(self) -> list[Group]:
-        """The groups that exist now, in a lasting order.
+        """The groups that exist now, in a lasting order; the same list as before if they are the same.
 
         Raises ``OSError`` when a hierarchy cannot be listed at all.
         """
@@ -175,11 +191,11 @@ class CgroupTree:
         if present != self._present:
             parents = _parents(present)
             self._present = present
-            self._chosen = [
+            chosen = [
                 group for group in present if group.id.kind is CgroupKind.POD or group.id.path not in parents
             ]
-        self.left_out = max(0, len(self._chosen) - self._limit)
-        return self._chosen[: self._limit]
+            self._chosen, self.left_out = chosen[: self._limit], max(0, len(chosen) - self._limit)
+        return self._chosen
 
     def close(self) -> None:
         """Close the folders that are held open."""
@@ -193,9 +209,9 @@ class CgroupTree:
         )
         changed = False
         for number, listing in enumerate(listings):
-            is_due = number == 0 or changed or self._quiet < _QUIET_LOOKS
-            if is_due or (self._quiet + number) % _OTHERS_EVERY == 0:  # not all of them at one tick
-                changed = listing.refresh() or changed
+            whole = changed or self._quiet < _QUIET_LOOKS
+            if whole or number == 0 or (self._quiet + number) % _OTHERS_EVERY == 0:  # not all at one tick
+                changed = listing.refresh(whole=whole) or changed
         self._quiet = 0 if changed else self._quiet + 1
         return changed
 

@@ -1,18 +1,18 @@
 """What a container has used so far, and the kernel files that it is read from."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from collectors.files import CounterFile, FilePool, field_of
 
 
-@dataclass(slots=True)
-class ContainerUsage:
+class ContainerUsage(Struct):
     """Counters since the cgroup was made, and memory now; None: the host does not measure it there.
 
     ``cpu_ns``: CPU time. ``periods``, ``throttled``: enforcement periods of the CPU limit, and those in
-    which it was hit. ``mem_used``: working set, bytes. ``mem_limit``: bytes, None for no limit.
-    ``io_read``, ``io_write``: bytes.
+    which it was hit. ``mem_used``: working set, bytes. ``mem_limit``: bytes, None for no limit; as it was
+    before, unless ``is_limit_due``. ``io_read``, ``io_write``: bytes.
     """
 
     cpu_ns: int | None = None
@@ -22,6 +22,7 @@ class ContainerUsage:
     mem_limit: int | None = None
     io_read: int | None = None
     io_write: int | None = None
+    is_limit_due: bool = True
 
 
 Disks = frozenset[str] | None
@@ -31,9 +32,13 @@ _Reader = Callable[[ContainerUsage, list[CounterFile], Disks], bool]
 
 
 class Controller:
-    """The files of one controller in one cgroup, and how they are read."""
+    """The files of one controller in one cgroup, and how they are read.
 
-    def __init__(self, read: _Reader, pool: FilePool, folder: str, *names: str) -> None:
+    ``sleeps``: they say the same as long as the group uses no CPU.
+    """
+
+    def __init__(self, read: _Reader, pool: FilePool, folder: str, *names: str, sleeps: bool = False) -> None:
+        self.sleeps = sleeps
         self._read = read
         self._files = [pool.file(f"{folder}/{name}") for name in names]
 

@@ -15,10 +15,10 @@ def v1_controllers(folder: str, hierarchy: Hierarchy, pool: FilePool) -> Iterato
     if "cpuacct" in hierarchy.controllers:
         yield Controller(_cpu_time, pool, folder, "cpuacct.usage")
     if "cpu" in hierarchy.controllers:
-        yield Controller(_throttling, pool, folder, "cpu.stat")
+        yield Controller(_throttling, pool, folder, "cpu.stat", sleeps=True)
     if "memory" in hierarchy.controllers:
         names = ("memory.usage_in_bytes", "memory.stat", "memory.limit_in_bytes")
-        yield Controller(_memory, pool, folder, *names)
+        yield Controller(_memory, pool, folder, *names, sleeps=True)
     if "blkio" in hierarchy.controllers:
         yield Controller(_io, pool, folder, hierarchy.io_file)
 
@@ -41,8 +41,9 @@ def _memory(usage: ContainerUsage, files: list[CounterFile], _disks: Disks) -> b
     used, stat, limit = files
     if not read_working_set(usage, used.number(), stat.read(), b"total_inactive_file"):
         return False
-    most = limit.limit()
-    usage.mem_limit = most if most is not None and most < _NO_LIMIT else None
+    if usage.is_limit_due:
+        most = limit.number()
+        usage.mem_limit = most if most is not None and most < _NO_LIMIT else None
     return True
 
 

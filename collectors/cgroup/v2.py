@@ -17,7 +17,8 @@ def v2_controllers(
     if with_cpu:
         yield Controller(_cpu, pool, folder, "cpu.stat")
     if "memory" in hierarchy.controllers:
-        yield Controller(_memory, pool, folder, "memory.current", "memory.stat", "memory.max")
+        names = ("memory.current", "memory.stat", "memory.max")
+        yield Controller(_memory, pool, folder, *names, sleeps=True)
     if "io" in hierarchy.controllers:
         yield Controller(_io, pool, folder, "io.stat")
 
@@ -43,7 +44,8 @@ def _memory(usage: ContainerUsage, files: list[CounterFile], _disks: Disks) -> b
     used, stat, limit = files
     if not read_working_set(usage, used.number(), stat.read(), b"inactive_file"):
         return False
-    usage.mem_limit = limit.limit()
+    if usage.is_limit_due:
+        usage.mem_limit = limit.number()
     return True
 
 

@@ -3,8 +3,6 @@
 A training step lasts 0.05-2 s: a poll of 1 Hz cannot see it, the buffers can.
 """
 
-from collections.abc import Callable
-
 from collectors.nvml import gate
 from collectors.nvml.clock import Cursor, Now, wall_shift_us
 from collectors.nvml.query import DeviceQuery
@@ -17,17 +15,15 @@ _Burst = tuple[tuple[int, Amount], ...]
 class BurstReader:
     """Reads one ring buffer of one GPU, each sample once.
 
-    ``what`` names it where it is not supported; ``to_unit`` turns the driver's value into the record's, of
-    which those outside ``limits`` are left out.
+    ``what`` names it where it is not supported; ``unit``: the driver's, in the record's. Values outside
+    ``limits`` are left out.
     """
 
-    def __init__(
-        self, buffer: SampleBuffer, what: str, to_unit: Callable[[float], float], limits: tuple[float, float]
-    ) -> None:
+    def __init__(self, buffer: SampleBuffer, what: str, unit: float, limits: tuple[float, float]) -> None:
         self._limits = limits
         self._buffer = buffer
         self._what = what
-        self._to_unit = to_unit
+        self._unit = unit
         self._cursor = Cursor()
         self._room = 0
 
@@ -48,10 +44,10 @@ class BurstReader:
         if shift_us is None:
             shift_us = now.wall_us - newest_us
         oldest_ms = 0 if after_us else ts_ms - interval_ms
-        low, high = self._limits
+        unit, (low, high) = self._unit, self._limits
         burst = []
         for stamp_us, driver_value in samples:
-            at_ms, value = round((stamp_us + shift_us) / 1000), self._to_unit(driver_value)
+            at_ms, value = round((stamp_us + shift_us) / 1000), round(driver_value * unit, 3)
             if at_ms <= oldest_ms:
                 continue
             if low <= value <= high:
@@ -66,5 +62,4 @@ class BurstReader:
         samples = gate.buffered_samples(handle, self._buffer, after_us, self._room)
         if len(samples) == self._room:
             self._room = 0  # the buffer is larger than it said: there may be more
-        is_new = self._cursor.is_new
-        return [sample for sample in samples if is_new(sample[0], now)]
+        return self._cursor.new_of(samples, 0, now)

@@ -5,11 +5,14 @@ Most drivers stamp in Unix microseconds, some in microseconds since the machine'
 """
 
 import time
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple, TypeVar
 
 _AHEAD_US = 1_000_000
 _DAY_US = 86_400_000_000
 """A stamp may be a second ahead (clocks are read one after the other) and, of an idle GPU, a day old."""
+
+_Sample = TypeVar("_Sample", bound=tuple[Any, ...])
 
 
 class Now(NamedTuple):
@@ -55,9 +58,13 @@ class Cursor:
             self.last_us = 0
         return self.last_us
 
-    def is_new(self, stamp_us: int, now: Now) -> bool:
-        """Whether a returned stamp is new; one from before the clock was set back never is."""
-        return stamp_us > self.last_us and not _is_ahead(stamp_us, now)
+    def new_of(self, samples: Iterable[_Sample], stamp: int, now: Now) -> list[_Sample]:
+        """Those of a batch that are new, by the item ``stamp`` of each; one from before the clock was set
+        back never is."""
+        last_us, soon_us, day_us = self.last_us, now.wall_us + _AHEAD_US, now.wall_us + _DAY_US
+        return [
+            sample for sample in samples if sample[stamp] > last_us and not soon_us < sample[stamp] < day_us
+        ]
 
 
 def _is_ahead(stamp_us: int, now: Now) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from msgspec.structs import replace
@@ -16,7 +17,7 @@ from collectors.nvml.gpm import GpmReader, metrics_of
 from collectors.nvml.mig import MigReader
 from collectors.nvml.processes import ProcessIdentities, ProcessUtilizationReader, read_processes
 from collectors.nvml.query import DeviceQuery
-from collectors.nvml.types import Handle, SampleBuffer
+from collectors.nvml.types import Handle, RunningProcess, SampleBuffer
 from collectors.throttle import throttle_names
 from dutycycle.contract.metrics import LIMITS, USUAL_ACTIVITY
 from dutycycle.contract.records.samples import Gpu
@@ -24,7 +25,9 @@ from dutycycle.telemetry.events import Telemetry
 
 _MILLI = 0.001
 _STATIC_TICKS = 10
-"""The limits of power and heat and the PCIe link hardly change: they are read once in so many ticks."""
+"""The limits of power and heat and the PCIe link hardly change: they are read once in so many ticks. So are
+the list of graphics processes while it is empty, and the MIG mode of a GPU that tells its utilization."""
+_limited = attrgetter(*LIMITS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +57,8 @@ class Device:
     def __init__(self, ref: DeviceRef, telemetry: Telemetry, activity: Collection[str]) -> None:
         """``activity``: the fields that are read of what it really does, where it tells."""
         self.query = DeviceQuery(ref.handle, ref.label, telemetry)
-        self._util_burst = BurstReader(SampleBuffer.GPU_UTIL, "util_burst", float, LIMITS["gpu_util_pct"])
-        self._power_burst = BurstReader(SampleBuffer.POWER_MW, "power_burst", _watts, LIMITS["power_w"])
+        self._util_burst = BurstReader(SampleBuffer.GPU_UTIL, "util_burst", 1.0, LIMITS["gpu_util_pct"])
+        self._power_burst = BurstReader(SampleBuffer.POWER_MW, "power_burst", _MILLI, LIMITS["power_w"])
         self._utilizations = ProcessUtilizationReader()
         self._fields = FieldReader(activity)
         self._gpm = GpmReader(metrics_of("gpu", activity), "gpm")
@@ -63,6 +66,7 @@ class Device:
         self._engines = [(name, way) for name, way in _ENGINES.items() if name in activity]
         self._asks_for_all = set(USUAL_ACTIVITY) <= set(activity)
         self._divided = False
+        self._graphics: list[RunningProcess] | None = None
         self._model: str | None = None
         self._static: dict[str, int] = {}
         self.ref = ref
@@ -98,12 +102,17 @@ class Device:
         Raises ``DeviceLostError`` and ``DriverUnavailableError``.
         """
         ask, now = self.query.ask, Now.read()
-        self._note_mig_mode()
-        self._model = self._model or printable(ask("model", gate.name) or "")
-        util, mem_copy_util = ask("gpu_util", gate.utilization) or (None, None)
-        used, total = ask("memory", gate.memory, gate.memory_with_reserved) or (None, None)
         if (tick.seq + self.ref.index) % _STATIC_TICKS == 0:  # not all GPUs in the same tick
             self._static.clear()
+        if self._divided or not self._static:
+            self._note_mig_mode()
+        util, mem_copy_util = ask("gpu_util", gate.utilization) or (None, None)
+        if util is None and not self._divided:
+            self._note_mig_mode()
+        self._model = self._model or printable(ask("model", gate.name) or "")
+        used, total = ask("memory", gate.memory, gate.memory_with_reserved) or (None, None)
+        if self._graphics or not self._static:
+            self._graphics = ask("graphics_processes", gate.graphics_processes)
         power_limit_mw = self._ask_static("power_limit", gate.power_limit_mw)
         # In MIG mode the driver does not say whose a GPU's counters are; its slices have their own.
         activity = {} if self._divided else self._gpm.read(self.query, None, self.ref.uuid)
@@ -133,7 +142,9 @@ class Device:
             util_burst=self._util_burst.read(self.query, now, tick.ts_ms, tick.interval_ms),
             power_burst=self._power_burst.read(self.query, now, tick.ts_ms, tick.interval_ms),
             mig=self._mig.read(self.query, total) if self._divided else None,
-            processes=read_processes(self.query, utilizations, identities),
+            processes=read_processes(
+                ask("compute_processes", gate.compute_processes), self._graphics, utilizations, identities
+            ),
             **fields,
         )
         return self._possible(gpu)
@@ -150,8 +161,8 @@ class Device:
         """The GPU without values that none has."""
         odd = {
             field: None
-            for field, (low, high) in LIMITS.items()
-            if (value := getattr(gpu, field)) is not None and not low <= value <= high
+            for (field, (low, high)), value in zip(LIMITS.items(), _limited(gpu), strict=True)
+            if value is not None and not low <= value <= high
         }
         for field in odd:
             self.query.possible(field, getattr(gpu, field), LIMITS[field])

@@ -24,6 +24,9 @@ _BEFORE_GPM: dict[_Id, str] = {
     (row.before_gpm, _ALL_LINKS): row.field for row in GPU_ROWS if row.before_gpm is not None
 }
 """Counters of KiB."""
+_RATES = frozenset(
+    name for name in (*_NAMES.values(), *_BEFORE_GPM.values()) if name.endswith(("_per_s", "_pct"))
+)
 _LEAST_BITS = 63
 """A 32-bit counter of bytes wraps many times a second on a fast link: it has no rate."""
 
@@ -36,16 +39,21 @@ class FieldReader:
         self._before_gpm = {number: name for number, name in _BEFORE_GPM.items() if name in activity}
         self._refused: set[_Id] = set()
         self._last: dict[str, tuple[float, int]] = {}
+        self._asked: dict[bool, dict[_Id, str]] = {}
+        """What is not refused, before GPM and with it."""
 
     def forget(self) -> None:
         """Ask again for what was refused: the library was opened anew, or the GPU's MIG mode changed."""
         self._refused.clear()
+        self._asked.clear()
 
     def read(self, query: DeviceQuery, *, before_gpm: bool) -> dict[str, float]:
         """Give the values by fields of ``Gpu``. What the GPU does not tell is left out; a rate also at first
         and after a reset of its counter. ``before_gpm``: GPM does not tell of this GPU."""
-        names = _NAMES | self._before_gpm if before_gpm else _NAMES
-        asked = {number: name for number, name in names.items() if number not in self._refused}
+        if (asked := self._asked.get(before_gpm)) is None:
+            names = _NAMES | self._before_gpm if before_gpm else _NAMES
+            asked = {number: name for number, name in names.items() if number not in self._refused}
+            self._asked[before_gpm] = asked
         if not asked:
             return {}
         at_s = time.monotonic()
@@ -55,7 +63,7 @@ class FieldReader:
             number_read = self._value(number, name, answer, query)
             value = (
                 self._rate(name, at_s, number_read)
-                if number_read is not None and _is_rate(name)
+                if number_read is not None and name in _RATES
                 else number_read
             )
             if value is not None:
@@ -65,13 +73,14 @@ class FieldReader:
     def _value(
         self, number: _Id, name: str, answer: FieldValue | NvmlError, query: DeviceQuery
     ) -> int | None:
-        if isinstance(answer, FieldValue) and _is_rate(name) and answer.bits < _LEAST_BITS:
+        if isinstance(answer, FieldValue) and name in _RATES and answer.bits < _LEAST_BITS:
             answer = UnsupportedError("counter_too_narrow")
         if isinstance(answer, FieldValue):
             return answer.value * _KIB if number in _BEFORE_GPM else answer.value
         what = name.removesuffix("_per_s")
         if is_refused(answer):
             self._refused.add(number)
+            self._asked.clear()
             query.count_once(what, answer)
         else:
             query.count(what, answer)
@@ -91,7 +100,3 @@ def tenths(pct: float) -> float:
     """Round to a tenth; what is whole then has no point, as most shares of time are 0 and each is written."""
     rounded = round(pct, 1)
     return int(rounded) if rounded.is_integer() else rounded
-
-
-def _is_rate(name: str) -> bool:
-    return name.endswith(("_per_s", "_pct"))

@@ -153,8 +153,7 @@ class ProcessUtilizationReader:
         return ProcessUtilizations(recent, covers_period=True, query=query)
 
     def _new(self, handle: Handle, after_us: int, now: Now) -> list[ProcessUtilization]:
-        utilizations = gate.process_utilization(handle, after_us)
-        return [utilization for utilization in utilizations if self._cursor.is_new(utilization.stamp_us, now)]
+        return self._cursor.new_of(gate.process_utilization(handle, after_us), 1, now)
 
     def _age_us(self, stamp_us: int, now: Now) -> int:
         shift_us = wall_shift_us(stamp_us, now)
@@ -164,14 +163,15 @@ class ProcessUtilizationReader:
 
 
 def read_processes(
-    query: DeviceQuery, utilizations: ProcessUtilizations | None, identities: ProcessIdentities
+    compute: list[RunningProcess] | None,
+    graphics: list[RunningProcess] | None,
+    utilizations: ProcessUtilizations | None,
+    identities: ProcessIdentities,
 ) -> tuple[GpuProcess, ...] | None:
-    """Every process in the GPU's lists or with utilization, by pid; None if none of the calls answers.
+    """Every process in the GPU's lists or with utilization, by pid; None if none of these is known.
 
     A process in the compute and in the graphics list is one process (nvidia-smi: type C+G).
     """
-    compute = query.ask("compute_processes", gate.compute_processes)
-    graphics = query.ask("graphics_processes", gate.graphics_processes)
     if compute is None and graphics is None and utilizations is None:
         return None
     held = memory_by_pid([*(compute or ()), *(graphics or ())])

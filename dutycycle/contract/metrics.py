@@ -249,7 +249,8 @@ CATALOGUE = (
         compared="max", title="Memory temperature", word="memory heat",
         meaning="temperature of the memory (HBM)", limits=_DEGREES, nvml=82,
         dcgm={"dcgm_memory_temp": 1, f"{_DEV}MEMORY_TEMP": 1, f"{_DEV}MEMORY_TEMP_CELSIUS": 1},
-        smi="temp mem", smi_dmon={"mtemp": "C"}, series=GpuSeries("gpu_memory_temperature_celsius"),
+        smi="temp mem", dcgmi={"MMTMP": "C"}, smi_dmon={"mtemp": "C"},
+        series=GpuSeries("gpu_memory_temperature_celsius"),
         annotation=Annotation("mem_temp_c", _ON_GPU),
     ),
     MetricRow(
@@ -264,18 +265,21 @@ CATALOGUE = (
         field="sw_thermal_pct", title="Held by heat, driver", word="sw heat",
         meaning="share of the time in which the driver held the clocks down because of heat",
         limits=PCT, nvml=269, dcgm={f"{_HELD}SW_THERM_SLOWDOWN_NS": _PCT_OF_NS},
+        dcgmi={"CLKSWTHNS": "ns"},
         series=GpuSeries("gpu_software_thermal_slowdown_ratio", 0.01),
     ),
     MetricRow(
         field="hw_thermal_pct", title="Held by heat, GPU", word="hw heat",
         meaning="share of the time in which the GPU itself held the clocks down because of heat",
         limits=PCT, nvml=270, dcgm={f"{_HELD}HW_THERM_SLOWDOWN_NS": _PCT_OF_NS},
+        dcgmi={"CLKHWTHNS": "ns"},
         series=GpuSeries("gpu_hardware_thermal_slowdown_ratio", 0.01),
     ),
     MetricRow(
         field="power_brake_pct", title="Power brake", word="brake",
         meaning="share of the time in which the power supply had the clocks held down",
         limits=PCT, nvml=271, dcgm={f"{_HELD}HW_POWER_BRAKE_SLOWDOWN_NS": _PCT_OF_NS},
+        dcgmi={"CLKEPBSNS": "ns"},
         series=GpuSeries("gpu_power_brake_ratio", 0.01),
     ),
     MetricRow(

@@ -75,6 +75,7 @@ _WORDS: Mapping[str, tuple[str, Mapping[str, int]]] = {
 """Of values that are words NVIDIA's number; another word is left out."""
 _HELD = {
     "sw power capping": "sw_power_cap_pct",
+    "sync boost": "sync_boost_pct",
     "sw thermal slowdown": "sw_thermal_pct",
     "hw thermal slowdown": "hw_thermal_pct",
     "hw power braking": "power_brake_pct",

@@ -24,7 +24,9 @@ FIELDS = frozenset((*COUNTS, *FLAGS))
 DCGMI = {
     "ESVTL": "ecc_corrected", "EDVTL": "ecc_uncorrected", "RPSBE": _PAGES[0], "RPDBE": _PAGES[1],
     "RPPEN": "pages_pending", "CRMPS": "rows_remapped_corrected", "URMPS": "rows_remapped_uncorrected",
-    "RRP": "remap_pending", "RRF": "remap_failed", "XIDER": "xid",
+    "RRP": "remap_pending", "RRF": "remap_failed", "XIDER": "xid", "RPCTR": "pcie_replays",
+    "EDVDV": "ecc_uncorrected_dram", "EDVSRM": "ecc_uncorrected_sram", "RRAL": "banks_low",
+    "RRAN": "banks_exhausted", "GPURECOV": "recovery_action", "FMHSUM": "fabric_health",
 }  # fmt: skip
 SMI_DMON = {"pci": "pcie_replays"}
 SPELLINGS = {

@@ -68,7 +68,8 @@ class Gpu(RecordBase, frozen=True, kw_only=True):
     source has both. ``mem_copy_util_pct`` is the memory controller's activity, not memory used. ``energy_j``
     is cumulative since the driver was loaded. ``throttle`` lists what holds the clocks down, empty for
     nothing, absent for unknown. ``allocated`` is empty where nobody was given the GPU, absent where that is
-    not known.
+    not known. The list of graphics processes is read every ten ticks while it is empty: the first of them is
+    in ``processes`` ten ticks later at most, or as soon as it uses the GPU.
     """
 
     uuid: Uid
@@ -173,7 +174,11 @@ class CudaSample(VersionedRecord, frozen=True, kw_only=True):
 
 
 class Container(RecordBase, frozen=True, kw_only=True):
-    """One container. Memory used is the working set; ``mem_limit_bytes`` is absent without a limit."""
+    """One container. Memory used is the working set; ``mem_limit_bytes`` is absent without a limit.
+
+    A limit is read every ten ticks, and so is the memory of a container that has used no CPU since the tick
+    before: then nothing of it ran that could have taken or given any.
+    """
 
     id: Uid
     cpu_util_pct: CpuPct | None = None

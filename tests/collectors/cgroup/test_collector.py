@@ -89,10 +89,11 @@ def test_another_limit_is_known_within_ten_ticks(tmp_path: Path, layout: str) ->
     path = pod_path("systemd", "burstable", UID, A)
     host.put(path, Counters(mem_limit=4096))
     watched = Watched(host)
-    limits = [watched.container().mem_limit_bytes]
+    limits = [watched.container().mem_limit_bytes or 0]
     host.put(path, Counters(mem_limit=8192))
-    limits += [watched.container().mem_limit_bytes for _ in range(10)]
-    assert limits == [4096] * 10 + [8192]
+    limits += [watched.container().mem_limit_bytes or 0 for _ in range(10)]
+    assert limits == sorted(limits)
+    assert (limits[1], limits[-1]) == (4096, 8192)
 
 
 def test_no_limit_is_absent_and_idle_is_zero(host: FakeHost) -> None:
@@ -358,6 +359,29 @@ def test_files_are_held_while_their_container_lives(tmp_path: Path) -> None:
     watched.tick()
     watched.collector.close()
     assert held(tmp_path) == set()
+
+
+def test_memory_of_a_group_that_uses_no_cpu_is_read_every_tenth_tick(host: FakeHost) -> None:
+    def put(cpu_ns: int, mem_used: int, written: int = 0) -> None:
+        host.put(
+            POD, Counters(cpu_ns=cpu_ns, periods=9, throttled=3, mem_used=mem_used, io=host.io(0, written))
+        )
+
+    put(SECOND, 1000)
+    watched = Watched(host)
+    assert watched.container().mem_used_bytes == 1000
+    put(SECOND, 400, written=500)
+    asleep = [watched.container() for _ in range(10)]
+    memory = [container.mem_used_bytes or 0 for container in asleep]
+    assert memory == sorted(memory, reverse=True)
+    assert (set(memory), memory[-1]) == ({1000, 400}, 400)
+    assert {(container.cpu_util_pct, container.cpu_throttled_pct) for container in asleep} == {(0, 0)}
+    assert [container.io_write_bytes_per_s for container in asleep[:2]] == [500, 0], (
+        "by the kernel's own threads"
+    )
+    put(2 * SECOND, 300, written=500)
+    awake = watched.container()
+    assert (awake.cpu_util_pct, awake.mem_used_bytes) == (100, 300)
 
 
 @pytest.mark.parametrize("limit", [0, 1, 1000])

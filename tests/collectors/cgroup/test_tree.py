@@ -195,6 +195,22 @@ def test_what_comes_in_one_hierarchy_alone_is_found_some_looks_later(tmp_path: P
     assert any(len(of.groups()) == 2 for _ in range(10))
 
 
+def test_what_comes_in_a_container_is_found_some_looks_later_and_another_container_at_once(
+    tmp_path: Path,
+) -> None:
+    host = FakeHost(tmp_path, "v1")
+    host.put(POD)
+    of = tree(host)
+    for _ in range(30):
+        (before,) = of.groups()
+    host.put(f"{POD}/payload")
+    assert any(len(of.groups()[0].folders) > len(before.folders) for _ in range(10))
+    for _ in range(30):
+        of.groups()
+    host.put(pod_path("systemd", "burstable", UID, B))
+    assert len(of.groups()) == 2
+
+
 def test_a_group_in_all_hierarchies_is_found_at_once(tmp_path: Path) -> None:
     host = FakeHost(tmp_path, "v1")
     host.put(POD)

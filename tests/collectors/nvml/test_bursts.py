@@ -142,6 +142,6 @@ def test_a_clock_that_is_set_back_does_not_end_the_samples() -> None:
     earlier = NOW._replace(wall_us=NOW.wall_us - 3_600_000_000)
     assert cursor.after_us(NOW) == NOW.wall_us
     assert cursor.after_us(earlier) == 0
-    assert cursor.is_new(earlier.wall_us - 100, earlier)
     # What was stamped before the clock was set back is still in the buffer.
-    assert not cursor.is_new(NOW.wall_us - 100, earlier)
+    batch = [(earlier.wall_us - 100, 1.0), (NOW.wall_us - 100, 2.0)]
+    assert cursor.new_of(batch, 0, earlier) == batch[:1]

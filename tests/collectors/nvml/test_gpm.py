@@ -131,7 +131,7 @@ def test_what_was_refused_is_asked_again_when_the_library_is_opened_anew(tmp_pat
     lost = {"nvmlGpmSampleGet": "NO_PERMISSION"}
     with Probe(tmp_path, world(errors=lost), retry_s=30) as probe:
         assert activity(probe.tick()) == NONE
-        probe.world(world(errors={"nvmlDeviceGetMigMode": "DRIVER_NOT_LOADED"}))
+        probe.world(world(errors={"nvmlDeviceGetUtilizationRates": "DRIVER_NOT_LOADED"}))
         assert probe.tick().sample is None
         probe.world(world())
         probe.monotonic_s += 31

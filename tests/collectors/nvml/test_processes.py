@@ -87,6 +87,20 @@ def test_processes_of_all_lists_are_merged(tmp_path: Path) -> None:
     ]
 
 
+def test_the_first_graphics_process_is_found_ten_ticks_later_at_most(tmp_path: Path) -> None:
+    compute, graphics = FakeProcess(pid=5, mem=5e9), FakeProcess(pid=3, mem=3e9, kind="graphics")
+    name = "nvmlDeviceGetGraphicsRunningProcesses_v3"
+    with Probe(tmp_path, world(compute)) as probe:
+        asked = [probe.tick(calls=[name]).calls[name] for _ in range(15)]
+        probe.world(world(compute, graphics))
+        came = [len(probe.tick().gpu.processes or ()) for _ in range(10)]
+        probe.world(world(compute))
+        gone = probe.tick().gpu.processes or ()
+    assert (asked[0], asked[-1]) == (1, 2), "of 15 ticks in two, while there is none"
+    assert (came[0], came[-1]) == (1, 2)
+    assert [process.pid for process in gone] == [5], "at once, while there is one"
+
+
 def test_a_process_on_two_gpus_is_in_both(tmp_path: Path) -> None:
     gpus = [
         FakeGpu(uuid=f"GPU-{n}", values={"util": n}, processes=[FakeProcess(pid=7, util=n)]) for n in (20, 30)

@@ -132,6 +132,30 @@ GPU-I 0   0.260   0.500   512     N/A       N/A         N/A        N/A     N/A
         reader.read_rows("GPU-CI 0   0.250   0.500   512     N/A       N/A         N/A    0     1")
 
 
+def test_dmon_of_what_holds_the_clocks_down_since_dcgm_4_and_of_faults() -> None:
+    names = (
+        "DVCCTR CLKPCNS CLKSWTHNS CLKHWTHNS CLKEPBSNS CLKBSTNS MMTMP RPCTR EDVDV EDVSRM RRAL RRAN GPURECOV"
+        " FMHSUM"
+    )
+    log = f"""#Entity {names}
+ID C
+GPU 0 4 0 N/A 0 7 0 88 2 0 0 3 0 0 1
+GPU 0 0x44 250000000 N/A 500000000 7 1000000000 N/A 3 1 2 4 1 1 2
+GPU 0 N/A N/A N/A N/A N/A N/A N/A N/A N/A N/A N/A N/A N/A N/A
+"""
+    reader = dmon(0, 1000)
+    first, second, third = (row.fields for row in rows(reader, log))
+    assert (first["throttle"], first["mem_temp_c"]) == (("sw_power_cap",), 88)
+    assert second == {
+        "index": 0, "throttle": ("sw_power_cap", "hw_thermal_slowdown"), "sw_power_cap_pct": 25,
+        "hw_thermal_pct": 50, "power_brake_pct": 0, "sync_boost_pct": 100, "pcie_replays": 3,
+        "ecc_uncorrected_dram": 1, "ecc_uncorrected_sram": 2, "banks_low": 4, "banks_exhausted": 1,
+        "recovery_action": 1, "fabric_health": 2,
+    }  # fmt: skip
+    assert third == {"index": 0}
+    assert reader.notes.unused == ()
+
+
 def test_a_wrong_line_of_dmon_takes_its_time() -> None:
     reader = dmon(0, 1000)
     assert len(rows(reader, "# Entity  GPUTL\n  Id\n    GPU 0   5\n")) == 1  # before DCGM 2

@@ -43,6 +43,7 @@ NEW = """GPU {bus}
         SW Thermal Slowdown               : Not Active
     Clocks Event Reasons Counters
         SW Power Capping                  : {capped_us} us
+        Sync Boost                        : {capped_us} us
         HW Thermal Slowdown               : 900 us
     FB Memory Usage
         Total                             : 143771 MiB
@@ -178,6 +179,7 @@ def test_figures_of_a_new_driver(tmp_path: Path) -> None:
         "processes": [{"pid": 4711, "name": "python train.py", "mem_used_bytes": 1000 * 2**20}],
     }  # fmt: skip
     assert (second["sw_power_cap_pct"], second["hw_thermal_pct"]) == (50, 0)
+    assert second["sync_boost_pct"] == 50
 
 
 def test_faults_are_events_and_the_first_log_is_none(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ _VIRTUAL = re.compile(
 
 
 def interface_bytes(text: str) -> dict[str, tuple[int, int]]:
-    """Bytes received and sent by each interface of a ``net/dev``."""
+    """Return bytes received and sent by each interface of a ``net/dev``."""
     bytes_by_name = {}
     for line in text.splitlines():
         name, colon, rest = line.rpartition(":")
@@ -26,7 +26,7 @@ def interface_bytes(text: str) -> dict[str, tuple[int, int]]:
 
 
 def physical(names: Iterable[str], host_root: str) -> frozenset[str]:
-    """Which interfaces are hardware, by sysfs; where none is (inside a container), by their names."""
+    """Tell which interfaces are hardware, by sysfs; where none is (inside a container), by their names."""
     known = frozenset(names)
     folder = Path(host_root) / "sys/class/net"
     hardware = frozenset(name for name in known if (folder / name / "device").exists())

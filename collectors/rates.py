@@ -33,7 +33,7 @@ class Growth:
         return value - last
 
     def falls_to(self, value: float) -> bool:
-        """Whether a reading would be below the last one."""
+        """Tell whether a reading would be below the last one."""
         return self._last is not None and value < self._last
 
 
@@ -104,10 +104,10 @@ class PairRate:
 
 
 def rounded(value: float | None) -> int | None:
-    """A rate of bytes without its fraction, which means nothing."""
+    """Return a rate of bytes without its fraction, which means nothing."""
     return None if value is None else round(value)
 
 
 def rounded_pct(value: float | None) -> float | None:
-    """A percentage to a thousandth: finer than any counter behind it."""
+    """Return a percentage to a thousandth: finer than any counter behind it."""
     return None if value is None else round(value, 3)

@@ -22,7 +22,7 @@ class MachineClock:
     """This machine's clocks; tests bring their own."""
 
     def monotonic_s(self) -> float:
-        """Seconds that never step back."""
+        """Return seconds that never step back."""
         return time.monotonic()
 
     def wall_ms(self) -> int:

@@ -126,7 +126,7 @@ def _own(settings: Settings, telemetry: Telemetry, pods: PodsCollector | None) -
 
 
 def _attribution(settings: Settings, telemetry: Telemetry) -> Attribution:
-    """One for each thread that asks."""
+    """Return one for each thread that asks."""
     return Attribution(
         node=settings.node,
         telemetry=telemetry,
@@ -136,7 +136,7 @@ def _attribution(settings: Settings, telemetry: Telemetry) -> Attribution:
 
 
 def _steps(settings: Settings, telemetry: Telemetry) -> StepSocket | None:
-    """Where training loops report; None where they cannot. All else is measured all the same."""
+    """Tell where training loops report; None where they cannot. All else is measured all the same."""
     path = Path(settings.steps_socket)
     if settings.steps_socket == "auto":
         path = Path(DEFAULT_PATH)
@@ -173,5 +173,5 @@ async def _tick(
 
 
 def _activity(chosen: str) -> tuple[str, ...]:
-    """The metrics that the setting ``gpu_activity`` stands for."""
+    """Return the metrics that the setting ``gpu_activity`` stands for."""
     return {"on": USUAL_ACTIVITY, "off": ()}.get(chosen, tuple(chosen.split(",")))

@@ -61,11 +61,11 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{usage}{self.prog}: {message}\nsee {self.prog} --help\n")
 
     def format_usage(self) -> str:
-        """One line: what must be given, and that there is more."""
+        """Return one line: what must be given, and that there is more."""
         return f"usage: {self._short_usage()}\n"
 
     def format_help(self) -> str:
-        """The whole help, with the same usage."""
+        """Return the whole help, with the same usage."""
         self.usage = self._short_usage().replace("%", "%%")
         return super().format_help()
 
@@ -77,7 +77,7 @@ class Parser(argparse.ArgumentParser):
                 yield from action.choices.values()
 
     def arguments(self) -> Iterator[argparse.Action]:
-        """Those of its commands, too."""
+        """Yield those of its commands, too."""
         for parser in self.all_parsers():
             yield from parser._actions
 
@@ -119,6 +119,6 @@ def _meant(given: str, known: Iterable[str]) -> str:
 
 
 def _place(action: argparse.Action) -> str:
-    """A positional argument, as usage shows it."""
+    """Return a positional argument, as usage shows it."""
     name = str(action.metavar or action.dest)
     return {"?": f"[{name}]", "*": f"[{name} …]", "+": f"{name} …"}.get(str(action.nargs), name)

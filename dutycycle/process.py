@@ -29,7 +29,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def command_name(arguments: Iterable[str]) -> str:
-    """The sub-command that is asked for: the first word that is no flag; empty for none."""
+    """Return the sub-command that is asked for: the first word that is no flag; empty for none."""
     return next((argument for argument in arguments if not argument.startswith("-")), "")
 
 
@@ -83,7 +83,7 @@ def interrupt_on_signals(arguments: Iterable[str]) -> None:
 
 
 def stop_on_signals() -> "asyncio.Event":
-    """An event that SIGTERM and SIGINT set, once each is a wish to end in good order.
+    """Return an event that SIGTERM and SIGINT set, once each is a wish to end in good order.
 
     From then on they do nothing else, also after the event loop was closed: whatever else was asked for, the
     process already ends.

@@ -33,7 +33,7 @@ def percent_text(value: float | None) -> str:
 
 
 def bytes_text(value: float | None) -> str:
-    """Bytes as MiB or GiB."""
+    """Return bytes as MiB or GiB."""
     if value is None:
         return UNKNOWN
     return f"{value / _GIB:.1f} GiB" if value >= _GIB else f"{value / _MIB:.0f} MiB"
@@ -48,7 +48,7 @@ def of_bytes(used: float | None, total: float | None) -> str:
 
 
 def decimal_bytes(value: float) -> str:
-    """Bytes that were moved, in decimal units."""
+    """Return bytes that were moved, in decimal units."""
     for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
         if value >= size:
             return f"{value / size:.2f} {unit}"
@@ -74,7 +74,7 @@ def short_duration(seconds: float) -> str:
 
 
 def named_figure(name: str, value: float) -> tuple[str, str]:
-    """A figure of an insight's evidence with its unit: (``CPU waiting``, ``12 %``)."""
+    """Return a figure of an insight's evidence with its unit: (``CPU waiting``, ``12 %``)."""
     if name.endswith("_bytes_per_s"):
         return _spaced(name.removesuffix("_bytes_per_s")), decimal_bytes(value) + "/s"
     if name.endswith("_bytes"):
@@ -93,7 +93,7 @@ def _spaced(name: str) -> str:
 
 
 def held_back(insight: Insight) -> str:
-    """What holds a pod or job back; empty where nothing does, or nothing is known of it."""
+    """Return what holds a pod or job back; empty where nothing does, or nothing is known of it."""
     if insight.bottleneck == "over_provisioned":
         return asks_too_much(insight)
     if insight.bottleneck in _NO_WORDS or insight.bottleneck == insight.kind:

@@ -30,7 +30,7 @@ MakeSinks = Callable[[DeadLetters, WorkerPort], Sequence[Sink]]
 
 
 def app_id(settings: Settings) -> str:
-    """The consumer group of the sinks."""
+    """Return the consumer group of the sinks."""
     return f"{settings.topic_prefix}sinks"
 
 

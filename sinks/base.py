@@ -24,7 +24,7 @@ class PendingOffsets:
             self.add(place, offset)
 
     def lowest(self, place: TopicPartition) -> int | None:
-        """The lowest offset; None without a record of that partition."""
+        """Return the lowest offset; None without a record of that partition."""
         return self._lowest.get(place)
 
     @property
@@ -41,7 +41,7 @@ class Sink(Protocol):
     """What it is made of, without prefix."""
 
     def wants(self, origin: ConsumerRecord) -> bool:
-        """Whether the record concerns it, as far as can be told without decoding."""
+        """Tell whether the record concerns it, as far as can be told without decoding."""
         ...
 
     def take(self, origin: ConsumerRecord, record: Any) -> None:
@@ -53,7 +53,7 @@ class Sink(Protocol):
         ...
 
     def pending_offsets(self) -> PendingOffsets:
-        """The records that are not written yet."""
+        """Return the records that are not written yet."""
         ...
 
     def forget(self) -> None:

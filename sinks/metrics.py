@@ -67,7 +67,7 @@ def _away(telemetry: Telemetry) -> str | None:
 
 
 def _lacking(telemetry: Telemetry) -> str:
-    """The permissions that the sinks lack. Without the API server's words, which name an object."""
+    """Return the permissions that the sinks lack. Without the API server's words, which name an object."""
     lacking = [name for event, name in list(telemetry.conditions) if event == PERMISSION_MISSING.name]
     return f"no permission to {', '.join(lacking)}" if lacking else ""
 

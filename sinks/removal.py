@@ -148,7 +148,7 @@ async def _delete(
 async def _pages(
     server: ApiServer, kind: Kind, namespace: str | None, prefix: str
 ) -> AsyncIterator[list[tuple[Target, list[str]]]]:
-    """The objects that carry keys of ours, a few at a time."""
+    """Yield the objects that carry keys of ours, a few at a time."""
     page: list[tuple[Target, list[str]]] = []
     async for metadata in server.each(kind, namespace):
         keys = [

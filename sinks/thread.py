@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 async def in_thread(call: Callable[[], T]) -> T:
-    """The result of ``call``. If the waiting is given up, the call goes on, and its result is dropped.
+    """Return the result of ``call``. If the waiting is given up, the call goes on, and its result is dropped.
 
     ``asyncio.to_thread`` would keep the process from ending while a database hangs.
     """

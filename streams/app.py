@@ -63,12 +63,12 @@ def pause_s(interval_s: float, took_s: float, written_bytes: int) -> float:
 
 
 def app_id(settings: Settings) -> str:
-    """The consumer group of the streams."""
+    """Return the consumer group of the streams."""
     return f"{settings.topic_prefix}streams"
 
 
 def group_protocol(settings: Settings) -> str:
-    """What all workers of the streams have in common: every setting that decides what a result is."""
+    """Return what all workers of the streams have in common: every setting that decides what a result is."""
     names = {setting.name for group in (StreamSettings, OperatorSettings) for setting in fields(group)}
     return name_protocol(settings, names - {"snapshot_interval", "lost_state", "session_timeout"})
 
@@ -152,7 +152,7 @@ def create_streams_app(
     telemetry: Telemetry,
     partitions: dict[str, int],
 ) -> StreamsApp:
-    """The app, not started. ``partitions`` has those of each changelog by its full name."""
+    """Return the app, not started. ``partitions`` has those of each changelog by its full name."""
     app = create_app(settings, app_id(settings), telemetry, group_protocol(settings))
     names = {stage.name: changelog_name(settings, stage.name) for stage in stages if not stage.stateless}
     tables = {stage: add_table(app, stage, name, partitions[name]) for stage, name in names.items()}

@@ -92,7 +92,7 @@ class LocalPipeline:
         return self._each(LocalStage.close)
 
     def states(self) -> Iterator[bytes]:
-        """The state of each key as a worker would store it."""
+        """Yield the state of each key as a worker would store it."""
         for stage in self._stages.values():
             yield from stage.states()
 
@@ -119,7 +119,7 @@ class LocalStage:
         self._next_ms = stage.stride_ms
 
     def sorted_keys(self) -> list[str]:
-        """The keys that are there, in order."""
+        """Return the keys that are there, in order."""
         return sorted(self._operators)
 
     def observe(self, ts_ms: int) -> None:
@@ -186,7 +186,7 @@ class LocalStage:
             return operator.flush() + operator.unwritten()
 
     def states(self) -> Iterator[bytes]:
-        """The stored state of each key, as it is now."""
+        """Yield the stored state of each key, as it is now."""
         if not self._stage.stateless:
             for operator in self._operators.values():
                 packed = operator.packed()

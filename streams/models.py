@@ -82,7 +82,7 @@ def _model(setting: ModelSetting, settings: Settings) -> Model:
 
 
 def _builder(spec: str, seed: int) -> tuple[Build, tuple[str, ...]]:
-    """What makes an estimator, and the packages whose classes its state may hold beside River's."""
+    """Return what makes an estimator, and the packages whose classes its state may hold beside River's."""
     if (match := _FACTORY.fullmatch(spec)) is not None:
         if "" not in sys.path:
             sys.path.append("")  # a module beside the user's trace, after all that is installed
@@ -120,7 +120,7 @@ def _parsed(spec: str) -> ast.expr:
 
 
 def _built(node: ast.expr, seed: int) -> Any:
-    """The value of an expression of River's classes, literals and ``|``; nothing else is looked at."""
+    """Return the value of an expression of River's classes, literals and ``|``; nothing else is looked at."""
     again = partial(_built, seed=seed)
     match node:
         case ast.Constant(value=bool() | int() | float() | str() | None as value):
@@ -163,7 +163,7 @@ def _dotted(node: ast.expr) -> list[str]:
 
 
 def _class(path: list[str]) -> Any:
-    """The public class at ``[river.]module[.module].Class``."""
+    """Return the public class at ``[river.]module[.module].Class``."""
     module_names = path[1:-1] if path[0] == "river" else path[:-1]
     river = import_module("river")
     public = [

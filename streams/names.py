@@ -32,7 +32,7 @@ _WORKS_FOR = {
 
 
 def sources(settings: Settings) -> dict[str, str]:
-    """What each stage reads that the chosen analyses need, in the order of ``SOURCES``."""
+    """Return what each stage reads that the chosen analyses need, in the order of ``SOURCES``."""
     on = {*settings.analyses, *(("models",) if settings.models else ())}
     return {
         stage: source
@@ -42,12 +42,12 @@ def sources(settings: Settings) -> dict[str, str]:
 
 
 def changelog_name(settings: Settings, stage: str) -> str:
-    """The full name of the topic that holds a stage's state."""
+    """Return the full name of the topic that holds a stage's state."""
     return f"{settings.topic_prefix}state-{stage}"
 
 
 def changelog_stage(settings: Settings, changelog: str) -> str:
-    """The stage whose state a topic holds, by the topic's full name."""
+    """Return the stage whose state a topic holds, by the topic's full name."""
     return changelog.removeprefix(changelog_name(settings, ""))
 
 

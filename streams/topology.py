@@ -108,7 +108,7 @@ def _analysis_config(settings: Settings) -> AnalysisConfig:
 
 
 def _window_metrics(names: tuple[str, ...]) -> frozenset[str]:
-    """The metrics that windows are made of."""
+    """Return the metrics that windows are made of."""
     for name in _known_metrics("WINDOWS", names):
         if name not in WINDOW_METRICS:
             raise SettingError(f"DUTYCYCLE_WINDOWS_METRICS: {name} has no windows: leave it out")

@@ -24,7 +24,7 @@ class Lister(Protocol):
     """Lists what is allocated; ``KubeletClient`` is one."""
 
     def devices(self) -> list[AllocatedDevice]:
-        """Every device of every container. Raises ``KubeletError``."""
+        """Return every device of every container. Raises ``KubeletError``."""
         ...
 
     def close(self) -> None:
@@ -50,7 +50,7 @@ class Allocations:
         self._thread.start()
 
     def of(self, uuid: str, index: int, slices: Mapping[int, str]) -> tuple[Allocation, ...] | None:
-        """Who holds the GPU or one of its slices; None while that is not known, which is not "nobody".
+        """Tell who holds the GPU or one of its slices; None while that is not known, which is not "nobody".
 
         ``slices`` are the uuids of the GPU's MIG slices by GPU instance, where it has any.
         """
@@ -128,7 +128,7 @@ def _slice_of(device: DeviceId, slices: Mapping[int, str]) -> str | None:
 
 
 def allocations(settings: Settings, telemetry: Telemetry, uid_of: UidOf) -> Allocations | None:
-    """What asks the kubelet of this node; None where there is none to ask.
+    """Return what asks the kubelet of this node; None where there is none to ask.
 
     The setting ``pod_resources`` is ``auto`` (where the socket is there at the start), ``off``, or the path
     of a socket that will be there.

@@ -57,7 +57,7 @@ class CgroupId:
     namespace: str | None = None
 
     def synthetic_uid(self, node: str) -> str:
-        """A uid for what has none: the same for the same thing on the same node, whoever computes it.
+        """Return a uid for what has none: the same for the same thing on the same node, whoever computes it.
 
         A container's comes from its id, which is the same in every hierarchy and cgroup namespace; that
         of anything else from its path.
@@ -76,7 +76,7 @@ class _PathPart:
 
 
 def parse_cgroup_path(path: str) -> CgroupId | None:
-    """Who the cgroup at ``path`` is; None for the root, which is the host, and for what is no path.
+    """Tell who the cgroup at ``path`` is; None for the root, which is the host, and for what is no path.
 
     Of nested pods the deepest counts, and of nested containers the deepest, except that inside a pod it
     is the container that the kubelet made: the one that the pod's status names.

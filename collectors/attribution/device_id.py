@@ -34,7 +34,7 @@ class DeviceId:
 
 
 def parse_device_id(text: str) -> DeviceId | None:
-    """What ``text`` means; None for a form that is not known."""
+    """Return what ``text`` means; None for a form that is not known."""
     if match := _BY_UUID.fullmatch(text):
         return DeviceId(uuid=match["uuid"], shared=match["share"] is not None)
     if match := _BY_INSTANCE.fullmatch(text):

@@ -64,7 +64,7 @@ class Attribution:
         self._known: OrderedDict[tuple[int, int], CgroupId] = OrderedDict()
 
     def of_pid(self, pid: int) -> CgroupId | None:
-        """Whose process ``pid`` is, or None: counted as ``attribution_failed`` with its reason.
+        """Tell whose process ``pid`` is, or None: counted as ``attribution_failed`` with its reason.
 
         In the answer ``pod_uid`` is always set; ``container_id`` is absent for units and bare cgroups.
         """
@@ -75,7 +75,7 @@ class Attribution:
         return None
 
     def explain(self, pid: int) -> CgroupId | Unattributed:
-        """The same as ``of_pid``, but says why there is no answer, and counts nothing."""
+        """Return the same as ``of_pid``, but says why there is no answer, and counts nothing."""
         started = read_start_time(self._proc, pid)
         if started is None:
             return Unattributed.GONE
@@ -120,7 +120,7 @@ def read_start_time(proc: Path, pid: int) -> int | None:
 
 
 def cgroup_paths(text: str) -> list[str]:
-    """The paths in a ``/proc/<pid>/cgroup``: v2 has one line (``0::path``), v1 one per hierarchy."""
+    """Return the paths in a ``/proc/<pid>/cgroup``: v2 has one line (``0::path``), v1 one per hierarchy."""
     lines = (line.split(":", 2) for line in text.splitlines())
     return [fields[2] for fields in lines if len(fields) == 3]
 

@@ -43,7 +43,7 @@ class HostReader:
         """The whole disks of the last reading, as ``major:minor``; None when they could not be read."""
 
     def read(self) -> Host:
-        """The node now; rates since the last reading, absent in the first."""
+        """Return the node now; rates since the last reading, absent in the first."""
         cpu, count = self._cpu_now()
         used, total = memory_bytes(self._text("meminfo"))
         text = self._text("diskstats")
@@ -99,7 +99,7 @@ def cpu_ticks(stat: str | None) -> tuple[int | None, int | None]:
 
 
 def memory_bytes(meminfo: str | None) -> tuple[int | None, int | None]:
-    """Bytes used (total less available) and in total, from ``/proc/meminfo``."""
+    """Return bytes used (total less available) and in total, from ``/proc/meminfo``."""
     lines = (line.split() for line in (meminfo or "").splitlines())
     kib = {line[0]: int(line[1]) for line in lines if len(line) >= 2 and line[1].isdigit()}
     total, available = kib.get("MemTotal:"), kib.get("MemAvailable:")
@@ -108,7 +108,7 @@ def memory_bytes(meminfo: str | None) -> tuple[int | None, int | None]:
 
 
 def disk_bytes(text: str) -> dict[str, tuple[int, int]]:
-    """Bytes read and written since boot of each whole disk, by its ``major:minor``.
+    """Return bytes read and written since boot of each whole disk, by its ``major:minor``.
 
     Partitions are left out, and so is what stands on other disks (device mapper, RAID, loop, zram).
     """

@@ -28,7 +28,7 @@ class Hierarchy:
 
 
 def find_hierarchies(host_root: str) -> tuple[Hierarchy, ...]:
-    """The hierarchies below ``<host_root>/sys/fs/cgroup``, v1 first; none where nothing is mounted."""
+    """Return the hierarchies below ``<host_root>/sys/fs/cgroup``, v1 first; none where nothing is mounted."""
     top = Path(host_root) / "sys/fs/cgroup"
     return (*_v1(top), *_v2(top), *_v2(top / "unified"))
 
@@ -53,7 +53,7 @@ def _v1(top: Path) -> Iterator[Hierarchy]:
 
 
 def _io_file(root: Path) -> str:
-    """The file that counts I/O; empty for none.
+    """Return the file that counts I/O; empty for none.
 
     From Linux 6.10 on v1's throttling counts nothing before a limit is set, and bfq only the disks that it
     schedules: their files are there and say 0. A host without any I/O since boot is not one that runs us.

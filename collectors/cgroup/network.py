@@ -56,7 +56,7 @@ class PodNetworks:
     def rates(
         self, uid: str, folders: Sequence[str], host: str | None, now: float
     ) -> tuple[float, float] | NoRates:
-        """Bytes per second received and sent by pod ``uid``, whose cgroups are ``folders``.
+        """Return bytes per second received and sent by pod ``uid``, whose cgroups are ``folders``.
 
         ``host``: the host's namespace, from ``host_namespace``; ``now``: monotonic seconds.
         """
@@ -79,7 +79,7 @@ class PodNetworks:
         return seen.rate.per_s({}, now)
 
     def host_namespace(self) -> str | None:
-        """The host's network namespace, pid 1's; None when it is not to be known."""
+        """Return the host's network namespace, pid 1's; None when it is not to be known."""
         self._by_link = self._link(1) is not None
         return self._namespace(1)
 

@@ -30,7 +30,7 @@ class SyntheticPods:
         self._known: dict[str, _SyntheticPod] = {}
 
     def update(self, present: Mapping[str, CgroupId], tick: Tick) -> Iterator[Outgoing]:
-        """The records that are new when exactly ``present`` (by uid) is there at ``tick``."""
+        """Yield the records that are new when exactly ``present`` (by uid) is there at ``tick``."""
         now = tick.monotonic_s
         for uid, who in present.items():
             known = self._known.get(uid)
@@ -59,6 +59,6 @@ def _record(uid: str, who: CgroupId, tick: Tick, *, finished: bool) -> Outgoing:
 
 
 def label(name: str) -> str:
-    """A cgroup's name as a record may carry it: a folder's name may be of any length and any bytes."""
+    """Return a cgroup's name as a record may carry it: a folder's name may be of any length and any bytes."""
     printable = "".join(letter if letter.isprintable() else "?" for letter in name)
     return printable if len(printable) <= _LONGEST else "…" + printable[1 - _LONGEST :]

@@ -95,7 +95,7 @@ def _named(path: Path) -> PodName | None:
 
 
 def _pod(uid: str, logs: Iterable[CudaUse]) -> CudaPod:
-    """One pod: sums over its logs."""
+    """Return one pod: sums over its logs."""
     every = list(logs)
     burst = _sum(process.burst_us_per_s for process in every)
     return CudaPod(

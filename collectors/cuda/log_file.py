@@ -37,7 +37,7 @@ class PolledLog:
         self._launches, self._burst, self._copies = Rate(), Rate(), Rate()
 
     def use(self, now_s: float, wall_s: float) -> CudaUse | None:
-        """The use since the last tick; None for a log that is empty, or was not written for a minute.
+        """Return the use since the last tick; None for a log that is empty, or was not written for a minute.
 
         ``now_s`` is monotonic, ``wall_s`` the time of files. Raises ``OSError``.
         """

@@ -16,7 +16,7 @@ class PodName:
 
 
 def pod_name(text: str) -> PodName | None:
-    """The pod that a file names; None where it names none."""
+    """Return the pod that a file names; None where it names none."""
     pairs = (line.partition(":") for line in text.splitlines())
     fields = {key.strip().lower(): value.strip() for key, _, value in pairs}
     pod, namespace = fields.get("podname") or fields.get("pod_name"), fields.get("namespace")

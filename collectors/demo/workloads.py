@@ -124,12 +124,12 @@ def leaking(_gpu: int, second: float) -> GpuLoad:
 
 
 def leaking_memory(_gpu: int, second: float) -> float:
-    """Bytes that grow until the GPU is full, again and again."""
+    """Return bytes that grow until the GPU is full, again and again."""
     return LEAK_START + LEAK_PER_S * (second % LEAK_LIFE_S)
 
 
 def starving(_gpu: int, second: float) -> GpuLoad:
-    """One second of work, then more than two of waiting for the next batch."""
+    """Return one second of work, then more than two of waiting for the next batch."""
     return GpuLoad(busy=1.0, effort=0.7, memory_traffic=0.4) if second % 3.4 < 1.1 else GpuLoad()
 
 

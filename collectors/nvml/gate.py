@@ -89,7 +89,7 @@ _ERRORS: dict[int, tuple[type[NvmlError], str]] = {
 
 
 def nvml_error(code: int) -> NvmlError:
-    """The exception for one of NVML's return codes."""
+    """Return the exception for one of NVML's return codes."""
     kind, reason = _ERRORS.get(code, (TransientError, "other_error"))
     return kind(reason)
 
@@ -111,7 +111,7 @@ def open_library() -> None:
 
 
 def driver_version() -> str:
-    """The kernel driver's, such as 570.86.15 (nvidia-smi: Driver Version)."""
+    """Return the kernel driver's, such as 570.86.15 (nvidia-smi: Driver Version)."""
     return str(call(pynvml.nvmlSystemGetDriverVersion))
 
 
@@ -121,12 +121,12 @@ def close_library() -> None:
 
 
 def device_count() -> int:
-    """How many GPUs NVML knows, lost ones too (nvidia-smi -L)."""
+    """Tell how many GPUs NVML knows, lost ones too (nvidia-smi -L)."""
     return int(call(pynvml.nvmlDeviceGetCount))
 
 
 def device(index: int) -> Handle:
-    """The GPU at ``index`` (nvidia-smi: GPU)."""
+    """Return the GPU at ``index`` (nvidia-smi: GPU)."""
     return call(pynvml.nvmlDeviceGetHandleByIndex, index)
 
 
@@ -136,12 +136,12 @@ def uuid(handle: Handle) -> str:
 
 
 def name(handle: Handle) -> str:
-    """The model (nvidia-smi: name); of a MIG slice, with its profile at the end."""
+    """Return the model (nvidia-smi: name); of a MIG slice, with its profile at the end."""
     return str(call(pynvml.nvmlDeviceGetName, handle))
 
 
 def utilization(handle: Handle) -> tuple[int, int]:
-    """Percent of the driver's last 1/6-1 s with a kernel running, and with the memory controller busy.
+    """Return percent of the driver's last 1/6-1 s with a kernel running, and with the memory controller busy.
 
     nvidia-smi: utilization.gpu and utilization.memory, which is not the memory in use. None with MIG.
     """
@@ -155,34 +155,34 @@ def encoder_pct(handle: Handle) -> int:
 
 
 def decoder_pct(handle: Handle) -> int:
-    """The same of the video decoder."""
+    """Return the same of the video decoder."""
     return int(call(pynvml.nvmlDeviceGetDecoderUtilization, handle)[0])
 
 
 def jpeg_pct(handle: Handle) -> int:
-    """The same of the JPEG decoder."""
+    """Return the same of the JPEG decoder."""
     return int(call(pynvml.nvmlDeviceGetJpgUtilization, handle)[0])
 
 
 def optical_flow_pct(handle: Handle) -> int:
-    """The same of the optical flow accelerator."""
+    """Return the same of the optical flow accelerator."""
     return int(call(pynvml.nvmlDeviceGetOfaUtilization, handle)[0])
 
 
 def memory(handle: Handle) -> tuple[int, int]:
-    """Bytes used, without what the driver reserves, and in total (nvidia-smi: memory.used, .total)."""
+    """Return bytes used, without what the driver reserves, and in total (nvidia-smi: memory.used, .total)."""
     info = call(pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2)
     return info.used, info.total
 
 
 def memory_with_reserved(handle: Handle) -> tuple[int, int]:
-    """The same by the older call: what the driver reserves counts as used."""
+    """Return the same by the older call: what the driver reserves counts as used."""
     info = call(pynvml.nvmlDeviceGetMemoryInfo, handle)
     return info.used, info.total
 
 
 def power_mw(handle: Handle) -> int:
-    """Milliwatts of the board (nvidia-smi: power.draw); on Ampere and later the mean of a second."""
+    """Return milliwatts of the board (nvidia-smi: power.draw); on Ampere and later the mean of a second."""
     return int(call(pynvml.nvmlDeviceGetPowerUsage, handle))
 
 
@@ -202,17 +202,17 @@ def temperature_c(handle: Handle) -> int:
 
 
 def temperature_c_before_r570(handle: Handle) -> int:
-    """The same by the call that newer drivers will drop."""
+    """Return the same by the call that newer drivers will drop."""
     return int(call(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU))
 
 
 def temp_margin_c(handle: Handle) -> int:
-    """Degrees to where the clocks are lowered (nvidia-smi: temperature.gpu.tlimit); R560 and later."""
+    """Return degrees to where the clocks are lowered (nvidia-smi: temperature.gpu.tlimit); R560 and later."""
     return int(call(pynvml.nvmlDeviceGetMarginTemperature, handle))
 
 
 def temp_margin_by_threshold(handle: Handle) -> int:
-    """The same from the threshold, which GPUs from Ada on will no longer say."""
+    """Return the same from the threshold, which GPUs from Ada on will no longer say."""
     slowdown = call(
         pynvml.nvmlDeviceGetTemperatureThreshold, handle, pynvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
     )
@@ -220,12 +220,12 @@ def temp_margin_by_threshold(handle: Handle) -> int:
 
 
 def sm_clock_mhz(handle: Handle) -> int:
-    """Megahertz of the multiprocessors, now (nvidia-smi: clocks.sm)."""
+    """Return megahertz of the multiprocessors, now (nvidia-smi: clocks.sm)."""
     return int(call(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM))
 
 
 def mem_clock_mhz(handle: Handle) -> int:
-    """Megahertz of the memory, now (nvidia-smi: clocks.mem)."""
+    """Return megahertz of the memory, now (nvidia-smi: clocks.mem)."""
     return int(call(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_MEM))
 
 
@@ -240,17 +240,17 @@ def pcie_width(handle: Handle) -> int:
 
 
 def event_reasons(handle: Handle) -> int:
-    """A bit for each reason that holds the clocks down (nvidia-smi: clocks_event_reasons.active)."""
+    """Return a bit for each reason that holds the clocks down (nvidia-smi: clocks_event_reasons.active)."""
     return int(call(pynvml.nvmlDeviceGetCurrentClocksEventReasons, handle))
 
 
 def throttle_reasons(handle: Handle) -> int:
-    """The same under its name before R535."""
+    """Return the same under its name before R535."""
     return int(call(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle))
 
 
 def buffer_size(handle: Handle, buffer: SampleBuffer) -> int:
-    """How many samples a ring buffer holds at most."""
+    """Tell how many samples a ring buffer holds at most."""
     count = c_uint(0)
     code = call(_function, "nvmlDeviceGetSamples")(
         handle, c_uint(buffer), c_ulonglong(0), byref(c_uint()), byref(count), None
@@ -261,7 +261,7 @@ def buffer_size(handle: Handle, buffer: SampleBuffer) -> int:
 
 
 def buffered_samples(handle: Handle, buffer: SampleBuffer, after_us: int, room: int) -> list[BufferedSample]:
-    """Samples of a ring buffer newer than ``after_us`` (0: all), oldest first; ``room`` for so many.
+    """Return samples of a ring buffer newer than ``after_us`` (0: all), oldest first; ``room`` for so many.
 
     Power in milliwatts, utilization in percent. Raises ``NoDataError`` for none: the buffers of an idle GPU
     run dry. nvidia-smi does not show them.
@@ -280,7 +280,7 @@ def buffered_samples(handle: Handle, buffer: SampleBuffer, after_us: int, room: 
 
 
 def process_utilization(handle: Handle, after_us: int) -> list[ProcessUtilization]:
-    """The newest of each process that did anything after ``after_us`` (0: in up to nine seconds).
+    """Return the newest of each process that did anything after ``after_us`` (0: in up to nine seconds).
 
     nvidia-smi pmon: sm, mem.
     """
@@ -305,7 +305,7 @@ def compute_processes(handle: Handle) -> list[RunningProcess]:
 
 
 def graphics_processes(handle: Handle) -> list[RunningProcess]:
-    """Processes with a graphics context (nvidia-smi: type G); one with both is in both lists (C+G)."""
+    """Return processes with a graphics context (nvidia-smi: type G); one with both is in both lists (C+G)."""
     return _running_processes("nvmlDeviceGetGraphicsRunningProcesses_v3", handle)
 
 
@@ -326,7 +326,7 @@ def _running_processes(name: str, handle: Handle) -> list[RunningProcess]:
 def _rows(
     name: str, row: Any, room: int, ask: Callable[[Any, c_uint, Any], int], layout: Callable[[], Struct]
 ) -> list[tuple[Any, ...]]:
-    """What a function writes into an array, in one call; in one more where there was too little room.
+    """Return what a function writes into an array, in one call; in one more where there was too little room.
     ``layout`` is asked for after the call.
 
     The binding asks for the size first, each time, which is as long a call as the one for the answer.
@@ -348,7 +348,7 @@ def _function(name: str) -> Any:
 
 
 def field_values(handle: Handle, ids: Sequence[int | tuple[int, int]]) -> list[FieldValue | NvmlError]:
-    """Several fields in one call, in the order of ``ids``; each has its own answer or error.
+    """Return several fields in one call, in the order of ``ids``; each has its own answer or error.
 
     An id with a second number is of a scope, such as a link.
     """
@@ -384,23 +384,23 @@ def _known_type(number: int) -> int:
 
 
 def mig_enabled(handle: Handle) -> bool:
-    """Whether the GPU is divided now, not after its next reset (nvidia-smi: mig.mode.current)."""
+    """Tell whether the GPU is divided now, not after its next reset (nvidia-smi: mig.mode.current)."""
     current, _ = call(pynvml.nvmlDeviceGetMigMode, handle)
     return bool(current)
 
 
 def max_mig_devices(handle: Handle) -> int:
-    """How many MIG slices a GPU can have; their indexes lie below, with gaps."""
+    """Tell how many MIG slices a GPU can have; their indexes lie below, with gaps."""
     return int(call(pynvml.nvmlDeviceGetMaxMigDeviceCount, handle))
 
 
 def mig_device(handle: Handle, index: int) -> Handle:
-    """The slice at ``index`` (nvidia-smi: MIG Dev); raises ``NoDataError`` where there is none."""
+    """Return the slice at ``index`` (nvidia-smi: MIG Dev); raises ``NoDataError`` where there is none."""
     return call(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, index)
 
 
 def mig_size(handle: Handle) -> MigSize:
-    """The size of a slice."""
+    """Return the size of a slice."""
     attributes = call(pynvml.nvmlDeviceGetAttributes_v2, handle)
     return MigSize(
         attributes.gpuInstanceSliceCount, attributes.computeInstanceSliceCount, attributes.memorySizeMB
@@ -423,7 +423,7 @@ def event_set_free(events: Any) -> None:
 
 
 def supported_events(handle: Handle) -> int:
-    """A bit for each type of event that the GPU tells."""
+    """Return a bit for each type of event that the GPU tells."""
     return int(call(pynvml.nvmlDeviceGetSupportedEventTypes, handle))
 
 
@@ -433,7 +433,7 @@ def register_events(handle: Handle, mask: int, events: Any) -> None:
 
 
 def next_event(events: Any) -> RawEvent | None:
-    """The next event of a set, without waiting for one; None if nothing has happened."""
+    """Return the next event of a set, without waiting for one; None if nothing has happened."""
     try:
         event = call(pynvml.nvmlEventSetWait_v2, events, 0)
     except TransientError as error:
@@ -445,19 +445,19 @@ def next_event(events: Any) -> RawEvent | None:
 
 
 def address(handle: Handle) -> int:
-    """What tells one handle from another: an event names its GPU by it."""
+    """Return what tells one handle from another: an event names its GPU by it."""
     return cast(handle, c_void_p).value or 0
 
 
 def fabric(handle: Handle) -> FabricState:
-    """The state of the NVLink fabric and a summary of its health; R570 or so and later."""
+    """Return the state of the NVLink fabric and a summary of its health; R570 or so and later."""
     info = pynvml.c_nvmlGpuFabricInfo_v3_t()
     call(pynvml.nvmlDeviceGetGpuFabricInfoV, handle, byref(info))
     return _fabric(info.state, int(info.healthSummary) or None)
 
 
 def fabric_without_health(handle: Handle) -> FabricState:
-    """The same by the older call."""
+    """Return the same by the older call."""
     info = pynvml.c_nvmlGpuFabricInfo_v2_t()
     call(pynvml.nvmlDeviceGetGpuFabricInfoV, handle, byref(info))
     return _fabric(info.state, None)
@@ -470,28 +470,28 @@ def _fabric(state: int, health: int | None) -> FabricState:
 
 
 def serial(handle: Handle) -> str:
-    """The number on the board (nvidia-smi: serial)."""
+    """Return the number on the board (nvidia-smi: serial)."""
     return str(call(pynvml.nvmlDeviceGetSerial, handle))
 
 
 def bus_id(handle: Handle) -> str:
-    """Where it is on the PCIe bus, as the kernel's log names it (nvidia-smi: pci.bus_id)."""
+    """Tell where it is on the PCIe bus, as the kernel's log names it (nvidia-smi: pci.bus_id)."""
     bus_id = call(pynvml.nvmlDeviceGetPciInfo_v3, handle).busId
     return bus_id.decode("ascii", "replace") if isinstance(bus_id, bytes) else str(bus_id)
 
 
 def ecc_enabled(handle: Handle) -> bool:
-    """Whether errors of memory are found now (nvidia-smi: ecc.mode.current)."""
+    """Tell whether errors of memory are found now (nvidia-smi: ecc.mode.current)."""
     return bool(call(pynvml.nvmlDeviceGetCurrentEccMode, handle))
 
 
 def persistence_enabled(handle: Handle) -> bool:
-    """Whether the driver stays loaded while nobody uses the GPU (nvidia-smi: persistence_mode)."""
+    """Tell whether the driver stays loaded while nobody uses the GPU (nvidia-smi: persistence_mode)."""
     return bool(call(pynvml.nvmlDeviceGetPersistenceMode, handle))
 
 
 def compute_mode(handle: Handle) -> str:
-    """Who may use it (nvidia-smi: compute_mode)."""
+    """Tell who may use it (nvidia-smi: compute_mode)."""
     mode = call(pynvml.nvmlDeviceGetComputeMode, handle)
     return _COMPUTE_MODES.get(mode, str(mode))
 
@@ -554,7 +554,7 @@ def gpm_sample(handle: Handle, instance: int | None, sample: Any) -> None:
 
 
 def gpm_question(metrics: Sequence[int]) -> Any:
-    """What ``gpm_answers`` asks, by GPM's numbers: a large structure, made once for many ticks."""
+    """Return what ``gpm_answers`` asks, by GPM's numbers: a large structure, made once for many ticks."""
     question = pynvml.c_nvmlGpmMetricsGet_t()
     question.version = pynvml.NVML_GPM_METRICS_GET_VERSION
     question.numMetrics = len(metrics)

@@ -97,7 +97,7 @@ def _profile(query: DeviceQuery, mig: _Slice, total_bytes: int | None) -> str | 
 
 
 def profile_of(size: MigSize, total_bytes: int) -> str:
-    """The profile's name by its size, such as ``1g.18gb`` (nvidia-smi mig -lgip).
+    """Return the profile's name by its size, such as ``1g.18gb`` (nvidia-smi mig -lgip).
 
     The memory in it is in eighths of the whole GPU's, rounded up, in GiB (as in NVIDIA's go-nvlib).
     """

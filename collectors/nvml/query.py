@@ -25,7 +25,7 @@ class DeviceQuery:
         self._reported: set[tuple[str, str]] = set()
 
     def ask(self, what: str, *calls: Callable[[Handle], _T], of: Handle | None = None) -> _T | None:
-        """The answer of the first supported call; None is "absent".
+        """Return the answer of the first supported call; None is "absent".
 
         ``calls`` go from the newest API to the oldest. ``of``: a MIG slice of this GPU to ask instead.
         """

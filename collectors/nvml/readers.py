@@ -22,7 +22,7 @@ class Readers(Generic[_R]):
         self._threads = 0
 
     def run(self, calls: Sequence[Callable[[], _R]]) -> list[_R | Exception]:
-        """What each call returned or raised, in their order."""
+        """Return what each call returned or raised, in their order."""
         if len(calls) < 2:
             return [_outcome(call) for call in calls]
         while self._threads < min(THREADS, len(calls)):

@@ -65,7 +65,7 @@ class Session:
         return self._silent
 
     def device(self, uuid: str) -> Device | None:
-        """A GPU that was there since the driver was loaded, whether it answers now or not."""
+        """Return a GPU that was there since the driver was loaded, whether it answers now or not."""
         return self._devices.get(uuid)
 
     def devices(self, now_s: float) -> list[Device]:

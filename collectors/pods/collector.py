@@ -41,11 +41,11 @@ class PodsCollector:
         return self._thread.is_alive()
 
     def uid_of(self, namespace: str, name: str) -> str | None:
-        """The uid of the pod that has this name on the node now, None for one that is not known."""
+        """Return the uid of the pod that has this name on the node now, None for one that is not known."""
         return self._watch.uid_of(namespace, name)
 
     def pod_of(self, uid: str) -> Pod | None:
-        """The pod with this uid, None for one that is not known."""
+        """Return the pod with this uid, None for one that is not known."""
         return self._watch.pod_of(uid)
 
     def collect(self, tick: Tick) -> Sequence[Outgoing]:

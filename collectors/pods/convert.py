@@ -49,7 +49,7 @@ _JOBSET_REPLICAS = "jobset.sigs.k8s.io/replicatedjob-replicas"
 
 
 def pod_record(pod: Mapping[str, Any], owner: ObjectRef | None, label_keys: Sequence[str] = ()) -> Pod:
-    """The record of one pod on a node; ``owner`` is its job. Raises ``KeyError`` for what is none.
+    """Return the record of one pod on a node; ``owner`` is its job. Raises ``KeyError`` for what is none.
 
     ``label_keys``: the labels that it has in its record.
     """
@@ -83,7 +83,7 @@ def pod_record(pod: Mapping[str, Any], owner: ObjectRef | None, label_keys: Sequ
 
 
 def records(pod: Mapping[str, Any], owner: ObjectRef | None, label_keys: Sequence[str] = ()) -> Iterator[Pod]:
-    """The pod's record; for a static pod a second one, under the uid that its cgroup carries."""
+    """Yield the pod's record; for a static pod a second one, under the uid that its cgroup carries."""
     record = pod_record(pod, owner, label_keys)
     yield record
     static = (pod["metadata"].get("annotations") or {}).get(STATIC_POD)
@@ -92,7 +92,7 @@ def records(pod: Mapping[str, Any], owner: ObjectRef | None, label_keys: Sequenc
 
 
 def job_ref(owner: ObjectRef | None, labels: Mapping[str, str]) -> JobRef | None:
-    """A pod's job, and by the pod's labels its part in it; None for a pod without a job."""
+    """Return a pod's job, and by the pod's labels its part in it; None for a pod without a job."""
     if owner is None:
         return None
     return JobRef(
@@ -102,7 +102,7 @@ def job_ref(owner: ObjectRef | None, labels: Mapping[str, str]) -> JobRef | None
 
 
 def _finished_ms(status: Mapping[str, Any]) -> int | None:
-    """When the last container ended; None for a pod that ended before it had any, as on eviction."""
+    """Tell when the last container ended; None for a pod that ended before it had any, as on eviction."""
     states = [container.get("state") or {} for container in status.get("containerStatuses") or ()]
     ends = [_ms((state.get("terminated") or {}).get("finishedAt")) for state in states]
     return max((end for end in ends if end), default=None)
@@ -122,7 +122,7 @@ def role_of(labels: Mapping[str, str]) -> str | None:
 
 
 def replica_of(labels: Mapping[str, str]) -> int | None:
-    """The pod's number within its role, from 0; None where no operator says it.
+    """Return the pod's number within its role, from 0; None where no operator says it.
 
     A replicated job of several Jobs counts the Jobs; of one Job, that Job's pods.
     """

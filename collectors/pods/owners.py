@@ -23,7 +23,7 @@ ReadOwner = Callable[[ObjectRef], Awaitable[Metadata | None]]
 
 
 def controller_of(meta: Metadata, namespace: str) -> ObjectRef | None:
-    """The owner that manages an object of this namespace: the one marked so, else the first."""
+    """Return the owner that manages an object of this namespace: the one marked so, else the first."""
     references = meta.get("ownerReferences") or ()
     managing = [reference for reference in references if reference.get("controller")] or list(references)
     if not managing:
@@ -97,7 +97,7 @@ class OwnerCache:
         return top, bool(asked) and self._known[asked[-1].uid].forbidden
 
     async def read(self, owner: ObjectRef) -> Metadata | None:
-        """The owner's metadata, as last read; None for one that never was: gone before, or forbidden.
+        """Return the owner's metadata, as last read; None for one that never was: gone before, or forbidden.
 
         An owner that was read and is gone is still who it was: the garbage collector deletes owners first,
         and their pods belong to the same job to their end.

@@ -59,7 +59,7 @@ class PodTable:
         return next((uid for uid in reversed(named) if self._rows[uid].gone_s is None), None)
 
     def pod_of(self, uid: str) -> Pod | None:
-        """The pod with this uid, while it is known."""
+        """Return the pod with this uid, while it is known."""
         row = self._rows.get(uid)
         return None if row is None else row.pod
 

@@ -189,7 +189,7 @@ class PodWatch:
                 self._table.put(record)
 
     async def _owner(self, pod: Mapping[str, Any]) -> ObjectRef | None:
-        """The pod's job; None as well while it cannot be read, which is tried again soon."""
+        """Return the pod's job; None as well while it cannot be read, which is tried again soon."""
         meta = pod["metadata"]
         try:
             owner = await self._walk(meta["uid"], meta)
@@ -200,7 +200,7 @@ class PodWatch:
         return owner
 
     async def _walk(self, uid: str, meta: Metadata) -> ObjectRef | None:
-        """The topmost owner; what a permission hid is noted, to walk again. Raises ``KubeError``."""
+        """Return the topmost owner; what a permission hid is noted, to walk again. Raises ``KubeError``."""
         owner, is_forbidden = await self._owners.job_of(meta)
         self._forbidden.pop(uid, None)
         if is_forbidden:  # a whole pod would be a hundred times as much to keep

@@ -40,7 +40,7 @@ class ProcessEntry:
 
 
 def launcher_of(ancestors: Iterable[ProcessEntry]) -> str | None:
-    """What started a process, by the command lines of its parents, the nearest first."""
+    """Return what started a process, by the command lines of its parents, the nearest first."""
     launchers = [name for ancestor in ancestors if (name := _launcher(ancestor.command)) is not None]
     return next((name for name in launchers if name in _OUTER), launchers[0] if launchers else None)
 
@@ -63,7 +63,7 @@ def _launcher(command: Sequence[bytes]) -> str | None:
 def data_workers(
     process: ProcessEntry, children: Mapping[int, Sequence[ProcessEntry]], ranks: frozenset[int]
 ) -> tuple[tuple[int, ...], str]:
-    """The workers of a process, and how they are known.
+    """Return the workers of a process, and how they are known.
 
     ``name``: PyTorch named them (certain). ``command``: they are children that run the same command, or that
     Python's multiprocessing started (likely; a pool of the program's own looks the same). ``ranks``:

@@ -66,7 +66,7 @@ def libraries_of(maps: str, listing: Listing) -> Libraries:
 
 
 def _paths(maps: str) -> Iterator[str]:
-    """The files of the lines ``address permissions offset device inode path``."""
+    """Yield the files of the lines ``address permissions offset device inode path``."""
     for line in maps.splitlines():
         fields = line.split(maxsplit=5)
         if len(fields) == 6 and fields[5].startswith("/"):

@@ -55,7 +55,7 @@ class StepSocket:
         self._thread.start()
 
     def take(self) -> Iterable[Process]:
-        """The processes that reported since the last time, each with the sums of its reports."""
+        """Return the processes that reported since the last time, each with the sums of its reports."""
         with self._lock:
             self._drain()
             reported, self._reported = self._reported, {}
@@ -134,7 +134,7 @@ class StepSocket:
 
 
 def _together(before: Loop, now: Loop) -> Loop:
-    """Sums of steps; of all else the newest that is known."""
+    """Return sums of steps; of all else the newest that is known."""
     newest = {name: value for name in Loop.__struct_fields__ if (value := getattr(now, name)) is not None}
     longest = [seconds for seconds in (before.longest_s, now.longest_s) if seconds is not None]
     samples = [count for count in (before.samples, now.samples) if count is not None]

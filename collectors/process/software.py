@@ -50,12 +50,12 @@ class Processes:
         )  # fmt: skip
 
     def is_launcher(self, pid: int) -> bool:
-        """Whether it is itself what starts ranks."""
+        """Tell whether it is itself what starts ranks."""
         process = self._with_command(pid)
         return process is not None and launcher_of([process]) is not None
 
     def workers(self, pid: int, ranks: frozenset[int]) -> tuple[tuple[int, ...], str]:
-        """The data-loader workers of a process, and how they are known."""
+        """Return the data-loader workers of a process, and how they are known."""
         if (process := self._with_command(pid)) is None:
             return (), "command"
         children = {process.pid: self._below(process.pid)}
@@ -64,16 +64,16 @@ class Processes:
         return data_workers(process, children, ranks)
 
     def pids(self) -> Iterable[int]:
-        """All of them."""
+        """Return all of them."""
         return self._seen.keys()
 
     def parent(self, pid: int) -> int | None:
-        """The process that started it, or took it over."""
+        """Return the process that started it, or took it over."""
         process = self._seen.get(pid)
         return process.parent if process else None
 
     def name(self, pid: int) -> str | None:
-        """Its ``comm``."""
+        """Return its ``comm``."""
         process = self._seen.get(pid)
         return printable(process.name.decode(errors="replace")) if process else None
 

@@ -81,7 +81,7 @@ class PrometheusCollector:
         self._pod_info_due_s = float("-inf")
 
     def collect(self, tick: Tick) -> Sequence[Outgoing]:
-        """What was scraped since the last tick. Raises ``QueryError`` when every query failed, and
+        """Return what was scraped since the last tick. Raises ``QueryError`` when every query failed, and
         ``ClustersMixedError``."""
         deadline_s = time.monotonic() + max(_LEAST_DEADLINE_S, 1.5 * tick.interval_ms / 1000)
         raw = self._ask(tick, deadline_s)

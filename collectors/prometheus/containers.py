@@ -46,7 +46,7 @@ def without_pod_sums(series: Sequence[ScrapedSeries]) -> list[ScrapedSeries]:
 
 
 def pod_cgroups(samples: Iterable[NewSample], pod_index: PodIndex) -> Iterator[PodCgroup]:
-    """The pods of one node. A pod whose uid is not known is left out."""
+    """Yield the pods of one node. A pod whose uid is not known is left out."""
     members: dict[str, list[tuple[PodRef, NewSample]]] = defaultdict(list)
     for sample in samples:
         if (pod := pod_index.of(sample.labels)) is not None:
@@ -92,7 +92,7 @@ def _container(name: str, samples: list[NewSample]) -> Container:
 
 
 def cpu_pct(samples: Iterable[NewSample]) -> float | None:
-    """Percent of a core. An exporter gives the total, or each CPU on its own."""
+    """Return percent of a core. An exporter gives the total, or each CPU on its own."""
     of = [sample for sample in samples if sample.name == CPU]
     total = [sample for sample in of if sample.labels.get("cpu", "total") == "total"]
     rate = total_per_s(total or of, CPU)

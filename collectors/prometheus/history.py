@@ -88,7 +88,7 @@ class History:
         self._names.restore(state.pods)
 
     def records(self, chunk: Chunk) -> Iterator[Outgoing]:
-        """The records of a chunk, in order of time. Raises ``ClustersMixedError``."""
+        """Yield the records of a chunk, in order of time. Raises ``ClustersMixedError``."""
         chunk = replace(chunk, series=self._reader.read(chunk.series, chunk.start_ms))
         scrapes: _Scrapes = defaultdict(lambda: defaultdict(list))
         for what in _APART_MS:
@@ -126,7 +126,7 @@ class History:
         self._kube.learn(now)
 
     def _slice(self, scrapes: _Scrapes, index: PodIndex) -> Iterator[Outgoing]:
-        """The records of a slice: who the pods are, and then what they did."""
+        """Yield the records of a slice: who the pods are, and then what they did."""
         outs: list[Outgoing] = []
         seen: list[ScrapedPod] = []
         for (ts_ms, node), of in scrapes.items():
@@ -165,7 +165,7 @@ def _gap_ms(what: str, series: ScrapedSeries, most_ms: int) -> float:
 
 
 def _index_of(chunk: Chunk) -> PodIndex:
-    """Names and uids of the whole chunk; of several pods that had one name, the first."""
+    """Return names and uids of the whole chunk; of several pods that had one name, the first."""
     index = PodIndex(patient_answers=0)
     index.learn_pods(_latest_first(chunk.series["kube"]))
     index.learn_containers(_latest_first(chunk.series["containers"]))

@@ -26,7 +26,7 @@ _MOST_IDLE = 1.5
 
 
 def from_node_exporter(samples: list[NewSample]) -> Host:
-    """The host from node_exporter's metrics of one node."""
+    """Return the host from node_exporter's metrics of one node."""
     total, available = _value(samples, _TOTAL), _value(samples, _AVAILABLE)
     disks = [sample for sample in samples if not _STACKED.fullmatch(sample.labels.get("device", ""))]
     links = _of_hardware(samples, "device")

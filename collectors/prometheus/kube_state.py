@@ -57,7 +57,7 @@ class KubeState:
         self._facts = {name: facts.fields() for name, facts in pods.items()}
 
     def known_of(self, pod: Pod) -> Pod:
-        """The pod with all that is known of it."""
+        """Return the pod with all that is known of it."""
         who = Workload(pod.namespace or "", pod.name)
         job = self._owners.job_of(who)
         fields = self._facts.get((who.namespace, who.pod), {})
@@ -88,7 +88,7 @@ class _Facts:
             amounts[container, series.labels.get("resource", "")] = value
 
     def fields(self) -> Mapping[str, Any]:
-        """The fields of a ``Pod`` that are known."""
+        """Return the fields of a ``Pod`` that are known."""
         fields = self._fields | {
             "cpu_request": _sum(self._requests, "cpu"),
             "mem_request_bytes": _sum(self._requests, "memory"),

@@ -37,7 +37,7 @@ class PodNames:
         self._answers = 0
 
     def update(self, seen: Iterable[ScrapedPod], kube: KubeState, tick: Tick) -> Iterator[Outgoing]:
-        """The records that are new at ``tick``; pods that were not scraped for long are gone."""
+        """Yield the records that are new at ``tick``; pods that were not scraped for long are gone."""
         new = {uid: _named(uid, node, who) for uid, node, who in seen}
         self._seen_s |= dict.fromkeys(new, tick.monotonic_s)
         new = {uid: pod for uid, pod in new.items() if uid not in self._pods}
@@ -53,7 +53,7 @@ class PodNames:
             yield Outgoing(topic="pods", key=uid, payload=payload, ts_ms=tick.ts_ms)
 
     def snapshot(self) -> list[PodState]:
-        """Every pod that is known, for ``restore``."""
+        """Return every pod that is known, for ``restore``."""
         return [
             PodState(pod=pod, seen_s=self._seen_s.get(pod.uid), gone_s=gone_s)
             for pod, gone_s in self._table.snapshot()
@@ -75,7 +75,7 @@ def _named(uid: str, node: str, who: Workload) -> Pod:
 
 
 def scraped_pods(containers: ByNode, gpus: Iterable[NvmlSample], pod_index: PodIndex) -> Iterator[ScrapedPod]:
-    """The pods of a tick: those with containers, and those that hold GPUs."""
+    """Yield the pods of a tick: those with containers, and those that hold GPUs."""
     for node, samples in containers.items():
         for sample in samples:
             pod, who = pod_index.of(sample.labels), workload_of(sample.labels)

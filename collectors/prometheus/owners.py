@@ -35,7 +35,7 @@ class OwnerIndex:
         self._owners = {owned: owner for owned, owner in pairs if owned and owner[0] not in _NO_JOBS}
 
     def job_of(self, who: Workload) -> JobRef | None:
-        """The topmost owner that is known; None without any."""
+        """Return the topmost owner that is known; None without any."""
         at: tuple[str, str] | None = None
         above = own = self._owners.get(("Pod", who.namespace, who.pod))
         for _ in range(_MOST_LEVELS):
@@ -54,7 +54,7 @@ class OwnerIndex:
 
 
 def own_job(uid: str, name: str) -> JobRef:
-    """The job of a pod whose owner is not known, or that has none: the pod itself."""
+    """Return the job of a pod whose owner is not known, or that has none: the pod itself."""
     return JobRef(api_version="v1", kind="Pod", name=name, uid=uid)
 
 

@@ -62,20 +62,20 @@ class Prometheus:
         self._connection = PrometheusConnect(url, retry=Retry(0), session=session)
 
     def samples(self, selector: str, seconds: float, deadline_s: float) -> list[ScrapedSeries]:
-        """Every sample of the last ``seconds``, as it was scraped; ``deadline_s`` is monotonic.
+        """Return every sample of the last ``seconds``, as it was scraped; ``deadline_s`` is monotonic.
 
         An instant query of a range: unlike an instant vector it keeps the samples' own timestamps.
         """
         return self._ask(f"{selector}[{round(seconds * 1000)}ms]", deadline_s, parse_matrix)
 
     def now(self, selector: str, deadline_s: float) -> list[ScrapedSeries]:
-        """The series that are there now, each with its value now."""
+        """Return the series that are there now, each with its value now."""
         return self._ask(selector, deadline_s, parse_vector)
 
     def history(
         self, selector: str, start_ms: int, end_ms: int, step_s: int | None, timeout_s: int
     ) -> list[ScrapedSeries]:
-        """Every sample from ``start_ms`` to ``end_ms``, as it was scraped.
+        """Return every sample from ``start_ms`` to ``end_ms``, as it was scraped.
 
         With ``step_s`` the newest of each step, with the step's end as its time. A step without a sample has
         none: unlike an instant vector, ``last_over_time`` looks no further back.
@@ -107,7 +107,7 @@ class Prometheus:
         return [replace(of, labels={**of.labels, "__name__": name}) for of in unique]
 
     def help_texts(self, names: Iterable[str], timeout_s: int) -> dict[str, list[str]]:
-        """The HELP texts of the exporters' metrics, as far as they are known there."""
+        """Return the HELP texts of the exporters' metrics, as far as they are known there."""
         help_by_name: dict[str, list[str]] = {}
         for name in names:
             ask = partial(self._metadata, name, timeout_s)
@@ -136,7 +136,7 @@ class Prometheus:
         return answer.json()["data"].get(name, []) if answer.status_code == 200 else []
 
     def _narrowed(self, query: str) -> str:
-        """The query for one cluster, where one was given."""
+        """Return the query for one cluster, where one was given."""
         if not self._matcher:
             return query
         query = re.sub(r" or (\w+) ==", r" or \1{} ==", query)
@@ -237,7 +237,7 @@ class _Credentials(requests.auth.AuthBase):
 
 
 def _root(error: BaseException) -> str:
-    """The innermost cause: what wraps it repeats the whole query."""
+    """Return the innermost cause: what wraps it repeats the whole query."""
     while (inner := error.__cause__ or error.__context__) is not None:
         error = inner
     return str(error)[:_MESSAGE] or type(error).__name__

@@ -30,7 +30,7 @@ def by_node(samples: Iterable[NewSample], nodes: NodeNames, apart_ms: int) -> di
 
 
 def nvml_samples(nodes: ByNode, reader: GpuReader, pod_index: PodIndex, tick: Tick) -> Iterator[NvmlSample]:
-    """One record for each node with new samples of GPUs."""
+    """Yield one record for each node with new samples of GPUs."""
     for node, samples in nodes.items():
         if gpus := reader.gpus(samples, pod_index):
             yield NvmlSample(
@@ -42,7 +42,7 @@ def nvml_samples(nodes: ByNode, reader: GpuReader, pod_index: PodIndex, tick: Ti
 def cgroup_samples(
     containers: ByNode, hosts: ByNode, pod_index: PodIndex, tick: Tick
 ) -> Iterator[CgroupSample]:
-    """One record for each node with new samples of its containers, of itself, or of both.
+    """Yield one record for each node with new samples of its containers, of itself, or of both.
 
     Where node_exporter is scraped it speaks for the host; its scrapes and cAdvisor's come at times of
     their own, and each makes a record with what it knows. ``hosts`` holds every node that node_exporter
@@ -66,5 +66,5 @@ def _ts_ms(samples: Iterable[NewSample]) -> int:
 
 
 def _interval_ms(samples: Iterable[NewSample], tick: Tick) -> int:
-    """The time since the scrape before; the collector's own interval where there was none."""
+    """Return the time since the scrape before; the collector's own interval where there was none."""
     return min((sample.passed_ms for sample in samples if sample.passed_ms), default=tick.interval_ms)

@@ -81,12 +81,12 @@ def parse_matrix(result: Iterable[Mapping[str, Any]] | None) -> list[ScrapedSeri
 
 
 def parse_vector(result: Iterable[Mapping[str, Any]] | None) -> list[ScrapedSeries]:
-    """Series of one moment; raises as ``parse_matrix``."""
+    """Return series of one moment; raises as ``parse_matrix``."""
     return [_read_series(answer["metric"], [answer["value"]]) for answer in result or ()]
 
 
 def _labels(labels: SeriesLabels) -> SeriesLabels:
-    """Those that say something, each as long as a record may have it."""
+    """Return those that say something, each as long as a record may have it."""
     return {name: text[:_MOST_TEXT] for name, text in labels.items() if not _NO_TEXT.fullmatch(text)}
 
 
@@ -111,7 +111,7 @@ def without_impossible(series: ScrapedSeries) -> ScrapedSeries:
 
 
 def without_replicas(series: Sequence[ScrapedSeries]) -> list[ScrapedSeries]:
-    """What several replicas of Prometheus scraped, each series once, without the replica's label.
+    """Return what several replicas of Prometheus scraped, each series once, without the replica's label.
 
     The first replica counts; where it misses a scrape, the next takes over. Points are not mixed: two scrapes
     of one moment would look like twice as many. What is no number is kept of all replicas, to be counted.
@@ -128,7 +128,7 @@ def without_replicas(series: Sequence[ScrapedSeries]) -> list[ScrapedSeries]:
 
 
 def without_second_jobs(series: Sequence[ScrapedSeries]) -> list[ScrapedSeries]:
-    """What several jobs scraped of one node, each series once, as the first job has it; see
+    """Return what several jobs scraped of one node, each series once, as the first job has it; see
     ``without_replicas``. Otherwise sums over the series of a container or a CPU would be twice as high."""
     jobs: dict[str, set[str]] = {}
     for scraped in series:
@@ -142,7 +142,7 @@ def without_second_jobs(series: Sequence[ScrapedSeries]) -> list[ScrapedSeries]:
 def _alike(
     series: Iterable[ScrapedSeries], ignored: Callable[[SeriesLabels], frozenset[str]]
 ) -> list[list[ScrapedSeries]]:
-    """Series whose labels are equal but for the ``ignored`` ones, in the order of these."""
+    """Return series whose labels are equal but for the ``ignored`` ones, in the order of these."""
     groups: dict[tuple[tuple[str, str], ...], list[tuple[list[str], ScrapedSeries]]] = {}
     for scraped in series:
         names = ignored(scraped.labels)
@@ -169,7 +169,7 @@ def _merged(replicas: list[ScrapedSeries]) -> tuple[Point, ...]:
 
 
 def samples_after(series: ScrapedSeries, start_ms: int, gap_ms: float) -> Iterator[NewSample]:
-    """All samples after ``start_ms``; the points before it serve the first rate alone.
+    """Yield all samples after ``start_ms``; the points before it serve the first rate alone.
 
     After a gap of more than ``gap_ms`` a series begins anew: no rate is taken over it.
     """
@@ -205,7 +205,7 @@ class ScrapeCursor:
         self._last: dict[tuple[tuple[str, str], ...], tuple[int, Growth]] = {}
 
     def of(self, series: Iterable[ScrapedSeries]) -> list[NewSample]:
-        """The new samples of an answer; series that ended a quarter of an hour ago are forgotten."""
+        """Return the new samples of an answer; series that ended a quarter of an hour ago are forgotten."""
         new_samples = [new for scraped in series if (new := self._newest(scraped)) is not None]
         if new_samples:
             newest = max(sample.ts_ms for sample in new_samples)

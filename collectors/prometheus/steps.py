@@ -40,7 +40,7 @@ class StepAnswers:
 
 
 def names_of(series: Iterable[ScrapedSeries], wanted: Iterable[str]) -> list[str]:
-    """Which of the ``wanted`` metrics there are."""
+    """Tell which of the ``wanted`` metrics there are."""
     names = {scraped.labels.get("__name__", "") for scraped in series}
     return sorted(names.intersection(wanted))
 
@@ -194,7 +194,7 @@ class _Turns:
             begin_ms = end_ms
 
     def applied(self) -> list[ScrapedSeries]:
-        """The series with their new times."""
+        """Return the series with their new times."""
         is_whole = not self._parts and not self._spans
         return list(self._series) if is_whole else [self._apply(scraped) for scraped in self._series]
 
@@ -235,13 +235,13 @@ def _as_they_ended(
 
 
 def _device(labels: SeriesLabels) -> _Key:
-    """A GPU, or a slice of it, as one target shows it."""
+    """Return a GPU, or a slice of it, as one target shows it."""
     names = ("uuid", "gpu_i_id", "job", "instance")
     return tuple(sorted((name, text) for name, text in labels.items() if name.lower() in names))
 
 
 def _holder(labels: SeriesLabels) -> _Key:
-    """All that is the same in the metrics of one device and holder."""
+    """Return all that is the same in the metrics of one device and holder."""
     return tuple(sorted((name, text) for name, text in labels.items() if name != "__name__"))
 
 

@@ -71,7 +71,7 @@ class KafkaLink:
 
 
 def refused(records: Sequence[Outgoing], failures: Sequence[BrokerError | None]) -> list[RefusedRecord]:
-    """The records that failed, if a refusal is among the failures; else raises the first failure.
+    """Return the records that failed, if a refusal is among the failures; else raises the first failure.
 
     After a refused batch the broker takes no later one of that producer either, for its sequence numbers.
     """

@@ -67,13 +67,13 @@ class Publisher:
         self._task: asyncio.Task[None] | None = None
 
     def readiness_error(self) -> str | None:
-        """What is wrong: no record is on the broker or on disk yet. None when all is well."""
+        """Return what is wrong: no record is on the broker or on disk yet. None when all is well."""
         if self._ever_answered or self._outbox.spooled or self._telemetry.count(SPOOLED):
             return None
         return "no record is on the broker or on disk yet"
 
     def status_line(self) -> str:
-        """Where records go now, for the status page."""
+        """Tell where records go now, for the status page."""
         if not self._unreachable:
             return "records go to the broker"
         return f"the broker is unreachable, {self._outbox.spooled} records are on disk"

@@ -81,7 +81,7 @@ class Spool:
             raise
 
     def __len__(self) -> int:
-        """How many records are stored."""
+        """Tell how many records are stored."""
         return self._count
 
     @property
@@ -123,7 +123,7 @@ class Spool:
                 return entries
 
     def _read(self, most: int, most_bytes: int) -> tuple[list[Spooled], list[int]]:
-        """The oldest records, and the ids of those among them whose payload is broken."""
+        """Return the oldest records, and the ids of those among them whose payload is broken."""
         entries: list[Spooled] = []
         broken: list[int] = []
         total = 0
@@ -222,7 +222,7 @@ class Spool:
 
 
 def record_bytes(record: Outgoing) -> int:
-    """What a record weighs in memory and in a batch, about, bytes."""
+    """Return what a record weighs in memory and in a batch, about, bytes."""
     return len(record.payload or b"") + len(record.key) + len(record.topic) + 64
 
 

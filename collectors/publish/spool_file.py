@@ -22,7 +22,7 @@ CREATE TABLE IF NOT EXISTS record (
 
 
 def is_damage(error: BaseException | None) -> bool:
-    """Whether an error says that the file itself is broken, which no later try mends."""
+    """Tell whether an error says that the file itself is broken, which no later try mends."""
     return getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE in _DAMAGE
 
 
@@ -54,7 +54,7 @@ class SpoolFile:
         self._page_bytes = self._pragma("page_size")
 
     def used_bytes(self) -> int:
-        """The pages that hold something, also within a transaction that is not over."""
+        """Return the pages that hold something, also within a transaction that is not over."""
         return (self._pragma("page_count") - self._pragma("freelist_count")) * self._page_bytes
 
     @contextmanager
@@ -70,7 +70,7 @@ class SpoolFile:
             raise
 
     def last_id(self) -> int:
-        """The highest id that a record ever had."""
+        """Return the highest id that a record ever had."""
         query = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'record'"
         return int(self.database.execute(query).fetchone()[0])
 

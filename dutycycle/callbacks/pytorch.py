@@ -15,7 +15,7 @@ _Batch = TypeVar("_Batch")
 def steps(
     batches: Iterable[_Batch], *, model: object = None, scaler: object = None, batch_size: int | None = None
 ) -> Iterator[_Batch]:
-    """The same batches. A step is a pass through the loop, with the wait for its batch.
+    """Yield the same batches. A step is a pass through the loop, with the wait for its batch.
 
     ``scaler``: the GradScaler, if there is one. ``batch_size``: where the batches do not tell it.
     """

@@ -147,7 +147,7 @@ def _short(value: object) -> object:
 
 
 def samples_in(batch: object) -> int | None:
-    """The length of a batch: of its first tensor, in whatever it is packed."""
+    """Return the length of a batch: of its first tensor, in whatever it is packed."""
     try:
         for _ in range(4):
             if (shape := getattr(batch, "shape", None)) is not None:

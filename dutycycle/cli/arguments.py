@@ -62,7 +62,7 @@ def add_settings(parser: argparse.ArgumentParser, names: Collection[str]) -> Non
 
 
 def _values(name: str, parse: parsers.Parser, default: object) -> dict[str, Any]:
-    """What the help says that a setting may be, and the shell completes."""
+    """Return what the help says that a setting may be, and the shell completes."""
     if isinstance(parse, parsers.Choice):
         return {"choices": parse.allowed}
     if name.endswith("_bytes"):
@@ -79,7 +79,7 @@ def add_containers(parser: argparse.ArgumentParser) -> None:
 
 
 def given_settings(args: argparse.Namespace) -> dict[str, str]:
-    """The settings that the command line gave, by field name."""
+    """Return the settings that the command line gave, by field name."""
     given = ((name, value) for name, value in vars(args).items() if name.startswith(_PREFIX))
     return {
         name.removeprefix(_PREFIX): ";".join(value) if isinstance(value, list) else value
@@ -158,7 +158,7 @@ def moment_ms(text: str, now_ms: int) -> int:
 
 
 def duration_s(text: str) -> float:
-    """An argparse type: a duration in seconds, from ``20s`` or ``5m``."""
+    """Return an argparse type: a duration in seconds, from ``20s`` or ``5m``."""
     try:
         return duration(text)
     except ValueError as error:

@@ -49,12 +49,12 @@ def since_until(args: argparse.Namespace) -> tuple[int, int]:
 
 
 def ago_ms(flag: str, text: str) -> int:
-    """The time that ``flag`` was given, in Unix milliseconds. Raises ``SettingError``."""
+    """Return the time that ``flag`` was given, in Unix milliseconds. Raises ``SettingError``."""
     return _ago(flag, text, time.time_ns() // 1_000_000)
 
 
 def prometheus_of(args: argparse.Namespace, settings: Settings) -> Settings:
-    """The settings with the Prometheus that was given, if one was. Raises ``SettingError``."""
+    """Return the settings with the Prometheus that was given, if one was. Raises ``SettingError``."""
     if args.from_prometheus:
         try:
             settings = replace(settings, prometheus=parsers.http_url(args.from_prometheus))
@@ -66,7 +66,7 @@ def prometheus_of(args: argparse.Namespace, settings: Settings) -> Settings:
 
 
 def range_of(args: argparse.Namespace) -> "Range":
-    """What of it is wanted. Raises ``SettingError``."""
+    """Return what of it is wanted. Raises ``SettingError``."""
     if args.since is None:
         raise SettingError("--from-prometheus needs --since, such as --since 7d")
     from dutycycle.traces.backfill import Range  # here, not above: --help need not wait for it

@@ -76,7 +76,7 @@ class CommandModule(Protocol):
 
 
 def command_module(name: str) -> CommandModule:
-    """The module of one sub-command, imported only when it is used."""
+    """Return the module of one sub-command, imported only when it is used."""
     if name in _SERVED:
         served: CommandModule = import_module("dutycycle.cli.services.serve").COMMANDS[name]
         return served
@@ -108,7 +108,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _not_installed(error: ModuleNotFoundError) -> NotInstalledError:
-    """What to install for a package that only some commands need. Raises an error of another cause."""
+    """Return what to install for a package that only some commands need. Raises an error of another cause."""
     package = (error.name or "").partition(".")[0]
     if not package or package in sys.modules:  # it is there, and a part of it is not
         raise error

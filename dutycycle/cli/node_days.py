@@ -46,7 +46,7 @@ def print_days(records: Sequence[NodePeaks], form: str) -> int:
 
 
 def _csv_rows(node_day: NodePeaks) -> Iterator[dict[str, Any]]:
-    """One row a metric: of the whole (empty ``scope``), and of each GPU."""
+    """Yield one row a metric: of the whole (empty ``scope``), and of each GPU."""
     head = {"day": _day(node_day.day_ms), "node": node_day.node, "source": node_day.source}
     for scope, peaks in {"": node_day.metrics, **node_day.gpus}.items():
         for metric, peak in peaks.items():

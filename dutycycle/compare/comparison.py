@@ -46,7 +46,7 @@ def best(figure: Figure, runs: Sequence[NamedRun]) -> list[str]:
 
 
 def verdicts(runs: Sequence[NamedRun]) -> Iterator[str]:
-    """Whether the runs can be compared, and which is better in time, GPU time, energy and cost.
+    """Yield whether the runs can be compared, and which is better in time, GPU time, energy and cost.
 
     By steps where all trainings report them; by the whole runs where these did the same work.
     """
@@ -66,7 +66,7 @@ def verdicts(runs: Sequence[NamedRun]) -> Iterator[str]:
 
 
 def _counts(runs: Sequence[NamedRun], id_: str) -> list[Measure]:
-    """What the runs did of it; empty where one does not tell."""
+    """Return what the runs did of it; empty where one does not tell."""
     known = [run.measures[id_] for run in runs if id_ in run.measures]
     return known if len(known) == len(runs) else []
 

@@ -27,7 +27,7 @@ _NOTES = (
 
 
 def html_of(runs: Sequence[NamedRun]) -> str:
-    """The whole file."""
+    """Return the whole file."""
     charts = [chart for id_ in _OVERLAID if (chart := _overlaid(runs, id_)) is not None]
     charts += [*_planes(runs), *_stacks(runs)]
     names = ", ".join(run.name for run in runs)
@@ -48,12 +48,12 @@ def html_of(runs: Sequence[NamedRun]) -> str:
 
 
 def _kept_together(cell: str) -> str:
-    """A cell breaks before what stands in brackets, and nowhere else."""
+    """Return a cell breaks before what stands in brackets, and nowhere else."""
     return cell.replace(" ", "\u00a0").replace("\u00a0(", " (")
 
 
 def _overlaid(runs: Sequence[NamedRun], id_: str) -> Chart | None:
-    """One line a run: the mean over its GPUs or machines, since its start."""
+    """Return one line a run: the mean over its GPUs or machines, since its start."""
     of_runs = _charts_of(runs, id_)
     if not of_runs:
         return None
@@ -97,7 +97,7 @@ def _charts_of(runs: Sequence[NamedRun], id_: str) -> list[tuple[int, NamedRun, 
 
 
 def _mean(lines: Sequence[Line]) -> Line:
-    """One line for several: of the slowest ones each value stands until the next."""
+    """Return one line for several: of the slowest ones each value stands until the next."""
     finest = min((line.points for line in lines), key=lambda points: points.step_ms)
     mean = mean_of_known(np.stack([line.points.means_at(finest.times) for line in lines]))
     return replace(lines[0], points=replace(finest, mean=mean, low=mean, high=mean, exact=True))

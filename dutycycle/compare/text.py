@@ -12,7 +12,7 @@ NO_DIFFERENCE = "no difference"
 
 
 def changed(change: FigureChange | None) -> str:
-    """A change for people: how much, and what is noise."""
+    """Return a change for people: how much, and what is noise."""
     if change is None:
         return ""
     if change.is_one is False:
@@ -40,17 +40,17 @@ def rows_of(runs: Sequence[NamedRun]) -> Iterator[list[str]]:
 
 
 def heads_of(runs: Sequence[NamedRun]) -> list[str]:
-    """What stands above the rows."""
+    """Return what stands above the rows."""
     return ["", runs[0].name, *(head for run in runs[1:] for head in (run.name, "change"))]
 
 
 def kind_of(run: NamedRun) -> str:
-    """What a run is, and what holds it back."""
+    """Return what a run is, and what holds it back."""
     return headline(run.report.facts)[0] or "kind not known"
 
 
 def lines_of(runs: Sequence[NamedRun]) -> Iterator[str]:
-    """The verdicts, and the table below them."""
+    """Yield the verdicts, and the table below them."""
     yield from verdicts(runs)
     yield ""
     yield from aligned(heads_of(runs), list(rows_of(runs)), gap="  ").splitlines()
@@ -60,7 +60,7 @@ def lines_of(runs: Sequence[NamedRun]) -> Iterator[str]:
 
 
 def plain_of(runs: Sequence[NamedRun]) -> dict[str, Any]:
-    """The same for programs. ``changed`` is null where a run is too short to tell."""
+    """Return the same for programs. ``changed`` is null where a run is too short to tell."""
     return {
         "runs": [
             {

@@ -84,7 +84,7 @@ MISSED_BY: dict[str, dict[str, str]] = {
 
 
 def choose(names: Collection[str]) -> tuple[str, ...]:
-    """The chosen analyses in the order of ``ANALYSES``.
+    """Return the chosen analyses in the order of ``ANALYSES``.
 
     Raises ``ValueError`` for no name, one that is unknown, and one without what it needs.
     """

@@ -28,7 +28,7 @@ def merged(many: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 
 def less_sure(known: str | None, word: str) -> str:
-    """The origin of two figures together; a word of another version counts as measured."""
+    """Return the origin of two figures together; a word of another version counts as measured."""
     return word if known is None or _RANK.get(word, 1) > _RANK.get(known, 1) else known
 
 
@@ -41,7 +41,7 @@ class Holder(NamedTuple):
 
 
 def holders(allocated: Iterable[Allocation]) -> Iterator[Holder]:
-    """The pods of a GPU's ``allocated`` whose uid is known, once for each device, in the order of the
+    """Yield the pods of a GPU's ``allocated`` whose uid is known, once for each device, in the order of the
     record."""
     by_device: dict[str | None, dict[Any, bool]] = {}
     for allocation in allocated:

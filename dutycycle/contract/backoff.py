@@ -31,7 +31,7 @@ class Backoff:
         """When the next attempt is due, on the clock of ``wait_from``."""
 
     def next_s(self) -> float:
-        """An attempt failed: how long to wait before the next one."""
+        """Return an attempt failed: how long to wait before the next one."""
         longest_s = min(self._first_s * 2.0 ** min(self.failures, _MOST_DOUBLINGS), self._longest_s)
         self.failures += 1
         return longest_s * self._chance.uniform(1.0 - self._spread, 1.0)
@@ -41,7 +41,7 @@ class Backoff:
         self.due_s = now_s + self.next_s()
 
     def is_due(self, now_s: float) -> bool:
-        """Whether to try now."""
+        """Tell whether to try now."""
         return now_s >= self.due_s
 
     def reset(self) -> None:

@@ -45,7 +45,7 @@ class _OtherVersion(VersionedRecord, frozen=True, tag=0):
 
 
 def encode(record: Any) -> bytes:
-    """A record as JSON bytes, fields in the order of its class, absent ones left out.
+    """Return a record as JSON bytes, fields in the order of its class, absent ones left out.
 
     Raises ``ValueError`` naming the field that holds NaN or an infinity, or the record that holds another
     thing that JSON cannot carry, such as a string that is no Unicode.
@@ -70,7 +70,7 @@ def _is_not_printable(value: Any) -> bool:
 
 
 def _first(value: Any, is_wrong: Callable[[Any], bool]) -> str | None:
-    """The path to the first value, or key of an object, that is wrong."""
+    """Return the path to the first value, or key of an object, that is wrong."""
     if is_wrong(value):
         return ""
     return next(
@@ -89,12 +89,12 @@ def _parts(value: Any) -> Iterable[tuple[str, Any]]:
 
 
 def to_plain(record: Any) -> Any:
-    """A record as dicts, tuples and scalars, absent fields left out."""
+    """Return a record as dicts, tuples and scalars, absent fields left out."""
     return msgspec.to_builtins(record)
 
 
 def decode(record_type: type[_R], data: bytes, topic: str) -> _R:
-    """A record of ``topic`` from its Kafka payload; raises ``DecodeError``, a wrong version first."""
+    """Return a record of ``topic`` from its Kafka payload; raises ``DecodeError``, a wrong version first."""
     try:
         record: _R = _decoder_of(record_type)(data)
     except msgspec.ValidationError as error:
@@ -111,7 +111,7 @@ def decode(record_type: type[_R], data: bytes, topic: str) -> _R:
 
 
 def _is_plain(data: bytes) -> bool:
-    """Whether JSON holds no text but ASCII that can be printed: nothing else, and nothing escaped."""
+    """Tell whether JSON holds no text but ASCII that can be printed: nothing else, and nothing escaped."""
     return data.isascii() and b"\\" not in data and b"\x7f" not in data
 
 

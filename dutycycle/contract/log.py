@@ -59,5 +59,5 @@ def key_text(raw: bytes | None) -> str | None:
 
 
 def key_bytes(text: str | None) -> bytes | None:
-    """The bytes that ``key_text`` read."""
+    """Return the bytes that ``key_text`` read."""
     return None if text is None else text.encode("utf-8", "surrogateescape")

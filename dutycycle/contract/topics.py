@@ -48,7 +48,7 @@ class Topic:
     internal: bool = False
 
     def config(self) -> dict[str, str]:
-        """The topic's settings as Kafka names them."""
+        """Return the topic's settings as Kafka names them."""
         config = {
             "cleanup.policy": self.cleanup,
             "max.message.bytes": str(max(self.max_bytes, 1_048_588)),
@@ -143,11 +143,11 @@ ALIKE_TOPICS = (*SAMPLE_TOPICS, "node-parts", "gpu-health")
 
 
 def full_name(prefix: str, name: str) -> str:
-    """The name on the broker: ``dutycycle.`` + ``nvml-samples``."""
+    """Return the name on the broker: ``dutycycle.`` + ``nvml-samples``."""
     return prefix + TOPICS[name].name
 
 
 def short_name(prefix: str, full: str) -> str | None:
-    """The topic's name without the prefix, or None if it is none of ours."""
+    """Return the topic's name without the prefix, or None if it is none of ours."""
     name = full.removeprefix(prefix)
     return name if full.startswith(prefix) and name in TOPICS else None

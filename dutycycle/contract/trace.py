@@ -47,7 +47,7 @@ class TraceRecord:
 
 
 def encode_line(record: TraceRecord) -> bytes:
-    """One line of a trace, with its line end."""
+    """Return one line of a trace, with its line end."""
     envelope: dict[str, Any] = {"topic": record.topic, "partition": record.partition}
     if record.offset is not None:
         envelope["offset"] = record.offset
@@ -88,7 +88,7 @@ _parse = msgspec.json.Decoder(_Line).decode
 
 
 def decode_line(line: bytes) -> TraceRecord:
-    """One line of a trace; raises ``ValueError`` with the reason."""
+    """Return one line of a trace; raises ``ValueError`` with the reason."""
     try:
         parsed = _parse(line)
     except msgspec.ValidationError as error:

@@ -44,7 +44,7 @@ class TraceReader:
         self._raw: IO[bytes] | None = None
 
     def position(self) -> int:
-        """How many bytes of the file were read; 0 for standard input."""
+        """Tell how many bytes of the file were read; 0 for standard input."""
         return 0 if self._raw is None or self._raw.closed else self._raw.tell()
 
     def __iter__(self) -> Iterator[tuple[int, TraceRecord]]:
@@ -63,7 +63,7 @@ class TraceReader:
             raise TraceError(self.path, number, error.strerror or str(error)) from error
 
     def _record(self, number: int, line: bytes, stream: _Lines) -> TraceRecord | None:
-        """What stands in a line; None for nothing, and for a bad line that was told."""
+        """Return what stands in a line; None for nothing, and for a bad line that was told."""
         if len(line) == self._longest:
             self._refuse(number, f"a line of over {self._longest} bytes")
             while line and not line.endswith(b"\n"):
@@ -91,7 +91,7 @@ class TraceReader:
             yield self._decompressed(raw)
 
     def _decompressed(self, raw: io.BufferedReader) -> _Lines:
-        """The lines of a stream. A file may have any name, and a pipe has none: no suffix is asked."""
+        """Return the lines of a stream. A file may have any name, and a pipe has none: no suffix is asked."""
         begin = raw.peek(len(_ZSTD_MAGIC))
         if begin.startswith(_GZIP_MAGIC):
             # Not wrapped in another buffer: filling that one would lose what was read before the damage.

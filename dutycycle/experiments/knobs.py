@@ -20,7 +20,7 @@ _FIELDS = {
 
 
 def dotted(field: str) -> str:
-    """The name of a field in an experiment."""
+    """Return the name of a field in an experiment."""
     group, _, rest = field.partition("_")
     return f"{group}.{rest}" if rest and group in _GROUPS else field
 
@@ -30,7 +30,7 @@ KNOBS = {dotted(name): name for name in _FIELDS}
 
 
 def assignment(text: str, flag: str = "--set") -> tuple[str, str]:
-    """The dotted name and the value of ``NAME=VALUE``. Raises ``SettingError``."""
+    """Return the dotted name and the value of ``NAME=VALUE``. Raises ``SettingError``."""
     name, equals, value = text.partition("=")
     name = name.strip()
     if not equals:
@@ -60,17 +60,17 @@ def grid(texts: Iterable[str]) -> list[dict[str, str]]:
 
 
 def with_values(settings: Settings, values: dict[str, str]) -> Settings:
-    """The settings with these, by dotted name."""
+    """Return the settings with these, by dotted name."""
     return replace(settings, **{KNOBS[name]: _parsed(name, text, "--set") for name, text in values.items()})
 
 
 def values_of(settings: Settings) -> dict[str, Any]:
-    """Everything that an experiment can vary, as it is in ``settings``, by dotted name."""
+    """Return everything that an experiment can vary, as it is in ``settings``, by dotted name."""
     return {name: getattr(settings, field) for name, field in KNOBS.items()}
 
 
 def help_lines() -> Sequence[str]:
-    """A line of help for each, for ``--help``."""
+    """Return a line of help for each, for ``--help``."""
     return [f"{name:<24}{_FIELDS[field].metadata['help']}" for name, field in KNOBS.items()]
 
 

@@ -47,7 +47,7 @@ class RunScores:
                     self._cycles.tick(node, tick)
 
     def result(self) -> dict[str, Any]:
-        """What all say."""
+        """Return what all say."""
         return {
             "cycles": None if self._cycles is None else self._cycles.result(),
             "forecasts": self._forecasts.result(),

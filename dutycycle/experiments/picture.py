@@ -43,6 +43,6 @@ def _label(row: dict[str, Any], varied: Sequence[str]) -> str:
 
 
 def _varied(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """The settings that differ between the rows."""
+    """Return the settings that differ between the rows."""
     names = (name for name in rows[0] if not name.startswith(_FIGURES) and name not in _NAMES)
     return [name for name in names if len({row[name] for row in rows}) > 1]

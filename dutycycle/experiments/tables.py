@@ -62,7 +62,7 @@ def _joined(head: Row, scores: Row) -> Row:
 
 
 def _compared(forecasts: Sequence[Row]) -> list[Row]:
-    """A row for each forecaster of a metric that a model forecasts, with a column for each horizon."""
+    """Return a row for each forecaster of a metric that a model forecasts, with a column for each horizon."""
     metrics = {row["metric"] for row in forecasts if row["forecaster"] != BUILT_IN}
     rows: dict[tuple[Any, ...], Row] = {}
     for row in forecasts:
@@ -80,7 +80,7 @@ def _head(run: PlannedRun, varied: Sequence[str]) -> Row:
 
 
 def _row(scores: dict[str, Any], noticed: dict[str, int]) -> Row:
-    """One row a run: of the forecasts those of the built-in trends, over all metrics."""
+    """Return one row a run: of the forecasts those of the built-in trends, over all metrics."""
     row: Row = {}
     if (cycles := scores["cycles"]) is not None:
         row |= {

@@ -425,7 +425,7 @@ class CsvReader:
 
 
 def _read_or_none(column: Column, cell: str) -> float | None:
-    """The amount of a cell; None for one that is wrong, which whoever reads it says."""
+    """Return the amount of a cell; None for one that is wrong, which whoever reads it says."""
     try:
         value: float | None = column.read_value(cell)
     except ValueError:
@@ -457,7 +457,7 @@ def _keep_one_run(cells: Sequence[str], meanings: dict[int, Meaning], chosen: Se
 
 
 def _is_like_a_number(cell: str) -> bool:
-    """A name such as ``7b-sft - system/gpu.0.gpu`` is none."""
+    """Tell whether it is a number: a name such as ``7b-sft - system/gpu.0.gpu`` is none."""
     return _BEGINS_LIKE_A_NUMBER(cell) is not None and _NAMES_A_RUN(cell) is None
 
 

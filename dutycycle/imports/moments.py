@@ -160,7 +160,7 @@ class Clock:
         return text
 
     def _read_moment(self, text: str) -> tuple[datetime, str | None]:
-        """The moment as written, and the abbreviation of its zone where it has one."""
+        """Return the moment as written, and the abbreviation of its zone where it has one."""
         if _TIME_OF_DAY(text):
             return self._on_day(text), None
         year_first = _YEAR_FIRST(text)

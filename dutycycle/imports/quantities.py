@@ -206,7 +206,7 @@ number."""
 
 
 def _quantity(name: str, limits: Range) -> Quantity:
-    """What a field of a GPU holds: in the unit of its name, or a count where that has none."""
+    """Return what a field of a GPU holds: in the unit of its name, or a count where that has none."""
     suffix = unit_of(name).suffix
     factors = _FACTORS.get(suffix, {"": 1})
     return Quantity(factors, next(iter(factors)), *limits, whole=suffix in ("", "_bytes"))

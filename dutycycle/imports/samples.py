@@ -267,7 +267,7 @@ class Samples:
             yield from self._pod(node, began_ms, ended_ms)
 
     def _pod(self, node: str, began_ms: int, ended_ms: int | None = None) -> Iterator[TraceRecord]:
-        """The job's pod on a node, when it begins and when it is gone; how it ended is not known."""
+        """Yield the job's pod on a node, when it begins and when it is gone; how it ended is not known."""
         if self._job is None:
             return
         uid = f"{self._job}-{node}"

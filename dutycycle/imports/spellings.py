@@ -169,7 +169,7 @@ def read_gpu_number(name: str) -> int | None:
 
 
 def _read_words(name: str) -> tuple[list[str], int | None, bool]:
-    """The words that tell something, the number of the GPU, and whether it is of a GPU by name."""
+    """Return the words that tell something, the number of the GPU, and whether it is of a GPU by name."""
     unit = _UNIT_BEHIND(name)
     tail = [unit["unit"].lower()] if unit else []
     words: list[str] = []

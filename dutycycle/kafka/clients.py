@@ -262,7 +262,7 @@ def translated(where: str = "Kafka") -> Iterator[None]:
 
 
 def client_kwargs(settings: Settings, name: str) -> dict[str, Any]:
-    """What every client of the driver takes; ``name`` is what the broker's logs call it."""
+    """Return what every client of the driver takes; ``name`` is what the broker's logs call it."""
     _hush()
     return {
         "bootstrap_servers": bootstrap_servers(settings),
@@ -274,7 +274,7 @@ def client_kwargs(settings: Settings, name: str) -> dict[str, Any]:
 
 
 def new_producer(settings: Settings, name: str, *, linger_ms: int, compression: str, batch_bytes: int) -> Any:
-    """A producer that is not started: idempotent, acknowledged by all replicas in sync."""
+    """Return a producer that is not started: idempotent, acknowledged by all replicas in sync."""
     driver = AIOKafkaProducer(
         **client_kwargs(settings, name),
         acks="all",
@@ -310,7 +310,7 @@ def new_consumer(settings: Settings, name: str, *topics: str, reset: str, wait_m
 
 
 def new_admin(settings: Settings, name: str) -> Any:
-    """An admin client that is not started."""
+    """Return an admin client that is not started."""
     driver = AIOKafkaAdminClient(**client_kwargs(settings, name))
     close_interrupted(driver._client)
     return driver
@@ -419,17 +419,17 @@ def note_answers(client: Any, note: Callable[[Any, Any], None]) -> None:
 
 
 def new_topic(name: str, partitions: int, replication: int, config: dict[str, str]) -> Any:
-    """A topic as the admin client takes it."""
+    """Return a topic as the admin client takes it."""
     return NewTopic(name, partitions, replication, topic_configs=config)
 
 
 def topic_resource(name: str, settings: dict[str, str] | None = None) -> Any:
-    """A topic as requests name it that read its settings, or replace them by ``settings``."""
+    """Return a topic as requests name it that read its settings, or replace them by ``settings``."""
     return ConfigResource(ConfigResourceType.TOPIC, name, settings)
 
 
 def partition(topic: str, number: int) -> Any:
-    """A partition as the driver names it."""
+    """Return a partition as the driver names it."""
     return TopicPartition(topic, number)
 
 
@@ -440,7 +440,7 @@ def check_code(code: int, where: str) -> None:
 
 
 def is_code(code: int, name: str) -> bool:
-    """Whether an answer's code is the driver's error of that name."""
+    """Tell whether an answer's code is the driver's error of that name."""
     return bool(code) and errors.for_code(code).__name__ == name
 
 

@@ -81,7 +81,7 @@ class Consumer:
             raise
 
     async def take(self, wait_s: float = 1.0, most: int | None = None) -> list[Message]:
-        """The next records, in order within a partition; empty when none came within ``wait_s``."""
+        """Return the next records, in order within a partition; empty when none came within ``wait_s``."""
         with translated():
             batches = await self._driver.getmany(timeout_ms=int(wait_s * 1000), max_records=most)
         return [
@@ -108,17 +108,17 @@ class Consumer:
         self._answered_s = self._clock()
 
     async def ends(self) -> dict[TopicPartition, int]:
-        """The offset after the newest record of each partition, now."""
+        """Return the offset after the newest record of each partition, now."""
         with translated():
             offsets = await self._driver.end_offsets(list(self._driver.assignment()))
         return {TopicPartition(place.topic, place.partition): offset for place, offset in offsets.items()}
 
     async def reached(self, ends: dict[TopicPartition, int]) -> bool:
-        """Whether all records before ``ends`` have been given out."""
+        """Tell whether all records before ``ends`` have been given out."""
         return await self.left(ends) == 0
 
     async def left(self, ends: dict[TopicPartition, int]) -> int:
-        """How many offsets before ``ends`` lie ahead of what has been given out."""
+        """Tell how many offsets before ``ends`` lie ahead of what has been given out."""
         with translated():
             return sum(
                 [

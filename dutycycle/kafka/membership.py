@@ -23,7 +23,7 @@ _RELEASE = "release"
 
 
 def name_protocol(settings: Settings, names: Iterable[str]) -> str:
-    """The name of the protocol: the release, and those of the settings ``names`` that are no defaults.
+    """Return the name of the protocol: the release, and those of the settings ``names`` that are no defaults.
 
     A secret is there by a digest. A SQLite file is another one on each host.
     """

@@ -49,7 +49,7 @@ async def retry_until_reachable(
     *,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> T:
-    """What ``attempt`` gives once the broker can be reached; until then it is tried again and again.
+    """Return what ``attempt`` gives once the broker can be reached; until then it is tried again and again.
 
     An attempt that works on until an outage calls ``mark_up`` itself when it was answered. Raises
     ``BrokerRefusedError`` for what waiting does not mend: wrong credentials, an untrusted certificate.
@@ -93,7 +93,7 @@ async def wait_for_topics(
 
 
 async def answered_within(timeout_s: float, settings: Settings, work: Awaitable[T]) -> T:
-    """The result of ``work``, which waits for a broker; else raises ``BrokerUnreachableError``."""
+    """Return the result of ``work``, which waits for a broker; else raises ``BrokerUnreachableError``."""
     try:
         return await asyncio.wait_for(work, timeout_s)
     except TimeoutError as error:

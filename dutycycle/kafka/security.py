@@ -23,12 +23,12 @@ def bootstrap_servers(settings: Settings) -> list[str]:
 
 
 def uses_tls(settings: Settings) -> bool:
-    """Whether the broker's address asks for TLS."""
+    """Tell whether the broker's address asks for TLS."""
     return settings.broker is not None and settings.broker.startswith(_TLS + "://")
 
 
 def ssl_context(settings: Settings) -> ssl.SSLContext | None:
-    """The TLS context, None without TLS. Host names are always checked.
+    """Return the TLS context, None without TLS. Host names are always checked.
 
     Raises ``SettingError`` for a file that is no certificate or key, and for certificates that an address
     without TLS would leave unused.
@@ -67,12 +67,12 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # the driver 
         self._token = token
 
     async def token(self) -> str:
-        """The token."""
+        """Return the token."""
         return self._token.now()
 
 
 def token_provider(settings: Settings) -> TokenProvider | None:
-    """The token to authenticate with; None with any mechanism but OAUTHBEARER."""
+    """Return the token to authenticate with; None with any mechanism but OAUTHBEARER."""
     if settings.sasl_mechanism != "OAUTHBEARER" or settings.sasl_token is None:
         return None
     return TokenProvider(settings.sasl_token)

@@ -57,7 +57,7 @@ class Difference:
     """Whether a worker would lose records or falsify figures, and so must not start."""
 
     def describe(self, bootstrap: str) -> str:
-        """One line: the topic, what it has, what that does, and the command that mends it."""
+        """Return one line: the topic, what it has, what that does, and the command that mends it."""
         wanted = "" if self.wanted is None else f" and should have {self.wanted}"
         line = f"{self.topic} has {self.setting}={self.actual}{wanted}: {self.harm}"
         if self.wanted is None:
@@ -75,7 +75,7 @@ class TopicSettingsError(DutycycleError):
 def compare_settings(
     name: str, use: TopicUse, wanted: Mapping[str, str], topic: TopicDescription, replication: int = 1
 ) -> list[Difference]:
-    """What of a topic's settings does not fit; those that forbid a start come first.
+    """Return what of a topic's settings does not fit; those that forbid a start come first.
 
     ``wanted``: the settings that Dutycycle gives the topic when it makes it. ``replication``: the replicas
     that it should have at least.
@@ -246,7 +246,7 @@ async def verify_settings(
 
 
 async def read_batch_bytes(settings: Settings, names: Iterable[str], most: int) -> int:
-    """How large a batch may be that is sent to any of these topics (full names), at most ``most`` bytes.
+    """Tell how large a batch may be that is sent to any of these topics (full names), at most ``most`` bytes.
 
     Kafka refuses a whole batch that is larger than the topic's ``max.message.bytes``, although each record
     in it would fit. A broker that does not say it takes ``most``. Raises ``BrokerUnreachableError``.

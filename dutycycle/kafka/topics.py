@@ -80,7 +80,7 @@ async def ensure_topics(
 
 
 async def topics_there(settings: Settings, names: Iterable[str]) -> list[str]:
-    """Which of the topics ``names`` (full names) there are. Raises ``BrokerError``."""
+    """Tell which of the topics ``names`` (full names) there are. Raises ``BrokerError``."""
     await probe(settings)  # it says why a broker cannot be reached, which the admin client does not
     admin = new_admin(settings, "admin")
     try:
@@ -93,13 +93,13 @@ async def topics_there(settings: Settings, names: Iterable[str]) -> list[str]:
 
 
 async def partitions_of(admin: Any) -> dict[str, int]:
-    """How many partitions each topic on the broker has."""
+    """Tell how many partitions each topic on the broker has."""
     # All topics are asked for: a broker may create what it is asked for by name.
     return {topic["topic"]: len(topic["partitions"]) for topic in await admin.describe_topics()}
 
 
 def common_partitions(there: Mapping[str, int], alike: Iterable[str], default: int) -> int:
-    """The number that all existing topics among ``alike`` have, or ``default`` where none exists.
+    """Return the number that all existing topics among ``alike`` have, or ``default`` where none exists.
 
     Raises ``PartitionsDifferError`` naming a topic, what it has, what it should have, and what to do.
     """
@@ -118,7 +118,7 @@ def common_partitions(there: Mapping[str, int], alike: Iterable[str], default: i
 
 
 def _configs(settings: Settings, names: Iterable[str]) -> dict[str, dict[str, str]]:
-    """What each topic should have. Those that no chosen analysis writes are left out."""
+    """Return what each topic should have. Those that no chosen analysis writes are left out."""
     return {
         full_name(settings.topic_prefix, name): TOPICS[name].config()
         for name in written_topics(names, settings.analyses)

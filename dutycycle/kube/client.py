@@ -52,7 +52,7 @@ class TokenBucket:
         self._free_at = float("-inf")
 
     def turn(self, now: float) -> float:
-        """Seconds to wait, by any one clock, before the request may be sent."""
+        """Return seconds to wait, by any one clock, before the request may be sent."""
         self._free_at = max(self._free_at, now - _BURST_S) + 1 / self._rate_per_s
         return max(0.0, self._free_at - now)
 
@@ -109,7 +109,7 @@ class Client:
     async def get(
         self, path: str, query: Mapping[str, str] | None = None, accept: str = JSON
     ) -> dict[str, Any]:
-        """The JSON object at a path."""
+        """Return the JSON object at a path."""
         return await self._call(_Request(path, query or {}, accept))
 
     async def merge_patch(self, path: str, body: Mapping[str, Any], accept: str = JSON) -> dict[str, Any]:
@@ -143,7 +143,7 @@ class Client:
     async def lines(
         self, path: str, query: Mapping[str, str], seconds: float | None = None
     ) -> AsyncGenerator[bytes, None]:
-        """Lines as they come, without their ends. ``seconds``: how long there may be none."""
+        """Yield lines as they come, without their ends. ``seconds``: how long there may be none."""
         rest = b""
         # A limit for each piece, not for all: whoever reads may take long over one of them.
         patience_s = None if seconds is None else seconds + _GRACE_S
@@ -159,7 +159,7 @@ class Client:
     async def frames(
         self, path: str, query: Mapping[str, str | Sequence[str]], protocol: str, seconds: float
     ) -> AsyncGenerator[bytes, None]:
-        """The messages of a WebSocket, to its end. ``seconds``: how long there may be none."""
+        """Yield the messages of a WebSocket, to its end. ``seconds``: how long there may be none."""
         request = _Request(path, query)
         limit = aiohttp.ClientTimeout(total=self._limits.answer_s, sock_connect=_CONNECT_S)
         socket = await self._accepted(lambda access: self._upgraded(access, request, protocol, limit))
@@ -298,7 +298,7 @@ def _translated(address: str, limit: aiohttp.ClientTimeout) -> Iterator[None]:
 
 
 def cause(error: Exception) -> str:
-    """The innermost words, in a line: aiohttp wraps what the system or OpenSSL said."""
+    """Return the innermost words, in a line: aiohttp wraps what the system or OpenSSL said."""
     inner = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
     if isinstance(inner, ssl.SSLError):
         words = getattr(inner, "verify_message", None) or inner.reason or str(inner)

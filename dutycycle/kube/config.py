@@ -39,7 +39,7 @@ class Impersonation:
     groups: tuple[str, ...] = ()
 
     def headers(self) -> list[tuple[str, str]]:
-        """The headers of a request; one for each group."""
+        """Return the headers of a request; one for each group."""
         return [("Impersonate-User", self.user), *(("Impersonate-Group", group) for group in self.groups)]
 
 
@@ -187,7 +187,7 @@ def _trusting(authority: str | None) -> ssl.SSLContext:
 
 
 def _exists(files: str) -> bool:
-    """Whether any of the files does: the library then reads that one."""
+    """Tell whether any of the files does: the library then reads that one."""
     return any(Path(path).expanduser().exists() for path in files.split(os.pathsep) if path)
 
 

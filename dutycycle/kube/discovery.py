@@ -64,7 +64,7 @@ PRIORITY_CLASS = Kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses"
 
 
 def version_path(api_version: str) -> str:
-    """Where a version of a group is served."""
+    """Tell where a version of a group is served."""
     return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
 
 
@@ -100,7 +100,7 @@ class Kinds:
         return tuple(first.values())
 
     async def _one_by_one(self, answer: Mapping[str, Any]) -> list[Kind]:
-        """The kinds of an older server, version by version."""
+        """Return the kinds of an older server, version by version."""
         versions: list[str] = list(answer.get("versions") or ())
         for group in answer.get("groups") or ():
             preferred = group["preferredVersion"]["groupVersion"]
@@ -108,7 +108,7 @@ class Kinds:
         return [kind for version in versions for kind in (await self._of_version(version)).values()]
 
     async def _of_version(self, api_version: str) -> dict[str, Kind]:
-        """All kinds of a version, by name; none where it is not served. Asked once, if it has some."""
+        """Return all kinds of a version, by name; none where it is not served. Asked once, if it has some."""
         if api_version not in self._served:
             try:
                 answer = await self._get(version_path(api_version))

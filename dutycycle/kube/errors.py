@@ -61,7 +61,7 @@ class RefusedError(KubeError):
 
 
 def error_of_answer(status: int, headers: Mapping[str, str], body: bytes) -> KubeError:
-    """The error of an answer that is no success. 401 is busy: a token that rotated is read anew."""
+    """Return the error of an answer that is no success. 401 is busy: a token that rotated is read anew."""
     message = f"{status}: {_message(body)}"
     if status == 404:
         return GoneError(message)
@@ -72,7 +72,7 @@ def error_of_answer(status: int, headers: Mapping[str, str], body: bytes) -> Kub
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Seconds that the answer asks to wait, 600 at most; None where it does not say.
+    """Return seconds that the answer asks to wait, 600 at most; None where it does not say.
 
     The API server gives whole seconds. A proxy before it may give a date, which is taken against the answer's
     own ``Date``: our clock may differ.
@@ -88,7 +88,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 def _message(body: bytes) -> str:
-    """What the server's ``Status`` object says, else the beginning of the answer."""
+    """Return what the server's ``Status`` object says, else the beginning of the answer."""
     try:
         message = str(orjson.loads(body)["message"])
     except (ValueError, KeyError, TypeError):

@@ -52,7 +52,7 @@ class Occurrence:
 def new_event(
     occurrence: Occurrence, at_ms: int, controller: str = CONTROLLER, action: str = _ACTION
 ) -> Mapping[str, Any]:
-    """The Event when it is written first; ``controller``: who reports it."""
+    """Return the Event when it is written first; ``controller``: who reports it."""
     about = occurrence.about
     return {
         "apiVersion": EVENT.api_version,

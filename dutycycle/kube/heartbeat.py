@@ -30,12 +30,12 @@ class Heartbeat:
     duration_s: int
 
     def is_stale(self, now_ms: int) -> bool:
-        """Whether the node's samples have stopped coming."""
+        """Tell whether the node's samples have stopped coming."""
         return now_ms > self.sampled_ms + self.duration_s * 1000
 
 
 def heartbeat_of(lease: Mapping[str, Any]) -> Heartbeat | None:
-    """What a Lease of ours says; None for one that is not ours, or was changed by hand."""
+    """Return what a Lease of ours says; None for one that is not ours, or was changed by hand."""
     metadata, spec = lease.get("metadata") or {}, lease.get("spec") or {}
     if spec.get("holderIdentity") != HOLDER or not LABELS.items() <= (metadata.get("labels") or {}).items():
         return None
@@ -58,7 +58,7 @@ def renewal(sampled_ms: int, period_s: float) -> dict[str, Any]:
 
 
 def new_lease(node: str, node_uid: str, namespace: str, sampled_ms: int, period_s: float) -> dict[str, Any]:
-    """A node's first Lease. It belongs to the Node: Kubernetes removes it when the Node is gone."""
+    """Return a node's first Lease. It belongs to the Node: Kubernetes removes it when the Node is gone."""
     owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": node_uid}
     metadata = {"name": node, "namespace": namespace, "labels": LABELS, "ownerReferences": [owner]}
     return {

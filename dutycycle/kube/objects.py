@@ -37,7 +37,7 @@ class TableRow:
 
 
 def rows_of(table: Mapping[str, Any]) -> Iterator[TableRow]:
-    """The rows of a ``Table``."""
+    """Yield the rows of a ``Table``."""
     names = [column["name"] for column in table.get("columnDefinitions") or ()]
     for row in table.get("rows") or ():
         cells = dict(zip(names, row["cells"], strict=True))
@@ -69,11 +69,11 @@ class ApiServer:
         return self._client.access.namespace
 
     async def metadata(self, ref: ObjectRef) -> Metadata:
-        """What the object carries. ``GoneError`` also when another one has its name now."""
+        """Return what the object carries. ``GoneError`` also when another one has its name now."""
         return self._checked(ref, await self._client.get(await self._path(ref), accept=_METADATA.format("")))
 
     async def annotations(self, ref: ObjectRef) -> dict[str, str]:
-        """All annotations of the object."""
+        """Return all annotations of the object."""
         return _annotations(await self.metadata(ref))
 
     async def annotate(self, ref: ObjectRef, patch: Patch) -> dict[str, str]:
@@ -120,12 +120,12 @@ class ApiServer:
         await self._client.delete(kind.path(name, namespace), options)
 
     async def events(self, namespace: str, fields: str) -> list[dict[str, Any]]:
-        """The events of a namespace that a field selector picks, 50 at most."""
+        """Return the events of a namespace that a field selector picks, 50 at most."""
         query = {"fieldSelector": fields, "limit": "50"}
         return list((await self._client.get(EVENT.path(namespace=namespace), query)).get("items") or ())
 
     def logs(self, namespace: str, pod: str, container: str) -> AsyncGenerator[bytes, None]:
-        """What a container of a pod writes, line by line, from its beginning to its end."""
+        """Return what a container of a pod writes, line by line, from its beginning to its end."""
         query = {"container": container, "follow": "true"}
         return self._client.lines(f"{POD.path(pod, namespace)}/log", query)
 
@@ -136,7 +136,7 @@ class ApiServer:
         return output_of(self._client, namespace, pod, container, command)
 
     async def read(self, kind: Kind, name: str, namespace: str | None = None) -> Mapping[str, Any]:
-        """One object, with all that it has."""
+        """Return one object, with all that it has."""
         return await self._client.get(kind.path(name, namespace))
 
     async def review(self, kind: Kind, spec: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -160,7 +160,7 @@ class ApiServer:
     async def whole(
         self, kind: Kind, namespace: str | None = None, selector: str | None = None
     ) -> AsyncIterator[Mapping[str, Any]]:
-        """Every object of a kind, with all that it has."""
+        """Yield every object of a kind, with all that it has."""
         async for answer in self._pages(kind, namespace, selector, JSON):
             for item in answer.get("items") or ():
                 yield item
@@ -168,13 +168,13 @@ class ApiServer:
     async def rows(
         self, kind: Kind, namespace: str | None = None, selector: str | None = None
     ) -> AsyncIterator[TableRow]:
-        """Every object of a kind as a row of the table that kubectl prints."""
+        """Yield every object of a kind as a row of the table that kubectl prints."""
         async for answer in self._pages(kind, namespace, selector, _TABLE):
             for row in rows_of(answer):
                 yield row
 
     async def row(self, ref: ObjectRef) -> TableRow:
-        """The same of one object."""
+        """Return the same of one object."""
         (row,) = rows_of(await self._client.get(await self._path(ref), accept=_TABLE))
         return row
 
@@ -193,7 +193,7 @@ class ApiServer:
     async def list_all(
         self, kind: Kind, fields: str, namespace: str | None = None
     ) -> tuple[list[dict[str, Any]], str]:
-        """The whole objects that a field selector picks, and the version that a watch goes on from."""
+        """Return the whole objects that a field selector picks, and the version that a watch goes on from."""
         answer = await self._client.get(kind.path(namespace=namespace), {"fieldSelector": fields})
         return answer["items"], answer["metadata"]["resourceVersion"]
 
@@ -260,6 +260,6 @@ async def connect(
 
 
 async def opened(source: ConfigSource, *, limits: Limits | None = None, user_agent: str = "") -> ApiServer:
-    """The API server of a configuration. Raises ``UnusableConfigError``."""
+    """Return the API server of a configuration. Raises ``UnusableConfigError``."""
     access = await asyncio.to_thread(source.read)  # a credential helper may take seconds
     return ApiServer(Client(access, source=source, limits=limits, user_agent=user_agent))

@@ -18,7 +18,7 @@ _NANOS = (
 
 
 def parse_quantity(text: object) -> Decimal | None:
-    """The amount in units: cores, bytes, devices. None for what is no quantity."""
+    """Return the amount in units: cores, bytes, devices. None for what is no quantity."""
     match = _QUANTITY.fullmatch(str(text))
     if match is None:
         return None
@@ -31,7 +31,7 @@ def parse_quantity(text: object) -> Decimal | None:
 
 
 def quantity_text(value: object) -> str:
-    """One text for each amount, however it is written: ``8`` for 8, ``"8"`` and ``8000m``.
+    """Return one text for each amount, however it is written: ``8`` for 8, ``"8"`` and ``8000m``.
 
     The shortest there is, which is the API server's own for what is whole in the unit it was written in.
     What is no quantity stays as it is.

@@ -28,7 +28,7 @@ def request(spec: Spec, resource: str) -> float | None:
 
 
 def limit(spec: Spec, resource: str) -> float | None:
-    """What the pod can use at most; None where one of its containers has no limit, or a limit of 0."""
+    """Return what the pod can use at most; None where one of its containers has no limit, or a limit of 0."""
     whole = _stated(spec, "limits", resource)
     each = [whole] if whole else [_stated(container, "limits", resource) for container in _running(spec)]
     known = [amount for amount in each if amount]
@@ -36,7 +36,7 @@ def limit(spec: Spec, resource: str) -> float | None:
 
 
 def gpu_request(spec: Spec) -> float | None:
-    """GPUs (or slices, or shares) that the pod asks for at one time; 0 for none.
+    """Return GPUs (or slices, or shares) that the pod asks for at one time; 0 for none.
 
     None where a claim of Dynamic Resource Allocation may hold GPUs: its size is not in the pod. Other init
     containers run one by one before the rest, and count only where one asks for more.
@@ -50,7 +50,7 @@ def gpu_request(spec: Spec) -> float | None:
 
 
 def gpu_resources(container: Spec) -> dict[str, float]:
-    """The GPUs that a container asks for, by resource, such as ``nvidia.com/gpu``."""
+    """Return the GPUs that a container asks for, by resource, such as ``nvidia.com/gpu``."""
     stated = container.get("resources") or {}
     names = {*(stated.get("limits") or ()), *(stated.get("requests") or ())}
     return {
@@ -59,7 +59,7 @@ def gpu_resources(container: Spec) -> dict[str, float]:
 
 
 def gpu_uuids(spec: Spec, annotations: Mapping[str, str]) -> tuple[str, ...] | None:
-    """GPUs that an annotation about GPUs or ``NVIDIA_VISIBLE_DEVICES`` names; None where none does."""
+    """Return GPUs that an annotation about GPUs or ``NVIDIA_VISIBLE_DEVICES`` names; None where none does."""
     texts = [value for key, value in annotations.items() if "gpu" in key.rpartition("/")[2]]
     for container in spec.get("containers") or ():
         variables = container.get("env") or ()
@@ -88,7 +88,7 @@ def _gpus(container: Spec) -> float:
 
 
 def _stated(part: Spec, what: str, resource: str) -> Decimal | None:
-    """An amount, of a container or of the whole pod; None for none, or for what is no amount."""
+    """Return an amount, of a container or of the whole pod; None for none, or for what is no amount."""
     text = ((part.get("resources") or {}).get(what) or {}).get(resource)
     amount = None if text is None else parse_quantity(text)
     return amount if amount is not None and 0 <= amount <= MAX_AMOUNT else None

@@ -24,7 +24,7 @@ class TemplateIdentity(NamedTuple):
 
 
 def template_of(spec: Mapping[str, Any]) -> TemplateIdentity:
-    """The hashes of a pod's specification, as a user wrote it or as the API server shows it."""
+    """Return the hashes of a pod's specification, as a user wrote it or as the API server shows it."""
     containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
     programs = [[container.get("image"), container.get("command") or []] for container in containers]
     asked = [[container.get("args") or [], _requests(container)] for container in containers]
@@ -32,7 +32,7 @@ def template_of(spec: Mapping[str, Any]) -> TemplateIdentity:
 
 
 def _requests(container: Mapping[str, Any]) -> Mapping[str, str]:
-    """What is requested; of what is only limited, the API server makes a request too.
+    """Return what is requested; of what is only limited, the API server makes a request too.
 
     As one text for each amount: the API server shows ``cpu: 8000m`` as ``"8"``, and hashes are of text.
     """

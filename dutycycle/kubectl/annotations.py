@@ -63,12 +63,12 @@ class GpuNow:
     value: Json
 
     def number(self, name: str) -> MaybeNumber:
-        """A field that is a number."""
+        """Return a field that is a number."""
         value = self.value.get(name)
         return value if type(value) in (int, float) else None
 
     def megabytes(self, name: str) -> MaybeNumber:
-        """A field such as ``11GB``."""
+        """Return a field such as ``11GB``."""
         match = _SIZE.fullmatch(str(self.value.get(name)))
         return float(match[1]) * _MEGA[match[2]] if match else None
 
@@ -93,19 +93,19 @@ def ours(annotations: Mapping[str, str] | None, prefix: str) -> Json:
 
 
 def insights(annotations: Json) -> dict[str, str]:
-    """What is known of ``INSIGHTS``, as text."""
+    """Return what is known of ``INSIGHTS``, as text."""
     return {
         name: _text(annotations[name]) for name in INSIGHTS if isinstance(annotations.get(name), str | list)
     }
 
 
 def anomaly(annotations: Json) -> str | None:
-    """What is odd about it now, as text; None if nothing is."""
+    """Return what is odd about it now, as text; None if nothing is."""
     return _text(annotations[keys.ANOMALY]) if isinstance(annotations.get(keys.ANOMALY), str) else None
 
 
 def profiled(annotations: Json) -> dict[str, str]:
-    """What a profile says from inside: ``bottleneck`` and ``advice``."""
+    """Return what a profile says from inside: ``bottleneck`` and ``advice``."""
     named = {"bottleneck": keys.PROFILE_BOTTLENECK, "advice": keys.PROFILE_ADVICE}
     return {
         name: _text(annotations[key]) for name, key in named.items() if isinstance(annotations.get(key), str)
@@ -113,13 +113,13 @@ def profiled(annotations: Json) -> dict[str, str]:
 
 
 def priority(annotations: Json) -> str | None:
-    """Why a pod has its place in the queue; None if the webhook gave it none."""
+    """Tell why a pod has its place in the queue; None if the webhook gave it none."""
     value = annotations.get(keys.PRIORITY)
     return _text(value["why"]) if isinstance(value, dict) and isinstance(value.get("why"), str) else None
 
 
 def of_pod(annotations: Json) -> MaxUsage:
-    """A pod's maxima."""
+    """Return a pod's maxima."""
     gpus, buses = by_process(annotations, keys.GPU_UTIL), by_process(annotations, keys.GPU_MEM_UTIL)
     return MaxUsage(
         gpus=len({index for index, _ in gpus} | attribution(annotations).keys()),
@@ -130,13 +130,13 @@ def of_pod(annotations: Json) -> MaxUsage:
 
 
 def by_process(annotations: Json, name: str) -> dict[tuple[int, int | None], MaybeNumber]:
-    """A pod's figure by (GPU index, process id); no id where the GPU alone is known."""
+    """Return a pod's figure by (GPU index, process id); no id where the GPU alone is known."""
     matches = ((_GPU_OF_POD.fullmatch(key), value) for key, value in _table(annotations, name).items())
     return {(int(m[1]), int(m[2]) if m[2] else None): _number(value) for m, value in matches if m}
 
 
 def is_untouched(annotations: Json) -> bool:
-    """Whether a pod holds GPUs, and none of its processes was ever seen on one, nor any work there."""
+    """Tell whether a pod holds GPUs, and none of its processes was ever seen on one, nor any work there."""
     seen = any(pid is not None for _, pid in by_process(annotations, keys.GPU_UTIL))
     works = of_pod(annotations).gpu_pct or MEASURED in attribution(annotations).values()
     return bool(_number(annotations.get(keys.GPU_UNTOUCHED))) and not seen and not works
@@ -152,7 +152,7 @@ def attribution(annotations: Json) -> dict[int, str]:
 
 
 def of_node(annotations: Json) -> tuple[Json, list[GpuNow]]:
-    """What a node's GPUs are, and each of them by index."""
+    """Return what a node's GPUs are, and each of them by index."""
     static = annotations.get(keys.GPU_STATIC)
     gpus = [
         GpuNow(int(name.removeprefix("gpu-")), value)
@@ -163,7 +163,7 @@ def of_node(annotations: Json) -> tuple[Json, list[GpuNow]]:
 
 
 def of_job(annotations: Json) -> list[PodOfJobUsage]:
-    """What a job says of each of its pods, by pod name."""
+    """Return what a job says of each of its pods, by pod name."""
     workers = [
         _worker(str(value.get("pod", name)), value)
         for name, value in annotations.items()
@@ -173,7 +173,7 @@ def of_job(annotations: Json) -> list[PodOfJobUsage]:
 
 
 def of_whole_job(annotations: Json) -> MaxUsage:
-    """The most of all pods of a job, those without a key of their own too."""
+    """Return the most of all pods of a job, those without a key of their own too."""
     usage = most_of_each(worker.usage for worker in of_job(annotations))
     summary = _table(annotations, keys.PODS_SUMMARY)
     if not summary:
@@ -224,13 +224,13 @@ def earlier_revisions(annotations: Json) -> dict[str, MaxUsage]:
 
 
 def omitted(annotations: Json) -> int:
-    """How many of a job's pods have no key of their own."""
+    """Tell how many of a job's pods have no key of their own."""
     count = _number(annotations.get(keys.PODS_OMITTED))
     return int(count or 0)
 
 
 def most_of_each(usages: Iterable[MaxUsage]) -> MaxUsage:
-    """The most of each figure; ``gpus`` are added up."""
+    """Return the most of each figure; ``gpus`` are added up."""
     every = list(usages)
     names = [name for name in MaxUsage.__slots__ if name != "gpus"]
     most = {name: highest_of(getattr(usage, name) for usage in every) for name in names}

@@ -86,7 +86,7 @@ class Api:
         self._runner.close()
 
     def list(self, kind: Kind, namespace: str | None, selector: str | None = None) -> list[Metadata]:
-        """All objects of a kind in a namespace, or in all."""
+        """Return all objects of a kind in a namespace, or in all."""
 
         async def every() -> list[Metadata]:
             return [item async for item in self._server.each(kind, namespace, selector)]
@@ -94,12 +94,12 @@ class Api:
         return self._ask(every(), f"list {kind}{scope_of(kind, namespace)}")
 
     def read(self, kind: Kind, namespace: str | None, name: str) -> Metadata:
-        """One object."""
+        """Return one object."""
         ref = ObjectRef(kind.api_version, kind.name, name, namespace)
         return self._ask(self._server.metadata(ref), f"get {kind}{scope_of(kind, namespace)}")
 
     def pods(self, namespace: str | None, selector: str | None = None) -> Sequence[ListedPod]:
-        """All pods, with the nodes that they run on."""
+        """Return all pods, with the nodes that they run on."""
 
         async def every() -> Sequence[ListedPod]:
             return [_pod_row(row) async for row in self._server.rows(POD, namespace, selector)]
@@ -107,7 +107,7 @@ class Api:
         return self._ask(every(), f"list {POD}{scope_of(POD, namespace)}")
 
     def pod(self, namespace: str, name: str) -> ListedPod:
-        """One pod."""
+        """Return one pod."""
 
         async def one() -> ListedPod:
             ref = ObjectRef(POD.api_version, POD.name, name, namespace)
@@ -116,7 +116,7 @@ class Api:
         return self._ask(one(), f"get {POD}{scope_of(POD, namespace)}")
 
     def leases(self, selector: str) -> Sequence[Mapping[str, Any]]:
-        """The Leases of these labels, in all namespaces."""
+        """Return the Leases of these labels, in all namespaces."""
 
         async def every() -> Sequence[Mapping[str, Any]]:
             return [lease async for lease in self._server.whole(LEASE, None, selector)]
@@ -124,7 +124,7 @@ class Api:
         return self._ask(every(), f"list {LEASE}{scope_of(LEASE, None)}")
 
     def kinds(self) -> tuple[Kind, ...]:
-        """The kinds that are served below a namespace."""
+        """Return the kinds that are served below a namespace."""
         kinds = self._ask(self._server.kinds.every(), "ask which kinds there are")
         return tuple(kind for kind in kinds if kind.namespaced)
 

@@ -67,7 +67,7 @@ def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def build_parser() -> Parser:
-    """All sub-commands; kubectl's own flags mean what they mean there."""
+    """Return all sub-commands; kubectl's own flags mean what they mean there."""
     parser = Parser(
         prog=PROG,
         usage=f"{PROG} COMMAND [OPTIONS]",
@@ -152,7 +152,7 @@ def _kind(word: str) -> str:
 
 
 def _checked(parse: parsers.Parser) -> Callable[[str], str]:
-    """A setting's parser as argparse wants it, which then says the reason, and no secret value."""
+    """Return a setting's parser as argparse wants it, which then says the reason, and no secret value."""
 
     def checked(text: str) -> str:
         try:

@@ -39,7 +39,7 @@ def main() -> int:
 
 
 def candidates(words: Sequence[str]) -> list[str]:
-    """What the last of ``words``, perhaps empty, may become."""
+    """Return what the last of ``words``, perhaps empty, may become."""
     *before, current = words or [""]
     return sorted(word for word in _possible(before, current) if word.startswith(current))
 
@@ -64,7 +64,7 @@ def _is_flag(words: Sequence[str], at: int) -> bool:
 
 
 def _names(before: Sequence[str]) -> Iterable[str]:
-    """The names that are there."""
+    """Return the names that are there."""
     try:
         with redirect_stderr(StringIO()):
             args = parsed([*before, "any"])

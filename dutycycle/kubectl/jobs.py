@@ -110,7 +110,7 @@ class Jobs:
         return job
 
     def _owner_of(self, job: AnnotatedJob) -> AnnotatedJob | None:
-        """The object that controls it, if there is one that may be read."""
+        """Return the object that controls it, if there is one that may be read."""
         owners = job.meta.get("ownerReferences") or ()
         owner = next((owner for owner in owners if owner.get("controller")), None)
         if owner is None:
@@ -135,13 +135,13 @@ class Jobs:
 
 
 def _is_copied(kind: Kind, meta: Metadata) -> bool:
-    """Whether Kubernetes copied the annotations: a Deployment's go on to its ReplicaSets."""
+    """Tell whether Kubernetes copied the annotations: a Deployment's go on to its ReplicaSets."""
     owners = meta.get("ownerReferences", [])
     return kind.name == "ReplicaSet" and any(owner.get("kind") == "Deployment" for owner in owners)
 
 
 def job_and_word(text: str) -> tuple[str, str]:
-    """A job's name, and what its kind was called: ``mpijob/bert``; of ``bert`` alone that is empty."""
+    """Return a job's name, and what its kind was called: ``mpijob/bert``; of ``bert`` alone that is empty."""
     word, slash, name = text.rpartition("/")
     if not name or (slash and not word):
         raise SettingError(f"{text!r}: expected a job's name, such as bert or mpijob/bert")
@@ -179,17 +179,17 @@ def named(word: str, there: Iterable[Kind]) -> tuple[Kind, ...]:
 
 
 def served(kinds: Iterable[Kind], there: Iterable[Kind]) -> tuple[Kind, ...]:
-    """Those that are there, each in the version in which it is."""
+    """Return those that are there, each in the version in which it is."""
     kind_by_name = {str(kind): kind for kind in there}
     return tuple(kind_by_name[str(kind)] for kind in kinds if str(kind) in kind_by_name)
 
 
 def called(word: str, kinds: Iterable[Kind]) -> tuple[Kind, ...]:
-    """Those that ``word`` is a name of."""
+    """Return those that ``word`` is a name of."""
     return tuple(kind for kind in kinds if word.lower() in words_of(kind))
 
 
 def words_of(kind: Kind) -> frozenset[str]:
-    """What people may call it: ``deployment``, ``deployments``, ``deployments.apps``, ``deploy``."""
+    """Return what people may call it: ``deployment``, ``deployments``, ``deployments.apps``, ``deploy``."""
     singular = kind.name.lower()
     return kind.short_names | {singular, kind.plural, str(kind), f"{singular}.{kind.group}"}

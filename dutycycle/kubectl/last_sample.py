@@ -58,7 +58,7 @@ class LastSamples:
 
     @classmethod
     def read(cls, api: Api) -> "LastSamples":
-        """One request, whatever is asked for then."""
+        """Return one request, whatever is asked for then."""
         now_ms = round(time.time() * 1000)
         try:
             beats = newest(filter(None, map(heartbeat_of, api.leases(SELECTOR))))
@@ -120,7 +120,7 @@ def of_all(pods: Sequence[LastSample]) -> LastSample:
 
 
 def newest(beats: Iterable[Heartbeat]) -> dict[str, Heartbeat]:
-    """The newest of each node: two installations may write one each."""
+    """Return the newest of each node: two installations may write one each."""
     heartbeats: dict[str, Heartbeat] = {}
     for beat in sorted(beats, key=lambda heartbeat: heartbeat.sampled_ms):
         heartbeats[beat.node] = beat

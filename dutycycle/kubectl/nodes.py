@@ -114,7 +114,7 @@ def _gpus(annotations: Json) -> Iterator[tuple[str, str]]:
 
 
 def _of_gpu(gpu: GpuNow) -> Iterator[str]:
-    """What it does now, and at most in the last hour."""
+    """Yield what it does now, and at most in the last hour."""
     processes = gpu.number("process_cnt")
     now = {
         "memory {} used": output.format_megabytes(gpu.megabytes("mem_used")),
@@ -137,7 +137,7 @@ def _of_gpu(gpu: GpuNow) -> Iterator[str]:
 
 
 def _health(annotations: Json) -> Iterator[tuple[str, str]]:
-    """A line for each GPU that is not in order; ``sentence`` names it."""
+    """Yield a line for each GPU that is not in order; ``sentence`` names it."""
     level, reason = annotations.get(GPU_HEALTH), annotations.get(GPU_HEALTH_REASON)
     yield "health", level if isinstance(level, str) else "not known: its collector does not read it"
     for line in reason.split("\n") if isinstance(reason, str) else ():

@@ -53,7 +53,7 @@ def print_answer(answer: Answer, form: str, *, headers: bool = True) -> None:
 
 
 def is_data(form: str) -> bool:
-    """Whether it is for programs: the whole objects, and no words around them."""
+    """Tell whether it is for programs: the whole objects, and no words around them."""
     return form in ("json", "yaml")
 
 
@@ -68,7 +68,7 @@ def emit(value: Any, form: str) -> None:
 
 
 def unique(rows: list[AnswerRow]) -> list[AnswerRow]:
-    """One row an object, where a table has several."""
+    """Return one row an object, where a table has several."""
     return list({(row.namespace, row.name, *row.more.values()): row for row in rows}.values())
 
 
@@ -95,7 +95,7 @@ def format_megabytes(value: float | None) -> str:
 
 
 def age_of(moment_ms: int, now_ms: int) -> str:
-    """How long ago a moment is."""
+    """Tell how long ago a moment is."""
     return format_age((now_ms - moment_ms) / 1000)
 
 

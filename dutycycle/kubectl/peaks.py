@@ -61,7 +61,7 @@ def _answer(job: AnnotatedJob, workers: list[PodOfJobUsage]) -> Answer:
 
 
 def _lines(worker: PodOfJobUsage) -> list[list[str]]:
-    """A line for each GPU of the pod; the figures that are the pod's only on the first."""
+    """Return a line for each GPU of the pod; the figures that are the pod's only on the first."""
     rest = _rest(worker.usage)
     if not worker.gpus:
         usage = worker.usage

@@ -47,7 +47,7 @@ def names(args: argparse.Namespace) -> list[str]:
 
 
 def _prepared(args: argparse.Namespace) -> Api:
-    """The API server that is meant; fills in what was not given."""
+    """Return the API server that is meant; fills in what was not given."""
     args.prefix = args.prefix or _setting("annotation_prefix")
     if args.namespace:
         object_name(args.namespace)
@@ -71,7 +71,7 @@ def _setting(name: str) -> str | None:
 
 
 def _nothing(answer: Answer, args: argparse.Namespace) -> str:
-    """Why the table is empty, and what to look at."""
+    """Tell why the table is empty, and what to look at."""
     where = scope_of(NODE if answer.what == "node" else POD, args.namespace)
     where += f" with the labels {args.selector}" if args.selector else ""
     if not answer.there:

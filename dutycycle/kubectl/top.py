@@ -51,7 +51,7 @@ _SORT_FIELDS = {"gpu": "gpu_pct", "cpu": "cpu_pct", "memory": "mem_mb", "network
 
 
 def top_pods(api: Api, args: argparse.Namespace) -> Answer:
-    """The pods that carry annotations."""
+    """Return the pods that carry annotations."""
     if args.name is None:
         every = api.pods(args.namespace, args.selector)
     else:
@@ -84,7 +84,7 @@ def top_pods(api: Api, args: argparse.Namespace) -> Answer:
 
 
 def top_jobs(api: Api, args: argparse.Namespace) -> Answer:
-    """The objects of whichever kind that carry annotations."""
+    """Return the objects of whichever kind that carry annotations."""
     looking = Jobs(api, args.prefix)
     wide = args.output == "wide"
     rows = []
@@ -114,7 +114,7 @@ def top_jobs(api: Api, args: argparse.Namespace) -> Answer:
 
 
 def top_nodes(api: Api, args: argparse.Namespace) -> Answer:
-    """The nodes that carry annotations; with ``--gpus`` a line for each GPU."""
+    """Return the nodes that carry annotations; with ``--gpus`` a line for each GPU."""
     if args.name is None:
         every = api.list(NODE, None, args.selector)
     else:
@@ -164,7 +164,7 @@ def _all_gpus(static: Json, gpus: Sequence[GpuNow]) -> list[str]:
 
 
 def _now(gpus: Sequence[GpuNow]) -> list[str]:
-    """Sums of memory and processes, the most of the rest; a cycle and a trend only of one."""
+    """Return sums of memory and processes, the most of the rest; a cycle and a trend only of one."""
     processes = _sum(gpu.number("process_cnt") for gpu in gpus)
     periods = {gpu.period for gpu in gpus} - {None}
     trends = {gpu.number("trend_pct_per_h") for gpu in gpus} - {None}
@@ -180,7 +180,7 @@ def _now(gpus: Sequence[GpuNow]) -> list[str]:
 
 
 def _only(values: set[Any], form: Callable[[Any], str]) -> str:
-    """The value that all have; ``mixed`` where they differ."""
+    """Return the value that all have; ``mixed`` where they differ."""
     return output.DASH if not values else form(values.pop()) if len(values) == 1 else "mixed"
 
 
@@ -250,14 +250,14 @@ def _sum(values: Iterable[float | None]) -> float | None:
 
 
 def all_gpus_named(annotations: Json) -> bool:
-    """Whether a job tells each GPU of each pod; a large one tells those of some pods, or of none."""
+    """Tell whether a job tells each GPU of each pod; a large one tells those of some pods, or of none."""
     return not omitted(annotations) and all(
         process.gpus or process.usage.gpu_pct is None for process in of_job(annotations)
     )
 
 
 def descending(value: MaybeNumber) -> tuple[bool, float]:
-    """A sort key: the largest first, and what is not known last, below 0."""
+    """Return a sort key: the largest first, and what is not known last, below 0."""
     return value is None, -(value or 0)
 
 

@@ -161,7 +161,7 @@ def _plain(subject: _AskedSubject, known: dict[str, str]) -> dict[str, Any]:
 
 
 def _figures(subject: _AskedSubject) -> Iterator[str]:
-    """What it used at most, and where that is known from."""
+    """Yield what it used at most, and where that is known from."""
     annotations = subject.annotations
     if parts := list(_parts(subject.usage)):
         yield f"at most      {_joined(parts)}"
@@ -196,7 +196,7 @@ def _of_processes(annotations: Json) -> Iterator[str]:
 
 
 def _last_sample(subject: _AskedSubject) -> str:
-    """Where it is not known, at least of when the figures are."""
+    """Tell where it is not known, at least of when the figures are."""
     now_ms = round(time.time() * 1000)
     if subject.sample.at_ms is not None:
         return subject.sample.text(now_ms, " ago")
@@ -223,7 +223,7 @@ def _parts(usage: MaxUsage) -> Iterator[str]:
 
 
 def _means(record: PodPeaks | JobPeaks | None) -> Iterator[str]:
-    """What only the records have: means, and over which time."""
+    """Yield what only the records have: means, and over which time."""
     if record is None:
         return
     names = {
@@ -251,7 +251,7 @@ def _insights(known: dict[str, str], subject: _AskedSubject) -> Iterator[str]:
 
 
 def _pod_records(url: str, namespace: str, name: str) -> list[PodPeaks]:
-    """The peak records of all pods that ever had the name, in the order of their starts."""
+    """Return the peak records of all pods that ever had the name, in the order of their starts."""
     from sinks.records.query import Which, pod_peaks  # SQLAlchemy takes longer to import than all the rest
 
     return pod_peaks(url, Which(namespace=namespace, name=name))

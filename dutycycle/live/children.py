@@ -147,7 +147,7 @@ class Child:
 
 
 def _short(line: str) -> str:
-    """A log line without its date and logger's name."""
+    """Return a log line without its date and logger's name."""
     for level in (" WARNING ", " ERROR "):
         if level in line:
             return line.partition(level)[2].removeprefix("dutycycle.")

@@ -48,7 +48,7 @@ class ClusterFollower:
         return not self._reader.unread(self._reader.caught_up)
 
     def problems(self) -> list[str]:
-        """What keeps it from reading."""
+        """Return what keeps it from reading."""
         return [self.away] if self.away else []
 
     async def run(self, stop: asyncio.Event) -> None:

@@ -16,7 +16,7 @@ _Row = GpuRow | NodeRow | PodRow
 
 
 def plain_lines(state: LiveState, most_pods: int | None = _PODS) -> Iterator[str]:
-    """What is known now."""
+    """Yield what is known now."""
     rows: list[_Row] = [*state.node_rows(), *state.gpus(), *state.pods()[:most_pods]]
     for row in rows:
         kind = row.key.partition("/")[0]
@@ -41,7 +41,7 @@ def plain_lines(state: LiveState, most_pods: int | None = _PODS) -> Iterator[str
 
 
 def _inside(row: _Row) -> str:
-    """What of a GPU really works, where it says so."""
+    """Return what of a GPU really works, where it says so."""
     if not isinstance(row, GpuRow):
         return ""
     figures = (("SM", row.now.sm_active_pct), ("tensor", row.now.tensor_active_pct))

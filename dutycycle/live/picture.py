@@ -25,7 +25,7 @@ def written(state: LiveState, degraded: Sequence[str], form: str) -> str:
 
 
 def picture(state: LiveState, degraded: Sequence[str]) -> dict[str, Any]:
-    """All subjects; what is not known is absent."""
+    """Return all subjects; what is not known is absent."""
     return {
         "nodes": [_node(state, row) for row in state.node_rows()],
         "gpus": [_gpu(state, row) for row in state.gpus()],

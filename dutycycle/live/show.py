@@ -16,7 +16,7 @@ _LOG_LINES = 50
 
 
 def is_screen() -> bool:
-    """Whether there is a terminal on both sides."""
+    """Tell whether there is a terminal on both sides."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 

@@ -73,7 +73,7 @@ async def up(
 
 
 def _of_demo(settings: Settings, given: Mapping[str, str]) -> tuple[Settings, dict[str, str]]:
-    """What is simulated stays among itself: it reaches no broker, cluster or records of anybody's.
+    """Return what is simulated stays among itself: it reaches no broker, cluster or records of anybody's.
 
     The records of a demo are in a file of their own, which the next demo begins anew.
     """
@@ -127,7 +127,7 @@ def _place(settings: Settings, *, embedded: bool) -> str:
 
 
 def _degraded(children: list[Child]) -> list[str]:
-    """What a person should know is not well."""
+    """Return what a person should know is not well."""
     lines = [line for child in children for line in child.messages]
     return lines + ([f"more in {children[0].log.parent}"] if lines else [])
 
@@ -139,7 +139,7 @@ async def _run(
     duration_s: float | None,
     once: str | None,
 ) -> bool:
-    """Whether a signal or a key ended it, and not the time."""
+    """Tell whether a signal or a key ended it, and not the time."""
     reading_ended, ended = asyncio.Event(), asyncio.Event()
     # First: the children take all cores for a while.
     drawing = asyncio.create_task(show(source, ended) if once is None else ended.wait())

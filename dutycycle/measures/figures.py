@@ -82,7 +82,7 @@ FIGURES = (
 
 
 def measures_of(report: Report) -> dict[str, Measure]:
-    """The figures of a run that were measured, by ``Figure.id``."""
+    """Return the figures of a run that were measured, by ``Figure.id``."""
     return dict(_GriddedRun(report).measures())
 
 
@@ -181,7 +181,7 @@ class _GriddedRun:
                 yield name, total
 
     def _timed(self, value: float, pace: float | None, ticks: int = 1) -> Measure:
-        """What grows with the time that the run takes: with its pace, and to a tick."""
+        """Return what grows with the time that the run takes: with its pace, and to a tick."""
         return Measure(value, None if pace is None else hypot(value * pace, ticks * self._tick_s))
 
     def _mean(self, of: Sequence[GpuView | HostView], column: str, *, summed: bool = False) -> Measure | None:

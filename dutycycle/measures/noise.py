@@ -28,7 +28,7 @@ def blocks_of(values: Floats, period: float | None) -> Floats:
 
 
 def error_of_mean(blocks: Floats) -> float | None:
-    """The standard error of the mean of all; None where there are too few blocks to tell."""
+    """Return the standard error of the mean of all; None where there are too few blocks to tell."""
     if len(blocks) < LEAST_BLOCKS:
         return None
     return _spread(np.nanmean(blocks, axis=1)) / float(np.sqrt(len(blocks)))

@@ -57,7 +57,7 @@ def _chart(seen: Seen, metric: str, subjects: Sequence[str], span: _Span) -> Cha
 
 
 def _lines(seen: Seen, place: tuple[str, str], span: _Span, several: bool) -> Iterator[Line]:
-    """What was measured, by the samples or else by the shortest windows."""
+    """Yield what was measured, by the samples or else by the shortest windows."""
     windows = seen.windows.get(place)
     whose = f"{seen.label(place[0])}: " if several else ""
     if place in seen.samples:

@@ -30,7 +30,7 @@ def read_tables(folder: Path, seen: Seen, progress: Callable[[int], None]) -> No
 
 
 def pods_in(folder: Path) -> list[Pod]:
-    """The pods that the tables name."""
+    """Return the pods that the tables name."""
     of_job = [column for column in table("pods").columns if column.startswith("job_")]
     columns = ("uid", "namespace", "name", "node", "phase", *of_job)
     return [_pod(row) for rows in batches(folder, "pods", columns) for row in rows]

@@ -39,7 +39,7 @@ def read_traces(traces: Sequence[str], prefix: str, seen: Seen, progress: Callab
 
 
 def pods_of(traces: Sequence[str], prefix: str, progress: Callable[[int], None]) -> Collection[Pod]:
-    """The pods that traces name, each as it was named last. Raises ``TraceError``."""
+    """Return the pods that traces name, each as it was named last. Raises ``TraceError``."""
     pod_by_uid: dict[str, Pod] = {}
     records = TraceSamples(traces, prefix, ("pods",))
     for record in records:

@@ -62,14 +62,14 @@ class Seen:
     _fits: dict[str, bool] = field(default_factory=dict)
 
     def is_subject(self, subject: str) -> bool:
-        """Whether it is wanted."""
+        """Tell whether it is wanted."""
         if subject not in self._fits:
             patterns = self.wanted.subjects or ("*",)
             self._fits[subject] = any(fnmatchcase(subject, pattern) for pattern in patterns)
         return self._fits[subject]
 
     def is_wanted(self, subject: str, metric: str) -> bool:
-        """Whether a series is."""
+        """Tell whether a series is."""
         return metric in self.wanted.metrics and self.is_subject(subject)
 
     def note(self, subject: str, metric: str) -> None:
@@ -77,7 +77,7 @@ class Seen:
         self.metrics[subject].add(metric)
 
     def is_wanted_there(self, subject: str, metric: str) -> bool:
-        """Whether a series is that is there."""
+        """Tell whether a series is that is there."""
         self.note(subject, metric)
         return self.is_wanted(subject, metric)
 
@@ -145,7 +145,7 @@ class Seen:
         self.names[f"pod/{pod.uid}"] = qualified(pod, pod.name)
 
     def label(self, subject: str) -> str:
-        """The name, or the key where there is none."""
+        """Return the name, or the key where there is none."""
         return self.names.get(subject, subject)
 
     def _called(self, subject: str) -> str:

@@ -40,7 +40,7 @@ def sources_of(paths: Sequence[str]) -> Sources:
 
 
 def _trace_in(folder: Path) -> Path:
-    """What ``replay --out DIR/`` or ``run`` wrote there. Raises ``DutycycleError``."""
+    """Return what ``replay --out DIR/`` or ``run`` wrote there. Raises ``DutycycleError``."""
     for name in (DERIVED, TRACE):
         if (folder / name).is_file():
             return folder / name
@@ -56,7 +56,7 @@ def _trace_in(folder: Path) -> Path:
 def read(
     sources: Sources, wanted: Wanted, prefix: str, progress: Callable[[int], None] = lambda _: None
 ) -> tuple[Seen, int]:
-    """What is in them, and how many records could not be used. Raises ``DutycycleError``."""
+    """Return what is in them, and how many records could not be used. Raises ``DutycycleError``."""
     seen = Seen(replace(wanted, subjects=_resolved(sources, wanted.subjects, prefix, progress)))
     unusable = read_traces(sources.traces, prefix, seen, progress)
     for folder in sources.tables:
@@ -67,7 +67,7 @@ def read(
 def _resolved(
     sources: Sources, subjects: Collection[str], prefix: str, progress: Callable[[int], None]
 ) -> list[str]:
-    """The keys of the subjects: a name is that of a job, which stands for its pods, or of a pod.
+    """Return the keys of the subjects: a name is that of a job, which stands for its pods, or of a pod.
 
     A job or pod may be named after its samples, so that the traces are read for the names first.
     """

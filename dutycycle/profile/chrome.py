@@ -56,7 +56,7 @@ class ChromeProfile:
 
 
 def is_trace(path: Path) -> bool:
-    """Whether it begins like JSON, or is packed. Raises ``DutycycleError``."""
+    """Tell whether it begins like JSON, or is packed. Raises ``DutycycleError``."""
     try:
         with path.open("rb") as file:
             is_packed = file.read(2) == _GZIP
@@ -205,7 +205,7 @@ def _ns(micros: Any) -> int | None:
 def _row(
     table: str, name: str, args: dict[str, Any], event: dict[str, Any], id_of: Callable[[str], int]
 ) -> tuple[Any, ...]:
-    """The columns behind ``start`` and ``end``."""
+    """Return the columns behind ``start`` and ``end``."""
     if table == _RANGES:
         return _PUSH_POP, id_of(name)
     correlation = _whole(args.get("correlation"))

@@ -73,7 +73,7 @@ class Export:
             raise self._unreadable(error) from error
 
     def product(self) -> str:
-        """What wrote it: ``NVIDIA Nsight Systems 2024.5.1.113``."""
+        """Return what wrote it: ``NVIDIA Nsight Systems 2024.5.1.113``."""
         for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):  # EXPORT_META_DATA until 2022
             if self._has(table):
                 product = dict(self.rows("opening", f"SELECT name, value FROM {table}"))
@@ -82,14 +82,14 @@ class Export:
         return "Nsight Systems"
 
     def devices(self) -> dict[tuple[int, int], int]:
-        """The GPU of (process, its device): ``CUDA_VISIBLE_DEVICES`` may number them anew."""
+        """Return the GPU of (process, its device): ``CUDA_VISIBLE_DEVICES`` may number them anew."""
         if not {"gpuId", "cudaId", "pid"} <= self._columns.get("TARGET_INFO_CUDA_DEVICE", set()):
             return {}
         sql = "SELECT pid, cudaId, gpuId FROM TARGET_INFO_CUDA_DEVICE"
         return {(pid & 0xFFFFFF, cuda): gpu for pid, cuda, gpu in self.rows("opening", sql)}
 
     def models(self) -> dict[int, str]:
-        """Names of GPUs."""
+        """Return names of GPUs."""
         if not {"id", "name"} <= self._columns.get("TARGET_INFO_GPU", set()):
             return {}
         return {
@@ -97,12 +97,12 @@ class Export:
         }
 
     def name_of(self, id_: int) -> str:
-        """A name of ``StringIds``; a CUDA graph that was traced as one has none."""
+        """Return a name of ``StringIds``; a CUDA graph that was traced as one has none."""
         row = self._db.execute("SELECT value FROM StringIds WHERE id = ?", (id_,)).fetchone()
         return str(row[0]) if row else "CUDA graph"
 
     def label_of_copy(self) -> dict[int, str]:
-        """What ``nsys stats`` of that version calls a copy: ``HtoD``, later ``Host-to-Device``."""
+        """Return what ``nsys stats`` of that version calls a copy: ``HtoD``, later ``Host-to-Device``."""
         short = dict(enumerate(COPIES)) | {11: "HtoD (unified)", 12: "DtoH (unified)", 13: "DtoD (unified)"}
         if not {"id", "label"} <= self._columns.get("ENUM_CUDA_MEMCPY_OPER", set()):
             return short
@@ -192,7 +192,7 @@ COPIES = (
 
 
 def does(name: str | None) -> int:
-    """The bits of a CUDA or HIP call."""
+    """Return the bits of a CUDA or HIP call."""
     called = (name or "").lower()
     launches = LAUNCHES if re.search(r"launch|memcpy|memset", called) else 0
     waits = "synchronize" in called or ("memcpy" in called and "async" not in called)
@@ -200,12 +200,12 @@ def does(name: str | None) -> int:
 
 
 def loads(name: str | None) -> bool:
-    """Whether a range is one in which data is loaded, by the names that frameworks give it."""
+    """Tell whether a range is one in which data is loaded, by the names that frameworks give it."""
     return _LOADING.search(name or "") is not None
 
 
 def communicates(name: str | None) -> bool:
-    """Whether a kernel moves data between GPUs."""
+    """Tell whether a kernel moves data between GPUs."""
     return _COMMUNICATION.search(name or "") is not None
 
 

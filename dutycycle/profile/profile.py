@@ -43,7 +43,7 @@ class Profile:
         )  # fmt: skip
 
     def headline(self) -> str:
-        """The verdict in one line."""
+        """Return the verdict in one line."""
         word = self.finding.bottleneck
         if not self.whole:
             return "no verdict, since the file is cut off"
@@ -56,7 +56,7 @@ class Profile:
         return f"held back by: {word.replace('_', ' ')} ({self.finding.confidence:.0%} sure)"
 
     def figures(self) -> Iterator[tuple[str, str]]:
-        """The evidence for people, without what is zero."""
+        """Yield the evidence for people, without what is zero."""
         for name, value in self.evidence.items():
             ending = next((unit for unit in _UNITS if name.endswith(unit)), "")
             if value:

@@ -23,7 +23,7 @@ TOPIC = "profiles"
 
 
 def find_pod(name: str, settings: Settings, timeout_s: float) -> Pod:
-    """The pod of that name or uid, as its collector has told; of several in a row the newest.
+    """Return the pod of that name or uid, as its collector has told; of several in a row the newest.
 
     A broker is waited for ``timeout_s``. Raises ``DutycycleError``.
     """

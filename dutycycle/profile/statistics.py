@@ -59,11 +59,11 @@ class Spread:
         return sqrt(max(self.count * self.squares - self.total**2, 0) / (self.count * (self.count - 1)))
 
     def times(self) -> tuple[Cell, ...]:
-        """The columns from ``Avg (ns)`` on."""
+        """Return the columns from ``Avg (ns)`` on."""
         return rounded(self.mean, 1), self.median, self.low, self.high, rounded(self.deviation, 1)
 
     def sizes(self) -> tuple[Cell, ...]:
-        """The same of bytes, in MB."""
+        """Return the same of bytes, in MB."""
         values = (self.mean, self.median, self.low, self.high, self.deviation)
         return tuple(rounded(value / _MB, 3) for value in values)
 
@@ -109,7 +109,7 @@ def api_calls(export: Export) -> list[Spread]:
 
 
 def kernels(export: Export) -> list[Spread]:
-    """Kernels by name; CUDA graphs that were traced as one are one."""
+    """Return kernels by name; CUDA graphs that were traced as one are one."""
     return _by_name(export, "kernels", f"(SELECT * FROM activities WHERE what = {KERNEL})")
 
 
@@ -121,7 +121,7 @@ def _by_name(export: Export, doing: str, source: str) -> list[Spread]:
 
 
 def memory_operations(export: Export, value: str) -> list[Spread]:
-    """Copies and sets, by ``end - start`` or ``bytes``."""
+    """Return copies and sets, by ``end - start`` or ``bytes``."""
     labels = export.label_of_copy()
     key = f"CASE what WHEN {SET} THEN -1 ELSE COALESCE(copy, 0) END"
     source = f"(SELECT * FROM activities WHERE what IN ({COPY}, {SET}) AND {value} IS NOT NULL)"
@@ -135,7 +135,7 @@ def memory_operations(export: Export, value: str) -> list[Spread]:
 def tables_of(
     export: Export, calls: list[Spread], kernels: list[Spread], of_ranges: str
 ) -> Iterator[StatisticsTable]:
-    """All summaries; ``of_ranges`` is the title of that of ranges."""
+    """Yield all summaries; ``of_ranges`` is the title of that of ranges."""
     yield _by_time("CUDA API Summary", "Num Calls", ("Name",), calls, versioned=True)
     yield _by_time("CUDA GPU Kernel Summary", "Instances", ("Name",), kernels)
     copies = memory_operations(export, "end - start")
@@ -174,6 +174,6 @@ def _names(name: str, parts: int, *, versioned: bool) -> list[str]:
 
 
 def waits(calls: list[Spread]) -> tuple[int, int]:
-    """How often the host waited for a GPU, and for how long in all, in nanoseconds."""
+    """Tell how often the host waited for a GPU, and for how long in all, in nanoseconds."""
     waits = [call for call in calls if "synchronize" in call.name.lower() and does(call.name)]
     return sum(call.count for call in waits), sum(call.total for call in waits)

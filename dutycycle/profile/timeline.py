@@ -96,7 +96,7 @@ class GpuTime:
         return self.unions[COMMUNICATION].total + self.copies.total - self.busy
 
     def shares(self) -> dict[str, int]:
-        """All of ``span`` by what it went to."""
+        """Return all of ``span`` by what it went to."""
         totals = [0, *(union.total for union in self.unions)]
         sorts = ("compute", "communication", "copies_to_gpu", "copies_from_gpu")
         shares = {name: totals[place + 1] - totals[place] for place, name in enumerate(sorts)}

@@ -55,13 +55,13 @@ _OTHER = "other"
 
 
 def family_of(kernel: str) -> str:
-    """What sort of kernel it is, by its name."""
+    """Return what sort of kernel it is, by its name."""
     lower = kernel.lower()
     return next((name for name, pattern in _FAMILIES.items() if re.search(pattern, lower)), _OTHER)
 
 
 def families(kernels: Sequence[Spread]) -> StatisticsTable:
-    """Kernels by family, with the largest kernel of each."""
+    """Return kernels by family, with the largest kernel of each."""
     total = sum(kernel.total for kernel in kernels) or 1
     by_family: dict[str, list[Spread]] = {}
     for kernel in kernels:
@@ -80,7 +80,7 @@ def families(kernels: Sequence[Spread]) -> StatisticsTable:
 
 
 def time_of(gpus: Mapping[str, GpuTime]) -> Iterator[StatisticsTable]:
-    """Where the time of all GPUs went, and each GPU."""
+    """Yield where the time of all GPUs went, and each GPU."""
     span = sum(gpu.span for gpu in gpus.values())
     shares = [gpu.shares() for gpu in gpus.values()]
     totals = {name: sum(share[name] for share in shares) for name in _PARTS}
@@ -155,7 +155,7 @@ def _pct(part: int, whole: int) -> float:
 
 
 def judge(evidence: Mapping[str, Number], kernels: Sequence[Spread]) -> Finding:
-    """What holds it back."""
+    """Return what holds it back."""
     if not evidence:
         return Finding(UNKNOWN_BOTTLENECK, 1.0)
     parts = {name: sum(evidence[part] for part in of) for name, of in _OF_BOTTLENECK.items()}
@@ -180,7 +180,7 @@ def _bound_by_memory_pct(kernels: Sequence[Spread]) -> float:
 
 
 def advice(bottleneck: str, of: Mapping[str, Number]) -> str | None:
-    """What to do about it."""
+    """Return what to do about it."""
     if bottleneck == "input" and of["copies_to_gpu_pct"] > of["wait_input_pct"]:
         sentence = (
             f"copies to the GPU alone take {of['copies_to_gpu_pct']:g} % of the time: send the next data "

@@ -44,7 +44,7 @@ def gather(traces: list[str], settings: Settings) -> Gathered:
 
 
 def gather_records(records: Iterable[ConsumerRecord], settings: Settings) -> Gathered:
-    """The same of samples and pods from elsewhere, in order of time."""
+    """Return the same of samples and pods from elsewhere, in order of time."""
     pipeline, gathered = LocalPipeline(stages(settings), settings.topic_prefix), Gathered()
     for record in records:
         gathered.sample(record)
@@ -58,7 +58,7 @@ def report_of(
     gathered: Gathered, settings: Settings, source: str, *, job: str | None = None, pod: str | None = None,
     profiles: Sequence[Profile] = (), title: str | None = None, ended: str | None = None,
 ) -> Report:  # fmt: skip
-    """What the report says, with what ``profiles`` saw from inside, and what was told of others.
+    """Return what the report says, with what ``profiles`` saw from inside, and what was told of others.
 
     ``title``: in place of the subject's name; ``ended``: how the run did.
 
@@ -84,7 +84,7 @@ def report_of(
 
 
 def _told(gathered: Gathered, view: View, read: Collection[str]) -> Iterator[Profile]:
-    """The verdicts of profiles of the pods in the report, but for those that were read themselves."""
+    """Yield the verdicts of profiles of the pods in the report, but for those that were read themselves."""
     for uid, source in sorted(gathered.profiles):
         record = gathered.profiles[uid, source]
         if f"pod/{uid}" in view.subjects and source not in read:
@@ -139,7 +139,7 @@ def check_out(out: Path, *, overwrite: bool) -> None:
 
 
 def folder_of(out: Path) -> Path:
-    """Where the pictures and tables of a page are, and the trace that was recorded for it."""
+    """Tell where the pictures and tables of a page are, and the trace that was recorded for it."""
     return out.with_name(out.stem + FOLDER_SUFFIX)
 
 

@@ -88,7 +88,7 @@ class Keyed(NamedTuple):
 
 
 def html_of(report: Report) -> str:
-    """The whole file."""
+    """Return the whole file."""
     view, facts = report.view, report.facts
     line, advice = headline(facts)
     verdict = facts.verdicts[0] if line else None
@@ -172,7 +172,7 @@ def _phase_color(name: str) -> str:
 
 
 def shown_charts(charts: Iterable[Chart]) -> list[dict[str, Any]]:
-    """What a page says of each chart beside its figure."""
+    """Return what a page says of each chart beside its figure."""
     return [
         {
             "id": chart.id, "title": chart.title, "unit": chart.unit, "note": chart.note,
@@ -203,7 +203,7 @@ def _summary(mean: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[str, 
 
 
 def _remarks(chart: Chart) -> Iterator[str]:
-    """A chart for who does not see it."""
+    """Yield a chart for who does not see it."""
     yield f"{chart.title} in {chart.unit}"
     for line in chart.series:
         low, mean, high = _summary(line.points.mean, line.points.low, line.points.high)
@@ -216,7 +216,7 @@ def _remarks(chart: Chart) -> Iterator[str]:
 
 
 def _sections(facts: Facts) -> Iterator[PageTable]:
-    """The tables below the charts, each where there is something to say."""
+    """Yield the tables below the charts, each where there is something to say."""
     if facts.gpus:
         yield PageTable("GPUs", _OF_GPU, [_gpu_row(gpu, facts.util_mean) for gpu in facts.gpus])
     if len(facts.verdicts) > 1:  # the only one is at the top
@@ -338,7 +338,7 @@ def _figure(value: float | None, unit: str = "") -> str:
 
 
 def _profile(profile: Profile) -> dict[str, Any]:
-    """What a page says of a profile, with the first rows of its tables."""
+    """Return what a page says of a profile, with the first rows of its tables."""
     tables = []
     for part in profile.tables:
         rows = [

@@ -143,7 +143,7 @@ def _named(
 
 
 def _usual(states: Iterable[tuple[str, int, int]], rate: Floats) -> float:
-    """The mean while the GPUs are busy."""
+    """Return the mean while the GPUs are busy."""
     busy = [rate[first:last] for name, first, last in states if name == BUSY]
     return float(np.concatenate(busy).mean()) if busy else 0.0
 

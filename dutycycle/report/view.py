@@ -210,5 +210,5 @@ def _named(gathered: Gathered, uid: str) -> str:
 
 
 def insights_of(gathered: Gathered, view: View) -> dict[str, list[Plain]]:
-    """The insights of each subject that has any, oldest first."""
+    """Return the insights of each subject that has any, oldest first."""
     return {key: records for key in view.subjects if (records := gathered.insights.get(key))}

@@ -37,7 +37,7 @@ class CommandCollector:
         """The command's processes at the last tick."""
 
     def holds(self, pid: int) -> bool:
-        """Whether it is, or just was, a process of the command."""
+        """Tell whether it is, or just was, a process of the command."""
         return pid in self.pids or self._tree.holds(pid)
 
     def end(self, ended: Ended) -> None:
@@ -45,7 +45,7 @@ class CommandCollector:
         self._ended = ended
 
     def collect(self, tick: Tick) -> Sequence[Outgoing]:
-        """One sample; with the first and the last one the pod's own record."""
+        """Return one sample; with the first and the last one the pod's own record."""
         out = [] if self._named and self._ended is None else [self._identity(tick)]
         self._named = True
         sample = CgroupSample(
@@ -105,7 +105,7 @@ class OfCommand(Attribution):
         )
 
     def of_pid(self, pid: int) -> CgroupId | None:
-        """The command's pod, if it is one of its processes."""
+        """Return the command's pod, if it is one of its processes."""
         return self._owner if self._collector.holds(pid) else None
 
 
@@ -118,7 +118,7 @@ class GivenGpus(Allocations):
         self._visible = visible
 
     def of(self, uuid: str, index: int, slices: Mapping[int, str]) -> tuple[Allocation, ...]:
-        """The command, on each GPU that it may use."""
+        """Return the command, on each GPU that it may use."""
         mine = self._visible is None or str(index) in self._visible or uuid in self._visible
         return self._given if mine else ()
 
@@ -127,7 +127,7 @@ class GivenGpus(Allocations):
 
 
 def given_gpus(pod: Pod, environ: Mapping[str, str]) -> GivenGpus | None:
-    """What the command may use, by ``CUDA_VISIBLE_DEVICES``; None where processes say it."""
+    """Return what the command may use, by ``CUDA_VISIBLE_DEVICES``; None where processes say it."""
     if Path("/proc/self/ns/pid").readlink().name == _INITIAL_PID_NAMESPACE:
         return None
     return GivenGpus(pod, visible_gpus(environ.get("CUDA_VISIBLE_DEVICES")))
@@ -146,7 +146,7 @@ def visible_gpus(text: str | None) -> frozenset[str] | None:
 
 
 def pod_of(command: Sequence[str], node: str, pid: int, ts_ms: int) -> Pod:
-    """The pod that stands for the command: named as it is typed, cut to what is told apart by it."""
+    """Return the pod that stands for the command: named as it is typed, cut to what is told apart by it."""
     shown = " ".join([Path(command[0]).name, *command[1:]])
     name = "".join(letter if letter.isprintable() else "?" for letter in shown)
     return Pod(

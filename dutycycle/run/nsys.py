@@ -31,13 +31,13 @@ class Nsys:
         self._program = program
 
     def wrapped(self, arguments: Sequence[str], folder: Path) -> list[str]:
-        """The command that runs ``arguments`` under it. Raises ``CannotStartError``."""
+        """Return the command that runs ``arguments`` under it. Raises ``CannotStartError``."""
         if shutil.which(arguments[0]) is None:
             raise CannotStartError(f"{arguments[0]}: command not found", NOT_FOUND)
         return [self._program, *_PROFILE, "--output", str(folder / "nsys"), *arguments]
 
     def profile(self, folder: Path) -> "Profile":
-        """What it has seen; the export stays in ``folder``. Raises ``DutycycleError``."""
+        """Return what it has seen; the export stays in ``folder``. Raises ``DutycycleError``."""
         from dutycycle.profile.profile import read  # here, not above: the command need not wait for it
 
         report = folder / PROFILE
@@ -46,7 +46,7 @@ class Nsys:
         return read(self.exported(report, folder))
 
     def exported(self, report: Path, folder: Path) -> Path:
-        """The SQLite export of a report, written into ``folder``. Raises ``DutycycleError``."""
+        """Return the SQLite export of a report, written into ``folder``. Raises ``DutycycleError``."""
         export = folder / f"{report.stem}.sqlite"
         done = subprocess.run(  # noqa: S603 - the nsys of PATH, as for the command
             [self._program, "export", "--type", "sqlite", "--output", str(export), str(report)],

@@ -55,7 +55,7 @@ class ProcessTree:
         )
 
     def holds(self, pid: int) -> bool:
-        """Whether a process is one of them, by its parents."""
+        """Tell whether a process is one of them, by its parents."""
         while pid > _INIT:
             try:
                 stat = (self._proc / str(pid) / "stat").read_bytes()
@@ -88,7 +88,7 @@ class ProcessTree:
         return frozenset(pids)
 
     def _memory(self, pid: int) -> tuple[int, int]:
-        """Bytes of its own, and bytes that are of a file or shared; of one that has ended, none."""
+        """Return bytes of its own, and bytes that are of a file or shared; of one that has ended, none."""
         try:
             fields = (self._proc / str(pid) / "statm").read_text().split()
         except OSError:
@@ -97,7 +97,7 @@ class ProcessTree:
         return resident - shared, shared
 
     def _moved(self, pid: int) -> tuple[int, int] | None:
-        """Bytes read from and written to disks; None where that may not be read."""
+        """Return bytes read from and written to disks; None where that may not be read."""
         try:
             lines = (self._proc / str(pid) / "io").read_text().splitlines()
         except OSError:

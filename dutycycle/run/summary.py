@@ -22,13 +22,13 @@ def lines_of(name: str, ended: Ended, seconds: float, own_s: float) -> Iterator[
 
 
 def ended_words(ended: Ended) -> str:
-    """Its exit status, and the signal that ended it."""
+    """Return its exit status, and the signal that ended it."""
     by = f" (ended by {ended.signal.name})" if ended.signal is not None else ""
     return f"status {ended.status}{by}"
 
 
 def figures_of(report: Report) -> Iterator[str]:
-    """The figures of the report, and its verdict with the evidence."""
+    """Yield the figures of the report, and its verdict with the evidence."""
     for name, value in key_figures(report.facts, report.view):
         if name != "Duration":
             yield _row(name, value)
@@ -55,7 +55,7 @@ def figures_of(report: Report) -> Iterator[str]:
 
 
 def notes_of(errors: Sequence[str], conditions: Sequence[str]) -> Iterator[str]:
-    """What could not be measured, once."""
+    """Yield what could not be measured, once."""
     for condition in (*conditions, *errors):
         yield _row("Not measured", condition)
 

@@ -43,7 +43,7 @@ class Cluster:
         return int(self.whole.sum())
 
     def fitting(self, demand: Demand) -> Rows:
-        """The nodes where one more pod of ``demand`` fits."""
+        """Return the nodes where one more pod of ``demand`` fits."""
         fits = (self.cpu >= demand.cpu_cores - _HAIR) & (self.mem >= demand.mem_gib - _HAIR)
         if demand.gpu_milli >= WHOLE:
             fits &= self.whole >= demand.gpu_milli // WHOLE
@@ -54,7 +54,7 @@ class Cluster:
         return np.flatnonzero(fits)
 
     def fits_on(self, row: int, demand: Demand) -> bool:
-        """Whether one more pod of ``demand`` fits on one node."""
+        """Tell whether one more pod of ``demand`` fits on one node."""
         if demand.gpu_milli >= WHOLE:
             if self.whole[row] * WHOLE < demand.gpu_milli:
                 return False

@@ -31,7 +31,7 @@ def compare(
     workload: Callable[[int], JobTrace], seeds: Sequence[int], ways: Sequence[str], policy: Policy,
     progress: Progress,
 ) -> list[Result]:  # fmt: skip
-    """All results, by seed and then by way. ``workload`` gives the one of a seed."""
+    """Return all results, by seed and then by way. ``workload`` gives the one of a seed."""
     results: list[Result] = []
     before = 0
     for number, seed in enumerate(seeds):

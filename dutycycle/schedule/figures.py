@@ -34,7 +34,7 @@ class ScheduleFigures:
 
 
 def figures_of(workload: JobTrace, outcomes: Outcomes, fifo: Outcomes | None) -> ScheduleFigures:
-    """The figures; ``fifo`` are the outcomes in strict order of arrival."""
+    """Return the figures; ``fifo`` are the outcomes in strict order of arrival."""
     arrived = np.array([job.arrival_s for job in workload.jobs])
     waits, completions = outcomes.began_s - arrived, outcomes.ended_s - arrived
     starved = None

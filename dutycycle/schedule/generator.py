@@ -35,7 +35,7 @@ class Generator:
     load: float = 0.9
 
     def workload(self, seed: int) -> JobTrace:
-        """The same for the same seed."""
+        """Return the same for the same seed."""
         chance = np.random.default_rng(seed)
         programs = [_program(chance) for _ in range(max(self.jobs // 40, 3))]
         chosen = _runs(chance, self.jobs, len(programs))
@@ -54,7 +54,7 @@ class Generator:
         return JobTrace(sorted(jobs, key=lambda job: (job.arrival_s, job.name)), self.machines())
 
     def machines(self) -> list[TraceNode]:
-        """The nodes: 16 CPUs and 128 GiB for each GPU."""
+        """Return the nodes: 16 CPUs and 128 GiB for each GPU."""
         gpus = self.gpus_per_node
         return [TraceNode(f"node-{number}", gpus, 16.0 * gpus, 128.0 * gpus) for number in range(self.nodes)]
 
@@ -82,7 +82,7 @@ def _program(chance: np.random.Generator) -> _Program:
 
 
 def _runs(chance: np.random.Generator, jobs: int, programs: int) -> list[int]:
-    """Which program each job is, in the order of arrival: programs come and go, and come in sweeps."""
+    """Tell which program each job is, in the order of arrival: programs come and go, and come in sweeps."""
     chosen: list[int] = []
     while len(chosen) < jobs:
         newest = max(3, int(programs * (0.1 + 0.9 * len(chosen) / jobs)))

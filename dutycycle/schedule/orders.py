@@ -26,7 +26,7 @@ class ByArrival:
     """Nobody is preferred."""
 
     def arrived(self, job: TraceJob) -> int:
-        """The same for all."""
+        """Return the same for all."""
         return 0
 
     def ended(self, job: TraceJob, now_s: float) -> None:
@@ -60,7 +60,7 @@ class ByCore:
         self._predicted: dict[str, float] = {}
 
     def arrived(self, job: TraceJob) -> int:
-        """The priority; charges its owners with what it is predicted to need."""
+        """Return the priority; charges its owners with what it is predicted to need."""
         duration_s = job.duration_s if self._knows else self._predict(job)
         now, shares = job.arrival_s, self._policy.shares
         excess = {

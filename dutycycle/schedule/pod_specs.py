@@ -41,7 +41,7 @@ class AskedPods:
 def pods_of(
     document: ManifestDocument, namespace: str, documents: Sequence[ManifestDocument] = ()
 ) -> AskedPods:
-    """The pod templates of an object; ``namespace``: of one that names none.
+    """Return the pod templates of an object; ``namespace``: of one that names none.
 
     ``documents``: all of the files, in which the runtime of a TrainJob may stand.
     """
@@ -94,7 +94,7 @@ def _spark(spec: Spec) -> Iterator[tuple[str, Spec]]:
 
 
 def _train_job(spec: Spec, namespace: str, documents: Sequence[ManifestDocument]) -> AskedPods:
-    """The pods of its runtime, and in them what the trainer says instead."""
+    """Return the pods of its runtime, and in them what the trainer says instead."""
     reference = spec.get("runtimeRef") or {}
     kind, name = str(reference.get("kind") or "ClusterTrainingRuntime"), str(reference.get("name") or "")
     trainer = spec.get("trainer") or {}
@@ -143,7 +143,7 @@ def _with_trainer(pod: Spec, stated: Spec) -> Spec:
 
 
 def _elsewhere(document: ManifestDocument) -> str:
-    """Where what its pods run is said, if not in it."""
+    """Tell where what its pods run is said, if not in it."""
     if document.runs_in is not None:
         return f"no prediction: it runs in the pods of {document.runs_in}, which are there already"
     for key, kind in _REFERENCES.items():

@@ -14,7 +14,7 @@ from dutycycle.schedule.ways import WAYS
 
 
 def table_of(results: Sequence[Result]) -> Table:
-    """A row a way: means over the seeds; of jobs that starved the sum."""
+    """Return a row a way: means over the seeds; of jobs that starved the sum."""
     table = Table(box=None, pad_edge=False)
     table.add_column("way", no_wrap=True)
     for heading in (
@@ -42,7 +42,7 @@ def table_of(results: Sequence[Result]) -> Table:
 
 
 def legend(ways: Sequence[str]) -> str:
-    """A line a way."""
+    """Return a line a way."""
     width = max(len(way) for way in ways)
     return "\n".join(f"{way:{width}}  {WAYS[way][0]}" for way in ways)
 

@@ -91,7 +91,7 @@ class ManifestDocument:
 
 
 def read_documents(files: Sequence[str]) -> list[ManifestDocument]:
-    """The objects of all files, in their order. Raises ``SettingError``."""
+    """Return the objects of all files, in their order. Raises ``SettingError``."""
     documents = [document for file in files for document in _of_file(file)]
     seen: dict[tuple[str, str, str | None], ManifestDocument] = {}
     for document in documents:

@@ -58,7 +58,7 @@ class PodSource:
 
 
 async def fetch(place: PodFile, source: PodSource, folder: Path, progress: Progress) -> tuple[Path, str]:
-    """The file, in ``folder`` under its own name, and the pod's uid. Raises ``DutycycleError``."""
+    """Return the file, in ``folder`` under its own name, and the pod's uid. Raises ``DutycycleError``."""
     server = await cluster_of(source.kubeconfig, source.context, "dutycycle-profile")
     namespace = place.namespace or server.namespace
     what = f"read {place.path} in pod {namespace}/{place.pod}"
@@ -86,7 +86,7 @@ async def fetch(place: PodFile, source: PodSource, folder: Path, progress: Progr
 
 
 def _running(pod: Thing, wanted: str | None, what: str) -> str:
-    """The container to ask, which has to run."""
+    """Return the container to ask, which has to run."""
     names = [container["name"] for container in pod["spec"]["containers"]]
     given = wanted or (pod["metadata"].get("annotations") or {}).get(_DEFAULT_CONTAINER)
     name = given or names[0]
@@ -109,7 +109,7 @@ class _Archive:
         self._rest = b""
 
     async def begin(self, name: str) -> int:
-        """The size of the file, which is to have this name. It comes next."""
+        """Return the size of the file, which is to have this name. It comes next."""
         while True:
             block = await self._exactly(_BLOCK)
             if not any(block):  # an empty archive: tar says why at its end
@@ -153,7 +153,7 @@ class _Archive:
         return content
 
     async def _some(self, most: int) -> bytes:
-        """The next bytes, at least one."""
+        """Return the next bytes, at least one."""
         if not self._rest:
             self._rest = await anext(self._pieces, b"")
             if not self._rest:

@@ -37,7 +37,7 @@ class Owners:
         self.refused: str | None = None
 
     async def root_of(self, meta: Metadata) -> str | None:
-        """The uid of that object; the pod may be it itself. None for a pod of somebody else."""
+        """Return the uid of that object; the pod may be it itself. None for a pod of somebody else."""
         if meta["uid"] in self._roots:
             return str(meta["uid"])
         top = await topmost_owner(meta, self._owner)
@@ -86,12 +86,12 @@ class JobFollower:
             raise group.exceptions[0] from group
 
     def pods_of(self, entry: Entry) -> list[Thing]:
-        """All that it had, oldest first."""
+        """Return all that it had, oldest first."""
         mine = [pod for uid, pod in self.pods.items() if self.root[uid] == entry.uid]
         return sorted(mine, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
 
     def state(self, pod: Thing) -> JobPodState:
-        """How a pod is."""
+        """Tell how a pod is."""
         uid = pod["metadata"]["uid"]
         state = state_of(pod, self._events.get(uid, ()))
         if uid in self.gone and not state.ended:

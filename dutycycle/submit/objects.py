@@ -56,7 +56,7 @@ class Entry:
         return f" in namespace {self.namespace}" if self.namespace else ""
 
     def kubectl(self, verb: str) -> str:
-        """The command of kubectl that does so."""
+        """Return the command of kubectl that does so."""
         place = f" -n {self.namespace}" if self.namespace else ""
         return f"kubectl {verb} {self.kind}{place} {self.document.name}"
 
@@ -163,7 +163,7 @@ class Objects:
                 self.say(f"{entry}: kept; to delete it: {entry.kubectl('delete')}")
 
     async def _is_left(self, entry: Entry, asked: set[str]) -> bool:
-        """Whether what we have made is there still; it is asked to go, once."""
+        """Tell whether what we have made is there still; it is asked to go, once."""
         meta = await self._read(entry)
         if meta is None or not self._is_ours(entry, meta):
             if entry.uid in asked:
@@ -224,7 +224,7 @@ class Objects:
         return dict(thing["metadata"])
 
     async def _answered(self, what: str, ask: Callable[[], Awaitable[T]]) -> T:
-        """What is answered, once the API server answers at all. Raises ``CannotRunError``."""
+        """Return what is answered, once the API server answers at all. Raises ``CannotRunError``."""
         backoff, until = Backoff(_POLL_S, 5.0), time.monotonic() + self.patience_s
         while True:
             try:

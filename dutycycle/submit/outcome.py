@@ -71,7 +71,7 @@ def held_back(thing: Thing) -> str | None:
 
 
 def _verdict(thing: Thing) -> tuple[bool, str] | None:
-    """Whether it has succeeded, and why not; None while it goes on."""
+    """Tell whether it has succeeded, and why not; None while it goes on."""
     status = thing.get("status") or {}
     if thing.get("kind") == "Pod":
         state = state_of(thing)

@@ -30,7 +30,7 @@ class JobProgress:
     _reported: dict[str, str] = field(default_factory=dict)
 
     def look(self, now_s: float) -> Outcome | None:
-        """The outcome, once there is one. Raises ``CannotRunError``."""
+        """Return the outcome, once there is one. Raises ``CannotRunError``."""
         states = [self.follower.state(pod) for pod in self.follower.pods.values()]
         if self.began_s is None and any(state.started for state in states):
             self.began_s = now_s
@@ -47,7 +47,7 @@ class JobProgress:
         return outcome
 
     def news(self, broker_away: str | None = None) -> Iterator[str]:
-        """A line for each change since the last call. ``broker_away``: why nothing is read."""
+        """Yield a line for each change since the last call. ``broker_away``: why nothing is read."""
         for entry in self.follower.entries:
             pods = self.follower.pods_of(entry)
             if not pods and entry.uid in self.follower.things:
@@ -77,7 +77,7 @@ class JobProgress:
                 raise CannotRunError(f"pod {pod['metadata']['name']}: {state.cannot_start}")
 
     def _ended(self) -> Outcome | None:
-        """All that end by themselves have, or one of them has failed."""
+        """Tell whether all that end by themselves have, or one of them has failed."""
         ending = [str(entry) for entry in self.follower.entries if not entry.document.never_ends]
         outcomes = {str(entry): self._outcome(entry) for entry in self.follower.entries}
         for owner, outcome in outcomes.items():

@@ -86,7 +86,7 @@ def _failed(pod: Thing, status: Thing) -> str:
 
 
 def _waiting(pod: Thing) -> JobPodState | None:
-    """What a container waits for that is more than its start."""
+    """Return what a container waits for that is more than its start."""
     for container in _containers(pod):
         waiting = (container.get("state") or {}).get("waiting") or {}
         reason, says = waiting.get("reason") or "", one_line(str(waiting.get("message") or ""))

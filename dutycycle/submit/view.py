@@ -46,5 +46,5 @@ def status_of(
 
 
 def _word(words: str) -> str:
-    """The first word of a pod's state, such as ``running``."""
+    """Return the first word of a pod's state, such as ``running``."""
     return words.partition(":")[0].partition(" on ")[0]

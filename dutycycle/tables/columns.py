@@ -89,13 +89,13 @@ class Table:
         self._root = _Items(record, RowLevel("", below=_LEVELS.get(topic, ())), self.columns, {RECORD_TS})
 
     def rows(self, record: Any, ts_ms: int | None) -> Iterator[Row]:
-        """The rows of one record; a column whose value is absent may be missing in them."""
+        """Return the rows of one record; a column whose value is absent may be missing in them."""
         return self._root.rows(record, {RECORD_TS: ts_ms})
 
 
 @cache
 def table(topic: str) -> Table:
-    """The table of a topic, which is named without its prefix."""
+    """Return the table of a topic, which is named without its prefix."""
     return Table(topic)
 
 
@@ -118,7 +118,7 @@ class _Items:
         ]
 
     def rows(self, value: Any, above: Row) -> Iterator[Row]:
-        """The rows of one item; ``above``: what all of them have."""
+        """Yield the rows of one item; ``above``: what all of them have."""
         row = dict(above)
         if self._columns is not None:
             self._columns.fill(value, row)
@@ -190,7 +190,7 @@ def _add(columns: dict[str, ColumnType], taken: set[str], name: str, kind: Colum
 
 
 def _not_none(info: inspect.Type) -> inspect.Type:
-    """The type without None; of a number that is whole or not, the one that holds both."""
+    """Return the type without None; of a number that is whole or not, the one that holds both."""
     if not isinstance(info, inspect.UnionType):
         return info
     types = [member for member in info.types if not isinstance(member, inspect.NoneType)]

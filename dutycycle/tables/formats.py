@@ -20,11 +20,11 @@ class Format(Protocol):
     """How rows are packed, and packs written."""
 
     def pack(self, columns: Columns, rows: Sequence[Row]) -> Any:
-        """Rows of one table, packed. A value that a row lacks is absent."""
+        """Return rows of one table, packed. A value that a row lacks is absent."""
         ...
 
     def size(self, pack: Any) -> int:
-        """How much memory a pack takes, in bytes."""
+        """Tell how much memory a pack takes, in bytes."""
         ...
 
     def write(self, path: Path, columns: Columns, packs: Sequence[Any]) -> None:
@@ -36,7 +36,7 @@ class Csv:
     """With a line of names; lists and maps are JSON, timestamps ISO 8601 in UTC, absent values are empty."""
 
     def pack(self, columns: Columns, rows: Sequence[Row]) -> bytes:
-        """The lines."""
+        """Return the lines."""
         text = io.StringIO()
         lines = csv.writer(text, lineterminator="\n")
         shown: list[tuple[str, Callable[[Any], Any]]]
@@ -48,7 +48,7 @@ class Csv:
         return text.getvalue().encode()
 
     def size(self, pack: bytes) -> int:
-        """Its length."""
+        """Return its length."""
         return len(pack)
 
     def write(self, path: Path, columns: Columns, packs: Sequence[bytes]) -> None:
@@ -89,7 +89,7 @@ class Parquet:
         self._pa, self._parquet = pa, parquet
 
     def pack(self, columns: Columns, rows: Sequence[Row]) -> Any:
-        """A record batch."""
+        """Return a record batch."""
         return self._pa.RecordBatch.from_pylist(list(rows), schema=self._schema(columns))
 
     def size(self, pack: Any) -> int:

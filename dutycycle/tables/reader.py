@@ -12,7 +12,7 @@ from dutycycle.tables.formats import FORMATS, scalar_types
 
 
 def has_tables(folder: Path) -> bool:
-    """Whether tables were written there."""
+    """Tell whether tables were written there."""
     return any(folder.glob("topic=*"))
 
 

@@ -44,7 +44,7 @@ def parse(text: str) -> Address:
 
 
 def address_of(listen: str | None, process: str) -> Address | None:
-    """Where ``process`` answers by the setting ``listen``; None if it is off."""
+    """Tell where ``process`` answers by the setting ``listen``; None if it is off."""
     if listen is None:
         return Address(LOOPBACK, PORTS[process])
     return None if listen == OFF else parse(listen)
@@ -55,7 +55,7 @@ class AskError(DutycycleError):
 
 
 def where(whom: str, listen: str | None) -> Address:
-    """The address of ``whom``: a kind of process, which is where ``listen`` says, or ``host:port``.
+    """Return the address of ``whom``: a kind of process, which is where ``listen`` says, or ``host:port``.
 
     Raises ``SettingError``.
     """

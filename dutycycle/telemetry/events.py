@@ -42,7 +42,7 @@ class Event:
     values: Mapping[str, Iterable[str]] = field(default_factory=dict)
 
     def label_values(self, values: Mapping[str, Iterable[str]]) -> Iterator[Labels]:
-        """Every combination of label values; none where the values of a label are not known."""
+        """Return every combination of label values; none where the values of a label are not known."""
         known = {**values, **self.values}
         return product(*(known.get(label, ()) for label in self.labels))
 
@@ -286,7 +286,7 @@ class Telemetry:
         return counts
 
     def count(self, event: Event) -> int:
-        """How often ``event`` happened, over all labels."""
+        """Tell how often ``event`` happened, over all labels."""
         with self._lock:
             return sum(number for (name, _), number in self.counts.items() if name == event.name)
 

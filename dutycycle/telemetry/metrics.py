@@ -169,12 +169,12 @@ class Metrics(Collector):
         self._lock = threading.Lock()
 
     def counter(self, metric: Metric, **labels: str) -> Counter:
-        """The counter with these label values, shown from 0 on. Whoever counts keeps it."""
+        """Return the counter with these label values, shown from 0 on. Whoever counts keeps it."""
         metric_made = self._get(metric, Counter)
         return metric_made.labels(**labels) if labels else metric_made
 
     def gauge(self, metric: Metric, **labels: str) -> Gauge:
-        """The gauge with these label values."""
+        """Return the gauge with these label values."""
         metric_made = self._get(metric, Gauge)
         return metric_made.labels(**labels) if labels else metric_made
 
@@ -187,7 +187,7 @@ class Metrics(Collector):
         self._reads_of_many.append(read)
 
     def collect(self) -> Iterator[Family]:
-        """What is read at a scrape. Called by the registry."""
+        """Yield what is read at a scrape. Called by the registry."""
         for read_many in self._reads_of_many:
             for metric, values in read_many():
                 yield family(metric, values)
@@ -195,13 +195,13 @@ class Metrics(Collector):
             yield family(metric, _value(read))
 
     def samples(self) -> Iterator[tuple[str, Mapping[str, str], float]]:
-        """Everything as it is now: name, labels and value of each series."""
+        """Yield everything as it is now: name, labels and value of each series."""
         for family in self.registry.collect():
             for sample in family.samples:
                 yield sample.name, sample.labels, sample.value
 
     def page(self) -> bytes:
-        """Everything as it is now, in Prometheus' text format."""
+        """Return everything as it is now, in Prometheus' text format."""
         return generate_latest(self.registry)
 
     def _get(self, metric: Metric, kind: type[M]) -> M:

@@ -87,7 +87,7 @@ def _ready(status: Status) -> str:
 
 
 def text(status: int, line: str) -> HttpAnswer:
-    """One line."""
+    """Return one line."""
     return HttpAnswer(status, _TEXT, (" ".join(line.split())[:_LONGEST_LINE] + "\n").encode())
 
 
@@ -240,7 +240,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(page.body)
 
     def version_string(self) -> str:
-        """Who answers; which Python that is, is nobody's business."""
+        """Tell who answers; which Python that is, is nobody's business."""
         return "dutycycle"
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name

@@ -24,11 +24,11 @@ class Status:
         self.ready: dict[str, Probe] = {}
 
     def liveness_error(self) -> str | None:
-        """Why the process has to be started anew; None while it is alive."""
+        """Tell why the process has to be started anew; None while it is alive."""
         return _errors(self.alive)
 
     def readiness_error(self) -> str | None:
-        """Why it does not do its work now; None when it does."""
+        """Tell why it does not do its work now; None when it does."""
         return self.liveness_error() or self.waiting or _errors(self.ready)
 
 

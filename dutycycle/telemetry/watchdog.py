@@ -90,7 +90,7 @@ class StallDetector:
         self._watches: list[_Watch] = []
 
     def process_stalled(self) -> bool:
-        """Whether the whole process ever stalled for over ``process_limit_s``.
+        """Tell whether the whole process ever stalled for over ``process_limit_s``.
 
         Whoever asks first after a stall learns of it, before the thread does.
         """
@@ -99,7 +99,7 @@ class StallDetector:
         return self._process_stalled
 
     def loop_stalled(self) -> str | None:
-        """A probe: for how long the event loop has been blocked, if that has to be said."""
+        """Return a probe: for how long the event loop has been blocked, if that has to be said."""
         return self._loop_blocked(self.limits.said_s)
 
     def beat(self) -> None:

@@ -202,7 +202,7 @@ class Backfill:
         return max(1, int(length_ms // step_ms)) * step_ms
 
     def _asked(self) -> tuple[Chunk, int]:
-        """The next chunk, and its length. What is too much is asked for in smaller pieces."""
+        """Return the next chunk, and its length. What is too much is asked for in smaller pieces."""
         waits, waited_s, chunk_ms = Backoff(0.5, 15.0), 0.0, self._reached.chunk_ms
         while True:
             try:
@@ -239,7 +239,7 @@ class Backfill:
     def _step_answers(
         self, newest: Mapping[str, list[ScrapedSeries]], start_ms: int, end_ms: int, step_s: int
     ) -> StepAnswers:
-        """What Prometheus computes of each step of the metrics that there are."""
+        """Return what Prometheus computes of each step of the metrics that there are."""
 
         def ask(function: str, what: str, name: str) -> list[ScrapedSeries]:
             selector = self._history.selectors[what]

@@ -102,7 +102,7 @@ async def _read_ticks(
 
 
 async def read_all(settings: Settings, topic: str, timeout_s: float) -> list[Message]:
-    """All that lies on a topic now. Raises ``BrokerError``, as ``read_batches``."""
+    """Return all that lies on a topic now. Raises ``BrokerError``, as ``read_batches``."""
     batches = read_batches(settings, (topic,), "beginning", timeout_s)
     return [record async for batch, _ in batches for record in batch]
 
@@ -110,7 +110,7 @@ async def read_all(settings: Settings, topic: str, timeout_s: float) -> list[Mes
 async def read_batches(
     settings: Settings, topics: Iterable[str], start: Start, timeout_s: float
 ) -> AsyncIterator[tuple[list[Message], int]]:
-    """What lies on the broker now, from ``start`` on; with each batch how many offsets are left.
+    """Yield what lies on the broker now, from ``start`` on; with each batch how many offsets are left.
 
     Raises ``BrokerError``: also for a broker that has given nothing for ``timeout_s``, seconds.
     """
@@ -132,7 +132,7 @@ async def read_batches(
 
 
 def known_pods(messages: Iterable[Message], wanted: ExtractRequest) -> Iterator[tuple[TraceRecord, Pod]]:
-    """What was known of the pods that were there in the time that is wanted, from its beginning on."""
+    """Yield what was known of the pods that were there in the time that is wanted, from its beginning on."""
     records_of_pod: dict[str, list[tuple[Message, Pod]]] = defaultdict(list)
     for message in messages:
         try:

@@ -30,7 +30,7 @@ class Frame:
             column.append(_NAN if value is None else value)
 
     def between(self, first_ms: int, last_ms: int) -> "FrameTicks":
-        """The ticks from ``first_ms`` to ``last_ms``, both included, in order, each once."""
+        """Return the ticks from ``first_ms`` to ``last_ms``, both included, in order, each once."""
         times, first = np.unique(np.frombuffer(self._times, np.int64), return_index=True)
         chosen = (times >= first_ms) & (times <= last_ms)
         values = {
@@ -62,17 +62,17 @@ class FrameTicks:
         return np.asarray(np.minimum(passed, 2 * step) / 1000.0)
 
     def total(self, name: str) -> float | None:
-        """A rate per second over its time: how much in all; None where it was never measured."""
+        """Return a rate per second over its time: how much in all; None where it was never measured."""
         values = self[name]
         known = np.isfinite(values)
         return float((values * self.durations_s())[known].sum()) if known.any() else None
 
     def mean(self, name: str) -> float | None:
-        """The mean, each tick for as long as it stands; None where it was never measured."""
+        """Return the mean, each tick for as long as it stands; None where it was never measured."""
         return self.mean_of(self[name])
 
     def mean_of(self, values: Floats) -> float | None:
-        """The same of ``values``, one a tick."""
+        """Return the same of ``values``, one a tick."""
         known = np.isfinite(values)
         lasted = self.durations_s()[known]
         if not lasted.any():
@@ -80,7 +80,7 @@ class FrameTicks:
         return float(np.average(values[known], weights=lasted))
 
     def most(self, name: str) -> float | None:
-        """The largest value; None where it was never measured."""
+        """Return the largest value; None where it was never measured."""
         known = self[name][np.isfinite(self[name])]
         return float(known.max()) if len(known) else None
 

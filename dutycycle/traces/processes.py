@@ -53,7 +53,7 @@ class ProcessSeen:
         return float(np.median(values)) if len(values) else None
 
     def steady_ticks(self) -> FrameTicks:
-        """The ticks with steps, without those at the start in which it warmed up."""
+        """Return the ticks with steps, without those at the start in which it warmed up."""
         ticks = self.frame.between(0, 2**62)
         step_s = ticks["step_s"]
         if not len(step_s):
@@ -70,7 +70,7 @@ class ProcessSeen:
 
 
 def most_steps(processes: Iterable[ProcessSeen]) -> tuple[ProcessSeen, Loop] | None:
-    """The process that reported most steps, and the sums of its loop; None where none did."""
+    """Return the process that reported most steps, and the sums of its loop; None where none did."""
     loops = [
         (process, process.loop) for process in processes if process.loop is not None and process.loop.steps
     ]
@@ -147,12 +147,12 @@ def _of_loop(
 
 
 def per_minute(loop: Loop) -> float:
-    """Steps a minute while it trained."""
+    """Return steps a minute while it trained."""
     return 60 * loop.steps / loop.seconds if loop.seconds else 0.0
 
 
 def samples_per_s(loop: Loop | None) -> float | None:
-    """Samples a second while it trained; None where its batches have no size."""
+    """Return samples a second while it trained; None where its batches have no size."""
     return loop.samples / loop.seconds if loop is not None and loop.samples and loop.seconds else None
 
 

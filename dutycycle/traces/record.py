@@ -47,7 +47,7 @@ class RecordRequest:
         return self.duration_s is None and (self.start_ms is not None or self.end_ms is not None)
 
     def takes(self, ts_ms: int) -> bool:
-        """Whether a record's event time is wanted."""
+        """Tell whether a record's event time is wanted."""
         late_enough = self.start_ms is None or ts_ms >= self.start_ms
         return late_enough and (self.end_ms is None or ts_ms < self.end_ms)
 
@@ -107,7 +107,7 @@ async def _until_done(
 
 
 def trace_record(message: Message, ts_ms: int | None = None) -> TraceRecord:
-    """A message as a line of a trace; ``ts_ms``: instead of its own time."""
+    """Return a message as a line of a trace; ``ts_ms``: instead of its own time."""
     return TraceRecord(
         topic=message.topic,
         key=message.key_text,

@@ -32,7 +32,7 @@ class ReplayPace:
         self._start: tuple[float, int] | None = None
 
     def wait_s(self, ts_ms: int, now_s: float) -> float:
-        """Seconds until a record of ``ts_ms`` is due, 0 if it is already; ``now_s`` is monotonic."""
+        """Return seconds until a record of ``ts_ms`` is due, 0 if it is already; ``now_s`` is monotonic."""
         if self._speed is None:
             return 0.0
         if self._start is None:

@@ -38,7 +38,7 @@ class ResumeFile:
         self._partial = Path(f"{out}.partial")
 
     def read(self, given: tuple[str, ...], source: str) -> Reached | None:
-        """What an earlier run of the same range reached; None if there was none.
+        """Return what an earlier run of the same range reached; None if there was none.
 
         Raises ``DutycycleError`` if it was another range or source, or its trace is not there any more.
         """

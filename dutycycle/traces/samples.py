@@ -44,7 +44,7 @@ class TraceSamples:
         self.size = sum(file.stat().st_size for file in files) if all(map(Path.is_file, files)) else None
 
     def position(self) -> int:
-        """How many bytes of the files were read."""
+        """Tell how many bytes of the files were read."""
         return self._before + (0 if self._reader is None else self._reader.position())
 
     def check(self) -> None:
@@ -53,7 +53,7 @@ class TraceSamples:
             raise no_samples(self._traces)
 
     def left_out(self) -> Iterator[str]:
-        """A line for people, if anything was left out."""
+        """Yield a line for people, if anything was left out."""
         if self.bad:
             yield f"left out: {self.bad} bad line{'s' * (self.bad != 1)}"
 
@@ -100,7 +100,7 @@ def no_samples(traces: Iterable[str]) -> DutycycleError:
 
 
 def _measured_ms(payload: bytes | None) -> int | None:
-    """The ``ts_ms`` of a payload, if it has one that Kafka could store."""
+    """Return the ``ts_ms`` of a payload, if it has one that Kafka could store."""
     try:
         record = orjson.loads(payload or b"")
     except orjson.JSONDecodeError:

@@ -42,7 +42,7 @@ class Sorting:
             self._store()
 
     def merged(self) -> Iterator[TraceRecord]:
-        """All of them, in order."""
+        """Return all of them, in order."""
         self._store()
         runs = ((record for _, record in TraceReader(path)) for path in self._runs)
         return heapq.merge(*runs, key=self._place)

@@ -46,7 +46,7 @@ def subject_of(
 
 
 def the_one(pods: Collection[Pod]) -> tuple[str | None, str | None]:
-    """The uid of the one job that all belong to, or of the one pod; neither where they are several."""
+    """Return the uid of the one job that all belong to, or of the one pod; neither where they are several."""
     jobs = {pod.job.uid if pod.job is not None else None for pod in pods}
     job = jobs.pop() if len(jobs) == 1 else None
     return job, next(iter(pods)).uid if job is None and len(pods) == 1 else None

@@ -21,7 +21,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
 
 
 def subject_key(node: str, series: Series) -> str:
-    """The key of the subject of a node's series."""
+    """Return the key of the subject of a node's series."""
     return subject_of(node, series.kind, series.member).key
 
 
@@ -33,7 +33,7 @@ class SampleReader:
         self._timelines: dict[tuple[str, str], Timeline] = {}
 
     def read(self, record: ConsumerRecord) -> list[TickRow]:
-        """The ticks that count now; none of a record that is no sample, or a bad one."""
+        """Return the ticks that count now; none of a record that is no sample, or a bad one."""
         if record.topic not in _READERS or record.value is None:
             return []
         node, place = record.key or "", (record.topic, record.key or "")

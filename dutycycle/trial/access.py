@@ -56,7 +56,7 @@ async def _make(server: ApiServer) -> None:
 
 
 async def room(server: ApiServer, template: JobTemplate, *, free: bool) -> Room | None:
-    """The GPUs of the nodes that a Job takes, all of them or those that are free.
+    """Return the GPUs of the nodes that a Job takes, all of them or those that are free.
 
     None where nodes, or for the free ones the pods of all, may not be listed.
     """

@@ -25,7 +25,7 @@ def stamp(now: datetime) -> str:
 
 
 def is_left(meta: Mapping[str, Any], now: datetime) -> bool:
-    """Whether the program that made this Job of a trial is gone."""
+    """Tell whether the program that made this Job of a trial is gone."""
     moment = (meta.get("annotations") or {}).get(ALIVE) or meta["creationTimestamp"]
     try:
         heard = datetime.strptime(moment, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)

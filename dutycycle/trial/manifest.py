@@ -37,7 +37,7 @@ class TrialRun:
 
 
 def job_of(template: JobTemplate, variant: Variant, run: TrialRun) -> dict[str, Any]:
-    """A whole Job: what runs is the template's, all of the rest is a trial's."""
+    """Return a whole Job: what runs is the template's, all of the rest is a trial's."""
     ending = f"-trial-{variant.name}-{run.id}"
     meta = template.thing["metadata"]
     labels = _labels(meta) | {TRIAL_OF: template.name[:_LONGEST_NAME], _RUN: run.id}

@@ -21,7 +21,7 @@ _WHOLE = re.compile(r"-?\d+", re.ASCII).fullmatch
 
 
 def why_refused(node: Mapping[str, Any], pod: Spec, resource: str) -> str | None:
-    """Why no pod of this specification runs on a node, ever; None where one may.
+    """Tell why no pod of this specification runs on a node, ever; None where one may.
 
     ``resource``: of the GPUs that it asks for. A taint of that name counts as tolerated: the API server may
     add the toleration (admission plugin ExtendedResourceToleration), as those of cloud providers do.
@@ -48,7 +48,7 @@ def why_refused(node: Mapping[str, Any], pod: Spec, resource: str) -> str | None
 
 
 def keep_apart(pod: Spec, labels: Mapping[str, str]) -> bool:
-    """Whether pods with these labels never share a node, by an anti-affinity to one another."""
+    """Tell whether pods with these labels never share a node, by an anti-affinity to one another."""
     return any(
         term.get("topologyKey") == _HOST and _selects(term.get("labelSelector"), labels)
         for term in _required(pod, "podAntiAffinity") or ()
@@ -71,7 +71,7 @@ def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
 
 
 def _matches(term: Mapping[str, Any], meta: Mapping[str, Any]) -> bool:
-    """All expressions of a term match a node; an empty term matches none."""
+    """Tell whether all expressions of a term match a node; an empty term matches none."""
     expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
     labels, name = meta.get("labels") or {}, {"metadata.name": meta["name"]}
     return bool(expressions or fields) and (
@@ -81,7 +81,7 @@ def _matches(term: Mapping[str, Any], meta: Mapping[str, Any]) -> bool:
 
 
 def _selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """An empty selector matches all, a missing one nothing."""
+    """Tell whether it selects these: an empty selector matches all, a missing one nothing."""
     if selector is None:
         return False
     wanted = (selector.get("matchLabels") or {}).items()
@@ -110,7 +110,7 @@ def _holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
 
 
 def _resources(pod: Spec) -> set[str]:
-    """The names of what its containers ask for, other GPUs left out."""
+    """Return the names of what its containers ask for, other GPUs left out."""
     names: set[str] = set()
     for part in (pod, *_parts(pod)):
         stated = part.get("resources") or {}

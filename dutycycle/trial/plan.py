@@ -77,7 +77,7 @@ def plan_of(template: JobTemplate, wish: TrialOptions) -> Plan:
 
 
 def _variants(template: JobTemplate, wish: TrialOptions) -> Iterator[Variant]:
-    """Each once. Of a single pod there is nothing to place."""
+    """Yield each once. Of a single pod there is nothing to place."""
     seen = set()
     for gpus in wish.gpus or (template.gpus,):
         for pods in wish.pods or (template.pods,):

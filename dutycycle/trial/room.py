@@ -29,7 +29,7 @@ class Room:
     apart: bool = False
 
     def take(self, variant: Variant) -> "Room | None":
-        """What is left after the pods of a trial were put there; None where they do not fit."""
+        """Return what is left after the pods of a trial were put there; None where they do not fit."""
         left = dict(self.gpus)
         nodes = sorted(self._able(variant), key=lambda node: -left[node])
         if variant.placement == "packed":
@@ -54,7 +54,7 @@ class Room:
         return self.apart and variant.placement == "packed" and variant.pods > 1
 
     def _able(self, variant: Variant) -> list[str]:
-        """The nodes with the labels that the Job wants, and with the variant's model of GPU."""
+        """Return the nodes with the labels that the Job wants, and with the variant's model of GPU."""
         wanted = self._wanted(variant).items()
         return [node for node in self.gpus if wanted <= self.labels.get(node, {}).items()]
 
@@ -63,7 +63,7 @@ class Room:
         return {**self.selector, **({} if model is None else {model.key: model.value})}
 
     def why_never(self, variant: Variant) -> str | None:
-        """Why a trial can never run on nodes with so many GPUs in all; None where it can."""
+        """Tell why a trial can never run on nodes with so many GPUs in all; None where it can."""
         if self.take(variant) is not None:
             return None
         nodes: dict[str, list[str]] = {}
@@ -74,7 +74,7 @@ class Room:
         return self._lacking(variant) + beside
 
     def _lacking(self, variant: Variant) -> str:
-        """What a trial that does not fit lacks."""
+        """Return what a trial that does not fit lacks."""
         gpus = [self.gpus[node] for node in self._able(variant)]
         if not gpus and (wanted := self._wanted(variant)):
             labels = ", ".join(f"{key}={value}" for key, value in sorted(wanted.items()))
@@ -92,7 +92,7 @@ class Room:
 
 
 def room_of(nodes: Sequence[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]], job: JobTemplate) -> Room:
-    """GPUs that none of ``pods`` asks for, of the nodes that the pods of a Job take."""
+    """Return GPUs that none of ``pods`` asks for, of the nodes that the pods of a Job take."""
     gpus: dict[str, int] = {}
     refused: dict[str, str] = {}
     for node in nodes:

@@ -39,7 +39,7 @@ class JobTemplate:
 
 
 def template_in(documents: Sequence[ManifestDocument]) -> JobTemplate:
-    """The Job of a file. Raises ``SettingError``."""
+    """Return the Job of a file. Raises ``SettingError``."""
     for document in documents:
         if document.kind != "Job" or document.api_version != "batch/v1":
             raise SettingError(

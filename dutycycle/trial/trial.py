@@ -50,7 +50,7 @@ class Asked:
 
 
 def run_trials(asked: Asked, settings: Settings) -> int:
-    """The exit status: 0 where a best one was found, 1 where not, 125 where nothing could be run.
+    """Return the exit status: 0 where a best one was found, 1 where not, 125 where nothing could be run.
 
     Raises ``SettingError``.
     """
@@ -148,7 +148,7 @@ async def compare(
 async def annotated(
     server: ApiServer, settings: Settings, template: JobTemplate, verdict: TrialVerdict
 ) -> Trials:
-    """The record of the trials; their Job carries them too, if it is in the cluster."""
+    """Return the record of the trials; their Job carries them too, if it is in the cluster."""
     now_ms, uid = time.time_ns() // 1_000_000, None
     namespace = template.namespace or server.namespace
     ref = ObjectRef(JOB.api_version, JOB.name, template.name, namespace)

@@ -56,7 +56,7 @@ async def _watch(asked: Asked, settings: Settings, namespaces: Sequence[str]) ->
 
 
 def request_of(meta: Mapping[str, Any], prefix: str) -> str | None:
-    """What a Job asks for that was not tried yet; None for nothing. Pure."""
+    """Return what a Job asks for that was not tried yet; None for nothing. Pure."""
     annotations = meta.get("annotations") or {}
     asked = annotations.get(f"{prefix}/{REQUEST}")
     if asked is None or meta.get("deletionTimestamp") or TRIAL_OF in (meta.get("labels") or {}):
@@ -79,7 +79,7 @@ class Watch:
     look_s: float = _LOOK_S
 
     def unread(self) -> str | None:
-        """A probe: which namespace could not be read last time, and why."""
+        """Return a probe: which namespace could not be read last time, and why."""
         return next((f"namespace {name}: {why}" for name, why in self.refused.copy().items()), None)
 
     async def run(self) -> None:
@@ -128,7 +128,7 @@ class Watch:
         say(f"job/{name} in namespace {namespace}: {request}: {state or 'stopped'}")
 
     async def _tried(self, namespace: str, name: str, request: str) -> str | None:
-        """How it went; None where a signal has ended it."""
+        """Tell how it went; None where a signal has ended it."""
         wish = wish_of(request, self.usual)
         thing = await self.server.read(JOB, name, namespace)
         template = replace(template_of(thing, f"job/{name}", name), namespace=namespace)

@@ -108,7 +108,7 @@ def long_enough(text: str) -> float:
 
 
 def gpu_minutes(text: str) -> float:
-    """A number above 0. Raises ``ValueError``."""
+    """Return a number above 0. Raises ``ValueError``."""
     try:
         number = float(text)
     except ValueError:

@@ -46,7 +46,7 @@ class TopicReader:
         """Set when all is read that was there at the start; a topic that is not there has nothing."""
 
     def unread(self, topics: Collection[str]) -> list[str]:
-        """Which of ``topics`` were not read yet as far as they were there at the start."""
+        """Tell which of ``topics`` were not read yet as far as they were there at the start."""
         return [topic for topic in topics if topic in self.caught_up and not self.caught_up[topic].is_set()]
 
     async def read(self, answered: Callable[[], None]) -> None:

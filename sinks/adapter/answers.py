@@ -65,12 +65,12 @@ def resources(group: str, fields: Iterable[str], of_nodes: Iterable[str]) -> Jso
 
 
 def custom_values(metric: MetricName, figures: Iterable[PodFigure]) -> Json:
-    """The metric of each pod."""
+    """Return the metric of each pod."""
     return _custom_list(metric, ((_reference(measured.pod), measured.figure) for measured in figures))
 
 
 def object_values(metric: MetricName, figures: Iterable[ObjectFigure]) -> Json:
-    """The metric of each object."""
+    """Return the metric of each object."""
     return _custom_list(
         metric,
         (
@@ -93,7 +93,7 @@ def _custom_list(metric: MetricName, figures: Iterable[tuple[Json, MetricValue]]
 
 
 def external_values(metric: MetricName, figures: Iterable[PodFigure]) -> Json:
-    """The same as series with labels: the pod's own, and ``pod`` for its name."""
+    """Return the same as series with labels: the pod's own, and ``pod`` for its name."""
     items = [
         {
             "metricName": str(metric),

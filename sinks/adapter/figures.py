@@ -79,7 +79,7 @@ class Figures:
             self._take_window(record)
 
     def values(self, uids: Iterable[str], metric: MetricName, now_ms: int) -> dict[str, MetricValue]:
-        """The metric now, or its forecast, of those pods for which it is known."""
+        """Return the metric now, or its forecast, of those pods for which it is known."""
         now = {uid: value for uid in uids if (value := self._current(uid, metric.field, now_ms)) is not None}
         return self._forecast(now, metric.field, metric.horizon_s, now_ms) if metric.horizon_s else now
 
@@ -93,16 +93,16 @@ class Figures:
         return [value for key in keys if (value := self._newest([key], name, now_ms)) is not None]
 
     def nodes(self) -> list[str]:
-        """The nodes that are measured."""
+        """Return the nodes that are measured."""
         hosts = {key.split("/")[1] for key in self._windows if key.startswith("node/")}
         return sorted(hosts | self._gpus.keys())
 
     def job_of(self, pod_uid: str) -> JobRef | None:
-        """The topmost owner of a pod; None where it has none, or is not known."""
+        """Return the topmost owner of a pod; None where it has none, or is not known."""
         return self._jobs.get(pod_uid)
 
     def names(self, kind: str = "pod") -> set[str]:
-        """The metrics that there are of pods, or of nodes."""
+        """Return the metrics that there are of pods, or of nodes."""
         if kind == "pod":
             return self._names_of("pod/")
         of_pods = {name: pods_name for pods_name, name in _OF_GPUS.items()}
@@ -121,7 +121,7 @@ class Figures:
         return self._newest([f"pod/{uid}/{source}" for source in _SOURCES], metric, now_ms)
 
     def _newest(self, keys: Iterable[str], metric: str, now_ms: int) -> MetricValue | None:
-        """The shortest of the windows that ended last, until the next one of its length is overdue.
+        """Return the shortest of the windows that ended last, until the next one of its length is overdue.
 
         None then: a longer or older window would answer with load that is over, and move the autoscaler.
         """
@@ -153,7 +153,7 @@ class Figures:
         return forecasts
 
     def _share(self, workload: str, metric: str, horizon_s: int, now_ms: int) -> float | None:
-        """What each of the workload's pods will have, as many as have figures now."""
+        """Return what each of the workload's pods will have, as many as have figures now."""
         wave, period_s = self._waves.get((workload, metric)), self._period_s(workload, metric)
         if wave is None or period_s is None:
             return None

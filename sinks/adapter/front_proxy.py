@@ -66,7 +66,7 @@ class FrontProxy:
         )  # fmt: skip
 
     def admits(self, certificate: Mapping[str, Any]) -> bool:
-        """Whether the certificate, which ``authority`` has signed, is the API server's."""
+        """Tell whether the certificate, which ``authority`` has signed, is the API server's."""
         names = {
             value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"
         }

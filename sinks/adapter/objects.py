@@ -33,7 +33,7 @@ def owners(pod: Metadata, job: JobRef | None) -> Iterator[Owner]:
 
 
 def combined(figures: Sequence[MetricValue], metric: MetricName) -> MetricValue:
-    """The mean of ``figures`` (at least one), or the largest; as old as the oldest of them."""
+    """Return the mean of ``figures`` (at least one), or the largest; as old as the oldest of them."""
     values = [figure.value for figure in figures]
     return MetricValue(
         max(values) if metric.is_max else sum(values) / len(values),

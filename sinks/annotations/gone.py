@@ -18,7 +18,7 @@ class GoneObjects:
         self._until: dict[Target, float] = {}
 
     def has(self, target: Target) -> bool:
-        """Whether it was not there a while ago."""
+        """Tell whether it was not there a while ago."""
         return self._clock() < self._until.get(target, float("-inf"))
 
     def add(self, target: Target) -> None:

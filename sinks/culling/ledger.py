@@ -42,7 +42,7 @@ class CullLedger:
         }
 
     def announced_ms(self, workload: IdleWorkload) -> int | None:
-        """When it was said that the workload will be stopped, if it has been idle ever since."""
+        """Tell when it was said that the workload will be stopped, if it has been idle ever since."""
         entry = self._announced.get(workload.job.uid)
         same = entry is not None and entry["idle_since_ms"] == workload.since_ms
         return int(entry["at_ms"]) if same and entry is not None else None
@@ -62,7 +62,7 @@ class CullLedger:
             await self._save()
 
     def stopped_on(self, now_ms: int) -> int:
-        """How many were stopped on this day (UTC), those included that may have failed."""
+        """Tell how many were stopped on this day (UTC), those included that may have failed."""
         return len(self._days.get(_day(now_ms), ()))
 
     async def note(self, entry: Json, now_ms: int) -> None:

@@ -21,7 +21,7 @@ class Stop(NamedTuple):
 
 
 def kind_of(workload: IdleWorkload) -> Kind | None:
-    """Where the API serves it; None for a kind that is never stopped."""
+    """Tell where the API serves it; None for a kind that is never stopped."""
     job = workload.job
     group = job.api_version.rpartition("/")[0]
     plural = {
@@ -32,7 +32,7 @@ def kind_of(workload: IdleWorkload) -> Kind | None:
 
 
 def stop_of(workload: IdleWorkload, thing: Mapping[str, Any], now_ms: int) -> Stop | None:
-    """How to stop ``thing``, the workload as it is; None if it is stopped already."""
+    """Tell how to stop ``thing``, the workload as it is; None if it is stopped already."""
     name, namespace = workload.job.name, workload.namespace
     spec = thing.get("spec") or {}
     match workload.job.kind:

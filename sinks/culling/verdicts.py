@@ -85,7 +85,7 @@ def _idle(pods: list[IdlePod], latest_ms: int) -> IdleWorkload | None:
 
 
 def unproven(workload: IdleWorkload, pods: Iterable[Object]) -> str | None:
-    """Why the pods of the namespace, as they are now, do not bear it out; None if they do.
+    """Tell why the pods of the namespace, as they are now, do not bear it out; None if they do.
 
     A pod of the workload that waits, or that nobody measures, may be about to work.
     """

@@ -97,7 +97,7 @@ class RemoteWriter:
             await asyncio.sleep(due_s - clock())
 
     def collect(self) -> list[Request]:
-        """What a scrape would read now; series that it would not find any more are ended."""
+        """Return what a scrape would read now; series that it would not find any more are ended."""
         return self._requests.at(round(self._wall() * 1000), self._telemetry.metrics.samples())
 
     def put(self, requests: Iterable[Request]) -> None:

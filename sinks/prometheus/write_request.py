@@ -46,7 +46,7 @@ class WriteRequests:
         return [Request(bytes(cramjam.snappy.compress_raw(b"".join(part))), len(part)) for part in parts]
 
     def _encoded(self, name: str, labels: Mapping[str, str]) -> bytes:
-        """The labels of a series, sorted; an empty one is as good as none, and not allowed."""
+        """Return the labels of a series, sorted; an empty one is as good as none, and not allowed."""
         every = {**self._common, **labels, "__name__": name}
         pairs = sorted((key, value) for key, value in every.items() if value)
         return b"".join(
@@ -59,7 +59,7 @@ def _with_sample(series: bytes, value: bytes, moment: bytes) -> bytes:
 
 
 def _field(number: int, content: bytes) -> bytes:
-    """A field of bytes, a text or a message. https://protobuf.dev/programming-guides/encoding/"""
+    """Return a field of bytes, a text or a message. https://protobuf.dev/programming-guides/encoding/"""
     return bytes((number << 3 | 2,)) + _varint(len(content)) + content
 
 

@@ -34,7 +34,7 @@ _PRIMARY_CODE = 0xFF
 
 
 def make_engine(url: URL, *, writing: bool = True) -> Engine:
-    """An engine with one connection; SQLite lets readers and a writer work at once."""
+    """Return an engine with one connection; SQLite lets readers and a writer work at once."""
     path = sqlite_path(url)
     if path is None:
         return create_engine(url, pool_size=1, max_overflow=0, connect_args=_options(url))
@@ -50,7 +50,7 @@ def make_engine(url: URL, *, writing: bool = True) -> Engine:
 
 
 def _has_log(path: Path) -> bool:
-    """Whether what was committed last still stands in the log beside the file."""
+    """Tell whether what was committed last still stands in the log beside the file."""
     log = path.with_name(f"{path.name}-wal")
     return log.exists() and log.stat().st_size > 0
 
@@ -90,7 +90,7 @@ def _begin_immediate(connection: Connection) -> None:
 
 
 def is_unreachable(error: BaseException, reason: str) -> bool:
-    """Whether no connection came about, and not because a server said no; or SQLite's file is in use."""
+    """Tell whether no connection came about, and not because a server said no; or SQLite's file is in use."""
     if not isinstance(error, exc.OperationalError) or getattr(error.orig, "sqlstate", None) is not None:
         return False
     if reason == LOCKED:

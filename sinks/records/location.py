@@ -17,7 +17,7 @@ def default_records_path(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def default_records_url(environ: Mapping[str, str] = os.environ) -> str:
-    """The SQLite file in the user's state directory, as an SQLAlchemy URL."""
+    """Return the SQLite file in the user's state directory, as an SQLAlchemy URL."""
     return f"sqlite:///{quote(str(default_records_path(environ)), safe='/ +')}"
 
 

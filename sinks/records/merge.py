@@ -64,7 +64,7 @@ def covers(new: SqlRow, old: SqlRow) -> bool:
 
 
 def _seconds(values: dict[str, Any]) -> float:
-    """How much time a row of usage is made of."""
+    """Tell how much time a row of usage is made of."""
     return (values["gpu_s"] or 0.0) + (values["pod_s"] or 0.0)
 
 
@@ -73,7 +73,7 @@ def _reaches(new: float | None, old: float | None) -> bool:
 
 
 def merge(old: SqlRow, new: SqlRow) -> SqlRow:
-    """The row that says what both do: one of them if it covers the other, ``new`` if both do."""
+    """Return the row that says what both do: one of them if it covers the other, ``new`` if both do."""
     if covers(new, old):
         return new
     if covers(old, new):
@@ -116,7 +116,7 @@ def _job(first: SqlRow, other: SqlRow) -> JobPeaks:
 
 
 def _ordered(first: SqlRow, other: SqlRow, *columns: str) -> list[SqlRow]:
-    """The greater first, by ``columns``, then by the record's text: in whatever order they came."""
+    """Return the greater first, by ``columns``, then by the record's text: in whatever order they came."""
 
     def key(row: SqlRow) -> tuple[Any, ...]:
         return *(row.values[name] for name in columns), in_order(row.values["record"])

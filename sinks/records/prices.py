@@ -29,13 +29,13 @@ class PriceList:
         )  # fmt: skip
 
     def rows(self) -> set[tuple[str, str, float | None]]:
-        """What has a price, of which GPUs, and the price."""
+        """Return what has a price, of which GPUs, and the price."""
         listed = {("gpu_hour", "", self.gpu_hour), ("cpu_hour", "", self.cpu_hour), ("kwh", "", self.kwh)}
         return listed | {("gpu_hour", model, price) for model, price in self.gpu_models}
 
 
 def given_prices(settings: Settings) -> PriceList | None:
-    """The prices that are set; None if there are none, and those of the database are to stay."""
+    """Return the prices that are set; None if there are none, and those of the database are to stay."""
     prices = PriceList.of(settings)
     return None if prices == PriceList() else prices
 

@@ -35,7 +35,7 @@ ALL = Which()
 
 
 def pod_peaks(url: str, which: Which = ALL) -> list[PodPeaks]:
-    """Every pod's record, sorted by namespace, job, name, start, uid.
+    """Return every pod's record, sorted by namespace, job, name, start, uid.
 
     A name that was used again has a record for each incarnation (``started_ms`` tells them apart).
 
@@ -46,7 +46,7 @@ def pod_peaks(url: str, which: Which = ALL) -> list[PodPeaks]:
 
 
 def job_peaks(url: str, which: Which = ALL) -> list[JobPeaks]:
-    """Every job's record, sorted by namespace, name, uid. Raises as ``pod_peaks``."""
+    """Return every job's record, sorted by namespace, name, uid. Raises as ``pod_peaks``."""
     records = [decode(JobPeaks, in_order(text), "job-peaks") for text in _records(url, JOB_TABLE, which)]
     if which.node is not None:
         records = [
@@ -118,7 +118,7 @@ class UnknownNameError(DutycycleError):
 
 
 def _records(url: str, table: str, which: Which) -> list[str]:
-    """The JSON of the rows of ``table`` that are wanted; of jobs, on whatever node."""
+    """Return the JSON of the rows of ``table`` that are wanted; of jobs, on whatever node."""
     columns, pods = TABLES[table].c, TABLES[POD_TABLE].c
     query = select(cast(columns.record, Text))
     if which.namespace is not None:

@@ -61,7 +61,7 @@ class RecordsSink:
         self._room.set()
 
     def wants(self, origin: ConsumerRecord) -> bool:
-        """Every record; a tombstone takes nothing away from SQL."""
+        """Want every record; a tombstone takes nothing away from SQL."""
         return origin.value is not None
 
     def take(self, origin: ConsumerRecord, record: Any) -> None:
@@ -80,7 +80,7 @@ class RecordsSink:
         await self._room.wait()
 
     def pending_offsets(self) -> PendingOffsets:
-        """The records whose rows wait or are being written."""
+        """Return the records whose rows wait or are being written."""
         every = PendingOffsets()
         every.merge(self._waiting)
         every.merge(self._in_flight)
@@ -139,7 +139,7 @@ class RecordsSink:
             return True
 
     async def _write_batch(self) -> bool:
-        """Whether the next rows are written, or refused for good and among the dead letters."""
+        """Tell whether the next rows are written, or refused for good and among the dead letters."""
         rows, offsets, generation = self._begin_batch()
         try:
             refused = await self._put([row for row, _ in rows])

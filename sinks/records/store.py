@@ -194,7 +194,7 @@ class RecordsStore:
 
 
 def _by_key(rows: Iterable[SqlRow]) -> dict[Key, SqlRow]:
-    """Each key once, sorted: two writers then lock rows in the same order."""
+    """Return each key once, sorted: two writers then lock rows in the same order."""
     row_by_key: dict[Key, SqlRow] = {}
     for row in rows:
         row_by_key[row.key] = merge(row_by_key[row.key], row) if row.key in row_by_key else row

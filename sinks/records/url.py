@@ -35,7 +35,7 @@ def parse_records_url(text: str) -> URL:
 
 
 def sqlite_path(url: URL) -> Path | None:
-    """The file of an SQLite URL; None for a server."""
+    """Return the file of an SQLite URL; None for a server."""
     if url.get_backend_name() != "sqlite" or url.database is None:
         return None
     return Path(url.database.removeprefix("file:"))
@@ -52,7 +52,7 @@ def require_folder(text: str) -> None:
 
 
 def shown(url: URL) -> str:
-    """The URL for people: without password and options; of SQLite, the file."""
+    """Return the URL for people: without password and options; of SQLite, the file."""
     if path := sqlite_path(url):
         return str(path)
     return url.set(password=None, query={}).render_as_string(hide_password=True)

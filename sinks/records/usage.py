@@ -53,7 +53,7 @@ class UsageQuery:
 
 
 def usage(url: str, query: UsageQuery) -> list[Mapping[str, Any]]:
-    """A row for each group, with the columns ``query.by`` and ``SUMS``, in the order of GPU-seconds.
+    """Return a row for each group, with the columns ``query.by`` and ``SUMS``, in the order of GPU-seconds.
 
     Raises ``DutycycleError`` for a namespace or label that nobody has, and when the database cannot be read.
     """
@@ -73,7 +73,7 @@ def usage(url: str, query: UsageQuery) -> list[Mapping[str, Any]]:
 
 
 def _order(row: Mapping[str, Any], by: Sequence[str]) -> tuple[Any, ...]:
-    """Times in their order, then what used most."""
+    """Return times in their order, then what used most."""
     times = [row[name] for name in by if name in ("hour", "day")]
     names = [str(row[name]) for name in by]
     return *times, -(row["gpu_s"] or 0.0), -(row["cpu_s"] or 0.0), *names

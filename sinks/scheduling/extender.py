@@ -78,7 +78,7 @@ class Extender:
         """Memory for a question, which is used again: fresh memory for 24 MB costs more than to read them."""
 
     def routes(self) -> list[web.RouteDef]:
-        """What it answers."""
+        """Return what it answers."""
         return [
             web.post("/filter", self._answering("filter", self.filter)),
             web.post("/prioritize", self._answering("prioritize", self.prioritize)),
@@ -129,12 +129,12 @@ class Extender:
         return {"FailedNodes": blocked, **kept}
 
     def prioritize(self, asked: PlacementQuestion) -> list[HostPriority]:
-        """A score of 0 to 10 for each node."""
+        """Return a score of 0 to 10 for each node."""
         scores = self._attempt(asked.pod, asked.names).scores
         return [HostPriority(name, scores[name]) for name in asked.names]
 
     def _attempt(self, pod: pods.Object, names: Sequence[str]) -> _Attempt:
-        """The scores of nodes, ``names`` among them; those of this attempt if it has some already.
+        """Return the scores of nodes, ``names`` among them; those of this attempt if it has some already.
 
         So both verbs say the same, though new samples come all the time.
         """
@@ -162,7 +162,7 @@ class Extender:
     def _scores(
         self, pod: pods.Object, names: Sequence[str], now: float
     ) -> tuple[Prediction | None, NodeScores]:
-        """What it will need, and each node's score, in the order of ``names``."""
+        """Return what it will need, and each node's score, in the order of ``names``."""
         prediction = self._known.prediction(pods.template_of_pod(pod))
         ranks = self._known.ranks(pods.job_uid(pod), pods.group(pod))
         need = pods.need(pod, prediction, sum(ranks.values()))

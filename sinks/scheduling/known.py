@@ -38,7 +38,7 @@ class KnownCluster:
         """By the uid of a pod, which had a cycle when it was last evaluated."""
 
     def wants(self, topic: str, key: str, ts_ms: int) -> bool:
-        """Whether a record is worth decoding."""
+        """Tell whether a record is worth decoding."""
         source = _SOURCES.get(topic)
         return source is None or ts_ms - self._nodes.newest_ms(key, source) >= EVERY_MS
 
@@ -99,7 +99,7 @@ class KnownCluster:
             self._periods[uid] = periods[0]
 
     def prediction(self, template: Template) -> Prediction | None:
-        """What a pod of this template will need; None without kin."""
+        """Return what a pod of this template will need; None without kin."""
         return predict(self._kin.nearest(template))
 
     def ranks(self, job_uid: str | None, group: tuple[str, str] | None = None) -> dict[str, int]:
@@ -109,7 +109,7 @@ class KnownCluster:
         return Counter(self._pods[uid].node for uid in self._jobs.get(job, ()))
 
     def nodes(self, names: Sequence[str], ranks: Mapping[str, int], now_ms: int) -> Nodes:
-        """What is known of nodes now; ``ranks``: pods of the same job that they have."""
+        """Return what is known of nodes now; ``ranks``: pods of the same job that they have."""
         return self._nodes.nodes(names, ranks, now_ms)
 
 

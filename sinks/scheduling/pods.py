@@ -24,7 +24,7 @@ Object = Mapping[str, Any]
 
 
 def template_of_record(pod: Pod) -> Template:
-    """What a pod of the topic ``pods`` was made from."""
+    """Return what a pod of the topic ``pods`` was made from."""
     return Template(
         namespace=pod.namespace or "",
         owner=pod.template,
@@ -38,7 +38,7 @@ def template_of_record(pod: Pod) -> Template:
 
 
 def template_of_pod(pod: Object) -> Template:
-    """The same of a pod as the API server shows it."""
+    """Return the same of a pod as the API server shows it."""
     spec = pod["spec"]
     made = template_of(spec)
     images = [container["image"] for container in spec.get("containers") or () if container.get("image")]
@@ -113,7 +113,7 @@ def _usual(metrics: Peaks, name: str) -> float | None:
 
 
 def need(pod: Object, prediction: Prediction | None, other_ranks: int) -> Need:
-    """What a new pod needs: GPUs as it asks for them, all else as its kin used it.
+    """Return what a new pod needs: GPUs as it asks for them, all else as its kin used it.
 
     ``other_ranks``: pods of its job that run already.
     """
@@ -130,6 +130,6 @@ def need(pod: Object, prediction: Prediction | None, other_ranks: int) -> Need:
 
 
 def job_uid(pod: Object) -> str | None:
-    """The uid of what controls the pod."""
+    """Return the uid of what controls the pod."""
     owners = pod["metadata"].get("ownerReferences") or ()
     return next((owner["uid"] for owner in owners if owner.get("controller")), None)

@@ -13,7 +13,7 @@ EPOCH_S = 1_767_225_600.0
 
 
 def read_policy(path: str, asked_by: str) -> Policy:
-    """The policy in a file. Raises ``SettingError``, which names ``asked_by`` and the file."""
+    """Return the policy in a file. Raises ``SettingError``, which names ``asked_by`` and the file."""
     try:
         return policy_of(tomllib.loads(Path(path).read_text(encoding="utf-8")))
     except OSError as error:
@@ -25,7 +25,7 @@ def read_policy(path: str, asked_by: str) -> Policy:
 
 
 def policy_of_cluster(path: str | None, asked_by: str, now_s: float) -> Policy:
-    """The policy of a cluster, where priorities are moments by the clock; without a file the default.
+    """Return the policy of a cluster, where priorities are moments by the clock; without a file the default.
 
     Raises ``SettingError``, also where ``now_s`` (Unix seconds) has no priority in it.
     """

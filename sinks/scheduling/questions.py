@@ -136,7 +136,7 @@ class QuestionReader:
         return (args, names, nodes) if [bytes(raw) for raw in left] == [self._in_their_place] else None
 
     def _remember(self, key: bytes, body: bytearray, at: int) -> _RememberedNode | None:
-        """The node that begins ``at``, read once; None where no node of this shape does."""
+        """Return the node that begins ``at``, read once; None where no node of this shape does."""
         end = body.find(_NEXT_NODE, at)
         raw = msgspec.Raw(bytes(body[at : end if end > 0 else body.rfind(b"]")]))
         try:

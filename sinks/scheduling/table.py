@@ -50,7 +50,7 @@ class NodeTable:
         """By node, of both."""
 
     def newest_ms(self, node: str, source: int) -> int:
-        """When its newest sample was taken; 0 for none."""
+        """Tell when its newest sample was taken; 0 for none."""
         return int(self._at_ms[source, self._rows.get(node, _NOBODY)])
 
     def take_gpus(self, record: NvmlSample) -> None:
@@ -139,11 +139,11 @@ def _cores(host: Host) -> float | None:
 
 
 def _network(host: Host) -> float | None:
-    """The share of the links that is used, of the direction in which it is more."""
+    """Return the share of the links that is used, of the direction in which it is more."""
     both = [rate for rate in (host.net_rx_bytes_per_s, host.net_tx_bytes_per_s) if rate is not None]
     return max(both) / host.net_speed_bytes_per_s if both and host.net_speed_bytes_per_s else None
 
 
 def _nearly_most(used: deque[float]) -> float:
-    """The 95th of a hundred readings: what is above is used hardly ever."""
+    """Return the 95th of a hundred readings: what is above is used hardly ever."""
     return sorted(used)[round(0.95 * (len(used) - 1))]

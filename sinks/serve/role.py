@@ -46,7 +46,7 @@ class Role:
         self.asks_certificate = self.asks_certificate or client_ca is not None
 
     def readiness_error(self) -> str | None:
-        """What it waits for beside its topics; None for nothing."""
+        """Return what it waits for beside its topics; None for nothing."""
         return None
 
     async def open(self) -> None:

@@ -44,14 +44,14 @@ ROLES = {
 
 
 def role_class(name: str) -> type[Role]:
-    """The class of a role, imported only when it is used."""
+    """Return the class of a role, imported only when it is used."""
     module, _, attribute = ROLES[name].path.partition(":")
     role: type[Role] = getattr(import_module(module), attribute)
     return role
 
 
 def chosen_roles(names: Sequence[str]) -> tuple[str, ...]:
-    """The names, each once. Raises ``SettingError`` for none, and for one that is no role."""
+    """Return the names, each once. Raises ``SettingError`` for none, and for one that is no role."""
     if not names or not ROLES.keys() >= set(names):
         given = f"={','.join(names)}" if names else ""
         raise SettingError(

@@ -42,7 +42,7 @@ class Operator(Protocol):
         ...
 
     def snapshot(self) -> Snapshot:
-        """Everything that ``build`` needs to go on as if nothing had happened."""
+        """Return everything that ``build`` needs to go on as if nothing had happened."""
         ...
 
 
@@ -84,5 +84,5 @@ class Stage:
         return (self.evict_ms or 0) // self.strides
 
     def is_idle(self, seen_ms: int, now_ms: int) -> bool:
-        """Whether a key that was last seen at ``seen_ms`` is to be forgotten at ``now_ms``."""
+        """Tell whether a key that was last seen at ``seen_ms`` is to be forgotten at ``now_ms``."""
         return self.evict_ms is not None and now_ms - seen_ms > self.evict_ms

@@ -42,7 +42,7 @@ class HealthOperator:
         return []
 
     def flush(self) -> list[Emission]:
-        """The health of all of them, if it may be another one than before."""
+        """Return the health of all of them, if it may be another one than before."""
         if not self._changed:
             return []
         self._changed = False
@@ -56,7 +56,7 @@ class HealthOperator:
         return self.flush()
 
     def snapshot(self) -> Snapshot:
-        """Plain data."""
+        """Return plain data."""
         return {
             "v": SNAPSHOT_VERSION,
             "gpus": [to_plain(gpu) for gpu in self._gpus.values()],

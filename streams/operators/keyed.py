@@ -12,7 +12,7 @@ R = TypeVar("R")
 def decode_under_key(
     record_type: type[R], value: bytes | None, topic: str, *, key: str, field: str = "uid"
 ) -> R:
-    """A record of ``topic`` whose ``field``, such as ``job.uid``, is its ``key``.
+    """Return a record of ``topic`` whose ``field``, such as ``job.uid``, is its ``key``.
 
     Raises ``DecodeError`` for what is no such record, and for one of another key.
     """

@@ -8,7 +8,7 @@ _EXACT = 2.0**53
 
 
 def tidy(value: float) -> float:
-    """The same number, as an integer where it is one: ``97`` reads better than ``97.0``."""
+    """Return the same number, as an integer where it is one: ``97`` reads better than ``97.0``."""
     return int(value) if value.is_integer() and -_EXACT < value < _EXACT else value
 
 

@@ -19,6 +19,6 @@ def check(record: ConsumerRecord) -> None:
 def dead_letter(
     record: ConsumerRecord, reason: Reason, error: str, *, prefix: str = DEFAULT_PREFIX
 ) -> ProducerRecord:
-    """The dead letter of ``record``, under the record's own key and timestamp."""
+    """Return the dead letter of ``record``, under the record's own key and timestamp."""
     letter = DeadLetter.of(record, prefix, reason, error)
     return ProducerRecord("dead-letters", record.key or "", encode(letter), letter.ts_ms)

@@ -30,7 +30,7 @@ STATE_EVICTED = Event(
 
 
 def counted(emissions: Iterable[Emission], topic: str, telemetry: Telemetry) -> list[ProducerRecord]:
-    """The records among ``emissions``, which follow from one of ``topic``; the events are counted."""
+    """Return the records among ``emissions``, which follow from one of ``topic``; the events are counted."""
     outs: list[ProducerRecord] = []
     for emission in emissions:
         if isinstance(emission, CountedEvent):
@@ -43,6 +43,6 @@ def counted(emissions: Iterable[Emission], topic: str, telemetry: Telemetry) -> 
 
 @cache
 def _declared(name: str) -> Event:
-    """The event that an operator names. One that nobody declared is counted under its own name."""
+    """Return the event that an operator names. One that nobody declared is counted under its own name."""
     known = {event.name: event for event in vars(events).values() if isinstance(event, Event)}
     return known.get(name) or Event(name, logging.INFO, "Counted by an operator", ("topic",))

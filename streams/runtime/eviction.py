@@ -87,7 +87,7 @@ class Eviction:
         return max((header.seen_ms for header in headers if header is not None), default=0)
 
     def clocks(self, partitions: Collection[int]) -> list[tuple[int, Record]]:
-        """The clocks of some partitions, to be stored once the states that they belong to are."""
+        """Return the clocks of some partitions, to be stored once the states that they belong to are."""
         topic_id = self._port.topic_id(self._stage.source)
         return [
             (partition, self._clocks[partition].stored(partition, topic_id))

@@ -36,7 +36,7 @@ class StateTable(faust.Table[bytes, bytes]):
                 self.mirror(message.partition, key, value)
 
     def stored(self, key: bytes) -> bytes | None:
-        """The value of ``key`` that the changelog is known to hold."""
+        """Return the value of ``key`` that the changelog is known to hold."""
         store: Any = self.data
         value: bytes | None = store.data.get(key)
         return value
@@ -65,7 +65,7 @@ class StateTable(faust.Table[bytes, bytes]):
             self.mirror(partition, key, None)
 
     def everything(self) -> Iterable[tuple[bytes, bytes]]:
-        """All keys and values that the changelog is known to hold."""
+        """Return all keys and values that the changelog is known to hold."""
         store: Any = self.data
         items: Iterable[tuple[bytes, bytes]] = store.data.items()
         return items

@@ -80,11 +80,11 @@ class KeyedOperator:
         return emissions
 
     def flush(self) -> list[Emission]:
-        """The operator's coalesced outputs."""
+        """Return the operator's coalesced outputs."""
         return self._operator.flush()
 
     def unwritten(self) -> list[Emission]:
-        """What the operator has not sent yet: see ``Stage``."""
+        """Return what the operator has not sent yet: see ``Stage``."""
         return self._stage.unwritten(self._operator)
 
     def close(self) -> list[Emission]:
@@ -96,7 +96,7 @@ class KeyedOperator:
             return []
 
     def packed(self) -> Packed:
-        """The state now, ready to be stored."""
+        """Return the state now, ready to be stored."""
         previous = self._lookup(self._state_key)
         snapshot, seen_ms = self._operator.snapshot(), self.seen_ms or 0
         return pack(
@@ -109,7 +109,7 @@ class KeyedOperator:
         self._operator = self._stage.build(self._key, None)
 
     def recent(self) -> int:
-        """How many records a rebuild would apply again."""
+        """Tell how many records a rebuild would apply again."""
         return len(self._recent)
 
     def stored(self, count: int) -> None:

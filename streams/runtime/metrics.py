@@ -73,12 +73,12 @@ class StreamsMetrics:
         return self.now_s() - self._committed_s
 
     def overdue(self, most_s: float) -> str | None:
-        """A probe: whether nothing has been committed for too long."""
+        """Return a probe: whether nothing has been committed for too long."""
         age_s = self.age_s()
         return f"nothing could be committed for {age_s:.0f} s" if age_s > most_s else None
 
     def delays_s(self) -> dict[tuple[str, ...], float]:
-        """How old the newest record of each source is."""
+        """Tell how old the newest record of each source is."""
         now = self._wall()
         newest = {task.stage.source: task.newest_ms for task in self._tasks}
         return {(source,): now - ms / 1000 for source, ms in newest.items() if ms is not None}

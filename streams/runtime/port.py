@@ -48,11 +48,11 @@ class StreamsPort(WorkerPort, Protocol):
         ...
 
     def states(self, stage: str) -> Iterable[tuple[bytes, bytes]]:
-        """Everything that a stage's changelog holds, of all partitions that are assigned."""
+        """Return everything that a stage's changelog holds, of all partitions that are assigned."""
         ...
 
     def load(self, stage: str, key: bytes) -> bytes | None:
-        """What the changelog holds under ``key``."""
+        """Return what the changelog holds under ``key``."""
         ...
 
     def topic_id(self, source: str) -> str | None:
@@ -60,5 +60,5 @@ class StreamsPort(WorkerPort, Protocol):
         ...
 
     def committed(self, source: TopicPartition) -> int:
-        """The offset that is committed now: no record before it is ever read again. 0 if none is."""
+        """Return the offset that is committed now: no record before it is ever read again. 0 if none is."""
         ...

@@ -121,7 +121,7 @@ class StageTask:
         return [dead_letter(record, reason, detail, prefix=self._prefix)]
 
     def is_behind_commit(self, partition: int) -> bool:
-        """Whether more is committed of a partition than its stored states have seen."""
+        """Tell whether more is committed of a partition than its stored states have seen."""
         begins, seen = self._port.begins_at(self._source(partition)), self._eviction.stored_to(partition)
         return begins is not None and seen is not None and begins > seen + 1
 

@@ -60,12 +60,12 @@ class Packed:
 
 
 def to_bytes(snapshot: Any) -> bytes:
-    """A snapshot as MessagePack. Raises ``TypeError`` if it is no plain data."""
+    """Return a snapshot as MessagePack. Raises ``TypeError`` if it is no plain data."""
     return msgspec.msgpack.encode(snapshot)
 
 
 def from_bytes(raw: bytes) -> Any:
-    """What ``to_bytes`` was given. Raises ``StateError`` for other bytes."""
+    """Return what ``to_bytes`` was given. Raises ``StateError`` for other bytes."""
     try:
         return msgspec.msgpack.decode(raw)
     except msgspec.DecodeError as error:
@@ -81,7 +81,7 @@ def pack(
     *,
     piece_bytes: int = 400_000,
 ) -> Packed:
-    """The records that store ``snapshot`` under ``key``; ``previous`` is the key's value now, if any.
+    """Return the records that store ``snapshot`` under ``key``; ``previous`` is the key's value now, if any.
 
     Raises ``TypeError`` if the snapshot is no plain data.
     """
@@ -115,7 +115,7 @@ def unpack(key: bytes, lookup: Lookup) -> Resumed | None:
 
 
 def pieces_of(key: bytes, lookup: Lookup) -> list[bytes]:
-    """The keys of all pieces that lie under ``key``, those of the slot that is not in use as well."""
+    """Return the keys of all pieces that lie under ``key``, those of the slot that is not in use as well."""
     keys = []
     for slot in (0, 1):
         number = 0
@@ -126,7 +126,7 @@ def pieces_of(key: bytes, lookup: Lookup) -> list[bytes]:
 
 
 def is_needed(piece: Piece, head: bytes | None) -> bool:
-    """Whether the value ``head`` uses the piece, or will write over it when its state is stored next."""
+    """Tell whether the value ``head`` uses the piece, or will write over it when its state is stored next."""
     named = slot_and_count(head)
     return named is not None and piece.number < named[1]
 

@@ -61,7 +61,7 @@ class PartitionClock:
 
     @classmethod
     def restored(cls, stride_ms: int, value: bytes | None, *, confirm: int) -> "PartitionClock | None":
-        """The clock that ``stored`` wrote; None if there is none, or none that can be read."""
+        """Return the clock that ``stored`` wrote; None if there is none, or none that can be read."""
         header = header_of(value)
         if value is None or header is None:
             return None
@@ -76,7 +76,7 @@ class PartitionClock:
 
 
 def topic_id_of(value: bytes | None) -> str | None:
-    """The identity of the topic whose records a stored clock saw; None where it does not say."""
+    """Return the identity of the topic whose records a stored clock saw; None where it does not say."""
     if value is None or header_of(value) is None:
         return None
     try:

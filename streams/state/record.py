@@ -61,17 +61,17 @@ class Piece(NamedTuple):
 
 
 def state_key(partition: int, key: str) -> bytes:
-    """The key of a state."""
+    """Return the key of a state."""
     return _PARTITION.pack(partition) + _STATE_ROLE + key.encode()
 
 
 def clock_key(partition: int) -> bytes:
-    """The key of a partition's clock."""
+    """Return the key of a partition's clock."""
     return _PARTITION.pack(partition) + _CLOCK_ROLE
 
 
 def piece_key(head: bytes, slot: int, number: int) -> bytes:
-    """The key of a piece of the state under ``head``."""
+    """Return the key of a piece of the state under ``head``."""
     return head[: _PARTITION.size] + _PIECE_ROLE + _PIECE.pack(slot, number) + head[_KEY_AT:]
 
 
@@ -91,18 +91,18 @@ def _is_text(name: bytes) -> bool:
 
 
 def partition_of(key: bytes) -> int:
-    """The source's partition that a record belongs to."""
+    """Return the source's partition that a record belongs to."""
     partition: int = _PARTITION.unpack_from(key)[0]
     return partition
 
 
 def name_of(key: bytes) -> str | None:
-    """The key whose state lies under ``key``; None if that is no state."""
+    """Return the key whose state lies under ``key``; None if that is no state."""
     return key[_KEY_AT:].decode() if key[_PARTITION.size : _KEY_AT] == _STATE_ROLE else None
 
 
 def piece_of(key: bytes) -> Piece | None:
-    """The piece that ``key`` names; None if it names none."""
+    """Return the piece that ``key`` names; None if it names none."""
     if key[_PARTITION.size : _KEY_AT] != _PIECE_ROLE:
         return None
     slot, number = _PIECE.unpack_from(key, _KEY_AT)
@@ -111,12 +111,12 @@ def piece_of(key: bytes) -> Piece | None:
 
 
 def to_value(kind: int, offset: int, seen_ms: int, body: bytes) -> bytes:
-    """A value with its header."""
+    """Return a value with its header."""
     return _HEADER.pack(FORMAT, kind, offset, seen_ms) + body
 
 
 def header_of(value: bytes | None) -> Header | None:
-    """The header of a value; None if it is none of ours, or of another format."""
+    """Return the header of a value; None if it is none of ours, or of another format."""
     if value is None or len(value) < _HEADER.size or value[0] != FORMAT:
         return None
     _, kind, offset, seen_ms = _HEADER.unpack_from(value)
@@ -124,18 +124,18 @@ def header_of(value: bytes | None) -> Header | None:
 
 
 def offset_of(value: bytes | None) -> int:
-    """The offset in a value's header; -1 if it is none of ours, which every real one beats."""
+    """Return the offset in a value's header; -1 if it is none of ours, which every real one beats."""
     header = header_of(value)
     return -1 if header is None else header.offset
 
 
 def head_value(offset: int, seen_ms: int, slot: int, count: int) -> bytes:
-    """The value of a head: its ``count`` pieces lie in ``slot``."""
+    """Return the value of a head: its ``count`` pieces lie in ``slot``."""
     return to_value(BodyKind.HEAD, offset, seen_ms, _PIECE.pack(slot, count))
 
 
 def slot_and_count(value: bytes | None) -> tuple[int, int] | None:
-    """What ``head_value`` was given; None if the value is no head, or a damaged one."""
+    """Return what ``head_value`` was given; None if the value is no head, or a damaged one."""
     header = header_of(value)
     if value is None or header is None or header.kind != BodyKind.HEAD or len(value) != _HEAD_BYTES:
         return None
@@ -144,7 +144,7 @@ def slot_and_count(value: bytes | None) -> tuple[int, int] | None:
 
 
 def named_pieces(key: bytes, value: bytes) -> list[bytes]:
-    """The keys of the pieces that a value names; none if it is no head, or a damaged one."""
+    """Return the keys of the pieces that a value names; none if it is no head, or a damaged one."""
     slot, count = slot_and_count(value) or (0, 0)
     return [piece_key(key, slot, number) for number in range(count)]
 

@@ -143,7 +143,7 @@ class ChangelogReducer:
 
 
 def read_to(states: Iterable[tuple[bytes, bytes]]) -> dict[int, int]:
-    """The offset after the last record that the states of a stage have seen, by partition.
+    """Return the offset after the last record that the states of a stage have seen, by partition.
 
     Two have to say so, as a clock and a state do: a damaged record, or one of somebody's hand, shall not stop
     everybody. Where there is no clock, nothing of ours was ever stored.

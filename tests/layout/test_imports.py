@@ -137,3 +137,40 @@ def test_a_variable_is_called_by_its_noun(folder: str) -> None:
 def test_every_way_to_bind_a_name_is_seen() -> None:
     text = "for one in a: pass\ndef f(found): return [told for told in (lambda one: one)(found)]\none = 1\n"
     assert sorted(bound_names(text)) == [(1, "one"), (2, "found"), (2, "one"), (2, "told"), (3, "one")]
+
+
+NO_VERBS = {
+    "A", "All", "An", "Another", "As", "Both", "By", "Bytes", "Cycles", "Each", "Every", "Everything",
+    "For", "From", "How", "In", "It", "Its", "Keys", "Names", "No", "None", "Nothing", "Of", "One",
+    "Other", "Plain", "Power", "Seconds", "Settings", "Steps", "That", "The", "Their", "There", "These",
+    "This", "Those", "Times", "Unix", "Until", "Value", "What", "When", "Where", "Whether", "Which",
+    "Who", "Whose", "Why", "With",
+}  # fmt: skip
+LEAST_SHARE = 0.63
+"""Of the docstrings of functions that begin with a verb: it goes up from change to change."""
+
+
+def begins_with_a_verb(docstring: str) -> bool:
+    """Return whether the first word may be a verb; names in quotes and words in small letters are none."""
+    word = docstring.split()[0].strip(".,:;")
+    return word[:1].isupper() and word not in NO_VERBS
+
+
+def test_docstrings_of_functions_begin_with_a_verb() -> None:
+    """Those of properties are nouns, as attributes are."""
+    docstrings = [
+        docstring
+        for path in files()
+        for node in ast.walk(ast.parse((ROOT / path).read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and not any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
+        and (docstring := ast.get_docstring(node))
+    ]
+    share = sum(map(begins_with_a_verb, docstrings)) / len(docstrings)
+    assert share >= LEAST_SHARE, f"{share:.3f}"
+
+
+def test_a_noun_is_no_verb() -> None:
+    assert [begins_with_a_verb(text) for text in ("Take it.", "The rows.", "``x`` is y.", "Plain data.")] == [
+        True, False, False, False,
+    ]  # fmt: skip

@@ -23,7 +23,7 @@ class KubeletClient:
         self._channel: Any = None
 
     def devices(self) -> list[AllocatedDevice]:
-        """Every device of every container on the node, of whatever plugin. Raises ``KubeletError``."""
+        """Return every device of every container on the node, of whatever plugin. Raises ``KubeletError``."""
         try:
             answer = self._list()(api_pb2.ListPodResourcesRequest(), timeout=_ANSWER_S)
         except grpc.RpcError as error:

@@ -55,7 +55,7 @@ class HealthReader:
         self._readings = 0
 
     def read(self, query: DeviceQuery, *, links: bool = False) -> HealthCounters | None:
-        """What the GPU counts now; None if it answers nothing. ``links``: look at NVLinks, due or not.
+        """Return what the GPU counts now; None if it answers nothing. ``links``: look at NVLinks, due or not.
         Raises ``DeviceLostError`` and ``DriverUnavailableError``."""
         values = self._values(query, _FIELDS)
         counts = {name: values[number] for number, name in _COUNTS.items() if number in values}
@@ -88,7 +88,7 @@ class HealthReader:
         return None if counters == HealthCounters() else counters
 
     def _read_links(self, query: DeviceQuery, links: int) -> tuple[int | None, int | None]:
-        """How many links are active, and the errors of all; None is unknown."""
+        """Tell how many links are active, and the errors of all; None is unknown."""
         links = links if links <= _MOST_LINKS else 0
         keys = [(number, link) for link in range(links) for number in (_LINK_STATE, *_LINK_ERRORS)]
         values = self._values(query, keys)
@@ -98,7 +98,7 @@ class HealthReader:
         return active if len(states) == links and links else None, sum(errors) if errors else None
 
     def _values(self, query: DeviceQuery, keys: Sequence[Key]) -> dict[Key, int]:
-        """The fields that the GPU knows, by what was asked for."""
+        """Return the fields that the GPU knows, by what was asked for."""
         wanted = [key for key in keys if _number(key) not in self._unsupported]
         if not wanted:
             return {}

@@ -104,7 +104,7 @@ class HealthRecorder:
     def records(
         self, tick: Tick, session: Session, gpus: Mapping[str, Gpu], readings: Mapping[str, HealthReading]
     ) -> list[Outgoing]:
-        """What happened in this tick; ``gpus`` that answered by UUID, and what was read of them."""
+        """Return what happened in this tick; ``gpus`` that answered by UUID, and what was read of them."""
         hit = {uuid: self._hit(gpu) for uuid, gpu in gpus.items()}
         events: list[GpuEvent] = []
         for uuid, change, instance, inferred in self._happened(session, readings):
@@ -170,7 +170,7 @@ class HealthRecorder:
         )  # fmt: skip
 
     def _is_state_due(self, uuid: str, now_s: float, *, has_changed: bool) -> bool:
-        """Whether a GPU's state is to be told; ``told``: an event of this tick says it already."""
+        """Tell whether a GPU's state is to be told; ``told``: an event of this tick says it already."""
         counters = self._counters.get(uuid)
         if uuid not in self._stated:
             return counters is not None or uuid in self._lost
@@ -185,7 +185,7 @@ class HealthRecorder:
         return moved and now_s - at_s >= _LEAST_STATE_S
 
     def _hit(self, gpu: Gpu) -> tuple[HitPod, ...] | None:
-        """The pods whose processes are on it; where there are none, those that were given it."""
+        """Return the pods whose processes are on it; where there are none, those that were given it."""
         if gpu.processes is None and gpu.allocated is None:
             return None
         uids = dict.fromkeys(
@@ -208,7 +208,7 @@ class HealthRecorder:
         return tuple(pods)
 
     def _both(self, uuid: str, now: tuple[HitPod, ...] | None) -> tuple[HitPod, ...] | None:
-        """Who uses it now, and who did a tick before."""
+        """Tell who uses it now, and who did a tick before."""
         before = self._pods.get(uuid)
         if before is None or now is None:
             return before if now is None else now
@@ -223,7 +223,7 @@ class _Happening(NamedTuple):
 
 
 def _boot_id(host_root: str) -> str | None:
-    """The kernel's, of this start of the machine; None where it cannot be read."""
+    """Return the kernel's, of this start of the machine; None where it cannot be read."""
     try:
         return Path(host_root, "proc/sys/kernel/random/boot_id").read_text("ascii").strip() or None
     except (OSError, UnicodeDecodeError):

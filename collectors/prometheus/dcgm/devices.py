@@ -85,7 +85,7 @@ class GpuReader:
                     self.dividing.add(target)
 
     def gpus(self, samples: Iterable[NewSample], pod_index: PodIndex) -> tuple[Gpu, ...]:
-        """The GPUs of one node, by index."""
+        """Return the GPUs of one node, by index."""
         devices: dict[str, list[_Row]] = defaultdict(list)
         for sample in samples:
             reading = self.vocabulary.read(sample.labels, sample.value)
@@ -115,7 +115,7 @@ class GpuReader:
 
 
 def explain_nameless(nameless: Nameless) -> str:
-    """Which label tells no GPU, and what helps.
+    """Tell which label tells no GPU, and what helps.
 
     Whose UUID is known and whose index is not gets none of ours: records name GPUs by the driver's index, and
     an order by UUID would call a GPU by another one's as soon as one before it is gone.
@@ -145,7 +145,7 @@ def _index_of(labels: SeriesLabels) -> int | None:
 
 
 def explain(impossible: Impossible) -> str:
-    """Which values no GPU has."""
+    """Tell which values no GPU has."""
     (name, value), _ = impossible.most_common(1)[0]
     return f"{impossible.total()} values that no GPU has, such as {value:g} of {name}: taken as not measured"
 
@@ -192,12 +192,12 @@ def _slice(uuid: str, instance: str, rows: list[_Row], *, are_parts: bool) -> Mi
 
 
 def _slice_name(uuid: str, instance: str) -> str:
-    """The older form of a slice's name: an exporter has the instance's number, not its uuid."""
+    """Return the older form of a slice's name: an exporter has the instance's number, not its uuid."""
     return f"MIG-{uuid}/{instance}/0"
 
 
 def _values(rows: Iterable[_Row], *, are_parts: bool = False) -> dict[str, float]:
-    """Each field of a device or of an instance, of which several pods may have rows; whether these
+    """Return each field of a device or of an instance, of which several pods may have rows; whether these
     ``are_parts`` of it, or repeat its value."""
     by_field: dict[str, list[_Row]] = defaultdict(list)
     for row in rows:
@@ -224,7 +224,7 @@ def _value(field: str, rows: list[_Row], *, are_parts: bool) -> float | None:
 
 
 def _high(rows: Iterable[_Row]) -> float | None:
-    """The largest utilization of the device; None where it is not known apart from the mean."""
+    """Return the largest utilization of the device; None where it is not known apart from the mean."""
     highs = [row.high for row in rows if row.reading.field == "gpu_util_pct" and row.high is not None]
     return max(highs, default=None)
 

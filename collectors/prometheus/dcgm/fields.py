@@ -137,7 +137,7 @@ class Vocabulary:
         """By metric, job and instance, which is one version of an exporter."""
 
     def without_help(self, series: Iterable[ScrapedSeries]) -> list[str]:
-        """The metrics there of which the HELP text would tell the unit, and was not taken yet."""
+        """Return the metrics there of which the HELP text would tell the unit, and was not taken yet."""
         names = {scraped.labels.get("__name__", "") for scraped in series}
         return sorted(name for name in names if name in self.shares and name not in self._of_help)
 
@@ -166,7 +166,7 @@ class Vocabulary:
                 self._of_target.setdefault(target, 100.0)
 
     def snapshot(self) -> tuple[tuple[str, str, str, float], ...]:
-        """What the values of each target told: metric, job, instance, factor."""
+        """Return what the values of each target told: metric, job, instance, factor."""
         return tuple((*target, factor) for target, factor in sorted(self._of_target.items()))
 
     def restore(self, state: Iterable[tuple[str, str, str, float]]) -> None:
@@ -180,11 +180,11 @@ class Vocabulary:
         return {name: field != "power_w" for name, field in fields.items() if field in AVERAGED}
 
     def field_of(self, name: str) -> str:
-        """The field of ours that a metric is; empty for none."""
+        """Return the field of ours that a metric is; empty for none."""
         return self._fields[name].name if name in self._fields else ""
 
     def read(self, labels: SeriesLabels, value: float) -> Reading | None:
-        """The value in our unit; None for what is no field of a GPU, or what DCGM does not have."""
+        """Return the value in our unit; None for what is no field of a GPU, or what DCGM does not have."""
         name = labels["__name__"]
         field = self._fields.get(name)
         if field is None or value in _BLANKS:
@@ -195,7 +195,7 @@ class Vocabulary:
         return Reading(field.name, round(value * factor, 6), self._ranks[name])
 
     def rename_labels(self, series: Iterable[ScrapedSeries]) -> list[ScrapedSeries]:
-        """The series with the labels of ``LABELS`` by the names there."""
+        """Return the series with the labels of ``LABELS`` by the names there."""
         return [
             replace(scraped, labels={self._label(name): text for name, text in scraped.labels.items()})
             for scraped in series

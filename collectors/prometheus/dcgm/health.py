@@ -32,7 +32,7 @@ class DcgmHealth:
         self._seq = 0
 
     def events(self, record: NvmlSample, samples: Sequence[NewSample], tick: Tick) -> Iterator[GpuEvent]:
-        """What happened to a node's GPUs by its scrape; and how they are, at first and now and then."""
+        """Yield what happened to a node's GPUs by its scrape; and how they are, at first and now and then."""
         values_of = self._values(samples)
         for gpu in record.gpus:
             key, values = (record.node, gpu.uuid), values_of[gpu.uuid]

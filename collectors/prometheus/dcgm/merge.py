@@ -26,7 +26,7 @@ _Part = tuple[str, str]
 def merge_exporters(
     series: Sequence[ScrapedSeries], vocabulary: Vocabulary, exporters: Exporters
 ) -> list[ScrapedSeries]:
-    """The series, with the points of each GPU as one exporter gives them."""
+    """Return the series, with the points of each GPU as one exporter gives them."""
     by_gpu: dict[str, dict[Target, list[ScrapedSeries]]] = defaultdict(lambda: defaultdict(list))
     merged: list[ScrapedSeries] = []
     for scraped in series:
@@ -57,7 +57,7 @@ def _part(series: ScrapedSeries, vocabulary: Vocabulary) -> _Part:
 
 
 def _fit(series: ScrapedSeries, times: Sequence[int], is_known: bool) -> ScrapedSeries:
-    """The points that fill in for an exporter that was scraped at ``times``.
+    """Return the points that fill in for an exporter that was scraped at ``times``.
 
     While it is there: none of a field that it has; of others the newest before each of its scrapes, with the
     time of that. While it is away: all.

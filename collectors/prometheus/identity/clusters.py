@@ -67,7 +67,7 @@ def _named(series: ScrapedSeries, labels: Sequence[str]) -> ScrapedSeries:
 
 
 def _label_in(answers: Answers) -> str | None:
-    """A usual label with several values; else the only label that tells machines of one name apart."""
+    """Return a usual label with several values; else the only label that tells machines of one name apart."""
     values: dict[str, set[str]] = defaultdict(set)
     for series in answers.values():
         for scraped in series:

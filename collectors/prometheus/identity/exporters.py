@@ -62,7 +62,7 @@ class Exporters:
                     self._asking.add(name)
 
     def holder_of(self, labels: SeriesLabels) -> Workload | None:
-        """The workload that a GPU was given to; None for none."""
+        """Return the workload that a GPU was given to; None for none."""
         for may_be_own, who in workloads(labels):
             if not (may_be_own and self._is_own_pod(labels, who)):
                 return who
@@ -82,7 +82,7 @@ class Exporters:
 
 
 def _scrape_of(labels: SeriesLabels) -> str:
-    """The scrape job, or the target alone where a series does not say it; empty without either."""
+    """Return the scrape job, or the target alone where a series does not say it; empty without either."""
     return labels.get("job") or labels.get("instance", "")
 
 

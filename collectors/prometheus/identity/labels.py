@@ -31,7 +31,7 @@ class Workload:
 
 
 def workload_of(labels: SeriesLabels) -> Workload | None:
-    """The workload that a series is about; None for none.
+    """Return the workload that a series is about; None for none.
 
     A scrape without ``honor_labels`` renames the exporter's labels to ``exported_…`` and puts the
     exporter's own pod in their place. cAdvisor on its own shows the runtime's labels.
@@ -50,16 +50,16 @@ def workloads(labels: SeriesLabels) -> Iterator[tuple[bool, Workload]]:
 
 
 def namespace_of(labels: SeriesLabels) -> str:
-    """The namespace of what a series is about, and not that of the exporter."""
+    """Return the namespace of what a series is about, and not that of the exporter."""
     return labels.get(f"{RENAMED}namespace") or labels.get("namespace", "")
 
 
 def target_of(labels: SeriesLabels) -> Target:
-    """Where a series was scraped."""
+    """Tell where a series was scraped."""
     return labels.get("job", ""), labels.get("instance", "")
 
 
 def address_of(labels: SeriesLabels) -> str:
-    """The host of the target, without its port and the brackets of IPv6; empty for none."""
+    """Return the host of the target, without its port and the brackets of IPv6; empty for none."""
     instance = labels.get("instance", "")
     return (instance.rpartition(":")[0] or instance).strip("[]")

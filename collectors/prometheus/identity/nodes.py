@@ -55,7 +55,7 @@ class NodeNames:
         """What an exporter calls its node now, by what it was called before: its GPUs are the same."""
 
     def snapshot(self) -> tuple[tuple[GpuPlace, ...], tuple[tuple[str, str], ...]]:
-        """Where GPUs are, and hosts that got another name."""
+        """Tell where GPUs are, and hosts that got another name."""
         places = ((uuid, *place) for uuid, place in sorted(self._gpus.items()))
         return tuple(places), tuple(sorted(self._renamed.items()))
 
@@ -118,7 +118,7 @@ class NodeNames:
                 self._gpus[uuid] = node, max(last_ms, scraped.points[-1][0])
 
     def name_of(self, labels: SeriesLabels, samples: int = 1) -> str:
-        """The node's name; empty where no record may carry it: then ``samples`` are ``refused``."""
+        """Return the node's name; empty where no record may carry it: then ``samples`` are ``refused``."""
         node = self._node_of(labels)
         if len(node) <= _MOST_LETTERS and _NODE.match(node):
             return node
@@ -154,13 +154,13 @@ def _first(labels: SeriesLabels, names: Iterable[str]) -> str:
 
 
 def _in_cluster(labels: Mapping[str, str], name: str) -> str:
-    """A name with its cluster's before it, where there are several clusters."""
+    """Return a name with its cluster's before it, where there are several clusters."""
     cluster = labels.get(CLUSTER)
     return f"{cluster}.{name}" if cluster and name else name
 
 
 def explain(refused: Mapping[str, int]) -> str:
-    """Which names of nodes no record may carry, and what helps."""
+    """Tell which names of nodes no record may carry, and what helps."""
     names = ", ".join(repr(name) if name else "none at all" for name in sorted(refused)[:3])
     return (
         f"{sum(refused.values())} samples whose node has a name that no record may carry ({names}): expected "

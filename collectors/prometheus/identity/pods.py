@@ -72,7 +72,7 @@ class PodIndex:
                 self._uids[who.namespace, who.pod] = group.pod_uid
 
     def of(self, labels: SeriesLabels) -> PodRef | None:
-        """The pod or container that a series of cAdvisor is about; None for what is no pod's."""
+        """Return the pod or container that a series of cAdvisor is about; None for what is no pod's."""
         who, path = workload_of(labels), labels.get("id", "")
         group = self._cgroup(path)
         if group is not None:

@@ -111,7 +111,7 @@ def print_records(records: Sequence[PeakRecord], form: str) -> int:
 
 
 def csv_rows(record: PeakRecord) -> list[dict[str, Any]]:
-    """One row a metric: of the whole (empty ``scope``), and of each GPU or pod."""
+    """Return one row a metric: of the whole (empty ``scope``), and of each GPU or pod."""
     head = _head(record)
     scopes = {"": record.metrics}
     if isinstance(record, PodPeaks):
@@ -167,14 +167,14 @@ def _table(records: Sequence[PeakRecord]) -> Table:
 
 
 def gpu_count(record: PeakRecord) -> int:
-    """How many GPUs the pod had, or the pods of the job together: GPU memory is the sum over them."""
+    """Tell how many GPUs the pod had, or the pods of the job together: GPU memory is the sum over them."""
     if isinstance(record, PodPeaks):
         return len(record.gpus)
     return len({gpu for pod in record.pods.values() for gpu in pod.gpus})
 
 
 def began_ms(record: PeakRecord) -> int:
-    """When the pod or job of this name began, as far as is known."""
+    """Tell when the pod or job of this name began, as far as is known."""
     return started_ms(record) if isinstance(record, PodPeaks) else record.first_ms
 
 

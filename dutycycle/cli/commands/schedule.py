@@ -100,7 +100,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _workload(args: argparse.Namespace, wrong: Wrong) -> Callable[[int], JobTrace]:
-    """The workload of a seed; one of a file is read here, once, and what is wrong in it is said."""
+    """Return the workload of a seed; one of a file is read here, once, and what is wrong in it is said."""
     made = Generator(args.jobs, args.nodes, args.gpus_per_node, args.load)
     if args.simulate == GENERATED:
         if args.format or args.machines:

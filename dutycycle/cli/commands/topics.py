@@ -130,7 +130,7 @@ def _show(
 
 
 def format_topic(name: str, partitions: int, config: Mapping[str, str] | None) -> str:
-    """One line: name, partitions, policy, how long records are kept; ``?`` for what is unknown."""
+    """Return one line: name, partitions, policy, how long records are kept; ``?`` for what is unknown."""
     if config is None:
         return f"{name}\tpartitions={partitions}\t?\t?\n"
     policy, kept_ms = config["cleanup.policy"], int(config.get("retention.ms", "-1"))
@@ -142,7 +142,7 @@ def format_topic(name: str, partitions: int, config: Mapping[str, str] | None) -
 
 
 def format_acls(settings: Settings, user: str) -> str:
-    """The commands of Apache Kafka that give ``User:user`` the rights of each part, and no other."""
+    """Return the commands of Apache Kafka that give ``User:user`` the rights of each part, and no other."""
     from dutycycle.kafka.security import bootstrap_servers
 
     bootstrap = ",".join(bootstrap_servers(settings)) if settings.broker is not None else "kafka:9092"
@@ -159,7 +159,7 @@ def format_acls(settings: Settings, user: str) -> str:
 
 
 def planned(settings: Settings) -> list[Planned]:
-    """All topics that the chosen analyses need, by their full names; those of the contract first."""
+    """Return all topics that the chosen analyses need, by their full names; those of the contract first."""
     from dutycycle.kafka.topic_settings import TopicUse
     from dutycycle.kafka.topics import CHANGELOG_CONFIG
 

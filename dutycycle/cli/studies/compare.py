@@ -76,7 +76,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _trace(given: str) -> str:
-    """The trace of a run. Raises ``DutycycleError``."""
+    """Return the trace of a run. Raises ``DutycycleError``."""
     path = Path(given)
     if path.is_dir():
         path /= TRACE
@@ -88,7 +88,7 @@ def _trace(given: str) -> str:
 
 
 def _names(given: Sequence[str]) -> list[str]:
-    """What to call each run: short, and no two alike."""
+    """Return what to call each run: short, and no two alike."""
     paths = [Path(path).absolute() for path in given]
     names = [path.name.split(".")[0] or path.name for path in paths]
     if len(set(names)) < len(names):

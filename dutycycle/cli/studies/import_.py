@@ -102,7 +102,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _files(args: argparse.Namespace) -> dict[str, str]:
-    """The files, each with its node."""
+    """Return the files, each with its node."""
     nodes = {file: args.node or Path(re.sub(_PACKED, "", Path(file).name)).stem for file in args.files}
     twice = [node for node, count in Counter(nodes.values()).items() if count > 1]
     if twice and args.node is None:
@@ -118,7 +118,7 @@ def _files(args: argparse.Namespace) -> dict[str, str]:
 
 
 def _reader(args: argparse.Namespace) -> "Callable[[LogFile], Reader] | None":
-    """What makes the reader of a file of lines; None where files are not of lines."""
+    """Return what makes the reader of a file of lines; None where files are not of lines."""
     if args.format == "wandb":
         return None
     # here, not above: as in run

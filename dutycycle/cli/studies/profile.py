@@ -71,7 +71,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _file(args: argparse.Namespace, folder: Path) -> tuple[Path, str | None]:
-    """The file, which is first fetched into ``folder`` if it is in a pod; the uid of that pod."""
+    """Return the file, which is first fetched into ``folder`` if it is in a pod; the uid of that pod."""
     if (there := Path(args.profile)).exists():
         return there, None
     if ":/" not in args.profile:

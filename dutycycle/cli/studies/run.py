@@ -89,7 +89,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _is_file_name(word: str) -> bool:
-    """Whether it is a file of objects; ``-`` is stdin."""
+    """Tell whether it is a file of objects; ``-`` is stdin."""
     return word == "-" or word.lower().endswith((".yaml", ".yml", ".json"))
 
 

@@ -49,7 +49,7 @@ def describe(change: Change) -> dict[str, Any]:
 
 
 def changes(before: HealthCounters | None, now: HealthCounters) -> Iterator[Change]:
-    """What happened since ``before``; None: this is the first reading, and no change can be told.
+    """Yield what happened since ``before``; None: this is the first reading, and no change can be told.
 
     A counter that fell began anew: what it counts now happened since.
     """
@@ -75,7 +75,7 @@ def changes(before: HealthCounters | None, now: HealthCounters) -> Iterator[Chan
 
 
 def began_anew(before: HealthCounters, now: HealthCounters) -> bool:
-    """Whether the GPU was reset, or its driver loaded anew: counters that start then have fallen."""
+    """Tell whether the GPU was reset, or its driver loaded anew: counters that start then have fallen."""
     names = ("ecc_corrected", "ecc_uncorrected")
     pairs = [(getattr(before, name), getattr(now, name)) for name in names]
     if now.energy_j != 0:  # at 0 it was not read
@@ -84,7 +84,7 @@ def began_anew(before: HealthCounters, now: HealthCounters) -> bool:
 
 
 def is_judged_alike(before: HealthCounters | None, now: HealthCounters) -> bool:
-    """Whether all that a verdict rests on is as before."""
+    """Tell whether all that a verdict rests on is as before."""
     return before is not None and all(
         getattr(before, name) == getattr(now, name)
         for name in HealthCounters.__struct_fields__

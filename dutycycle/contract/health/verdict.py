@@ -76,7 +76,7 @@ def fold(known: GpuHealth | None, event: GpuEvent) -> GpuHealth:
 
 
 def rank(level: str) -> int:
-    """How bad a level is, from 0; one that is newer than the list is one to watch."""
+    """Tell how bad a level is, from 0; one that is newer than the list is one to watch."""
     return next((at for at, known in enumerate(LEVELS) if known == level), LEVELS.index("watch"))
 
 
@@ -132,7 +132,7 @@ def _with(standing: list[Finding], new: Finding) -> list[Finding]:
 
 
 def _of_counters(counters: HealthCounters, most_links: int | None, at_ms: int) -> Iterator[Finding]:
-    """What the counters tell, each as of ``at_ms``."""
+    """Yield what the counters tell, each as of ``at_ms``."""
     action, fabric, health = counters.recovery_action, counters.fabric_state, counters.fabric_health
     _, recovery = RECOVERY_ACTIONS.get(action or 0, ("", "watch"))
     links = None if most_links is None else counters.nvlinks_active
@@ -164,7 +164,7 @@ def _of_counters(counters: HealthCounters, most_links: int | None, at_ms: int) -
 
 
 def sentence(health: GpuHealth) -> str:
-    """One line for people: what, since when, and what is to be done."""
+    """Return one line for people: what, since when, and what is to be done."""
     if health.reason is None:
         return f"gpu {health.index}: {health.level}"
     since = datetime.fromtimestamp(health.since_ms / 1000, UTC)
@@ -175,7 +175,7 @@ def sentence(health: GpuHealth) -> str:
 
 
 def fault_sentence(event: GpuEvent) -> str:
-    """One line for who used the GPU: what happened to it, how often, where, and what is to be done."""
+    """Return one line for who used the GPU: what happened to it, how often, where, and what is to be done."""
     times = f" ({event.count} times)" if event.count > 1 else ""
     of_slice = "" if event.mig is None else f" (slice {event.mig})"
     inference = ", as its answers tell" if event.inferred else ""

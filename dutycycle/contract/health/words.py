@@ -58,7 +58,7 @@ _MEANINGS = {
 
 
 def meaning_of(kind: str, code: int | None = None) -> EventMeaning:
-    """What an event of this kind says; one of a kind that is newer than this list is a warning."""
+    """Return what an event of this kind says; one of a kind that is newer than this list is a warning."""
     match kind:
         case "xid" if code is not None:
             xid = xid_of(code)

@@ -67,7 +67,7 @@ class _Device(NamedTuple):
 
 
 def holdings_of(node: str, gpus: Sequence[Gpu], plan: UsePlan) -> Holdings:
-    """The holdings of one tick, in the order of the record; ``plan``: who uses what there."""
+    """Return the holdings of one tick, in the order of the record; ``plan``: who uses what there."""
     rows = {(NOBODY, gpu.uuid): Holding(NOBODY, gpu.uuid, gpu.model or "", "") for gpu in gpus}
     of_gpus, devices, of_devices, weights, of_holders = [], 0, [], [], []
     slices = len(gpus) * len(GPU_METRICS)
@@ -96,12 +96,12 @@ def holdings_of(node: str, gpus: Sequence[Gpu], plan: UsePlan) -> Holdings:
 
 
 def seen_processes(gpu: Gpu) -> Sequence[GpuProcess] | None:
-    """The processes on a GPU, None where they are not seen; on a slice no driver counts them."""
+    """Return the processes on a GPU, None where they are not seen; on a slice no driver counts them."""
     return None if gpu.mig else gpu.processes
 
 
 def _all_processes_are_known(gpu: Gpu) -> bool:
-    """Whether it is seen which pods have a process on the GPU."""
+    """Tell whether it is seen which pods have a process on the GPU."""
     processes = seen_processes(gpu)
     return processes is not None and all(process.pod_uid is not None for process in processes)
 
@@ -151,7 +151,7 @@ def _tallied(plan: UsePlan, scope: str) -> dict[str, int]:
 def _devices(
     gpu: Gpu, at: int, slices: int, words: dict[str, str], tallied: dict[str, int]
 ) -> Iterator[_Device]:
-    """The GPU as a whole, or its slices, whose first column is ``slices``."""
+    """Yield the GPU as a whole, or its slices, whose first column is ``slices``."""
     given: dict[str, list[str]] = defaultdict(list)
     for holder in holders(gpu.allocated or ()):
         given[holder.mig or ""].append(holder.pod_uid)
@@ -166,7 +166,7 @@ def _devices(
 
 
 def _parts(slices: Sequence[MigDevice]) -> list[float]:
-    """What each slice is of its GPU, by memory; if that is not known, all are equal."""
+    """Return what each slice is of its GPU, by memory; if that is not known, all are equal."""
     sizes = [float(mig.mem_total_bytes or 0) for mig in slices]
     if not all(sizes):
         sizes = [1.0] * len(slices)
@@ -174,7 +174,7 @@ def _parts(slices: Sequence[MigDevice]) -> list[float]:
 
 
 def _users(gpu: Gpu, words: dict[str, str], tallied: dict[str, int]) -> dict[str, int]:
-    """The holders of a GPU as a whole."""
+    """Return the holders of a GPU as a whole."""
     if MEASURED not in words.values():
         return {uid: NOT_KNOWN for uid, word in words.items() if word in (ALLOCATED, UNKNOWN)} or {
             NOBODY: NOT_KNOWN

@@ -57,7 +57,7 @@ def uses_of_gpus(sample: NvmlSample) -> dict[str, list[PodGpuUse]]:
 
 
 def _parts_of_energy(gpus: Sequence[Gpu], held: Holdings, tallies: Floats) -> dict[tuple[str, str], float]:
-    """What each pod has of the energy of each GPU, by uid and UUID, as the ledger divides it."""
+    """Return what each pod has of the energy of each GPU, by uid and UUID, as the ledger divides it."""
     cells = [getattr(gpu, name) for gpu in gpus for name in GPU_METRICS]
     cells += [getattr(slice_, name) for gpu in gpus for slice_ in gpu.mig or () for name in MIG_METRICS]
     values = np.array(cells, np.float64)

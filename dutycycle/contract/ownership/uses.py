@@ -57,7 +57,7 @@ class UsePlan:
         return sorted(bursts, reverse=True)
 
     def owned(self) -> dict[Place, tuple[int, ...]]:
-        """The GPUs and slices that pods have to themselves, as rows of a ``use_table``, by place."""
+        """Return the GPUs and slices that pods have to themselves, as rows of a ``use_table``, by place."""
         return {place: source.devices for place, source in self.sources.items() if source.devices}
 
     def uses(self, gpus: Sequence[Gpu]) -> Floats:
@@ -70,7 +70,7 @@ class UsePlan:
         )
 
     def arrays(self) -> "UseArrays":
-        """The same in numbers."""
+        """Return the same in numbers."""
         sources, pods = self.sources.values(), self.pods.values()
         return UseArrays(
             ends=np.cumsum([len(source.processes) for source in sources], dtype=np.int64),
@@ -99,7 +99,7 @@ class UseArrays(NamedTuple):
 def uses_of(
     table: Floats, ends: Ints, processes: Ints, device_ends: Ints, devices: Ints, bursts: Ints, sampled: Bools
 ) -> Floats:
-    """What is used at each place, shape (places, ``USE_METRICS``), of a ``use_table``; NaN is unknown.
+    """Return what is used at each place, shape (places, ``USE_METRICS``), of a ``use_table``; NaN is unknown.
 
     What several processes use of one GPU is added; of several devices it is the mean percent, and the sum of
     memory. Percent that no process tells is the devices'; memory is it only where no process is seen.
@@ -177,12 +177,12 @@ def use_table(gpus: Sequence[Gpu]) -> Floats:
 
 
 def has_part(allocation: Allocation) -> bool:
-    """Whether a source tells what the container has of a device that pods share."""
+    """Tell whether a source tells what the container has of a device that pods share."""
     return allocation.gpu_util_pct is not None or allocation.mem_used_bytes is not None
 
 
 def use_plan(node: str, gpus: Sequence[Gpu]) -> UsePlan:
-    """The pods that use the GPUs of one tick, in the order of the record."""
+    """Return the pods that use the GPUs of one tick, in the order of the record."""
     plan = UsePlan()
     slices = len(gpus)
     processes = slices + sum(len(gpu.mig or ()) for gpu in gpus)

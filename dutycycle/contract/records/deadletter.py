@@ -44,7 +44,7 @@ class DeadLetter(VersionedRecord, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, record: ConsumerRecord, prefix: str, reason: Reason, error: str) -> "DeadLetter":
-        """The dead letter of a record that was read: ``error`` is cut to 500 printable characters.
+        """Return the dead letter of a record that was read: ``error`` is cut to 500 printable characters.
 
         Made of the record alone, so that a repeat is the same bytes.
         """

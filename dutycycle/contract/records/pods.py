@@ -23,7 +23,7 @@ def name_key(*names: str) -> str:
 
 
 def is_name_key(uid: str) -> bool:
-    """Whether it was made by ``name_key``: no uid of a Kubernetes object has a colon."""
+    """Tell whether it was made by ``name_key``: no uid of a Kubernetes object has a colon."""
     return uid.startswith(_BY_NAME)
 
 

@@ -19,7 +19,7 @@ _FOR_TESTS = "DUTYCYCLE_TEST_"
 
 
 def load(environ: Mapping[str, str], flags: Mapping[str, str] | None = None) -> Settings:
-    """Settings from flags (by field name) over environment variables over defaults.
+    """Return settings from flags (by field name) over environment variables over defaults.
 
     Raises ``SettingError`` that names the flag or variable, its value (unless that may hold a password),
     and what would be right.

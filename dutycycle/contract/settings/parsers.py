@@ -40,7 +40,7 @@ def non_empty(value: str) -> str:
 
 
 def secret(value: str) -> Secret:
-    """A password or token."""
+    """Return a password or token."""
     return Secret(non_empty(value))
 
 
@@ -51,14 +51,14 @@ def http_headers(value: str) -> Secret:
 
 
 def cluster_label(value: str) -> str:
-    """The name of a label, or ``LABEL=VALUE``."""
+    """Return the name of a label, or ``LABEL=VALUE``."""
     if not _CLUSTER.fullmatch(value):
         raise ValueError("expected the name of a label, such as cluster, or one cluster, such as cluster=eu")
     return value
 
 
 def name_pairs(value: str) -> tuple[tuple[str, str], ...]:
-    """Names with what each stands for, separated by commas: ``my_gpu_busy=DCGM_FI_DEV_GPU_UTIL``."""
+    """Return names with what each stands for, separated by commas: ``my_gpu_busy=DCGM_FI_DEV_GPU_UTIL``."""
     matches = [_NAME_PAIR.fullmatch(part) for part in _parts(value)]
     pairs = {match[1]: match[2] for match in matches if match}
     if not matches or len(pairs) < len(matches):
@@ -82,7 +82,7 @@ class Whole:
 
 
 def multiple_of_4(low: int, high: int) -> Parser:
-    """A multiple of 4 from ``low`` to ``high``."""
+    """Return a multiple of 4 from ``low`` to ``high``."""
     parse_whole = Whole(low, high)
 
     def parse(value: str) -> int:
@@ -103,14 +103,14 @@ def duration(value: str) -> float:
 
 
 def price(value: str) -> float:
-    """An amount of money: a number, 0 or more."""
+    """Return an amount of money: a number, 0 or more."""
     if not re.fullmatch(r"\d+\.?\d*|\.\d+", value.strip(), re.ASCII) or float(value) > 1e9:
         raise ValueError("expected a number, such as 2.5")
     return float(value)
 
 
 def model_prices(value: str) -> tuple[tuple[str, float], ...]:
-    """Names of GPU models, or parts of them, with a price each: ``H200=4.1,A100=2.5``."""
+    """Return names of GPU models, or parts of them, with a price each: ``H200=4.1,A100=2.5``."""
     prices: dict[str, float] = {}
     for pair in filter(None, map(str.strip, value.split(","))):
         name, equals, amount = (part.strip() for part in pair.partition("="))
@@ -121,7 +121,7 @@ def model_prices(value: str) -> tuple[tuple[str, float], ...]:
 
 
 def share(value: str) -> float:
-    """A number from 0 to 1."""
+    """Return a number from 0 to 1."""
     if not re.fullmatch(r"[01]|[01]?\.\d+", value.strip()) or not 0 <= float(value) <= 1:
         raise ValueError("expected a number from 0 to 1, such as 0.95")
     return float(value)
@@ -154,12 +154,12 @@ def roles(value: str) -> tuple[str, ...]:
 
 
 def analyses(value: str) -> tuple[str, ...]:
-    """Names of analyses, separated by commas, with what each needs; in the order of the catalogue."""
+    """Return names of analyses, separated by commas, with what each needs; in the order of the catalogue."""
     return choose(_parts(value))
 
 
 def metric_names(value: str) -> tuple[str, ...]:
-    """Names of metrics, separated by commas, each once and in order."""
+    """Return names of metrics, separated by commas, each once and in order."""
     names = sorted(set(_parts(value)))
     if not names or not all(_METRIC.fullmatch(name) for name in names):
         raise ValueError("expected names of metrics, separated by commas, such as gpu_util_pct,power_w")
@@ -228,19 +228,19 @@ class Choice:
 
 
 def choice(*allowed: str) -> Parser:
-    """One of the words ``allowed``."""
+    """Return one of the words ``allowed``."""
     return Choice(allowed)
 
 
 def node(value: str) -> str:
-    """A node's name."""
+    """Return a node's name."""
     if not _NODE.fullmatch(value):
         raise ValueError("expected a host name of letters, digits, '.', '_' and '-'")
     return value
 
 
 def dns_name(value: str) -> str:
-    """A DNS name, as the prefix of an annotation key has to be."""
+    """Return a DNS name, as the prefix of an annotation key has to be."""
     if not _DNS.fullmatch(value) or len(value) > 253:
         raise ValueError("expected a DNS name in lower case, such as dutycycle.io")
     if re.search(r"(^|\.)(kubernetes|k8s)\.io$", value):
@@ -249,7 +249,7 @@ def dns_name(value: str) -> str:
 
 
 def namespaces(value: str) -> tuple[str, ...]:
-    """Names of namespaces, separated by commas."""
+    """Return names of namespaces, separated by commas."""
     names = _parts(value)
     if not all(_NAMESPACE.fullmatch(name) for name in names):
         raise ValueError("expected names of namespaces, separated by commas, such as ml,vision")
@@ -257,12 +257,12 @@ def namespaces(value: str) -> tuple[str, ...]:
 
 
 def label_name(key: str) -> str:
-    """What a pod's label ``key`` is called on a series, as kube-state-metrics calls it."""
+    """Return what a pod's label ``key`` is called on a series, as kube-state-metrics calls it."""
     return "label_" + re.sub(r"[^a-zA-Z0-9_]", "_", key)
 
 
 def label_keys(value: str) -> tuple[str, ...]:
-    """Keys of labels on Kubernetes objects, separated by commas."""
+    """Return keys of labels on Kubernetes objects, separated by commas."""
     keys = _parts(value)
     if not all(_LABEL_KEY.fullmatch(key) for key in keys):
         raise ValueError("expected keys of labels, separated by commas, such as team,cost-centre")
@@ -283,7 +283,7 @@ def series_labels(value: str) -> tuple[tuple[str, str], ...]:
 
 
 def topic_prefix(value: str) -> str:
-    """What a topic name may begin with."""
+    """Return what a topic name may begin with."""
     if len(value) > _LONGEST_PREFIX:
         raise ValueError(f"expected at most {_LONGEST_PREFIX} characters: names of topics have 249 at most")
     if not _TOPIC.fullmatch(value):
@@ -321,7 +321,7 @@ def listen(value: str) -> str:
 
 
 def http_url(value: str) -> str:
-    """An ``http://`` or ``https://`` URL."""
+    """Return an ``http://`` or ``https://`` URL."""
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
         raise ValueError("expected a URL such as http://prometheus:9090")
@@ -329,7 +329,7 @@ def http_url(value: str) -> str:
 
 
 def records_url(value: str) -> str:
-    """An SQLAlchemy URL of SQLite or PostgreSQL."""
+    """Return an SQLAlchemy URL of SQLite or PostgreSQL."""
     scheme = value.partition("://")[0].partition("+")[0]
     if "://" not in value or scheme not in ("sqlite", "postgresql"):
         raise ValueError(
@@ -348,7 +348,7 @@ def readable_file(value: str) -> str:
 
 
 def folder(value: str) -> str:
-    """A folder that exists."""
+    """Return a folder that exists."""
     if not Path(value).is_dir():
         raise ValueError("there is no such folder")
     return value

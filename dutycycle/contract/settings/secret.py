@@ -17,7 +17,7 @@ class Secret:
     file: str | None = None
 
     def now(self) -> str:
-        """The text. While the file cannot be read, or is empty, the text before is good."""
+        """Return the text. While the file cannot be read, or is empty, the text before is good."""
         if self.file is not None:
             with suppress(OSError, UnicodeDecodeError):
                 self.text = Path(self.file).read_text(encoding="utf-8").strip() or self.text
@@ -34,7 +34,7 @@ def header_lines(text: str) -> dict[str, str]:
 
 
 def headers_now(headers: Secret | None) -> dict[str, str]:
-    """The headers that a request sends now. A file that holds no headers any more is not sent."""
+    """Return the headers that a request sends now. A file that holds no headers any more is not sent."""
     if headers is None:
         return {}
     known = headers.text
@@ -46,7 +46,7 @@ def headers_now(headers: Secret | None) -> dict[str, str]:
 
 
 def authorization(username: str | None, password: Secret | None, token: Secret | None) -> str | None:
-    """The header ``Authorization`` of a request that is sent now; None without credentials."""
+    """Return the header ``Authorization`` of a request that is sent now; None without credentials."""
     if token is not None:
         return f"Bearer {token.now()}"
     if username is None or password is None:

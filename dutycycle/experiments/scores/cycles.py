@@ -19,7 +19,7 @@ CLOSE = 0.05
 
 
 def is_close(period: float | None, true: float) -> bool:
-    """Whether a period is the true one."""
+    """Tell whether a period is the true one."""
     return period is not None and abs(period / true - 1) <= CLOSE
 
 
@@ -47,7 +47,7 @@ class CycleTruth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_truth(path: str) -> list[CycleTruth]:
-    """The lines of a file of JSON lines. Raises ``DutycycleError`` that names the line."""
+    """Return the lines of a file of JSON lines. Raises ``DutycycleError`` that names the line."""
     decode = msgspec.json.Decoder(CycleTruth).decode
     truths = []
     try:

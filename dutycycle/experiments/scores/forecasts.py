@@ -102,7 +102,7 @@ class ForecastScorer:
                         of_it.setdefault(place, _Errors()).add(due, value)
 
     def result(self) -> list[dict[str, Any]]:
-        """A row for each forecaster, metric and horizon.
+        """Return a row for each forecaster, metric and horizon.
 
         ``error``: mean absolute error over that of persistence (what is now stays), the mean over the series
         in which persistence errs; ``coverage``: the share of values within the 5-95 % interval.

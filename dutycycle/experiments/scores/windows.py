@@ -28,7 +28,7 @@ class _Ticks:
     def values(
         self, subject: str, metric: str, start_ms: int, end_ms: int, node: str
     ) -> tuple[list[float], list[float]]:
-        """What was measured in a window: the value of each tick, and the most within it."""
+        """Return what was measured in a window: the value of each tick, and the most within it."""
         values: list[float] = []
         highs: list[float] = []
         for tick in self.ticks:

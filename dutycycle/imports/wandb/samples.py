@@ -109,7 +109,7 @@ class WandbSamples:
         )  # fmt: skip
 
     def _pod(self, began_ms: int, ended_ms: int | None = None) -> TraceRecord:
-        """The run when it begins, and when it is over: it failed, succeeded, or nobody knows."""
+        """Return the run when it begins, and when it is over: it failed, succeeded, or nobody knows."""
         phase = "Running"
         if ended_ms is not None:
             phase = {None: "Unknown", 0: "Succeeded"}.get(self.run.exit_code, "Failed")

@@ -20,7 +20,7 @@ class _BatchSchema(faust.Schema[Any, Any]):
         return None
 
     def loads_value(self, app: Any, message: Any, **_: Any) -> Any:
-        """The records."""
+        """Return the records."""
         return message.value
 
 

@@ -135,11 +135,11 @@ class ExactApp(faust.App):
         return tables.recovery.completed.is_set() and not self.rebalancing
 
     def may_write(self) -> bool:
-        """Whether this worker still owns what it was assigned, as far as it can know."""
+        """Tell whether this worker still owns what it was assigned, as far as it can know."""
         return not self.telemetry.stall_detector.process_stalled() and self.exact_consumer.is_member()
 
     def replaced(self) -> str | None:
-        """Why what waits to be sent is older than what others have sent since, if it is."""
+        """Tell why what waits to be sent is older than what others have sent since, if it is."""
         if self.telemetry.stall_detector.process_stalled():
             return "the process stalled for too long"
         if self.exact_consumer.is_counted_out() and not self.should_stop:

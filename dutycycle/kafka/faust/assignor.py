@@ -20,7 +20,7 @@ class ExactAssignor(PartitionAssignor):
     """
 
     def assign(self, cluster: Any, member_metadata: Any) -> Any:
-        """What each member gets; called in the consumer's thread and loop."""
+        """Return what each member gets; called in the consumer's thread and loop."""
         app: Any = self.app
         topics = {topic for member in member_metadata.values() for topic in member.subscription}
         partitions = {topic: cluster.partitions_for_topic(topic) or () for topic in topics}

@@ -153,7 +153,7 @@ class BatchScheduler:
         self._is_changelog = is_changelog
 
     def iterate(self, records: Mapping[TP, list[Any]]) -> Iterator[tuple[TP, Any]]:
-        """What becomes a message each."""
+        """Yield what becomes a message each."""
         for place, batch in records.items():
             if self._is_changelog(place):
                 yield from ((place, message) for message in batch)
@@ -187,13 +187,13 @@ class ExactConsumer(driver.Consumer):
         return offset
 
     def is_member(self) -> bool:
-        """Whether the group still counts us in. Not so after a stall: then others own the partitions."""
+        """Tell whether the group still counts us in. Not so after a stall: then others own the partitions."""
         client: Any = self._thread._consumer
         coordinator = None if client is None else client._coordinator  # none while it connects
         return coordinator is not None and bool(coordinator.generation != _NO_GENERATION)
 
     def is_counted_out(self) -> bool:
-        """Whether the group has counted us in, and does so no longer."""
+        """Tell whether the group has counted us in, and does so no longer."""
         return self._counted_in_s > -math.inf and not self.is_member()
 
     def may_be_replaced(self) -> bool:
@@ -209,7 +209,7 @@ class ExactConsumer(driver.Consumer):
         return seen
 
     def trouble(self) -> str | None:
-        """Why this consumer will never read again, or None. May be called from another thread."""
+        """Tell why this consumer will never read again, or None. May be called from another thread."""
         client: Any = self._thread._consumer
         if client is None or client._closed:
             return None
@@ -233,7 +233,7 @@ class ExactConsumer(driver.Consumer):
         return sorted(topic for topic in subscription.topics if not cluster.partitions_for_topic(topic))
 
     def behind(self) -> str | None:
-        """How far reading has come, if there is more to read; None if not. For any thread."""
+        """Tell how far reading has come, if there is more to read; None if not. For any thread."""
         client: Any = self._thread._consumer
         subscription = None if client is None else client._subscription.subscription
         assignment = None if subscription is None else subscription.assignment
@@ -254,7 +254,7 @@ class ExactConsumer(driver.Consumer):
         await self.commit()
 
     async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, Message]]:  # noqa: ASYNC109 - Faust's
-        """One batch, as Faust takes it; notes how long it is in hand."""
+        """Yield one batch, as Faust takes it; notes how long it is in hand."""
         self._empty_handed.clear()
         try:
             async for place, message in super().getmany(timeout):
@@ -263,7 +263,7 @@ class ExactConsumer(driver.Consumer):
             self._empty_handed.set()
 
     async def _getmany(self, active_partitions: set[TP] | None, timeout: float) -> Any:  # noqa: ASYNC109 - Faust's
-        """The next batches, of no partition whose agent has enough of them.
+        """Return the next batches, of no partition whose agent has enough of them.
 
         Faust takes all that there is and keeps it: its topics forget the ``maxsize`` that ``App.topic`` is
         given, and 2,048 batches of each are more than a log. What is weakly known here counts until its agent
@@ -347,7 +347,7 @@ class ExactConsumer(driver.Consumer):
                 app.on_log_truncated(tp, describe_truncation(tp.topic, tp.partition, committed[tp], end))
 
     async def ends(self, places: Iterable[tuple[str, int]]) -> dict[TP, int]:
-        """The offset after the newest record of each of these partitions, now. Asks the broker."""
+        """Return the offset after the newest record of each of these partitions, now. Asks the broker."""
         wanted = [driver.ensure_aiokafka_TP(TP(*place)) for place in places]
         offsets = await self.highwaters(*wanted) if wanted else {}
         return {TP(tp.topic, tp.partition): end for tp, end in offsets.items()}

@@ -14,7 +14,7 @@ class WorkerPort(Protocol):
     """Kafka, as a worker sees it. Topics are without prefix."""
 
     def begins_at(self, source: TopicPartition) -> int | None:
-        """The committed offset at which reading began; None if nothing was ever committed."""
+        """Return the committed offset at which reading began; None if nothing was ever committed."""
         ...
 
     async def first_offset(self, source: TopicPartition, offset: int) -> int | None:
@@ -30,7 +30,7 @@ class WorkerPort(Protocol):
         ...
 
     def may_write(self) -> bool:
-        """Whether this worker still owns what it was assigned, as far as it can know."""
+        """Tell whether this worker still owns what it was assigned, as far as it can know."""
         ...
 
     def fail(self, reason: str) -> None:

@@ -97,7 +97,7 @@ async def _hand_in(app: ExactApp, last_work: Callable[[], Awaitable[None]] | Non
 
 
 async def _stop(app: ExactApp, starting: "asyncio.Task[None]") -> bool:
-    """Whether everything ended; if not, the deadline will see to it."""
+    """Tell whether everything ended; if not, the deadline will see to it."""
     # Not ``asyncio.timeout``: Faust swallows the cancellation, and would seem to have ended.
     stopping = asyncio.create_task(app.stop())
     stopping.add_done_callback(lambda _: starting.cancel())

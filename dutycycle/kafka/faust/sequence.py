@@ -31,7 +31,7 @@ class SourceSequence:
         return self._next.get(TopicPartition(topic, partition))
 
     async def admits(self, record: ConsumerRecord) -> bool:
-        """Whether ``record`` is to be taken now; it then counts as taken.
+        """Tell whether ``record`` is to be taken now; it then counts as taken.
 
         Not so if it was taken before, or if its partition was handed over while the broker was asked. Does
         not return if records before it were lost: the worker ends.
@@ -47,7 +47,7 @@ class SourceSequence:
         return True
 
     async def _bridged(self, record: ConsumerRecord, expected: int, *, begins: bool) -> bool:
-        """Whether the records from ``expected`` to before ``record`` are missing on the broker, too.
+        """Tell whether the records from ``expected`` to before ``record`` are missing on the broker, too.
 
         A compacted topic is full of gaps: there it is asked only at the first record of an assignment,
         which is where Faust is known to lose some.

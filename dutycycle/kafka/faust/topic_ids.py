@@ -92,7 +92,7 @@ class _IdsRequest(Request[_IdsRequestStruct]):  # type: ignore[misc]
 
 
 async def read_topic_ids(client: Any, names: Collection[str]) -> dict[str, str]:
-    """The identity of each topic (full name), in hexadecimal digits, as one of the brokers says it.
+    """Return the identity of each topic (full name), in hexadecimal digits, as one of the brokers says it.
 
     A topic that there is not, or whose broker is older than Kafka 2.8, is left out. ``client`` is one of the
     driver's. Raises ``KafkaError`` where no broker answers.

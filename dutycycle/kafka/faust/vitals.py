@@ -75,7 +75,7 @@ class Vitals:
         self._truncated_for = 0 if self._truncated is None else self._truncated_for + 1
 
     def _nobody_reads(self) -> str | None:
-        """What of the topics no worker of the group reads, as far as this one knows, and why."""
+        """Return what of the topics no worker of the group reads, as far as this one knows, and why."""
         if self._consumer is None:
             return None
         missing = self._consumer.missing_topics()
@@ -97,11 +97,11 @@ class Vitals:
         ]
 
     def unassigned(self) -> dict[Labels, float]:
-        """The same as a series."""
+        """Return the same as a series."""
         return {(topic,): float(count) for topic, count in self.unassigned_topics()}
 
     def _behind(self) -> str | None:
-        """How far it has read, where it could read on."""
+        """Tell how far it has read, where it could read on."""
         if self._consumer is None or self._app.held_up():
             return None
         reason: str | None = self._consumer.behind()
@@ -128,7 +128,7 @@ class Vitals:
         coordinator._do_heartbeat = heard
 
     def _silent_s(self) -> float:
-        """Seconds since the broker's last answer to a heartbeat; 0 before there was one."""
+        """Return seconds since the broker's last answer to a heartbeat; 0 before there was one."""
         return 0.0 if self._heard is None else self._clock() - self._heard
 
     @property
@@ -140,11 +140,11 @@ class Vitals:
         return None if self._consumer is None else self._consumer._thread._consumer
 
     def liveness_error(self) -> str | None:
-        """Why the process ends, or has to."""
+        """Tell why the process ends, or has to."""
         return self._app.failure or self.stuck()
 
     def stalled(self) -> str | None:
-        """Why the process has to end although nothing has failed."""
+        """Tell why the process has to end although nothing has failed."""
         if self._app.telemetry.stall_detector.process_stalled():
             return "the process stalled for too long"
         most_s = self._app.telemetry.stall_detector.limits.ended_s
@@ -154,7 +154,7 @@ class Vitals:
         return stuck if still is None else stuck or f"no progress in {most_s:g} s: {still.seen}"
 
     def stuck(self) -> str | None:
-        """Why it will never read again, although it does not say so."""
+        """Tell why it will never read again, although it does not say so."""
         if self._app.crashed:
             return f"crashed: {self._app.crash_reason!r}"
         return None if self._consumer is None or self._app.should_stop else self._consumer.trouble()
@@ -175,7 +175,7 @@ class Vitals:
         return None
 
     def readiness_error(self) -> str | None:
-        """Why it does not read now."""
+        """Tell why it does not read now."""
         waited, still = self._waiting.stalled_s, self._reading.stalled_s
         said_s = self._app.telemetry.stall_detector.limits.said_s
         if self._unread.stalled_s > said_s:
@@ -225,7 +225,7 @@ class Vitals:
         return positions
 
     def recovery_s(self) -> float | None:
-        """How long the last recovery took."""
+        """Tell how long the last recovery took."""
         tables: Any = self._app.tables
         began, ended = tables.recovery._recovery_started_at, tables.recovery._recovery_ended_at
         return None if began is None or ended is None or ended < began else float(ended - began)

@@ -41,7 +41,7 @@ class Lazy(Generic[R]):
         self._unreadable = unreadable
 
     def get(self) -> R | None:
-        """The record; None if it cannot be read."""
+        """Return the record; None if it cannot be read."""
         if self._payload is not None:
             payload, self._payload = self._payload, None
             try:
@@ -75,16 +75,16 @@ class Derived:
         return Derived(dict(self.cycles), dict(self.trends), dict(self.windows), self.insight, self.peaks)
 
     def cycle(self, metric: str) -> CycleMetric | None:
-        """The cycle of a metric, which only one source measures; None where none is known."""
+        """Return the cycle of a metric, which only one source measures; None where none is known."""
         cycle = next(_of_metric(self.cycles, metric), None)
         return None if cycle is None else cycle[0]
 
     def trend(self, metric: str) -> tuple[TrendMetric, int] | None:
-        """The trend of a metric, and of which moment it is."""
+        """Return the trend of a metric, and of which moment it is."""
         return next(_of_metric(self.trends, metric), None)
 
     def read_insight(self) -> Insight | None:
-        """What it is, and what holds it back."""
+        """Return what it is, and what holds it back."""
         return None if self.insight is None else self.insight.get()
 
 

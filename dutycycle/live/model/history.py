@@ -52,11 +52,11 @@ class MetricHistory:
         self._next = (self._next + 1) % self._size
 
     def times(self, most: int = TICKS) -> Sequence[int]:
-        """The moments of the newest ticks, oldest first."""
+        """Return the moments of the newest ticks, oldest first."""
         return self._tail(self._ts, most)
 
     def values(self, metric: str, most: int = TICKS) -> Sequence[float]:
-        """The newest values of a metric, oldest first."""
+        """Return the newest values of a metric, oldest first."""
         return self._tail(self._columns[metric], most)
 
     def _tail(self, column: "array[Any]", most: int) -> "array[Any]":

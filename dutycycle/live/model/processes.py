@@ -111,7 +111,7 @@ def local_processes(settings: Settings) -> LocalProcesses | None:
 
 
 def _allowed(ask: Callable[[], _T]) -> _T | None:
-    """What we may know; None where the system does not let us."""
+    """Return what we may know; None where the system does not let us."""
     try:
         return ask()
     except psutil.AccessDenied:
@@ -119,6 +119,6 @@ def _allowed(ask: Callable[[], _T]) -> _T | None:
 
 
 def _words(command: Sequence[str]) -> str | None:
-    """The command line, without the folder of the program."""
+    """Return the command line, without the folder of the program."""
     program, *arguments = command or ("",)
     return printable(" ".join((program.rpartition("/")[2], *arguments)))

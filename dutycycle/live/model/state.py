@@ -100,7 +100,7 @@ class LiveState:
             take(record)
 
     def _of(self, key: str) -> Derived:
-        """What is derived of a subject, which may not have been sampled yet."""
+        """Return what is derived of a subject, which may not have been sampled yet."""
         derived = self._derived.pop(key, None) or Derived()
         self._derived[key] = derived  # last: it was heard of now
         if len(self._derived) > _DERIVED:
@@ -174,7 +174,7 @@ class LiveState:
             pod.gpu_history.add(sample.ts_ms, (use.util, use.mem))
 
     def _sampled_pod(self, node: str, uid: str, ts_ms: int) -> PodRow | None:
-        """The row of a pod that a sample saw; None of one that has ended."""
+        """Return the row of a pod that a sample saw; None of one that has ended."""
         key = pod_subject(node, uid).key
         if key in self._ended:
             return None
@@ -249,7 +249,7 @@ class LiveState:
         return sorted(rows, key=lambda row: row.name)
 
     def pods(self) -> list[PodRow]:
-        """Those that were sampled within a minute, the busiest first."""
+        """Return those that were sampled within a minute, the busiest first."""
         rows = [
             row
             for row in self.rows.values()
@@ -260,7 +260,7 @@ class LiveState:
         return sorted(rows, key=lambda row: (-(row.gpu_util or 0), -(row.cpu or 0), row.title))
 
     def jobs(self) -> list[JobRow]:
-        """The jobs of these pods, by name."""
+        """Return the jobs of these pods, by name."""
         rows: dict[str, JobRow] = {}
         for pod in self.pods():
             if pod.identity is None or pod.identity.job is None:
@@ -277,7 +277,7 @@ class LiveState:
         return sorted(rows.values(), key=lambda row: row.title)
 
     def row(self, key: str) -> Row | None:
-        """The subject of a key; None if it is gone."""
+        """Return the subject of a key; None if it is gone."""
         return self.rows.get(key) or next((job for job in self.jobs() if job.key == key), None)
 
     def frozen(self) -> "LiveState":

@@ -182,7 +182,7 @@ class JobRow(SubjectRow):
         return "" if self.ref is None else self.ref.kind
 
     def total(self, name: str) -> Value:
-        """The sum of a figure over its pods; None where no pod has it."""
+        """Return the sum of a figure over its pods; None where no pod has it."""
         return added(getattr(pod, name) for pod in self.pods.values())
 
     @property
@@ -197,11 +197,11 @@ Row = GpuRow | NodeRow | PodRow | JobRow
 
 
 def most(a: Value, b: Value) -> Value:
-    """The larger one that is known."""
+    """Return the larger one that is known."""
     return a if b is None else b if a is None else max(a, b)
 
 
 def added(values: Iterable[Value]) -> Value:
-    """The sum of those that are known; None where none is."""
+    """Return the sum of those that are known; None where none is."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None

@@ -23,7 +23,7 @@ _STYLES = {
 
 
 def strip_of(line: Line, width: int) -> Strip:
-    """A line of exactly ``width`` cells."""
+    """Return a line of exactly ``width`` cells."""
     segments = [Segment(text, _STYLES[style]) for text, style in fit(line, width)]
     return Strip(segments, width)
 
@@ -50,15 +50,15 @@ class Lines(ScrollView, can_focus=True):
         self._drawn: list[Line] = []
 
     def head(self) -> list[Line]:
-        """Lines above those that scroll."""
+        """Return lines above those that scroll."""
         return []
 
     def count(self) -> int:
-        """How many lines scroll."""
+        """Tell how many lines scroll."""
         return 0
 
     def line(self, number: int) -> Line:
-        """A line that scrolls, of ``count()``."""
+        """Return a line that scrolls, of ``count()``."""
         return []
 
     @property
@@ -98,5 +98,5 @@ class Lines(ScrollView, can_focus=True):
         self.redraw()
 
     def render_line(self, y: int) -> Strip:
-        """What Textual asks for."""
+        """Return what Textual asks for."""
         return strip_of(self._drawn[y] if y < len(self._drawn) else [], self.room)

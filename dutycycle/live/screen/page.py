@@ -44,11 +44,11 @@ class Page(Lines):
         self.show(self._content)
 
     def count(self) -> int:
-        """All of them."""
+        """Return all of them."""
         return len(self._lines)
 
     def line(self, number: int) -> Line:
-        """One of them."""
+        """Return one of them."""
         return self._lines[number]
 
     def action_turn(self, step: int) -> None:

@@ -85,7 +85,7 @@ class Rows(Lines):
         self.show(self._state)
 
     def head(self) -> list[Line]:
-        """The titles."""
+        """Return the titles."""
         title, reverse = self.sort
         return [self._layout.header(title, reverse=reverse)]
 
@@ -94,7 +94,7 @@ class Rows(Lines):
         return len(self._rows) or 1
 
     def line(self, number: int) -> Line:
-        """A row; the first cell of the one that the cursor is on stands out."""
+        """Return a row; the first cell of the one that the cursor is on stands out."""
         if not self._rows:
             return [(f"nothing matches {self.words!r}" if self.words else self.view.empty, "dim")]
         line = self._layout.row(self._rows[number])

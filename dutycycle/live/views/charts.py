@@ -35,7 +35,7 @@ class Scale:
 def bucketed(
     times: Sequence[int], values: Sequence[float], begin_ms: float, cell_ms: float, cells: int
 ) -> list[float]:
-    """The mean in each cell of time; a cell without a tick has that of the cell before it, once."""
+    """Return the mean in each cell of time; a cell without a tick has that of the cell before it, once."""
     sums, counts = [0.0] * cells, [0] * cells
     for ts_ms, value in zip(times, values, strict=True):
         at = int((ts_ms - begin_ms) // cell_ms)
@@ -120,7 +120,7 @@ class ForecastCells:
 
 
 def with_fan(values: Sequence[float], fan: ForecastCells | None, scale: Scale) -> list[Line]:
-    """The history, and behind it what is expected with its interval."""
+    """Return the history, and behind it what is expected with its interval."""
     lines = columns(values, scale, "info")
     if fan is None:
         return lines

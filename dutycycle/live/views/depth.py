@@ -22,7 +22,7 @@ _NAMES = {"gpu_util_pct": "GPU use", "cpu_util_pct": "CPU"}
 
 
 def depth(state: LiveState, row: Row, width: int) -> list[Line]:
-    """All that is known, as lines of at most ``width``."""
+    """Return all that is known, as lines of at most ``width``."""
     parts = (
         _head(row, width), _findings(state, row, width), _history(row, width), _cycle(row, width),
         figures.windows(row), figures.peaks(row), inside(state, row, width),
@@ -36,7 +36,7 @@ def depth(state: LiveState, row: Row, width: int) -> list[Line]:
 
 
 def brief(state: LiveState, row: Row, width: int) -> list[Line]:
-    """The figures and what is said of it: for below a table, where that has room."""
+    """Return the figures and what is said of it: for below a table, where that has room."""
     return [[], *_head(row, width), *_findings(state, row, width)]
 
 
@@ -72,7 +72,7 @@ def _wrapped(name: str, text: str, width: int) -> Iterator[Line]:
 
 
 def insights_on(state: LiveState, row: Row) -> Iterator[tuple[str, Insight]]:
-    """Its own, or of a GPU those of the pods on it."""
+    """Yield its own, or of a GPU those of the pods on it."""
     rows: Sequence[Row] = [row]
     if isinstance(row, GpuRow):
         rows = [pod for uid in sorted(row.pods) if (pod := state.rows.get(f"pod/{uid}")) is not None]
@@ -82,7 +82,7 @@ def insights_on(state: LiveState, row: Row) -> Iterator[tuple[str, Insight]]:
 
 
 def main_history(row: Row) -> tuple[Sequence[int], Sequence[float]]:
-    """Times and values of the main metric."""
+    """Return times and values of the main metric."""
     history: MetricHistory
     if isinstance(row, JobRow):
         return figures.job_history(row)

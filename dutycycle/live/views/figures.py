@@ -19,12 +19,12 @@ _SHOWN = {row.field: row.word for row in CATALOGUE if row.word}
 
 
 def kind(row: Row) -> str:
-    """What it is."""
+    """Return what it is."""
     return _KINDS[type(row)]
 
 
 def more(row: Row) -> str:
-    """What else it is called."""
+    """Return what else it is called."""
     if isinstance(row, GpuRow):
         return f"{row.now.model or ''}  {row.now.uuid}".strip()
     if isinstance(row, PodRow):
@@ -104,7 +104,7 @@ def _of_job(row: JobRow) -> Pairs:
 
 
 def text_of(metric: str, value: Value) -> str:
-    """A value with the unit at the end of its metric's name."""
+    """Return a value with the unit at the end of its metric's name."""
     if value is None:
         return UNKNOWN
     unit = unit_of(metric).text
@@ -119,7 +119,7 @@ def _rate(value: Value) -> str:
 
 
 def windows(row: Row) -> Iterator[Line]:
-    """The newest window of each length: mean, percentiles and maximum of each metric."""
+    """Yield the newest window of each length: mean, percentiles and maximum of each metric."""
     read = {
         which: window_and_record.get()
         for which, window_and_record in sorted(
@@ -145,7 +145,7 @@ def _of_window(metric: str, values: WindowMetric) -> str:
 
 
 def peaks(row: Row) -> Iterator[Line]:
-    """What a pod or job needed at most, since it began."""
+    """Yield what a pod or job needed at most, since it began."""
     record = None if row.derived.peaks is None else row.derived.peaks.get()
     if record is None:
         return
@@ -159,7 +159,7 @@ def peaks(row: Row) -> Iterator[Line]:
 
 
 def job_history(job: JobRow) -> tuple[Sequence[int], Sequence[float]]:
-    """Times and mean GPU use over the pods of a job, by whole seconds."""
+    """Return times and mean GPU use over the pods of a job, by whole seconds."""
     means = job.main == "gpu_util_pct"
     sums: dict[int, tuple[float, int]] = {}
     for pod in job.pods.values():

@@ -26,12 +26,12 @@ def throttle_words(row: GpuRow) -> str:
 
 
 def is_hot(row: Row) -> bool:
-    """Whether a GPU is slowed by heat now."""
+    """Tell whether a GPU is slowed by heat now."""
     return isinstance(row, GpuRow) and "heat" in throttle_words(row)
 
 
 def activity(state: LiveState, row: Row) -> str:
-    """What a pod or job does; of a GPU, what the pods on it do; empty where that is not known."""
+    """Return what a pod or job does; of a GPU, what the pods on it do; empty where that is not known."""
     if isinstance(row, GpuRow):
         on_it = (state.rows.get(f"pod/{uid}") for uid in row.pods)
         return " + ".join(sorted({activity(state, pod) for pod in on_it if pod is not None} - {""}))
@@ -40,7 +40,7 @@ def activity(state: LiveState, row: Row) -> str:
 
 
 def period_s(row: Row) -> float | None:
-    """The period of the main metric."""
+    """Return the period of the main metric."""
     cycle = row.derived.cycle(row.main)
     return None if cycle is None else cycle.period_s
 
@@ -52,7 +52,7 @@ def cycle_words(row: Row) -> str:
 
 
 def full_in_s(row: Row) -> float | None:
-    """When memory is full, from now; None while it does not run out, or that is no longer said."""
+    """Tell when memory is full, from now; None while it does not run out, or that is no longer said."""
     metric = "mem_used_bytes" if isinstance(row, GpuRow | NodeRow) else "gpu_mem_used_bytes"
     trend = row.derived.trend(metric) or row.derived.trend("mem_used_bytes")
     if trend is None or trend[0].exhausts_in_s is None or row.ts_ms - trend[1] >= _UNSAID_MS:
@@ -79,7 +79,7 @@ def forecast_words(row: Row) -> str:
 
 
 def main_value(row: Row) -> float | None:
-    """The newest value of the metric that counts most."""
+    """Return the newest value of the metric that counts most."""
     if isinstance(row, GpuRow):
         return row.now.gpu_util_pct
     if isinstance(row, NodeRow):
@@ -90,7 +90,7 @@ def main_value(row: Row) -> float | None:
 
 
 def says(state: LiveState, row: Row) -> str:
-    """All of it, what is urgent first."""
+    """Return all of it, what is urgent first."""
     silent_s = row.silent_s(state.now_ms)
     if silent_s is not None:
         return f"silent for {short_duration(silent_s)}"

@@ -42,7 +42,7 @@ def help_page() -> list[Line]:
 
 
 def warnings_page(paragraphs: Sequence[str], width: int) -> list[Line]:
-    """All of them, the most urgent first."""
+    """Return all of them, the most urgent first."""
     if not paragraphs:
         return [[("no warnings", "dim")]]
     lines: list[Line] = [[("Warnings", "bold")]]

@@ -51,7 +51,7 @@ def process_page(state: LiveState, key: str, width: int) -> list[Line]:
 
 
 def signal_question(row: OnGpu, signal_name: str) -> str:
-    """What is asked before a signal is sent."""
+    """Return what is asked before a signal is sent."""
     facts = row.facts
     user = "" if facts is None or facts.user is None else f" of {facts.user}"
     name = row.process.name or "of unknown name"

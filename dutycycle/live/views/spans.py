@@ -58,7 +58,7 @@ def sparkline(values: Sequence[float], width: int, top: float) -> Line:
 
 
 def height(value: float, top: float) -> str:
-    """One cell of a column chart."""
+    """Return one cell of a column chart."""
     if isnan(value):
         return " "
     step = int(value / top * len(_HEIGHTS)) if top > 0 else 0

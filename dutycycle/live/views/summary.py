@@ -12,7 +12,7 @@ _GIB = 1024**3
 
 
 def summary(state: LiveState, title: str) -> Line:
-    """Who this is, and what all GPUs do together."""
+    """Tell who this is, and what all GPUs do together."""
     line: Line = [(title, "bold")]
     for part in _parts(state):
         line += [("  ", ""), *part]

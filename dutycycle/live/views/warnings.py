@@ -19,7 +19,7 @@ def warnings(state: LiveState, degraded: Sequence[str]) -> list[str]:
 
 
 def health_warnings(state: LiveState) -> Iterator[str]:
-    """GPUs that are not healthy, the worst first."""
+    """Yield GPUs that are not healthy, the worst first."""
     sick = [
         (rank(gpu.level), health.node, gpu)
         for health in state.health.values()
@@ -58,7 +58,7 @@ def _of_records(state: LiveState) -> Iterator[str]:
 
 
 def warning_line(lines: Sequence[str]) -> Line:
-    """The first one, and how many more there are."""
+    """Return the first one, and how many more there are."""
     if not lines:
         return [("no warnings", "dim")]
     more = f"  (and {len(lines) - 1} more: w)" if len(lines) > 1 else ""

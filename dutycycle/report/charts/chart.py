@@ -110,7 +110,7 @@ class Chart:
 
 
 def cycle_lines_ms(chart: Chart) -> list[int]:
-    """Where each period of the chart's cycle begins; none where they would be too many to see."""
+    """Tell where each period of the chart's cycle begins; none where they would be too many to see."""
     if chart.cycle is None:
         return []
     _, first_ms, last_ms, period_s = chart.cycle
@@ -121,7 +121,7 @@ def cycle_lines_ms(chart: Chart) -> list[int]:
 
 
 def unit_of(unit: str, most: Iterable[float | None]) -> tuple[str, float]:
-    """The unit that suits values of up to ``most``, and how much of the measured one it is."""
+    """Return the unit that suits values of up to ``most``, and how much of the measured one it is."""
     if unit not in _PREFIXES:
         return unit, 1.0
     highest = max((value for value in most if value is not None), default=0.0)
@@ -130,7 +130,7 @@ def unit_of(unit: str, most: Iterable[float | None]) -> tuple[str, float]:
 
 
 def points_of(view: View, ticks: FrameTicks, column: str, most: int = POINTS) -> Buckets:
-    """A column over the time of the report."""
+    """Return a column over the time of the report."""
     return buckets(ticks.times, ticks[column], view.first_ms, view.last_ms, most)
 
 
@@ -160,12 +160,12 @@ def block_corners(points: Buckets) -> npt.NDArray[np.int64]:
 
 
 def known_runs(points: Buckets) -> list[slice]:
-    """Where values stand without a gap between them."""
+    """Tell where values stand without a gap between them."""
     known = np.concatenate([[False], np.isfinite(points.mean), [False]])
     first, last = np.flatnonzero(known[1:] & ~known[:-1]), np.flatnonzero(known[:-1] & ~known[1:])
     return [slice(begin, end) for begin, end in zip(first.tolist(), last.tolist(), strict=True)]
 
 
 def scaled(points: Points, scale: float) -> Points:
-    """The points in another unit."""
+    """Return the points in another unit."""
     return replace(points, mean=points.mean / scale, low=points.low / scale, high=points.high / scale)

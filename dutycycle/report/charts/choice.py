@@ -66,7 +66,7 @@ _DISK_OF_PODS, _DISK_OF_HOSTS = (
 
 
 def _made(gathered: Gathered, view: View, spec: _Spec, of: Sequence[GpuView | HostView]) -> Chart | None:
-    """A chart by its specification; None where nothing of it was measured."""
+    """Return a chart by its specification; None where nothing of it was measured."""
     unit, scale = unit_of(spec.unit, (part.ticks.most(column) for part in of for column in spec.columns))
     lines = [
         Line(
@@ -107,7 +107,7 @@ def _limits(spec: _Spec, of: Sequence[GpuView | HostView], scale: float) -> list
 
 
 def _throttle_marks(gathered: Gathered, view: View) -> list[Marks]:
-    """Where the clock was reduced: of each bucket of the chart at most one mark for each reason."""
+    """Tell where the clock was reduced: of each bucket of the chart at most one mark for each reason."""
     marks = []
     for gpu in view.gpus:
         ticks = gpu.ticks
@@ -124,7 +124,7 @@ def _throttle_marks(gathered: Gathered, view: View) -> list[Marks]:
 
 
 def _mark(cycles: Sequence[SeriesCycles]) -> tuple[str, int, int, float] | None:
-    """What a chart marks: the first of the cycles of what it shows."""
+    """Return what a chart marks: the first of the cycles of what it shows."""
     return cycles[0].mark() if cycles else None
 
 
@@ -153,7 +153,7 @@ def _heat(gathered: Gathered, view: View) -> Chart | None:
 
 
 def _fold(view: View, chosen: ShownCycle | None) -> Chart | None:
-    """The mean over one cycle, of the GPUs whose it is."""
+    """Return the mean over one cycle, of the GPUs whose it is."""
     if chosen is None:
         return None
     tick_s = max(view.gpus[0].ticks.step_ms, 1) / 1000
@@ -186,7 +186,7 @@ def _fold(view: View, chosen: ShownCycle | None) -> Chart | None:
 
 
 def _steps(gathered: Gathered, view: View, processes: Sequence[ProcessSeen]) -> Chart | None:
-    """What the steps took, as the training loops say."""
+    """Return what the steps took, as the training loops say."""
     ticks = [(process, process.frame.between(view.first_ms, view.last_ms)) for process in processes]
     shown = [(process, frame) for process, frame in ticks if len(frame.times)]
     lines = [
@@ -206,7 +206,7 @@ def _steps(gathered: Gathered, view: View, processes: Sequence[ProcessSeen]) -> 
 
 
 def charts_of(gathered: Gathered, view: View, processes: Sequence[ProcessSeen] = ()) -> list[Chart]:
-    """Every chart for which something was measured."""
+    """Return every chart for which something was measured."""
     of_pods = [pod for pod in view.pods if pod.ticks.most("net_rx_bytes_per_s") is not None]
     of_machines: list[tuple[_Spec, list[HostView]]] = [
         (_CPU, view.machines),

@@ -69,7 +69,7 @@ class SeriesCycles:
 
 
 def cycles_of(gathered: Gathered, view: View, metric: str) -> list[SeriesCycles]:
-    """The cycles of a metric, of each subject that had any, the one that lasted longest first."""
+    """Return the cycles of a metric, of each subject that had any, the one that lasted longest first."""
     whose = {f"{key}/nvml": (name, _pods_of(gathered, key)) for key, name in view.subjects.items()}
     whose |= {
         f"{machine.key}/cgroup": (machine.name, _pods_of(gathered, machine.key)) for machine in view.machines

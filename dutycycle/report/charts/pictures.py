@@ -44,7 +44,7 @@ _PHASES = {
 
 
 def write_pictures(charts: list[Chart], phases: list[Phase], folder: Path) -> list[Path]:
-    """One file for each chart, and one for the phases; their paths."""
+    """Return one file for each chart, and one for the phases; their paths."""
     written = []
     for chart in charts:
         height = max(2.0, 0.35 * len(chart.lines) + 1) if chart.kind == "heat" else 3.2

@@ -55,12 +55,12 @@ def _text(name: str) -> str:
 
 
 def color_of(place: int) -> str:
-    """The color of a series."""
+    """Return the color of a series."""
     return _GREY if place < 0 else PALETTE[place % len(PALETTE)]
 
 
 def _ungrouped(chart: Chart) -> list[Line]:
-    """The lines that the page's own list of GPUs does not name."""
+    """Return the lines that the page's own list of GPUs does not name."""
     return [line for line in chart.lines if not line.group]
 
 
@@ -166,7 +166,7 @@ def _band(chart: Chart, points: Buckets, color: str, at: np.ndarray | None = Non
 
 
 def _layer(chart: Chart, line: Line, low: np.ndarray, high: np.ndarray) -> Iterator[Figure]:
-    """A layer of a stack: its area, and a line without a stroke that tells its values."""
+    """Yield a layer of a stack: its area, and a line without a stroke that tells its values."""
     points, color = line.points, color_of(line.color)
     blocks = Buckets(
         points.start_ms,

@@ -21,12 +21,12 @@ _PERCENT = 100
 
 
 def jobs(path: Path, wrong: Wrong) -> list[TraceJob]:
-    """A job for each task that ended."""
+    """Return a job for each task that ended."""
     return read(path, _TASKS, _job, wrong)
 
 
 def machines(path: Path, wrong: Wrong) -> list[TraceNode]:
-    """The nodes."""
+    """Return the nodes."""
     return read(path, _MACHINES, _machine, wrong)
 
 

@@ -20,12 +20,12 @@ _NOTHING = ("", "nan")
 
 
 def jobs(path: Path, wrong: Wrong) -> list[TraceJob]:
-    """A job for each pod that was scheduled; it ran until it was deleted."""
+    """Return a job for each pod that was scheduled; it ran until it was deleted."""
     return read(path, _PODS, _job, wrong)
 
 
 def machines(path: Path, wrong: Wrong) -> list[TraceNode]:
-    """The nodes."""
+    """Return the nodes."""
     return read(path, _NODES, _machine, wrong)
 
 

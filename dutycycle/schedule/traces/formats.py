@@ -42,7 +42,7 @@ def workload_of(
 
 
 def _fits(empty: Cluster, demand: Demand, known: dict[Demand, bool]) -> bool:
-    """Whether it could start if nothing else ran. Leaves ``empty`` as it was."""
+    """Tell whether it could start if nothing else ran. Leaves ``empty`` as it was."""
     if demand not in known:
         pods: list[RunningPod] = []
         while len(pods) < demand.pods and len(rows := empty.fitting(demand)):

@@ -46,7 +46,7 @@ def jobs(path: Path, wrong: Wrong) -> list[TraceJob]:
 
 
 def machines(path: Path, wrong: Wrong) -> list[TraceNode]:
-    """The nodes."""
+    """Return the nodes."""
     return read(path, _MACHINES, _machine, wrong)
 
 

@@ -34,7 +34,7 @@ class Wrong:
 
 
 def rows(path: Path, columns: Sequence[str], wrong: Wrong) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """The place and the cells of each row of a CSV, by column; with or without a heading.
+    """Yield the place and the cells of each row of a CSV, by column; with or without a heading.
 
     Raises ``DutycycleError`` for a file that cannot be read.
     """
@@ -62,7 +62,7 @@ def rows(path: Path, columns: Sequence[str], wrong: Wrong) -> Iterator[tuple[str
 def read(
     path: Path, columns: Sequence[str], make: Callable[[Mapping[str, str]], _Found | None], wrong: Wrong
 ) -> list[_Found]:
-    """What ``make`` makes of each row. It raises ``ValueError`` for a wrong row; None: passed over."""
+    """Return what ``make`` makes of each row. It raises ``ValueError`` for a wrong row; None: passed over."""
     made = []
     for place, cells in rows(path, columns, wrong):
         try:
@@ -78,7 +78,7 @@ def read(
 
 
 def number(cells: Mapping[str, str], name: str, *, empty: float | None = None) -> float:
-    """A finite number, 0 or more. ``empty``: what nothing stands for. Raises ``ValueError``."""
+    """Return a finite number, 0 or more. ``empty``: what nothing stands for. Raises ``ValueError``."""
     text = cells[name]
     if not text and empty is not None:
         return empty

@@ -43,7 +43,7 @@ def record_of(verdict: TrialVerdict, whose: Whose, id_: str, ts_ms: int) -> Tria
 
 
 def annotations_of(verdict: TrialVerdict, prefix: str, ts_ms: int) -> Patch:
-    """What is written on the Job; of what is not known, what an earlier trial wrote is taken away."""
+    """Return what is written on the Job; of what is not known, what an earlier trial wrote is taken away."""
     best = verdict.best
     each = {
         str(row.tried.variant): figures_words(row, verdict.unit) or row.tried.ended for row in verdict.rows

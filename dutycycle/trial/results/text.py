@@ -11,7 +11,7 @@ GOAL_WORDS = {"gpu-seconds": "GPU-seconds", "joules": "joules", "rate": "rate"}
 
 
 def lines_of(verdict: TrialVerdict) -> Iterator[str]:
-    """The table, and below it what follows from it."""
+    """Yield the table, and below it what follows from it."""
     unit = verdict.unit or "step"
     heads = ["trial", "GPUs", f"{unit}s/s", f"GPU-s a {unit}", f"J a {unit}", "held back by", "ended"]
     rows = [_cells(row, row is verdict.best) for row in verdict.rows]
@@ -21,7 +21,7 @@ def lines_of(verdict: TrialVerdict) -> Iterator[str]:
 
 
 def sentence_of(verdict: TrialVerdict) -> str:
-    """Which is best, in a sentence."""
+    """Tell which is best, in a sentence."""
     by = f"by {GOAL_WORDS[verdict.goal]}"
     if verdict.goal != "rate":
         by += f" a {verdict.unit or 'step'}"
@@ -43,7 +43,7 @@ def number(value: float) -> str:
 
 
 def figures_words(row: TrialRow, unit: str | None) -> str:
-    """The figures of one trial in a line, those that are known."""
+    """Return the figures of one trial in a line, those that are known."""
     unit = unit or "step"
     parts = [
         (row.rate, f"{unit}s/s"), (row.gpu_s, f"GPU-s a {unit}"), (row.joules, f"J a {unit}"),

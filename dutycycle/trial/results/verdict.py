@@ -32,7 +32,7 @@ class TrialRow:
     joules: Measure | None = None
 
     def by(self, goal: str) -> Measure | None:
-        """What counts for a goal, such that less is better."""
+        """Return what counts for a goal, such that less is better."""
         if goal == "rate":
             return None if self.rate is None else inverse(self.rate)
         return self.gpu_s if goal == "gpu-seconds" else self.joules
@@ -52,7 +52,7 @@ class TrialVerdict:
 
 
 def unit_of(trials: Sequence[Tried]) -> str | None:
-    """The first unit that all trials have that have any; else the one that most have."""
+    """Return the first unit that all trials have that have any; else the one that most have."""
     having = [trial.figures.rates for trial in trials if trial.figures is not None and trial.figures.rates]
     counts = {unit: sum(unit in rates for rates in having) for unit in UNITS}
     best = max(UNITS, key=lambda unit: (counts[unit], -UNITS.index(unit)))

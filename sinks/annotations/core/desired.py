@@ -109,11 +109,11 @@ class Annotations:
         return keys.that_fit(ordered, present.others_bytes + kept_bytes)
 
     def left_out(self, target: Target, wanted: Mapping[str, str]) -> int:
-        """How many keys of a node or pod do not fit beside what others wrote. A job says it itself."""
+        """Tell how many keys of a node or pod do not fit beside what others wrote. A job says it itself."""
         return 0 if target.kind == "job" else len(self._texts(self._values(target)).keys() - wanted.keys())
 
     def _values(self, target: Target) -> dict[str, Any]:
-        """What is known of a node or a pod, by name without prefix."""
+        """Return what is known of a node or a pod, by name without prefix."""
         if target.kind == "node":
             node = self._nodes.get(target.name)
             return {} if node is None else node.values()
@@ -121,7 +121,7 @@ class Annotations:
         return known | self._profiles.get(target, {}) | self._placements.get(target, {})
 
     def surplus(self, target: Target, present: Present, wanted: Mapping[str, str]) -> frozenset[str]:
-        """What else may be taken away: keys that this kind of object would otherwise keep for ever."""
+        """Return what else may be taken away: keys that this kind of object would otherwise keep for ever."""
         ours: frozenset[str] = frozenset()  # advice that holds no more
         if target in self._insights:
             ours |= self._keys(keys.INSIGHT_NAMES | keys.STATE_NAMES)
@@ -132,12 +132,12 @@ class Annotations:
         return surplus if job is None else surplus | job.surplus(present, wanted)
 
     def conditions(self, node: str) -> dict[str, bool]:
-        """What holds of a node, by the name of the label; without what is not known."""
+        """Return what holds of a node, by the name of the label; without what is not known."""
         view = self._nodes.get(node)
         return {} if view is None else view.conditions()
 
     def is_known(self, target: Target) -> bool:
-        """Whether enough is known to write: of a node which GPUs it has, and their indexes."""
+        """Tell whether enough is known to write: of a node which GPUs it has, and their indexes."""
         if target.kind != "node":
             return True
         node = self._nodes.get(target.name)
@@ -254,7 +254,7 @@ def _object(written: str) -> dict[str, Any]:
 
 
 def _state_values(state: WorkloadState | None) -> dict[str, Any]:
-    """The plain values of what holds of a pod or job now, by name."""
+    """Return the plain values of what holds of a pod or job now, by name."""
     if state is None:
         return {}
     value = {
@@ -272,7 +272,7 @@ def _state_values(state: WorkloadState | None) -> dict[str, Any]:
 
 
 def _insight_values(insight: Insight) -> dict[str, Any]:
-    """What a pod is, what holds it back and what is odd about it, by name."""
+    """Return what a pod is, what holds it back and what is odd about it, by name."""
     odd = "; ".join(
         f"{anomaly.kind}: {anomaly.advice}" if anomaly.advice else anomaly.kind
         for anomaly in insight.anomalies

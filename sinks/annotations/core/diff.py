@@ -61,13 +61,13 @@ _AMOUNT = re.compile(r"(-?\d+(?:\.\d+)?)(GB|MB)")
 
 
 def split(prefix: str, annotations: Mapping[str, str]) -> Present:
-    """An object's annotations, parted into ours and the rest."""
+    """Return an object's annotations, parted into ours and the rest."""
     ours = {key: value for key, value in annotations.items() if key.startswith(f"{prefix}/")}
     return Present(ours, size_of(annotations) - size_of(ours))
 
 
 def stays(kind: str, prefix: str, ours: Mapping[str, str], wanted: Collection[str]) -> dict[str, str]:
-    """What of ``ours`` is there after a write, because we neither replace it nor take it away."""
+    """Return what of ``ours`` is there after a write, because we neither replace it nor take it away."""
     return {
         key: value
         for key, value in ours.items()
@@ -82,7 +82,7 @@ def diff(
     present: Mapping[str, str],
     surplus: Collection[str] = (),
 ) -> Patch:
-    """What turns ``present`` into ``wanted``, on an object of our ``kind`` (node, pod, job).
+    """Return what turns ``present`` into ``wanted``, on an object of our ``kind`` (node, pod, job).
 
     Keys of another prefix are never in it, nor keys of ours that this kind of object keeps for ever, but for
     those in ``surplus``.
@@ -96,12 +96,12 @@ def diff(
 
 
 def has_figures(patch: Patch) -> bool:
-    """Whether anything but the time stamp and plain values is in the patch."""
+    """Tell whether anything but the time stamp and plain values is in the patch."""
     return any(key.rpartition("/")[2] not in _NO_FIGURES for key in patch)
 
 
 def goes_back(prefix: str, wanted: Mapping[str, str], present: Mapping[str, str]) -> bool:
-    """Whether what is there is of a later time: after a restart older records are read again first."""
+    """Tell whether what is there is of a later time: after a restart older records are read again first."""
     key = f"{prefix}/{UPDATED}"
     return key in present and present[key] > wanted.get(key, "~")
 
@@ -160,7 +160,7 @@ def _item_differs(first: Any, other: Any) -> bool:
 
 
 def _figure(name: str, value: Any) -> tuple[float, str] | None:
-    """A quantity, and what its tolerance is found by; None for what is no quantity."""
+    """Return a quantity, and what its tolerance is found by; None for what is no quantity."""
     if type(value) in (int, float):
         return float(value), name
     match = _AMOUNT.fullmatch(value) if type(value) is str else None

@@ -67,7 +67,7 @@ class JobView:
         return cls(prefix, plain, pods, text(summary), record.final, hidden, is_unending)
 
     def wanted(self, present: Present, insight: Mapping[str, str]) -> dict[str, str]:
-        """All that we want on the job, ``insight`` before its pods, within what fits beside
+        """Return all that we want on the job, ``insight`` before its pods, within what fits beside
         what is kept there."""
         chosen = {**insight, **self.plain, **self._chosen(present)}
         taken = present.others_bytes + keys.size_of(self._stays(present, chosen))
@@ -81,7 +81,7 @@ class JobView:
         return kept | {self._key(keys.PODS_OMITTED): text(hidden + len(self.pods.keys() - with_key))}
 
     def surplus(self, present: Present, wanted: Mapping[str, str]) -> frozenset[str]:
-        """The keys of pods that others have to make room for: at the end alone, or as pods go."""
+        """Return the keys of pods that others have to make room for: at the end alone, or as pods go."""
         if not self.final and not self.is_unending:
             return frozenset()
         mine = (self.pods.keys() & present.ours.keys()) | self._unrecorded(present)
@@ -108,7 +108,7 @@ class JobView:
         )
 
     def _stays(self, present: Present, wanted: Mapping[str, str]) -> dict[str, str]:
-        """What is on the job after the write beside ``wanted``."""
+        """Return what is on the job after the write beside ``wanted``."""
         may_leave = self.final or self.is_unending
         gone = self.pods.keys() | self._unrecorded(present) if may_leave else frozenset[str]()
         return stays("job", self.prefix, present.ours, wanted.keys() | gone)
@@ -118,17 +118,17 @@ class JobView:
 
 
 def job_values(record: JobPeaks) -> dict[str, dict[str, Any]]:
-    """What a job says about each of its pods, by pod name."""
+    """Return what a job says about each of its pods, by pod name."""
     return {name: value for name in sorted(record.pods) if (value := _of_job(record.pods[name]))}
 
 
 def job_summary(record: JobPeaks) -> dict[str, Any]:
-    """What the pods of a job needed at most, whichever of them it was."""
+    """Return what the pods of a job needed at most, whichever of them it was."""
     return {"pods": len(record.pods) + (record.pods_omitted or 0)} | maxima(record.metrics, "job")
 
 
 def job_counts(record: JobPeaks) -> dict[str, int]:
-    """How many pods and GPUs a job has now, and ever had, by name; of an older release's record nothing.
+    """Tell how many pods and GPUs a job has now, and ever had, by name; of an older release's record nothing.
 
     How many GPUs it ever had is absent where the record leaves some out.
     """
@@ -146,7 +146,7 @@ def job_counts(record: JobPeaks) -> dict[str, int]:
 
 
 def earlier_revisions(record: JobPeaks) -> dict[str, dict[str, Any]]:
-    """The maxima of each revision or run before the current one, by its name."""
+    """Return the maxima of each revision or run before the current one, by its name."""
     return {name: maxima(peaks, "job") for name, peaks in (record.earlier or {}).items()}
 
 
@@ -181,7 +181,7 @@ def _gpu_order(scope: str) -> tuple[str, int]:
 
 
 def pods_by_name(record: JobPeaks) -> dict[str, PodOfJob]:
-    """The pods of a job; what can be no pod's name is passed over."""
+    """Return the pods of a job; what can be no pod's name is passed over."""
     incarnations: dict[str, list[PodOfJob]] = {}
     for listed, pod in record.pods.items():
         name = listed.partition("@")[0]
@@ -191,7 +191,7 @@ def pods_by_name(record: JobPeaks) -> dict[str, PodOfJob]:
 
 
 def _joined(incarnations: list[PodOfJob]) -> PodOfJob:
-    """The maximum of all for each figure. GPUs are left out where one incarnation lacks its own."""
+    """Return the maximum of all for each figure. GPUs are left out where one incarnation lacks its own."""
     if len(incarnations) == 1:
         return incarnations[0]
     metrics = reduce(_greatest, (incarnation.metrics for incarnation in incarnations))
@@ -209,7 +209,7 @@ def _without_its_gpus(job: PodOfJob) -> bool:
 
 
 def _greatest(first: Peaks, other: Peaks) -> Peaks:
-    """The larger peak of each metric."""
+    """Return the larger peak of each metric."""
     return {
         metric: max((peaks[metric] for peaks in (first, other) if metric in peaks), key=lambda peak: peak.max)
         for metric in first.keys() | other.keys()

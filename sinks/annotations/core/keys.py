@@ -85,7 +85,7 @@ _NODE_NAME = re.compile(rf"gpu-(?:static|\d+)|{GPU_COUNT}|{GPU_UTIL_MAX}|{GPU_HE
 
 
 def gpu_name(index: int) -> str:
-    """The name for one GPU of a node."""
+    """Return the name for one GPU of a node."""
     return f"gpu-{index}"
 
 
@@ -112,7 +112,7 @@ def is_ours(kind: str, name: str) -> bool:
 
 
 def size_of(annotations: Mapping[str, str]) -> int:
-    """Bytes of keys and values, as the API server counts them."""
+    """Return bytes of keys and values, as the API server counts them."""
     return sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
 
 

@@ -62,11 +62,11 @@ class NodeView:
         self._health = record
 
     def is_news(self, record: NodeHealth) -> bool:
-        """Whether another level holds of one of its GPUs than was taken, or another finding."""
+        """Tell whether another level holds of one of its GPUs than was taken, or another finding."""
         return self._health is None or _verdicts(record) != _verdicts(self._health)
 
     def health(self) -> dict[str, str]:
-        """The annotations of its GPUs' health by name; none before it was heard of."""
+        """Return the annotations of its GPUs' health by name; none before it was heard of."""
         if self._health is None or not self._health.gpus:
             return {}
         gpus = sorted(self._health.gpus, key=lambda gpu: -rank(gpu.level))
@@ -105,7 +105,7 @@ class NodeView:
             }
 
     def values(self) -> dict[str, Any]:
-        """The annotations by name; of its health alone before the first sample."""
+        """Return the annotations by name; of its health alone before the first sample."""
         if self._sample is None:
             return self.health()
         values: dict[str, Any] = {keys.GPU_STATIC: gpu_static(self._sample.gpus)}
@@ -145,7 +145,7 @@ def _values(analysis: GpuAnalysis) -> dict[str, Any]:
 
 
 def gpu_static(gpus: Iterable[Gpu]) -> dict[str, Any]:
-    """What a node's GPUs are. Where they differ, each kind is named, separated by a comma."""
+    """Return what a node's GPUs are. Where they differ, each kind is named, separated by a comma."""
     every = sorted(gpus, key=lambda gpu: gpu.index)
     sizes = [gigabytes(gpu.mem_total_bytes) for gpu in every if gpu.mem_total_bytes is not None]
     links = [f"{g.pcie_gen}x{g.pcie_width}" for g in every if None not in (g.pcie_gen, g.pcie_width)]
@@ -186,5 +186,5 @@ def _pid_mem(processes: Iterable[GpuProcess]) -> list[list[Any]]:
 
 
 def _megabytes(value: float) -> str:
-    """Bytes as ``11094MB``."""
+    """Return bytes as ``11094MB``."""
     return f"{number(value / MEGA)}MB"

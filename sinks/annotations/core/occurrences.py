@@ -113,7 +113,7 @@ class Occurrences:
             self._entries.popitem(last=False)
 
     def due(self, now_ms: int) -> list[Due]:
-        """The Events to write now. Forgets what was not heard of lately: it may hold no more."""
+        """Return the Events to write now. Forgets what was not heard of lately: it may hold no more."""
         repetitions = []
         for key, entry in list(self._entries.items()):
             if entry.seen_ms < now_ms - (_WAITS_MS if entry.waits else FRESH_MS):
@@ -140,7 +140,7 @@ class Occurrences:
 
 
 def target_of(record: PodInsight | JobInsight) -> Target | None:
-    """The object that the record is about; None where Kubernetes has none."""
+    """Return the object that the record is about; None where Kubernetes has none."""
     if isinstance(record, PodInsight):
         return pod_target(record.pod)
     return job_target(record.job, record.namespace)
@@ -176,7 +176,7 @@ def _sick(record: NodeHealth, target: Target) -> Iterator[Occurrence]:
 
 
 def _odd(record: PodInsight | JobInsight, target: Target) -> Iterator[Occurrence]:
-    """One for each kind of anomaly, of the first of that kind."""
+    """Yield one for each kind of anomaly, of the first of that kind."""
     kinds: set[str] = set()
     for anomaly in record.insight.anomalies:
         if anomaly.kind in ANOMALIES and anomaly.kind not in kinds:
@@ -186,6 +186,6 @@ def _odd(record: PodInsight | JobInsight, target: Target) -> Iterator[Occurrence
 
 
 def target_of_job(record: PodInsight) -> Target | None:
-    """The job of a pod, which says of itself that it lost its cycle."""
+    """Return the job of a pod, which says of itself that it lost its cycle."""
     pod = record.pod
     return None if pod.job is None else job_target(pod.job, pod.namespace)

@@ -17,7 +17,7 @@ from sinks.annotations.core.values import (
 
 
 def pod_values(record: PodPeaks) -> dict[str, Any]:
-    """A pod's annotations by name, values not yet as text."""
+    """Return a pod's annotations by name, values not yet as text."""
     metrics = record.metrics
     untouched_s = (record.totals or {}).get("gpu_untouched_s")
     value = {
@@ -40,7 +40,7 @@ def _per_process(record: PodPeaks, metric: str) -> dict[str, Any] | None:
 
 
 def _attribution(record: PodPeaks) -> dict[str, str] | None:
-    """Where the figures come from, by ``gpu_<index>``: an unknown one has none, and is not idle."""
+    """Tell where the figures come from, by ``gpu_<index>``: an unknown one has none, and is not idle."""
     words = {scope.rpartition("/")[2]: word for scope, word in sorted((record.attribution or {}).items())}
     return {f"gpu_{index}": words[index] for index in sorted(words, key=int)[:MOST_PROCESSES]} or None
 

@@ -126,7 +126,7 @@ class WritePlan:
         now: float,
         urgent: bool = False,
     ) -> Shed | None:
-        """A record changed what the object should carry. Says which object was given up for room.
+        """Return a record changed what the object should carry. Says which object was given up for room.
 
         A final record is due at once: it is the last, and the object may go soon. None: a record that does
         not know, such as an insight, changes nothing of that. An ``urgent`` one does not wait for the
@@ -149,7 +149,7 @@ class WritePlan:
         return self._shed() if len(self._entries) > self._most else None
 
     def next_due(self, now: float) -> Target | None:
-        """The next object to write, which is then in flight; None when none is due."""
+        """Return the next object to write, which is then in flight; None when none is due."""
         if self.is_on_hold(now):
             return None
         for queue in self._queues:
@@ -163,14 +163,14 @@ class WritePlan:
         return None
 
     def wait_s(self, now: float) -> float | None:
-        """Seconds until something is due; None while nothing waits."""
+        """Return seconds until something is due; None while nothing waits."""
         for queue in self._queues:
             self._clean(queue)
         times = [queue[0][0] for queue in self._queues if queue]
         return max(0.0, min(times) - now, self._on_hold_until - now) if times else None
 
     def threshold(self, target: Target, now: float) -> ChangeThreshold:
-        """What has to have changed for a write now: at the end, the slightest."""
+        """Return what has to have changed for a write now: at the end, the slightest."""
         entry = self._entries.get(target)
         if entry is None:
             return ChangeThreshold.MUCH
@@ -183,7 +183,7 @@ class WritePlan:
         return ChangeThreshold.TIME_STAMP if is_long_ago else ChangeThreshold.MUCH
 
     def damped(self, target: Target, now: float) -> Collection[str]:
-        """The figures whose change is no reason to write now: they change all the time."""
+        """Return the figures whose change is no reason to write now: they change all the time."""
         entry = self._entries.get(target)
         return entry.damping.waiting(now - entry.written_at, self._interval_s) if entry else ()
 
@@ -226,7 +226,7 @@ class WritePlan:
         self._on_hold_until = max(self._on_hold_until, until)
 
     def is_on_hold(self, now: float) -> bool:
-        """Whether nothing at all may be sent."""
+        """Tell whether nothing at all may be sent."""
         return now < self._on_hold_until
 
     def drop(self, target: Target) -> None:
@@ -236,7 +236,7 @@ class WritePlan:
             self._lru[entry.lru].pop(target, None)
 
     def pending(self, now: float) -> int:
-        """How many objects are to be written now. For any thread."""
+        """Tell how many objects are to be written now. For any thread."""
         return sum(entry.is_pending(now) for entry in list(self._entries.values()))
 
     def clear(self) -> None:
@@ -248,12 +248,12 @@ class WritePlan:
             lru.clear()
 
     def is_over(self, target: Target) -> bool:
-        """Whether its last record is written."""
+        """Tell whether its last record is written."""
         entry = self._entries.get(target)
         return entry is not None and entry.final and entry.clean
 
     def pending_offsets(self) -> PendingOffsets:
-        """All the records that are not done."""
+        """Return all the records that are not done."""
         every = PendingOffsets()
         for lru in (_LruList.WAITING, _LruList.FINAL):
             for target in self._lru[lru]:

@@ -37,12 +37,12 @@ class Target:
 
 
 def is_name(text: str) -> bool:
-    """Whether Kubernetes allows it as the name of an object of these kinds: a DNS subdomain."""
+    """Tell whether Kubernetes allows it as the name of an object of these kinds: a DNS subdomain."""
     return _NAME.fullmatch(text) is not None
 
 
 def node_target(node: str) -> Target | None:
-    """The Node object; None for a name that no Kubernetes node can have."""
+    """Return the Node object; None for a name that no Kubernetes node can have."""
     return _valid(Target("node", "v1", "Node", node))
 
 
@@ -55,7 +55,7 @@ def pod_target(pod: Pod) -> Target | None:
 
 
 def placed_target(namespace: str, name: str, uid: str) -> Target | None:
-    """The Pod object that the scheduler places; None for names that no Kubernetes object can have."""
+    """Return the Pod object that the scheduler places; None for names that no Kubernetes object can have."""
     return _valid(Target("pod", "v1", "Pod", name, namespace, uid))
 
 

@@ -25,7 +25,7 @@ MOST_PROCESSES = 64
 
 
 def text(value: Any) -> str:
-    """A text as it is, any other value as compact JSON."""
+    """Return a text as it is, any other value as compact JSON."""
     return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
@@ -41,7 +41,7 @@ def significant(value: float, digits: int = 3) -> int | float:
 
 
 def gigabytes(value: float) -> str:
-    """Bytes as ``9.5GB`` or ``12GB``."""
+    """Return bytes as ``9.5GB`` or ``12GB``."""
     return f"{number(value / GIGA, 1)}GB"
 
 
@@ -63,7 +63,7 @@ def p95(peaks: Peaks, metric: str) -> int | float | None:
 
 
 def plain_figures(peaks: Peaks) -> dict[str, Any]:
-    """The plain values of a pod or job, by name."""
+    """Return the plain values of a pod or job, by name."""
     util, memory = peaks.get("gpu_util_pct"), peaks.get("gpu_mem_used_bytes")
     value = {
         keys.GPU_UTIL_MAX: None if util is None else number(util.max),

@@ -16,7 +16,7 @@ class Document(UserDefinedType[str]):
     cache_ok = True
 
     def get_col_spec(self, **_: Any) -> str:
-        """The column's type in SQLite, which knows it by affinity only."""
+        """Return the column's type in SQLite, which knows it by affinity only."""
         return "JSON"
 
 
@@ -32,7 +32,7 @@ class UtcTime(TypeDecorator[str]):
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        """The column's type."""
+        """Return the column's type."""
         return dialect.type_descriptor(TIMESTAMP(timezone=True) if dialect.name == "postgresql" else Text())
 
     def process_result_value(self, value: Any, _dialect: Dialect) -> str | None:

@@ -17,7 +17,7 @@ def quantum(policy: Policy, moment_s: float) -> int:
 
 
 def quanta(first: int, last: int) -> Iterator[int]:
-    """Those from ``first`` to ``last`` that have a class.
+    """Yield those from ``first`` to ``last`` that have a class.
 
     Steps are powers of two, so one that has a class keeps it while ``first`` comes nearer.
     """
@@ -29,7 +29,7 @@ def quanta(first: int, last: int) -> Iterator[int]:
 
 
 def wanted(policy: Policy, now_s: float) -> set[int]:
-    """The priorities that shall have a class now, of all bands."""
+    """Return the priorities that shall have a class now, of all bands."""
     near, far = quantum(policy, now_s), quantum(policy, now_s + policy.longest_s)
     return {
         band.high - below for band in policy.bands.values() for below in quanta(near, far)
@@ -38,7 +38,7 @@ def wanted(policy: Policy, now_s: float) -> set[int]:
 
 
 def usable(policy: Policy, priority: int, now_s: float) -> bool:
-    """Whether a pod that comes now may get it: its moment is neither past nor beyond the bound."""
+    """Tell whether a pod that comes now may get it: its moment is neither past nor beyond the bound."""
     near, far = quantum(policy, now_s), quantum(policy, now_s + policy.longest_s)
     return any(
         near <= band.high - priority <= far for band in policy.bands.values()

@@ -27,7 +27,7 @@ class Interval:
 
 
 def interval(values: Iterable[float], wanted: float) -> Interval | None:
-    """The narrowest symmetric interval that covers ``wanted`` (0 to 1), or all that was seen.
+    """Return the narrowest symmetric interval that covers ``wanted`` (0 to 1), or all that was seen.
 
     None without values. Raises ``ValueError`` for a ``wanted`` that no interval can have.
     """

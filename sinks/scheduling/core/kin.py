@@ -86,7 +86,7 @@ class KinIndex:
             self._by_key.setdefault(key, deque(maxlen=NEWEST)).append(outcome)
 
     def nearest(self, template: Template) -> Kin | None:
-        """The kin in the nearest likeness that has any; None without kin."""
+        """Return the kin in the nearest likeness that has any; None without kin."""
         labels = frozenset(label for label in template.labels if label[0] in self._label_keys)
         for name, key in _likenesses(replace(template, labels=labels)):
             if similar := self._by_key.get(key):

@@ -10,7 +10,7 @@ _Row = tuple[str, str, str]
 
 
 def owners(namespace: str, team: str | None) -> Owners:
-    """Who is charged with a pod, named as in the ``shares`` of a policy."""
+    """Tell who is charged with a pod, named as in the ``shares`` of a policy."""
     return (f"namespace {namespace}", *([f"team {team}"] if team else []))
 
 

@@ -64,7 +64,7 @@ class Nodes:
 
     @classmethod
     def of(cls, nodes: Sequence[NodeResources]) -> "Nodes":
-        """The same in columns."""
+        """Return the same in columns."""
         gpus = np.full((len(FIELDS), max((len(node.gpus) for node in nodes), default=0), len(nodes)), np.nan)
         for place, node in enumerate(nodes):
             gpus[:, : len(node.gpus), place] = gpu_columns(node.gpus)
@@ -78,7 +78,7 @@ class Nodes:
         )
 
     def of_gpus(self, field: str) -> Floats:
-        """A field of ``NodeGpu``: a row a node, a place a GPU."""
+        """Return a field of ``NodeGpu``: a row a node, a place a GPU."""
         column: Floats = self.gpus[FIELDS.index(field)].T
         return column
 

@@ -76,7 +76,7 @@ class Policy:
             most = band.low - 1
 
     def band(self, user_class: str) -> Band:
-        """The band of a user's class."""
+        """Return the band of a user's class."""
         return self.bands.get(user_class) or self.bands[""]
 
 
@@ -88,7 +88,7 @@ RANGES = (
 
 
 def policy_of(settings: Mapping[str, object]) -> Policy:
-    """A policy from a parsed file. ``bands`` are pairs of numbers. Raises ``SettingError``."""
+    """Return a policy from a parsed file. ``bands`` are pairs of numbers. Raises ``SettingError``."""
     known = {field.name for field in fields(Policy)}
     values: dict[str, object] = {}
     for name, value in settings.items():

@@ -26,17 +26,17 @@ class Prediction:
     likeness: str
 
     def middle(self, figure: str) -> float | None:
-        """What is as likely too much as too little."""
+        """Return what is as likely too much as too little."""
         stated = self.figures.get(figure)
         return None if stated is None else stated.middle
 
     def high(self, figure: str) -> float | None:
-        """What is enough, with the probability ``below`` of its interval."""
+        """Return what is enough, with the probability ``below`` of its interval."""
         stated = self.figures.get(figure)
         return None if stated is None else stated.high
 
     def summary(self) -> str:
-        """One line: what it takes, in the middle of its kin, and whence that is known."""
+        """Return one line: what it takes, in the middle of its kin, and whence that is known."""
         forms: dict[str, Callable[[Interval], str]] = {
             "duration_s": lambda seconds: f"takes {_duration(seconds.middle)}",
             "gpu_mem_bytes": lambda memory: f"{memory.high / _GIB:.1f} GiB of a GPU's memory at most",
@@ -47,7 +47,7 @@ class Prediction:
         return "; ".join([", ".join(figures), self.evidence()] if figures else [self.evidence()])
 
     def evidence(self) -> str:
-        """One line: how many kin, and how alike."""
+        """Return one line: how many kin, and how alike."""
         pods = "1 ended pod" if self.kin == 1 else f"{self.kin} ended pods"
         kind = f"; {self.agreement:.0%} of them {self.kind}" if self.kind else ""
         few = {1: "; one says nothing of how it varies", 2: "; two cover a third of what comes"}
@@ -62,7 +62,7 @@ def _duration(seconds: float) -> str:
 
 
 def predict(kin: Kin | None, coverage: float = COVERAGE) -> Prediction | None:
-    """The prediction from ``kin``; None without kin."""
+    """Return the prediction from ``kin``; None without kin."""
     if kin is None:
         return None
     figures = {}

@@ -29,7 +29,7 @@ def place(
     policy: Policy, arrival_s: float, duration_s: float | None, gpus: float,
     excess: Mapping[str, float], user_class: str = "",
 ) -> Placed:  # fmt: skip
-    """The priority of a pod that came at ``arrival_s`` (Unix seconds).
+    """Return the priority of a pod that came at ``arrival_s`` (Unix seconds).
 
     ``duration_s``: predicted; None without kin. ``gpus``: of the whole job. ``excess``: what its namespace
     and its team used of what they are entitled to, by name; the largest counts.

@@ -29,7 +29,7 @@ class Scored:
         return round(self.value * HIGHEST_EXTENDER_SCORE)
 
     def reasons(self) -> str:
-        """What says most first."""
+        """Return what says most first."""
         ordered = sorted(self.terms, key=lambda term: -term.weight * abs(term.value - 0.5))
         return "; ".join(term.reason for term in ordered) or "nothing is known of it"
 
@@ -49,7 +49,7 @@ class NodeScores:
         return Scored(self.nodes.names[place], float(self.values[place]), terms)
 
     def are_blocked(self) -> Flags:
-        """Whether any term blocks, of each node."""
+        """Tell whether any term blocks, of each node."""
         blocks = np.zeros(len(self.nodes.names), dtype=np.bool_)
         for column in self.terms:
             if column.blocks is not None:
@@ -57,7 +57,7 @@ class NodeScores:
         return blocks
 
     def blocked(self) -> dict[str, str]:
-        """The nodes on which a term blocks, and what it says."""
+        """Return the nodes on which a term blocks, and what it says."""
         names, reasons = self.nodes.names, dict[str, str]()
         for column in self.terms:
             places = column.blocked_places()
@@ -85,7 +85,7 @@ class NodeScores:
 
 
 def score(nodes: Nodes, need: Need) -> NodeScores:
-    """The score of each node. A term that blocks makes it 0, whatever else is good."""
+    """Return the score of each node. A term that blocks makes it 0, whatever else is good."""
     terms = tuple(column for term in TERMS if (column := term(nodes, need)) is not None)
     total, weight = np.zeros(len(nodes.names)), np.zeros(len(nodes.names))
     for column in terms:

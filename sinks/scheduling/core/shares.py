@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 
 def excess(owner: str, used: Mapping[str, float], shares: Mapping[str, float]) -> float:
-    """What ``owner`` used of its part: 1 is just that, and what it is while nobody used anything.
+    """Return what ``owner`` used of its part: 1 is just that, and what it is while nobody used anything.
 
     ``used``: GPU-seconds by owner, of it and its rivals. Who used nothing has no part in the division.
     """

@@ -46,7 +46,7 @@ class TermColumn:
     blocks: Flags | None = None
 
     def blocked_places(self) -> list[int]:
-        """Where it blocks."""
+        """Tell where it blocks."""
         return [] if self.blocks is None else np.flatnonzero(self.blocks).tolist()
 
     def at(self, place: int) -> Term | None:

@@ -32,7 +32,7 @@ class Usage:
             self._sums[owner] = self._sums.get(owner, 0.0) + gpu_s
 
     def excess(self, owner: str, rivals: Collection[str], shares: Mapping[str, float], now_s: float) -> float:
-        """What ``owner`` used of what it is entitled to; ``rivals``: it and all others."""
+        """Return what ``owner`` used of what it is entitled to; ``rivals``: it and all others."""
         charged = self.charged(now_s)
         return excess(owner, {rival: charged.get(rival, 0.0) for rival in rivals}, shares)
 

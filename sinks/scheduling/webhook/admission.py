@@ -30,7 +30,7 @@ class NotUnderstoodError(Exception):
 
 
 def question(asked: Any) -> Mapping[str, Any]:
-    """The request of an ``AdmissionReview``. Raises ``NotUnderstoodError``."""
+    """Return the request of an ``AdmissionReview``. Raises ``NotUnderstoodError``."""
     request = asked.get("request") if isinstance(asked, dict) else None
     if not isinstance(request, dict) or not isinstance(request.get("uid"), str):
         raise NotUnderstoodError("no AdmissionReview with a request")
@@ -50,7 +50,7 @@ def pod_of(request: Mapping[str, Any]) -> Object:
 
 
 def left_alone(pod: Object) -> str | None:
-    """Why a pod is none of ours; None if it is."""
+    """Tell why a pod is none of ours; None if it is."""
     spec = pod["spec"]
     if spec.get("nodeName"):
         return "bound"  # it is in no queue
@@ -62,12 +62,12 @@ def left_alone(pod: Object) -> str | None:
 
 
 def user_class(pod: Object) -> str:
-    """The class that the user asked for, or the cluster's default."""
+    """Return the class that the user asked for, or the cluster's default."""
     return pod["spec"].get("priorityClassName") or ""
 
 
 def change(pod: Object, class_name: str, key: str, value: str) -> list[Operation]:
-    """The JSON patch that gives a pod its class, and says why in the annotation ``key``."""
+    """Return the JSON patch that gives a pod its class, and says why in the annotation ``key``."""
     spec = pod["spec"]
     taken = [{"op": "remove", "path": f"/spec/{field}"} for field in _OF_CLASS if field in spec]
     given = {"op": "add", "path": "/spec/priorityClassName", "value": class_name}
@@ -78,7 +78,7 @@ def change(pod: Object, class_name: str, key: str, value: str) -> list[Operation
 
 
 def why(place: QueuePosition, of_user: str) -> str:
-    """The value of the annotation."""
+    """Return the value of the annotation."""
     prediction = place.prediction
     expected = None if prediction is None else prediction.middle("duration_s")
     figures = {

@@ -17,7 +17,7 @@ class KnownUse:
         self._team_label = team_label
 
     def wants(self, topic: str, key: str, ts_ms: int) -> bool:
-        """Whether a record is worth decoding."""
+        """Tell whether a record is worth decoding."""
         return topic == "usage" or self._cluster.wants(topic, key, ts_ms)
 
     def hear(self, topic: str, key: str, record: Any) -> None:

@@ -53,7 +53,7 @@ class Queue:
     def place(
         self, pod: pods.Object, namespace: str, user_class: str, now_s: float, *, charge: bool = True
     ) -> QueuePosition:
-        """The place of a pod that comes now; its owners are charged with it."""
+        """Return the place of a pod that comes now; its owners are charged with it."""
         pod = {**pod, "metadata": {**pod["metadata"], "namespace": namespace}}
         owned_by = owners(namespace, (pod["metadata"].get("labels") or {}).get(self.team_label))
         # A claim of Dynamic Resource Allocation does not say how many there are: one at least.

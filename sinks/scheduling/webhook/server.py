@@ -36,7 +36,7 @@ class Webhook:
             telemetry.metrics.counter(WEBHOOK_PODS, result=result)
 
     def routes(self) -> list[web.RouteDef]:
-        """What it answers."""
+        """Return what it answers."""
         return [web.post("/mutate", self._answer)]
 
     async def _answer(self, request: web.Request) -> web.Response:
@@ -49,7 +49,7 @@ class Webhook:
         return web.Response(body=orjson.dumps(body), status=code, content_type="application/json")
 
     def review(self, asked: Any) -> dict[str, Any]:
-        """The answer to an ``AdmissionReview``. Raises ``NotUnderstoodError`` if it is none."""
+        """Return the answer to an ``AdmissionReview``. Raises ``NotUnderstoodError`` if it is none."""
         request = admission.question(asked)
         try:
             result, patch = self._place(request)
@@ -61,7 +61,7 @@ class Webhook:
         return admission.answer(request["uid"], patch)
 
     def _place(self, request: Any) -> tuple[str, list[Operation]]:
-        """What is done with the pod, and how it is changed."""
+        """Return what is done with the pod, and how it is changed."""
         pod = admission.pod_of(request)
         alone = admission.left_alone(pod)
         if alone is not None:

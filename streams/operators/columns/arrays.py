@@ -18,7 +18,7 @@ move that from one to another."""
 
 
 def pack(array: npt.NDArray[Any]) -> bytes:
-    """The array's bytes: exact for every float, NaN included.
+    """Return the array's bytes: exact for every float, NaN included.
 
     The first byte of all numbers comes before the second: what is alike lies together, and compresses better.
     """
@@ -27,14 +27,14 @@ def pack(array: npt.NDArray[Any]) -> bytes:
 
 
 def unpack(raw: bytes, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    """The array that ``pack`` wrote. Raises ``ValueError`` if the bytes do not hold that shape."""
+    """Return the array that ``pack`` wrote. Raises ``ValueError`` if the bytes do not hold that shape."""
     kind = np.dtype(dtype).newbyteorder("<")
     planes = np.frombuffer(raw, np.uint8).reshape(kind.itemsize, -1)
     return np.array(np.ascontiguousarray(planes.T).view(kind).reshape(shape), dtype)
 
 
 def bytes_of(raw: bytes) -> Bytes:
-    """Bytes for a compiled loop, which takes no array that is read-only."""
+    """Return bytes for a compiled loop, which takes no array that is read-only."""
     return np.frombuffer(bytearray(raw), np.uint8)
 
 

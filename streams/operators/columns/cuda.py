@@ -23,7 +23,7 @@ class CudaReader:
         self._lay_out(())
 
     def read(self, sample: CudaSample, data: bytes = b"") -> TickRow:
-        """The tick in columns."""
+        """Return the tick in columns."""
         self._templates.learn(data, sample)
         if (names := tuple(_pods(sample))) != self._names:
             self._lay_out(names)
@@ -31,7 +31,7 @@ class CudaReader:
         return self._tick(sample.seq, sample.ts_ms, np.array(_cells(sample), np.float64))
 
     def again(self, data: bytes | None) -> TickRow | None:
-        """The tick of a record like the last one."""
+        """Return the tick of a record like the last one."""
         record = self._templates.read(data)
         return None if record is None else self._tick(record.seq, record.ts_ms, record.cells)
 

@@ -33,7 +33,7 @@ class Series(NamedTuple):
 
 @cache
 def subject_of(node: str, kind: str, member: str) -> Subject:
-    """The subject that a series of ``node`` belongs to."""
+    """Return the subject that a series of ``node`` belongs to."""
     if kind == "gpu":
         return gpu_subject(node, member)
     return pod_subject(node, member) if kind == "pod" else node_subject(node)

@@ -22,7 +22,7 @@ class _Array(NamedTuple):
     dtype: npt.DTypeLike
 
     def new(self, state: "SeriesState") -> npt.NDArray[Any]:
-        """One in which nothing has happened yet."""
+        """Return one in which nothing has happened yet."""
         shape = tuple(getattr(state, size) if isinstance(size, str) else size for size in self.shape)
         return np.full(shape, self.fill, self.dtype)
 
@@ -65,7 +65,7 @@ class SeriesState:
             setattr(self, name, new)
 
     def snapshot(self) -> dict[str, Any]:
-        """Plain data from which ``restore`` goes on bit for bit."""
+        """Return plain data from which ``restore`` goes on bit for bit."""
         return {name.lstrip("_"): pack(getattr(self, name)) for name in self._arrays}
 
     def restore(self, plain: dict[str, Any]) -> None:

@@ -68,7 +68,7 @@ class TickRow(NamedTuple):
         return highs if highs.size else None
 
     def follows(self, other: "TickRow | None") -> bool:
-        """Whether it has the columns and the interval of another one."""
+        """Tell whether it has the columns and the interval of another one."""
         return (
             other is not None
             and self.layout is other.layout

@@ -80,7 +80,7 @@ class _BurstWindow:
         return pairs[:, 0].astype(np.int64), pairs[:, 1].astype(np.float32).astype(np.float64)
 
     def grid(self) -> tuple[int, Floats]:
-        """The grid's interval in milliseconds (0: too few samples), and the samples on it."""
+        """Return the grid's interval in milliseconds (0: too few samples), and the samples on it."""
         at, values = self.samples()
         apart = np.diff(at)
         apart = apart[apart > 0]
@@ -143,7 +143,7 @@ class BurstBank:
                 window.rest(ts_ms)
 
     def result(self, column: int) -> CycleResult | None:
-        """The cycle that is there now; None if there are too few samples to know."""
+        """Return the cycle that is there now; None if there are too few samples to know."""
         window = self._windows.get(column)
         known = window is not None and (window.tracker.period_s is not None or window.sampled)
         return window.tracker.current if window is not None and known else None
@@ -162,7 +162,7 @@ class BurstBank:
         ]
 
     def snapshot(self) -> list[list[Any]]:
-        """Plain data."""
+        """Return plain data."""
         plain: list[list[Any]] = []
         for column, kept in sorted(self._windows.items()):
             at, values = kept.samples()
@@ -184,7 +184,7 @@ class BurstBank:
 
 
 def _result(detection: Detection | None, grid_ms: int, ts_ms: int) -> CycleResult:
-    """What of a slot is a cycle that goes on, and too quick for the ticks."""
+    """Return what of a slot is a cycle that goes on, and too quick for the ticks."""
     if detection is None or not detection.goes_on:
         return NO_CYCLE
     quick = [cycle for cycle in detection.cycles if cycle.period * grid_ms / 1000 <= LONGEST_S]

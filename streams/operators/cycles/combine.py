@@ -48,7 +48,7 @@ class _KnownCycle:
 def combined(
     scales: Sequence[ScaleResult], before: CycleResult | None, witness: ScaleResult | None = None
 ) -> CycleResult:
-    """The cycles that any of ``scales`` sees, each once.
+    """Return the cycles that any of ``scales`` sees, each once.
 
     The scales are the bursts, the ticks, and means over ever longer intervals. The main cycle is what it
     was ``before``, as long as it goes on, else the most confident, of those the quickest. A series without
@@ -122,7 +122,7 @@ def _is_echo(cycle: _KnownCycle, finer: _KnownCycle, scale: ScaleResult, tick_s:
 
 
 def _is_alias(cycle: _KnownCycle, quick: _KnownCycle, rate_hz: float, varies: float) -> bool:
-    """Whether a cycle is where a line of a quicker one comes to lie when it is sampled too slowly.
+    """Tell whether a cycle is where a line of a quicker one comes to lie when it is sampled too slowly.
     ``varies``: the share by which that one's frequency may differ from what is known of it."""
     for harmonic in range(1, HARMONICS + 1):
         line_hz = harmonic / quick.period_s

@@ -31,18 +31,18 @@ NO_CYCLE = CycleResult(cyclic=False)
 
 
 def near(one_s: float, other_s: float, share: float = CHANGED) -> bool:
-    """Whether two periods differ by no more than a ``share`` of the other."""
+    """Tell whether two periods differ by no more than a ``share`` of the other."""
     return abs(one_s - other_s) <= share * other_s
 
 
 def multiple(one_s: float, other_s: float) -> bool:
-    """Whether one period is about two to six times the other."""
+    """Tell whether one period is about two to six times the other."""
     ratio = max(one_s, other_s) / min(one_s, other_s)
     return round(ratio) in range(2, 7) and near(ratio, round(ratio), 2 * CHANGED)
 
 
 def same(first: CycleResult, other: CycleResult) -> bool:
-    """Whether both say the same periods."""
+    """Tell whether both say the same periods."""
     if first.period_s is None or other.period_s is None:
         return first.cyclic == other.cyclic
     ours, theirs = first.others or (), other.others or ()
@@ -54,7 +54,7 @@ def same(first: CycleResult, other: CycleResult) -> bool:
 
 
 def sharper(result: CycleResult, published: CycleResult, published_ms: int) -> bool:
-    """Whether ``published`` was found in few periods, and its period is better known by now."""
+    """Tell whether ``published`` was found in few periods, and its period is better known by now."""
     if result.period_s is None or published.period_s is None or published.since_ms is None:
         return False
     few = published_ms - published.since_ms < MANY * published.period_s * 1000
@@ -62,7 +62,7 @@ def sharper(result: CycleResult, published: CycleResult, published_ms: int) -> b
 
 
 def result_to_plain(result: CycleResult | None) -> dict[str, Any] | None:
-    """Plain data for a snapshot."""
+    """Return plain data for a snapshot."""
     if result is None:
         return None
     others = result.others and [[other.period_s, other.confidence] for other in result.others]
@@ -73,7 +73,7 @@ def result_to_plain(result: CycleResult | None) -> dict[str, Any] | None:
 
 
 def result_from_plain(plain: dict[str, Any] | None) -> CycleResult | None:
-    """The result that ``result_to_plain`` wrote."""
+    """Return the result that ``result_to_plain`` wrote."""
     if plain is None:
         return None
     others = plain["others"]

@@ -71,7 +71,7 @@ class Means(SeriesState):
         return ended[:count] * self.interval_ms + self._first_ms, means[:count]
 
     def snapshot(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return {"first_ms": self._first_ms, "slot": self._slot, **super().snapshot()}
 
     def restore(self, plain: dict[str, Any]) -> None:
@@ -105,14 +105,14 @@ class _Scale:
         return done
 
     def changes(self) -> list[int]:
-        """The columns whose cycle changed, if it is time to evaluate."""
+        """Return the columns whose cycle changed, if it is time to evaluate."""
         if self._fresh < EVERY:
             return []
         self._fresh = 0
         return [column for column, _ in self.bank.changes(self._last_ms)]
 
     def snapshot(self) -> list[Any]:
-        """Plain data."""
+        """Return plain data."""
         return [self.bank.snapshot(), self._means.snapshot(), self._fresh, self._last_ms]
 
     def restore(self, plain: list[Any]) -> None:
@@ -189,15 +189,15 @@ class CycleScales:
                 break
 
     def published(self, column: int) -> CycleResult | None:
-        """What was published of a column last; None if it never had a cycle."""
+        """Return what was published of a column last; None if it never had a cycle."""
         return self._published[column]
 
     def locked(self, among: Bools | None = None) -> LockedCycles:
-        """The cycles that go on now in the ticks themselves, by column; ``among``: only of these."""
+        """Return the cycles that go on now in the ticks themselves, by column; ``among``: only of these."""
         return self._ticks.locked(among)
 
     def changes(self, ts_ms: int) -> list[tuple[int, CycleResult]]:
-        """The columns whose cycles changed since the last call, as of the last tick's time."""
+        """Return the columns whose cycles changed since the last call, as of the last tick's time."""
         changed = {column for column, _ in self._ticks.changes(ts_ms)}
         self._bursts.wake(ts_ms, sorted(changed))
         quick = self._bursts.changes(ts_ms)
@@ -233,14 +233,14 @@ class CycleScales:
         ]
 
     def _witness(self, column: int) -> ScaleResult | None:
-        """What the bursts of another metric say, where this one has none."""
+        """Return what the bursts of another metric say, where this one has none."""
         other = int(self._witnesses[column])
         if other in (-1, column) or self._bursts.result(column) is not None:
             return None
         return ScaleResult(0.0, SLOT_MS / 1000, self._bursts.result(other))
 
     def snapshot(self) -> dict[str, Any]:
-        """Plain data from which ``restore`` goes on bit for bit."""
+        """Return plain data from which ``restore`` goes on bit for bit."""
         return {
             "v": SNAPSHOT_VERSION,
             "ticks": self._ticks.snapshot(),
@@ -255,7 +255,7 @@ class CycleScales:
     def restore(
         cls, plain: dict[str, Any], ticks: CycleConfig = TICKS, witnesses: Ints | None = None
     ) -> "CycleScales":
-        """The scales that wrote ``plain``. Raises ``ValueError`` for another version or shape."""
+        """Return the scales that wrote ``plain``. Raises ``ValueError`` for another version or shape."""
         check_version(plain, SNAPSHOT_VERSION, "cycles")
         scales = cls(plain["ticks"]["n"], ticks, witnesses)
         scales._ticks = CycleBank.restore(plain["ticks"], ticks, witnesses)
@@ -269,7 +269,7 @@ class CycleScales:
 
 
 def _goes_on(now: CycleResult, before: CycleResult) -> bool:
-    """Whether the main cycle is what it was."""
+    """Tell whether the main cycle is what it was."""
     if now.period_s is None or before.period_s is None:
         return False
     return near(now.period_s, before.period_s, DRIFT)

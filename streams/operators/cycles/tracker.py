@@ -60,7 +60,7 @@ class CycleTracker:
         self._unlock()
 
     def pauses(self, ts_ms: int) -> bool:
-        """Whether the cycle that was told last is likely to go on."""
+        """Tell whether the cycle that was told last is likely to go on."""
         return self.has_told and self.period_s is None and ts_ms - self._ended_ms < LONGER * self._pause_ms
 
     @property
@@ -102,7 +102,7 @@ class CycleTracker:
         return self._challenge(ts_ms, result)
 
     def began_at(self, since_ms: int) -> CycleResult:
-        """What was published last, now with the start of its run."""
+        """Return what was published last, now with the start of its run."""
         self.published = replace(self.published or NO_CYCLE, since_ms=since_ms)
         return self.published
 
@@ -151,7 +151,7 @@ class CycleTracker:
         return result
 
     def snapshot(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return {
             "published": result_to_plain(self.published), "published_ms": self._published_ms,
             "challenger": result_to_plain(self._challenger), "period_s": self.period_s,
@@ -161,7 +161,7 @@ class CycleTracker:
 
     @classmethod
     def restore(cls, plain: dict[str, Any], misses: int = MISSES) -> "CycleTracker":
-        """The tracker that wrote ``plain``."""
+        """Return the tracker that wrote ``plain``."""
         tracker = cls(misses)
         tracker.published = result_from_plain(plain["published"])
         tracker._challenger = result_from_plain(plain["challenger"])

@@ -93,7 +93,7 @@ class CycleForecaster(time_series.base.Forecaster):
         return season_of(self._cycles.locked(), _COLUMN)
 
     def forecast(self, horizon: int, xs: list[dict[Any, Any]] | None = None) -> list[float]:
-        """The value of each of the next ``horizon`` steps. ``xs`` is not used."""
+        """Return the value of each of the next ``horizon`` steps. ``xs`` is not used."""
         season = self._season()
         if season is None:
             return [self._newest] * horizon

@@ -102,7 +102,7 @@ class ModelBank:
         return outs
 
     def _found(self, series: Sequence[Series]) -> Iterator[tuple[Place, Model, list[int]]]:
-        """The models that each subject gets, and the columns that they read."""
+        """Yield the models that each subject gets, and the columns that they read."""
         columns = {column_series: column for column, column_series in enumerate(series)}
         subjects = dict.fromkeys((column_series.kind, column_series.member) for column_series in series)
         for model in self._config.models:
@@ -212,7 +212,7 @@ class ModelBank:
         self._running = {place: running for place, running in self._running.items() if place[2] in members}
 
     def snapshot(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         running = [
             [
                 list(place), self._identity(running.model), running.ts_ms, running.ticks,

@@ -46,11 +46,11 @@ class StateCodec:
         self._packages = frozenset(packages)
 
     def encode(self, model: Any) -> Rows:
-        """Plain data. Raises ``UnsupportedStateError``."""
+        """Return plain data. Raises ``UnsupportedStateError``."""
         return _Encoder(self).encode(model)
 
     def decode(self, rows: Rows) -> Any:
-        """The object that ``encode`` was given. Raises ``UnsupportedStateError`` for anything else."""
+        """Return the object that ``encode`` was given. Raises ``UnsupportedStateError`` for anything else."""
         try:
             return _Decoder(self, rows).decode()
         except UnsupportedStateError:
@@ -61,7 +61,7 @@ class StateCodec:
             ) from error
 
     def name_of(self, thing: Any) -> str:
-        """The name of a class or function by which ``named`` finds it."""
+        """Return the name of a class or function by which ``named`` finds it."""
         module = getattr(thing, "__module__", None) or "builtins"
         qualified = getattr(thing, "__qualname__", "")
         name = f"{module}:{qualified}"
@@ -70,7 +70,7 @@ class StateCodec:
         return name
 
     def named(self, name: str) -> Any:
-        """The class or function of this name."""
+        """Return the class or function of this name."""
         if not self._is_known(name):
             raise UnsupportedStateError(f"holds {name:.200}, which is no part of River")
         return _found(name)
@@ -131,7 +131,7 @@ class _Encoder:
         return self._rows
 
     def _ref(self, thing: Any) -> Any:
-        """An atom itself; of anything else its place, in a list."""
+        """Return an atom itself; of anything else its place, in a list."""
         kind = type(thing)
         if kind in _ATOMS or (kind is int and -_INTEGER < thing < _INTEGER):
             return thing
@@ -240,7 +240,7 @@ class _Decoder:
         return self._made[place]
 
     def _whole(self, ref: Any) -> Any:
-        """A value with all that it holds: what a constructor gets."""
+        """Return a value with all that it holds: what a constructor gets."""
         value = self._value(ref)
         if type(ref) is list:
             kind, *parts = self._rows[ref[0]]

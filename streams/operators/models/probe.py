@@ -52,12 +52,12 @@ def _restored(model: Model, role: ModelRole, config: RoleConfig) -> ModelRole:
 
 
 def _answer(role: ModelRole, row: Sequence[float], second: int) -> str:
-    """All that a model answers to a tick, to the last bit."""
+    """Return all that a model answers to a tick, to the last bit."""
     step = role.learn(row)
     return repr((step, role.forecast() if second % 7 == 0 else None))
 
 
 def _value(second: int, column: int) -> float:
-    """A rhythm with noise and a jump, as utilization has them; the same each time."""
+    """Return a rhythm with noise and a jump, as utilization has them; the same each time."""
     noise = (second * 2_654_435_761 + column * 97) % 4096 / 4096 * 6
     return 50 + 35 * sin(second / (4 + column)) + noise + (20 if second > TICKS // 2 else 0)

@@ -38,7 +38,7 @@ class ModelRole(Protocol):
         ...
 
     def snapshot(self) -> Plain:
-        """Plain data, for ``restore``."""
+        """Return plain data, for ``restore``."""
         ...
 
     def restore(self, plain: Plain) -> None:
@@ -70,7 +70,7 @@ class _Single:
         return []
 
     def _answer(self, ask: Callable[[], T]) -> T | None:
-        """What the model says; None while it warms up."""
+        """Return what the model says; None while it warms up."""
         try:
             answer = ask()
         except Exception:
@@ -187,7 +187,7 @@ class Regressing:
         return NOTHING
 
     def _features(self, ago: int) -> dict[str, float] | None:
-        """What was known so many ticks ago; None if that is not long enough after the beginning."""
+        """Return what was known so many ticks ago; None if that is not long enough after the beginning."""
         newest = len(self._rows) - 1 - ago
         if newest + 1 < self._config.lags:
             return None
@@ -226,7 +226,7 @@ def _river() -> Any:
 
 
 def role_of(estimator: Any) -> Callable[[Build, RoleConfig], ModelRole]:
-    """The role of an estimator. Raises ``TypeError`` for one that has none."""
+    """Return the role of an estimator. Raises ``TypeError`` for one that has none."""
     river = _river()
     base, last = river.base, estimator
     while isinstance(last, river.compose.Pipeline):

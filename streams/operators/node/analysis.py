@@ -139,7 +139,7 @@ class AnalysisBank:
         self._trends.extend(block.times, rows.take(self._trend_columns, axis=1))
 
     def _first_values(self, rows: Floats) -> list[int]:
-        """The ticks with the first value of a series that waits for one."""
+        """Return the ticks with the first value of a series that waits for one."""
         if not self._waiting_columns.size:
             return []
         known = ~np.isnan(rows.take(self._waiting_columns, axis=1))
@@ -199,7 +199,7 @@ class AnalysisBank:
         return Evaluation(ts_ms, [], None, cycles)
 
     def snapshot(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return {
             "trends": self._trends.snapshot(),
             "debouncer": self._debouncer.snapshot(),
@@ -223,7 +223,7 @@ class AnalysisBank:
 
 
 def _witness_of(subject_series: Series) -> Series:
-    """The series whose bursts show the quick cycles of ``one``, if it has no bursts."""
+    """Return the series whose bursts show the quick cycles of ``one``, if it has no bursts."""
     return (
         subject_series._replace(metric=FOLLOWS_STEPS[0])
         if subject_series.metric in FOLLOWS_STEPS
@@ -232,7 +232,7 @@ def _witness_of(subject_series: Series) -> Series:
 
 
 def _capacity_of(subject_series: Series) -> Series:
-    """The series that says how much there is of what ``one`` uses; perhaps one that is not there."""
+    """Return the series that says how much there is of what ``one`` uses; perhaps one that is not there."""
     metric = "mem_limit_bytes" if subject_series.kind == "pod" else "mem_total_bytes"
     return Series(
         subject_series.kind,

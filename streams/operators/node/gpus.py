@@ -50,7 +50,7 @@ class RecentMaximum:
         return self._falling[0][1]
 
     def snapshot(self) -> list[list[float]]:
-        """Plain data, to build it with."""
+        """Return plain data, to build it with."""
         return [list(run) for run in self._falling]
 
 
@@ -149,14 +149,14 @@ class NodeGpus:
         self._gpus = {uuid: gpu for uuid, gpu in self._gpus.items() if uuid in members}
 
     def flush(self) -> list[Emission]:
-        """The part of the node, if a window has closed since the last call."""
+        """Return the part of the node, if a window has closed since the last call."""
         if self._pending is None:
             return []
         part, self._pending = self._pending.encode(), None
         return [ProducerRecord("node-parts", self._node, part, self._ts_ms)]
 
     def snapshot(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         gpus = {
             uuid: [gpu.cyclic, gpu.period_s, gpu.slope_per_s, _snapshots(gpu.maxima)]
             for uuid, gpu in self._gpus.items()

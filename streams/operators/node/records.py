@@ -23,7 +23,7 @@ from streams.operators.trends.horizon import METHODS
 
 @cache
 def _keyed(node: str, source: str, kind: str, member: str) -> tuple[str, dict[str, Any]]:
-    """The key of a subject's records, and the subject as plain data."""
+    """Return the key of a subject's records, and the subject as plain data."""
     subject = subject_of(node, kind, member)
     return source_key(subject, source), to_plain(subject)
 
@@ -57,7 +57,7 @@ def _cycles(node: str, source: str, analysis: Evaluation) -> list[Emission]:
 
 
 def trends_of(analysis: Evaluation) -> Trends:
-    """The trends of each subject of which one changed."""
+    """Return the trends of each subject of which one changed."""
     forecast = analysis.forecast
     if forecast is None:
         return {}

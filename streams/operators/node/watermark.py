@@ -90,26 +90,26 @@ class Timeline:
         return not -MAX_BEHIND_MS <= ts_ms - self.watermark_ms <= MAX_AHEAD_MS
 
     def _is_gap(self, tick: TickRow) -> bool:
-        """Whether time passed before the tick that no tick is of."""
+        """Tell whether time passed before the tick that no tick is of."""
         passed_ms = 0 if self.watermark_ms is None else tick.ts_ms - self.watermark_ms
         return passed_ms > GAP_MS and passed_ms > GAP_TICKS * tick.interval_ms
 
     def _release(self) -> tuple[list[TickRow], list[CountedEvent]]:
-        """What was held is not confirmed. What is behind counts as late; what is ahead is dropped."""
+        """Return what was held is not confirmed. What is behind counts as late; what is ahead is dropped."""
         held, self.held = self.held, []
         if held[0].tick.ts_ms < (self.watermark_ms or 0):
             return [waiting.tick for waiting in held], []
         return [], [CountedEvent(CLOCK_JUMP.name, len(held))]
 
     def _duplicate_producer(self, collector: str) -> list[CountedEvent]:
-        """An event if a collector comes back after another one: two of them measure this node."""
+        """Return an event if a collector comes back after another one: two of them measure this node."""
         if self._newest[0] in (collector, ""):
             return []
         back = any(name == collector for name, _ in self._seen)
         return [CountedEvent(DUPLICATE_PRODUCER.name)] if back else []
 
     def _repeated(self, collector: str, seq: int) -> bool:
-        """Whether the tick was seen before, as far as it is in one of the blocks that ticks came from
+        """Tell whether the tick was seen before, as far as it is in one of the blocks that ticks came from
         lately."""
         block, bit = (collector, seq // _BLOCK_TICKS), 1 << seq % _BLOCK_TICKS
         if block != self._newest:
@@ -122,7 +122,7 @@ class Timeline:
         return bool(bits & bit)
 
     def snapshot(self) -> dict[str, Any]:
-        """Plain data. Held ticks are kept as the JSON that they came from."""
+        """Return plain data. Held ticks are kept as the JSON that they came from."""
         return {
             "watermark_ms": self.watermark_ms,
             "epoch_ms": self.epoch_ms,

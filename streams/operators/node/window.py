@@ -36,7 +36,7 @@ class ClosedWindow:
     figures: Floats
 
     def of(self, figure: str) -> Floats:
-        """One of ``FIGURES``, shape (n,)."""
+        """Return one of ``FIGURES``, shape (n,)."""
         return self.figures[:, FIGURES.index(figure)]
 
 
@@ -100,7 +100,7 @@ class WindowBank:
         self._append(times, rows, rows if highs is None else highs)
 
     def due_after(self, ts_ms: int) -> float:
-        """When a window has to be closed if ticks from ``ts_ms`` on are taken."""
+        """Tell when a window has to be closed if ticks from ``ts_ms`` on are taken."""
         return min((self._due, *(ts_ms - ts_ms % size + size + self._lateness for size in self._sizes)))
 
     def _append(self, times: Ints, rows: Floats, highs: Floats) -> None:
@@ -153,7 +153,7 @@ class WindowBank:
         self._used = kept
 
     def snapshot(self) -> dict[str, Any]:
-        """Plain data. Of the highs those that differ from the values, with their places."""
+        """Return plain data. Of the highs those that differ from the values, with their places."""
         rows, highs = self._rows[: self._used], self._highs[: self._used]
         higher: Ints = np.flatnonzero(highs > rows)
         return {

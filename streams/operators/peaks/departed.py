@@ -44,7 +44,7 @@ class _Sum:
         return _Sum(high, at_ms, _exact([*self.sums, tally.sum]), count, merged(counted) if counted else None)
 
     def tallies(self) -> list[Tally]:
-        """Tallies that merge to this, at least one."""
+        """Return tallies that merge to this, at least one."""
         sums = self.sums or [0.0]
         return [
             Tally(
@@ -59,7 +59,7 @@ class _Sum:
 
 
 def _exact(values: Iterable[float]) -> list[float]:
-    """The fewest floats whose sum is exactly that of ``values``, the largest first; none for zero."""
+    """Return the fewest floats whose sum is exactly that of ``values``, the largest first; none for zero."""
     every, parts = list(values), list[float]()
     while rest := fsum([*every, *(-part for part in parts)]):
         parts.append(rest)
@@ -100,7 +100,7 @@ class DepartedPods:
             del self.uids[next(iter(self.uids))]
 
     def moments(self) -> tuple[int, ...]:
-        """Their first and last moment in Unix milliseconds; empty if no pod departed."""
+        """Return their first and last moment in Unix milliseconds; empty if no pod departed."""
         return self.span or ()
 
     def all_totals(self) -> Iterable[dict[str, float]]:
@@ -108,6 +108,6 @@ class DepartedPods:
         yield from ({name: value} for name, values in self.totals.items() for value in values)
 
     def tallies(self) -> Iterable[dict[str, Tally]]:
-        """Tallies by metric that merge to what they add."""
+        """Yield tallies by metric that merge to what they add."""
         for metric, known in self.sums.items():
             yield from ({metric: tally} for tally in known.tallies())

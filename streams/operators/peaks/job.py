@@ -79,7 +79,7 @@ class JobOperator:
             self._departed_of = {name: pods for name, pods in self._departed_of.items() if name in there}
 
     def flush(self) -> list[Emission]:
-        """The job's peaks so far."""
+        """Return the job's peaks so far."""
         if not self._changed:
             return []
         self._changed = False
@@ -121,7 +121,7 @@ class JobOperator:
         return running or {revision for _, _, revision in sorted(began)[-1:]}
 
     def _earlier(self, parts: list[JobPart], current: Set[str]) -> dict[str, Peaks]:
-        """The peaks of the revisions before, the newest first."""
+        """Return the peaks of the revisions before, the newest first."""
         began: dict[str, int] = {}
         for part in parts:
             if part.job.revision is not None and part.job.revision not in current:
@@ -135,7 +135,7 @@ class JobOperator:
         return to_peaks(merge_tallies([*tallies, *(tally for pods in departed for tally in pods.tallies())]))
 
     def snapshot(self) -> Snapshot:
-        """Plain data."""
+        """Return plain data."""
         parts = {uid: to_plain(part) for uid, part in self._parts.items()}
         return {
             "v": SNAPSHOT_VERSION,
@@ -161,7 +161,7 @@ class JobOperator:
 
 
 def _of_the_whole(part: JobPart) -> JobRef:
-    """The job without the role and replica of one pod."""
+    """Return the job without the role and replica of one pod."""
     return replace(part.job, role=None, replica=None, revision=None)
 
 
@@ -179,7 +179,7 @@ def _by_name(parts: list[JobPart], current: Set[str]) -> dict[str, PodOfJob]:
 
 
 def encode_within(peaks: JobPeaks, most_bytes: int) -> bytes:
-    """The record, with as much of its pods as fits into ``most_bytes``, however many pods the job has.
+    """Return the record, with as much of its pods as fits into ``most_bytes``, however many pods the job has.
 
     A job of 1,000 pods with 8 GPUs each would make several MB at every commit. Past the bound the GPUs of all
     pods are left out; where that is not enough, the last pods by name. Both are counted in the record, with
@@ -199,13 +199,13 @@ def encode_within(peaks: JobPeaks, most_bytes: int) -> bytes:
 
 
 def _least_bytes(peaks: JobPeaks) -> int:
-    """What the record takes at least: so one that is far too large is not encoded to find out."""
+    """Return what the record takes at least: so one that is far too large is not encoded to find out."""
     scopes = (of for pod in peaks.pods.values() for of in (pod.metrics, *pod.gpus.values()))
     return _LEAST_PEAK_BYTES * sum(map(len, scopes))
 
 
 def _first_pods(peaks: JobPeaks, most_bytes: int) -> dict[str, PodOfJob]:
-    """The pods that fit, in the order of the record; ``peaks`` counts them all as left out."""
+    """Return the pods that fit, in the order of the record; ``peaks`` counts them all as left out."""
     left = most_bytes - len(encode(replace(peaks, pods={})))
     few = {}
     for name, pod in peaks.pods.items():

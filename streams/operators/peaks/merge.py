@@ -29,7 +29,7 @@ def merge_tally(tallies: Iterable[Tally]) -> Tally:
 
 
 def merge_tallies(many: Iterable[Tallies]) -> dict[str, Tally]:
-    """Tallies by metric for several such, in the order of the metrics' names."""
+    """Return tallies by metric for several such, in the order of the metrics' names."""
     by_metric: dict[str, list[Tally]] = {}
     for tallies in many:
         for metric, tally in tallies.items():
@@ -38,7 +38,7 @@ def merge_tallies(many: Iterable[Tallies]) -> dict[str, Tally]:
 
 
 def merge_scopes(many: Iterable[Mapping[str, Tallies]]) -> dict[str, dict[str, Tally]]:
-    """Tallies by scope (GPU or process) for several such, in the order of the scopes."""
+    """Return tallies by scope (GPU or process) for several such, in the order of the scopes."""
     by_scope: dict[str, list[Tallies]] = {}
     for scopes in many:
         for scope, tallies in scopes.items():
@@ -47,7 +47,7 @@ def merge_scopes(many: Iterable[Mapping[str, Tallies]]) -> dict[str, dict[str, T
 
 
 def merge_totals(many: Iterable[Totals | None]) -> dict[str, float]:
-    """The sums of what was used, by name, to a millionth.
+    """Return the sums of what was used, by name, to a millionth.
 
     A node forgets a pod that has gone once its part is sent, and may see it again: into how many parts its
     use falls depends on when that was, and so do the last digits of their sums.
@@ -60,7 +60,7 @@ def merge_totals(many: Iterable[Totals | None]) -> dict[str, float]:
 
 
 def to_peaks(tallies: Tallies) -> dict[str, Peak]:
-    """Peaks by metric. A metric that was seen in bursts alone has no mean: its maximum stands in."""
+    """Return peaks by metric. A metric that was seen in bursts alone has no mean: its maximum stands in."""
     return {metric: _peak(tally) for metric, tally in tallies.items()}
 
 
@@ -70,6 +70,6 @@ def _peak(tally: Tally) -> Peak:
 
 
 def _p95(tally: Tally) -> Number | None:
-    """No more than the maximum, which its bucket may exceed."""
+    """Return no more than the maximum, which its bucket may exceed."""
     p95 = None if tally.histogram is None else percentile(tally.histogram, 95)
     return None if p95 is None else min(tidy(float(p95)), tally.max)

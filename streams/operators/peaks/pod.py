@@ -45,7 +45,7 @@ class PodOperator:
         return []
 
     def flush(self) -> list[Emission]:
-        """The pod's peaks so far, and what it adds to its job."""
+        """Return the pod's peaks so far, and what it adds to its job."""
         if not self._changed or not self._parts:
             return []
         self._changed = False
@@ -86,14 +86,14 @@ class PodOperator:
         )  # fmt: skip
 
     def _samples(self) -> int:
-        """The ticks of the source that saw the pod most often; sources tick side by side."""
+        """Return the ticks of the source that saw the pod most often; sources tick side by side."""
         by_source: dict[str, int] = {}
         for part in self._parts.values():
             by_source[part.source] = by_source.get(part.source, 0) + part.samples
         return max(by_source.values())
 
     def snapshot(self) -> Snapshot:
-        """Plain data."""
+        """Return plain data."""
         return {
             "v": SNAPSHOT_VERSION,
             "pod": None if self._pod is None else to_plain(self._pod),
@@ -112,5 +112,5 @@ class PodOperator:
 
 
 def _unnamed(uid: str, part: PodPart) -> Pod:
-    """A pod whose identity did not come (yet): better shown by its uid than not at all."""
+    """Return a pod whose identity did not come (yet): better shown by its uid than not at all."""
     return Pod(uid=uid, name=uid, node=part.node or "unknown", phase="Unknown")

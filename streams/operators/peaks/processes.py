@@ -28,7 +28,7 @@ def process_rank(scope: str, maxima: Mapping[str, float], at_ms: float) -> Rank:
 
 
 def highest_ranked(ranks: Iterable[Rank], most: int = MAX_POD_PROCESSES) -> set[str]:
-    """The scopes of the highest ranks."""
+    """Return the scopes of the highest ranks."""
     return {rank[-1] for rank in nlargest(most, ranks)}
 
 
@@ -44,7 +44,7 @@ def pods_over_limit(ids: Iterable[TallySeries]) -> dict[str, dict[str, dict[str,
 
 
 def limit_processes(processes: Mapping[str, T], most: int = MAX_POD_PROCESSES) -> tuple[dict[str, T], int]:
-    """The processes to keep, by scope and in the given order, and how many are left out."""
+    """Return the processes to keep, by scope and in the given order, and how many are left out."""
     if len(processes) <= most:
         return dict(processes), 0
     kept = highest_ranked((_rank_of(scope, tallies) for scope, tallies in processes.items()), most)

@@ -38,7 +38,7 @@ class PendingForecasts(SeriesState):
         super().__init__(n)
 
     def has_room(self, ts_ms: int) -> bool:
-        """Whether one that is made at ``ts_ms`` would be kept."""
+        """Tell whether one that is made at ``ts_ms`` would be kept."""
         return ts_ms >= self._issue_ms and self._due[self._turn] < 0
 
     def put(self, ts_ms: int, then: Floats, figures: Floats) -> None:
@@ -67,7 +67,7 @@ class PendingForecasts(SeriesState):
         self.next_ms = min([due_ms for due_ms in self._due if due_ms >= 0], default=NEVER_MS)
 
     def snapshot(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         waiting = {"due": list(self._due), "turn": self._turn, "issue_ms": self._issue_ms}
         return {**waiting, **super().snapshot()}
 

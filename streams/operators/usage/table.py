@@ -22,7 +22,7 @@ class HourTable:
         self.figures: Floats = np.zeros((_ROOM, 1 + figures))
 
     def rows(self, keys: list[tuple[str, ...]]) -> Ints:
-        """The row of each key, shape (n,); a new key gets a row of zeros."""
+        """Return the row of each key, shape (n,); a new key gets a row of zeros."""
         for key in keys:
             if key not in self._row:
                 self._row[key] = len(self.keys)
@@ -47,7 +47,7 @@ class HourTable:
         self.figures = np.zeros_like(self.figures[:_ROOM])
 
     def snapshot(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return {"keys": [list(key) for key in self.keys], "figures": pack(self.figures[: len(self.keys)])}
 
     def restore(self, plain: dict[str, Any]) -> None:

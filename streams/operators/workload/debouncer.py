@@ -126,7 +126,7 @@ def _still_held_back(now: Judgement, before: Judgement) -> Judgement:
 
 
 def _idle_for_longer(before: Judgement, now: Judgement) -> bool:
-    """Whether the pod has been idle for twice as long as was published, or idleness began anew."""
+    """Tell whether the pod has been idle for twice as long as was published, or idleness began anew."""
     if now.bottleneck != IDLE or before.bottleneck != IDLE:
         return False
     then_s, now_s = before.evidence.get("idle_s", 0.0), now.evidence.get("idle_s", 0.0)

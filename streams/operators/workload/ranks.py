@@ -38,7 +38,7 @@ class RankSamples:
     sample_ms: int = 0
 
     def is_due(self, ts_ms: int) -> bool:
-        """Whether a sample time has passed since the last. The first call only begins: False."""
+        """Tell whether a sample time has passed since the last. The first call only begins: False."""
         sample_ms = ts_ms - ts_ms % RANK_SAMPLE_MS
         if self.sample_ms == 0:
             self.sample_ms = sample_ms
@@ -73,7 +73,7 @@ def largest_gap(parts: Iterable[JobInsightPart]) -> tuple[float, str, str]:
 
 
 def aligned(parts: list[JobInsightPart]) -> Iterator[tuple[str, Mapping[str, Number]]]:
-    """Each pod's name, and its figures at the newest sample time that all of them have reached."""
+    """Yield each pod's name, and its figures at the newest sample time that all of them have reached."""
     times = {part.rank_sample_ms for part in parts if part.rank_sample_ms}
     newest_ms, together = max(times, default=0), len(times) < 2
     for part in parts:

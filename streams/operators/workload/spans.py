@@ -93,7 +93,7 @@ class SpanBank:
         return outs
 
     def ended(self) -> list[Emission]:
-        """The parts of the span that has ended, once."""
+        """Return the parts of the span that has ended, once."""
         span, self._ended = self._ended, None
         return [] if span is None else self._parts_of(span)
 
@@ -207,7 +207,7 @@ class SpanBank:
         return cycle_facts | {"cycle_ms": max(cycle["cycle_ms"] for cycle in known)}
 
     def snapshot(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return {
             "epoch_ms": self._epoch_ms, "open": _span_to_plain(self._open),
             "ended": None if self._ended is None else _span_to_plain(self._ended),
@@ -245,7 +245,7 @@ def _span_from_plain(plain: dict[str, Any]) -> _Span:
 
 
 def _short(plain: Any) -> Any:
-    """A trend as plain data with six digits of each number: a part is sent for each pod, and kept."""
+    """Return a trend as plain data with six digits of each number: a part is sent for each pod, and kept."""
     if isinstance(plain, float):
         return tidy(float(f"{plain:.6g}"))
     if isinstance(plain, dict):

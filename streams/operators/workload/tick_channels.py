@@ -65,7 +65,7 @@ class TickChannels(ABC):
         """What a row has a place for, and the layout has no series of."""
 
     def plan(self, layout: Layout) -> RowPlan:
-        """What ``rows`` hold of ticks of this layout: the same object as long as that is the same."""
+        """Return what ``rows`` hold of ticks of this layout: the same object as long as that is the same."""
         if layout is not self._layout:
             self._layout = layout
             self._plan, series = self._plan_of(layout)
@@ -81,12 +81,12 @@ class TickChannels(ABC):
 
     @abstractmethod
     def _plan_of(self, layout: Layout) -> tuple[RowPlan, list[Series]]:
-        """The plan of a layout's rows, and the series that a row begins with; the tick's facts follow
+        """Return the plan of a layout's rows, and the series that a row begins with; the tick's facts follow
         them."""
 
     @abstractmethod
     def channels(self, plan: RowPlan, rows: Floats) -> Floats:
-        """The source's channels, shape (ticks, pods, channels), of rows of shape (ticks, numbers)."""
+        """Return the source's channels, shape (ticks, pods, channels), of rows of shape (ticks, numbers)."""
 
     def gpu_means(self, plan: RowPlan, rows: Floats) -> list[dict[str, list[float | None]]]:
         """Of each pod means over the rows of each GPU that it holds alone; see ``InsightPart``."""

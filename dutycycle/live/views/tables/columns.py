@@ -39,7 +39,7 @@ class TableLayout(Generic[R]):
     columns: Sequence[tuple[TableColumn[R], int]]
 
     def header(self, sort: str, *, reverse: bool) -> Line:
-        """The titles; the column that is sorted by has an arrow."""
+        """Return the titles; the column that is sorted by has an arrow."""
         line: Line = []
         for column, width in self.columns:
             down = column.descending != reverse
@@ -48,14 +48,14 @@ class TableLayout(Generic[R]):
         return line[:-1]
 
     def row(self, row: R) -> Line:
-        """One row."""
+        """Return one row."""
         line: Line = []
         for column, width in self.columns:
             line += [*fit(column.cell(row, width), width, right=column.right), _GAP]
         return line[:-1]
 
     def column_at(self, x: int) -> TableColumn[R] | None:
-        """The column whose title is at cell ``x``."""
+        """Return the column whose title is at cell ``x``."""
         begin = 0
         for column, width in self.columns:
             if begin <= x < begin + width:

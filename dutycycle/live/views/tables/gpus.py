@@ -17,7 +17,7 @@ _NEAR_LIMIT = 0.97
 
 
 def owners(state: LiveState, row: GpuRow) -> str:
-    """The pods on it, by name; without one its processes."""
+    """Return the pods on it, by name; without one its processes."""
     pods = (state.rows.get(f"pod/{uid}") for uid in sorted(row.pods))
     names = [pod.title for pod in pods if pod is not None]
     names = names or [process.name or f"pid {process.pid}" for process in row.processes]
@@ -51,7 +51,7 @@ def _megahertz(value: float | None) -> str:
 
 
 def columns(state: LiveState) -> Sequence[TableColumn[GpuRow]]:
-    """What is shown of a GPU, from left to right."""
+    """Return what is shown of a GPU, from left to right."""
     rows = state.gpus()
     several = len({row.node for row in rows}) > 1
 

@@ -33,7 +33,7 @@ def _mean(column: Sequence[float]) -> float:
 
 
 def columns(state: LiveState) -> Sequence[TableColumn[JobRow]]:
-    """What is shown of a job, from left to right."""
+    """Return what is shown of a job, from left to right."""
     return [
         TableColumn(
             "job", 20, lambda job, _: [(job.title, "bold")], lambda job: job.title, comfort=24, grows=40

@@ -17,14 +17,14 @@ _BAR_FROM = 9
 
 
 def figure(text: str) -> Line:
-    """A figure, dim where it is not known."""
+    """Return a figure, dim where it is not known."""
     return [(text, "dim" if text == UNKNOWN else "")]
 
 
 def amount(
     title: str, width: int, value: Callable[[R], Value], text: Callable[[Value], str], rank: int = 0
 ) -> TableColumn[R]:
-    """A figure at the right; the largest comes first."""
+    """Return a figure at the right; the largest comes first."""
     return TableColumn(
         title, width, lambda row, _: figure(text(value(row))), value, rank=rank, right=True, descending=True
     )
@@ -33,7 +33,7 @@ def amount(
 def use(
     title: str, value: Callable[[R], Value], is_there: Callable[[R], bool] = lambda _: True
 ) -> TableColumn[R]:
-    """Percent with a bar; nothing for what has none."""
+    """Return percent with a bar; nothing for what has none."""
 
     def cell(row: R, width: int) -> Line:
         return util_cell(value(row), width) if is_there(row) else []
@@ -42,7 +42,7 @@ def use(
 
 
 def util_cell(value: Value, width: int) -> Line:
-    """A bar, and the percent; the percent alone where there is no place for both."""
+    """Return a bar, and the percent; the percent alone where there is no place for both."""
     text = UNKNOWN if value is None else f"{value:.0f} %"
     style = util_style(value)
     if width < _BAR_FROM:
@@ -51,7 +51,7 @@ def util_cell(value: Value, width: int) -> Line:
 
 
 def memory(used: Callable[[R], Value], total: Callable[[R], Value]) -> TableColumn[R]:
-    """A bar, and ``89/141G``."""
+    """Return a bar, and ``89/141G``."""
     return TableColumn(
         "memory", 15, lambda row, width: memory_cell(used(row), total(row), width), used, comfort=17,
         grows=20, descending=True,
@@ -59,7 +59,7 @@ def memory(used: Callable[[R], Value], total: Callable[[R], Value]) -> TableColu
 
 
 def memory_cell(used: Value, total: Value, width: int) -> Line:
-    """Bytes as GiB, with a bar where there is place for one."""
+    """Return bytes as GiB, with a bar where there is place for one."""
     if used is None:
         text = UNKNOWN
     else:
@@ -78,7 +78,7 @@ def history(
     rank: int = 1,
     title: str = "history",
 ) -> TableColumn[R]:
-    """The newest values as a sparkline, one a tick."""
+    """Return the newest values as a sparkline, one a tick."""
     return TableColumn(
         title, 10, lambda row, width: sparkline(values(row, width), width, top(row)), order, rank=rank,
         comfort=20, grows=60, descending=True,
@@ -86,7 +86,7 @@ def history(
 
 
 def words(state: LiveState, title: str = "what it does") -> TableColumn[S]:
-    """What the streams say, in a colour that says how much it matters."""
+    """Return what the streams say, in a colour that says how much it matters."""
 
     def cell(row: S, _: int) -> Line:
         urgent: Style = "warn" if full_in_s(row) is not None or is_hot(row) else ""

@@ -52,7 +52,7 @@ def _count(value: Value) -> str:
 
 
 def columns(state: LiveState) -> Sequence[TableColumn[NodeRow]]:
-    """What is shown of a node, from left to right."""
+    """Return what is shown of a node, from left to right."""
     by_node: dict[str, list[GpuRow]] = {}
     for gpu in state.gpus():
         by_node.setdefault(gpu.node, []).append(gpu)

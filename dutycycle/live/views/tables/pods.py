@@ -26,14 +26,14 @@ def of_gpus(used: int, held: int) -> Line:
 
 
 def values(row: PodRow, most: int) -> Sequence[float]:
-    """The newest of its main metric."""
+    """Return the newest of its main metric."""
     if row.main == "gpu_util_pct":
         return row.gpu_history.values("gpu_util_pct", most)
     return row.history.values("cpu_util_pct", most)
 
 
 def top(row: PodRow) -> float:
-    """What is the height of a chart of them."""
+    """Return what is the height of a chart of them."""
     return 100 if row.main == "gpu_util_pct" else max(row.cpu_max or 0, 100)
 
 
@@ -42,7 +42,7 @@ def _some_bytes(value: Value) -> str:
 
 
 def columns(state: LiveState) -> Sequence[TableColumn[PodRow]]:
-    """What is shown of a pod, from left to right."""
+    """Return what is shown of a pod, from left to right."""
     node = TableColumn[PodRow](
         "node", 10, lambda row, _: [(row.node, "dim")], lambda row: row.node, rank=5, grows=20
     )

@@ -44,7 +44,7 @@ class OnGpu:
 
 
 def on_gpus(state: LiveState) -> list[OnGpu]:
-    """All of them, by job, pod and GPU; those of no job come last."""
+    """Return all of them, by job, pod and GPU; those of no job come last."""
     rows = []
     for gpu in state.gpus():
         local = state.local if state.local is not None and state.local.node == gpu.node else None
@@ -82,7 +82,7 @@ def _tree(row: OnGpu, _: int) -> Line:
 
 
 def columns(state: LiveState) -> Sequence[TableColumn[OnGpu]]:
-    """What is shown of a process, from left to right; what nobody here can know has no column."""
+    """Return what is shown of a process, from left to right; what nobody here can know has no column."""
     rows = on_gpus(state)
     longest = max((len(row.gpu.name) for row in rows), default=0)
     shown: list[TableColumn[OnGpu]] = [

@@ -23,7 +23,7 @@ class TableView:
     empty: str
 
     def matching(self, state: LiveState, words: str) -> Sequence[Any]:
-        """The rows in which all ``words`` are, in capitals or not."""
+        """Return the rows in which all ``words`` are, in capitals or not."""
         rows = self.rows(state)
         wanted = words.lower().split()
         if not wanted:

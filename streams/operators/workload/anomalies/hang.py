@@ -85,7 +85,7 @@ class Hang:
 
 
 def _is_still(minute: Minute) -> bool:
-    """Whether nothing is computed or copied, as far as that is known."""
+    """Tell whether nothing is computed or copied, as far as that is known."""
     if isnan(minute.dram_pct):
         return not minute.copy_pct > COPIES_PCT
     works = minute.tensor_pct > TENSOR_PCT or minute.fp32_pct > FP32_PCT

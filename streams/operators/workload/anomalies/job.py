@@ -34,7 +34,7 @@ def job_anomalies(parts: list[JobInsightPart]) -> tuple[Anomaly, ...]:
 
 
 def _hang(parts: list[JobInsightPart]) -> Iterator[Anomaly]:
-    """One for all pods that wait; it names the pod that does nothing, if there is one."""
+    """Yield one for all pods that wait; it names the pod that does nothing, if there is one."""
     waits = [
         replace(anomaly, pod=part.pod_name)
         for part in parts

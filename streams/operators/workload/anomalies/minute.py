@@ -84,7 +84,7 @@ def minute_of(end_ms: int, values: Floats, part: InsightPart, step_s: float | No
 
 
 def _shortest(part: InsightPart) -> float | None:
-    """The shortest of its periods: checkpoints may be the cycle that counts, and are no steps."""
+    """Return the shortest of its periods: checkpoints may be the cycle that counts, and are no steps."""
     if part.period_s is None:
         return None
     return float(min([part.period_s, *(other.period_s for other in part.other_periods or ())]))

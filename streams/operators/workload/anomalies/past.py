@@ -31,11 +31,11 @@ class Level:
         self.deviation += rate * (abs(off) - self.deviation) if self.count > 2 else abs(off)
 
     def is_known(self, least: int) -> bool:
-        """Whether it is of at least so many minutes."""
+        """Tell whether it is of at least so many minutes."""
         return self.count >= least
 
     def is_usually_above(self, value: float, least: float, spread: float) -> bool:
-        """Whether ``value`` is lower than usual, by ``least`` and by ``spread`` deviations."""
+        """Tell whether ``value`` is lower than usual, by ``least`` and by ``spread`` deviations."""
         return value < self.usual - max(least, spread * self.deviation)
 
 

@@ -74,7 +74,7 @@ class SlowSteps:
         )
 
     def _compared(self, minute: Minute) -> tuple[bool, bool]:
-        """Whether its steps are slower than usual, and whether it is another rhythm or program."""
+        """Tell whether its steps are slower than usual, and whether it is another rhythm or program."""
         if not self.period.is_known(KNOWN):
             return False, False
         ratio = self.now_s / self.period.usual

@@ -147,7 +147,7 @@ class JobAnalyses:
                 self.trend_ms[source] = max(self.trend_ms.get(source, 0), trend.ts_ms)
 
     def records(self, subject: Subject, ranks: Sequence[Rank]) -> list[Emission]:
-        """The records that say something else than those of their keys that were sent last."""
+        """Return the records that say something else than those of their keys that were sent last."""
         outs: list[Emission] = []
         for out in self._all(subject, ranks):
             name, digest = f"{out.topic} {out.key}", sha256(out.value or b"").hexdigest()[:_DIGITS]

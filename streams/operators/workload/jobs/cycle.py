@@ -108,7 +108,7 @@ def _cycles(state: WorkloadState) -> list[tuple[float, float]]:
 
 
 def _heaviest(known: _Known) -> Bools:
-    """Which cycles are near the one that has most weight around it; of equals the shortest."""
+    """Tell which cycles are near the one that has most weight around it; of equals the shortest."""
     sums = np.append(0.0, np.cumsum(known.confidences * known.gpus))
     first = np.searchsorted(known.periods, known.periods * (1 - SAME), "left")
     last = np.searchsorted(known.periods, known.periods * (1 + SAME), "right")

@@ -97,7 +97,7 @@ class JobInsightOperator:
         return self.flush()
 
     def snapshot(self) -> Snapshot:
-        """Plain data."""
+        """Return plain data."""
         return {
             "v": SNAPSHOT_VERSION,
             "parts": {part.pod_uid: to_plain(part) for part in _fresh(self._parts.values())},
@@ -119,7 +119,7 @@ class JobInsightOperator:
 
 
 def _fresh(parts: Iterable[JobInsightPart]) -> list[JobInsightPart]:
-    """The parts that are not stale, by uid. What is left out here never counts again."""
+    """Return the parts that are not stale, by uid. What is left out here never counts again."""
     by_uid = sorted(parts, key=lambda part: part.pod_uid)
     newest_ms = max((part.ts_ms for part in by_uid), default=0)
     return [part for part in by_uid if newest_ms - part.ts_ms <= STALE_MS]
@@ -146,7 +146,7 @@ def _age(part: JobInsightPart) -> tuple[int, int, str]:
 
 
 def job_insight(uid: str, every: Iterable[JobInsightPart], ts_ms: int) -> Insight:
-    """The insight of a job at ``ts_ms``, from the parts of its pods, at least one, in any order."""
+    """Return the insight of a job at ``ts_ms``, from the parts of its pods, at least one, in any order."""
     parts = _counted(every)
     kind, confidence = _vote(((part.kind, part.confidence, part.gpus) for part in parts), last="idle")
     those = [part for part in parts if part.kind == kind]
@@ -192,7 +192,7 @@ def _vote(words: Iterable[tuple[str, float, int]], last: str) -> tuple[str, floa
 
 
 def _evidence(parts: list[JobInsightPart]) -> dict[str, float]:
-    """How many pods there are, and means, sums or maxima of their evidence, whichever has a meaning."""
+    """Tell how many pods there are, and means, sums or maxima of their evidence, whichever has a meaning."""
     by_name: dict[str, list[float]] = defaultdict(list)
     for part in parts:
         for name, value in part.evidence.items():

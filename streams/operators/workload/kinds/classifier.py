@@ -57,7 +57,7 @@ _WEIGHTS = np.array(WEIGHTS)
 
 
 def kind_probabilities(features: Floats) -> Floats:
-    """The probability of each of ``WORKLOAD_KINDS``, shape (kinds,); they add up to 1."""
+    """Return the probability of each of ``WORKLOAD_KINDS``, shape (kinds,); they add up to 1."""
     values = features[_PLACES]
     terms = np.where(_FIRST, values, np.maximum(values - _BENDS, 0.0))
     # One fixed order of summing: the same bits for one pod as for many.
@@ -72,7 +72,7 @@ def choose_kind(
     least: float = MIN_CONFIDENCE,
     stays_at: float = _UNLIKELY,
 ) -> KindEstimate:
-    """The likeliest kind, or ``unknown`` where none is as likely as ``least``.
+    """Return the likeliest kind, or ``unknown`` where none is as likely as ``least``.
 
     In doubt a pod stays what it was ``before``, as long as that is not less likely than ``stays_at``: doubt
     is no evidence."""
@@ -116,7 +116,7 @@ def checked_loading(estimate: KindEstimate, features: Floats) -> KindEstimate:
 
 
 def is_blind(features: Floats) -> bool:
-    """Whether most of the CPU's values are absent: features take these for those of a quiet pod."""
+    """Tell whether most of the CPU's values are absent: features take these for those of a quiet pod."""
     return bool(features[_PLACE["no_cgroup"]] > _BLIND)
 
 
@@ -127,7 +127,7 @@ def _used(util: Floats) -> bool:
 
 
 def _takes_in(features: Floats) -> bool:
-    """Whether data come, or memory fills."""
+    """Tell whether data come, or memory fills."""
     traffic = (features[_PLACE[f"{name}_recent"]] for name in ("read", "rx", "write"))
     rises = features[_PLACE["mem_rise_all"]] >= _FILLS or features[_PLACE["host_mem_rise"]] >= _GROWS
     return bool(rises or max(traffic) >= _COMES)

@@ -34,7 +34,7 @@ _ROW = {name: row for row, name in enumerate(ROWS)}
 
 
 def gpu_features(spans: Floats, tick_s: float, gpus: int, by_second: Floats | None) -> Floats | None:
-    """The vector, shape (len(GPU_NAMES),); None if no utilization is known.
+    """Return the vector, shape (len(GPU_NAMES),); None if no utilization is known.
 
     ``spans``: values of ``history.ROWS`` by span of ten seconds, newest last. ``by_second``: the vector of
     ``features`` of the last four minutes, None if there is none.
@@ -63,7 +63,7 @@ def gpu_features(spans: Floats, tick_s: float, gpus: int, by_second: Floats | No
 
 
 def _begin(most: Floats) -> int:
-    """Where a pod's work begins: behind its first busy span, in which models and libraries are loaded. 0
+    """Tell where a pod's work begins: behind its first busy span, in which models and libraries are loaded. 0
     where it was never busy, or has not been for long enough to leave anything out."""
     busy = np.flatnonzero(most >= _BUSY_PCT)
     return int(busy[0]) + 1 if busy.size and most.size - busy[0] > _START_SPANS else 0

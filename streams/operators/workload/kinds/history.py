@@ -73,7 +73,7 @@ class GpuHistory:
         return int((most - least > 1)[busy].sum())
 
     def snapshot(self) -> str:
-        """Plain data."""
+        """Return plain data."""
         return codes_to_text(self._codes)
 
     def restore(self, plain: str) -> None:

@@ -10,7 +10,7 @@ Evidence = Mapping[str, float]
 
 
 def advice(bottleneck: str, kind: str, of: Evidence) -> str | None:
-    """Text for a person, or None where there is nothing to say."""
+    """Return text for a person, or None where there is nothing to say."""
     sentences = [_SAYS[bottleneck](kind, of)] if bottleneck in _SAYS else []
     sentences.append(_size(of, "cpu", "cores", "CPUs", 1.0))
     sentences.append(_size(of, "mem", "bytes", "GiB of memory", _GIB) or _limit(of))
@@ -92,7 +92,7 @@ def _traffic(of: Evidence) -> str:
 
 
 def _activity(of: Evidence) -> str:
-    """What the GPU's counters say beside its utilization; of one without them, that there are none."""
+    """Return what the GPU's counters say beside its utilization; of one without them, that there are none."""
     figures = (("SM", "sm_active_pct"), ("tensor cores", "tensor_active_pct"), ("memory", "dram_active_pct"))
     if not any(key in of for _, key in figures):
         return " as far as its utilization tells"

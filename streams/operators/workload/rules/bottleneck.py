@@ -70,7 +70,7 @@ class BottleneckFinder:
     """The highest values of the last hour, in half percents."""
 
     def find(self, end_ms: int, stats: PodStats | None, kind: str, gpus: int) -> Finding:
-        """What holds the pod back, by its statistics until ``end_ms``; see ``find_bottleneck``."""
+        """Return what holds the pod back, by its statistics until ``end_ms``; see ``find_bottleneck``."""
         finding = find_bottleneck(stats, kind, gpus)
         if stats is None:
             return finding
@@ -89,7 +89,7 @@ class BottleneckFinder:
 
 
 def find_bottleneck(stats: PodStats | None, kind: str, gpus: int) -> Finding:
-    """The first rule that is sure enough.
+    """Return the first rule that is sure enough.
 
     ``kind`` is what the pod does, ``gpus`` how many GPUs it holds; ``stats`` None: too little is known of it.
     """
@@ -151,7 +151,7 @@ def _input(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
 
 
 def _checkpoint(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
-    """A training that rests while it writes, and writes little otherwise: each save stops it."""
+    """Return a training that rests while it writes, and writes little otherwise: each save stops it."""
     if kind != _TRAINING:
         return None
     more, rate = stats.contrast("write_kb_per_s")
@@ -211,12 +211,12 @@ def _one_core(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
 
 
 def _waits(stats: PodStats) -> float:
-    """Whether the GPU waits in some seconds, and works in others."""
+    """Tell whether the GPU waits in some seconds, and works in others."""
     return min(ramp(stats.waits, 0.08, 0.25), ramp(stats.level_pct, 10, 25))
 
 
 def _spins(stats: PodStats) -> float:
-    """Whether kernels wait: that counts as utilization, but needs little power and memory."""
+    """Tell whether kernels wait: that counts as utilization, but needs little power and memory."""
     return min(
         ramp(stats.mean(_UTIL), 70, 90),
         ramp(-stats.mean("power_pct", 100), -60, -45),

@@ -56,7 +56,7 @@ class ReportedSteps:
         return figures | ({"samples_per_s": sum(samples) / seconds} if len(samples) == len(recent) else {})
 
     def in_cycle(self, period_s: float, until_ms: int) -> tuple[float, float, float] | None:
-        """Steps in a cycle of ``period_s``, counted over the whole cycles before ``until_ms`` that the
+        """Return steps in a cycle of ``period_s``, counted over the whole cycles before ``until_ms`` that the
         reports cover; how far off that count may be; and how many steps of usual length would fill it. None
         before they cover one.
 

@@ -87,7 +87,7 @@ def _starts(published: Judgement | None, end_ms: int) -> bool:
 
 
 def _rung(need: float, least: float) -> float:
-    """The smallest of 1, 2, 3, 4, 6, 8, 12, 16, … times ``least`` that is not below ``need``."""
+    """Return the smallest of 1, 2, 3, 4, 6, 8, 12, 16, … times ``least`` that is not below ``need``."""
     size = least
     while size < need:
         size *= 2

@@ -90,7 +90,7 @@ def _over_the_cycle(trend: TrendMetric, util: Codes, period_s: float) -> TrendMe
 
 
 def _percentile(ordered: Codes, q: float) -> float:
-    """What ``np.percentile`` says, bit for bit, in a thirtieth of the time."""
+    """Return what ``np.percentile`` says, bit for bit, in a thirtieth of the time."""
     place = (len(ordered) - 1) * q
     part = place - int(place)
     below, above = int(ordered[int(place)]), int(ordered[min(int(place) + 1, len(ordered) - 1)])

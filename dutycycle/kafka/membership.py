@@ -5,13 +5,17 @@ database or a state of another release, figures would depend on who has it. A gr
 all its members must offer, else the broker refuses the newest. So what has to be equal is that name.
 """
 
+import fcntl
 import json
+import os
 import socket
+import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 from urllib.parse import urlsplit
 
 from dutycycle.contract.settings.groups import Settings
@@ -20,6 +24,10 @@ from dutycycle.kafka.errors import BrokerError, BrokerRefusedError
 
 _PREFIX = "dutycycle "
 _RELEASE = "release"
+_EMBEDDED = "mockCluster"
+"""How the embedded broker's cluster id begins (librdkafka, ``rd_kafka_mock_cluster_new``)."""
+_claims: dict[Path, IO[bytes]] = {}
+"""Locks of this process on groups of embedded brokers: they end with it, however it ends."""
 
 
 def name_protocol(settings: Settings, names: Iterable[str]) -> str:
@@ -64,22 +72,44 @@ async def verify_membership(settings: Settings, group: str, protocol: str) -> No
     """Raise ``BrokerRefusedError`` if the group has members with another protocol, and say what differs.
 
     Nothing is known, and nothing raised, while the group is in a rebalance, or where the user may not ask:
-    then the broker refuses, and with fewer words.
+    then the broker refuses, and with fewer words. The embedded broker tells nothing, and a second member
+    with another protocol ends it: there a group has one process.
     """
     admin = new_admin(settings, "group")
     try:
         with translated():
             await admin.start()
-            answers = await admin.describe_consumer_groups([group])
+            cluster = await admin.describe_cluster()
+            is_embedded = str(cluster.get("cluster_id")).startswith(_EMBEDDED)
+            answers = [] if is_embedded else await admin.describe_consumer_groups([group])
     except BrokerError:
         return
     finally:
         await admin.close()
+    if is_embedded:
+        _claim(f"{cluster['brokers'][0]['port']}-{group}", settings)
     for _, _, _, _, theirs, *_ in (description for answer in answers for description in answer.groups):
         if theirs and theirs != protocol:
             raise BrokerRefusedError(
                 "group", f"consumer group {group}: {describe_difference(theirs, protocol)}"
             )
+
+
+def _claim(name: str, settings: Settings) -> None:
+    path = Path(tempfile.gettempdir()) / f"dutycycle-{os.getuid()}-{name}.lock"
+    if path in _claims:
+        return
+    lock = path.open("wb")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        lock.close()
+        raise BrokerRefusedError(
+            "group",
+            f"{settings.broker} is the broker of a `dutycycle up`, whose own worker does this already, and "
+            "it bears no second one: give that `up` the settings that you want, or run both on a Kafka",
+        ) from error
+    _claims[path] = lock
 
 
 def describe_difference(theirs: str, ours: str) -> str:

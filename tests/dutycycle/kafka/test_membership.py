@@ -1,9 +1,15 @@
 """What the workers of a group must have in common, and what is said of one that has not."""
 
+import asyncio
+import subprocess
+import sys
+
 import pytest
 
 from dutycycle.contract.settings.load import load
-from dutycycle.kafka.membership import describe_difference, name_protocol
+from dutycycle.kafka.embedded import EmbeddedBroker
+from dutycycle.kafka.errors import BrokerRefusedError
+from dutycycle.kafka.membership import describe_difference, name_protocol, verify_membership
 
 NAMES = ("windows", "records")
 
@@ -42,3 +48,35 @@ def test_what_differs_is_named_with_what_to_do(theirs: str, words: str) -> None:
     message = describe_difference(theirs, 'dutycycle {"release": "2.0"}')
     assert words in message
     assert "or take another DUTYCYCLE_TOPIC_PREFIX" in message
+
+
+_MEMBER = """
+import asyncio, sys
+from dutycycle.contract.settings.load import load
+from dutycycle.kafka.membership import verify_membership
+asyncio.run(verify_membership(load({}, {"broker": sys.argv[1]}), "sinks", "p"))
+print("joins", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_group_on_the_embedded_broker_has_one_process() -> None:
+    """A second member with another protocol fails an assertion of librdkafka's mock, and the broker ends."""
+    with EmbeddedBroker({"t": 1}) as broker:
+        settings = load({}, {"broker": broker.url})
+        member = subprocess.Popen(
+            [sys.executable, "-c", _MEMBER, broker.url],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        with member:
+            assert member.stdout is not None
+            assert member.stdout.readline() == "joins\n"
+            asyncio.run(verify_membership(settings, "streams", "p"))
+            with pytest.raises(
+                BrokerRefusedError, match="is the broker of a `dutycycle up`, whose own worker"
+            ):
+                asyncio.run(verify_membership(settings, "sinks", "p"))
+            member.kill()
+        asyncio.run(verify_membership(settings, "sinks", "p"))

@@ -26,7 +26,7 @@ from dutycycle.contract.topics import TOPICS, full_name
 from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.telemetry.endpoint import AskError
 from streams.names import changelogs
-from tests.deploy.test_prometheus_files import FOLDER, judged
+from tests.deploy.test_prometheus_files import RULE_FOLDER, judged
 from tests.support.fakes.api_server import FakeApi, fake_api_server, kubeconfig
 from tests.support.fakes.kubelet import FakeKubelet, kubelet_on
 from tests.support.fakes.nvml import library
@@ -45,7 +45,7 @@ SLICE = "MIG-00000000-0000-4000-8000-000000000001"
 COUNTERS = {2: 71.5, 3: 30, 5: 44.4, 10: 33.3}
 """GPM's of SM, occupancy, tensor cores and DRAM."""
 IN_TIME_S = 10.0
-RULES = FOLDER / "rules/workloads.yml"
+RULES = RULE_FOLDER / "workloads.yml"
 
 
 def uuid(index: int) -> str:

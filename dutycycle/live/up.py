@@ -73,7 +73,7 @@ async def up(
 
 
 def _of_demo(settings: Settings, given: Mapping[str, str]) -> tuple[Settings, dict[str, str]]:
-    """Return what is simulated stays among itself: it reaches no broker, cluster or records of anybody's.
+    """Keep what is simulated among itself: it reaches no broker, cluster or records of anybody's.
 
     The records of a demo are in a file of their own, which the next demo begins anew.
     """

@@ -61,7 +61,7 @@ class RecordsSink:
         self._room.set()
 
     def wants(self, origin: ConsumerRecord) -> bool:
-        """Want every record; a tombstone takes nothing away from SQL."""
+        """Take every record; a tombstone takes nothing away from SQL."""
         return origin.value is not None
 
     def take(self, origin: ConsumerRecord, record: Any) -> None:

@@ -11,6 +11,8 @@ from dutycycle.words import digits
 STEPS = ("gpu_util_pct", "tensor_active_pct", "dram_active_pct")
 """What shows the steps of a run on its GPUs, the metric that counts most first."""
 FOLD_PERIODS = 30
+_SEEN_PERIODS = 2
+"""A cycle is told after so many of its periods. Only of the main one it is told since when it is there."""
 _SAME = 0.05
 """Periods that differ by less than this share are one."""
 _MOST = 4
@@ -106,15 +108,18 @@ def shown_cycle(gathered: Gathered, view: View) -> ShownCycle | None:
     for metric in STEPS:
         for cycle in cycles_of(gathered, view, metric)[:1]:
             possible = [
-                possible_period
-                for possible_period in cycle.periods
-                if possible_period.period_s >= 4 * max(tick_s, 0.001)
+                period
+                for period in cycle.periods
+                if period.period_s >= 4 * max(tick_s, 0.001)
+                and period.last_ms - view.first_ms >= 1000 * period.newest_s
             ]
             gpus = [gpu for gpu in view.gpus if not cycle.pods.isdisjoint(gpu.seen.users)] or view.gpus
             if possible and gpus:
-                period = min(possible, key=lambda possible_period: possible_period.period_s)
+                period = min(possible, key=lambda period: period.period_s)
                 # The mean of all that was told would not meet the newest periods, which are folded.
-                from_ms = max(period.first_ms, period.last_ms - FOLD_PERIODS * period.newest_s * 1000)
+                period_ms = period.newest_s * 1000
+                seen_ms = min(period.first_ms, period.last_ms - _SEEN_PERIODS * period_ms)
+                from_ms = max(seen_ms, period.last_ms - FOLD_PERIODS * period_ms, view.first_ms)
                 return ShownCycle(cycle.name, metric, period.newest_s, gpus, from_ms, period.last_ms)
     return None
 

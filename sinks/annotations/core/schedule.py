@@ -126,7 +126,7 @@ class WritePlan:
         now: float,
         urgent: bool = False,
     ) -> Shed | None:
-        """Return a record changed what the object should carry. Says which object was given up for room.
+        """Note that a record changed what the object should carry. Say which object was given up for room.
 
         A final record is due at once: it is the last, and the object may go soon. None: a record that does
         not know, such as an insight, changes nothing of that. An ``urgent`` one does not wait for the

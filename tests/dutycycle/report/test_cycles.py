@@ -4,13 +4,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.trace import TraceWriter
 from dutycycle.report.build import gather
 from dutycycle.report.charts.choice import charts_of
-from dutycycle.report.charts.cycles import cycles_of
+from dutycycle.report.charts.cycles import cycles_of, shown_cycle
 from dutycycle.report.gather import Gathered
 from dutycycle.report.view import view_of
 from tests.support.data.training_job import CHECKPOINT_EVERY_S, LOADING_S, START_MS, UID, training_job
@@ -70,6 +71,25 @@ def test_each_period_counts_for_as_long_as_it_was_there(
         for cycle in found
         for one in cycle.periods
     ] == expected
+
+
+def test_a_long_cycle_that_was_just_told_is_folded_whole(gathered: Gathered) -> None:
+    """Of the longer of two cycles it is not said since when it is there: it was told after two periods."""
+    known = replace(
+        gathered, cycles={f"pod/{UID}/nvml": [told(600, 1.3, 20, 200.0), told(640, 1.3, 20, 200.0)]}
+    )
+    view = view_of(known, job="bert")
+    shown = shown_cycle(known, view)
+    assert shown is not None
+    assert (shown.period_s, shown.to_ms - shown.from_ms) == (200, 400_000)
+    (chart,) = [chart for chart in charts_of(known, view) if chart.id == "cycle"]
+    (line,) = chart.lines
+    assert np.isfinite(line.points.mean).all()
+
+
+def test_a_cycle_of_which_there_is_no_whole_period_is_not_drawn(gathered: Gathered) -> None:
+    known = replace(gathered, cycles={f"pod/{UID}/nvml": [told(600, 800.0)]})
+    assert shown_cycle(known, view_of(known, job="bert")) is None
 
 
 def test_a_chart_marks_cycles_of_what_it_shows(gathered: Gathered) -> None:

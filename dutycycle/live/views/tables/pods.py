@@ -33,7 +33,7 @@ def values(row: PodRow, most: int) -> Sequence[float]:
 
 
 def top(row: PodRow) -> float:
-    """Return what is the height of a chart of them."""
+    """Return the height of a chart of them."""
     return 100 if row.main == "gpu_util_pct" else max(row.cpu_max or 0, 100)
 
 

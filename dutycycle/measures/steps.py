@@ -37,7 +37,8 @@ def product(measure: Measure, other: Measure) -> Measure:
 
 
 def step_measures(report: Report, cycle: Measure | None) -> Iterator[tuple[str, Measure]]:
-    """By ``Figure.id``; nothing where no training reports its steps. ``cycle``: of GPU utilization."""
+    """By ``Figure.id``; nothing where no training reports its steps, and no cost of a step where others have
+    GPUs, too. ``cycle``: of GPU utilization."""
     most, rates = most_steps(report.facts.processes), step_rates(report.facts.processes)
     if most is None or "step" not in rates:
         return
@@ -46,6 +47,8 @@ def step_measures(report: Report, cycle: Measure | None) -> Iterator[tuple[str, 
     yield "steps_per_min", product(rates["step"], Measure(60.0, 0.0))
     if "sample" in rates:
         yield "samples_per_s", rates["sample"]
+    if not report.view.is_of_one:
+        return
     if report.view.gpus:
         yield "gpu_s_per_step", product(step, Measure(len(report.view.gpus), 0.0))
     if (power := power_at_work(report, cycle)) is not None and power.value:

@@ -35,7 +35,8 @@ class View:
     """The subjects of a report, and its time, both ends included.
 
     ``subjects``: the keys of the pods and jobs whose insights count. ``others``: pods that used the same GPUs
-    meanwhile, whose use is in the figures of these GPUs too.
+    meanwhile, whose use is in the figures of these GPUs too. ``is_of_one``: it is of one job or pod, so that
+    its GPUs can be set against what that one did.
     """
 
     title: str
@@ -46,6 +47,7 @@ class View:
     hosts: list[HostView]
     subjects: dict[str, str]
     others: list[str]
+    is_of_one: bool = True
 
     @property
     def nodes(self) -> list[str]:
@@ -93,6 +95,7 @@ def _everything(gathered: Gathered, first_ms: int, last_ms: int) -> View:
         hosts=_host_views(gathered, nodes, first_ms, last_ms),
         subjects=subjects,
         others=[],
+        is_of_one=len({_job_uid(gathered, uid) or uid for uid in users}) <= 1,
     )
 
 

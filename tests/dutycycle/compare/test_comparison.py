@@ -9,6 +9,7 @@ import pytest
 from dutycycle.compare.comparison import NamedRun, best, change_of, figures_in, verdicts
 from dutycycle.compare.text import lines_of, plain_of
 from dutycycle.measures.figures import FIGURES
+from dutycycle.measures.steps import step_measures
 
 Runs = dict[str, NamedRun]
 
@@ -86,6 +87,14 @@ def test_trainings_that_report_their_steps_are_compared_by_them(runs: Runs) -> N
         "Better in GPU time a step: even", "Better in energy a step: even",
     ]  # fmt: skip
     assert re.search(r"up to (9\.[5-9]|10\.[0-5]) % less", list(verdicts(chosen))[1])
+
+
+def test_where_others_have_gpus_too_a_step_has_no_cost(runs: Runs) -> None:
+    report = runs["even"].report
+    beside_others = replace(report, view=replace(report.view, is_of_one=False))
+    alone, beside = (dict(step_measures(it, None)).keys() for it in (report, beside_others))
+    assert alone - beside == {"gpu_s_per_step", "energy_j_per_step"}
+    assert "steps_per_min" in beside
 
 
 def test_as_many_steps_are_the_same_work(runs: Runs) -> None:

@@ -60,6 +60,15 @@ def test_without_a_name_everything_is_shown() -> None:
     assert list(view.subjects) == ["job/u-bert", "pod/p1", "pod/p2", "pod/p3"]
 
 
+def test_all_may_be_of_one_job_or_of_several() -> None:
+    of_one = given(
+        pod("p1", "bert-0", "a", "bert", 0), pod("p2", "bert-1", "b", "bert", 1),
+        gpus("a", 0, g0=["p1"], g1=[]), gpus("b", 0, g0=["p2"]),
+    )  # fmt: skip
+    views = view_of(of_one), view_of(CLUSTER), view_of(CLUSTER, job="bert")
+    assert [view.is_of_one for view in views] == [True, False, True]
+
+
 @pytest.mark.parametrize("name", ["bert", "ml/bert", "u-bert"])
 def test_a_job_has_the_gpus_of_its_pods_in_their_time(name: str) -> None:
     view = view_of(CLUSTER, job=name)

@@ -7,7 +7,7 @@ again: what follows such zeros is judged by the value before them.
 
 
 class Growth:
-    """How much one counter grew between its readings: the rule that all rates here follow."""
+    """Tells how much one counter grew between its readings: the rule that all rates here follow."""
 
     __slots__ = ("_before", "_last")
 
@@ -15,7 +15,7 @@ class Growth:
         self._last: float | None = None
         self._before: float | None = None
 
-    def of(self, value: float | None) -> float | None:
+    def add(self, value: float | None) -> float | None:
         """Take a reading, and give the growth since the last one. The first, and one below the last (a reset,
         a wrap), have none. Nor has one that is back where the counter was before."""
         last, before = self._last, self._before
@@ -48,7 +48,7 @@ class Rate:
 
     def per_s(self, value: int | None, now: float) -> float | None:
         """Growth per second since the last reading; ``now`` in seconds of a clock that never steps back."""
-        grown, passed = self._growth.of(value), now - self._at
+        grown, passed = self._growth.add(value), now - self._at
         self._at = now
         return grown / passed if grown is not None and passed > 0 else None
 
@@ -65,8 +65,8 @@ class CounterRatio:
         """Absent where the growth of one is; 0 where the whole did not grow, for then no part of it did."""
         are_read = part is not None and whole is not None
         grown, all_grown = (
-            self._part.of(part if are_read else None),
-            self._whole.of(whole if are_read else None),
+            self._part.add(part if are_read else None),
+            self._whole.add(whole if are_read else None),
         )
         if grown is None or all_grown is None:
             return None
@@ -96,7 +96,7 @@ class PairRate:
             received.falls_to(now_in) or sent.falls_to(now_out)
             for received, sent, now_in, now_out in of_devices
         )
-        read = [(received.of(now_in), sent.of(now_out)) for received, sent, now_in, now_out in of_devices]
+        read = [(received.add(now_in), sent.add(now_out)) for received, sent, now_in, now_out in of_devices]
         grown = [(into, out) for into, out in read if into is not None and out is not None]
         if not grown or passed <= 0 or falls:
             return None, None

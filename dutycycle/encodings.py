@@ -9,14 +9,18 @@ _BYTE_ORDER_MARKS = (
 """The one of UTF-32 begins with the one of UTF-16."""
 
 
+def encoding_by_mark(head: bytes) -> str | None:
+    """Tell how a file is encoded from its byte order mark; None for one without."""
+    return next((encoding for mark, encoding in _BYTE_ORDER_MARKS if head.startswith(mark)), None)
+
+
 def encoding_of(head: bytes) -> str:
     """Tell how a file is encoded from its first bytes.
 
     PowerShell writes UTF-16, editors of Windows a mark before UTF-8, and older programs cp1252.
     """
-    for mark, encoding in _BYTE_ORDER_MARKS:
-        if head.startswith(mark):
-            return encoding
+    if (encoding := encoding_by_mark(head)) is not None:
+        return encoding
     even, odd = head[::2].count(0), head[1::2].count(0)
     # Of digits and Latin letters every second byte is 0; in a hole that a crash left each is. A first line
     # without one is of single bytes, to which PowerShell has added.

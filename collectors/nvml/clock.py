@@ -59,8 +59,8 @@ class Cursor:
         return self.last_us
 
     def new_of(self, samples: Iterable[_Sample], stamp: int, now: Now) -> list[_Sample]:
-        """Those of a batch that are new, by the item ``stamp`` of each; one from before the clock was set
-        back never is."""
+        """Return those of a batch that are new, by the item ``stamp`` of each; one from before the clock
+        was set back never is."""
         last_us, soon_us, day_us = self.last_us, now.wall_us + _AHEAD_US, now.wall_us + _DAY_US
         return [
             sample for sample in samples if sample[stamp] > last_us and not soon_us < sample[stamp] < day_us

@@ -191,7 +191,7 @@ def samples_after(series: ScrapedSeries, start_ms: int, gap_ms: float) -> Iterat
 
 def _sample(labels: SeriesLabels, last_ms: int | None, growth: Growth, point: Point) -> NewSample:
     ts_ms, value = point
-    grown = growth.of(value)
+    grown = growth.add(value)
     if last_ms is None:
         return NewSample(labels, ts_ms, value)
     passed_ms = ts_ms - last_ms
@@ -220,6 +220,6 @@ class ScrapeCursor:
         last_ms, growth = last or (None, Growth())
         if last is None:
             for ts_ms, value in series.points[:-1]:
-                last_ms, _ = ts_ms, growth.of(value)
+                last_ms, _ = ts_ms, growth.add(value)
         self._last[key] = series.points[-1][0], growth
         return _sample(series.labels, last_ms, growth, series.points[-1])

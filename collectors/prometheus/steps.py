@@ -73,17 +73,18 @@ def of_steps(
 
 
 def _per_s(series: ScrapedSeries, grown: Mapping[int, float], step_s: int) -> dict[int, float]:
-    """The growth per second of the steps of a counter of which the newest values do not tell it: of the
-    first, of those after a gap, and where it fell. A value that could not be read is a reset for Prometheus,
-    after which the whole counter has grown: what is more than it grew until it was back is left out."""
+    """Return the growth per second of the steps of a counter of which the newest values do not tell it: of
+    the first, of those after a gap, and where it fell. A value that could not be read is a reset for
+    Prometheus, after which the whole counter has grown: what is more than it grew until it was back is left
+    out."""
     growth, last_ms, settled = Growth(), 0, 0.0
     unused: set[int] = set()
     fallen: list[int] = []
     for ts_ms, value in series.points:
         if ts_ms - last_ms != 1000 * step_s:
             growth, settled, fallen = Growth(), value, []
-            growth.of(value)
-        elif growth.of(value) is not None:
+            growth.add(value)
+        elif growth.add(value) is not None:
             unused.add(ts_ms)
             settled, fallen = value, []
         else:

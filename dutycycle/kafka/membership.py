@@ -99,7 +99,8 @@ def _claim(name: str, settings: Settings) -> None:
     path = Path(tempfile.gettempdir()) / f"dutycycle-{os.getuid()}-{name}.lock"
     if path in _claims:
         return
-    lock = path.open("wb")
+    # The folder is everybody's: a link that another user put there is not followed, and nothing is emptied.
+    lock = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "wb")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:

@@ -23,12 +23,12 @@ class FigureChange:
 
     @property
     def share(self) -> float | None:
-        """Of the value before; None where that was 0."""
+        """Return the difference as a part of the value before; None where that was 0."""
         return (self.after - self.before) / self.before if self.before else None
 
     @property
     def is_one(self) -> bool | None:
-        """Whether there is a difference; None: it cannot be told."""
+        """Tell whether there is a difference; None: it cannot be told."""
         difference = abs(self.after - self.before)
         if difference <= LEAST * max(abs(self.before), abs(self.after)):
             return False
@@ -36,7 +36,7 @@ class FigureChange:
 
 
 def change(before: Measure, after: Measure) -> FigureChange:
-    """Of one figure in two runs."""
+    """Hold one figure of two runs against one another."""
     errors = before.error, after.error
     limit = None if None in errors else SIGMAS * hypot(*(error for error in errors if error is not None))
     return FigureChange(before.value, after.value, limit)

@@ -10,6 +10,8 @@ import codecs
 import re
 from typing import Protocol
 
+from dutycycle.encodings import encoding_by_mark
+
 _WORD = re.compile(rb"[-+\w()]*\Z").search
 _ESCAPE = re.compile(rb"\\u?[0-9a-fA-F]{0,4}\Z").search
 """What may go on in the next bytes."""
@@ -21,7 +23,7 @@ _CONTROL = bytes(range(32))
 _SPACES = bytes.maketrans(_CONTROL, b" " * 32)
 _QUOTE, _BACKSLASH = b"\xff\xfe", b"\xff\xfd"
 """Stand for what is escaped, while strings are told from the rest: no UTF-8 has these bytes."""
-_MARKS_OF_UTF_16 = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE
+_LONGEST_MARK = 4
 
 
 class ByteSource(Protocol):
@@ -50,10 +52,9 @@ class LenientJson:
             chunk = b"" if self._ended else self._source.read(max(size, 1))
             self._ended = self._ended or not chunk
             if self._decoder is None:
-                if len(chunk) == 1:
-                    chunk += self._source.read(1)
-                name = "utf-16" if chunk.startswith(_MARKS_OF_UTF_16) else "utf-8-sig"
-                self._decoder = codecs.getincrementaldecoder(name)("replace")
+                while len(chunk) < _LONGEST_MARK and (more := self._source.read(_LONGEST_MARK - len(chunk))):
+                    chunk += more
+                self._decoder = codecs.getincrementaldecoder(encoding_by_mark(chunk) or "utf-8")("replace")
             self._rest += self._decoder.decode(chunk, self._ended).encode()
             self._ready = self._mend()
         given, self._ready = self._ready[:size], self._ready[size:]

@@ -50,8 +50,10 @@ class Heartbeats:
         self._no_create_until = _NEVER
 
     def sampled(self, node: str, ts_ms: int) -> None:
-        """A sample of the node was measured at ``ts_ms``. If its clock is ahead it was no later than now: the
-        Lease of a node that is dead must run out."""
+        """Note that a sample of the node was measured at ``ts_ms``.
+
+        If its clock is ahead it was no later than now: the Lease of a node that is dead must run out.
+        """
         self._sampled_ms[node] = min(ts_ms, round(self._wall() * 1000))
 
     async def run(self, may_write: Callable[[], bool]) -> None:

@@ -96,8 +96,11 @@ class SqlRow:
 
 
 def until_now(record: Record, now_ms: int) -> Record:
-    """The record of a pod or job, seen until ``now_ms`` at most: a collector's clock in a wrong year gives
-    it no years of life. A day is left to clocks that differ, and to runs that are simulated."""
+    """Return the record; that of a pod or job as seen until ``now_ms`` at most.
+
+    A collector's clock in a wrong year gives it no years of life. A day is left to clocks that differ, and to
+    runs that are simulated.
+    """
     if not isinstance(record, PodPeaks | JobPeaks) or record.last_ms <= now_ms + _DAY_MS:
         return record
     return replace(record, first_ms=min(record.first_ms, now_ms), last_ms=now_ms)

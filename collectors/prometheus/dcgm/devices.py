@@ -175,7 +175,8 @@ def _gpu(uuid: str, rows: list[_Row], pod_index: PodIndex, *, are_parts: bool) -
 
 
 def _with_part(given: Allocation, rows: Iterable[_Row], values: Mapping[str, float]) -> Allocation:
-    """The allocation with what its rows tell; nothing of a field of which the device itself is not known."""
+    """Return the allocation with what its rows tell; nothing of a field of which the device itself is not
+    known."""
     who = Workload(given.namespace, given.pod, given.container or "")
     parts = {} if given.mig else _values([row for row in rows if row.holder == who])
     fields: dict[str, Any] = {name: parts[name] for name in _ADDED & parts.keys() & values.keys()}

@@ -44,8 +44,9 @@ def on_a_terminal(
             while time.monotonic() < deadline:
                 if select.select([ours], [], [], 1)[0]:
                     said += os.read(ours, 1 << 16)
-        except OSError:  # it has ended, and its terminal with it
-            pass
+        except OSError as error:
+            if error.errno != errno.EIO:  # it has ended, and its terminal with it
+                raise
         finally:
             os.close(ours)
             process.kill()

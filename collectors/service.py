@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from collectors.attribution.allocations import allocations
+from collectors.attribution.kubelet_allocations import allocations
 from collectors.attribution.processes import Attribution
 from collectors.base import Collector
 from collectors.cgroup.collector import CgroupCollector
@@ -19,7 +19,7 @@ from collectors.publish.outbox import Outbox
 from collectors.publish.publisher import Publisher
 from collectors.publish.spool_location import open_spool
 from collectors.runner import Runner
-from dutycycle.contract.metrics import USUAL_ACTIVITY
+from dutycycle.contract.catalogue import USUAL_ACTIVITY
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import SAMPLE_TOPICS
 from dutycycle.kafka.reachability import Reachability

@@ -1,6 +1,6 @@
 """What each field means, for the tables of the contract: by record and field, or by field for all records."""
 
-from dutycycle.contract.metrics import CATALOGUE
+from dutycycle.contract.catalogue import CATALOGUE
 
 COMMON = {
     "v": "the record's version: 1",

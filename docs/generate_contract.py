@@ -13,8 +13,8 @@ from typing import Any
 from msgspec import inspect
 
 from docs.contract_meanings import meaning
+from dutycycle.contract.catalogue import CATALOGUE, NODE_PEAK_COLUMNS, PEAK_COLUMNS, UNITS
 from dutycycle.contract.health.xids import XIDS
-from dutycycle.contract.metrics import CATALOGUE, NODE_PEAK_COLUMNS, PEAK_COLUMNS, UNITS
 from dutycycle.contract.records import (
     deadletter,
     derived,

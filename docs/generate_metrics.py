@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from docs.generate_contract import table
-from dutycycle.contract.metrics import GPU_ROWS, MetricRow
+from dutycycle.contract.catalogue import GPU_ROWS, MetricRow
 from dutycycle.telemetry.metrics import PREFIX, Metric
 from sinks.prometheus import metrics as m
 

@@ -17,8 +17,8 @@ from importlib.metadata import entry_points, version
 from pkgutil import iter_modules
 from typing import Any
 
+from dutycycle.contract.catalogue import METRICS
 from dutycycle.contract.errors import SettingError
-from dutycycle.contract.metrics import METRICS
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.models import ModelSetting
 from streams.construction import TooLargeError, check_construction

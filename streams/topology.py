@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from dutycycle.contract.analyses import written_topics
+from dutycycle.contract.catalogue import COUNTERS, METRICS, WINDOW_METRICS
 from dutycycle.contract.errors import SettingError
-from dutycycle.contract.metrics import COUNTERS, METRICS, WINDOW_METRICS
 from dutycycle.contract.settings.groups import Settings
 from streams.names import STATELESS, check_settings, sources
 from streams.operators.base import Operator, Snapshot, Stage, nothing_unwritten

@@ -5,7 +5,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from collectors.attribution.allocations import Allocations
+from collectors.attribution.kubelet_allocations import Allocations
 from collectors.attribution.processes import Attribution
 from collectors.base import Outgoing, Tick
 from collectors.nvml.device import Device
@@ -14,8 +14,8 @@ from collectors.nvml.processes import ProcessIdentities
 from collectors.nvml.readers import Readers
 from collectors.nvml.session import Session
 from collectors.nvml.types import DeviceLostError, DriverUnavailableError
+from dutycycle.contract.catalogue import USUAL_ACTIVITY
 from dutycycle.contract.codec import encode
-from dutycycle.contract.metrics import USUAL_ACTIVITY
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import Gpu, NvmlSample
 from dutycycle.telemetry.events import Telemetry

@@ -19,7 +19,7 @@ from collectors.nvml.processes import ProcessIdentities, ProcessUtilizationReade
 from collectors.nvml.query import DeviceQuery
 from collectors.nvml.types import Handle, RunningProcess, SampleBuffer
 from collectors.throttle import throttle_names
-from dutycycle.contract.metrics import LIMITS, USUAL_ACTIVITY
+from dutycycle.contract.catalogue import LIMITS, USUAL_ACTIVITY
 from dutycycle.contract.records.samples import Gpu
 from dutycycle.telemetry.events import Telemetry
 

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from collectors.nvml import gate
 from collectors.nvml.query import DeviceQuery
 from collectors.nvml.types import FieldValue, NvmlError, UnsupportedError, is_refused
-from dutycycle.contract.metrics import GPU_ROWS
+from dutycycle.contract.catalogue import GPU_ROWS
 
 _NS_PER_S = 1e9
 _Id = int | tuple[int, int]

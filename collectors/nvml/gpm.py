@@ -16,7 +16,7 @@ from collectors.nvml import gate
 from collectors.nvml.fields import tenths
 from collectors.nvml.query import DeviceQuery
 from collectors.nvml.types import Handle, NoDataError, NvmlError, UnsupportedError, is_refused
-from dutycycle.contract.metrics import GPU_ROWS, MIB, Subject, rows_of
+from dutycycle.contract.catalogue import GPU_ROWS, MIB, Subject, rows_of
 
 _LEAST_S = 0.1
 """GPM wants 100 ms between two samples."""

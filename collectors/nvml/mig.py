@@ -10,7 +10,7 @@ from collectors.nvml import gate
 from collectors.nvml.gpm import GpmReader, metrics_of
 from collectors.nvml.query import DeviceQuery
 from collectors.nvml.types import Handle, MigSize, NoDataError, TransientError
-from dutycycle.contract.metrics import rows_of
+from dutycycle.contract.catalogue import rows_of
 from dutycycle.contract.records.samples import MigDevice
 
 _PROFILE = re.compile(r"\bMIG ([0-9.a-z+]+)$")

@@ -10,7 +10,7 @@ from collectors.nvml import gate
 from collectors.nvml.clock import Cursor, Now, wall_shift_us
 from collectors.nvml.query import DeviceQuery
 from collectors.nvml.types import Handle, ProcessUtilization, RunningProcess
-from dutycycle.contract.metrics import PCT
+from dutycycle.contract.catalogue import PCT
 from dutycycle.contract.records.samples import GpuProcess
 
 _PERIOD_US = 1_000_000

@@ -7,7 +7,7 @@ from collectors.nvml import gate
 from collectors.nvml.device import Device, DeviceRef
 from collectors.nvml.types import DeviceLostError, DriverUnavailableError, NvmlError, TransientError
 from dutycycle.contract.backoff import Backoff
-from dutycycle.contract.metrics import USUAL_ACTIVITY
+from dutycycle.contract.catalogue import USUAL_ACTIVITY
 from dutycycle.telemetry.events import DEVICE_LOST, GPUS_UNAVAILABLE, Telemetry
 
 ADVICE = {

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from dutycycle.contract.metrics import ACTIVITY_METRICS
+from dutycycle.contract.catalogue import ACTIVITY_METRICS
 from dutycycle.contract.records.samples import Gpu, NvmlSample
 
 BY_POWER = frozenset({"sw_power_cap", "hw_power_brake_slowdown"})

@@ -9,8 +9,8 @@ https://github.com/NVIDIA/DCGM (4.6). Those of nvidia-smi have times with ``-o D
 import re
 from typing import Any
 
+from dutycycle.contract.catalogue import GPU_ROWS, HELD_METRICS
 from dutycycle.contract.health import logged
-from dutycycle.contract.metrics import GPU_ROWS, HELD_METRICS
 from dutycycle.contract.records.samples import MigDevice
 from dutycycle.imports.moments import Clock, Ticks
 from dutycycle.imports.quantities import Column, HeldShares, Notes, Row, is_measured

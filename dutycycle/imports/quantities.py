@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Protocol
 
 from collectors.rates import Rate
 from collectors.throttle import throttle_names
+from dutycycle.contract.catalogue import LIMITS, PCT, Range, unit_of
 from dutycycle.contract.health import logged
-from dutycycle.contract.metrics import LIMITS, PCT, Range, unit_of
 
 _KIB, _MIB, _GIB = 1024, 1024**2, 1024**3
 _NS_PER_S_OF_PCT = 1e7

@@ -9,9 +9,9 @@ words: in ``sft-1 - system/gpu.0.memory`` there is the share of time in which me
 import re
 from dataclasses import dataclass, field
 
+from dutycycle.contract.catalogue import GPU_ROWS, unit_of
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.health import logged
-from dutycycle.contract.metrics import GPU_ROWS, unit_of
 from dutycycle.imports.quantities import QUANTITIES, TEXTS
 
 _THOUSANDS = re.compile(r"(?<=\d)['’\s](?=\d{3}(?!\d))")

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from dutycycle.contract.attribution import MEASURED
+from dutycycle.contract.ownership.words import MEASURED
 from sinks.annotations.core import keys
 
 Json = dict[str, Any]

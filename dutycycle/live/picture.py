@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from dutycycle.contract.metrics import GPU_ROWS, HOST_METRICS, names
+from dutycycle.contract.catalogue import GPU_ROWS, HOST_METRICS, names
 from dutycycle.live.lines import plain_lines
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import GpuRow, JobRow, NodeRow, PodRow, Row

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from dutycycle.contract.metrics import GPU_ROWS, unit_of
+from dutycycle.contract.catalogue import GPU_ROWS, unit_of
 from dutycycle.measures.noise import blocks_of, error_of_max, error_of_mean
 from dutycycle.measures.steps import WORK, Measure, step_measures
 from dutycycle.report.charts.inside import layers_of

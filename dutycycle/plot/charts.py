@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dutycycle.contract.metrics import unit_of as unit_of_name
+from dutycycle.contract.catalogue import unit_of as unit_of_name
 from dutycycle.plot.seen import BOUNDED, Seen
 from dutycycle.report.charts.chart import POINTS, Chart, Dots, Line, scaled, unit_of
 from dutycycle.report.charts.cycles import SeriesCycles, periods_of

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 
-from dutycycle.contract.metrics import GPU_METRICS, HOST_METRICS
+from dutycycle.contract.catalogue import GPU_METRICS, HOST_METRICS
 from dutycycle.contract.records.derived import gpu_subject, node_subject
 from dutycycle.contract.records.models import BUILT_IN
 from dutycycle.contract.records.pods import JobRef, Pod

@@ -8,10 +8,7 @@ from typing import Any
 
 import orjson
 
-from dutycycle.contract.codec import DecodeError, decode
-from dutycycle.contract.log import ConsumerRecord, ProducerRecord
-from dutycycle.contract.metering import highest_power_w, highest_util_pct, with_means, working_pct
-from dutycycle.contract.metrics import (
+from dutycycle.contract.catalogue import (
     CAPACITIES,
     CONTAINER_METRICS,
     GPU_ROWS,
@@ -19,7 +16,10 @@ from dutycycle.contract.metrics import (
     POD_CGROUP_METRICS,
     names,
 )
-from dutycycle.contract.ownership.holdings import seen_processes
+from dutycycle.contract.codec import DecodeError, decode
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.metering import highest_power_w, highest_util_pct, with_means, working_pct
+from dutycycle.contract.ownership.division import seen_processes
 from dutycycle.contract.records.health import GpuEvent
 from dutycycle.contract.records.insights import ProfileVerdict
 from dutycycle.contract.records.pods import Pod

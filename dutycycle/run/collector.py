@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from collectors.attribution.allocations import Allocations
 from collectors.attribution.cgroup_path import CgroupId, CgroupKind
+from collectors.attribution.kubelet_allocations import Allocations
 from collectors.attribution.processes import Attribution
 from collectors.base import Outgoing, Tick
 from collectors.cgroup.host import HostReader

@@ -46,7 +46,7 @@ class RecordRequest:
         """Whether what lies on the broker now is all that is wanted."""
         return self.duration_s is None and (self.start_ms is not None or self.end_ms is not None)
 
-    def takes(self, ts_ms: int) -> bool:
+    def accepts(self, ts_ms: int) -> bool:
         """Tell whether a record's event time is wanted."""
         late_enough = self.start_ms is None or ts_ms >= self.start_ms
         return late_enough and (self.end_ms is None or ts_ms < self.end_ms)
@@ -96,7 +96,7 @@ async def _until_done(
     progress.whole = length_s if ends is None else most
     while not stop.is_set() and (length_s is None or loop.time() - began_s < length_s):
         for message in await consumer.take(_WAIT_S):
-            if wanted.takes(message.ts_ms):
+            if wanted.accepts(message.ts_ms):
                 trace.write(trace_record(message))
                 counts[message.topic] += 1
         left = 0 if ends is None else await consumer.left(ends)

@@ -11,7 +11,7 @@ from dutycycle.telemetry.events import Telemetry
 from dutycycle.view.follower import Subscription
 from dutycycle.web.server import WebPage
 from sinks.events import WEB_SERVES
-from sinks.serve.role import Role
+from sinks.serve.base import Role
 
 if TYPE_CHECKING:
     from aiohttp import web

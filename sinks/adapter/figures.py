@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from dutycycle.contract.catalogue import HOST_METRICS
 from dutycycle.contract.metering import is_outdated
-from dutycycle.contract.metrics import HOST_METRICS
 from dutycycle.contract.records.derived import Cycle, CycleMetric, Trend, WindowAggregate, source_key
 from dutycycle.contract.records.pods import JobRef, Pod
 from sinks.adapter.metric_names import MetricName

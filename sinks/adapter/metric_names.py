@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from dutycycle.contract.metrics import METRICS
+from dutycycle.contract.catalogue import METRICS
 from sinks.adapter.wave import SLOT_MS, SLOTS
 
 SHOWN_HORIZON_S = 300

@@ -13,7 +13,7 @@ from sinks.adapter.figures import Figures
 from sinks.adapter.front_proxy import FrontProxy, NoFrontProxyError
 from sinks.adapter.server import MetricsApi
 from sinks.events import ADAPTER_SERVES, FRONT_PROXY_UNKNOWN
-from sinks.serve.role import Admission, Role
+from sinks.serve.base import Admission, Role
 
 _CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
 _NAME, _NAMESPACE = "extension-apiserver-authentication", "kube-system"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from dutycycle.contract.metrics import GPU_ROWS, MetricRow, rows_of
+from dutycycle.contract.catalogue import GPU_ROWS, MetricRow, rows_of
 from dutycycle.telemetry.metrics import Metric
 
 OF_GPU = ("node", "gpu", "uuid")

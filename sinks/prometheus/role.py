@@ -11,7 +11,7 @@ from dutycycle.telemetry.metrics import SERIES_PODS_OMITTED, Labels, Metric
 from dutycycle.view.follower import Subscription
 from sinks.prometheus.series import SeriesRows
 from sinks.prometheus.view import MetricsView
-from sinks.serve.role import Admission, Role
+from sinks.serve.base import Admission, Role
 
 COMPACTED = ("node-parts", "pods", "trends", "cycles", "insights", "gpu-health")
 FOLLOWED = ("nvml-samples", "window-aggregates", "processes")

@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from dutycycle.contract.catalogue import GPU_ROWS
 from dutycycle.contract.metering import BY_HEAT, BY_POWER
-from dutycycle.contract.metrics import GPU_ROWS
 from dutycycle.contract.ownership.now import PodGpuUse
 from dutycycle.contract.records.insights import Insight
 from dutycycle.contract.records.parts import PodOnGpu

@@ -24,8 +24,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from dutycycle.contract.attribution import merged
 from dutycycle.contract.codec import decode
+from dutycycle.contract.ownership.words import merged
 from dutycycle.contract.records.derived import JobPeaks, Peak, Peaks, PodOfJob, PodPeaks
 from sinks.records.rows import (
     COUNTS,

@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 from msgspec.structs import replace
 
+from dutycycle.contract.catalogue import NODE_PEAK_COLUMNS, P95_METRICS, PEAK_COLUMNS
 from dutycycle.contract.codec import encode
-from dutycycle.contract.metrics import NODE_PEAK_COLUMNS, P95_METRICS, PEAK_COLUMNS
 from dutycycle.contract.records.derived import JobPeaks, NodePeaks, Peaks, PodPeaks
 from dutycycle.contract.records.health import GpuEvent, HitPod
 from dutycycle.contract.records.hours import UsageHour

@@ -11,7 +11,7 @@ from sinks.scheduling.known import KnownCluster
 from sinks.scheduling.placements import TOPIC, Placements
 from sinks.scheduling.questions import LARGEST
 from sinks.scheduling.table import STALE_MS
-from sinks.serve.role import Admission, Role
+from sinks.serve.base import Admission, Role
 
 PAST = dict.fromkeys(("insights", "cycles", "gpu-health", "pods", "pod-peaks"))
 """What a pod did and used, and what else holds now and may have been said long ago."""

@@ -21,7 +21,7 @@ from dutycycle.telemetry.certificate import Certificate
 from dutycycle.telemetry.endpoint import NEARBY, Address, parse
 from dutycycle.telemetry.events import Telemetry
 from sinks.events import CERTIFICATE_UNUSABLE
-from sinks.serve.role import Role
+from sinks.serve.base import Role
 
 _CLOSE_S = 3.0
 _LOOK_S = 60.0

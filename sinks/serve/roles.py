@@ -6,7 +6,7 @@ from importlib import import_module
 
 from dutycycle.contract.errors import SettingError
 from dutycycle.telemetry.events import ADAPTER, EXTENDER, METRICS, WEB, WEBHOOK
-from sinks.serve.role import Role
+from sinks.serve.base import Role
 
 OF_METRICS = (
     "metrics_window", "metrics_stale", "metrics_pods", "pod_labels", "remote_write", "remote_write_ca",

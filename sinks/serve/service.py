@@ -13,7 +13,7 @@ from dutycycle.telemetry.events import Telemetry
 from dutycycle.view.follower import TopicFollower
 from sinks import events as sink_events
 from sinks.analyses import check_analyses
-from sinks.serve.role import Role
+from sinks.serve.base import Role
 from sinks.serve.roles import ROLES, role_class
 
 SWITCH_S = 0.0005

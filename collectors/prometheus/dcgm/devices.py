@@ -17,8 +17,8 @@ from collectors.prometheus.identity.labels import Target, Workload, target_of
 from collectors.prometheus.identity.pods import PodIndex
 from collectors.prometheus.series import NewSample, ScrapedSeries, SeriesLabels
 from collectors.throttle import throttle_names
+from dutycycle.contract.catalogue import ACTIVITY_METRICS, HELD_METRICS, MIG_METRICS
 from dutycycle.contract.metering import FalseZeros
-from dutycycle.contract.metrics import ACTIVITY_METRICS, HELD_METRICS, MIG_METRICS
 from dutycycle.contract.records.samples import Allocation, Gpu, MigDevice
 
 _OF_A_PART = frozenset({"gpu_util_pct", "mem_copy_util_pct", "engine_pct", "mem_used_bytes", "mem_free_bytes",

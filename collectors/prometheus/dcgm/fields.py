@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from collectors.prometheus.identity.labels import target_of
 from collectors.prometheus.series import ScrapedSeries, SeriesLabels
+from dutycycle.contract.catalogue import GPU_ROWS, LIMITS, MIB, PCT
 from dutycycle.contract.errors import SettingError
-from dutycycle.contract.metrics import GPU_ROWS, LIMITS, MIB, PCT
 
 _BLANKS = frozenset({*range(0x7FFFFFF0, 0x7FFFFFF4), *(2.0**47 + n for n in range(4)), float(2**63 - 16)})
 """What DCGM writes for a value that it does not have, as 32-bit integer, as double, as 64-bit integer."""

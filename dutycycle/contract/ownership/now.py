@@ -6,9 +6,9 @@ from math import isnan
 
 import numpy as np
 
-from dutycycle.contract.metrics import GPU_METRICS, MIG_METRICS
-from dutycycle.contract.ownership.holdings import Holdings, divide, energy_part, holdings_of
-from dutycycle.contract.ownership.uses import Floats, use_plan
+from dutycycle.contract.catalogue import GPU_METRICS, MIG_METRICS
+from dutycycle.contract.ownership.division import Holdings, divide, energy_part, holdings_of
+from dutycycle.contract.ownership.who_uses import Floats, use_plan
 from dutycycle.contract.records.samples import Gpu, MigDevice, NvmlSample
 
 _NOTHING_KNOWN = (float("nan"),) * 3

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dutycycle.contract.analyses import choose
-from dutycycle.contract.metrics import ACTIVITY_METRICS, ENGINE_METRICS, USUAL_ACTIVITY
+from dutycycle.contract.catalogue import ACTIVITY_METRICS, ENGINE_METRICS, USUAL_ACTIVITY
 from dutycycle.contract.settings.models import ModelSetting, model
 from dutycycle.contract.settings.secret import Secret, header_lines
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from dutycycle.contract.catalogue import CAPACITIES
 from dutycycle.contract.log import ProducerRecord
-from dutycycle.contract.metrics import CAPACITIES
 from dutycycle.contract.records.derived import WindowAggregate, WindowMetric
 from dutycycle.traces.ticks import subject_key
 from streams.operators.columns.tick import Layout, TickRow

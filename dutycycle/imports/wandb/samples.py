@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
+from dutycycle.contract.catalogue import GPU_ROWS
 from dutycycle.contract.codec import encode
-from dutycycle.contract.metrics import GPU_ROWS
 from dutycycle.contract.records.base import VersionedRecord
 from dutycycle.contract.records.pods import JobRef, Pod
 from dutycycle.contract.records.processes import Loop, Process, ProcessSample

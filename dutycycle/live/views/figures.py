@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from math import isnan
 
-from dutycycle.contract.metrics import ACTIVITY_METRICS, CATALOGUE, GPU_ROWS, unit_of
+from dutycycle.contract.catalogue import ACTIVITY_METRICS, CATALOGUE, GPU_ROWS, unit_of
 from dutycycle.contract.records.derived import WindowMetric
 from dutycycle.contract.tensor_peak import tensor_of_peak_pct
 from dutycycle.live.model.subjects import GpuRow, JobRow, NodeRow, PodRow, Row, Value

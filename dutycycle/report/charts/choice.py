@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dutycycle.contract.metrics import CAPACITIES, GPU_ROWS
-from dutycycle.contract.metrics import unit_of as unit_of_name
+from dutycycle.contract.catalogue import CAPACITIES, GPU_ROWS
+from dutycycle.contract.catalogue import unit_of as unit_of_name
 from dutycycle.report.charts.chart import POINTS, Chart, Line, Marks, points_of, scaled, unit_of
 from dutycycle.report.charts.cycles import FOLD_PERIODS, SeriesCycles, ShownCycle, cycles_of, shown_cycle
 from dutycycle.report.charts.forecasts import forecasts_of

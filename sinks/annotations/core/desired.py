@@ -91,7 +91,7 @@ class Annotations:
             old = self._keys(keys.PROFILE_NAMES if profile else {keys.PLACEMENT})
             kept = {key: value for key, value in present.ours.items() if key not in old}
             taken = present.others_bytes + keys.size_of(kept)
-            return kept | keys.that_fit(self._texts(alone).items(), taken)
+            return kept | keys.keep_what_fits(self._texts(alone).items(), taken)
         if target.kind == "job":
             job = self._jobs.get(target)
             texts = self._texts(self._insights.get(target, {}) | profile)
@@ -101,12 +101,12 @@ class Annotations:
             if node is not None and not node.is_sampled:
                 # Perhaps none of its GPUs answers any more: what was written of them stays.
                 kept = dict(present.ours) | self._texts(node.values())
-                return keys.that_fit(kept.items(), present.others_bytes)
+                return keys.keep_what_fits(kept.items(), present.others_bytes)
         pairs = self._texts(self._values(target))
         kept_bytes = keys.size_of(stays(target.kind, self._prefix, present.ours, pairs))
         # What is there already comes first: left out, its older value would stay, and take room all the same.
         ordered = sorted(pairs.items(), key=lambda pair: pair[0] not in present.ours)
-        return keys.that_fit(ordered, present.others_bytes + kept_bytes)
+        return keys.keep_what_fits(ordered, present.others_bytes + kept_bytes)
 
     def left_out(self, target: Target, wanted: Mapping[str, str]) -> int:
         """Tell how many keys of a node or pod do not fit beside what others wrote. A job says it itself."""

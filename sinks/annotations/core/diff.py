@@ -14,8 +14,8 @@ from sinks.annotations.core.keys import (
     CYCLE_PERIOD,
     GPU_MEM_FULL,
     MEM_FULL,
-    PASSENGERS,
     UPDATED,
+    WRITTEN_WITH_OTHERS,
     is_ours,
     size_of,
 )
@@ -37,7 +37,7 @@ class Present:
     others_bytes: int = 0
 
 
-_NO_FIGURES = PASSENGERS | {UPDATED}
+_NO_FIGURES = WRITTEN_WITH_OTHERS | {UPDATED}
 _COME_AND_GO = frozenset({CYCLE_PERIOD, MEM_FULL, GPU_MEM_FULL})
 _USUAL = Tolerance()
 _EXACT = Tolerance(0.0, 0.0)

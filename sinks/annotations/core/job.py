@@ -71,11 +71,11 @@ class JobView:
         what is kept there."""
         chosen = {**insight, **self.plain, **self._chosen(present)}
         taken = present.others_bytes + keys.size_of(self._stays(present, chosen))
-        kept = keys.that_fit(chosen.items(), taken)
+        kept = keys.keep_what_fits(chosen.items(), taken)
         if self.pods.keys() <= kept.keys() and not self.hidden:
             return kept
         summary = {self._key(keys.PODS_SUMMARY): self.summary}
-        kept = keys.that_fit((summary | chosen).items(), taken)
+        kept = keys.keep_what_fits((summary | chosen).items(), taken)
         with_key = kept.keys() | self._stays(present, kept).keys()
         hidden = max(0, self.hidden - len(self._unrecorded(present) & with_key))
         return kept | {self._key(keys.PODS_OMITTED): text(hidden + len(self.pods.keys() - with_key))}

@@ -8,7 +8,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 
-from dutycycle.contract.metrics import POD_ANNOTATIONS
+from dutycycle.contract.catalogue import POD_ANNOTATIONS
 
 GPU_STATIC = "gpu-static"
 GPU_UTIL = "gpu_util"
@@ -70,7 +70,7 @@ STATE_NAMES = frozenset({
 })  # fmt: skip
 """They come and go with the insight. No pod can have such a name, because of the underscore."""
 _PLAIN = frozenset({GPU_UNTOUCHED, GPU_UTIL_MAX, GPU_UTIL_MEAN, GPU_UTIL_P95, GPU_MEM_MAX, CPU_UTIL_P95})
-PASSENGERS = STATE_NAMES | _PLAIN | {GPU_COUNT}
+WRITTEN_WITH_OTHERS = STATE_NAMES | _PLAIN | {GPU_COUNT}
 """Plain values for ``kubectl get``. They are written with the others, and are no reason for a write, except a
 cycle that is found or lost, and memory that begins or ceases to run out."""
 POD_NAMES = _PLAIN | frozenset({
@@ -116,7 +116,7 @@ def size_of(annotations: Mapping[str, str]) -> int:
     return sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
 
 
-def that_fit(wanted: Iterable[tuple[str, str]], taken_bytes: int) -> dict[str, str]:
+def keep_what_fits(wanted: Iterable[tuple[str, str]], taken_bytes: int) -> dict[str, str]:
     """As many of ``wanted`` (the most important first) as fit beside what is taken.
 
     Leaves 16 KiB free, for other writers.

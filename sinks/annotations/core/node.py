@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from dutycycle.contract.catalogue import NODE_ANNOTATIONS
 from dutycycle.contract.health.verdict import is_sick, rank, sentence
 from dutycycle.contract.metering import HELD_DOWN
-from dutycycle.contract.metrics import NODE_ANNOTATIONS
 from dutycycle.contract.records.health import NodeHealth
 from dutycycle.contract.records.parts import GpuAnalysis, NodePart
 from dutycycle.contract.records.samples import Gpu, GpuProcess, NvmlSample

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from dutycycle.contract.metrics import CATALOGUE, Subject
+from dutycycle.contract.catalogue import CATALOGUE, Subject
 from dutycycle.contract.records.derived import Peaks
 from dutycycle.contract.records.parts import PodTrend
 from sinks.annotations.core import keys

@@ -17,7 +17,7 @@ from sinks.scheduling.webhook.classes import PriorityClasses
 from sinks.scheduling.webhook.known import KnownUse
 from sinks.scheduling.webhook.queue import Queue
 from sinks.scheduling.webhook.server import LARGEST, Webhook
-from sinks.serve.role import Admission, Role
+from sinks.serve.base import Admission, Role
 
 
 class WebhookRole(Role):

@@ -71,7 +71,7 @@ class TickQueue:
         self._ticks: list[TickRow] = []
         self.due_ms: float = 0 if is_on else float("inf")
 
-    def takes(self, tick: TickRow) -> bool:
+    def accepts(self, tick: TickRow) -> bool:
         """Whether the tick, newer than all before it, can wait with others that are there."""
         if not self._is_on:
             return True
@@ -89,7 +89,7 @@ class TickQueue:
         if self._is_on:
             self._ticks.append(tick)
 
-    def taken(self) -> TickBlock | None:
+    def drain(self) -> TickBlock | None:
         """The ticks, which do not wait any more; None if there is none."""
         ticks, self._ticks = self._ticks, []
         return TickBlock(ticks) if ticks else None

@@ -4,7 +4,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from dutycycle.contract.metrics import CAPACITIES, HOST_METRICS, POD_CGROUP_METRICS
+from dutycycle.contract.catalogue import CAPACITIES, HOST_METRICS, POD_CGROUP_METRICS
 from dutycycle.contract.records.samples import CgroupSample, PodCgroup
 from streams.compiled import entry
 from streams.operators.columns.arrays import Floats, Ints
@@ -73,7 +73,7 @@ class CgroupReader:
         self._collector, self._interval_ms = sample.collector, sample.interval_ms
         return self._tick(sample.seq, sample.ts_ms, np.array(_cells(sample), np.float64))
 
-    def again(self, data: bytes | None) -> TickRow | None:
+    def read_unchanged(self, data: bytes | None) -> TickRow | None:
         """The tick of a record that differs from the last one in numbers alone; None of another one, which is
         to be decoded."""
         record = self._templates.read(data)

@@ -4,7 +4,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from dutycycle.contract.metrics import POD_CUDA_METRICS
+from dutycycle.contract.catalogue import POD_CUDA_METRICS
 from dutycycle.contract.records.samples import CudaPod, CudaSample
 from streams.operators.columns.arrays import Floats
 from streams.operators.columns.series import Series, TallySeries
@@ -30,7 +30,7 @@ class CudaReader:
         self._collector, self._interval_ms = sample.collector, sample.interval_ms
         return self._tick(sample.seq, sample.ts_ms, np.array(_cells(sample), np.float64))
 
-    def again(self, data: bytes | None) -> TickRow | None:
+    def read_unchanged(self, data: bytes | None) -> TickRow | None:
         """Return the tick of a record like the last one."""
         record = self._templates.read(data)
         return None if record is None else self._tick(record.seq, record.ts_ms, record.cells)

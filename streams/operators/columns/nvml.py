@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from msgspec.structs import astuple
 
+from dutycycle.contract.catalogue import GPU_METRICS, MIG_METRICS, OWN_GPU_METRICS, POD_GPU_METRICS
 from dutycycle.contract.metering import BY_HEAT, BY_POWER, mean_of_samples
-from dutycycle.contract.metrics import GPU_METRICS, MIG_METRICS, OWN_GPU_METRICS, POD_GPU_METRICS
-from dutycycle.contract.ownership.holdings import holdings_of
-from dutycycle.contract.ownership.uses import (
+from dutycycle.contract.ownership.division import holdings_of
+from dutycycle.contract.ownership.who_uses import (
     USE_METRICS,
     has_part,
     highs_of,
@@ -226,7 +226,7 @@ class NvmlReader:
         ends = np.cumsum([len(pairs_of_burst) for _, _, pairs_of_burst in bursts], dtype=np.int64)
         return self._tick(GapValues(sample.seq, sample.ts_ms, cells, pairs, ends))
 
-    def again(self, data: bytes | None) -> TickRow | None:
+    def read_unchanged(self, data: bytes | None) -> TickRow | None:
         """The tick of a record that differs from the last one in numbers alone; None of another one, which is
         to be decoded."""
         record = self._templates.read(data)

@@ -10,7 +10,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from dutycycle.contract.metrics import COUNTERS, OWN_GPU_METRICS
+from dutycycle.contract.catalogue import COUNTERS, OWN_GPU_METRICS
 from dutycycle.contract.records.derived import Subject, gpu_subject, node_subject, pod_subject
 from streams.operators.columns.arrays import Floats, Ints
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from dutycycle.contract.ownership.holdings import Holdings
+from dutycycle.contract.ownership.division import Holdings
 from streams.operators.columns.arrays import Floats
 from streams.operators.columns.series import Series, TallySeries
 
@@ -24,7 +24,7 @@ class Layout:
     are.
 
     ``series`` has shape (n,) and ``tallies`` (m,). ``pods``: the uids in ``tallies`` and ``attribution``.
-    ``attribution``, by pod and scope: how the use of a GPU is known (``dutycycle.contract.attribution``).
+    ``attribution``, by pod and scope: how the use of a GPU is known (``dutycycle.contract.ownership.words``).
     ``gpus``: the scopes of the node's GPUs, in the order of their series. ``holdings``: who has them.
     ``slices``: of each pod, the MIG slices that it has to itself and that tell what they really do.
     ``begins``: where the parts of a tick are in its row.

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dutycycle.contract.metrics import ACTIVITY_METRICS, CYCLE_METRICS, RESOLUTIONS, TREND_METRICS
+from dutycycle.contract.catalogue import ACTIVITY_METRICS, CYCLE_METRICS, RESOLUTIONS, TREND_METRICS
 from streams.operators.columns.arrays import Floats, pack, unpack
 from streams.operators.columns.block import TickBlock
 from streams.operators.columns.series import Series, remapped, subjects_of

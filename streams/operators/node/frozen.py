@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from dutycycle.contract.metrics import GPU_METRICS
+from dutycycle.contract.catalogue import GPU_METRICS
 from dutycycle.contract.records.samples import Gpu, GpuProcess, NvmlSample
 from streams.compiled import entry
 from streams.operators.columns.arrays import Bools, Floats, Ints, pack, remap, remap_rows, unpack

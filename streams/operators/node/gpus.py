@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from dutycycle.contract.catalogue import NODE_ANNOTATIONS
 from dutycycle.contract.codec import encode
 from dutycycle.contract.log import ProducerRecord
-from dutycycle.contract.metrics import NODE_ANNOTATIONS
 from dutycycle.contract.records.parts import GpuAnalysis, NodePart
 from streams.operators.base import Emission
 from streams.operators.columns.arrays import Ints

@@ -14,8 +14,8 @@ from zlib import crc32
 import numpy as np
 
 from dutycycle.contract.analyses import ANALYSES
+from dutycycle.contract.catalogue import ACTIVITY_METRICS, WINDOW_METRICS
 from dutycycle.contract.log import ConsumerRecord, ProducerRecord
-from dutycycle.contract.metrics import ACTIVITY_METRICS, WINDOW_METRICS
 from dutycycle.contract.records.hours import HOUR_MS, MINUTE_MS
 from dutycycle.contract.topics import TOPICS
 from dutycycle.telemetry.events import SAMPLE_LATE
@@ -50,7 +50,7 @@ class TickReader(Protocol):
         """The tick in columns; ``data`` is the JSON that the sample was decoded from."""
         ...
 
-    def again(self, data: bytes | None) -> TickRow | None:
+    def read_unchanged(self, data: bytes | None) -> TickRow | None:
         """The tick of a record that differs from the last one in numbers alone; None of another one, which is
         to be decoded."""
         ...
@@ -139,7 +139,7 @@ class NodeOperator:
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
         """Take one sample; raises ``DecodeError`` and changes nothing if it cannot be used."""
-        tick = None if self._frozen.since_ms else self._reader.again(record.value)
+        tick = None if self._frozen.since_ms else self._reader.read_unchanged(record.value)
         tick = tick or self._decoded(record.value)
         before = self._timeline.watermark_ms
         ticks, events = self._timeline.admit(tick, record.value or b"")
@@ -176,7 +176,7 @@ class NodeOperator:
             self._evaluation_offset_ms = (tick.ts_ms + BEFORE_MS) % self._config.evaluate_ms
         emissions: list[Emission] = []
         if self._room == 0 or tick.ts_ms >= self._due_ms or not tick.follows(self._newest):
-            emissions = self._ask_before(tick)
+            emissions = self._advance_before(tick)
         self._room -= 1
         self._newest = tick
         self._to_analyse.add(tick)
@@ -185,15 +185,15 @@ class NodeOperator:
         self._last_ms = tick.ts_ms
         return emissions + self._models.add(tick)
 
-    def _ask_before(self, tick: TickRow) -> list[Emission]:
+    def _advance_before(self, tick: TickRow) -> list[Emission]:
         """Something may be due before the tick."""
         emissions: list[Emission] = []
-        if not self._to_analyse.takes(tick):
+        if not self._to_analyse.accepts(tick):
             emissions += self._evaluate_before(tick.ts_ms)
-        if not self._to_sum.takes(tick):
+        if not self._to_sum.accepts(tick):
             emissions += self._close_before(tick.ts_ms)
             self._columns(tick.layout)
-        if not self._to_count.takes(tick):
+        if not self._to_count.accepts(tick):
             emissions += self._write_before(tick.ts_ms)
         queues = self._to_analyse, self._to_sum, self._to_count
         self._due_ms, self._room = min(queue.due_ms for queue in queues), min(queue.room for queue in queues)
@@ -216,7 +216,7 @@ class NodeOperator:
     def _close_before(self, ts_ms: int) -> list[Emission]:
         """The same of the spans and windows that end at ``ts_ms``. Nothing of the tick itself is in them."""
         self._sum()
-        emissions = self._closed(self._windows.advance(ts_ms)) + self._spans.advance(ts_ms)
+        emissions = self._emit_closed_windows(self._windows.advance(ts_ms)) + self._spans.advance(ts_ms)
         self._to_sum.due_ms = min(self._windows.due_after(ts_ms), _after(ts_ms, SPAN_MS))
         return emissions
 
@@ -233,7 +233,7 @@ class NodeOperator:
     def _analyse(self) -> None:
         """Give the analysis the ticks that wait for it."""
         self._room = 0
-        block = self._to_analyse.taken()
+        block = self._to_analyse.drain()
         if block is None:
             return
         if "cycles" in self._config.analyses:
@@ -244,7 +244,7 @@ class NodeOperator:
     def _sum(self) -> None:
         """Give windows and spans the ticks that wait for them."""
         self._room = 0
-        block = self._to_sum.taken()
+        block = self._to_sum.drain()
         if block is not None:
             self._last_seen[self._columns(block.layout)] = block.times[-1]
             self._spans.extend(block)
@@ -253,7 +253,7 @@ class NodeOperator:
     def _count(self) -> None:
         """Give peaks and ledger the ticks that wait for them."""
         self._room = 0
-        block = self._to_count.taken()
+        block = self._to_count.drain()
         if block is not None:
             self._usage.extend(block)
             self._days.extend(block)
@@ -288,7 +288,7 @@ class NodeOperator:
         highs = self._index.spread(block.layout.series, block.value_highs)
         return rows, highs.take(self._window_columns, axis=1)
 
-    def _closed(self, closed: list[ClosedWindow]) -> list[Emission]:
+    def _emit_closed_windows(self, closed: list[ClosedWindow]) -> list[Emission]:
         if closed:
             self._count()
             self._gpus.close_windows(closed, self._usage)
@@ -372,7 +372,7 @@ class NodeOperator:
     def close(self) -> list[Emission]:
         """Close the open windows, evaluate a last time, and flush. Held ticks are left out."""
         self._take_all()
-        emissions = self._closed(self._windows.close())
+        emissions = self._emit_closed_windows(self._windows.close())
         if self._last_ms > self._closed_ms:
             self._closed_ms = self._last_ms
             emissions += self._tell(self._analysis.evaluate(self._last_ms))

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import orjson
 
+from dutycycle.contract.catalogue import CAPACITIES
 from dutycycle.contract.codec import encode
 from dutycycle.contract.log import ProducerRecord
-from dutycycle.contract.metrics import CAPACITIES
 from streams.compiled import entry
 from streams.operators.base import Emission
 from streams.operators.columns.arrays import Bytes, Ints, bytes_of

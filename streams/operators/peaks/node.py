@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
+from dutycycle.contract.catalogue import CAPACITIES, GPU_METRICS, HOST_METRICS, NODE_GPU_ROWS, P95_METRICS
 from dutycycle.contract.codec import encode
 from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.metering import SET_BACK_MS
-from dutycycle.contract.metrics import CAPACITIES, GPU_METRICS, HOST_METRICS, NODE_GPU_ROWS, P95_METRICS
 from dutycycle.contract.records.derived import NodePeaks, Peaks
 from dutycycle.contract.records.parts import Tally
 from streams.compiled import entry

@@ -4,9 +4,9 @@ Parts are cumulative: the newest part of each accumulation counts. So the result
 in which the sources come.
 """
 
-from dutycycle.contract.attribution import merged
 from dutycycle.contract.codec import encode, from_plain, to_plain
 from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.ownership.words import merged
 from dutycycle.contract.records.derived import PodPeaks
 from dutycycle.contract.records.parts import JobPart, PodPart
 from dutycycle.contract.records.pods import Pod

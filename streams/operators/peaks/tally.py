@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 import numpy as np
 from msgspec.structs import replace
 
-from dutycycle.contract.attribution import less_sure
+from dutycycle.contract.catalogue import P95_METRICS
 from dutycycle.contract.codec import encode
-from dutycycle.contract.metrics import P95_METRICS
+from dutycycle.contract.ownership.words import less_sure
 from dutycycle.contract.records.derived import Totals
 from dutycycle.contract.records.parts import PodPart, Tally
 from streams.compiled import entry

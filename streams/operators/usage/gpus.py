@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from dutycycle.contract.attribution import less_sure
 from dutycycle.contract.metering import joules_of_tick, working_pct
-from dutycycle.contract.ownership.holdings import divide, energy_part
+from dutycycle.contract.ownership.division import divide, energy_part
+from dutycycle.contract.ownership.words import less_sure
 from dutycycle.contract.records.hours import GpuHour
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Bools, Floats, Ints, pack, unpack

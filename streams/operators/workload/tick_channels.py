@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from dutycycle.contract.attribution import UNKNOWN
-from dutycycle.contract.metrics import POD_CGROUP_METRICS, POD_GPU_METRICS
+from dutycycle.contract.catalogue import POD_CGROUP_METRICS, POD_GPU_METRICS
+from dutycycle.contract.ownership.words import UNKNOWN
 from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.columns.block import TickBlock
 from streams.operators.columns.series import Series, remapped

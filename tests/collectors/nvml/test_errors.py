@@ -14,7 +14,7 @@ from collectors.nvml.types import (
     TransientError,
     UnsupportedError,
 )
-from dutycycle.contract.metrics import GPU_ROWS
+from dutycycle.contract.catalogue import GPU_ROWS
 from tests.support.fakes.nvml.probe import Answer, Probe
 from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario
 

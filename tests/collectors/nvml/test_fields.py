@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.throttle import throttle_names
-from dutycycle.contract.metrics import GPU_ROWS
+from dutycycle.contract.catalogue import GPU_ROWS
 from tests.support.fakes.nvml.probe import Probe
 from tests.support.fakes.nvml.scenario import FakeGpu, Scenario, Signal, ramp
 

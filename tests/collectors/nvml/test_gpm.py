@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from dutycycle.contract.catalogue import USUAL_ACTIVITY
 from dutycycle.contract.codec import encode
-from dutycycle.contract.metrics import USUAL_ACTIVITY
 from tests.support.fakes.nvml.full_node import full_node
 from tests.support.fakes.nvml.probe import Answer, Probe
 from tests.support.fakes.nvml.scenario import FakeGpu, FakeMig, Scenario, Signal, ramp, square

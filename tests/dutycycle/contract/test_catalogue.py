@@ -11,9 +11,7 @@ from sqlalchemy import create_engine, text
 
 import collectors.nvml.gate as gate
 from collectors.prometheus.dcgm.fields import Vocabulary
-from dutycycle.contract.codec import from_plain
-from dutycycle.contract.log import ProducerRecord
-from dutycycle.contract.metrics import (
+from dutycycle.contract.catalogue import (
     CATALOGUE,
     GPU_METRICS,
     GPU_ROWS,
@@ -23,6 +21,8 @@ from dutycycle.contract.metrics import (
     MetricRow,
     unit_of,
 )
+from dutycycle.contract.codec import from_plain
+from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.records.parts import NodePart
 from dutycycle.contract.records.samples import (
     Container,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dutycycle.contract.catalogue import USUAL_ACTIVITY
 from dutycycle.contract.errors import DutycycleError, SettingError
-from dutycycle.contract.metrics import USUAL_ACTIVITY
 from dutycycle.contract.settings.groups import PREFIX, Settings
 from dutycycle.contract.settings.load import load, near_misses
 from dutycycle.contract.settings.models import ModelSetting

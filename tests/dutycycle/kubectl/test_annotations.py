@@ -6,8 +6,8 @@ from typing import Any
 import orjson
 import pytest
 
+from dutycycle.contract.catalogue import P95_METRICS
 from dutycycle.contract.errors import SettingError
-from dutycycle.contract.metrics import P95_METRICS
 from dutycycle.contract.records.derived import JobPeaks, Peak, PodOfJob, PodPeaks
 from dutycycle.contract.records.pods import JobRef, Pod
 from dutycycle.kube.discovery import POD, Kind

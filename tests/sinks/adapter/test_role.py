@@ -13,7 +13,7 @@ from dutycycle.kube.objects import ApiServer
 from dutycycle.telemetry.events import ADAPTER, Telemetry
 from sinks.adapter.role import AutoscalerRole
 from sinks.events import FRONT_PROXY_UNKNOWN
-from sinks.serve.role import Role
+from sinks.serve.base import Role
 from sinks.serve.service import run
 from tests.support.servers.kafka.certificates import make_certificate
 from tests.support.waiting import until

@@ -13,10 +13,10 @@ from sinks.annotations.core.desired import Annotations
 from sinks.annotations.core.diff import Present, changed, diff, split
 from sinks.annotations.core.keys import (
     MOST_PODS,
-    PASSENGERS,
     PODS_OMITTED,
     PODS_SUMMARY,
     TOTAL_BYTES,
+    WRITTEN_WITH_OTHERS,
     pod_key_name,
     size_of,
 )
@@ -60,7 +60,7 @@ def after(record: JobPeaks, annotations: dict[str, str]) -> dict[str, str]:
 def pods_of(annotations: dict[str, str]) -> set[str]:
     """The pods that have a key."""
     names = {key.removeprefix(f"{P}/") for key in annotations if key.startswith(f"{P}/")}
-    return names - PASSENGERS - {PODS_SUMMARY, PODS_OMITTED, "team"}
+    return names - WRITTEN_WITH_OTHERS - {PODS_SUMMARY, PODS_OMITTED, "team"}
 
 
 def value(annotations: dict[str, str], name: str) -> Any:

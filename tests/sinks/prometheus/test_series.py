@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from dutycycle.contract.catalogue import GPU_ROWS, rows_of
 from dutycycle.contract.codec import from_plain
-from dutycycle.contract.metrics import GPU_ROWS, rows_of
 from dutycycle.contract.records.derived import Cycle, Trend, WindowAggregate
 from dutycycle.contract.records.health import NodeHealth
 from dutycycle.contract.records.insights import Insight

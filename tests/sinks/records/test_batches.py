@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Text, cast, create_engine, event, select
 
-from dutycycle.contract.metrics import PEAK_COLUMNS
+from dutycycle.contract.catalogue import PEAK_COLUMNS
 from dutycycle.contract.records.derived import PodPeaks
 from sinks.records.query import job_peaks, pod_peaks
 from sinks.records.rows import SqlRow, job_row, pod_row

@@ -16,8 +16,8 @@ from dutycycle.contract.settings.load import load
 from dutycycle.telemetry.events import WEBHOOK, Telemetry
 from dutycycle.view.follower import Subscription
 from sinks.events import CERTIFICATE_UNUSABLE, EXTENDER_SERVES, WEBHOOK_SERVES
+from sinks.serve.base import Role
 from sinks.serve.listener import Listener
-from sinks.serve.role import Role
 from tests.support.servers.kafka.certificates import make_certificate, make_certificates
 from tests.support.servers.ports import free_port
 from tests.support.waiting import until

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dutycycle.contract.metrics import GPU_ROWS
+from dutycycle.contract.catalogue import GPU_ROWS
 from tests.support.deploy import ledger_dashboard
 from tests.support.deploy.manifests import ROOT
 from tests.support.deploy.source_variable import source_variable

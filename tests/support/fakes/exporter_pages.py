@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from dutycycle.contract.metrics import MIB
+from dutycycle.contract.catalogue import MIB
 
 UID = "11111111-2222-3333-4444-555555555555"
 CID = "c" * 64

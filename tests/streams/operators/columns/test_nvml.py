@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from dutycycle.contract.catalogue import OWN_GPU_METRICS
 from dutycycle.contract.codec import from_plain
-from dutycycle.contract.metrics import OWN_GPU_METRICS
 from dutycycle.contract.records.samples import NvmlSample
 from streams.operators.columns.block import TickBlock
 from streams.operators.columns.nvml import NvmlReader

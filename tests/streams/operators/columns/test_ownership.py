@@ -6,8 +6,8 @@ from typing import Any
 import orjson
 import pytest
 
-from dutycycle.contract.attribution import Holder, holders, merged
 from dutycycle.contract.codec import DecodeError, from_plain
+from dutycycle.contract.ownership.words import Holder, holders, merged
 from dutycycle.contract.records.samples import Gpu
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator

@@ -114,7 +114,7 @@ def test_what_is_read_is_what_decoding_says(kind: str, data: st.DataObject) -> N
     reader = _taught(kind, orjson.dumps(first))
     for _ in range(3):
         other = orjson.dumps(_other_numbers(first, _CELLS, data.draw))
-        found = reader.again(other)
+        found = reader.read_unchanged(other)
         expected = _decoded(kind, other)
         if found is None:  # it has a number of more digits than can be exact
             found = reader.read(decode(KINDS[kind][0], other, "t"), other)
@@ -126,7 +126,7 @@ def test_a_node_that_goes_on_is_not_decoded_again(kind: str) -> None:
     make = KINDS[kind][2]
     reader = _taught(kind, orjson.dumps(make(1)))
     for seq in range(2, 6):
-        assert _plain(reader.again(orjson.dumps(make(seq)))) == _plain(
+        assert _plain(reader.read_unchanged(orjson.dumps(make(seq)))) == _plain(
             _decoded(kind, orjson.dumps(make(seq)))
         )
 
@@ -143,7 +143,7 @@ def test_no_damage_is_accepted_that_decoding_refuses(kind: str, data: st.DataObj
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(damaged) - 1))
         damaged[at : at + data.draw(st.integers(0, 2))] = data.draw(st.lists(_BYTES, max_size=3).map(bytes))
-    found = _taught(kind, whole).again(bytes(damaged))
+    found = _taught(kind, whole).read_unchanged(bytes(damaged))
     if found is not None:
         assert _plain(found) == _plain(_decoded(kind, bytes(damaged)))
 
@@ -178,7 +178,7 @@ NUMBERS: list[tuple[str, str, bool]] = [
 def test_which_numbers_are_read(goal: str, number: str, fits: bool) -> None:
     whole = orjson.dumps(_nvml())
     other = whole.replace(b'"gpu_util_pct":95', b'"gpu_util_pct":' + number.encode(), 1)
-    found = _taught("nvml", whole).again(other)
+    found = _taught("nvml", whole).read_unchanged(other)
     assert (found is not None) == fits, goal
     if found is not None:
         assert _plain(found) == _plain(_decoded("nvml", other))
@@ -210,21 +210,21 @@ def test_what_is_another_record_is_decoded(goal: str, old: bytes, new: bytes) ->
     whole = orjson.dumps(_nvml())
     other = new.join(whole.rpartition(old)[::2]) if old else b""
     assert other != whole, goal
-    assert _taught("nvml", whole).again(other) is None, goal
+    assert _taught("nvml", whole).read_unchanged(other) is None, goal
 
 
 @pytest.mark.parametrize("data", [b'{"v":1}', b"[]", b"", None])
 def test_before_the_first_record_there_is_nothing(data: bytes | None) -> None:
-    assert NvmlReader("a").again(data) is None
+    assert NvmlReader("a").read_unchanged(data) is None
 
 
 def test_a_record_that_does_not_fit_ends_the_template() -> None:
     """The reader lays out what it decoded last: a record like the one before would be put into that."""
     one, other = orjson.dumps(_nvml()), orjson.dumps(nvml(2, [gpu(7, power_w=3)]))
     reader = _taught("nvml", one)
-    assert reader.again(other) is None
+    assert reader.read_unchanged(other) is None
     reader.read(decode(NvmlSample, other, "t"))
-    assert reader.again(one) is None
+    assert reader.read_unchanged(one) is None
 
 
 def test_where_templates_never_fit_few_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,7 +239,7 @@ def test_where_templates_never_fit_few_are_made(monkeypatch: pytest.MonkeyPatch)
     reader, chance = NvmlReader("a"), random.Random(3)  # noqa: S311 - no secret
     for seq in range(1000):
         data = orjson.dumps(nvml(seq, [gpu(0, model=str(chance.random()), power_w=seq)]))
-        assert reader.again(data) is None
+        assert reader.read_unchanged(data) is None
         reader.read(decode(NvmlSample, data, "t"), data)
     assert len(made) == 9, "of twice as many each time one"
 
@@ -256,5 +256,5 @@ def test_where_templates_never_fit_few_are_made(monkeypatch: pytest.MonkeyPatch)
 def test_what_is_not_plain_has_no_template(goal: str, data: bytes) -> None:
     whole = orjson.dumps(_nvml()).replace(b'"collector":"c"', data)
     assert _decoded("nvml", whole), goal
-    found = _taught("nvml", whole).again(whole)
+    found = _taught("nvml", whole).read_unchanged(whole)
     assert found is None or _plain(found) == _plain(_decoded("nvml", whole)), goal

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dutycycle.contract.catalogue import USUAL_ACTIVITY
 from dutycycle.contract.codec import decode
-from dutycycle.contract.metrics import USUAL_ACTIVITY
 from dutycycle.contract.records.health import GpuEvent
 from dutycycle.contract.records.samples import Gpu, NvmlSample
 from tests.support.fakes.nvml.library import build, env

@@ -11,11 +11,11 @@ from tempfile import TemporaryDirectory
 import grpc
 import pytest
 
-from collectors.attribution.allocations import SOCKET, Allocations, allocations
 from collectors.attribution.device_id import DeviceId, parse_device_id
 from collectors.attribution.kubelet import api_pb2
 from collectors.attribution.kubelet.client import KubeletClient
 from collectors.attribution.kubelet.types import AllocatedDevice, KubeletError
+from collectors.attribution.kubelet_allocations import SOCKET, Allocations, allocations
 from dutycycle.contract.records.samples import Allocation
 from dutycycle.contract.settings.load import load
 from dutycycle.telemetry.events import Telemetry

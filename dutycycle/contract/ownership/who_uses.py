@@ -1,4 +1,4 @@
-"""What each pod uses of each GPU, and how that is known: ``dutycycle.contract.attribution`` has the words.
+"""What each pod uses of each GPU, and how that is known (the words: ``dutycycle.contract.ownership.words``).
 
 A *scope* is where a pod uses something: ``<node>/<gpu index>``, or one process there, ``<node>/<gpu
 index>/<pid>``.
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dutycycle.contract.attribution import ALLOCATED, MEASURED, UNKNOWN, holders, less_sure
+from dutycycle.contract.ownership.words import ALLOCATED, MEASURED, UNKNOWN, holders, less_sure
 from dutycycle.contract.records.samples import Allocation, Gpu
 
 Floats = npt.NDArray[np.float64]

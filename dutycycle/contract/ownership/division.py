@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dutycycle.contract.attribution import ALLOCATED, MEASURED, UNKNOWN, holders
-from dutycycle.contract.metrics import GPU_METRICS, MIG_METRICS
-from dutycycle.contract.ownership.uses import USE_METRICS, Floats, Ints, UsePlan
+from dutycycle.contract.catalogue import GPU_METRICS, MIG_METRICS
+from dutycycle.contract.ownership.who_uses import USE_METRICS, Floats, Ints, UsePlan
+from dutycycle.contract.ownership.words import ALLOCATED, MEASURED, UNKNOWN, holders
 from dutycycle.contract.records.samples import Gpu, GpuProcess, MigDevice
 
 NOBODY = ""

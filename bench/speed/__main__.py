@@ -28,6 +28,7 @@ MEASUREMENTS: dict[str, Measurement] = {
     "scaling": backlog.scale,
     "live": live.live,
     "exact": live.exact,
+    "fleet": live.fleet,
     "state": state.state,
     "replay": replay.replay,
     "start": start.start,

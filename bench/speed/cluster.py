@@ -35,18 +35,18 @@ Sent = tuple[str, str, int]
 """Which sample: topic, node, ``ts_ms``."""
 
 
-def stream_of(nodes: int, seconds: int, topics: tuple[str, ...]) -> Iterator[list[Sample]]:
+def stream_of(nodes: int, seconds: int, topics: tuple[str, ...], gpus: int = 8) -> Iterator[list[Sample]]:
     """The samples of a training cluster, second by second. The same arguments give the same bytes."""
-    cluster = [Node(number, Shape(nodes=nodes)) for number in range(nodes)]
+    cluster = [Node(number, Shape(nodes=nodes, gpus=gpus)) for number in range(nodes)]
     for second in range(seconds):
         at_ms = START_MS + 1000 * second
         yield [(topic, node.name, _MAKE[topic](node, second), at_ms) for node in cluster for topic in topics]
 
 
 @lru_cache(maxsize=1)
-def ticks(nodes: int, seconds: int, topics: tuple[str, ...]) -> list[list[Sample]]:
+def ticks(nodes: int, seconds: int, topics: tuple[str, ...], gpus: int = 8) -> list[list[Sample]]:
     """All of ``stream_of``: so that making them takes no time when they are sent."""
-    return list(stream_of(nodes, seconds, topics))
+    return list(stream_of(nodes, seconds, topics, gpus))
 
 
 @dataclass(frozen=True)

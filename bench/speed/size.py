@@ -26,6 +26,8 @@ class BenchSize:
     """Nodes, seconds before, seconds that are measured. A node sends two samples a second."""
     exact: tuple[int, int, int] = (500, 20, 40)
     """The same without snapshots."""
+    fleet: tuple[tuple[int, int, int], tuple[int, int, int]] = ((250, 60, 120), (2000, 60, 300))
+    """The same of a fleet that is extrapolated, and of the one that is measured beside it."""
     state: tuple[int, int] = (1000, 240)
     """Nodes, and the seconds that they were seen before the worker is killed."""
     collector_s: tuple[int, int] = (10, 60)
@@ -49,5 +51,6 @@ QUICK = BenchSize(
     rounds=1, repeats=1, curves=1, compared=(50, 30, 120),
     nodes=(50, 200), scaled=(30, 30, 4_000), workers=(2,),
     replays=((50, 60), (10, 300)), live=(500, 20, 60), exact=(500, 10, 15), state=(1000, 60),
+    fleet=((100, 20, 20), (800, 20, 30)),
     collector_s=(3, 15), peak_records=10_000, pods=(500, 1_800), objects=500, compiles=False,
 )  # fmt: skip

@@ -234,3 +234,19 @@ def test_a_measurement_that_fails_has_no_figures_and_the_others_go_on(
     assert command.measure(bench, ["wrong", "broken", "good"], quick=True) == ["wrong", "broken"]
     assert bench.figures.values == {"other.x": [3.0], "good.x": [1]}
     assert list(bench.figures.runs) == ["good"]
+
+
+def test_a_larger_fleet_is_worked_out_and_what_was_measured_of_one_stands_beside(tmp_path: Path) -> None:
+    names = ("cpu_pct", "records_per_s", "sent_kb_s", "changelog_kb_s", "memory_mb")
+    values = {f"fleet.predicted.{name}": [100.0] for name in names}
+    values |= {f"fleet.measured.{name}": [120.0] for name in names}
+    values |= {"live.cpu_us": [200.0], "state.memory_most_mb": [1000.0], "state.recovery_s": [10.0]}
+    scale.write(Figures(values=values, notes={"fleet.how": "So it was."}), tmp_path)
+    page = (tmp_path / "scale.md").read_text()
+    assert "| cores | samples a second × 200 µs | 0.5 busy | 5 busy |" in page  # 1,250 and 12,500 nodes
+    assert "| stream workers, a core each | cores ÷ 0.7 | 1 | 8 |" in page
+    assert "| partitions of each topic |" in page
+    assert "| 2 | 16 |" in page
+    assert "So it was.\n\n|" in page
+    assert "| CPU of the worker | 100 % of a core | 120 % of a core | +20 % |" in page
+    assert page.count("Not measured. It takes live.") == 4

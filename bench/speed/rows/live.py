@@ -12,9 +12,11 @@ from confluent_kafka import OFFSET_END, Consumer, TopicPartition
 
 from bench.speed.bench import Bench
 from bench.speed.cluster import GPU, HOST, PARTITIONS, Sent, Topics, series, stream_of, ticks
-from bench.speed.truth import LATENESS_S
+from bench.speed.truth import LATENESS_S, WrongResultsError
 from bench.speed.worker import Contender, Worker, ours, total, working
+from dutycycle.contract.topics import TOPICS
 
+_FLEET_GPUS = 2
 _NO_SNAPSHOTS = "300s"
 _OF_SOURCE = {"nvml": GPU, "cgroup": HOST}
 
@@ -89,16 +91,57 @@ def exact(bench: Bench) -> None:
     bench.add("exact.cpu_us", gained["cpu_s"] / gained["taken"] * 1e6, "µs of CPU a sample without snapshots")
 
 
+def fleet(bench: Bench) -> None:
+    """Check docs/scale.md: what a large fleet takes, worked out from a small one, beside what is measured."""
+    (small, _, short), (large, warm, seconds) = bench.size.fleet
+    bench.note(
+        "fleet.how",
+        f"One worker on one core, a tick a second in real time: {large:,} nodes for {seconds} s, and what "
+        f"{small:,} nodes take in {short} s, times {large / small:g}; both {warm} s after the first tick. "
+        f"Nodes have {_FLEET_GPUS} GPUs here: one core does not carry {large:,} nodes with 8. Memory is that "
+        "of a worker which has read one node, and what the others add.",
+    )
+    few, many = (_rates(bench, size) for size in bench.size.fleet)
+    base = {"memory_mb": few.pop("alone_mb")}
+    for name, value in few.items():
+        start = base.get(name, 0)
+        bench.add(f"fleet.predicted.{name}", start + (value - start) * large / small)
+        bench.add(f"fleet.measured.{name}", many[name])
+
+
+def _rates(bench: Bench, size: tuple[int, int, int]) -> dict[str, float]:
+    """What a fleet takes a second, and its memory."""
+    nodes, _, seconds = size
+    gained, _ = _keep_up(bench, ours(), size, _FLEET_GPUS)
+    if gained["behind"] > 2 * nodes:
+        raise WrongResultsError(f"{nodes} nodes are too many: {gained['behind']:.0f} samples behind")
+    growing = [
+        name for name, topic in TOPICS.items() if topic.cleanup == "delete" and name not in (GPU, HOST)
+    ]
+    return {
+        "cpu_pct": 100 * gained["cpu_s"] / seconds,
+        "records_per_s": sum(gained.get(f"records.{name}", 0) for name in set(TOPICS) - {GPU, HOST})
+        / seconds,
+        "sent_kb_s": sum(gained.get(f"bytes.{name}", 0) for name in growing) / seconds / 1000,
+        "changelog_kb_s": gained["changelog"] / seconds / 1000,
+        "memory_mb": gained["memory_mb"],
+        "alone_mb": gained["alone_mb"],
+    }
+
+
 def _keep_up(
-    bench: Bench, who: Contender, size: tuple[int, int, int]
+    bench: Bench, who: Contender, size: tuple[int, int, int], gpus: int = 8
 ) -> tuple[dict[str, float], list[float]]:
     """What the measured seconds brought, and the latencies of all windows in milliseconds."""
     nodes, warm, seconds = size
     topics = Topics(bench.broker)
     topics.create(nodes)
-    load = ticks(nodes, warm + seconds, (GPU, HOST))
+    load = ticks(nodes, warm + seconds, (GPU, HOST), gpus)
     with working(who, topics, bench.folder, bench.last) as worker:
-        topics.fill(chain.from_iterable(load[: warm // 2]))
+        topics.fill(load[0][:2])
+        worker.wait(lambda: worker.taken() >= 2)
+        alone_mb = worker.memory_mb()
+        topics.fill([*load[0][2:], *chain.from_iterable(load[1 : warm // 2])])
         worker.wait(lambda: worker.taken() >= nodes * warm)
         bench.say(f"{nodes} nodes in real time, for {warm // 2 + seconds} s")
         topics.pace(load[warm // 2 : warm])
@@ -108,8 +151,10 @@ def _keep_up(
             after = _state(worker, topics)
             worker.wait(lambda: worker.taken() >= 2 * nodes * (warm + seconds))
             time.sleep(1)
+        memory_mb = worker.memory_mb()
     topics.delete()
     gained = {name: after[name] - before[name] for name in before}
+    gained |= {"alone_mb": alone_mb, "memory_mb": memory_mb}
     gained["behind"] = 2 * nodes * (warm + seconds) - after["taken"]
     return gained, list(latencies_ms(arrivals.records, sent_s))
 

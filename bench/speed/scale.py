@@ -6,7 +6,7 @@ from math import ceil
 from pathlib import Path
 
 from bench.speed.bench import brief
-from bench.speed.cluster import GPU, HOST, series
+from bench.speed.cluster import GPU, HOST
 from bench.speed.figures import Figures
 from bench.speed.report import MISSING, table
 from dutycycle.contract.settings.groups import Settings
@@ -67,7 +67,7 @@ def output(figures: Figures) -> Sheet:
         how = f"nodes × {brief(size)} bytes a second ({brief(records[topic][0])} records)"
         sheet.add(f"`{topic}`", how, times(size / 1e6), "MB/s")
     changelog = figures.middle("live.a_node.changelog")
-    how = f"nodes × {brief(changelog)} bytes a second ({series(1)} series a node)"
+    how = f"nodes × {brief(changelog)} bytes a second"
     sheet.add("changelogs", how, times(changelog / 1e6), "MB/s")
     return sheet
 

@@ -1,4 +1,7 @@
-"""What no role lets us do. A kind of jobs that we may not read was left out on purpose: that is no error."""
+"""Objects that are not to be written now: those that are gone, and those that no role lets us write.
+
+A kind of jobs that we may not read was left out on purpose: that is no error.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +14,10 @@ from sinks.permissions import missing_permission
 
 RETRY_S = 25.0
 """How often one object of a kind is tried: when the permission is given, all are written within a minute."""
+NODE_S = 60.0
+"""A Node may be registered later under the same name."""
+UID_S = 3600.0
+"""A uid is never given twice. Records of it go on for a while, of a static pod as long as that runs."""
 _Scope = tuple[str, str, str | None]
 
 
@@ -76,6 +83,28 @@ class ForbiddenKinds:
         cleared = self._refusals.pop(scope)
         if all(refusal.permission != cleared.permission for refusal in self._refusals.values()):
             self._telemetry.clear_condition(cleared.event, cleared.permission, detail)
+
+
+class GoneObjects:
+    """Remembers objects that are not there: none is asked for again with each record that names it."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._until: dict[Target, float] = {}
+
+    def has(self, target: Target) -> bool:
+        """Tell whether it was not there a while ago."""
+        return self._clock() < self._until.get(target, float("-inf"))
+
+    def add(self, target: Target) -> None:
+        """Note that the API server has none."""
+        now = self._clock()
+        self._until = {target: until for target, until in self._until.items() if now < until}
+        self._until[target] = now + (NODE_S if target.uid is None else UID_S)
+
+    def clear(self) -> None:
+        """Ask for all of them again."""
+        self._until.clear()
 
 
 def _scope(target: Target) -> _Scope:

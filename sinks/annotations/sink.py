@@ -17,15 +17,15 @@ from dutycycle.kube.errors import BusyError, GoneError, KubeError, NoKindError
 from dutycycle.kube.objects import ApiServer
 from dutycycle.telemetry.events import WRITE_REJECTED, WRITE_RETRIED, Telemetry
 from sinks.annotations.core.desired import TOPICS, Annotations
-from sinks.annotations.core.schedule import WritePlan, WritePolicy
+from sinks.annotations.core.schedule import Due, WritePlan, WritePolicy
 from sinks.annotations.core.targets import Target
 from sinks.annotations.forbidden import (
     RETRY_S,
     ForbiddenKindError,
     ForbiddenKinds,
+    GoneObjects,
     Refusal,
 )
-from sinks.annotations.gone import GoneObjects
 from sinks.annotations.heartbeats import Heartbeats
 from sinks.annotations.node_labels import NodeLabels
 from sinks.annotations.object_events import ObjectEvents
@@ -197,9 +197,15 @@ class AnnotationSink:
     async def _work(self) -> None:
         while True:
             may = self._may_begin()
-            target = self._plan.next_due(self._clock()) if may else None
-            if target is not None:
-                await self._write_known(target)
+            due = self._plan.next_due(self._clock()) if may else None
+            if due is not None:
+                over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                self._writing.add(over)  # ``drain`` waits for it
+                try:
+                    await self._write(due)
+                finally:
+                    self._writing.discard(over)
+                    over.set_result(None)
                 continue
             self._wake.clear()
             try:
@@ -208,17 +214,8 @@ class AnnotationSink:
             except TimeoutError:
                 continue
 
-    async def _write_known(self, target: Target) -> None:
-        """Write, and let ``drain`` know that it is under way."""
-        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._writing.add(over)
-        try:
-            await self._write(target)
-        finally:
-            self._writing.discard(over)
-            over.set_result(None)
-
-    async def _write(self, target: Target) -> None:
+    async def _write(self, due: Due) -> None:
+        target = due.target
         if not self._annotations.is_known(target):
             # No sample of the node came yet: what was found about its GPUs is held, as one comes any moment.
             self._failures[target] = self._failures.get(target, 0) + 1
@@ -236,9 +233,7 @@ class AnnotationSink:
             return
         generation, answered = self._generation, self._server.answered
         try:
-            now = self._clock()
-            threshold, damped = self._plan.threshold(target, now), self._plan.damped(target, now)
-            written = await self._writer.write(target, threshold, damped)
+            written = await self._writer.write(due)
         except KubeError as error:
             if generation == self._generation:  # else it is another worker's, or ours anew
                 await self._failed(target, error)

@@ -1,16 +1,14 @@
 """Writes one object's annotations: what is there is read once, then known from each answer."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from dutycycle.kube.errors import BusyError, RefusedError
 from dutycycle.kube.objects import ApiServer
-from dutycycle.kube.references import Patch
 from dutycycle.telemetry.events import Telemetry
 from sinks.annotations.core.desired import Annotations
-from sinks.annotations.core.diff import Present, changed, diff, goes_back, has_figures, split
+from sinks.annotations.core.diff import Present, diff, split, worth_writing
 from sinks.annotations.core.keys import PODS_OMITTED
-from sinks.annotations.core.schedule import ChangeThreshold
+from sinks.annotations.core.schedule import Due
 from sinks.annotations.core.targets import Target
 from sinks.annotations.forbidden import ForbiddenKindError, ForbiddenKinds
 from sinks.events import ANNOTATIONS_FULL
@@ -51,38 +49,39 @@ class AnnotationWriter:
         """Of which it was told that not all fits."""
         self._generation = 0
 
-    async def write(
-        self, target: Target, threshold: ChangeThreshold, damped: Collection[str] = ()
-    ) -> Written | None:
-        """Write what differs if as much as ``threshold`` says has changed; None: it was not that much.
-
-        With the threshold MUCH, something that is not ``damped`` has to have changed.
-
-        Raises ``KubeError``.
-        """
+    async def write(self, due: Due) -> Written | None:
+        """Write what differs if enough has changed; None: it was not that much. Raises ``KubeError``."""
+        target = due.target
         present = await self._known(target)
         wanted = self._annotations.wanted(target, present)
-        count = self._annotations.left_out(target, wanted)
-        if not count:
+        if not wanted.left_out:
             self._full.discard(target)
         elif target not in self._full:
             self._full.add(target)
-            detail = f"{target}: {count} keys do not fit beside its other annotations, of 256 KiB in all"
+            detail = (
+                f"{target}: {wanted.left_out} keys do not fit beside its other annotations, of 256 KiB in all"
+            )
             self._telemetry.emit(ANNOTATIONS_FULL, detail, kind=target.kind)
-        surplus = self._annotations.surplus(target, present, wanted)
-        patch = diff(target.kind, self._prefix, wanted, present.ours, surplus)
+        kind, prefix, texts = target.kind, self._prefix, wanted.texts
+        patch = diff(kind, prefix, texts, present.ours, wanted.surplus)
         if not patch:
             return Written(sent=False)
-        older = threshold is not ChangeThreshold.TIME_STAMP and goes_back(self._prefix, wanted, present.ours)
-        differs = changed(target.kind, patch, present.ours)
-        if older or not _is_enough(patch, differs.difference(damped), threshold):
+        changed = worth_writing(kind, prefix, patch, texts, present.ours, due.threshold, due.damped)
+        if changed is None:
             return None
-        if f"{self._prefix}/{PODS_OMITTED}" in patch:
+        if f"{prefix}/{PODS_OMITTED}" in patch:
             self._telemetry.emit(SOME_OMITTED, str(target))
         generation = self._generation
-        self._learn(target, await self._patch(target, patch), generation)
+        try:
+            annotations = await self._server.annotate(target.ref, patch)
+        except (BusyError, RefusedError) as error:
+            self.forget(target)
+            if target.uid is not None and error.reason in _MAY_BE_ANOTHER:
+                await self._server.annotations(target.ref)  # raises GoneError for another uid
+            raise
+        self._learn(target, annotations, generation)
         self._forbidden.allowed(target, "patch")
-        return Written(sent=True, changed=differs)
+        return Written(sent=True, changed=changed)
 
     def forget(self, target: Target) -> None:
         """Read the object anew the next time."""
@@ -117,18 +116,3 @@ class AnnotationWriter:
         if generation == self._generation:
             self._present[target] = present
         return present
-
-    async def _patch(self, target: Target, patch: Patch) -> dict[str, str]:
-        try:
-            return await self._server.annotate(target.ref, patch)
-        except (BusyError, RefusedError) as error:
-            self.forget(target)
-            if target.uid is not None and error.reason in _MAY_BE_ANOTHER:
-                await self._server.annotations(target.ref)  # raises GoneError for another uid
-            raise
-
-
-def _is_enough(patch: Patch, differs: Collection[str], threshold: ChangeThreshold) -> bool:
-    if threshold is ChangeThreshold.MUCH:
-        return bool(differs)
-    return threshold is ChangeThreshold.TIME_STAMP or bool(differs) or has_figures(patch)

@@ -80,7 +80,7 @@ def outlets(**counters: float) -> dict[str, str]:
     target, of_pod = job_target(JOB, "default"), pod_target(peaks["pod-peaks"].pod)
     assert target is not None
     assert of_pod is not None
-    written = annotations.wanted(target, Present({}))
+    written = annotations.wanted(target, Present({})).texts
     series = dict(SeriesRows(view, (), 60, 100).rows(1000 * SECONDS))
     rows = [
         f"{metric.name}{labels} {value:g}"
@@ -97,7 +97,7 @@ def outlets(**counters: float) -> dict[str, str]:
         "maxima": "\n".join(
             f"{key} {value}"
             for one in (target, of_pod)
-            for key, value in annotations.wanted(one, Present({})).items()
+            for key, value in annotations.wanted(one, Present({})).texts.items()
         ),
         "peaks": "\n".join(
             f"{topic} {name} {peak.max} {peak.mean}"

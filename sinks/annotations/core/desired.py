@@ -6,6 +6,7 @@ sample and the newest part that the streams send about its GPUs.
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -45,6 +46,19 @@ _MOST_WAITING = 10_000
 """Insights of pods and jobs whose peaks have not come yet."""
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What an object should carry. ``texts``: by key with prefix, within what fits beside what is kept there.
+
+    ``surplus``: what else may be taken away, keys that this kind of object would otherwise keep for ever.
+    ``left_out``: how many keys do not fit; those of a job's pods it says itself.
+    """
+
+    texts: Mapping[str, str]
+    surplus: frozenset[str]
+    left_out: int
+
+
 class Annotations:
     """The wanted annotations of every object that a record spoke of, until it is forgotten."""
 
@@ -82,54 +96,48 @@ class Annotations:
         node = self._nodes.get(record.node)
         return node is None or node.is_news(record)
 
-    def wanted(self, target: Target, present: Present) -> dict[str, str]:
-        """All that we want on the object, keys with prefix, within what fits beside what is kept there."""
-        profile = self._profiles.get(target, {})
-        alone = profile | self._placements.get(target, {})
-        if alone and target not in self._pods and target not in self._jobs:
-            # Nothing else is known: perhaps it ended long ago, and this is a new worker. All of it stays.
-            old = self._keys(keys.PROFILE_NAMES if profile else {keys.PLACEMENT})
-            kept = {key: value for key, value in present.ours.items() if key not in old}
-            taken = present.others_bytes + keys.size_of(kept)
-            return kept | keys.keep_what_fits(self._texts(alone).items(), taken)
-        if target.kind == "job":
-            job = self._jobs.get(target)
-            texts = self._texts(self._insights.get(target, {}) | profile)
-            return {} if job is None else job.wanted(present, texts)
-        if target.kind == "node":
-            node = self._nodes.get(target.name)
-            if node is not None and not node.is_sampled:
-                # Perhaps none of its GPUs answers any more: what was written of them stays.
-                kept = dict(present.ours) | self._texts(node.values())
-                return keys.keep_what_fits(kept.items(), present.others_bytes)
-        pairs = self._texts(self._values(target))
-        kept_bytes = keys.size_of(stays(target.kind, self._prefix, present.ours, pairs))
-        # What is there already comes first: left out, its older value would stay, and take room all the same.
-        ordered = sorted(pairs.items(), key=lambda pair: pair[0] not in present.ours)
-        return keys.keep_what_fits(ordered, present.others_bytes + kept_bytes)
-
-    def left_out(self, target: Target, wanted: Mapping[str, str]) -> int:
-        """Tell how many keys of a node or pod do not fit beside what others wrote. A job says it itself."""
-        return 0 if target.kind == "job" else len(self._texts(self._values(target)).keys() - wanted.keys())
-
-    def _values(self, target: Target) -> dict[str, Any]:
-        """Return what is known of a node or a pod, by name without prefix."""
-        if target.kind == "node":
-            node = self._nodes.get(target.name)
-            return {} if node is None else node.values()
-        known = self._pods.get(target, {}) | self._insights.get(target, {})
-        return known | self._profiles.get(target, {}) | self._placements.get(target, {})
-
-    def surplus(self, target: Target, present: Present, wanted: Mapping[str, str]) -> frozenset[str]:
-        """Return what else may be taken away: keys that this kind of object would otherwise keep for ever."""
+    def wanted(self, target: Target, present: Present) -> Wanted:
+        """Return all that we want on the object that carries ``present``."""
+        texts, fitting = self._texts_that_fit(target, present)
         ours: frozenset[str] = frozenset()  # advice that holds no more
         if target in self._insights:
             ours |= self._keys(keys.INSIGHT_NAMES | keys.STATE_NAMES)
         if target in self._profiles:
             ours |= self._keys(keys.PROFILE_NAMES)
-        surplus = ours & present.ours.keys() - wanted.keys()
-        job = self._jobs.get(target)
-        return surplus if job is None else surplus | job.surplus(present, wanted)
+        surplus = ours & present.ours.keys() - fitting.keys()
+        if (job := self._jobs.get(target)) is not None:
+            surplus |= job.surplus(present, fitting)
+        return Wanted(fitting, surplus, len(texts.keys() - fitting.keys()))
+
+    def _texts_that_fit(self, target: Target, present: Present) -> tuple[dict[str, str], dict[str, str]]:
+        """Return what is known of the object, and what of it fits beside what is kept there."""
+        placement, profile = self._placements.get(target, {}), self._profiles.get(target, {})
+        if (profile or placement) and target not in self._pods and target not in self._jobs:
+            # Nothing else is known: perhaps it ended long ago, and this is a new worker. All of it stays.
+            old = self._keys(keys.PROFILE_NAMES if profile else {keys.PLACEMENT})
+            kept = {key: value for key, value in present.ours.items() if key not in old}
+            texts = self._texts(profile | placement)
+            taken = present.others_bytes + keys.size_of(kept)
+            return texts, kept | keys.keep_what_fits(texts.items(), taken)
+        if target.kind == "job":
+            job = self._jobs.get(target)
+            known = self._texts(self._insights.get(target, {}) | profile)
+            texts = {} if job is None else job.wanted(present, known)
+            return texts, texts
+        if target.kind == "node":
+            node = self._nodes.get(target.name)
+            texts = {} if node is None else self._texts(node.values())
+            if node is not None and not node.is_sampled:
+                # Perhaps none of its GPUs answers any more: what was written of them stays.
+                kept = dict(present.ours) | texts
+                return texts, keys.keep_what_fits(kept.items(), present.others_bytes)
+        else:
+            figures = self._pods.get(target, {}) | self._insights.get(target, {})
+            texts = self._texts(figures | profile | placement)
+        kept_bytes = keys.size_of(stays(target.kind, self._prefix, present.ours, texts))
+        # What is there already comes first: left out, its older value would stay, and take room all the same.
+        ordered = sorted(texts.items(), key=lambda pair: pair[0] not in present.ours)
+        return texts, keys.keep_what_fits(ordered, present.others_bytes + kept_bytes)
 
     def conditions(self, node: str) -> dict[str, bool]:
         """Return what holds of a node, by the name of the label; without what is not known."""

@@ -19,6 +19,7 @@ from sinks.annotations.core.keys import (
     is_ours,
     size_of,
 )
+from sinks.annotations.core.schedule import ChangeThreshold
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,32 +96,49 @@ def diff(
     return patch
 
 
-def has_figures(patch: Patch) -> bool:
-    """Tell whether anything but the time stamp and plain values is in the patch."""
-    return any(key.rpartition("/")[2] not in _NO_FIGURES for key in patch)
+def worth_writing(
+    kind: str,
+    prefix: str,
+    patch: Patch,
+    wanted: Mapping[str, str],
+    present: Mapping[str, str],
+    threshold: ChangeThreshold,
+    damped: Collection[str] = (),
+) -> frozenset[str] | None:
+    """Return the figures that changed by enough to matter, if the patch changes what ``threshold`` asks.
+
+    None: it does not. With MUCH, a figure that is not ``damped`` has to have changed by enough.
+    """
+    changed = changed_figures(kind, patch, present)
+    if threshold is ChangeThreshold.TIME_STAMP:
+        return changed
+    updated = f"{prefix}/{UPDATED}"
+    if updated in present and present[updated] > wanted.get(updated, "~"):
+        return None  # what is there is of a later time: after a restart older records are read again first
+    if threshold is ChangeThreshold.ANY_FIGURE and any(_name(key) not in _NO_FIGURES for key in patch):
+        return changed
+    return changed if changed.difference(damped) else None
 
 
-def goes_back(prefix: str, wanted: Mapping[str, str], present: Mapping[str, str]) -> bool:
-    """Tell whether what is there is of a later time: after a restart older records are read again first."""
-    key = f"{prefix}/{UPDATED}"
-    return key in present and present[key] > wanted.get(key, "~")
-
-
-def changed(kind: str, patch: Patch, present: Mapping[str, str]) -> frozenset[str]:
-    """The figures in the patch that changed by enough to be worth a write; the time stamp alone never is, and
+def changed_figures(kind: str, patch: Patch, present: Mapping[str, str]) -> frozenset[str]:
+    """Return the figures in the patch that changed by enough to matter; the time stamp alone never is, and
     of plain values only a cycle or an end of memory that comes or goes.
 
     Each is named ``<key>``, or ``<key>/<name>`` within a value; on a node ``<name>`` for all of its GPUs.
     """
     changed: set[str] = set()
     for key, value in patch.items():
-        name = key.rpartition("/")[2]
+        name = _name(key)
         if name in _COME_AND_GO and (value is None or key not in present):
             changed.add(name)
         elif name not in _NO_FIGURES:
             path = "" if kind == "node" else name
             changed.update(_changed(path, name, _json(value), _json(present.get(key))))
     return frozenset(changed)
+
+
+def _name(key: str) -> str:
+    return key.rpartition("/")[2]
 
 
 def _changed(path: str, name: str, first: Any, other: Any) -> Iterator[str]:

@@ -62,6 +62,16 @@ class ChangeThreshold(IntEnum):
     """By enough to matter."""
 
 
+@dataclass(frozen=True, slots=True)
+class Due:
+    """An object to write now, if as much as ``threshold`` says has changed. ``damped``: the figures whose
+    change is no reason to write now, because they change all the time."""
+
+    target: Target
+    threshold: ChangeThreshold
+    damped: Collection[str]
+
+
 class _LruList(IntEnum):
     """What is given up first when there are too many objects."""
 
@@ -148,7 +158,7 @@ class WritePlan:
             self._queue(target, entry)
         return self._shed() if len(self._entries) > self._most else None
 
-    def next_due(self, now: float) -> Target | None:
+    def next_due(self, now: float) -> Due | None:
         """Return the next object to write, which is then in flight; None when none is due."""
         if self.is_on_hold(now):
             return None
@@ -159,7 +169,8 @@ class WritePlan:
                 entry = self._entries[target]
                 entry.in_flight, entry.waiting, entry.ticket = entry.waiting, PendingOffsets(), 0
                 entry.urgent_in_flight, entry.urgent = entry.urgent, False
-                return target
+                damped = entry.damping.waiting(now - entry.written_at, self._interval_s)
+                return Due(target, self._threshold(entry, now), damped)
         return None
 
     def wait_s(self, now: float) -> float | None:
@@ -169,11 +180,8 @@ class WritePlan:
         times = [queue[0][0] for queue in self._queues if queue]
         return max(0.0, min(times) - now, self._on_hold_until - now) if times else None
 
-    def threshold(self, target: Target, now: float) -> ChangeThreshold:
+    def _threshold(self, entry: _PlannedWrite, now: float) -> ChangeThreshold:
         """Return what has to have changed for a write now: at the end, the slightest."""
-        entry = self._entries.get(target)
-        if entry is None:
-            return ChangeThreshold.MUCH
         if entry.final:
             return ChangeThreshold.TIME_STAMP
         if entry.written_at == _NEVER or entry.urgent_in_flight:
@@ -181,11 +189,6 @@ class WritePlan:
             return ChangeThreshold.ANY_FIGURE
         is_long_ago = now - entry.written_at >= REFRESH * self._interval_s
         return ChangeThreshold.TIME_STAMP if is_long_ago else ChangeThreshold.MUCH
-
-    def damped(self, target: Target, now: float) -> Collection[str]:
-        """Return the figures whose change is no reason to write now: they change all the time."""
-        entry = self._entries.get(target)
-        return entry.damping.waiting(now - entry.written_at, self._interval_s) if entry else ()
 
     def written(self, target: Target, now: float, changed: Collection[str] = ()) -> None:
         """It carries what it should. ``changed``: the figures that differed by enough to matter."""

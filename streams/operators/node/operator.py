@@ -237,7 +237,7 @@ class NodeOperator:
         if block is None:
             return
         if "cycles" in self._config.analyses:
-            self._analysis.extend(block, self._rows(block))
+            self._analysis.extend(block, self._index.spread(block.layout.series, block.values))
         if self._config.source == "nvml":  # whatever is computed: figures of a frozen GPU are in none of it
             self._frozen.extend(block)
 
@@ -246,9 +246,10 @@ class NodeOperator:
         self._room = 0
         block = self._to_sum.drain()
         if block is not None:
-            self._last_seen[self._columns(block.layout)] = block.times[-1]
+            rows, highs = self._window_rows(block)
+            self._last_seen[self._index.columns(block.layout.series)] = block.times[-1]
             self._spans.extend(block)
-            self._windows.extend(block.times, *self._window_rows(block))
+            self._windows.extend(block.times, rows, highs)
 
     def _count(self) -> None:
         """Give peaks and ledger the ticks that wait for them."""
@@ -275,14 +276,12 @@ class NodeOperator:
         in_time = self._windows.add(tick.ts_ms, rows[0], self._last_ms, highs[0])
         return [] if in_time else [CountedEvent(SAMPLE_LATE.name)]
 
-    def _rows(self, block: TickBlock) -> Floats:
-        """The block's values in all columns of the node, NaN where it has none."""
-        self._columns(block.layout)
-        return self._index.spread(block.layout.series, block.values)
-
     def _window_rows(self, block: TickBlock) -> tuple[Floats, Floats]:
-        """The block's values in the columns that have windows, and of each the most within its tick."""
-        rows = self._rows(block).take(self._window_columns, axis=1)
+        """Return the block's values in the columns that have windows, and of each the most within its tick.
+
+        Its series have columns: they got them before its first tick began to wait.
+        """
+        rows = self._index.spread(block.layout.series, block.values).take(self._window_columns, axis=1)
         if block.value_highs is block.values:
             return rows, rows
         highs = self._index.spread(block.layout.series, block.value_highs)

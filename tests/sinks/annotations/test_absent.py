@@ -6,8 +6,7 @@ import time
 import pytest
 
 from sinks.annotations.core.schedule import WritePolicy
-from sinks.annotations.forbidden import RETRY_S
-from sinks.annotations.gone import NODE_S, UID_S
+from sinks.annotations.forbidden import NODE_S, RETRY_S, UID_S
 from sinks.metrics import serve_metrics
 from tests.support.fakes.api_server import NODE, POD, FakeApi, Trouble, written
 from tests.support.sinks import made

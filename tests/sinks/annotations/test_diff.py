@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from dutycycle.contract.records.derived import PodOfJob
 from dutycycle.kube.references import Patch
 from sinks.annotations.core.desired import Annotations
-from sinks.annotations.core.diff import Present, changed, diff, split
+from sinks.annotations.core.diff import Present, changed_figures, diff, split, worth_writing
 from sinks.annotations.core.keys import LONGEST_NAME, PODS_OMITTED, TOTAL_BYTES, pod_key_name, size_of
+from sinks.annotations.core.schedule import ChangeThreshold
 from tests.support.sinks import made
 from tests.support.sinks.rig import patched
 
@@ -84,7 +85,7 @@ CHANGES: dict[str, tuple[dict[str, Any], bool]] = {
 def test_what_is_enough_for_a_write(changes: dict[str, Any], worth: bool) -> None:
     value = {name: one for name, one in (GPU | changes).items() if one is not None}
     wanted, present = {f"{P}/gpu-0": json.dumps(value)}, {f"{P}/gpu-0": json.dumps(GPU)}
-    assert bool(changed("node", diff("node", P, wanted, present), present)) is worth
+    assert bool(changed_figures("node", diff("node", P, wanted, present), present)) is worth
 
 
 PLAIN: dict[str, tuple[dict[str, str], dict[str, str], bool]] = {
@@ -111,11 +112,40 @@ PLAIN: dict[str, tuple[dict[str, str], dict[str, str], bool]] = {
 def test_what_is_enough_for_a_write_on_a_pod(
     wanted: dict[str, str], present: dict[str, str], worth: bool
 ) -> None:
-    assert bool(changed("pod", diff("pod", P, wanted, present), present)) is worth
+    assert bool(changed_figures("pod", diff("pod", P, wanted, present), present)) is worth
+
+
+@pytest.mark.parametrize(
+    ("updated", "threshold", "damped", "worth"),
+    [
+        ("b", ChangeThreshold.MUCH, (), True),
+        ("b", ChangeThreshold.MUCH, ("max_cpu_util",), False),
+        ("b", ChangeThreshold.ANY_FIGURE, ("max_cpu_util",), True),
+        ("a", ChangeThreshold.MUCH, (), False),  # what is there is of a later time
+        ("a", ChangeThreshold.ANY_FIGURE, (), False),
+        ("a", ChangeThreshold.TIME_STAMP, ("max_cpu_util",), True),
+    ],
+)
+def test_what_the_threshold_asks(
+    updated: str, threshold: ChangeThreshold, damped: tuple[str, ...], worth: bool
+) -> None:
+    wanted = {f"{P}/max_cpu_util": "200", f"{P}/updated": updated}
+    present = {f"{P}/max_cpu_util": "100", f"{P}/updated": "aa"}
+    patch = diff("pod", P, wanted, present)
+    changed = worth_writing("pod", P, patch, wanted, present, threshold, damped)
+    assert changed == ({"max_cpu_util"} if worth else None)
+
+
+def test_the_time_stamp_alone_is_worth_a_write_at_the_end_only() -> None:
+    wanted, present = {f"{P}/updated": "b"}, {f"{P}/updated": "a"}
+    of = [worth_writing("pod", P, wanted, wanted, present, threshold) for threshold in ChangeThreshold]
+    assert of == [frozenset(), None, None]
 
 
 def test_a_cycle_that_is_lost_is_enough_for_a_write() -> None:
-    assert changed("pod", {f"{P}/cycle_period_s": None}, {f"{P}/cycle_period_s": "3"}) == {"cycle_period_s"}
+    assert changed_figures("pod", {f"{P}/cycle_period_s": None}, {f"{P}/cycle_period_s": "3"}) == {
+        "cycle_period_s"
+    }
 
 
 def test_long_pod_names_are_cut_and_stay_apart() -> None:
@@ -128,7 +158,7 @@ def test_long_pod_names_are_cut_and_stay_apart() -> None:
     state = Annotations(P)
     target = state.take(record)
     assert target is not None
-    found = state.wanted(target, Present({}))
+    found = state.wanted(target, Present({})).texts
     assert json.loads(found[f"{P}/{pod_key_name(long)}"])["pod"] == long
     assert "pod" not in json.loads(found[f"{P}/short"])
 
@@ -138,7 +168,7 @@ def test_what_can_be_no_pod_is_passed_over() -> None:
     state = Annotations(P)
     target = state.take(made.job_peaks(pods=dict.fromkeys(["a/b", "", "A", "ok"], of_pod)))
     assert target is not None
-    assert state.wanted(target, Present({})).keys() == {f"{P}/ok"}
+    assert state.wanted(target, Present({})).texts.keys() == {f"{P}/ok"}
 
 
 @pytest.mark.parametrize("others", [0, 100_000, 250_000, 300_000])
@@ -149,9 +179,9 @@ def test_an_object_never_grows_past_what_the_api_server_takes(others: int) -> No
     assert target is not None
     kept = {f"{P}/an-older-pod": "x" * 1000}
     present = split(P, kept | ({"example.org/a": "x" * others} if others else {}))
-    wanted = state.wanted(target, present)
+    wanted = state.wanted(target, present).texts
     after = patched(diff("job", P, wanted, present.ours), present.ours)
     assert size_of(after) <= max(TOTAL_BYTES - present.others_bytes, size_of(kept) + 100)
     assert json.loads(wanted[f"{P}/{PODS_OMITTED}"]) == 8000 - sum("bert" in key for key in wanted)
-    again = state.wanted(target, Present(after, present.others_bytes))
+    again = state.wanted(target, Present(after, present.others_bytes)).texts
     assert diff("job", P, again, after) == {}

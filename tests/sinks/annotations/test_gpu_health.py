@@ -37,7 +37,7 @@ def wanted(*records: object, ours: dict[str, str] | None = None) -> dict[str, st
         assert state.take(record) == TARGET  # type: ignore[arg-type]
     assert TARGET is not None
     assert state.is_known(TARGET)
-    return state.wanted(TARGET, Present(ours or {}))
+    return dict(state.wanted(TARGET, Present(ours or {})).texts)
 
 
 @pytest.mark.parametrize(

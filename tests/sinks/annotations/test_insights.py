@@ -42,7 +42,7 @@ def after(annotations: dict[str, str], *records: Record) -> dict[str, str]:
         assert state.take(record) in (target, None)
     present = split(P, annotations)
     wanted = state.wanted(target, present)
-    return patched(diff("job", P, wanted, present.ours, state.surplus(target, present, wanted)), annotations)
+    return patched(diff("job", P, wanted.texts, present.ours, wanted.surplus), annotations)
 
 
 def plain(annotations: dict[str, str]) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def test_alone_it_is_no_reason_to_write() -> None:
     assert state.take(SLOW) is None
     target = state.take(job("w-0"))
     assert target is not None
-    assert f"{P}/kind" in state.wanted(target, Present({}))
+    assert f"{P}/kind" in state.wanted(target, Present({})).texts
     assert state.take(SLOW) == target
     state.forget(target)
     assert state.take(SLOW) is None

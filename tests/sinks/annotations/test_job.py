@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from dutycycle.contract.records.derived import JobPeaks, PodOfJob
 from dutycycle.kube.references import Patch
 from sinks.annotations.core.desired import Annotations
-from sinks.annotations.core.diff import Present, changed, diff, split
+from sinks.annotations.core.diff import Present, changed_figures, diff, split
 from sinks.annotations.core.keys import (
     MOST_PODS,
     PODS_OMITTED,
@@ -49,7 +49,7 @@ def patch_of(record: JobPeaks, present: Present) -> Patch:
     target = state.take(record)
     assert target is not None
     wanted = state.wanted(target, present)
-    return diff("job", P, wanted, present.ours, state.surplus(target, present, wanted))
+    return diff("job", P, wanted.texts, present.ours, wanted.surplus)
 
 
 def after(record: JobPeaks, annotations: dict[str, str]) -> dict[str, str]:
@@ -143,8 +143,8 @@ def test_fat_pods_never_grow_past_what_the_api_server_takes(others: int, final: 
 def test_one_pod_more_is_enough_for_a_write_and_a_little_more_memory_is_not() -> None:
     found = after(job(workers(300)), {})
     ours = split(P, found).ours
-    assert changed("job", patch_of(job(workers(301)), split(P, found)), ours)
-    assert not changed("job", patch_of(job(workers(300, 1.001e9)), split(P, found)), ours)
+    assert changed_figures("job", patch_of(job(workers(301)), split(P, found)), ours)
+    assert not changed_figures("job", patch_of(job(workers(300, 1.001e9)), split(P, found)), ours)
 
 
 def test_pods_that_are_gone_keep_their_keys() -> None:

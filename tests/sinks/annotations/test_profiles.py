@@ -20,8 +20,7 @@ def after(annotations: dict[str, str], *records: Record) -> dict[str, str]:
     (target,) = {found for record in records if (found := state.take(record)) is not None}
     present = split(P, annotations)
     wanted = state.wanted(target, present)
-    surplus = state.surplus(target, present, wanted)
-    return patched(diff(target.kind, P, wanted, present.ours, surplus), annotations)
+    return patched(diff(target.kind, P, wanted.texts, present.ours, wanted.surplus), annotations)
 
 
 @pytest.mark.parametrize("of_job", [False, True])
@@ -84,3 +83,12 @@ def test_what_the_extender_said_stands_beside_all_else() -> None:
 
 def test_no_pod_can_have_such_a_name() -> None:
     assert Annotations(P).take(replace(placement(), name="../x")) is None
+
+
+def test_an_insight_that_waits_for_the_peaks_is_not_one_that_does_not_fit() -> None:
+    state = Annotations(P)
+    target = state.take(made.profile("launch", "Fuse kernels.", of_job=False))
+    assert target is not None
+    assert state.take(made.insight("training", "gpu", "a")) is None
+    wanted = state.wanted(target, split(P, {}))
+    assert (f"{P}/kind" in wanted.texts, wanted.left_out) == (False, 0)

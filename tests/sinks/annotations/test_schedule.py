@@ -37,22 +37,36 @@ def touch(plan: WritePlan, target: Target, offset: int, now: float, *, final: bo
     assert plan.touch(target, PLACE, offset, final=final, now=now) is None
 
 
+def due(plan: WritePlan, now: float) -> Target | None:
+    """Return the object that is taken to be written."""
+    write = plan.next_due(now)
+    return None if write is None else write.target
+
+
+def threshold(plan: WritePlan, now: float) -> ChangeThreshold:
+    """Return what has to have changed for the write that is due."""
+    write = plan.next_due(now)
+    assert write is not None
+    assert write.target == A
+    return write.threshold
+
+
 def test_the_first_is_due_at_once_and_the_next_after_the_interval(plan: WritePlan) -> None:
     touch(plan, A, 0, now=100)
-    assert plan.next_due(100) == A
-    assert plan.next_due(100) is None
+    assert due(plan, 100) == A
+    assert due(plan, 100) is None
     plan.written(A, 101)
     touch(plan, A, 1, now=102)
-    assert plan.next_due(130.9) is None
+    assert due(plan, 130.9) is None
     assert plan.wait_s(102) == 29
-    assert plan.next_due(131) == A
+    assert due(plan, 131) == A
 
 
 def test_many_records_are_one_write(plan: WritePlan) -> None:
     for offset in range(10):
         touch(plan, A, offset, now=100)
-    assert plan.next_due(100) == A
-    assert plan.next_due(100) is None
+    assert due(plan, 100) == A
+    assert due(plan, 100) is None
     plan.written(A, 100)
     assert plan.pending_offsets().empty
     assert plan.wait_s(100) is None
@@ -60,22 +74,22 @@ def test_many_records_are_one_write(plan: WritePlan) -> None:
 
 def test_what_comes_during_a_write_is_not_lost(plan: WritePlan) -> None:
     touch(plan, A, 0, now=100)
-    plan.next_due(100)
+    due(plan, 100)
     touch(plan, A, 1, now=100)
     plan.written(A, 101)
     assert plan.pending_offsets().lowest(PLACE) == 1
-    assert plan.next_due(130) is None
-    assert plan.next_due(131) == A
+    assert due(plan, 130) is None
+    assert due(plan, 131) == A
 
 
 def test_finals_go_first_and_do_not_wait(plan: WritePlan) -> None:
     touch(plan, A, 0, now=100)
-    assert plan.next_due(100) == A
+    assert due(plan, 100) == A
     plan.written(A, 100)
     touch(plan, B, 1, now=101)
     touch(plan, A, 2, now=102, final=True)
-    assert [plan.next_due(102), plan.next_due(102), plan.next_due(102)] == [A, B, None]
-    assert plan.threshold(A, 102) is ChangeThreshold.TIME_STAMP
+    assert threshold(plan, 102) is ChangeThreshold.TIME_STAMP
+    assert [due(plan, 102), due(plan, 102)] == [B, None]
     plan.written(A, 102)
     assert plan.is_over(A)
 
@@ -83,27 +97,26 @@ def test_finals_go_first_and_do_not_wait(plan: WritePlan) -> None:
 def test_what_knows_nothing_of_the_end_changes_nothing_of_it(plan: WritePlan) -> None:
     touch(plan, A, 0, now=100, final=True)
     touch(plan, A, 1, now=100, final=None)
-    assert plan.next_due(100) == A
-    assert plan.threshold(A, 100) is ChangeThreshold.TIME_STAMP
+    assert threshold(plan, 100) is ChangeThreshold.TIME_STAMP
     touch(plan, A, 2, now=100, final=None)
     plan.written(A, 101)
-    assert plan.next_due(101) == A
+    assert due(plan, 101) == A
     plan.written(A, 101)
     assert plan.is_over(A)
     touch(plan, B, 3, now=101, final=None)
-    assert plan.next_due(101) == B
+    assert due(plan, 101) == B
     plan.written(B, 101)
     assert not plan.is_over(B)
 
 
 def test_a_final_that_comes_during_a_write_is_due_after_it(plan: WritePlan) -> None:
     touch(plan, A, 0, now=100)
-    plan.next_due(100)
+    due(plan, 100)
     touch(plan, A, 1, now=100, final=True)
-    assert plan.next_due(100) is None
+    assert due(plan, 100) is None
     plan.written(A, 101)
     assert not plan.is_over(A)
-    assert plan.next_due(101) == A
+    assert due(plan, 101) == A
     plan.written(A, 101)
     assert plan.is_over(A)
 
@@ -114,50 +127,47 @@ def urge(plan: WritePlan, offset: int, now: float) -> None:
 
 def test_what_is_urgent_waits_for_seconds_and_not_for_the_interval(plan: WritePlan) -> None:
     touch(plan, A, 0, now=100)
-    assert plan.next_due(100) == A
+    assert due(plan, 100) == A
     plan.written(A, 100, {"figure"})
     touch(plan, A, 1, now=101)
     urge(plan, 2, 101)
-    assert plan.next_due(100 + URGENT_S - 0.1) is None
-    assert plan.next_due(100 + URGENT_S) == A
-    assert plan.threshold(A, 103) is ChangeThreshold.ANY_FIGURE, "whatever else is damped"
+    assert due(plan, 100 + URGENT_S - 0.1) is None
+    assert threshold(plan, 100 + URGENT_S) is ChangeThreshold.ANY_FIGURE, "whatever else is damped"
     urge(plan, 3, 103)
     plan.written(A, 103)
-    assert plan.next_due(103) is None
-    assert plan.next_due(103 + URGENT_S) == A, "it came during the write"
+    assert due(plan, 103) is None
+    assert due(plan, 103 + URGENT_S) == A, "it came during the write"
     plan.written(A, 106)
     touch(plan, A, 4, now=107)
-    assert plan.next_due(106 + INTERVAL - 0.1) is None, "the next one is as any other"
-    assert plan.next_due(106 + INTERVAL) == A
-    assert plan.threshold(A, 136) is ChangeThreshold.MUCH
+    assert due(plan, 106 + INTERVAL - 0.1) is None, "the next one is as any other"
+    assert threshold(plan, 106 + INTERVAL) is ChangeThreshold.MUCH
 
 
 def test_what_is_urgent_waits_where_a_write_has_failed_and_stays_urgent(plan: WritePlan) -> None:
     urge(plan, 0, 100)
-    assert plan.next_due(100) == A
+    assert due(plan, 100) == A
     plan.failed(A, 160)
     urge(plan, 1, 101)
-    assert plan.next_due(159) is None
-    assert plan.next_due(160) == A
-    assert plan.threshold(A, 160) is ChangeThreshold.ANY_FIGURE
+    assert due(plan, 159) is None
+    assert threshold(plan, 160) is ChangeThreshold.ANY_FIGURE
 
 
 def test_a_failed_write_holds_its_records_until_it_succeeds(plan: WritePlan) -> None:
     touch(plan, A, 7, now=100)
-    plan.next_due(100)
+    due(plan, 100)
     assert plan.pending_offsets().lowest(PLACE) == 7
     touch(plan, A, 9, now=100)
     plan.failed(A, not_before=105)
     assert plan.pending_offsets().lowest(PLACE) == 7
-    assert plan.next_due(104) is None
-    assert plan.next_due(105) == A
+    assert due(plan, 104) is None
+    assert due(plan, 105) == A
     plan.written(A, 105)
     assert plan.pending_offsets().empty
 
 
 def test_skipped_counts_as_seen_to_and_is_looked_at_again_soon(plan: WritePlan) -> None:
     touch(plan, A, 0, now=100)
-    plan.next_due(100)
+    due(plan, 100)
     plan.skipped(A, 100)
     assert plan.pending_offsets().empty
     touch(plan, A, 1, now=100)
@@ -166,26 +176,31 @@ def test_skipped_counts_as_seen_to_and_is_looked_at_again_soon(plan: WritePlan) 
 
 def test_long_after_the_last_write_everything_is_enough_for_one(plan: WritePlan) -> None:
     touch(plan, A, 0, now=100)
-    assert plan.threshold(A, 100) is ChangeThreshold.ANY_FIGURE
-    plan.next_due(100)
+    assert threshold(plan, 100) is ChangeThreshold.ANY_FIGURE
     plan.written(A, 100)
     for intervals, expected in (
-        (0, ChangeThreshold.MUCH), (REFRESH - 1, ChangeThreshold.MUCH), (REFRESH, ChangeThreshold.TIME_STAMP),
+        (1, ChangeThreshold.MUCH), (REFRESH - 1, ChangeThreshold.MUCH), (REFRESH, ChangeThreshold.TIME_STAMP),
     ):  # fmt: skip
-        assert plan.threshold(A, 100 + intervals * INTERVAL) is expected
+        now = 100 + intervals * INTERVAL
+        touch(plan, A, intervals, now)
+        assert threshold(plan, now) is expected
+        plan.skipped(A, now)
 
 
 def test_what_was_worth_no_write_after_a_restart_counts_as_written(plan: WritePlan) -> None:
     touch(plan, A, 0, now=100)
-    plan.next_due(100)
-    plan.skipped(A, 100)
-    assert plan.threshold(A, 101) is ChangeThreshold.MUCH
-    assert plan.threshold(A, 100 + REFRESH * INTERVAL) is ChangeThreshold.TIME_STAMP
+    due(plan, 100)
+    for now, expected in (
+        (100 + INTERVAL, ChangeThreshold.MUCH), (100 + REFRESH * INTERVAL, ChangeThreshold.TIME_STAMP),
+    ):  # fmt: skip
+        plan.skipped(A, 100)
+        touch(plan, A, 1, now=now)
+        assert threshold(plan, now) is expected
 
 
 def test_a_refused_object_waits_longer(plan: WritePlan) -> None:
     touch(plan, A, 0, now=100)
-    plan.next_due(100)
+    due(plan, 100)
     plan.refused(A, 100)
     assert plan.pending_offsets().empty
     touch(plan, A, 1, now=101)
@@ -196,9 +211,9 @@ def test_a_hold_stops_everything(plan: WritePlan) -> None:
     touch(plan, A, 0, now=100, final=True)
     plan.hold(110)
     plan.hold(105)
-    assert plan.next_due(109) is None
+    assert due(plan, 109) is None
     assert plan.wait_s(100) == 10
-    assert plan.next_due(110) == A
+    assert due(plan, 110) == A
 
 
 def test_past_the_bound_the_oldest_is_given_up(plan: WritePlan) -> None:
@@ -207,15 +222,15 @@ def test_past_the_bound_the_oldest_is_given_up(plan: WritePlan) -> None:
     shed = plan.touch(pod("d"), PLACE, 9, final=False, now=100)
     assert shed is not None
     assert (shed.target, shed.lost) == (B, True)
-    due = [plan.next_due(100) for _ in range(4)]
-    assert set(due) == {A, C, pod("d"), None}
+    taken = [due(plan, 100) for _ in range(4)]
+    assert set(taken) == {A, C, pod("d"), None}
 
 
 def test_past_the_bound_one_that_waits_for_nothing_goes_first(plan: WritePlan) -> None:
     for offset, target in enumerate((A, B, C)):
         touch(plan, target, offset, now=100)
-    assert plan.next_due(100) == A
-    assert plan.next_due(100) == B
+    assert due(plan, 100) == A
+    assert due(plan, 100) == B
     plan.written(B, 100)
     shed = plan.touch(pod("d"), PLACE, 9, final=False, now=100)
     assert shed is not None
@@ -229,13 +244,13 @@ def test_past_the_bound_finals_go_last(plan: WritePlan) -> None:
     assert [(one.target, one.lost, one.final) for one in shed if one] == [
         (B, True, False), (pod("e"), True, False), (A, True, True),
     ]  # fmt: skip
-    assert {plan.next_due(100) for _ in range(4)} == {C, pod("d"), pod("f"), None}
+    assert {due(plan, 100) for _ in range(4)} == {C, pod("d"), pod("f"), None}
 
 
 def test_what_failed_or_is_in_flight_is_not_taken_for_idle(plan: WritePlan) -> None:
     for offset, target in enumerate((A, B, C)):
         touch(plan, target, offset, now=100)
-    assert [plan.next_due(100), plan.next_due(100), plan.next_due(100)] == [A, B, C]
+    assert [due(plan, 100), due(plan, 100), due(plan, 100)] == [A, B, C]
     plan.failed(A, 200)
     plan.written(C, 100)
     shed = plan.touch(pod("d"), PLACE, 9, final=False, now=100)
@@ -246,7 +261,7 @@ def test_what_failed_or_is_in_flight_is_not_taken_for_idle(plan: WritePlan) -> N
 
 def test_what_was_dropped_in_flight_may_land(plan: WritePlan) -> None:
     touch(plan, A, 0, now=100)
-    plan.next_due(100)
+    due(plan, 100)
     plan.drop(A)
     for land in (plan.written, plan.skipped, plan.refused):
         land(A, 101)
@@ -254,7 +269,7 @@ def test_what_was_dropped_in_flight_may_land(plan: WritePlan) -> None:
     assert plan.pending_offsets().empty
     touch(plan, A, 1, now=101)
     plan.clear()
-    assert plan.next_due(200) is None
+    assert due(plan, 200) is None
 
 
 def held(*pairs: tuple[TopicPartition, int]) -> PendingOffsets:

@@ -31,7 +31,7 @@ def wanted(*records: Any, target: Target | None = NODE) -> dict[str, Any]:
     for record in records:
         state.take(record)
     assert target is not None
-    found = state.wanted(target, Present({}))
+    found = state.wanted(target, Present({})).texts
     assert all(key.startswith("dutycycle.io/") for key in found)
     return ours(found, "dutycycle.io")
 
@@ -56,7 +56,7 @@ def test_a_node_as_in_the_contract() -> None:
     }  # fmt: skip
     state = Annotations("dutycycle.io")
     state.take(sample(K80))
-    text = state.wanted(NODE, Present({}))["dutycycle.io/gpu-static"]
+    text = state.wanted(NODE, Present({})).texts["dutycycle.io/gpu-static"]
     assert text == '{"count":1,"model":"Tesla K80","mem_size":"12GB","pcie_gen_width":"3x16"}'
 
 
@@ -118,7 +118,7 @@ def test_alone_it_is_no_reason_to_write() -> None:
     assert state.take(SLOW) is None, "the peaks that are on the object would be taken away"
     target = state.take(made.pod_peaks())
     assert target is not None
-    assert "dutycycle.io/kind" in state.wanted(target, Present({}))
+    assert "dutycycle.io/kind" in state.wanted(target, Present({})).texts
 
 
 def test_a_worker_that_has_just_begun_leaves_what_was_said_and_advice_ends() -> None:
@@ -127,11 +127,11 @@ def test_a_worker_that_has_just_begun_leaves_what_was_said_and_advice_ends() -> 
     target = state.take(made.pod_peaks())
     assert target is not None
     ours = state.wanted(target, present)
-    patch = diff("pod", "dutycycle.io", ours, present.ours, state.surplus(target, present, ours))
+    patch = diff("pod", "dutycycle.io", ours.texts, present.ours, ours.surplus)
     assert not patch.keys() & present.ours.keys()
     assert state.take(made.insight("training", "gpu", None)) == target
     ours = state.wanted(target, present)
-    patch = diff("pod", "dutycycle.io", ours, present.ours, state.surplus(target, present, ours))
+    patch = diff("pod", "dutycycle.io", ours.texts, present.ours, ours.surplus)
     assert patch["dutycycle.io/bottleneck"] == "gpu"
     assert patch["dutycycle.io/advice"] is None
 
@@ -206,7 +206,7 @@ def test_what_holds_now_stands_there_as_plain_values(
     target = annotations.take(made.pod_peaks() if kind == "pod" else made.job_peaks(job=made.JOB))
     assert target is not None
     before = annotations.wanted(target, old)
-    untouched = diff(kind, "dutycycle.io", before, old.ours, annotations.surplus(target, old, before))
+    untouched = diff(kind, "dutycycle.io", before.texts, old.ours, before.surplus)
     assert not untouched.keys() & old.ours.keys()
     insight = (
         made.insight("training", "gpu", None)
@@ -214,8 +214,8 @@ def test_what_holds_now_stands_there_as_plain_values(
         else made.job_insight("training", "gpu", None, made.JOB)
     )
     annotations.take(replace(insight, state=WorkloadState(seen_ms=1, **state)))
-    texts = annotations.wanted(target, old)
-    patch = diff(kind, "dutycycle.io", texts, old.ours, annotations.surplus(target, old, texts))
+    now = annotations.wanted(target, old)
+    patch = diff(kind, "dutycycle.io", now.texts, old.ours, now.surplus)
     after = {name: patch.get(f"dutycycle.io/{name}", "7") for name in names}
     assert {name: text for name, text in after.items() if text is not None} == expected
 
@@ -331,7 +331,7 @@ def test_what_was_written_by_an_earlier_process_stays_until_a_part_comes(
         state.take(part)
     if not is_adopted_first:
         state.adopt(NODE, Present({"dutycycle.io/gpu-1": json.dumps(WRITTEN)}))
-    found = json.loads(state.wanted(NODE, Present({}))["dutycycle.io/gpu-1"])
+    found = json.loads(state.wanted(NODE, Present({})).texts["dutycycle.io/gpu-1"])
     assert {name: value for name, value in found.items() if name not in NOW} == expected
 
 

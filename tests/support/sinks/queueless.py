@@ -32,12 +32,11 @@ class QueuelessSink:
     async def write(self, second: int) -> None:
         """Write all that is due."""
         while (due := self._plan.next_due(second)) is not None:
-            if not self._annotations.is_known(due):
-                self._plan.failed(due, second + 30)
+            if not self._annotations.is_known(due.target):
+                self._plan.failed(due.target, second + 30)
                 continue
-            threshold, damped = self._plan.threshold(due, second), self._plan.damped(due, second)
-            written = await self._writer.write(due, threshold, damped)
+            written = await self._writer.write(due)
             if written is None:
-                self._plan.skipped(due, second)
+                self._plan.skipped(due.target, second)
             else:
-                self._plan.written(due, second, written.changed)
+                self._plan.written(due.target, second, written.changed)

@@ -121,6 +121,7 @@ def test_sinks_show_the_newest_and_not_the_latest(outs: list[ProducerRecord]) ->
     assert counted.pods[0].totals["gpu_busy_s"] == pytest.approx(busy_s, rel=0.01)
 
 
+@pytest.mark.slow
 def test_counters_never_go_down_when_a_clock_that_was_ahead_is_put_right() -> None:
     """Two hours ahead for a quarter of one, then back in the hour that was left."""
     operator = NodeOperator(NodeConfig(topic="nvml-samples", source="nvml"), "a", NvmlReader("a"))

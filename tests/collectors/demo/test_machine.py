@@ -89,6 +89,7 @@ def test_no_step_advances_in_a_checkpoint() -> None:
             assert advanced == pytest.approx(0 if in_checkpoint(before) else 0.1 / STEP_S, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_the_leak_fills_the_gpu_until_its_pod_fails_and_another_one_begins() -> None:
     interval_ms = 30_000
     ticks = int(LEAK_LIFE_S * 1000 / interval_ms) + 2

@@ -193,6 +193,7 @@ def test_a_flood_is_bounded(node: Node) -> None:
     assert node.refused() == {"too_many": 399 - 256}
 
 
+@pytest.mark.slow
 def test_datagrams_are_taken_as_they_come(node: Node) -> None:
     """More than the kernel would queue, without a tick in between."""
     node.sender.settimeout(10)

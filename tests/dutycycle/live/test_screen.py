@@ -56,7 +56,7 @@ def first_cells(pilot: Pilot[None]) -> list[str]:
     return [text.split(" ")[0] for text in shown(pilot)[top:bottom] if text.strip()]
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", slow_after(1, SIZES))
 @pytest.mark.parametrize("gpus", slow_after(1, [8, 40]))
 async def test_every_view_fits(size: tuple[int, int], gpus: int) -> None:
     app = screen(fleet(gpus))
@@ -121,6 +121,7 @@ async def test_sorted_by_memory_the_fullest_comes_first_and_the_cursor_stays_on_
         assert table.sort == ("", False)
 
 
+@pytest.mark.slow
 async def test_a_filter_keeps_the_rows_with_all_words_and_escape_ends_it() -> None:
     async with screen(fleet(40)).run_test(size=(120, 40)) as pilot:
         await pilot.press("slash", *"gpu-c BERT", "enter")

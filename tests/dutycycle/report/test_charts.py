@@ -310,6 +310,7 @@ _ODD = "sh -c 'echo $$ > pid; x $_$ <b>&lt;'"
 """A command whose text matplotlib would read as a formula, and Plotly as tags, entities and one, too."""
 
 
+@pytest.mark.slow
 def test_a_name_with_dollars_is_no_formula(tmp_path: Path) -> None:
     points = buckets(np.array([0, 1000, 2000]), np.ones(3), 0, 2000, 100)
     lines = [Line(f"{_ODD} {place}", "", place, points) for place in range(2)]

@@ -30,6 +30,7 @@ def told(
     return {"ts_ms": START_MS + 1000 * second, "metrics": {"gpu_util_pct": cycle}}
 
 
+@pytest.mark.slow
 def test_steps_are_a_cycle_of_a_run_that_ends_idle(tmp_path: Path) -> None:
     """They went on after the first checkpoint, so they are told through the second, and for four periods
     after the end: a node evaluates at moments of its own, so the run is idle for longer than that."""

@@ -52,6 +52,7 @@ def report() -> Report:
     return report_of(gather_records(found, Settings()), Settings(), "a trace", job="bert")
 
 
+@pytest.mark.slow
 def test_a_step_from_inside_is_the_cycle_from_outside(report: Report) -> None:
     found = dict(key_figures(report.facts, report.view))
     steps = int(found["Steps"].partition(",")[0])

@@ -61,6 +61,7 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     ).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_policy_of_a_file(tmp_path: Path) -> None:
     file = tmp_path / "policy.toml"
     figures, out = [], ["--out", str(tmp_path)]

@@ -90,6 +90,7 @@ def test_a_table_and_what_follows_from_it() -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_record_the_annotations_and_the_picture(tmp_path: Path) -> None:
     record = record_of(verdict(), Whose("ml", "train"), "id", 1_700_000_000_000)
     assert decode(Trials, encode(record), "trials") == record

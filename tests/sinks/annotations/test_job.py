@@ -109,6 +109,7 @@ def test_while_it_runs_a_pod_that_has_a_key_keeps_it_and_at_the_end_the_top_have
     assert found["example.org/mine"] == "kept"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_the_end_depends_on_the_last_record_alone(seed: int) -> None:
     """Whatever was written before, by whichever worker, killed or not."""

@@ -87,6 +87,7 @@ def test_covering_is_an_order(three: tuple[SqlRow, SqlRow, SqlRow]) -> None:
     assert not (covers(one, two) and covers(two, one)) or levels(one) == levels(two)
 
 
+@pytest.mark.slow
 @given(st.one_of(st.tuples(*[pods().map(pod_row)] * 2), st.tuples(*[jobs().map(job_row)] * 2)))
 def test_covering_is_the_same_in_sql(two: tuple[SqlRow, SqlRow]) -> None:
     old, new = two
@@ -185,6 +186,7 @@ def test_an_accumulation_that_was_lost_is_joined(records_url: str) -> None:
     assert pod_peaks(records_url) == [BOTH]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_orders_and_batches_of_two_accumulations_end_alike(records_url: str, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - not a secret

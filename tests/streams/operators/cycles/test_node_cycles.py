@@ -85,6 +85,7 @@ def outs(records: list[ConsumerRecord], topic: str) -> list[dict[str, Any]]:
     return [orjson.loads(one.value or b"") for one in found if one.topic == topic]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("period_s", [5.3, 12.0])
 def test_steps_that_show_inside_of_the_gpu_alone_are_those_of_its_pod(period_s: float) -> None:
     records = steps_inside(300, period_s)

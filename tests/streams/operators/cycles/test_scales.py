@@ -92,6 +92,7 @@ def test_steps_within_checkpoints() -> None:
     assert len(changes) <= 6
 
 
+@pytest.mark.slow
 def test_slow_steps_within_checkpoints_are_told_through_these() -> None:
     step = square(12.0)
     _, changes = fed(lambda at: np.where(at % 300 < 30, 5 + 0 * at, step(at)), range(2400))

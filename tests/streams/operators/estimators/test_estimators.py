@@ -70,6 +70,7 @@ def said(model: CycleForecaster) -> str:
     return repr(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", OURS)
 def test_a_restored_one_goes_on_to_the_last_bit(kind: type[CycleForecaster]) -> None:
     values, codec = series(1200), StateCodec(("streams",))
@@ -153,6 +154,7 @@ def test_what_cannot_be_is_refused() -> None:
         ExhaustionForecaster(capacity=0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["cycle:CycleForecaster", "trend:TrendForecaster", "exhaustion:ExhaustionForecaster"]
 )

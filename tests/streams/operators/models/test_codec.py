@@ -13,6 +13,7 @@ import pytest
 from streams.operators.models.codec import StateCodec, UnsupportedStateError
 from streams.operators.models.roles import Noticing, RoleConfig, role_of
 from streams.state.codec import from_bytes, to_bytes
+from tests.support.targets import slow_after
 
 MODULES = "anomaly drift ensemble forest linear_model neighbors preprocessing time_series tree"
 anomaly, drift, ensemble, forest, linear_model, neighbors, preprocessing, time_series, tree = (
@@ -44,8 +45,9 @@ MODELS: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("build", MODELS.values(), ids=MODELS)
-def test_a_model_goes_on_as_if_it_had_not_been_stored(build: Callable[[], Any]) -> None:
+@pytest.mark.parametrize("name", slow_after(6, MODELS))
+def test_a_model_goes_on_as_if_it_had_not_been_stored(name: str) -> None:
+    build = MODELS[name]
     chance = random.Random(3)  # noqa: S311 - made-up load
     load = [50 + 40 * (second % 12 < 7) + chance.gauss(0, 3) for second in range(240)]
     config = RoleConfig(("gpu_util_pct",), (1, 4), 5, CODEC)

@@ -150,6 +150,7 @@ def disturbed(seed: int) -> list[dict[str, Any]]:
     return plain
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(25))
 @given(st.integers(0, 10_000), st.integers(0, 140))
 def test_restart_equals_no_restart(seed: int, cut: int) -> None:
@@ -227,7 +228,7 @@ SET_BACK: dict[str, list[int]] = {
 }
 
 
-@pytest.mark.parametrize("name", slow_after(3, SET_BACK))
+@pytest.mark.parametrize("name", slow_after(1, SET_BACK))
 @pytest.mark.parametrize("restart_at", slow_after(1, [305, None, 604]))
 def test_a_clock_that_is_set_back_blinds_no_node(name: str, restart_at: int | None) -> None:
     """Every second is in the ledger; windows, cycles and trends go on in the new time; a restart, also while

@@ -95,6 +95,7 @@ def differences(said: Records, others: Records) -> list[tuple[Any, Any]]:
     return [pair for pair in zip(said, others, strict=True) if pair[0] != pair[1]][:1]
 
 
+@pytest.mark.slow
 @given(name=NAMES.filter(lambda name: name not in UID and name not in "bert-0"))
 @settings(max_examples=6, deadline=None)
 def test_of_a_node_of_any_name_the_same_is_said(name: str) -> None:

@@ -147,6 +147,7 @@ def test_an_older_part_of_a_pod_counts_no_more() -> None:
     assert told(after([newest, older])) == told(after([newest])) != told(after([older]))
 
 
+@pytest.mark.slow
 def test_the_last_that_left_are_remembered() -> None:
     parts = [part(number) for number in range(MAX_JOB_PODS + MAX_REMEMBERED_PODS + 100)]
     operator = resumed(after(parts))

@@ -135,6 +135,7 @@ def test_the_mean_of_a_job_counts_gpus_and_not_pods() -> None:
 UTILS = st.lists(st.lists(st.integers(0, 100), min_size=1, max_size=4), min_size=1, max_size=5)
 
 
+@pytest.mark.slow
 @given(st.lists(UTILS, min_size=1, max_size=4), st.randoms(use_true_random=False))
 def test_any_order_gives_the_same_bits_and_the_true_mean(lives: list[list[list[int]]], random: Any) -> None:
     """``lives``: accumulations of one pod, ticks in each, GPUs at each tick."""

@@ -189,7 +189,7 @@ OWN = {
         "counters": "what it counts, as it was read last",
         "facts": "what it is",
     },
-    "Finding": {
+    "HealthFinding": {
         "kind": "as in `gpu-events`",
         "code": "as in `gpu-events`",
         "level": "what it alone makes of the GPU",

@@ -47,6 +47,12 @@ def is_outdated(ts_ms: int, newest_ms: int) -> bool:
     return 0 < newest_ms - ts_ms <= SET_BACK_MS
 
 
+def heard_ms(ts_ms: int, now_s: float) -> int:
+    """Return the moment from which a record gets old that is of ``ts_ms`` and came at ``now_s`` (Unix
+    seconds): its own, or now where the clock of its node is ahead."""
+    return min(ts_ms, round(now_s * 1000))
+
+
 def counted_ms(step_ms: int, interval_ms: int) -> int:
     """The time for which a tick counts that comes ``step_ms`` after the one before it."""
     return interval_ms if is_gap(step_ms, interval_ms) else step_ms

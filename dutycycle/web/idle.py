@@ -1,17 +1,15 @@
 """GPUs that somebody holds and nobody uses: whose they are, since when, what that costs, how to end it."""
 
-import shlex
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dutycycle.contract.records.hours import HOUR_MS
 from dutycycle.contract.records.insights import Insight
+from dutycycle.kube.stops import stop_command
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import GpuRow, PodRow
 from dutycycle.words import named_figure
 
 _EVIDENCE = 5
-_SCALED = frozenset({"Deployment", "StatefulSet", "ReplicaSet"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,24 +63,16 @@ def _holder(
         cost=None if price is None else hours * price,
         evidence=", ".join(" ".join(named_figure(*figure)) for figure in figures),
         advice=insight.advice or "",
-        command=" ".join(map(shlex.quote, _command(pod, gpus))),
+        command=_command(pod, gpus, now_ms),
     )
 
 
-def _command(pod: PodRow, gpus: list[GpuRow]) -> Iterator[str]:
-    """Give the words that end it: the owner of a pod that Kubernetes knows is scaled to nothing where that
-    can be, and deleted with all of its pods else; of others the processes end."""
+def _command(pod: PodRow, gpus: list[GpuRow], now_ms: int) -> str:
+    """Return what ends it: the owner of a pod that Kubernetes knows is stopped, and else its processes."""
     identity = pod.identity
     if identity is not None and identity.namespace:
-        job = identity.job
-        yield from ("kubectl", "--namespace", identity.namespace)
-        if job is None:
-            yield from ("delete", "pod", identity.name)
-        elif job.kind in _SCALED:
-            yield from ("scale", job.kind.lower(), job.name, "--replicas=0")
-        else:
-            yield from ("delete", job.kind.lower(), job.name)
-        return
+        if identity.job is not None:
+            return stop_command(identity.job, identity.namespace, now_ms)
+        return f"kubectl -n {identity.namespace} delete pod/{identity.name}"
     pids = sorted({process.pid for gpu in gpus for process in gpu.processes if process.pod_uid == pod.uid})
-    if pids:
-        yield from ("kill", *map(str, pids))
+    return " ".join(map(str, ("kill", *pids))) if pids else ""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from dutycycle.contract.catalogue import HOST_METRICS
-from dutycycle.contract.metering import is_outdated
+from dutycycle.contract.metering import heard_ms, is_outdated
 from dutycycle.contract.records.derived import Cycle, CycleMetric, Trend, WindowAggregate, source_key
 from dutycycle.contract.records.pods import JobRef, Pod
 from sinks.adapter.metric_names import MetricName
@@ -33,8 +33,7 @@ class MetricValue(NamedTuple):
 
 
 class _NewestWindow(NamedTuple):
-    """What is kept of a window: the means, by metric. ``heard_ms``: its end, or before that the moment at
-    which it came."""
+    """What is kept of a window: the means, by metric. ``heard_ms``: of its end, as ``metering.heard_ms``."""
 
     start_ms: int
     end_ms: int
@@ -199,11 +198,11 @@ class Figures:
         ):
             return
         means = {name: metric.mean for name, metric in record.metrics.items() if metric.mean is not None}
-        heard_ms = min(record.end_ms, round(self._wall() * 1000))
+        came_ms = heard_ms(record.end_ms, self._wall())
         windows[record.size_ms] = _NewestWindow(
-            record.start_ms, record.end_ms, heard_ms, record.size_ms, means
+            record.start_ms, record.end_ms, came_ms, record.size_ms, means
         )
-        self._sweep(heard_ms)
+        self._sweep(came_ms)
         if subject.kind == "gpu":
             self._gpus[subject.node or ""].add(key)
         elif subject.kind == "pod":

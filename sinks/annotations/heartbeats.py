@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
+from dutycycle.contract.metering import heard_ms
 from dutycycle.kube.errors import BusyError, GoneError, RefusedError
 from dutycycle.kube.heartbeat import LEASE, new_lease, renewal
 from dutycycle.kube.objects import ApiServer
@@ -50,11 +51,8 @@ class Heartbeats:
         self._no_create_until = _NEVER
 
     def sampled(self, node: str, ts_ms: int) -> None:
-        """Note that a sample of the node was measured at ``ts_ms``.
-
-        If its clock is ahead it was no later than now: the Lease of a node that is dead must run out.
-        """
-        self._sampled_ms[node] = min(ts_ms, round(self._wall() * 1000))
+        """Note that a sample of the node was measured at ``ts_ms``; the Lease of a dead node must run out."""
+        self._sampled_ms[node] = heard_ms(ts_ms, self._wall())
 
     async def run(self, may_write: Callable[[], bool]) -> None:
         """Renew what is due, until cancelled. A period of 0: nothing ever is."""

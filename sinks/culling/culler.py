@@ -13,9 +13,9 @@ from dutycycle.kube.errors import BusyError, GoneError, KubeError
 from dutycycle.kube.events import CULLER, EVENT, Occurrence, new_event
 from dutycycle.kube.objects import ApiServer
 from dutycycle.kube.references import ObjectRef
+from dutycycle.kube.stops import Stop, kind_of, stop_of
 from dutycycle.telemetry.events import Telemetry
 from sinks.culling.ledger import CullLedger
-from sinks.culling.stops import Stop, kind_of, stop_of
 from sinks.culling.verdicts import IdlePods, IdleWorkload, unproven
 from sinks.events import CULL_ANNOUNCED, CULL_FAILED, CULL_LIMIT, CULLED
 
@@ -72,12 +72,12 @@ class Culler:
                 await self._ledger.load()
 
     async def _consider(self, workload: IdleWorkload, now_ms: int) -> None:
-        kind = kind_of(workload)
+        kind = kind_of(workload.job)
         if kind is None:
             return
         thing = await self._server.read(kind, workload.job.name, workload.namespace)
         meta = thing["metadata"]
-        stop = stop_of(workload, thing, now_ms)
+        stop = stop_of(workload.job, workload.namespace, thing, now_ms)
         if meta["uid"] != workload.job.uid or stop is None or self._is_kept(meta):
             return
         pods = [pod async for pod in self._server.whole(POD, workload.namespace)]
@@ -130,7 +130,7 @@ class Culler:
             "does": stop.does, "why": _evidence(workload), "undo": stop.undo,
         }  # fmt: skip
         await self._ledger.note(entry, now_ms)
-        kind = kind_of(workload)
+        kind = kind_of(workload.job)
         assert kind is not None  # noqa: S101 - it was read
         annotations = {f"{self._policy.prefix}/culled": orjson.dumps(entry).decode()}
         annotations |= stop.change.get("metadata", {}).get("annotations", {})

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from dutycycle.contract.metering import SET_BACK_MS, is_outdated, with_means
+from dutycycle.contract.metering import SET_BACK_MS, heard_ms, is_outdated, with_means
 from dutycycle.contract.ownership.now import PodGpuUse, uses_of_gpus
 from dutycycle.contract.records.derived import Cycle, Subject, Trend, WindowAggregate
 from dutycycle.contract.records.health import NodeHealth
@@ -24,8 +24,7 @@ NODE_GONE_MS = 86_400_000
 class NodeNow:
     """A node's ``newest`` sample. ``seen_ms``: when each pod was last seen on one of its GPUs.
 
-    ``heard_ms``: when the sample was measured, or before that the moment at which it came: if the node's
-    clock is ahead, what it does not say again gets old all the same.
+    ``heard_ms``: of the newest sample, as ``metering.heard_ms`` tells.
     """
 
     def __init__(self, newest: NvmlSample) -> None:
@@ -35,13 +34,13 @@ class NodeNow:
         self._looked: tuple[NvmlSample, tuple[NvmlSample, dict[str, list[PodGpuUse]]]] | None = None
         """Of which sample, and what."""
 
-    def sample(self, sample: NvmlSample, now_ms: int) -> None:
+    def sample(self, sample: NvmlSample, now_s: float) -> None:
         """Take a sample; one that comes late, or again, changes nothing."""
         if is_outdated(sample.ts_ms, self.newest.ts_ms):
             return
         if self.newest.ts_ms - sample.ts_ms > SET_BACK_MS:  # no pod was seen later than now
             self.seen_ms = {uid: min(ms, sample.ts_ms) for uid, ms in self.seen_ms.items()}
-        self.newest, self.heard_ms = sample, min(sample.ts_ms, now_ms)
+        self.newest, self.heard_ms = sample, heard_ms(sample.ts_ms, now_s)
         for gpu in sample.gpus:
             uids = {process.pod_uid for process in gpu.processes or ()}
             uids.update(allocation.pod_uid for allocation in gpu.allocated or ())
@@ -97,7 +96,7 @@ class MetricsView:
             self.pods.pop(key, None)
 
     def _sample(self, record: NvmlSample) -> None:
-        self.nodes.setdefault(record.node, NodeNow(record)).sample(record, round(self._wall() * 1000))
+        self.nodes.setdefault(record.node, NodeNow(record)).sample(record, self._wall())
 
     def _part(self, record: NodePart) -> None:
         """A worker that starts again repeats parts: an older one of the same state never takes a counter

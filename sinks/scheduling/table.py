@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dutycycle.contract.health.changes import HEARD_OF_MS
 from dutycycle.contract.health.verdict import is_sick
-from dutycycle.contract.metering import HELD_DOWN, with_means
+from dutycycle.contract.metering import HELD_DOWN, heard_ms, with_means
 from dutycycle.contract.records.health import NodeHealth
 from dutycycle.contract.records.samples import CgroupSample, Host, NvmlSample
 from dutycycle.contract.records.samples import Gpu as MeasuredGpu
@@ -28,10 +28,7 @@ _T = TypeVar("_T", bound=np.generic)
 
 
 class NodeTable:
-    """A row a node. ``GPUS`` and ``HOST``: of which samples. ``wall``: Unix seconds.
-
-    The clock of a node may be ahead: what it said gets old from the moment at which it was heard.
-    """
+    """A row a node. ``GPUS`` and ``HOST``: of which samples. ``wall``: Unix seconds."""
 
     GPUS, HOST = 0, 1
 
@@ -60,12 +57,12 @@ class NodeTable:
             self._gpus = _grown(self._gpus, 1, count)
         self._gpus[:, :, row] = np.nan
         self._gpus[:, :count, row] = gpu_columns([_gpu(gpu) for gpu in with_means(record).gpus])
-        self._at_ms[self.GPUS, row] = self._heard_ms(record.ts_ms)
+        self._at_ms[self.GPUS, row] = heard_ms(record.ts_ms, self._wall())
 
     def take_host(self, record: CgroupSample) -> None:
         """How much of its CPU and network is used."""
         row, host = self._row(record.node), record.host
-        self._at_ms[self.HOST, row] = self._heard_ms(record.ts_ms)
+        self._at_ms[self.HOST, row] = heard_ms(record.ts_ms, self._wall())
         if host is None:
             return
         recent = self._used.setdefault(record.node, (deque(maxlen=_RECENT), deque(maxlen=_RECENT)))
@@ -79,7 +76,7 @@ class NodeTable:
     def take_health(self, record: NodeHealth) -> None:
         """Which of its GPUs are not healthy."""
         row = self._row(record.node)
-        self._health_ms[row] = self._heard_ms(record.ts_ms)
+        self._health_ms[row] = heard_ms(record.ts_ms, self._wall())
         self._sick[row] = sum(map(is_sick, record.gpus))
 
     def nodes(self, names: Sequence[str], ranks: Mapping[str, int], now_ms: int) -> Nodes:
@@ -102,9 +99,6 @@ class NodeTable:
             near_ranks=near,
             sick=np.where(heard_of, self._sick[rows], np.nan),
         )
-
-    def _heard_ms(self, ts_ms: int) -> int:
-        return min(ts_ms, round(self._wall() * 1000))
 
     def _row(self, node: str) -> int:
         row = self._rows.setdefault(node, len(self._rows) + 1)

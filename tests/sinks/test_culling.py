@@ -8,7 +8,7 @@ from dutycycle.contract.records.derived import pod_subject
 from dutycycle.contract.records.insights import Insight
 from dutycycle.contract.records.parts import PodInsight, WorkloadState
 from dutycycle.contract.records.pods import JobRef, Pod
-from sinks.culling.stops import kind_of, stop_of
+from dutycycle.kube.stops import kind_of, stop_command, stop_of
 from sinks.culling.verdicts import FRESH_MS, IdlePods, IdleWorkload, unproven
 
 HOUR_MS = 3_600_000
@@ -104,6 +104,30 @@ def test_what_is_stopped_already_or_of_another_kind_is_not_stopped() -> None:
     for owner, thing in (
         (WEB, {"spec": {"replicas": 0}}), (job, {"spec": {"suspend": True}}), (notebook, stopped_notebook),
     ):  # fmt: skip
-        assert kind_of(workload(owner)) is not None
-        assert stop_of(workload(owner), thing, NOW) is None
-    assert kind_of(workload(jobset)) is kind_of(workload(volcano)) is None
+        assert kind_of(owner) is not None
+        assert stop_of(owner, "ml", thing, NOW) is None
+    assert kind_of(jobset) is kind_of(volcano) is None
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "command"),
+    [
+        ("apps/v1", "Deployment", "kubectl -n ml scale deployment/w --replicas=0"),
+        ("apps/v1", "StatefulSet", "kubectl -n ml scale statefulset/w --replicas=0"),
+        ("batch/v1", "Job", """kubectl -n ml patch job/w --type=merge -p '{"spec":{"suspend":true}}'"""),
+        ("kubeflow.org/v1", "Notebook",
+            "kubectl -n ml annotate notebook/w kubeflow-resource-stopped=1970-01-01T00:00:00Z"),
+        ("kubeflow.org/v1", "PyTorchJob", "kubectl -n ml delete pytorchjob/w"),
+        ("batch.volcano.sh/v1alpha1", "Job", "kubectl -n ml delete job.batch.volcano.sh/w"),
+    ],
+)  # fmt: skip
+def test_what_a_person_types_to_stop_a_workload(api_version: str, kind: str, command: str) -> None:
+    job = JobRef(api_version=api_version, kind=kind, name="w", uid="u")
+    assert stop_command(job, "ml", 0) == command
+
+
+def test_a_stop_is_taken_back_by_the_command_that_it_tells() -> None:
+    job = JobRef(api_version="batch/v1", kind="Job", name="w", uid="u")
+    stop = stop_of(job, "ml", {}, NOW)
+    assert stop is not None
+    assert stop.undo == stop_command(job, "ml", NOW).replace("true", "false")

@@ -17,7 +17,7 @@ from dutycycle.contract.health.words import (
     meaning_of,
 )
 from dutycycle.contract.health.xids import LEVELS, Level, xid_of
-from dutycycle.contract.records.health import Finding, GpuEvent, GpuHealth, HealthCounters
+from dutycycle.contract.records.health import GpuEvent, GpuHealth, HealthCounters, HealthFinding
 
 WATCHED_MS = 24 * 3_600_000
 """For so long after its last Xid a GPU is watched, where nothing worse is said of it."""
@@ -85,7 +85,7 @@ def is_sick(gpu: GpuHealth) -> bool:
     return rank(gpu.level) >= rank("drain")
 
 
-def _is_over(finding: Finding, now_ms: int) -> bool:
+def _is_over(finding: HealthFinding, now_ms: int) -> bool:
     return finding.level == "watch" and now_ms - finding.last_ms > WATCHED_MS
 
 
@@ -107,20 +107,20 @@ def _counted(xids: Mapping[str, int], event: GpuEvent) -> Mapping[str, int]:
     return {**xids, str(event.code): xids.get(str(event.code), 0) + event.count}
 
 
-def _of_event(event: GpuEvent) -> Finding | None:
+def _of_event(event: GpuEvent) -> HealthFinding | None:
     level: Level = "reset" if event.kind in ("missing", "reset_required") else "healthy"
     if event.kind == "xid" and event.code is not None:
         level = xid_of(event.code).level
     if level == "healthy":
         return None
     meaning = meaning_of(event.kind, event.code)
-    return Finding(
+    return HealthFinding(
         kind=event.kind, code=event.code, level=level, reason=meaning.name,
         action=meaning.action or "look at it", since_ms=event.ts_ms, last_ms=event.ts_ms, count=event.count,
     )  # fmt: skip
 
 
-def _with(standing: list[Finding], new: Finding) -> list[Finding]:
+def _with(standing: list[HealthFinding], new: HealthFinding) -> list[HealthFinding]:
     """With what happened; again the same is one finding, longer."""
     same = next(
         (finding for finding in standing if (finding.kind, finding.code) == (new.kind, new.code)), None
@@ -131,7 +131,7 @@ def _with(standing: list[Finding], new: Finding) -> list[Finding]:
     return [longer if finding is same else finding for finding in standing]
 
 
-def _of_counters(counters: HealthCounters, most_links: int | None, at_ms: int) -> Iterator[Finding]:
+def _of_counters(counters: HealthCounters, most_links: int | None, at_ms: int) -> Iterator[HealthFinding]:
     """Yield what the counters tell, each as of ``at_ms``."""
     action, fabric, health = counters.recovery_action, counters.fabric_state, counters.fabric_health
     _, recovery = RECOVERY_ACTIONS.get(action or 0, ("", "watch"))
@@ -157,7 +157,7 @@ def _of_counters(counters: HealthCounters, most_links: int | None, at_ms: int) -
     for holds, level, kind, code, reason in rules:
         if holds:
             meaning = meaning_of(kind, code)
-            yield Finding(
+            yield HealthFinding(
                 kind=kind, code=code, level=level, reason=reason or meaning.name,
                 action=meaning.action or "look at it", since_ms=at_ms, last_ms=at_ms,
             )  # fmt: skip

@@ -99,7 +99,7 @@ class GpuEvent(VersionedRecord, frozen=True, kw_only=True):
     facts: GpuFacts | None = None
 
 
-class Finding(RecordBase, frozen=True, kw_only=True):
+class HealthFinding(RecordBase, frozen=True, kw_only=True):
     """Why a GPU is not healthy: since when, and when it was last seen."""
 
     kind: Label
@@ -127,7 +127,7 @@ class GpuHealth(RecordBase, frozen=True, kw_only=True):
     seen_ms: Millis
     reason: Label | None = None
     action: Label | None = None
-    findings: tuple[Finding, ...] = written(tuple)
+    findings: tuple[HealthFinding, ...] = written(tuple)
     xids: Mapping[str, Count] = written(dict)
     nvlinks_most: Count | None = None
     counters: HealthCounters | None = None

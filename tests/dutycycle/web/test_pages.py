@@ -119,7 +119,7 @@ async def test_who_is_idle_since_when_and_what_ends_it(tmp_path: Path) -> None:
         page = re.sub(r"\s+", " ", words(await text(client, "idle")))
     assert "ml/train-0" in page
     assert "1970-01-01 00:00:01 2h00m 2.00 6.00" in page
-    assert "kubectl --namespace ml scale statefulset notebook --replicas=0" in page
+    assert "kubectl -n ml scale statefulset/notebook --replicas=0" in page
 
 
 async def test_filters_sorting_and_what_is_wrong_in_them(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from dutycycle.contract.records.health import Finding, GpuEvent, GpuHealth, HitPod, NodeHealth
+from dutycycle.contract.records.health import GpuEvent, GpuHealth, HealthFinding, HitPod, NodeHealth
 from dutycycle.contract.records.samples import Gpu
 from dutycycle.kube.events import new_event
 from sinks.annotations.core.desired import Annotations
@@ -17,7 +17,7 @@ from tests.support.sinks import made
 P = "dutycycle.io"
 T = 1_700_000_000_000
 TARGET = node_target("gpu-a")
-FOUND = Finding(
+FOUND = HealthFinding(
     kind="xid", code=79, level="reset", reason="Xid 79: gone", action="restart", since_ms=T, last_ms=T
 )
 GOOD = GpuHealth(gpu="GPU-a", index=0, level="healthy", since_ms=T, seen_ms=T)

@@ -1,0 +1,82 @@
+"""How each kind of workload is stopped, and begun again: for who does it, and for who is told how. Pure."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from dutycycle.contract.records.pods import JobRef
+from dutycycle.contract.units import rfc3339
+from dutycycle.kube.discovery import Kind
+
+NOTEBOOK_STOPPED = "kubeflow-resource-stopped"
+"""The annotation by which Kubeflow's controller of notebooks stops one; its value is the moment."""
+_DEPLOYMENT, _JOB, _NOTEBOOK = ("apps", "Deployment"), ("batch", "Job"), ("kubeflow.org", "Notebook")
+_PLURALS = {_DEPLOYMENT: "deployments", _JOB: "jobs", _NOTEBOOK: "notebooks"}
+_KNOWN_TO_KUBECTL = frozenset({"", "apps", "batch", "kubeflow.org"})
+"""Groups of which a kind is named alone; in others there may be a kind of the same name."""
+
+
+class Stop(NamedTuple):
+    """``change``: to be merged into the object. ``does``: in words. ``undo``: by which command it begins
+    again."""
+
+    change: Mapping[str, Any]
+    does: str
+    undo: str
+
+
+def kind_of(job: JobRef) -> Kind | None:
+    """Tell where the API serves a workload; None for a kind that Dutycycle never stops by itself."""
+    plural = _PLURALS.get((_group(job), job.kind))
+    return None if plural is None else Kind(job.api_version, job.kind, plural)
+
+
+def stop_of(job: JobRef, namespace: str, thing: Mapping[str, Any], now_ms: int) -> Stop | None:
+    """Tell how to stop ``thing``, the workload as it is; None if it is stopped already."""
+    spec = thing.get("spec") or {}
+    match _group(job), job.kind:
+        case "apps", "Deployment":
+            replicas = spec.get("replicas", 1)
+            undo = scale_command(job, namespace, replicas)
+            return Stop({"spec": {"replicas": 0}}, f"scaled from {replicas} to 0", undo) if replicas else None
+        case "batch", "Job":
+            undo = suspend_command(job, namespace, suspend=False)
+            return None if spec.get("suspend") else Stop({"spec": {"suspend": True}}, "suspended", undo)
+        case _:
+            change = {"metadata": {"annotations": {NOTEBOOK_STOPPED: rfc3339(now_ms)}}}
+            undo = f"{_command(job, namespace, 'annotate')} {NOTEBOOK_STOPPED}-"
+            annotations = thing["metadata"].get("annotations") or {}
+            return None if NOTEBOOK_STOPPED in annotations else Stop(change, "stopped", undo)
+
+
+def stop_command(job: JobRef, namespace: str, now_ms: int) -> str:
+    """Return what a person types to stop a workload: so that it can begin again, where its kind has a way."""
+    match _group(job), job.kind:
+        case "apps", "Deployment" | "StatefulSet" | "ReplicaSet":
+            return scale_command(job, namespace, 0)
+        case "batch", "Job":
+            return suspend_command(job, namespace, suspend=True)
+        case "kubeflow.org", "Notebook":
+            return f"{_command(job, namespace, 'annotate')} {NOTEBOOK_STOPPED}={rfc3339(now_ms)}"
+        case _:
+            return _command(job, namespace, "delete")
+
+
+def scale_command(job: JobRef, namespace: str, replicas: int) -> str:
+    """Return the command that gives a workload so many pods."""
+    return f"{_command(job, namespace, 'scale')} --replicas={replicas}"
+
+
+def suspend_command(job: JobRef, namespace: str, *, suspend: bool) -> str:
+    """Return the command that suspends a Job of Kubernetes, or lets it go on."""
+    patch = f'{{"spec":{{"suspend":{str(suspend).lower()}}}}}'
+    return f"{_command(job, namespace, 'patch')} --type=merge -p '{patch}'"
+
+
+def _command(job: JobRef, namespace: str, verb: str) -> str:
+    group = _group(job)
+    kind = job.kind.lower() if group in _KNOWN_TO_KUBECTL else f"{job.kind.lower()}.{group}"
+    return f"kubectl -n {namespace} {verb} {kind}/{job.name}"
+
+
+def _group(job: JobRef) -> str:
+    return job.api_version.rpartition("/")[0]

@@ -22,6 +22,10 @@ _SETTLED_SPANS = 12
 """Judgements in a row after which a pod counts as settled."""
 _QUIET_MS = 60_000
 """Another bottleneck of the same kind is not published more often than this."""
+_SURER, _SURER_MS = 0.15, 90_000
+"""How far the confidence of the same kind has to move before it is published again, and so long after what
+was published last: the first spans of a pod are often surer than all that come after them, and who reads a
+confidence takes it for that of now."""
 IDLE_REFRESH_S = 600.0
 """Idleness is published again once it lasted so long, and whenever its time has doubled since."""
 
@@ -71,9 +75,12 @@ class InsightDebouncer:
         self.kind.add(now.kind, start_ms)
         self.bottleneck.add(now.bottleneck, start_ms)
         since_ms = self._changed_since_ms(now)
+        before = self.published
+        if since_ms is None and before is not None and self._confidence_changed(before, now):
+            self.published = replace(before, ts_ms=now.ts_ms, confidence=now.confidence)
+            return self.published
         if since_ms is None:
             return None
-        before = self.published
         becomes_known = before is not None and before.kind == UNKNOWN_KIND != now.kind
         if before is not None and becomes_known and now.bottleneck == UNKNOWN_BOTTLENECK:
             now = _still_held_back(now, before)
@@ -103,6 +110,14 @@ class InsightDebouncer:
         at_once = before == UNKNOWN_KIND and now.kind not in MAY_PASS
         agreeing = _UNKNOWN_SPANS if now.kind == UNKNOWN_KIND else 1 if at_once else _KIND_SPANS
         return (self.published is None or now.kind != before) and self.kind.count >= agreeing
+
+    def _confidence_changed(self, before: Judgement, now: Judgement) -> bool:
+        """Whether the published kind is now told with another confidence, while no bottleneck is about to
+        change."""
+        waits = self.bottleneck.word not in (before.bottleneck, UNKNOWN_BOTTLENECK)
+        if now.kind != before.kind or waits or now.ts_ms - before.ts_ms < _SURER_MS:
+            return False
+        return abs(now.confidence - before.confidence) >= _SURER
 
     def _bottleneck_changed(self, before: Judgement, now: Judgement) -> bool:
         if now.bottleneck == UNKNOWN_BOTTLENECK and _MEASURED not in now.evidence:

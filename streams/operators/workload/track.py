@@ -46,7 +46,7 @@ from streams.operators.workload.kinds.gpu_classifier import (
     choose_gpu_kind,
     gpu_kind_probabilities,
 )
-from streams.operators.workload.kinds.gpu_features import gpu_features
+from streams.operators.workload.kinds.gpu_features import gpu_features, tries
 from streams.operators.workload.kinds.history import GpuHistory
 from streams.operators.workload.kinds.rest import is_at_rest, is_unused
 from streams.operators.workload.rules.advice import advice
@@ -79,7 +79,10 @@ _WORKS = frozenset({"training", "inference", "interactive"})
 _LOADED_PCT = 3.0
 _STILL_S = 5
 """A GPU that did not move for so long does not move now."""
-_RESTS = 0.95
+_RESTS, _MAY_LOAD = 0.95, 0.85
+"""How sure it is that GPUs at rest are idle; and that those are which never worked and hold nothing, in the
+first minutes: what will run on them may still be on its way, which only a CPU's side shows."""
+_LOADS_SPANS = 30
 _TRAINING, _SUREST = "training", 0.99
 """How sure it is that a pod trains whose training loop says so. No guess from outside is surer than that."""
 _RHYTHM_RISES, _RHYTHM_FADES = 0.4, 1 / 180
@@ -256,8 +259,10 @@ class Track:
         if values_of_features is None and is_fine and bool((self._codes[_SPLIT:] != ABSENT_CODE).any()):
             now = None  # the CPU is seen, and soon for long enough
         elif seen is None:
-            of_gpu = gpu_features(self._history.values(), self._tick_s, gpus, values_of_features)
-            now = None if of_gpu is None else gpu_kind_probabilities(of_gpu, self._rhythm)
+            spans = self._history.values()
+            tried = tries(spans) if self._tick_s <= SPAN_S else 0.0
+            of_gpu = gpu_features(spans, self._tick_s, gpus, values_of_features)
+            now = None if of_gpu is None else gpu_kind_probabilities(of_gpu, self._rhythm, tried)
         else:
             now = kind_probabilities(seen)
         if now is not None and gpu.period_metric == _STEPS_INSIDE:
@@ -268,7 +273,9 @@ class Track:
         self._probabilities = now if before is None or now is None else kept * before + (1 - kept) * now
         worked = self._history.worked_s >= _WORKED_S
         if seen is None and not (worked and published in _WORKS) and is_at_rest(values, self._tick_s, gpus):
-            return KindEstimate(IDLE, _RESTS)
+            may_load = not self._history.worked_s and not _loaded(values)
+            young = self._history.values().shape[1] < _LOADS_SPANS
+            return KindEstimate(IDLE, _MAY_LOAD if may_load and young else _RESTS)
         if self._probabilities is None:
             return KindEstimate(UNKNOWN_KIND, NOTHING_KNOWN)
         if seen is None:

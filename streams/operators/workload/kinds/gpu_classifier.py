@@ -22,14 +22,21 @@ _WEIGHTS = np.array(WEIGHTS)
 _CYCLE = np.array([1.6, -0.6, -0.5, -1.5, -0.5, -0.4])
 """What a cycle that is sure adds to the scores: the log of how much more often jobs of a kind have one."""
 
+_TRIED = np.array([-4.0, -3.0, 0.0, 0.0, 1.0, 0.0])
+"""The same of tries (``gpu_features.tries``): who starts the same again and again watches it, and a training
+or a server lives longer."""
+
 _LEAST = {"inference": 0.65, "loading": 0.9}
 """The least confidence of a kind. Two of three such pods train whatever they show, so where a server is
 likely much was seen that speaks for it. That a pod loads would be seen on its disk and network."""
-_LEAST_OF_OTHERS, _STAYS = 0.8, 0.5
-"""The same of all other kinds, and with which a pod stays of a kind: while it is likelier than not, as more
-kinds look alike than with CPU."""
+_LEAST_OF_OTHERS = 0.8
+"""The same of all other kinds."""
 _TRAINS_FROM = ((300, 0.65), (120, 0.75), (0, 0.85))
 """The same of training, once a GPU was busy for so many seconds: the first work of most pods looks alike."""
+_STAYS_FROM = ((300, 0.5), (0, 0.6))
+"""With which a pod stays of a kind, once a GPU was busy for so many seconds. What its first work was taken
+for has to be borne out; after that it stays while that is likelier than not, as more kinds look alike than
+with CPU."""
 _STILL_S = 60
 """One GPU that does not move for so long shows no pause by which a training would be told from a loop."""
 LEAST_WORK_S = 1.0
@@ -46,12 +53,16 @@ def choose_gpu_kind(
     likeliest = WORKLOAD_KINDS[int(np.argmax(probabilities))]
     least = _LEAST.get(likeliest, _LEAST_OF_OTHERS)
     if likeliest == _TRAINING:
-        least = next(least for seconds, least in _TRAINS_FROM if history.worked_s >= seconds)
-    kind = choose_kind(probabilities, before, least, _STAYS)
+        least = _from_work(_TRAINS_FROM, history)
+    kind = choose_kind(probabilities, before, least, _from_work(_STAYS_FROM, history))
     starts = history.work_s < LEAST_WORK_S or (still and history.worked_s < _STILL_S and history.moves <= 1)
     if kind.kind in _WORK and starts:
         return KindEstimate(UNKNOWN_KIND, 1 - kind.confidence)
     return kind
+
+
+def _from_work(steps: Sequence[tuple[int, float]], history: GpuHistory) -> float:
+    return next(value for seconds, value in steps if history.worked_s >= seconds)
 
 
 def terms(features: Floats, knots: Sequence[Sequence[float]] = KNOTS) -> Floats:
@@ -67,11 +78,12 @@ def terms(features: Floats, knots: Sequence[Sequence[float]] = KNOTS) -> Floats:
     return np.stack(columns, axis=-1)
 
 
-def gpu_kind_probabilities(features: Floats, rhythm: float) -> Floats:
+def gpu_kind_probabilities(features: Floats, rhythm: float, tried: float = 0.0) -> Floats:
     """The probability of each of ``WORKLOAD_KINDS``, shape (kinds,); they add up to 1. ``rhythm``: how sure a
-    cycle of its utilization was in the last half hour, 0 for none."""
+    cycle of its utilization was in the last half hour, 0 for none; ``tried``: how sure it is that its runs
+    are tries."""
     # One fixed order of summing: the same bits on every machine.
     scores = (_WEIGHTS * terms(features)[:, np.newaxis]).sum(axis=0) / TEMPERATURE
-    scores = scores + rhythm * _CYCLE
+    scores = scores + rhythm * _CYCLE + tried * _TRIED
     grown = np.exp(scores - scores.max())
     return np.asarray(grown / grown.sum())

@@ -18,6 +18,7 @@ range."""
 _SPAN_TICK_S = 5.0
 _RECENT = 6
 _START_SPANS = 3
+_TRIES, _TRY_SPANS = 3, 3
 _FEWEST = 6
 """Samples from which a correlation or a spread is taken."""
 _BY_SECOND = ("busy_noise", "dips_per_min", "run_spread", "periodicity")
@@ -60,6 +61,26 @@ def gpu_features(spans: Floats, tick_s: float, gpus: int, by_second: Floats | No
     if tick_s <= _FINE_S and by_second is not None:
         values_by_name |= {name: float(by_second[NAMES.index(name)]) for name in _BY_SECOND}
     return np.array([values_by_name.get(name, np.nan) for name in GPU_NAMES])
+
+
+def tries(spans: Floats) -> float:
+    """Tell to which share a pod's work is tries: runs of half a minute at most, each followed by a rest in
+    which half of its memory or more is free again, as its process has ended. 0-1: the third such run is as
+    sure as it gets. 0 where most of its runs are others. ``spans`` as in ``gpu_features``, of which each has
+    a tick."""
+    known = spans[:, ~np.isnan(spans[_ROW["most"]]) & ~np.isnan(spans[_ROW["memory"]])]
+    memory = known[_ROW["memory"]]
+    if memory.size < _FEWEST or np.ptp(memory) < 1:
+        return 0.0
+    busy = np.concatenate(([False], known[_ROW["most"]] >= _BUSY_PCT, [False]))
+    begins, ends = np.flatnonzero(~busy[:-1] & busy[1:]), np.flatnonzero(busy[:-1] & ~busy[1:])
+    ended = released = 0
+    for begin, end, following in zip(begins, ends, np.append(begins, memory.size)[1:], strict=True):
+        held, free = memory[begin:end].max(), memory[end:following].min(initial=np.inf)
+        if begin > 0 and held - free >= 1:  # of a run between two looks at memory nothing is seen
+            ended += 1
+            released += int(end - begin <= _TRY_SPANS and free <= held / 2)
+    return min(released / _TRIES, 1.0) if 2 * released > ended else 0.0
 
 
 def _begin(most: Floats) -> int:

@@ -55,6 +55,18 @@ def test_that_what_holds_it_back_is_not_measured_any_more_is_told_once() -> None
     assert (told.kind, told.bottleneck) == ("unknown", "unknown")
 
 
+def test_a_confidence_that_moved_far_is_told_again_at_most_each_ninety_seconds() -> None:
+    debouncer = InsightDebouncer()
+    after(1, debouncer)
+    assert after(20, debouncer, 2, replace(NOW, confidence=0.8)) == []
+    (fallen,) = after(20, debouncer, 22, replace(NOW, confidence=0.7))
+    assert fallen == replace(NOW, ts_ms=220_000, confidence=0.7), "the kind is as old as it was"
+    (risen,) = after(13, debouncer, 23, replace(NOW, confidence=0.99))
+    assert risen.ts_ms == 310_000
+    told = after(5, debouncer, 42, replace(NOW, confidence=0.7, bottleneck="input"))
+    assert [(of.confidence, of.bottleneck) for of in told] == [(0.7, "input")], "both at once"
+
+
 def test_since_when_a_pod_is_what_it_is() -> None:
     debouncer = InsightDebouncer()
     assert debouncer.began_ms("training", 0) is None

@@ -20,7 +20,7 @@ from streams.operators.workload.channels import (
 from streams.operators.workload.join import JoinedSpan
 from streams.operators.workload.kinds.classifier import WORKLOAD_KINDS
 from streams.operators.workload.kinds.gpu_classifier import choose_gpu_kind, gpu_kind_probabilities, terms
-from streams.operators.workload.kinds.gpu_features import GPU_NAMES, gpu_features
+from streams.operators.workload.kinds.gpu_features import GPU_NAMES, gpu_features, tries
 from streams.operators.workload.kinds.gpu_weights import KNOTS, WEIGHTS
 from streams.operators.workload.kinds.history import ROWS, GpuHistory
 from streams.operators.workload.kinds.rest import is_at_rest, is_unused
@@ -336,11 +336,63 @@ def test_of_an_idle_pod_whose_source_repeats_itself_nothing_is_known() -> None:
     assert told(track)[0] == "unknown"
 
 
-def test_a_pod_stays_what_it_was_while_that_is_likelier_than_not() -> None:
-    history, codes = GpuHistory(), np.full((len(CHANNELS), 600), ABSENT_CODE, np.uint8)
-    codes[: len(NVML_CHANNELS)] = quantize("nvml", training(600).T).T
-    history.add(codes, 60)
-    likely = np.array([0.55, 0.0, 0.0, 0.0, 0.0, 0.45])
+@pytest.mark.parametrize(("spans", "stays_at"), [(29, 0.6), (30, 0.5)])
+def test_what_a_pod_was_taken_for_first_is_borne_out_before_it_stays_while_likelier_than_not(
+    spans: int, stays_at: float
+) -> None:
+    history, codes = GpuHistory(), np.full((len(CHANNELS), 10 * spans), ABSENT_CODE, np.uint8)
+    codes[: len(NVML_CHANNELS)] = quantize("nvml", training(10 * spans).T).T
+    history.add(codes, spans)
+    likely = np.array([stays_at, 0.0, 0.0, 0.0, 0.0, 1 - stays_at])
+    less = np.array([stays_at - 0.01, 0.0, 0.0, 0.0, 0.0, 1.01 - stays_at])
     assert choose_gpu_kind(likely, "training", history).kind == "training"
-    assert choose_gpu_kind(np.array([0.45, 0.0, 0.0, 0.0, 0.0, 0.55]), "training", history).kind == "unknown"
+    assert choose_gpu_kind(less, "training", history).kind == "unknown"
     assert choose_gpu_kind(likely, None, history).kind == "unknown"
+
+
+def tried(lets_go: bool, run_s: int = 8, rest_s: int = 32, seconds: int = 400) -> Floats:
+    """Runs that are alike, with thoughts in between; their memory goes with each, or stays."""
+    runs = np.arange(seconds) % (run_s + rest_s) >= rest_s
+    util = np.where(runs, 70.0, 0.0)
+    begun = np.arange(seconds) >= rest_s
+    return channels(
+        seconds, busiest_gpu_util_pct=util, gpu_util_pct=util, mem_copy_util_pct=0.4 * util,
+        gpu_mem_pct=np.where(runs if lets_go else begun, 25.0, 1.0), power_w=60 + 3 * util,
+        power_pct=15 + 0.75 * util,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("values", "share"),
+    [
+        (tried(lets_go=True), 1.0),
+        (tried(lets_go=True)[:, :110], 2 / 3),
+        (tried(lets_go=False), 0.0),
+        (tried(lets_go=True, run_s=120), 0.0),
+        (tried(lets_go=True)[:, :30], 0.0),
+    ],
+)
+def test_tries_are_short_runs_whose_memory_goes_with_them(values: Floats, share: float) -> None:
+    history, codes = GpuHistory(), np.full((len(CHANNELS), values.shape[1]), ABSENT_CODE, np.uint8)
+    codes[: len(NVML_CHANNELS)] = quantize("nvml", values.T).T
+    history.add(codes, values.shape[1] // SPAN_S)
+    assert tries(history.values()) == pytest.approx(share)
+
+
+def test_tries_are_evidence_of_a_person() -> None:
+    found = gpu_features(spans(2), 1.0, 1, None)
+    assert found is not None
+    untried, of_tries = gpu_kind_probabilities(found, 0.0), gpu_kind_probabilities(found, 0.0, 1.0)
+    person = WORKLOAD_KINDS.index("interactive")
+    assert of_tries[0] < untried[0] / 2
+    assert of_tries[person] > untried[person]
+
+
+@pytest.mark.parametrize(("memory", "minutes", "sure"), [(1.0, 2, 0.85), (1.0, 11, 0.95), (40.0, 2, 0.95)])
+def test_a_gpu_that_never_worked_and_holds_nothing_may_be_waiting_for_what_is_loaded(
+    memory: float, minutes: int, sure: float
+) -> None:
+    values = channels(
+        60 * minutes, busiest_gpu_util_pct=0.0, gpu_util_pct=0.0, gpu_mem_pct=memory, power_w=60.0
+    )
+    assert told(fed(values)) == ("idle", sure)

@@ -196,8 +196,9 @@ def test_nothing_is_told_twice_nor_often() -> None:
             found = insights(run(STAGES["insights"].build("p", None), in_turn(parts(pod(shape, seed)))))
             for one, other in pairwise(found):
                 changed = (one.kind, one.bottleneck) != (other.kind, other.bottleneck)
-                assert changed or other.evidence["idle_s"] >= 2 * one.evidence["idle_s"]
-            assert len(found) <= 6, f"{shape} {seed}: {[(one.kind, one.bottleneck) for one in found]}"
+                surer = abs(one.confidence - other.confidence) >= 0.15
+                assert changed or surer or other.evidence["idle_s"] >= 2 * one.evidence["idle_s"]
+            assert len(found) <= 8, f"{shape} {seed}: {[(one.kind, one.bottleneck) for one in found]}"
 
 
 def test_a_pod_of_which_only_the_gpu_is_known_is_told_all_the_same() -> None:

@@ -13,10 +13,6 @@ from dutycycle.experiments.scores.cycles import f1 as cycle_f1
 from dutycycle.experiments.scores.cycles import is_close
 from streams.operators.cycles.detect.window import find_cycles
 
-START_MS = 1_700_000_000_000
-EVERY = 10
-"""Seconds between evaluations."""
-EDGES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0001)
 BATCH = 24
 """Series evaluated together: about what one node has."""
 

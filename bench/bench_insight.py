@@ -4,7 +4,7 @@
     make bench-insight REAL=/folder/of/traces [JOBS=2]
     python -m bench.bench_insight [--first 2000] [--seeds 6] [--out bench/out] [--only cycles] [--real FOLDER]
 
-Prints the tables, and writes pictures and ``insight.json`` with all their figures. With ``--real`` ours
+Prints the tables, and writes ``insight.json`` with all their figures. With ``--real`` ours
 alone, on logs of real machines in that folder (``bench/insight/real.py`` says of what form); writes the first
 tables of ``docs/insight.md``. What each log's replay says stays in ``bench/out/real`` until the code changes.
 Nothing was tuned on seeds from 1000. Times are CPU times; they grow on a busy machine.
@@ -19,9 +19,6 @@ from pathlib import Path
 import numpy as np
 
 from bench.insight import (
-    pictures_cycle,
-    pictures_forecast,
-    pictures_kind,
     tables_age,
     tables_anomaly,
     tables_cycle,
@@ -36,52 +33,40 @@ from bench.insight.report import TableReport
 
 PAGE = Path(__file__).parents[1] / "docs/insight.md"
 
-Pairs = dict[str, list[tuple[float, bool]]]
 
-
-def cycles(report: TableReport, seeds: range, thin: int, out: Path, pairs: Pairs) -> None:
-    """Cycles."""
-    found = tables_cycle.comparison(report, seeds, thin)
-    said = tables_cycle.ours_alone(report, seeds, thin)
+def cycles(report: TableReport, seeds: range, thin: int) -> None:
+    """Measure cycles, of series, machines and jobs."""
+    tables_cycle.comparison(report, seeds, thin)
+    tables_cycle.ours_alone(report, seeds, thin)
     tables_cycle.delays(report, seeds)
     tables_machines.machines(report, seeds, thin)
     tables_jobs.jobs(report, seeds, thin)
     tables_cycle.cost(report, seeds, thin)
-    pictures_cycle.peers(out / "cycles_peers.png", found, seeds)
-    pictures_cycle.hits(out / "cycles_hits.png", found[tables_cycle.OURS].fractional)
-    wrong = pictures_cycle.failures(out / "cycles_failures.png", said)
-    print(f"\n{wrong} of {len(said)} answers wrong: cycles_failures.png")
-    pairs["cycles"] = [(one.confidence, one.right) for one in said if one.period is not None]
 
 
-def forecasts(report: TableReport, seeds: range, thin: int, out: Path, pairs: Pairs) -> None:
-    """Forecasts, of series and of jobs, and memory that runs out."""
-    known, made = tables_forecast.comparison(report, seeds, thin)
+def forecasts(report: TableReport, seeds: range, thin: int) -> None:
+    """Measure forecasts, of series and of jobs, and memory that runs out."""
+    tables_forecast.comparison(report, seeds, thin)
     more = range(seeds.start, seeds.start + -(-10 * len(seeds) // thin))
     tables_age.by_age(report, more)
     tables_forecast.exhaustion(report, more)
     tables_forecast.fills(report, more)
     tables_job_forecasts.job_forecasts(report, seeds, thin)
-    pictures_forecast.fans(out / "forecast_fans.png", known, made)
-    pictures_forecast.memory(out / "memory.png", seeds.start)
 
 
-def kinds(report: TableReport, seeds: range, thin: int, out: Path, pairs: Pairs) -> None:
-    """Kinds of jobs, and what holds them back."""
-    parts = tables_kind.comparison(report, seeds, thin)
-    pairs["bottlenecks"] = tables_kind.bottlenecks(report, seeds, thin)
+def kinds(report: TableReport, seeds: range, thin: int) -> None:
+    """Measure kinds of jobs, and what holds them back."""
+    tables_kind.comparison(report, seeds, thin)
+    tables_kind.bottlenecks(report, seeds, thin)
     tables_kind.bottlenecks_with_counters(report, seeds)
-    answers = [answer for part in parts for answer in part.answers]
-    pairs["kinds"] = [(one.confidence, one.kind == one.truth) for one in answers]
-    pictures_kind.confusion(out / "kinds_confusion.png", answers)
 
 
-def anomalies(report: TableReport, seeds: range, thin: int, out: Path, pairs: Pairs) -> None:
-    """Anomalies of pods; seeds are 1000 further, as some of the others were looked at."""
+def anomalies(report: TableReport, seeds: range, thin: int) -> None:
+    """Measure anomalies of pods; seeds are 1000 further, as some of the others were looked at."""
     tables_anomaly.comparison(report, range(seeds.start + 1000, seeds.stop + 1000), thin)
 
 
-PARTS: dict[str, Callable[[TableReport, range, int, Path, Pairs], None]] = {
+PARTS: dict[str, Callable[[TableReport, range, int], None]] = {
     "cycles": cycles, "forecasts": forecasts, "kinds": kinds, "anomalies": anomalies,
 }  # fmt: skip
 
@@ -89,7 +74,7 @@ PARTS: dict[str, Callable[[TableReport, range, int, Path, Pairs], None]] = {
 def run(seeds: range, out: Path, only: tuple[str, ...] = tuple(PARTS), thin: int = 1) -> TableReport:
     """All parts, with each ``thin``-th case; the report that was printed."""
     out.mkdir(parents=True, exist_ok=True)
-    report, pairs = TableReport(), Pairs()
+    report = TableReport()
     report.figures["run"] = {
         "first": seeds.start, "seeds": len(seeds), "date": time.strftime("%Y-%m-%d"), "cpu": _cpu(),
         "python": platform.python_version(), "numpy": np.__version__,
@@ -97,10 +82,8 @@ def run(seeds: range, out: Path, only: tuple[str, ...] = tuple(PARTS), thin: int
     print(*(f"{name} {value}" for name, value in report.figures["run"].items()), sep=", ")
     for name in only:
         began = time.process_time()
-        PARTS[name](report, seeds, thin, out, pairs)
+        PARTS[name](report, seeds, thin)
         print(f"\n({name}: {time.process_time() - began:.0f} s of CPU)")
-    if pairs:
-        pictures_kind.reliability(out / "reliability.png", pairs)
     report.write(out / "insight.json")
     return report
 
@@ -122,7 +105,7 @@ def main() -> None:
     )
     parser.add_argument("--first", type=int, default=2000, help="the first seed (default: 2000)")
     parser.add_argument("--seeds", type=int, default=6, help="how many (default: 6)")
-    parser.add_argument("--out", type=Path, default=Path("bench/out"), help="where pictures and JSON go")
+    parser.add_argument("--out", type=Path, default=Path("bench/out"), help="where JSON goes")
     parser.add_argument("--only", choices=tuple(PARTS), action="append", help="a part; may be repeated")
     parser.add_argument(
         "--real", type=Path, help="instead: a folder of traces of real machines, with truth.json"

@@ -1,10 +1,13 @@
 """Tables as plain text for people, and the same figures as JSON for programs."""
 
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 Cell = str | float | int | None
 
@@ -33,6 +36,19 @@ class TableReport:
             first, *rest = zip(row, widths, strict=True)
             print("  ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in rest)]))
         self.figures[name] = [dict(zip(columns, row, strict=True)) for row in rows]
+
+    def reliability(
+        self, name: str, title: str, pairs: Sequence[tuple[float, bool]], edges: Sequence[float]
+    ) -> None:
+        """Print which share of answers (a confidence, and whether right) was right, between two ``edges``."""
+        rows: list[list[Cell]] = []
+        for low, high in itertools.pairwise(edges):
+            part = [(confidence, right) for confidence, right in pairs if low <= confidence < high]
+            if part:
+                mean, share = np.mean(part, axis=0)
+                rows.append([f"{low:.2f}-{min(high, 1):.2f}", len(part), float(mean), float(share)])
+        title += ": mean confidence and share of right answers"
+        self.table(f"{name}_reliability", title, ["confidence", "answers", "mean", "right"], rows)
 
     def write(self, path: Path) -> None:
         """Write all figures as JSON."""

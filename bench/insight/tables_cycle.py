@@ -95,17 +95,16 @@ def _more(seeds: range, thin: int) -> range:
     return range(seeds.start, seeds.start + max(CONTROLS_PER_SEED * len(seeds) // thin, 1))
 
 
-def comparison(report: TableReport, seeds: range, thin: int = 1) -> dict[str, DetectorScores]:
-    """The table of all detectors; what ours said goes on to other tables and the pictures."""
+def comparison(report: TableReport, seeds: range, thin: int = 1) -> None:
+    """Make the table of all detectors."""
     found = {name: scores_of(name, seeds, thin) for name in (OURS, *DETECTORS)}
     count = len(_more(seeds, thin))
     title = f"cycles: {len(seeds)} seeds of {48 // thin}; false alarms in % of {count} of each control"
     report.table("cycles", title, COLUMNS, [one.row(seeds) for one in found.values()])
-    return found
 
 
-def ours_alone(report: TableReport, seeds: range, thin: int = 1) -> list[CycleAnswer]:
-    """Ours on ten times as many seeds, as it is quick: F1, reliability, and harder controls."""
+def ours_alone(report: TableReport, seeds: range, thin: int = 1) -> None:
+    """Make the tables of ours alone, on ten times as many seeds: F1, reliability, and harder controls."""
     seeds = range(seeds.start, seeds.start + OURS_TIMES * len(seeds)) if thin == 1 else seeds
     ours = scores_of(OURS, seeds, thin)
     count = len(_more(seeds, thin))
@@ -114,13 +113,15 @@ def ours_alone(report: TableReport, seeds: range, thin: int = 1) -> list[CycleAn
     kinds = tuple(kind for kind in CONTROLS if kind not in NAMED_CONTROLS)
     harder, _ = answers(list(controls(_more(seeds, thin), kinds)))
     said = [*ours.whole, *ours.fractional, *ours.quiet, *harder]
-    _reliability(report, [*said, *answers(list(doubtful(seeds)))[0]])
+    every = [*said, *answers(list(doubtful(seeds)))[0]]
+    title = f"cycles, reliability over {len(every)} series, short and weak ones too"
+    pairs = [(answer.confidence, answer.right) for answer in every if answer.period is not None]
+    report.reliability("cycles", title, pairs, EDGES)
     report.table("cycles_harder", "cycles, false alarms of ours on controls that are harder still, %",
                  ["control", "series", "alarms %"],
                  [[kind, sum(one.case.kind == kind for one in harder),
                    100 * float(np.mean([one.period is not None for one in harder if one.case.kind == kind]))]
                   for kind in kinds])  # fmt: skip
-    return said
 
 
 def doubtful(seeds: range) -> Iterator[Case]:
@@ -133,22 +134,6 @@ def doubtful(seeds: range) -> Iterator[Case]:
             yield replace(case, snr=FAINT)
     for case in controls(seeds):
         yield from (replace(case, length=length) for length in SHORT)
-
-
-def _reliability(report: TableReport, said: Sequence[CycleAnswer]) -> None:
-    rows: list[list[Cell]] = []
-    for low, high in itertools.pairwise(EDGES):
-        part = [one for one in said if one.period is not None and low <= one.confidence < high]
-        rows.append([
-            f"{low:.2f}-{min(high, 1):.2f}", len(part),
-            float(np.mean([one.confidence for one in part])) if part else None,
-            float(np.mean([one.right for one in part])) if part else None,
-        ])  # fmt: skip
-    title = (
-        f"cycles, reliability over {len(said)} series, short and weak ones too: "
-        "mean confidence and share of right answers"
-    )
-    report.table("cycles_reliability", title, ["confidence", "answers", "mean", "right"], rows)
 
 
 def _off(period: float | None, true: float) -> bool:

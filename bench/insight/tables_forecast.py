@@ -109,8 +109,8 @@ def ratios(known: list[Known], said: list[Floats]) -> Floats:
     return np.array(rows)
 
 
-def comparison(report: TableReport, seeds: range, thin: int = 1) -> tuple[list[Known], OurForecasts]:
-    """The table of errors; what ours said goes on to the pictures."""
+def comparison(report: TableReport, seeds: range, thin: int = 1) -> None:
+    """Make the tables of errors, of all series and by noise, and of how honest our intervals are."""
     known = mix(seeds)[:: min(thin, 3)]
     cyclic = np.array([one.what != "" for one in known])
     made = {OURS: ours(known)} | {name: theirs(peer, known) for name, peer in FORECASTERS.items()}
@@ -126,7 +126,6 @@ def comparison(report: TableReport, seeds: range, thin: int = 1) -> tuple[list[K
     report.table("forecasts", title, ["forecaster", *columns, "µs/tick", "µs/forecast"], rows)
     by_noise(report, known, {name: ratios(known, values) for name, values in said.items()})
     coverage(report, known, made[OURS].fans)
-    return known, made[OURS]
 
 
 def by_noise(report: TableReport, known: list[Known], errors: dict[str, Floats]) -> None:

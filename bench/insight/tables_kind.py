@@ -1,6 +1,5 @@
 """What kind of job a pod is and what holds it back: ours beside simple rules, on the same moments."""
 
-import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -72,8 +71,8 @@ def _scores(answers: Sequence[KindAnswer]) -> list[Cell]:
     return [float(np.mean(list(f1_by_kind(answers).values()))), 100 * right, 100 * wrong]
 
 
-def comparison(report: TableReport, seeds: range, thin: int = 1) -> tuple[AnsweredPods, AnsweredPods]:
-    """The table of kinds; our answers for tuned and unseen shapes go on to the pictures."""
+def comparison(report: TableReport, seeds: range, thin: int = 1) -> None:
+    """Make the table of kinds, of tuned and of unseen shapes."""
     step = min(thin, 2)
     nearest = NearestCentroid([pod(shape, seed) for shape in TUNED for seed in LEARNED[::thin]])
     parts = {"tuned": watch(list(TUNED)[::step], seeds), "unseen": watch(list(UNSEEN)[::step], seeds)}
@@ -90,8 +89,7 @@ def comparison(report: TableReport, seeds: range, thin: int = 1) -> tuple[Answer
     report.table("kinds", title, columns, rows)
     _confusion(report, parts["tuned"].answers + parts["unseen"].answers)
     pairs = [(one.confidence, one.kind == one.truth) for part in parts.values() for one in part.answers]
-    reliability(report, "kinds", "kinds", pairs)
-    return parts["tuned"], parts["unseen"]
+    report.reliability("kinds", "kinds, reliability", pairs, EDGES)
 
 
 def _confusion(report: TableReport, answers: Sequence[KindAnswer]) -> None:
@@ -104,20 +102,8 @@ def _confusion(report: TableReport, answers: Sequence[KindAnswer]) -> None:
                  ["truth", *KINDS, "F1"], rows)  # fmt: skip
 
 
-def reliability(report: TableReport, name: str, what: str, pairs: Sequence[tuple[float, bool]]) -> None:
-    """Of the answers with a confidence, so many were right."""
-    rows: list[list[Cell]] = []
-    for low, high in itertools.pairwise(EDGES):
-        part = [(confidence, right) for confidence, right in pairs if low <= confidence < high]
-        if part:
-            said, right = np.mean(part, axis=0)
-            rows.append([f"{low:.2f}-{min(high, 1):.2f}", len(part), float(said), float(right)])
-    title = f"{what}, reliability: mean confidence and share of right answers"
-    report.table(f"{name}_reliability", title, ["confidence", "answers", "mean", "right"], rows)
-
-
-def bottlenecks(report: TableReport, seeds: range, thin: int = 1) -> list[tuple[float, bool]]:
-    """Bottlenecks, from three minutes after their beginning; confidences, and whether they were right."""
+def bottlenecks(report: TableReport, seeds: range, thin: int = 1) -> None:
+    """Make the table of bottlenecks, from three minutes after their beginning."""
     rows: list[list[Cell]] = []
     pairs: list[tuple[float, bool]] = []
     for shape in list(LIMITED)[:: min(thin, 4)]:
@@ -130,8 +116,7 @@ def bottlenecks(report: TableReport, seeds: range, thin: int = 1) -> list[tuple[
             rows.append([shape, pods[0].bottleneck, len(said), 100 * float(np.mean(right))])
     rows.append(["all", None, len(pairs), 100 * float(np.mean([right for _, right in pairs]))])
     report.table("bottlenecks", "bottlenecks of pods", ["shape", "truth", "answers", "right %"], rows)
-    reliability(report, "bottlenecks", "bottlenecks", pairs)
-    return pairs
+    report.reliability("bottlenecks", "bottlenecks, reliability", pairs, EDGES)
 
 
 def bottlenecks_with_counters(report: TableReport, seeds: range) -> None:
@@ -158,4 +143,4 @@ def bottlenecks_with_counters(report: TableReport, seeds: range) -> None:
     report.table(
         "bottlenecks_counters", "bottlenecks of pods, without and with counters of activity", columns, rows
     )
-    reliability(report, "bottlenecks_counters", "bottlenecks with counters", every[1])
+    report.reliability("bottlenecks_counters", "bottlenecks with counters, reliability", every[1], EDGES)

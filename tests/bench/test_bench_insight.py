@@ -7,7 +7,6 @@
  memory     the leak is announced
  kinds      a better macro-F1 than any rule's
  anomalies  more faults found than any peer finds, and no more false alarms; or as many, and fewer
- pictures   are written, and the same bytes again
 ========== =========================================================
 """
 
@@ -19,13 +18,11 @@ import numpy as np
 import pytest
 
 from bench.generators import Case, Floats
-from bench.insight import tables_cycle
 from bench.insight.peers_cycle import DETECTORS
 from bench.insight.report import TableReport
 
 KINDS = {"slow_steps", "hot_gpu", "slow_gpu", "power", "hang"}
 SEEDS, THIN = range(2000, 2001), 7
-PNG = b"\x89PNG\r\n"
 
 Figures = dict[str, Any]
 
@@ -52,7 +49,6 @@ def test_the_whole_comparison(tmp_path: Path) -> None:
     for shapes in ("tuned", "unseen"):
         kinds_are_told_better_than_by_rules(figures, shapes)
     faults_are_found_better_than_by_any_peer(figures)
-    pictures_are_written(tmp_path)
 
 
 def every_table_is_there(figures: Figures) -> None:
@@ -107,24 +103,6 @@ def faults_are_found_better_than_by_any_peer(figures: Figures) -> None:
         fewer = peer["alarms/GPU week"] - ours["alarms/GPU week"]
         # Here each fault is one job: who finds all of them, as we do, must have more false alarms.
         assert (more > 0 and fewer >= 0) or (more == 0 and fewer > 0)
-
-
-def pictures_are_written(out: Path) -> None:
-    names = {path.name for path in out.glob("*.png")}
-    assert names == {
-        "cycles_peers.png", "cycles_hits.png", "cycles_failures.png", "forecast_fans.png", "memory.png",
-        "kinds_confusion.png", "reliability.png",
-    }  # fmt: skip
-    assert all((out / name).read_bytes().startswith(PNG) for name in names)
-
-
-def test_a_picture_has_the_same_bytes_again(tmp_path: Path) -> None:
-    from bench.insight import pictures_cycle  # a second of imports
-
-    answers, _ = tables_cycle.asked(DETECTORS["FFT + ACF"], [Case("sine", 1, 20.0), Case("sine", 2, 30.5)])
-    for name in ("one.png", "other.png"):
-        pictures_cycle.failures(tmp_path / name, answers)
-    assert (tmp_path / "one.png").read_bytes() == (tmp_path / "other.png").read_bytes()
 
 
 def sine(period: float) -> Floats:

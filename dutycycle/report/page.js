@@ -76,4 +76,20 @@
     setTimeout(drawFrom, 0, at + 1);
   };
   drawFrom(0);
+  // A page of a server is taken anew once there is a newer one, unless somebody works with this one.
+  if (!document.querySelector('script[src]')) return;
+  let touched = false;
+  let made = null;
+  for (const kind of ['pointerdown', 'keydown'])
+    document.addEventListener(kind, () => { touched = true; });
+  const look = async () => {
+    if (touched || document.hidden) return;
+    const answer = await fetch(location.href, { credentials: 'same-origin' }).catch(() => null);
+    if (!answer || !answer.ok) return;
+    const now = answer.headers.get('X-Made');
+    if (made !== null && now !== made) location.reload();
+    made = now;
+  };
+  look();
+  setInterval(look, 30000);
 })();

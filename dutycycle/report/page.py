@@ -87,8 +87,12 @@ class Keyed(NamedTuple):
     text: str
 
 
-def html_of(report: Report) -> str:
-    """Return the whole file."""
+Links = Sequence[tuple[str, str]]
+"""Addresses with what they are called."""
+
+
+def html_of(report: Report, links: Links | None = None) -> str:
+    """Return the whole file; with ``links`` a page of a server, which gives its style and scripts."""
     view, facts = report.view, report.facts
     line, advice = headline(facts)
     verdict = facts.verdicts[0] if line else None
@@ -101,6 +105,7 @@ def html_of(report: Report) -> str:
         "report.html",
         f"{report.heading} – Dutycycle report",
         {chart.id: figure_of(chart, view.first_ms, view.last_ms) for chart in report.charts},
+        links,
         report=report, view=view, facts=facts, line=line, advice=advice,
         figures_of_verdict=verdict and evidence_of(verdict), anomalies=verdict and anomalies_of(verdict),
         key_figures=[*about, *key_figures(facts, view)],
@@ -116,8 +121,13 @@ def html_of(report: Report) -> str:
     )  # fmt: skip
 
 
-def document(template: str, name: str, figures: Mapping[str, Figure], **values: Any) -> str:
-    """A file of a template that holds all that it needs: style, scripts, and the figures of its charts."""
+def document(
+    template: str, name: str, figures: Mapping[str, Figure], links: Links | None = None, **values: Any
+) -> str:
+    """A file of a template that holds all that it needs: style, scripts, and the figures of its charts.
+
+    With ``links`` it begins with these, and names style and scripts below ``static/`` instead.
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined  # here, not above: only a page needs it
     from plotly.offline import get_plotlyjs
 
@@ -129,13 +139,16 @@ def document(template: str, name: str, figures: Mapping[str, Figure], **values: 
         "moment": moment, "duration": short_duration, "capital": _capital, "color": color_of,
         "kept_together": _kept_together, "phase_color": _phase_color,
     }  # fmt: skip
+    whole = {} if links is not None else {
+        "css": _text("page.css"), "plotly": get_plotlyjs().replace("</script", "<\\/script"),
+        "js": _text("page.js").replace("</script", "<\\/script"),
+    }  # fmt: skip
     return templates.get_template(template).render(
         document=name,
-        css=_text("page.css"),
-        # JSON and code that cannot end the element that they stand in.
+        links=links,
+        # JSON that cannot end the element that it stands in; so is the code above.
         figures=orjson.dumps(figures).decode().replace("<", "\\u003c"),
-        plotly=get_plotlyjs().replace("</script", "<\\/script"),
-        js=_text("page.js").replace("</script", "<\\/script"),
+        **whole,
         **values,
     )
 

@@ -12,10 +12,10 @@ import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dutycycle.contract.errors import DutycycleError
-from dutycycle.contract.records.hours import HOUR_MS
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.parsers import duration
 from dutycycle.contract.units import JOULES_PER_KWH
+from dutycycle.live.model.subjects import JobRow, PodRow
 from dutycycle.live.source import Source
 from dutycycle.live.views import figures
 from dutycycle.live.views.depth import insights_on
@@ -31,10 +31,23 @@ from dutycycle.live.views.tables.processes import PROCESSES
 from dutycycle.live.views.tables.table import TableView
 from dutycycle.live.views.warnings import warnings
 from dutycycle.report.page import moment
-from dutycycle.web import fleet
+from dutycycle.web import about, fleet
 from dutycycle.web.charts import charts_of
 from dutycycle.web.idle import idle_holders
-from dutycycle.words import UNKNOWN, kind_words, named_figure, short_duration
+from dutycycle.web.jobs import DEFAULT_REPORT, REPORTS, history_values, job_use, job_values
+from dutycycle.web.questions import DAY_MS, PageError, Query, choice, span_of
+from dutycycle.web.studies import Links
+from dutycycle.web.study import RunSpan
+from dutycycle.words import (
+    UNKNOWN,
+    bytes_text,
+    digits,
+    kind_words,
+    named_figure,
+    percent_text,
+    short_duration,
+)
+from sinks.records.jobs import read_job
 from sinks.records.location import default_records_url
 from sinks.records.tables.views import SUMS
 from sinks.records.usage import GROUPS, UsageQuery, usage
@@ -45,15 +58,9 @@ TABLES: Mapping[str, TableView] = {
 _WIDE = 24
 """Cells of a history, and of a bar with its figure."""
 _MOST_ROWS = 500
-_DAY_MS = 24 * HOUR_MS
 _TODAY_S = 20.0
 """For so long the sums of today are taken as they were read."""
 _BLOCKS = frozenset("░▏▎▍▌▋▊▉█▁▂▃▄▅▆▇· ")
-Query = Mapping[str, str]
-
-
-class PageError(DutycycleError):
-    """Says of a question why it cannot be answered, in words for who asked."""
 
 
 class Pages:
@@ -70,22 +77,22 @@ class Pages:
         )  # fmt: skip
         self._templates.filters |= {
             "moment": moment, "duration": short_duration, "json": _json, "hours": hours,
+            "percent": percent_text, "bytes": bytes_text, "amount": amount, "digits": _digits,
+            "anchor": about.anchor,
         }  # fmt: skip
         self._templates.tests["blocks"] = _is_blocks
         self._templates.globals |= {
             "place": source.place, "title_of_all": source.title, "UNKNOWN": UNKNOWN, "link": _link,
+            "places": about.anchors(),
         }  # fmt: skip
 
     def fleet(self, query: Query) -> str:
         """Show the grid of GPUs, today's sums, and the warnings of now. Raises ``PageError``."""
-        state, color = self._source.state, query.get("color", "use")
-        if color not in fleet.COLORS:
-            raise PageError(f"color={color}: expected one of {', '.join(fleet.COLORS)}")
+        state, color = self._source.state, choice(query, "color", fleet.COLORS, "use")
         chosen = fleet.GridFilter(
             **{name: query.get(name, "") for name in ("model", "node", "namespace", "state")}
         )
-        if chosen.state and chosen.state not in fleet.STATES:
-            raise PageError(f"state={chosen.state}: expected one of {', '.join(fleet.STATES)}")
+        choice(query, "state", ("", *fleet.STATES), "")
         gpus = fleet.shown_gpus(state, chosen)
         return self._render(
             "fleet", title="Fleet", color=color, colors=fleet.COLORS, chosen=asdict(chosen),
@@ -134,6 +141,9 @@ class Pages:
             charts=charts_of(row), seen_ms=row.ts_ms, age_s=(state.now_ms - row.seen_ms) / 1000,
             silent=row.silent_s(state.now_ms) is not None,
             blocks=_blocks(figures.windows(row), figures.peaks(row), inside(state, row, 100)),
+            # A key of a job or pod is its kind and its uid.
+            uid=row.key.partition("/")[2] if isinstance(row, JobRow | PodRow) else "",
+            is_job=isinstance(row, JobRow),
         )  # fmt: skip
 
     def idle(self, _: Query) -> str:
@@ -163,6 +173,48 @@ class Pages:
         writer.writerows([row[name] for name in (*by, *SUMS)] for row in rows)
         return out.getvalue()
 
+    def history(self, query: Query) -> str:
+        """Show the jobs of the records, those that run and those that ended. Raises ``DutycycleError``."""
+        return self._render("history", title="Jobs, now and ended", **history_values(self._url, query))
+
+    def job(self, query: Query) -> str:
+        """Show one job of the records, with the runs before it. Raises ``DutycycleError``."""
+        values = job_values(self._url, query)
+        is_live = self._source.state.row(f"job/{values['job'].uid}") is not None
+        return self._render("job", title=values["job"].title, is_live=is_live, **values)
+
+    def report_of(self, query: Query) -> tuple[object, tuple[RunSpan, ...], Links]:
+        """Say of which runs a report, or with ``other`` a comparison, is to be made: a key that stays the
+        same while they go on, the runs, and links to other pages. Raises ``DutycycleError``."""
+        back = choice(query, "back", REPORTS, DEFAULT_REPORT)
+        uids = [query.get("uid", ""), *filter(None, [query.get("other")])]
+        back_ms = round(1000 * duration(back))
+        # The earlier one first: changes are from it to the later.
+        runs = tuple(sorted((self._run_of(uid, back_ms) for uid in uids), key=lambda run: run.start_ms))
+        links = [("fleet", "Fleet"), ("history", "All jobs")]
+        links += [(_link("job", uid=run.uid), run.name) for run in runs]
+        if len(runs) == 1:
+            longer = {text: name for text, name in REPORTS.items() if text != back}
+            links += [(_link("report", uid=uids[0], back=text), name) for text, name in longer.items()]
+        return (*uids, back), runs, tuple(links)
+
+    def _run_of(self, uid: str, back_ms: int) -> RunSpan:
+        """Find a job, or a pod without one, among those that run, and in the records."""
+        state, now_ms = self._source.state, time.time_ns() // 1_000_000
+        row = state.row(f"job/{uid}") or next((pod for pod in state.pods() if pod.uid == uid), None)
+        if row is not None:
+            return RunSpan(uid, row.title, now_ms - back_ms, now_ms)
+        record = read_job(self._url, uid)
+        if record is None:
+            raise PageError(f"{uid}: no such job runs, and the records have none")
+        job = job_use(record.row)
+        end_ms = job.last_ms + 1000 if job.is_ended else now_ms
+        return RunSpan(uid, job.title, max(end_ms - back_ms, job.first_ms), end_ms)
+
+    def about(self, _: Query) -> str:
+        """Show what the figures are, and how they are made."""
+        return self._render("about", title="What it means", terms=about.TERMS, rows=about.metrics())
+
     def failure(self, title: str, text: str) -> str:
         """Say what is wrong."""
         return self._render("failure", title=title, text=text)
@@ -181,13 +233,8 @@ class Pages:
         by = tuple(filter(None, map(str.strip, query.get("by", "namespace").split(","))))
         if not by or len(set(by)) < len(by) or len(by) > 4:
             raise PageError(f"by={','.join(by)}: expected one to four names, each once, such as team,day")
-        since = query.get("since", "7d")
-        try:
-            back_s = duration(since)
-        except ValueError as error:
-            raise PageError(f"since={since}: {error}") from error
-        end_ms = time.time_ns() // 1_000_000
-        start_ms = round(end_ms - 1000 * back_s) // HOUR_MS * HOUR_MS
+        since = query.get("since") or "7d"
+        start_ms, end_ms = span_of(since, time.time_ns() // 1_000_000)
         asked = UsageQuery(by=by, start_ms=start_ms, end_ms=end_ms, namespace=query.get("namespace") or None)
         return by, since, usage(self._url, asked)
 
@@ -196,7 +243,7 @@ class Pages:
         if time.monotonic() - self._today[0] < _TODAY_S:
             return
         end_ms = time.time_ns() // 1_000_000
-        query = UsageQuery(by=("day",), start_ms=end_ms // _DAY_MS * _DAY_MS, end_ms=end_ms)
+        query = UsageQuery(by=("day",), start_ms=end_ms // DAY_MS * DAY_MS, end_ms=end_ms)
         try:
             sums = next(iter(usage(self._url, query)), None)
         except DutycycleError:  # said on the page of the usage
@@ -207,6 +254,15 @@ class Pages:
 def hours(seconds: float | None) -> str:
     """Write seconds as hours; unknown is a dot."""
     return UNKNOWN if seconds is None else f"{seconds / 3600:,.2f}"
+
+
+def amount(money: float | None) -> str:
+    """Write money with two places; unknown is a dot."""
+    return UNKNOWN if money is None else f"{money:,.2f}"
+
+
+def _digits(value: float | None) -> str:
+    return UNKNOWN if value is None else digits(value)
 
 
 def _json(value: Any) -> str:

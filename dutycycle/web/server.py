@@ -11,14 +11,20 @@ from secrets import token_urlsafe
 
 from aiohttp import web
 
+from dutycycle import report
 from dutycycle.contract.errors import DutycycleError, SettingError
 from dutycycle.contract.settings.groups import PREFIX, Settings
 from dutycycle.live.source import Source
 from dutycycle.telemetry.endpoint import NEARBY, Address, parse
-from dutycycle.web.pages import TABLES, PageError, Pages, Query
+from dutycycle.web.pages import TABLES, Pages
+from dutycycle.web.questions import PageError, Query
+from dutycycle.web.studies import Studies
 from sinks.records.query import UnknownNameError
 
 _STATIC = Path(__file__).parent / "static"
+_OF_REPORTS = {
+    f"report{ending}": Path(report.__file__).with_name(f"page{ending}") for ending in (".css", ".js")
+}
 _TYPES = {".css": "text/css", ".js": "text/javascript"}
 _COOKIE = "dutycycle-session"
 _LONGEST = 2048
@@ -40,6 +46,11 @@ _HEADERS = {
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+_OF_REPORT = {
+    **_HEADERS,
+    # Colors and places in a report's own charts are attributes; its text cannot make one.
+    "Content-Security-Policy": f"{_HEADERS['Content-Security-Policy']}; style-src-attr 'unsafe-inline'",
+}
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -59,19 +70,22 @@ class WebPage:
                 "listen on 127.0.0.1"
             )
         self._pages = Pages(source, settings)
+        self._studies = Studies(settings)
         self._took_s: dict[str, float] = {}
         """By path, what the page's last making took."""
 
     def routes(self) -> list[web.RouteDef]:
         """Give what is answered at which path."""
         pages: dict[str, Callable[[Query], str]] = {
-            "subject": self._pages.subject, "idle": self._pages.idle,
+            "about": self._pages.about, "subject": self._pages.subject, "idle": self._pages.idle,
             **{name: partial(self._pages.table, name) for name in TABLES},
         }  # fmt: skip
         handlers: dict[str, Handler] = {
             "": _to_fleet, "fleet": self._fleet, "usage.csv": self._csv,
             "usage": self._html(self._pages.usage, reads_records=True), "changes": self._changes,
-            "login": self._ask_token, "static/{name}": _static,
+            "login": self._ask_token, "static/{name}": _static, "report": self._report,
+            "history": self._html(self._pages.history, reads_records=True),
+            "job": self._html(self._pages.job, reads_records=True),
             **{name: self._html(page) for name, page in pages.items()},
         }  # fmt: skip
         return [
@@ -111,7 +125,8 @@ class WebPage:
                 raise
             response = self._failure(error.status, error.reason, request.path)
         if not response.prepared:
-            response.headers.update(_HEADERS)
+            for name, value in _HEADERS.items():
+                response.headers.setdefault(name, value)
         return response
 
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -168,6 +183,13 @@ class WebPage:
         await asyncio.to_thread(self._pages.read_today)
         return await self._html(self._pages.fleet)(request)
 
+    async def _report(self, request: web.Request) -> web.Response:
+        """Answer with the report of a job, or the comparison of two, which a process of its own makes."""
+        key, runs, links = await asyncio.to_thread(self._pages.report_of, request.query)
+        made = await self._studies.page(key, runs, links)
+        headers = {**_OF_REPORT, "X-Made": f"{made.at_s:.3f}"}
+        return web.Response(text=made.text, content_type="text/html", headers=headers)
+
     async def _csv(self, request: web.Request) -> web.Response:
         text = await asyncio.to_thread(self._pages.usage_csv, request.query)
         name = {"Content-Disposition": 'attachment; filename="usage.csv"'}
@@ -219,7 +241,11 @@ async def _static(request: web.Request) -> web.Response:
 
         body = (await asyncio.to_thread(get_plotlyjs)).encode()
         return web.Response(body=body, content_type="text/javascript", charset="utf-8")
-    file = _STATIC / name
-    if file.suffix not in _TYPES or file.parent != _STATIC or not file.is_file():
+    file = _OF_REPORTS.get(name) or _STATIC / name
+    if (
+        file.suffix not in _TYPES
+        or (name not in _OF_REPORTS and file.parent != _STATIC)
+        or not file.is_file()
+    ):
         raise web.HTTPNotFound
     return web.Response(body=file.read_bytes(), content_type=_TYPES[file.suffix], charset="utf-8")

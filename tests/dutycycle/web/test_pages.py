@@ -19,13 +19,15 @@ from dutycycle.contract.settings.load import load
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.source import Source
 from dutycycle.web.pages import TABLES
+from dutycycle.web.questions import span_of
 from dutycycle.web.server import WebPage
 from sinks.records.rows import rows_of
+from tests.support.data.two_teams import two_teams
 from tests.support.fleet import fleet
 from tests.support.live import POD, fed, insight, nvml
-from tests.support.sinks.recording import open_store
+from tests.support.sinks.recording import derived, open_store, write_all
 
-PAGES = ("fleet", *TABLES, "idle", "usage")
+PAGES = ("fleet", *TABLES, "history", "idle", "usage", "about")
 HOSTILE = "<script>alert(1)</script>\"'&{{7*7}}"
 NAMES = ("use", "sm", "tensor", "memory", "power", "heat", "health", "age")
 TOKEN = "a-token-of-many-letters"
@@ -190,7 +192,7 @@ async def test_usage_by_team_as_a_page_and_as_csv(tmp_path: Path) -> None:
         for question in ("by=tem", "namespace=nobody"):
             assert "there is no such" in words(await text(client, f"usage?{question}", 400))
         fleet_page = words(await text(client, "fleet"))
-        assert "today, GPU hours" in fleet_page
+        assert "today, GPU hours" in " ".join(fleet_page.split())
 
 
 async def test_without_records_now_is_shown_all_the_same(tmp_path: Path) -> None:
@@ -259,3 +261,64 @@ async def test_a_fleet_of_thousands_is_one_page(tmp_path: Path) -> None:
         page = await text(client, "fleet")
         assert page.count("<li><a class=") == 2000
         assert "the first 500 of 2000" in words(await text(client, "gpus"))
+
+
+@asynccontextmanager
+async def served_jobs(tmp_path: Path, **settings: str) -> AsyncIterator[ClientSession]:
+    """A client of the page with the records of two teams, of an hour and a half that ended just now."""
+    start_ms = (time.time_ns() // 1_000_000 - 2 * HOUR_MS) // HOUR_MS * HOUR_MS
+    prices = {"price_gpu_hour": "2", **settings}
+    write_all(derived(two_teams(start_ms)), f"sqlite:///{tmp_path}/records.db", load({}, prices))
+    async with served(LiveState(), tmp_path, **prices) as client:
+        yield client
+
+
+def plain(page: str) -> str:
+    return re.sub(r"\s+", " ", words(page.partition("<main")[2]))
+
+
+async def test_jobs_that_ended_by_what_they_wasted(tmp_path: Path) -> None:
+    async with served_jobs(tmp_path) as client:
+        page = await text(client, "history")
+        assert re.findall(r">(\w+/job-of-pod-\w)<", page)[0] == "default/job-of-pod-d"
+        assert "not heard of any more" in plain(page)
+        assert "1 1.50 1.50 3.00 3.00 0.0 %" in plain(page)
+        assert re.findall(r">(\w+/job-of-pod-\w)<", await text(client, "history?label=team=vision")) == [
+            "cv/job-of-pod-b"
+        ]
+        assert "No job is like that" in plain(await text(client, "history?q=<script>x"))
+        for wrong, said in (
+            ("sort=x", "expected one of waste"), ("state=x", "expected one of ended"),
+            ("label=team", "team=nlp"), ("since=x", "last-month"), ("since=99999999h", "five years"),
+        ):  # fmt: skip
+            assert said in words(await text(client, f"history?{wrong}", 400)), wrong
+        job = plain(await text(client, "job?uid=job-pod-d"))
+        assert "idle 1.50" in job
+        assert "name-of-pod-d gpu-a" in job
+        assert "no such job" in await text(client, "job?uid=<script>", 400)
+        assert "no such job runs" in await text(client, "report?uid=x", 400)
+        for path in ("history", "job?uid=job-pod-d", "about"):
+            checked = Checked()
+            checked.feed(await text(client, path))
+            assert checked.open == []
+            assert len(set(checked.ids)) == len(checked.ids), path
+    async with served(LiveState(), tmp_path, records="postgresql://nobody@127.0.0.1:9/none") as client:
+        for path in ("history", "job?uid=a"):
+            assert "cannot be read" in await text(client, path, 503)
+
+
+async def test_every_figure_leads_to_how_it_is_made(tmp_path: Path) -> None:
+    async with served_jobs(tmp_path) as client:
+        checked = Checked()
+        checked.feed(await text(client, "about"))
+        for path in ("fleet", "history", "job?uid=job-pod-d"):
+            for place in re.findall(r'href="about#([^"]+)"', await text(client, path)):
+                assert place in checked.ids, (path, place)
+
+
+def test_times_by_name() -> None:
+    now_ms = 1_795_887_129_645  # 2026-11-28T17:32:09Z
+    assert span_of("last-month", now_ms) == (1_790_812_800_000, 1_793_491_200_000)
+    assert span_of("this-month", now_ms) == (1_793_491_200_000, now_ms)
+    assert span_of("today", now_ms) == (1_795_824_000_000, now_ms)
+    assert span_of("2h", now_ms)[0] == 1_795_878_000_000

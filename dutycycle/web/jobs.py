@@ -1,0 +1,189 @@
+"""Jobs from the records: those that run and those that ended, and one of them with the runs before it."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from dutycycle.contract.records.derived import Subject
+from dutycycle.contract.records.insights import Insight
+from dutycycle.web.questions import SPANS, PageError, Query, choice, span_of
+from dutycycle.words import held_back, kind_words, named_figure
+from sinks.records.jobs import ORDERS, JobQuery, read_job, read_jobs
+
+REPORTS = {"15m": "15 minutes", "1h": "an hour", "6h": "6 hours", "24h": "a day"}
+"""Of how much a report can be made, counted from the end of a job, or from now."""
+DEFAULT_REPORT = "1h"
+_HEARD_S = 600.0
+"""A job of which nothing was written for longer may have ended."""
+_STATES = {"": "all", "ended": "ended", "running": "not ended"}
+
+
+@dataclass(frozen=True, slots=True)
+class JobUse:
+    """A job in words and figures; None is not known. Times in milliseconds, GPU time in seconds."""
+
+    uid: str
+    title: str
+    kind: str
+    is_ended: bool
+    first_ms: int
+    last_ms: int
+    pods: int
+    gpus: int
+    mean_util_pct: float | None
+    max_util_pct: float | None
+    gpu_mem_bytes: float | None
+    mem_bytes: float | None
+    period_s: float | None
+    steps_per_min: float | None
+    does: str
+    held_back: str
+    advice: str
+    evidence: list[tuple[str, str]]
+    gpu_s: float | None
+    busy_s: float | None
+    idle_s: float | None
+    untouched_s: float | None
+    energy_j: float | None
+    cost: float | None
+    idle_cost: float | None
+
+    @property
+    def state(self) -> str:
+        """Tell whether it has ended, or still runs, in words."""
+        if self.is_ended:
+            return "ended"
+        return "runs" if time.time() - self.last_ms / 1000 < _HEARD_S else "not heard of any more"
+
+    @property
+    def lasted_s(self) -> float:
+        """From the first to the last that was seen of it."""
+        return (self.last_ms - self.first_ms) / 1000
+
+
+def job_use(row: Mapping[str, Any]) -> JobUse:
+    """Make it of a row of ``sinks.records.jobs``."""
+    insight = _insight_of(row)
+    known_s, busy_s, steps = row["gpu_known_s"], row["gpu_busy_s"], row["steps_per_s"]
+    return JobUse(
+        uid=row["job_uid"],
+        title="/".join(filter(None, (row["namespace"], row["name"]))),
+        kind=row["kind"],
+        is_ended=bool(row["final"]),
+        first_ms=_ms(row["first_at"]),
+        last_ms=_ms(row["last_at"]),
+        pods=row["pods"],
+        gpus=row["gpus"],
+        mean_util_pct=row["mean_gpu_util_pct"],
+        max_util_pct=row["max_gpu_util_pct"],
+        gpu_mem_bytes=row["max_gpu_mem_used_bytes"],
+        mem_bytes=row["max_mem_used_bytes"],
+        period_s=row["period_s"],
+        steps_per_min=None if steps is None else 60 * steps,
+        does="" if insight is None else kind_words(insight.kind, insight.confidence),
+        held_back="" if insight is None else held_back(insight),
+        advice=row["advice"] or "",
+        evidence=[] if insight is None else [named_figure(*figure) for figure in insight.evidence.items()],
+        gpu_s=row["gpu_s"],
+        busy_s=busy_s,
+        idle_s=None if known_s is None or busy_s is None else max(0.0, known_s - busy_s),
+        untouched_s=row["gpu_untouched_s"],
+        energy_j=row["energy_j"],
+        cost=row["cost"],
+        idle_cost=row["idle_cost"],
+    )
+
+
+def history_values(url: str, query: Query) -> dict[str, Any]:
+    """Give what the page of all jobs shows. Raises ``DutycycleError``."""
+    since = query.get("since") or "7d"
+    state = choice(query, "state", _STATES, "")
+    key, equals, value = query.get("label", "").partition("=")
+    if bool(key) != bool(equals):
+        raise PageError(f"label={key}: expected a label and its value, such as team=nlp")
+    namespace = query.get("namespace", "")
+    asked = JobQuery(
+        since_ms=span_of(since, time.time_ns() // 1_000_000)[0],
+        order=choice(query, "sort", ORDERS, "waste"),
+        namespaces=[namespace] if namespace else None,
+        kind=query.get("kind") or None,
+        words=query.get("q", ""),
+        label=(key.strip(), value.strip()) if key else None,
+        ended=None if not state else state == "ended",
+    )
+    jobs = read_jobs(url, asked)
+    chosen = {"q": asked.words, "since": since, "sort": asked.order, "state": state, "namespace": namespace,
+              "kind": asked.kind or "", "label": query.get("label", "")}  # fmt: skip
+    return {
+        "jobs": [job_use(row) for row in jobs.rows], "count": jobs.count, "chosen": chosen,
+        "since_ms": asked.since_ms, "spans": SPANS,
+        "choices": {
+            "namespace": _with_chosen(jobs.namespaces, namespace),
+            "kind": _with_chosen(jobs.kinds, asked.kind),
+        },
+        "states": _STATES, "orders": ORDERS,
+    }  # fmt: skip
+
+
+def job_values(url: str, query: Query) -> dict[str, Any]:
+    """Give what the page of one job shows. Raises ``DutycycleError``."""
+    uid = query.get("uid", "")
+    record = read_job(url, uid)
+    if record is None:
+        raise PageError(f"{uid}: the records have no such job")
+    earlier = [job_use(row) for row in record.earlier]
+    job = job_use(record.row)
+    return {
+        "job": job, "pods": [asdict(_pod_use(pod)) for pod in record.pods], "pod_count": record.pod_count,
+        "events": [{**event, "at_ms": _ms(event["at"])} for event in record.events], "earlier": earlier,
+        "reports": REPORTS,
+    }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _PodUse:
+    """A pod of a job: what it asked for beside what it used."""
+
+    name: str
+    node: str
+    phase: str
+    gpus: int
+    gpu_request: float | None
+    mean_util_pct: float | None
+    gpu_mem_bytes: float | None
+    cpu_cores: float | None
+    cpu_request: float | None
+    mem_bytes: float | None
+    mem_request_bytes: float | None
+
+
+def _pod_use(row: Mapping[str, Any]) -> _PodUse:
+    cpu = row["max_cpu_util_pct"]
+    return _PodUse(
+        row["name"], row["node"], row["phase"], row["gpus"], row["gpu_request"], row["mean_gpu_util_pct"],
+        row["max_gpu_mem_used_bytes"], None if cpu is None else cpu / 100, row["cpu_request"],
+        row["max_mem_used_bytes"], row["mem_request_bytes"],
+    )  # fmt: skip
+
+
+def _insight_of(row: Mapping[str, Any]) -> Insight | None:
+    if row["does"] is None:
+        return None
+    return Insight(
+        subject=Subject(kind="job", job_uid=row["job_uid"]), ts_ms=_ms(row["at"]),
+        since_ms=_ms(row["since"]), kind=row["does"], confidence=row["sure"], bottleneck=row["bottleneck"],
+        bottleneck_confidence=row["bottleneck_confidence"], evidence=orjson.loads(row["evidence"]),
+    )  # fmt: skip
+
+
+def _with_chosen(names: list[str], chosen: str | None) -> list[str]:
+    """A name that is asked for can be seen to be, also where nothing is like that."""
+    return sorted({*names, chosen}) if chosen else names
+
+
+def _ms(at: str) -> int:
+    return round(datetime.fromisoformat(at).timestamp() * 1000)

@@ -1,0 +1,79 @@
+"""Makes the report of a run, or the comparison of runs, with the code of the commands, in its own process.
+
+Reads what it is asked from its standard input, which is its parent's alone, and answers with JSON: ``page``,
+or ``error``, in words for who asked.
+"""
+
+import json
+import os
+import pickle
+import sys
+from contextlib import redirect_stdout
+from dataclasses import dataclass, replace
+
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.process import die_with_parent, temporary_folder
+
+_WAIT_S = 20.0
+"""For so long a broker is waited for."""
+_NICE = 10
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpan:
+    """A job, by its uid and by what people call it, in ``[start_ms, end_ms)``."""
+
+    uid: str
+    name: str
+    start_ms: int
+    end_ms: int
+
+
+def page_of(settings: Settings, runs: tuple[RunSpan, ...], links: tuple[tuple[str, str], ...]) -> str:
+    """Make the page. ``links``: to other pages, with their names. Raises ``DutycycleError``."""
+    from dutycycle.compare import page as comparison_page
+    from dutycycle.compare.comparison import NamedRun
+    from dutycycle.measures.figures import measures_of
+    from dutycycle.report.build import gather, report_of
+    from dutycycle.report.page import html_of
+    from dutycycle.traces.extract import ExtractRequest, extract
+
+    reports = []
+    with temporary_folder() as folder:
+        for at, run in enumerate(runs):
+            trace = folder / f"{at}.jsonl.zst"
+            wanted = ExtractRequest(run.uid, run.start_ms, run.end_ms)
+            try:
+                extract(trace, wanted, settings, overwrite=False, timeout_s=_WAIT_S)
+                report = report_of(
+                    gather([str(trace)], settings), settings, f"what {settings.broker} has", job=run.uid
+                )
+            except DutycycleError as error:
+                raise DutycycleError(f"{run.name}: {error}") from error
+            reports.append(replace(report, title=run.name))
+            trace.unlink()
+    if len(reports) == 1:
+        return html_of(reports[0], links)
+    names = [f"{at}: {run.name}" for at, run in enumerate(runs, 1)]
+    return comparison_page.html_of(
+        [NamedRun(name, report, measures_of(report)) for name, report in zip(names, reports, strict=True)],
+        links,
+    )
+
+
+def main() -> None:
+    """Answer one question, at low priority, and end with the parent."""
+    die_with_parent(os.environ)
+    os.nice(_NICE)
+    settings, runs, links = pickle.load(sys.stdin.buffer)  # noqa: S301 - what our own parent has written
+    with redirect_stdout(sys.stderr):
+        try:
+            answer = {"page": page_of(settings, runs, links)}
+        except DutycycleError as error:
+            answer = {"error": str(error)}
+    json.dump(answer, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

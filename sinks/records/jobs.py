@@ -1,0 +1,277 @@
+"""Reads what jobs of the past, and those that run, had and wasted: a bounded number of them, by one query.
+
+All names that are asked for are parameters. What was used is the ledger's of the time that is asked for;
+peaks and verdicts are those of the whole life of a job.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    FromClause,
+    Select,
+    Text,
+    and_,
+    case,
+    cast,
+    column,
+    exists,
+    func,
+    literal,
+    select,
+    table,
+    true,
+    union_all,
+)
+
+from sinks.records.query import reading
+from sinks.records.rows import EVENT_TABLE, INSIGHT_TABLE, JOB_TABLE, POD_TABLE, moment
+from sinks.records.tables.columns import UtcTime
+from sinks.records.tables.schema import TABLES, usage_days, usage_hours
+
+ORDERS = ("waste", "cost", "use", "newest", "longest", "memory")
+"""What jobs can be sorted by: ``waste``: GPU time without a kernel, most first; ``cost``: GPU time in all;
+``use``: mean GPU use, least first; ``longest`` and ``memory``: most first."""
+MOST_JOBS = 500
+_MOST_EARLIER = 20
+_SECONDS = ("gpu_s", "gpu_known_s", "gpu_busy_s", "gpu_untouched_s", "energy_j")
+_jobs, _pods, _insights = (TABLES[name] for name in (JOB_TABLE, POD_TABLE, INSIGHT_TABLE))
+_COSTS = ("gpu_cost", "cpu_cost", "energy_cost")
+_priced = table(
+    "usage_costs", column("hour", UtcTime), column("pod_uid", Text), column("gpu_s"), column("gpu_known_s"),
+    column("gpu_busy_s"), *(column(name) for name in _COSTS),
+)  # fmt: skip
+_SUFFIX = re.compile(r"[-.](?:(?=[a-z]*\d)[a-z0-9]{5}|[0-9][0-9.:_-]*)$")
+"""What controllers and people put behind a job's name to tell its runs apart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobQuery:
+    """Which jobs are wanted: those seen since ``since_ms``; of them ``most``, by one of ``ORDERS``.
+
+    ``namespaces``: only of these, None for all. ``kind``: of the owner, such as PyTorchJob. ``words``: a part
+    of the name. ``label``: a key and value that one of its pods has. ``ended``: None for both.
+    """
+
+    since_ms: int
+    order: str = "waste"
+    most: int = 200
+    namespaces: Collection[str] | None = None
+    kind: str | None = None
+    words: str = ""
+    label: tuple[str, str] | None = None
+    ended: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobList:
+    """``rows``: the jobs; ``count``: how many there are like that; ``namespaces`` and ``kinds``: of all jobs
+    since then that may be seen."""
+
+    rows: Sequence[Mapping[str, Any]]
+    count: int
+    namespaces: list[str]
+    kinds: list[str]
+
+
+def read_jobs(url: str, query: JobQuery) -> JobList:
+    """Read the jobs with what they used. Raises ``DutycycleError`` when the database cannot be read."""
+    began = literal(moment(query.since_ms), UtcTime)
+    of_time = and_(_jobs.c.last_at >= began, _may_be_seen(_jobs.c.namespace, query.namespaces))
+    wanted = and_(of_time, *_conditions(query))
+    with reading(url) as connection:
+        rows = _read(connection, jobs_statement(query), began)
+        count = connection.scalar(select(func.count()).select_from(_jobs).where(wanted)) or 0
+        names = [
+            sorted(filter(None, connection.scalars(select(_jobs.c[name]).where(of_time).distinct())))
+            for name in ("namespace", "kind")
+        ]
+    return JobList(rows, count, *names)
+
+
+def jobs_statement(query: JobQuery) -> Select[Any]:
+    """Make the query: what was used since then is added up once, and joined with the jobs."""
+    began = literal(moment(query.since_ms), UtcTime)
+    used = _used(began)
+    statement = _of_jobs(used).where(
+        _jobs.c.last_at >= began, _may_be_seen(_jobs.c.namespace, query.namespaces), *_conditions(query)
+    )
+    idle_s = used.c.gpu_known_s - used.c.gpu_busy_s
+    orders: dict[str, ColumnElement[Any]] = {
+        "waste": idle_s.desc().nulls_last(),
+        "cost": used.c.gpu_s.desc().nulls_last(),
+        "use": _jobs.c.mean_gpu_util_pct.asc().nulls_last(),
+        "memory": _jobs.c.max_gpu_mem_used_bytes.desc().nulls_last(),
+        "newest": _jobs.c.last_at.desc(),
+        "longest": _jobs.c.first_at.asc(),
+    }
+    order = [orders[query.order], _jobs.c.last_at.desc(), _jobs.c.job_uid]
+    return statement.order_by(*order).limit(min(query.most, MOST_JOBS))
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """One job: its row as of ``read_jobs``, over all of its life; its ``pods``, what happened to its GPUs,
+    and the runs before it that are of the same kind and name."""
+
+    row: Mapping[str, Any]
+    pods: Sequence[Mapping[str, Any]]
+    pod_count: int
+    events: Sequence[Mapping[str, Any]]
+    earlier: Sequence[Mapping[str, Any]]
+
+
+def read_job(url: str, uid: str, namespaces: Collection[str] | None = None) -> JobRecord | None:
+    """Read a job by its uid; None where there is none that may be seen. Raises as ``read_jobs``."""
+    always = literal(moment(0), UtcTime)
+    used = _used(always, _pods.c.job_uid == uid)
+    with reading(url) as connection:
+        of_uid = _of_jobs(used).where(_jobs.c.job_uid == uid, _may_be_seen(_jobs.c.namespace, namespaces))
+        rows = _read(connection, of_uid, always)
+        if not rows:
+            return None
+        row = rows[0]
+        columns = [
+            _pods.c[name]
+            for name in (
+                "pod_uid", "namespace", "name", "node", "phase", "gpus", "gpu_request", "cpu_request",
+                "mem_request_bytes", "started_at", "first_at", "last_at", "final", "mean_gpu_util_pct",
+                "max_gpu_util_pct", "max_gpu_mem_used_bytes", "max_cpu_util_pct", "max_mem_used_bytes",
+            )
+        ]  # fmt: skip
+        of_job = _pods.c.job_uid == uid
+        pods = select(*columns).where(of_job).order_by(_pods.c.first_at, _pods.c.name).limit(MOST_JOBS)
+        count = connection.scalar(select(func.count()).select_from(_pods).where(of_job)) or 0
+        happened = TABLES[EVENT_TABLE]
+        events = select(happened).where(happened.c.job_uid == uid).order_by(happened.c.at.desc()).limit(100)
+        return JobRecord(
+            row,
+            _mappings(connection, pods),
+            count,
+            _mappings(connection, events),
+            _read_earlier(connection, row, namespaces),
+        )
+
+
+def _read_earlier(
+    connection: Connection, row: Mapping[str, Any], namespaces: Collection[str] | None
+) -> list[Mapping[str, Any]]:
+    """Read the newest runs before this one: of its name first, then of one that differs in the suffix."""
+    name: str = row["name"]
+    stem = _SUFFIX.sub("", name)
+    same = _jobs.c.name == name
+    before = select(_jobs.c.job_uid).where(
+        _jobs.c.namespace == row["namespace"] if row["namespace"] else _jobs.c.namespace.is_(None),
+        _jobs.c.kind == row["kind"],
+        same | _jobs.c.name.startswith(stem + name[len(stem) : len(stem) + 1], autoescape=True),
+        _jobs.c.job_uid != row["job_uid"],
+        _jobs.c.first_at < row["first_at"],
+        _may_be_seen(_jobs.c.namespace, namespaces),
+    )
+    newest = before.add_columns(_jobs.c.name).order_by(same.desc(), _jobs.c.last_at.desc()).limit(100)
+    alike = [uid for uid, other in connection.execute(newest) if _SUFFIX.sub("", other) == stem]
+    uids = alike[:_MOST_EARLIER]
+    if not uids:
+        return []
+    always = literal(moment(0), UtcTime)
+    statement = _of_jobs(_used(always, _pods.c.job_uid.in_(uids))).where(_jobs.c.job_uid.in_(uids))
+    rows = {earlier["job_uid"]: earlier for earlier in _read(connection, statement, always)}
+    return [rows[uid] for uid in uids if uid in rows]
+
+
+def _used(began: ColumnElement[Any], of: ColumnElement[bool] | None = None) -> FromClause:
+    """Add up what the pods of each job used since then, of hours and of the days that they become."""
+    parts = [
+        select(ledger.c.pod_uid, *(ledger.c[name] for name in _SECONDS)).where(ledger.c[at] >= began)
+        for ledger, at in ((usage_hours, "hour"), (usage_days, "day"))
+    ]
+    if of is not None:  # the ledger's index by pod is used, and not its time
+        of_pods = select(_pods.c.pod_uid).where(of)
+        parts = [part.where(part.selected_columns.pod_uid.in_(of_pods)) for part in parts]
+    ledger = union_all(*parts).subquery("ledger")
+    known = case((ledger.c.gpu_known_s > 0, ledger.c.gpu_busy_s))
+    sums = [func.sum(known if name == "gpu_busy_s" else ledger.c[name]).label(name) for name in _SECONDS]
+    statement = select(_pods.c.job_uid, *sums).join(ledger, ledger.c.pod_uid == _pods.c.pod_uid)
+    return statement.where(_pods.c.job_uid.is_not(None)).group_by(_pods.c.job_uid).subquery("used")
+
+
+def _of_jobs(used: FromClause) -> Select[Any]:
+    insights = [
+        _insights.c[name]
+        for name in ("bottleneck", "bottleneck_confidence", "period_s", "steps_per_s", "advice", "idle_since")
+    ]
+    jobs = [
+        _jobs.c[name]
+        for name in (
+            "job_uid", "namespace", "kind", "name", "first_at", "last_at", "final", "pods", "gpus",
+            "mean_gpu_util_pct", "max_gpu_util_pct", "max_gpu_mem_used_bytes", "max_mem_used_bytes",
+        )
+    ]  # fmt: skip
+    sums = [used.c[name] for name in _SECONDS]
+    does = [
+        _insights.c.kind.label("does"), _insights.c.kind_confidence.label("sure"),
+        cast(_insights.c.evidence, Text).label("evidence"), _insights.c.since, _insights.c.at,
+    ]  # fmt: skip
+    joined = _jobs.outerjoin(used, used.c.job_uid == _jobs.c.job_uid)
+    joined = joined.outerjoin(_insights, _insights.c.subject == literal("job/", Text) + _jobs.c.job_uid)
+    return select(*jobs, *sums, *does, *insights).select_from(joined)
+
+
+def _conditions(query: JobQuery) -> list[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = []
+    if query.kind:
+        conditions.append(_jobs.c.kind == query.kind)
+    if query.words:
+        conditions.append(_jobs.c.name.icontains(query.words, autoescape=True))
+    if query.ended is not None:
+        conditions.append(_jobs.c.final.is_(query.ended))
+    if query.label is not None:
+        key, value = query.label
+        labelled = _pods.c.labels.op("->>")(literal(key, Text)) == value
+        conditions.append(exists().where(_pods.c.job_uid == _jobs.c.job_uid, labelled))
+    return conditions
+
+
+def _may_be_seen(namespace: ColumnElement[Any], namespaces: Collection[str] | None) -> ColumnElement[bool]:
+    return true() if namespaces is None else namespace.in_(namespaces)
+
+
+def _read(
+    connection: Connection, statement: Select[Any], began: ColumnElement[Any]
+) -> list[Mapping[str, Any]]:
+    """Read rows of jobs, and what these cost since then by the prices of each hour."""
+    rows = _mappings(connection, statement)
+    uids = [row["job_uid"] for row in rows]
+    costs: dict[str, dict[str, Any]] = {}
+    for ledger, at in ((_priced, "hour"), (usage_days, "day")) if uids else ():
+        priced = [ledger.c[name] for name in _COSTS]
+        cost = case(
+            (
+                func.coalesce(*priced).is_not(None),
+                sum((func.coalesce(part, 0.0) for part in priced), literal(0.0)),
+            )
+        )
+        idle_s = case((ledger.c.gpu_known_s > 0, ledger.c.gpu_known_s - ledger.c.gpu_busy_s))
+        idle_cost = ledger.c.gpu_cost * idle_s / func.nullif(ledger.c.gpu_s, 0.0)
+        of_jobs = (
+            select(_pods.c.job_uid, func.sum(cost).label("cost"), func.sum(idle_cost).label("idle_cost"))
+            .select_from(_pods)
+            .join(ledger, ledger.c.pod_uid == _pods.c.pod_uid)
+            .where(_pods.c.job_uid.in_(uids), ledger.c[at] >= began)
+            .group_by(_pods.c.job_uid)
+        )
+        for priced_row in connection.execute(of_jobs).mappings():
+            added = costs.setdefault(priced_row["job_uid"], {"cost": None, "idle_cost": None})
+            for name, before in added.items():
+                if priced_row[name] is not None:
+                    added[name] = (before or 0.0) + priced_row[name]
+    unpriced = {"cost": None, "idle_cost": None}
+    return [row | costs.get(row["job_uid"], unpriced) for row in rows]
+
+
+def _mappings(connection: Connection, statement: Select[Any]) -> list[dict[str, Any]]:
+    return [dict(row) for row in connection.execute(statement).mappings()]

@@ -1,0 +1,78 @@
+"""Reports and comparisons on the page: the figures of the commands, made in a process of its own."""
+
+import re
+import time
+from pathlib import Path
+
+import aiohttp
+
+from dutycycle.contract.records.hours import HOUR_MS
+from dutycycle.contract.settings.load import load
+from dutycycle.contract.topics import TOPICS, full_name
+from dutycycle.kafka.embedded import EmbeddedBroker
+from dutycycle.live.model.state import LiveState
+from dutycycle.live.source import Source
+from dutycycle.report.build import gather_records, report_of
+from dutycycle.report.page import html_of
+from dutycycle.web.server import WebPage
+from tests.support.data.two_teams import two_teams
+from tests.support.kafka import send
+from tests.support.sinks.recording import derived, write_all
+from tests.support.tab import tab
+
+KEY_FIGURES = re.compile(r'<dl class="figures">.*?</dl>', re.DOTALL)
+
+
+async def test_a_report_has_the_figures_of_the_command_and_is_compared_in_two_clicks(tmp_path: Path) -> None:
+    start_ms = (time.time_ns() // 1_000_000 - 2 * HOUR_MS) // HOUR_MS * HOUR_MS
+    samples = list(two_teams(start_ms))
+    records = f"sqlite:///{tmp_path}/records.db"
+    with EmbeddedBroker({full_name("dutycycle.", name): 1 for name in TOPICS}) as broker:
+        settings = load({}, {"broker": broker.url, "records": records, "web": "127.0.0.1:0"})
+        await send(settings, [(record.topic, record.key, record.value, record.ts_ms) for record in samples])
+        write_all(derived(samples), records)
+        source = Source(LiveState(), "dutycycle top", f"broker: {broker.url}", list)
+        async with WebPage(source, settings).serving() as url, aiohttp.ClientSession(url) as client:
+            async with client.get("report?uid=job-pod-b&back=6h") as answer:
+                page = await answer.text()
+                assert answer.status == 200, page
+                made, policy = answer.headers["X-Made"], answer.headers["Content-Security-Policy"]
+            assert "script-src 'self';" in policy
+            assert not re.search(r"<script>|<style|\son\w+=", page)
+            expected = html_of(
+                report_of(
+                    gather_records(samples, settings), settings, "", job="job-pod-b", title="cv/job-of-pod-b"
+                )
+            )
+            assert KEY_FIGURES.findall(page)[0] == KEY_FIGURES.findall(expected)[0]
+            async with client.get("report?uid=job-pod-b&back=6h") as answer:
+                assert answer.headers["X-Made"] == made, "what was just made is not made again"
+            async with client.get("report?uid=job-pod-b&back=6h&other=job-pod-c") as answer:
+                compared = await answer.text()
+                assert answer.status == 200, compared
+            assert "Side by side" in compared
+            assert compared.index("1: cv/job-of-pod-b") < compared.index("2: ml/job-of-pod-c")
+            async with tab(tmp_path / "profile") as browser:
+                await browser.open(url + "report?uid=job-pod-b&back=6h")
+                await browser.wait_for("document.documentElement.dataset.drawn > 3")
+                assert [said for said in browser.said if "plotly.js" not in said] == []
+                (tmp_path / "report.png").write_bytes(await browser.picture())
+                await browser.resize(390, 800)
+                # Charts follow the window a moment later.
+                await browser.wait_for("document.documentElement.scrollWidth <= innerWidth")
+
+
+async def test_samples_that_are_gone_are_said_to_be(tmp_path: Path) -> None:
+    start_ms = (time.time_ns() // 1_000_000 - 2 * HOUR_MS) // HOUR_MS * HOUR_MS
+    records = f"sqlite:///{tmp_path}/records.db"
+    write_all(derived(list(two_teams(start_ms))), records)
+    with EmbeddedBroker({full_name("dutycycle.", name): 1 for name in TOPICS}) as broker:
+        settings = load({}, {"broker": broker.url, "records": records, "web": "127.0.0.1:0"})
+        source = Source(LiveState(), "dutycycle top", f"broker: {broker.url}", list)
+        async with (
+            WebPage(source, settings).serving() as url,
+            aiohttp.ClientSession(url) as client,
+            client.get("report?uid=job-pod-b") as answer,
+        ):
+            assert answer.status == 400
+            assert "no job or pod" in await answer.text()

@@ -17,7 +17,7 @@ from dutycycle.kube.errors import BusyError, GoneError, KubeError, NoKindError
 from dutycycle.kube.objects import ApiServer
 from dutycycle.telemetry.events import WRITE_REJECTED, WRITE_RETRIED, Telemetry
 from sinks.annotations.core.desired import TOPICS, Annotations
-from sinks.annotations.core.schedule import Due, WritePlan, WritePolicy
+from sinks.annotations.core.schedule import DueWrite, WritePlan, WritePolicy
 from sinks.annotations.core.targets import Target
 from sinks.annotations.forbidden import (
     RETRY_S,
@@ -214,7 +214,7 @@ class AnnotationSink:
             except TimeoutError:
                 continue
 
-    async def _write(self, due: Due) -> None:
+    async def _write(self, due: DueWrite) -> None:
         target = due.target
         if not self._annotations.is_known(target):
             # No sample of the node came yet: what was found about its GPUs is held, as one comes any moment.

@@ -8,7 +8,7 @@ from dutycycle.telemetry.events import Telemetry
 from sinks.annotations.core.desired import Annotations
 from sinks.annotations.core.diff import Present, diff, split, worth_writing
 from sinks.annotations.core.keys import PODS_OMITTED
-from sinks.annotations.core.schedule import Due
+from sinks.annotations.core.schedule import DueWrite
 from sinks.annotations.core.targets import Target
 from sinks.annotations.forbidden import ForbiddenKindError, ForbiddenKinds
 from sinks.events import ANNOTATIONS_FULL
@@ -49,7 +49,7 @@ class AnnotationWriter:
         """Of which it was told that not all fits."""
         self._generation = 0
 
-    async def write(self, due: Due) -> Written | None:
+    async def write(self, due: DueWrite) -> Written | None:
         """Write what differs if enough has changed; None: it was not that much. Raises ``KubeError``."""
         target = due.target
         present = await self._known(target)

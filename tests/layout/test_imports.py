@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,18 @@ def test_every_part_of_dutycycle_has_a_floor() -> None:
     floors = set(RULES["importlinter:contract:layers"]["layers"].split())
     parts = {".".join(path.with_suffix("").parts[:2]) for path in files() if path.parts[0] == "dutycycle"}
     assert parts - {"dutycycle.__init__", "dutycycle.__main__"} - floors == set()
+
+
+def test_no_class_name_stands_twice() -> None:
+    places: defaultdict[str, list[Path]] = defaultdict(list)
+    for path in files():
+        for node in ast.walk(ast.parse((ROOT / path).read_text())):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(path)
+    twice = {name: paths for name, paths in places.items() if len(paths) > 1}
+    # A callback of each framework of trainings: a user imports that of the own framework.
+    assert all(path.is_relative_to("dutycycle/callbacks") for path in twice.pop("StepTimes"))
+    assert twice == {}
 
 
 NO_NAMES = {"one", "found", "said", "told"}

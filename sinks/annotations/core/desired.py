@@ -47,7 +47,7 @@ _MOST_WAITING = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedAnnotations:
     """What an object should carry. ``texts``: by key with prefix, within what fits beside what is kept there.
 
     ``surplus``: what else may be taken away, keys that this kind of object would otherwise keep for ever.
@@ -96,7 +96,7 @@ class Annotations:
         node = self._nodes.get(record.node)
         return node is None or node.is_news(record)
 
-    def wanted(self, target: Target, present: Present) -> Wanted:
+    def wanted(self, target: Target, present: Present) -> WantedAnnotations:
         """Return all that we want on the object that carries ``present``."""
         texts, fitting = self._texts_that_fit(target, present)
         ours: frozenset[str] = frozenset()  # advice that holds no more
@@ -107,7 +107,7 @@ class Annotations:
         surplus = ours & present.ours.keys() - fitting.keys()
         if (job := self._jobs.get(target)) is not None:
             surplus |= job.surplus(present, fitting)
-        return Wanted(fitting, surplus, len(texts.keys() - fitting.keys()))
+        return WantedAnnotations(fitting, surplus, len(texts.keys() - fitting.keys()))
 
     def _texts_that_fit(self, target: Target, present: Present) -> tuple[dict[str, str], dict[str, str]]:
         """Return what is known of the object, and what of it fits beside what is kept there."""

@@ -63,7 +63,7 @@ class ChangeThreshold(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DueWrite:
     """An object to write now, if as much as ``threshold`` says has changed. ``damped``: the figures whose
     change is no reason to write now, because they change all the time."""
 
@@ -158,7 +158,7 @@ class WritePlan:
             self._queue(target, entry)
         return self._shed() if len(self._entries) > self._most else None
 
-    def next_due(self, now: float) -> Due | None:
+    def next_due(self, now: float) -> DueWrite | None:
         """Return the next object to write, which is then in flight; None when none is due."""
         if self.is_on_hold(now):
             return None
@@ -170,7 +170,7 @@ class WritePlan:
                 entry.in_flight, entry.waiting, entry.ticket = entry.waiting, PendingOffsets(), 0
                 entry.urgent_in_flight, entry.urgent = entry.urgent, False
                 damped = entry.damping.waiting(now - entry.written_at, self._interval_s)
-                return Due(target, self._threshold(entry, now), damped)
+                return DueWrite(target, self._threshold(entry, now), damped)
         return None
 
     def wait_s(self, now: float) -> float | None:

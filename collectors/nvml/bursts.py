@@ -15,15 +15,15 @@ _Burst = tuple[tuple[int, Amount], ...]
 class BurstReader:
     """Reads one ring buffer of one GPU, each sample once.
 
-    ``what`` names it where it is not supported; ``unit``: the driver's, in the record's. Values outside
-    ``limits`` are left out.
+    ``what`` names it where it is not supported; ``per_unit``: how many of the driver's units are one of the
+    record's. Values outside ``limits`` are left out.
     """
 
-    def __init__(self, buffer: SampleBuffer, what: str, unit: float, limits: tuple[float, float]) -> None:
+    def __init__(self, buffer: SampleBuffer, what: str, per_unit: int, limits: tuple[float, float]) -> None:
         self._limits = limits
         self._buffer = buffer
         self._what = what
-        self._unit = unit
+        self._per_unit = per_unit
         self._cursor = Cursor()
         self._room = 0
 
@@ -43,18 +43,18 @@ class BurstReader:
             return None
         if shift_us is None:
             shift_us = now.wall_us - newest_us
-        oldest_ms = 0 if after_us else ts_ms - interval_ms
-        unit, (low, high) = self._unit, self._limits
-        burst = []
-        for stamp_us, driver_value in samples:
-            at_ms, value = round((stamp_us + shift_us) / 1000), round(driver_value * unit, 3)
-            if at_ms <= oldest_ms:
-                continue
-            if low <= value <= high:
-                burst.append((at_ms - ts_ms, value))
-            else:
+        from_tick_us = shift_us - ts_ms * 1000 + 500  # half a millisecond more: // rounds down
+        oldest_ms = -ts_ms if after_us else -interval_ms
+        per_unit, (low, high) = self._per_unit, self._limits
+        burst = [
+            (at_ms, value / per_unit if per_unit > 1 else value)
+            for stamp_us, value in samples
+            if (at_ms := (stamp_us + from_tick_us) // 1000) > oldest_ms
+        ]
+        for _, value in burst:
+            if not low <= value <= high:
                 query.possible(self._what, value, self._limits)
-        return tuple(burst) or None
+        return tuple(sample for sample in burst if low <= sample[1] <= high) or None
 
     def _new(self, handle: Handle, after_us: int, now: Now) -> list[BufferedSample]:
         if not self._room:

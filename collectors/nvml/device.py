@@ -23,10 +23,9 @@ from dutycycle.contract.catalogue import LIMITS, USUAL_ACTIVITY
 from dutycycle.contract.records.samples import Gpu
 from dutycycle.telemetry.events import Telemetry
 
-_MILLI = 0.001
 _STATIC_TICKS = 10
-"""The limits of power and heat and the PCIe link hardly change: they are read once in so many ticks. So are
-the list of graphics processes while it is empty, and the MIG mode of a GPU that tells its utilization."""
+"""The limits of power and heat, the PCIe link and the memory's clock hardly change: they are read once in so
+many ticks. So are the list of graphics processes while it is empty, and the MIG mode of a GPU that tells its utilization."""
 _limited = attrgetter(*LIMITS)
 
 
@@ -45,6 +44,8 @@ class DeviceRef:
 
 
 _VIDEO = {"enc_util_pct": gate.encoder_pct, "dec_util_pct": gate.decoder_pct}
+_IN_MILLI = (("power_w", "power", gate.power_mw), ("energy_j", "energy", gate.energy_mj))
+"""Calls for what the GPU does not tell by the id of a field."""
 _ENGINES = _VIDEO | {"jpeg_util_pct": gate.jpeg_pct, "ofa_util_pct": gate.optical_flow_pct}
 
 
@@ -57,8 +58,8 @@ class Device:
     def __init__(self, ref: DeviceRef, telemetry: Telemetry, activity: Collection[str]) -> None:
         """``activity``: the fields that are read of what it really does, where it tells."""
         self.query = DeviceQuery(ref.handle, ref.label, telemetry)
-        self._util_burst = BurstReader(SampleBuffer.GPU_UTIL, "util_burst", 1.0, LIMITS["gpu_util_pct"])
-        self._power_burst = BurstReader(SampleBuffer.POWER_MW, "power_burst", _MILLI, LIMITS["power_w"])
+        self._util_burst = BurstReader(SampleBuffer.GPU_UTIL, "util_burst", 1, LIMITS["gpu_util_pct"])
+        self._power_burst = BurstReader(SampleBuffer.POWER_MW, "power_burst", 1000, LIMITS["power_w"])
         self._utilizations = ProcessUtilizationReader()
         self._fields = FieldReader(activity)
         self._gpm = GpmReader(metrics_of("gpu", activity), "gpm")
@@ -118,7 +119,10 @@ class Device:
         activity = {} if self._divided else self._gpm.read(self.query, None, self.ref.uuid)
         before_gpm = not self._divided and not self._gpm.is_supported
         by_id = self._fields.read(self.query, before_gpm=before_gpm)
-        fields: Mapping[str, Any] = activity | by_id | self._read_engines()
+        fields: dict[str, Any] = activity | by_id | self._read_engines()
+        for field, what, way in _IN_MILLI:
+            if field not in by_id and (milli := ask(what, way)) is not None:
+                fields[field] = milli / 1000
         reasons = ask("throttle", gate.event_reasons, gate.throttle_reasons)
         utilizations = self._utilizations.read(self.query, now, tick.interval_ms)
         gpu = Gpu(
@@ -129,13 +133,11 @@ class Device:
             mem_copy_util_pct=mem_copy_util,
             mem_used_bytes=used,
             mem_total_bytes=total,
-            power_w=self._milli("power", gate.power_mw),
-            power_limit_w=None if power_limit_mw is None else _watts(power_limit_mw),
-            energy_j=self._milli("energy", gate.energy_mj),
+            power_limit_w=None if power_limit_mw is None else power_limit_mw / 1000,
             temp_c=ask("temperature", gate.temperature_c, gate.temperature_c_before_r570),
             temp_margin_c=self._ask_static("temp_margin", gate.temp_margin_c, gate.temp_margin_by_threshold),
             sm_clock_mhz=ask("sm_clock", gate.sm_clock_mhz),
-            mem_clock_mhz=ask("mem_clock", gate.mem_clock_mhz),
+            mem_clock_mhz=self._ask_static("mem_clock", gate.mem_clock_mhz),
             pcie_gen=self._ask_static("pcie_gen", gate.pcie_generation),
             pcie_width=self._ask_static("pcie_width", gate.pcie_width),
             throttle=None if reasons is None else throttle_names(reasons),
@@ -183,11 +185,3 @@ class Device:
         if what not in self._static and (value := self.query.ask(what, *ways)) is not None:
             self._static[what] = value
         return self._static.get(what)
-
-    def _milli(self, what: str, way: Callable[[Handle], int]) -> float | None:
-        value = self.query.ask(what, way)
-        return None if value is None else _watts(value)
-
-
-def _watts(milliwatts: float) -> float:
-    return round(milliwatts * _MILLI, 3)

@@ -17,7 +17,9 @@ from dutycycle.contract.catalogue import GPU_ROWS
 _NS_PER_S = 1e9
 _Id = int | tuple[int, int]
 """Of a field, with its scope where it has one."""
-_NAMES: dict[_Id, str] = {row.nvml: row.field for row in GPU_ROWS if isinstance(row.nvml, int)}
+_MILLI: dict[_Id, str] = {83: "energy_j", 185: "power_w"}
+"""Thousandths. What a GPU refuses of these (185: before Ampere, and GA100) has a call of its own."""
+_NAMES = _MILLI | {row.nvml: row.field for row in GPU_ROWS if isinstance(row.nvml, int)}
 """The fields of ``Gpu`` by id."""
 _ALL_LINKS, _KIB = 0xFFFFFFFF, 1024
 _BEFORE_GPM: dict[_Id, str] = {
@@ -38,7 +40,7 @@ class FieldReader:
         """``activity``: the fields that are read of what the GPU really does, where it has no GPM."""
         self._before_gpm = {number: name for number, name in _BEFORE_GPM.items() if name in activity}
         self._refused: set[_Id] = set()
-        self._last: dict[str, tuple[float, int]] = {}
+        self._last: dict[str, tuple[float, float]] = {}
         self._asked: dict[bool, dict[_Id, str]] = {}
         """What is not refused, before GPM and with it."""
 
@@ -72,21 +74,24 @@ class FieldReader:
 
     def _value(
         self, number: _Id, name: str, answer: FieldValue | NvmlError, query: DeviceQuery
-    ) -> int | None:
+    ) -> float | None:
         if isinstance(answer, FieldValue) and name in _RATES and answer.bits < _LEAST_BITS:
             answer = UnsupportedError("counter_too_narrow")
         if isinstance(answer, FieldValue):
+            if number in _MILLI:
+                return answer.value / 1000
             return answer.value * _KIB if number in _BEFORE_GPM else answer.value
         what = name.removesuffix("_per_s")
         if is_refused(answer):
             self._refused.add(number)
             self._asked.clear()
-            query.count_once(what, answer)
-        else:
+            if number not in _MILLI:
+                query.count_once(what, answer)
+        elif number not in _MILLI:
             query.count(what, answer)
         return None
 
-    def _rate(self, name: str, at_s: float, value: int) -> float | None:
+    def _rate(self, name: str, at_s: float, value: float) -> float | None:
         last = self._last.get(name)
         self._last[name] = at_s, value
         if last is None or at_s <= last[0] or value < last[1]:
@@ -98,5 +103,5 @@ class FieldReader:
 
 def tenths(pct: float) -> float:
     """Round to a tenth; what is whole then has no point, as most shares of time are 0 and each is written."""
-    rounded = round(pct, 1)
-    return int(rounded) if rounded.is_integer() else rounded
+    whole = round(10 * pct)
+    return whole / 10 if whole % 10 else whole // 10

@@ -276,7 +276,9 @@ def buffered_samples(handle: Handle, buffer: SampleBuffer, after_us: int, room: 
         ),
         lambda: SAMPLE[_known_type(kind.value)],
     )
-    return sorted((stamp_us, value) for stamp_us, value in rows if value != _UNKNOWN_32)
+    samples = [sample for sample in rows if sample[1] != _UNKNOWN_32]
+    samples.sort()
+    return samples
 
 
 def process_utilization(handle: Handle, after_us: int) -> list[ProcessUtilization]:

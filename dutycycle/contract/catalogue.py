@@ -323,7 +323,8 @@ CATALOGUE = (
         wandb={"smClock": "MHz", "graphicsClock": "MHz"}, series=GpuSeries("gpu_sm_clock_hertz", 1e6),
     ),
     MetricRow(
-        field="mem_clock_mhz", title="Memory clock", meaning="clock of the memory", limits=(0, 50_000),
+        field="mem_clock_mhz", title="Memory clock", meaning="clock of the memory; read every ten ticks",
+        limits=(0, 50_000),
         nvml="nvmlDeviceGetClockInfo",
         dcgm={
             "dcgm_memory_clock": 1, "dcgm_mem_clock": 1, f"{_DEV}MEM_CLOCK": 1,

@@ -23,7 +23,7 @@ AT_START = {
 WHILE_RUNNING = {
     "unloaded": ({"*": "DRIVER_NOT_LOADED"}, "driver_not_loaded"),
     "replaced": ({"*": "LIB_RM_VERSION_MISMATCH"}, "version_mismatch"),
-    "forgotten": ({"nvmlDeviceGetPowerUsage": "UNINITIALIZED"}, "uninitialized"),
+    "forgotten": ({"nvmlDeviceGetTemperatureV": "UNINITIALIZED"}, "uninitialized"),
 }
 
 
@@ -80,7 +80,8 @@ def test_another_reason_takes_the_place_of_the_first(tmp_path: Path) -> None:
 
 
 def test_another_driver_is_asked_everything_again(tmp_path: Path) -> None:
-    dumb = FakeGpu(uuid="GPU-a", errors={"nvmlDeviceGetPowerUsage": "NOT_SUPPORTED"})
+    errors = {"field:185": "NOT_SUPPORTED", "nvmlDeviceGetPowerUsage": "NOT_SUPPORTED"}
+    dumb = FakeGpu(uuid="GPU-a", errors=errors)
     with Probe(tmp_path, Scenario(gpus=[dumb], driver="535.1")) as probe:
         assert probe.tick().gpu.power_w is None
         probe.world(Scenario(gpus=[dumb], errors={"*": "DRIVER_NOT_LOADED"}))

@@ -46,9 +46,16 @@ ASKED_AGAIN = {
 }
 
 
+BY_CALLS = {"field:83": "NOT_SUPPORTED", "field:185": "NOT_SUPPORTED"}
+"""A GPU that tells power and energy by calls of their own alone."""
+
+
 def world(**errors: str) -> Scenario:
     process = FakeProcess(pid=11, util=5)
-    return Scenario(gpus=[FakeGpu(uuid="GPU-a", values={"util": 50}, processes=[process], errors=errors)])
+    gpu = FakeGpu(
+        uuid="GPU-a", values={"util": 50, "power_w": 80}, processes=[process], errors=BY_CALLS | errors
+    )
+    return Scenario(gpus=[gpu])
 
 
 def reason_of(code: str) -> str:
@@ -69,6 +76,31 @@ def test_what_a_device_does_not_support_is_absent_alone_and_asked_once(tmp_path:
     assert answers[0].calls[function] == answers[-1].calls[function]
     assert answers[-1].counts["not_measured", (what, "not_supported")] == 1
     assert sum(f"what={what} " in line for answer in answers for line in answer.said) == 1
+
+
+@pytest.mark.parametrize(
+    ("field", "name", "value"), [("field:185", "power_w", 321.5), ("field:83", "energy_j", 7.25)]
+)
+def test_power_and_energy_come_with_the_fields_or_else_by_a_call(
+    tmp_path: Path, field: str, name: str, value: float
+) -> None:
+    """Whether the driver refuses the field for good or fails for once, the value is there."""
+    values = {"power_w": 321.5, "energy_j": 7.25}
+    counts = {}
+    for code in ("", "NOT_SUPPORTED", "TIMEOUT"):
+        errors = {field: code} if code else {}
+        world = Scenario(gpus=[FakeGpu(uuid="GPU-a", values=values, errors=errors)])
+        with Probe(tmp_path, world, health=False) as probe:
+            answer = [probe.tick(calls=list(CALL_OF.values())) for _ in range(3)][-1]
+        assert getattr(answer.gpu, name) == value
+        assert not [count for count in answer.counts if count[0] == "not_measured"]
+        counts[code] = answer.calls
+    others = set(CALL_OF.values()) - {CALL_OF[field]}
+    assert [counts[code][CALL_OF[field]] for code in counts] == [0, 3, 3]
+    assert {counts[code][call] for code in counts for call in others} == {0}
+
+
+CALL_OF = {"field:185": "nvmlDeviceGetPowerUsage", "field:83": "nvmlDeviceGetTotalEnergyConsumption"}
 
 
 @pytest.mark.parametrize("code", REMEMBERED)
@@ -156,7 +188,8 @@ def test_a_counter_that_the_driver_does_not_know_is_not_asked_again(
 
 
 def test_what_one_gpu_refuses_the_other_still_answers(tmp_path: Path) -> None:
-    gpus = [FakeGpu(uuid="GPU-a", errors={"nvmlDeviceGetPowerUsage": "NOT_SUPPORTED"}), FakeGpu(uuid="GPU-b")]
+    errors = {**BY_CALLS, "nvmlDeviceGetPowerUsage": "NOT_SUPPORTED"}
+    gpus = [FakeGpu(uuid="GPU-a", errors=errors), FakeGpu(uuid="GPU-b")]
     with Probe(tmp_path, Scenario(gpus=gpus)) as probe:
         answer = probe.tick()
     assert {uuid: gpu.power_w for uuid, gpu in answer.gpus.items()} == {"GPU-a": None, "GPU-b": 80}

@@ -92,14 +92,15 @@ def test_what_held_the_clocks_down_is_a_share_of_the_time_that_really_passed(tmp
 
 
 def test_what_hardly_ever_changes_is_read_every_ten_ticks(tmp_path: Path) -> None:
-    calls = ["nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetCurrPcieLinkWidth", "nvmlDeviceGetPowerUsage"]
+    calls = ["nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetCurrPcieLinkWidth", "nvmlDeviceGetMemoryInfo_v2"]
     with Probe(tmp_path, world()) as probe:
         before = [probe.tick(calls=calls) for _ in range(5)]
-        probe.world(world(power_limit_w=500, pcie_width=8))
+        probe.world(world(power_limit_w=500, pcie_width=8, mem_mhz=1600))
         after = [probe.tick(calls=calls) for _ in range(15)]
     limits = [one.gpu.power_limit_w for one in (*before, *after)]
     assert limits == [700] * 10 + [500] * 10
     assert [one.gpu.pcie_width for one in after] == [16] * 5 + [8] * 10
+    assert [one.gpu.mem_clock_mhz == 1600 for one in after] == [False] * 5 + [True] * 10
     assert list(after[-1].calls.values()) == [2, 2, 20]
 
 
@@ -154,6 +155,7 @@ def test_a_full_gpu_is_full(tmp_path: Path) -> None:
 
 def test_a_counter_of_32_bits_gives_no_rate(tmp_path: Path) -> None:
     others = {f"field:{row.nvml}": "NOT_SUPPORTED" for row in GPU_ROWS if row.nvml not in (197, 198)}
+    others |= {"field:83": "NOT_SUPPORTED", "field:185": "NOT_SUPPORTED"}
     narrow = FakeGpu(uuid="GPU-a", values={**VALUES, "pcie_bits": 32}, errors=others)
     with Probe(tmp_path, Scenario(gpus=[narrow]), health=False) as probe:
         answers = [probe.tick(calls=["nvmlDeviceGetFieldValues"]) for _ in range(3)]

@@ -20,7 +20,7 @@ def refusing(gpu: FakeGpu, function: str, code: str) -> FakeGpu:
     ("code", "reason"),
     [("GPU_IS_LOST", "gpu_is_lost"), ("RESET_REQUIRED", "reset_required"), ("28", "gpu_not_found")],
 )
-@pytest.mark.parametrize("function", ["*", "nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetSamples"])
+@pytest.mark.parametrize("function", ["*", "nvmlDeviceGetTemperatureV", "nvmlDeviceGetSamples"])
 def test_a_lost_gpu_is_said_once_and_the_other_goes_on(
     tmp_path: Path, code: str, reason: str, function: str
 ) -> None:
@@ -50,12 +50,12 @@ def test_one_refused_counter_of_a_lost_gpu_is_enough(tmp_path: Path) -> None:
 def test_looking_for_a_lost_gpu_gets_rarer(tmp_path: Path) -> None:
     with Probe(tmp_path, BOTH) as probe:
         probe.tick()
-        probe.world(Scenario(gpus=[A, refusing(B, "nvmlDeviceGetPowerUsage", "GPU_IS_LOST")]))
+        probe.world(Scenario(gpus=[A, refusing(B, "nvmlDeviceGetTemperatureV", "GPU_IS_LOST")]))
         # It is listed again each time, and each time answers no more than before.
         opened = [probe.tick(after_s=10, calls=[INIT]).calls[INIT] for _ in range(23)]
         probe.world(BOTH)
         probe.tick(after_s=1000)
-        probe.world(Scenario(gpus=[A, refusing(B, "nvmlDeviceGetPowerUsage", "GPU_IS_LOST")]))
+        probe.world(Scenario(gpus=[A, refusing(B, "nvmlDeviceGetTemperatureV", "GPU_IS_LOST")]))
         again = [probe.tick(after_s=10, calls=[INIT]).calls[INIT] for _ in range(4)]
     assert opened == [1] * 3 + [2] * 6 + [3] * 12 + [4] * 2
     assert again == [5, 5, 5, 6]
@@ -109,11 +109,12 @@ def test_all_gpus_lost_is_no_sample(tmp_path: Path) -> None:
 
 
 def test_what_a_gpu_refused_is_remembered_while_another_is_looked_for(tmp_path: Path) -> None:
-    dumb = refusing(A, "nvmlDeviceGetPowerUsage", "NOT_SUPPORTED")
+    errors = {"field:185": "NOT_SUPPORTED", "nvmlDeviceGetPowerUsage": "NOT_SUPPORTED"}
+    dumb = FakeGpu(uuid=A.uuid, values=A.values, errors=errors)
     with Probe(tmp_path, Scenario(gpus=[dumb, B])) as probe:
         probe.tick()
         probe.world(Scenario(gpus=[dumb]))
         probe.tick()
         answer = probe.tick(after_s=30, calls=["nvmlDeviceGetPowerUsage", INIT])
-    assert answer.calls == {"nvmlDeviceGetPowerUsage": 2, INIT: 2}
+    assert answer.calls == {"nvmlDeviceGetPowerUsage": 1, INIT: 2}
     assert answer.counts["not_measured", ("power", "not_supported")] == 1

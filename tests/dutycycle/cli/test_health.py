@@ -29,7 +29,7 @@ CASES: dict[str, tuple[FakeGpu, int, str, str]] = {
         "the driver asks for recovery action 2 (restart the machine)",
     ),
     "lost": (
-        FakeGpu(uuid="GPU-b", errors={"nvmlDeviceGetPowerUsage": "GPU_IS_LOST"}), 1, "reset",
+        FakeGpu(uuid="GPU-b", errors={"nvmlDeviceGetTemperatureV": "GPU_IS_LOST"}), 1, "reset",
         "Xid 79: GPU has fallen off the bus (restart the machine; check power, seating and cooling)",
     ),
     "a driver that says nothing of it": (

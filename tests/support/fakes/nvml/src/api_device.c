@@ -185,7 +185,8 @@ static void read_field(const Gpu *gpu, double t, FieldValue *field) {
     else if (field->id == FIELD_PCIE_RX) field->value.ull = (unsigned long long)signal_integral(&gpu->pcie_rx, t);
     else if (field->id == FIELD_POWER_INSTANT || field->id == FIELD_POWER_AVERAGE) {
         field->value_type = VALUE_UINT;
-        field->value.ui = whole(1000 * signal_at(&gpu->power_w, t));
+        double from = field->id == FIELD_POWER_AVERAGE ? t - 1 : t;
+        field->value.ui = whole(1000 * (from < t ? signal_mean(&gpu->power_w, from, t) : signal_at(&gpu->power_w, t)));
     } else if (field->id == FIELD_MEMORY_TEMP) {
         field->value_type = VALUE_UINT;
         field->value.ui = whole(signal_at(&gpu->mem_temp_c, t));

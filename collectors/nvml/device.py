@@ -25,7 +25,8 @@ from dutycycle.telemetry.events import Telemetry
 
 _STATIC_TICKS = 10
 """The limits of power and heat, the PCIe link and the memory's clock hardly change: they are read once in so
-many ticks. So are the list of graphics processes while it is empty, and the MIG mode of a GPU that tells its utilization."""
+many ticks. So are the list of graphics processes while it is empty, and the MIG mode of a GPU that tells its
+utilization."""
 _limited = attrgetter(*LIMITS)
 
 

@@ -69,7 +69,10 @@ SIGNATURES: dict[str, tuple[Script, str]] = {
         "input",
     ),
     "waits for data that is read": (
-        in_turns(TRAINS, IDLES | {"cpu": {"io_read_bytes_per_s": 3e8}}), "input",
+        in_turns(
+            TRAINS | {"cpu": {"io_read_bytes_per_s": 0}}, IDLES | {"cpu": {"io_read_bytes_per_s": 3e8}}
+        ),
+        "input",
     ),
     "kernels too small": (
         steady(sm_active_pct=12, tensor_active_pct=4, dram_active_pct=7, power_w=300), "launch",
@@ -131,16 +134,26 @@ CONTROLS: dict[str, tuple[Script, set[str]]] = {
 }  # fmt: skip
 
 
-def samples(script: Script, seconds: int = SECONDS) -> Iterator[ConsumerRecord]:
+def samples(script: Script, seconds: int = SECONDS, tick_s: float = 1) -> Iterator[ConsumerRecord]:
+    """A tick tells of its whole time what counters tell, and else how it is at its end."""
     pod = {"v": 1, "uid": "uid-1", "namespace": "ml", "name": "w-0", "node": NODE, "phase": "Running"}
     yield record("pods", "uid-1", pod)
     chance = np.random.default_rng(3)
-    for at in range(seconds):
+    for seq in range(1, int(seconds / tick_s) + 1):
         container: Figures = {"id": "c", "cpu_util_pct": 240, "mem_used_bytes": 8e9}
         gpus = []
-        for index, figures in enumerate(script(at)):
-            told = dict(figures)
-            container |= told.pop("cpu", {})
+        now = int(seq * tick_s - 1e-9)
+        within = [script(second) for second in range(int((seq - 1) * tick_s), now + 1)]
+        for index, figures in enumerate(within[-1]):
+            told = figures | {
+                name: sum(each[index].get(name, 0) for each in within) / len(within)
+                for name in figures
+                if name in COUNTERS or name.endswith("_per_s")
+            }
+            told.pop("cpu", None)
+            of_cpu = [each[index].get("cpu", {}) for each in within]
+            names = {name for each in of_cpu for name in each}
+            container |= {name: sum(each.get(name, 0) for each in of_cpu) / len(within) for name in names}
             noisy = {
                 name: round(min(value * chance.normal(1, 0.01), 100 if name.endswith("_pct") else 1e13), 1)
                 for name, value in told.items() if not isinstance(value, list)
@@ -150,16 +163,17 @@ def samples(script: Script, seconds: int = SECONDS) -> Iterator[ConsumerRecord]:
                 gpu(index, **(told | noisy), processes=[process], mem_used_bytes=60e9, mem_total_bytes=80e9,
                     power_limit_w=LIMIT_W)
             )  # fmt: skip
-        yield record("nvml-samples", NODE, nvml(at, gpus, node=NODE), at)
+        tick = {"node": NODE, "ts_ms": round(1000 * seq * tick_s), "interval_ms": round(1000 * tick_s)}
+        yield record("nvml-samples", NODE, nvml(seq, gpus, **tick), seq)
         host = {"cpu_util_pct": 300, "cpu_count": 64, "mem_used_bytes": 2e10, "mem_total_bytes": 5e11}
         pods = [{"uid": "uid-1", "containers": [container]}]
-        yield record("cgroup-samples", NODE, cgroup(at, host, pods, node=NODE), at)
+        yield record("cgroup-samples", NODE, cgroup(seq, host, pods, **tick), seq)
 
 
-def insights(script: Script, seconds: int = SECONDS) -> list[Insight]:
+def insights(script: Script, seconds: int = SECONDS, tick_s: float = 1) -> list[Insight]:
     """All that is said of the pod, in order."""
     pipeline, told = LocalPipeline(stages(Settings())), []
-    for one in samples(script, seconds):
+    for one in samples(script, seconds, tick_s):
         told += [out for out in pipeline.feed(one) if out.topic == "insights"]
     told += [out for out in pipeline.flush() if out.topic == "insights"]
     return [
@@ -183,6 +197,35 @@ def test_each_signature_is_told_and_nothing_else(name: str) -> None:
 def test_of_controls_nothing_is_claimed(name: str) -> None:
     script, allowed = CONTROLS[name]
     said = insights(script)
+    assert {one.bottleneck for one in said} <= allowed | {"unknown"}
+    assert not [anomaly for one in said for anomaly in one.anomalies]
+
+
+TICKS = {0.2: 200, 5.0: 300, 15.0: 900, 60.0: 2400}
+"""Seconds between ticks, and of how long a time."""
+APART = "waits for data that is read"
+"""Known by what is read while the GPU waits, and not else: ticks longer than that show no such moments. Each
+of them ends while the GPU waits."""
+
+
+@pytest.mark.parametrize("name", slow_after(2, SIGNATURES))
+@pytest.mark.parametrize("tick_s", TICKS)
+def test_each_signature_is_told_of_other_ticks(tick_s: float, name: str) -> None:
+    script, expected = SIGNATURES[name]
+    if name == APART and tick_s > 5:
+        expected = "unknown"
+    said = insights(script, TICKS[tick_s], tick_s)
+    assert said[-1].bottleneck == expected
+    assert {one.bottleneck for one in said} <= {expected, "unknown"}
+    assert not [anomaly for one in said for anomaly in one.anomalies]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CONTROLS)
+@pytest.mark.parametrize("tick_s", TICKS)
+def test_of_controls_nothing_is_claimed_of_other_ticks(tick_s: float, name: str) -> None:
+    script, allowed = CONTROLS[name]
+    said = insights(script, TICKS[tick_s], tick_s)
     assert {one.bottleneck for one in said} <= allowed | {"unknown"}
     assert not [anomaly for one in said for anomaly in one.anomalies]
 

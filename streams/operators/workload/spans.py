@@ -25,6 +25,7 @@ from streams.operators.workload.channels import CODINGS, SPAN_MS, SPAN_S, codes_
 from streams.operators.workload.loops import codes_by_second
 from streams.operators.workload.rules.state import STATE_MS
 from streams.operators.workload.tick_channels import (
+    COARSE_MS,
     CgroupTickChannels,
     NoTickChannels,
     NvmlTickChannels,
@@ -38,8 +39,6 @@ TRENDS: Mapping[str, tuple[str, ...]] = {
 """Whose trends a pod and its job have, by source."""
 _TOPIC = "insight-parts"
 _SECOND_MS = 1000
-_COARSE_MS = 1500
-"""Of ticks that are further apart, parts say how far: no second has a value of its own."""
 _CHANNELS: Mapping[str, type[TickChannels]] = {"nvml": NvmlTickChannels, "cgroup": CgroupTickChannels}
 
 
@@ -176,7 +175,7 @@ class SpanBank:
         for pod, (uid, of) in enumerate(zip(uids, fields, strict=True)):
             if uid not in done:
                 plain = self._head(run.plan, pod, start_ms) | {"codes": codes_to_text(codes[pod])} | of
-                if run.tick_ms > _COARSE_MS:
+                if run.tick_ms > COARSE_MS:  # parts say how far ticks are apart
                     plain["tick_ms"] = run.tick_ms
                 if means and means[pod]:
                     plain["gpu_means"] = means[pod]

@@ -25,7 +25,11 @@ _GPU_METRICS = ("gpu_util_pct", "power_w", "pcie_rx_bytes_per_s", "pcie_tx_bytes
                 "temp_c", "sm_clock_mhz", "sm_active_pct", "tensor_active_pct", "dram_active_pct",
                 "fp32_active_pct", "nvlink_rx_bytes_per_s", "sm_occupancy_pct",
                 "nvlink_bytes_per_s")  # fmt: skip
-_TOTAL = _GPU_METRICS.index("mem_total_bytes")
+_TOTAL, _UTIL = map(_GPU_METRICS.index, ("mem_total_bytes", "gpu_util_pct"))
+_AT_WORK = tuple(map(_GPU_METRICS.index, ("sm_active_pct", "tensor_active_pct")))
+_POD_UTIL, _POD_BUSIEST = map(POD_GPU_METRICS.index, ("gpu_util_pct", "busiest_gpu_util_pct"))
+COARSE_MS = 1500
+"""Of ticks that are further apart no second has a value of its own."""
 _LIMIT = POD_CGROUP_METRICS.index("mem_limit_bytes")
 
 
@@ -99,6 +103,25 @@ class TickChannels(ABC):
 
 class NvmlTickChannels(TickChannels):
     """``nvml-samples``: pods on GPUs."""
+
+    def rows(self, block: TickBlock) -> Floats:
+        """See ``TickChannels``. Utilization is of a second at most, and so of the end of a longer tick, where
+        a job that works in turns may rest each time. Counters are of the whole tick: a kernel ran for as long
+        as multiprocessors or tensor cores were active, at least."""
+        rows, plan, width = super().rows(block), self._plan, len(_GPU_METRICS)
+        if block.interval_ms <= COARSE_MS:
+            return rows
+        begin = len(POD_GPU_METRICS) * len(plan.uids)
+        of_gpus = rows[:, begin : begin + width * plan.gpus]
+        util = of_gpus[:, _UTIL::width]
+        for counter in _AT_WORK:
+            np.fmax(util, of_gpus[:, counter::width], out=util, where=~np.isnan(util))
+        for pod, (places, held) in enumerate(zip(plan.alone, plan.held, strict=True)):
+            if places and len(places) == held:
+                mine, at = util[:, places], len(POD_GPU_METRICS) * pod
+                rows[:, at + _POD_UTIL] = np.fmax(rows[:, at + _POD_UTIL], mine.mean(axis=1))
+                rows[:, at + _POD_BUSIEST] = np.fmax(rows[:, at + _POD_BUSIEST], mine.max(axis=1))
+        return rows
 
     def _plan_of(self, layout: Layout) -> tuple[RowPlan, list[Series]]:
         uids = _pods_of(layout)

@@ -92,7 +92,11 @@ def test_what_held_the_clocks_down_is_a_share_of_the_time_that_really_passed(tmp
 
 
 def test_what_hardly_ever_changes_is_read_every_ten_ticks(tmp_path: Path) -> None:
-    calls = ["nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetCurrPcieLinkWidth", "nvmlDeviceGetMemoryInfo_v2"]
+    calls = [
+        "nvmlDeviceGetEnforcedPowerLimit",
+        "nvmlDeviceGetCurrPcieLinkWidth",
+        "nvmlDeviceGetMemoryInfo_v2",
+    ]
     with Probe(tmp_path, world()) as probe:
         before = [probe.tick(calls=calls) for _ in range(5)]
         probe.world(world(power_limit_w=500, pcie_width=8, mem_mhz=1600))

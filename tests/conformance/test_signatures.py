@@ -163,7 +163,11 @@ def samples(script: Script, seconds: int = SECONDS, tick_s: float = 1) -> Iterat
                 gpu(index, **(told | noisy), processes=[process], mem_used_bytes=60e9, mem_total_bytes=80e9,
                     power_limit_w=LIMIT_W)
             )  # fmt: skip
-        tick = {"node": NODE, "ts_ms": round(1000 * seq * tick_s), "interval_ms": round(1000 * tick_s)}
+        tick: Figures = {
+            "node": NODE,
+            "ts_ms": round(1000 * seq * tick_s),
+            "interval_ms": round(1000 * tick_s),
+        }
         yield record("nvml-samples", NODE, nvml(seq, gpus, **tick), seq)
         host = {"cpu_util_pct": 300, "cpu_count": 64, "mem_used_bytes": 2e10, "mem_total_bytes": 5e11}
         pods = [{"uid": "uid-1", "containers": [container]}]

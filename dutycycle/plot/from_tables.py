@@ -75,11 +75,8 @@ def _sample(seen: Seen, subject: str, row: Row, metrics: dict[str, str]) -> None
 
 def _window(seen: Seen, row: Row) -> None:
     place = row["subject"], row["metric"]
-    value = row["increase"] if row["mean"] is None else row["mean"]
-    if seen.is_wanted_there(*place) and value is not None:
-        low, high = (value if row[bound] is None else row[bound] for bound in ("min", "max"))
-        frame = seen.windows[place][row["size_ms"]]
-        frame.add(_ms(row["start_ts"]), {"value": value, "low": low, "high": high})
+    figures = row["mean"], row["min"], row["max"], row["increase"]
+    seen.window(place, row["size_ms"], _ms(row["start_ts"]), figures)
 
 
 def _trend(seen: Seen, row: Row) -> None:

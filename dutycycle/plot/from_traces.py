@@ -126,12 +126,9 @@ class _Reader:
 
     def _window(self, window: WindowAggregate) -> None:
         for metric, statistics in window.metrics.items():
-            value = statistics.increase if statistics.mean is None else statistics.mean
             place = window.subject.key, metric
-            if self._seen.is_wanted_there(*place) and value is not None:
-                low, high = (value if end is None else end for end in (statistics.min, statistics.max))
-                frame = self._seen.windows[place][window.size_ms]
-                frame.add(window.start_ms, {"value": value, "low": low, "high": high})
+            figures = statistics.mean, statistics.min, statistics.max, statistics.increase
+            self._seen.window(place, window.size_ms, window.start_ms, figures)
 
     def _forecasts(
         self, who: str, place: _Place, ts_ms: int, forecast: Sequence[Forecast | ModelPoint]

@@ -1,7 +1,7 @@
 """What was read for a picture: which series there are at all, and the points of those that are wanted."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -80,6 +80,17 @@ class Seen:
         """Tell whether a series is that is there."""
         self.note(subject, metric)
         return self.is_wanted(subject, metric)
+
+    def window(
+        self, place: tuple[str, str], size_ms: int, start_ms: int, figures: Sequence[float | None]
+    ) -> None:
+        """Take a window of a series, if that is wanted. ``figures``: mean, min, max, and the increase that a
+        counter has instead of a mean."""
+        mean, least, most, increase = figures
+        value = increase if mean is None else mean
+        if self.is_wanted_there(*place) and value is not None:
+            low, high = (value if end is None else end for end in (least, most))
+            self.windows[place][size_ms].add(start_ms, {"value": value, "low": low, "high": high})
 
     def forecast(self, place: tuple[str, str], who: str, ts_ms: int, point: dict[str, float]) -> None:
         """Take what was forecast at ``ts_ms`` of a wanted series, if it is so far ahead. ``point`` has

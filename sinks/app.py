@@ -35,8 +35,8 @@ def app_id(settings: Settings) -> str:
 
 
 def group_protocol(settings: Settings) -> str:
-    """What all workers of the sinks have in common: what they read, where they write, and what is computed
-    there."""
+    """Return what all workers of the sinks have in common: what they read, where they write, and what is
+    computed there."""
     return name_protocol(settings, _COMMON)
 
 

@@ -25,7 +25,7 @@ class NamedRun:
 
 
 def figures_in(runs: Sequence[NamedRun]) -> list[Figure]:
-    """Those that any of the runs has and of which there is something to say."""
+    """Return those that any of the runs has and of which there is something to say."""
     return [figure for figure in FIGURES if any(_value(run, figure.id) for run in runs)]
 
 

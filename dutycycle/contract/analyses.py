@@ -104,6 +104,6 @@ def choose(names: Collection[str]) -> tuple[str, ...]:
 
 
 def written_topics(topics: Iterable[str], analyses: Collection[str]) -> tuple[str, ...]:
-    """Those of ``topics``, without prefix, that somebody writes where only ``analyses`` are computed."""
+    """Give those of ``topics``, without prefix, that somebody writes where only ``analyses`` are computed."""
     off = {topic for name, of in ANALYSES.items() if name not in analyses for topic in of.topics}
     return tuple(topic for topic in topics if topic not in off)

@@ -124,8 +124,8 @@ _decoder_of: Callable[[Any], Callable[[bytes], Any]] = cache(_decoder)
 
 
 def from_plain(record_type: type[_R], plain: Any, topic: str) -> _R:
-    """A record from parsed JSON, of text that was checked when it was decoded; raises ``DecodeError`` naming
-    the first field that is wrong."""
+    """Return a record from parsed JSON, of text that was checked when it was decoded; raises ``DecodeError``
+    naming the first field that is wrong."""
     try:
         return msgspec.convert(plain, record_type)
     except msgspec.ValidationError as error:

@@ -54,7 +54,7 @@ class ProducerRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 def key_text(raw: bytes | None) -> str | None:
-    """A key as text; each byte that is no UTF-8 becomes a surrogate, which ``key_bytes`` turns back."""
+    """Give a key as text; each byte that is no UTF-8 becomes a surrogate, which ``key_bytes`` turns back."""
     return None if raw is None else raw.decode("utf-8", "surrogateescape")
 
 

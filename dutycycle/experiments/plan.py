@@ -59,8 +59,8 @@ def plan(
     traces: Sequence[str], settings: Settings, given: dict[str, str], combinations: Sequence[dict[str, str]],
     *, truth: str | None, out: str, skip_bad: bool = False,
 ) -> list[PlannedRun]:  # fmt: skip
-    """The runs of an experiment, in order. Raises ``DutycycleError`` for a trace that cannot be read; with
-    ``skip_bad`` bad lines are left out."""
+    """Return the runs of an experiment, in order. Raises ``DutycycleError`` for a trace that cannot be read;
+    with ``skip_bad`` bad lines are left out."""
     files = tuple(_trace_file(path, skip_bad=skip_bad) for path in traces)
     digest = None if truth is None else _digest(Path(truth).read_bytes())
     common: dict[str, Any] = {"traces": [[file.sha256, file.lines] for file in files], "truth": digest}
@@ -100,8 +100,8 @@ def _digest(data: bytes) -> str:
 
 
 def program() -> dict[str, str | None]:
-    """Which program runs: the release, and the git revision of the code where there is one, with a digest of
-    what was changed since."""
+    """Tell which program runs: the release, and the git revision of the code where there is one, with a
+    digest of what was changed since."""
     return {"version": version("dutycycle"), "revision": _revision()}
 
 

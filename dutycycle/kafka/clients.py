@@ -142,8 +142,8 @@ def translate(error: BaseException, where: str = "Kafka") -> BrokerError:
 
 
 def describe_failure(error: BaseException, where: str = "Kafka") -> str:
-    """What happened, in words for the log of a process that ends by it; the class too, where it is no error
-    of Kafka or of ours."""
+    """Tell what happened, in words for the log of a process that ends by it; the class too, where it is no
+    error of Kafka or of ours."""
     if isinstance(error, DutycycleError):
         return str(error)
     if isinstance(error, errors.KafkaError | OSError | EOFError):
@@ -332,8 +332,8 @@ class _RefusableToken(aiokafka_conn.OAuthAuthenticator):  # type: ignore[misc]  
     """Hears that a token is refused. The driver goes on as if it were accepted, and loses the connection."""
 
     async def step(self, payload: bytes | None) -> tuple[bytes, bool] | None:
-        """The next message of the client: after the broker's reasons an empty one, which it answers by an
-        error (RFC 7628, 3.2.3)."""
+        """Return the next message of the client: after the broker's reasons an empty one, which it answers by
+        an error (RFC 7628, 3.2.3)."""
         answer: tuple[bytes, bool] | None = await super().step(payload)
         return (b"\x01", True) if answer is None and payload else answer
 

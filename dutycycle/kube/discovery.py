@@ -79,7 +79,7 @@ class Kinds:
         self._elsewhere: dict[tuple[str, str], Kind] = {}
 
     async def find(self, api_version: str, kind: str) -> Kind:
-        """The kind, of this version or of another. Raises ``NoKindError`` where no version is served."""
+        """Give the kind, of this version or of another. Raises ``NoKindError`` where no version is served."""
         who = api_version, kind
         if who in self._elsewhere:
             return self._elsewhere[who]

@@ -75,5 +75,5 @@ def new_event(
 
 
 def repetition(count: int, at_ms: int) -> Mapping[str, Any]:
-    """What is merged into the Event when it was observed ``count`` times, the last time at ``at_ms``."""
+    """Give what is merged into the Event when it was observed ``count`` times, the last time at ``at_ms``."""
     return {"series": {"count": count, "lastObservedTime": micro_time(at_ms)}}

@@ -47,8 +47,8 @@ def heartbeat_of(lease: Mapping[str, Any]) -> Heartbeat | None:
 
 
 def renewal(sampled_ms: int, period_s: float) -> dict[str, Any]:
-    """What is merged into the Lease of a node that was sampled at ``sampled_ms``; ``period_s``: seconds
-    between two renewals."""
+    """Return what is merged into the Lease of a node that was sampled at ``sampled_ms``; ``period_s``:
+    seconds between two renewals."""
     spec = {
         "holderIdentity": HOLDER,
         "leaseDurationSeconds": max(1, round(MISSED * period_s)),

@@ -151,8 +151,8 @@ class ApiServer:
         selector: str | None = None,
         fields: str | None = None,
     ) -> AsyncIterator[Metadata]:
-        """The metadata of every object of a kind, page by page; with ``selector`` only of these labels, with
-        ``fields`` only of these values of fields."""
+        """Yield the metadata of every object of a kind, page by page; with ``selector`` only of these labels,
+        with ``fields`` only of these values of fields."""
         async for answer in self._pages(kind, namespace, selector, _METADATA.format("List"), fields):
             for item in answer.get("items") or ():  # an empty list of metadata is null
                 yield item["metadata"]

@@ -215,7 +215,7 @@ def counts_of_job(annotations: Json) -> JobCounts:
 
 
 def earlier_revisions(annotations: Json) -> dict[str, MaxUsage]:
-    """The maxima of the revisions or runs before the current one, by name."""
+    """Return the maxima of the revisions or runs before the current one, by name."""
     return {
         name: _of_summary(value)
         for name, value in _table(annotations, keys.EARLIER_REVISIONS).items()

@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
-    """The command line, in any order: argparse alone loses an optional NAME that comes after a flag."""
+    """Give the command line, in any order: argparse alone loses an optional NAME that comes after a flag."""
     args, rest = build_parser().parse_known_args(argv)
     if args.command == "top" and args.name is None and rest and not rest[0].startswith("-"):
         args.name = rest.pop(0)

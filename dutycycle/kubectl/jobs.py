@@ -87,8 +87,8 @@ class Jobs:
             raise self.denied[0][1]
 
     def one(self, text: str, namespace: str) -> AnnotatedJob:
-        """The job that ``bert`` or ``mpijob/bert`` means; of several, the one that carries annotations; for
-        one that carries none its topmost owner, as of a CronJob's Job.
+        """Return the job that ``bert`` or ``mpijob/bert`` means; of several, the one that carries
+        annotations; for one that carries none its topmost owner, as of a CronJob's Job.
 
         Raises ``NotThereError``, ``ForbiddenError``, ``KubectlError`` where several do, or ``SettingError``.
         """

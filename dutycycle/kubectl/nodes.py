@@ -90,7 +90,7 @@ def show_why_node(api: Api, args: argparse.Namespace) -> None:
 
 
 def _pods(api: Api, meta: Metadata, prefix: str) -> tuple[list[_PodOfNode], str | None]:
-    """The pods that run on the node, those that use its GPUs most first; or why they cannot be told."""
+    """Give the pods that run on the node, those that use its GPUs most first; or why they cannot be told."""
     try:
         every = api.pods(None)
     except ForbiddenError as error:

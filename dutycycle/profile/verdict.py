@@ -125,8 +125,8 @@ _PARTS = {
 def evidence_of(
     gpus: Iterable[GpuTime], kernels: Sequence[Spread], waited: tuple[int, int], pageable: float | None
 ) -> Evidence:
-    """The figures of all GPUs together. ``waited``: how often and how long (ns) the host waited for a GPU.
-    ``pageable``: the part of what was copied to GPUs that came from pageable memory, in percent."""
+    """Return the figures of all GPUs together. ``waited``: how often and how long (ns) the host waited for a
+    GPU. ``pageable``: the part of what was copied to GPUs that came from pageable memory, in percent."""
     every = list(gpus)
     span = sum(gpu.span for gpu in every)
     if not span:

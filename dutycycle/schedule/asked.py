@@ -26,8 +26,8 @@ def prediction_of(pod: AskedPod, records: Iterable[PodPeaks]) -> Prediction | No
 
 
 def advice(pod: AskedPod, prediction: Prediction) -> list[str]:
-    """What to ask for, a line each: what kin needed at most (of CPU for 95 % of their time) and a tenth
-    more."""
+    """Return what to ask for, a line each: what kin needed at most (of CPU for 95 % of their time) and a
+    tenth more."""
     return [*_of_cpu(pod, prediction), *_of_gpus(pod, prediction)]
 
 

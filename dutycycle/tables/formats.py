@@ -119,7 +119,7 @@ class Parquet:
 
 
 def scalar_types(pa: Any) -> Mapping[str, Any]:
-    """The types of pyarrow for the words of ``ColumnType``; for those of CSV, where the rest is text."""
+    """Give the types of pyarrow for the words of ``ColumnType``; for those of CSV, where the rest is text."""
     words = {
         "timestamp": pa.timestamp("ms", tz="UTC"),
         "integer": pa.int64(),

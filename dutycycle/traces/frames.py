@@ -156,8 +156,8 @@ def buckets(times: npt.NDArray[np.int64], values: Floats, first_ms: int, last_ms
 
 
 def aligned(parts: Iterable[FrameTicks], column: str, first_ms: int, last_ms: int, step_ms: int) -> Floats:
-    """A column of several subjects on one grid, shape (subjects, steps). A slower source has fewer buckets:
-    each of its values stands until the next."""
+    """Return a column of several subjects on one grid, shape (subjects, steps). A slower source has fewer
+    buckets: each of its values stands until the next."""
     count = (last_ms - first_ms) // step_ms + 1
     place = first_ms + step_ms * np.arange(count)
     rows = [buckets(part.times, part[column], first_ms, last_ms, count).means_at(place) for part in parts]

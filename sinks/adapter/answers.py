@@ -41,8 +41,8 @@ class ObjectFigure(NamedTuple):
 
 
 def resources(group: str, fields: Iterable[str], of_nodes: Iterable[str]) -> Json:
-    """What discovery says of a group: a resource for each metric of pods (``fields``), of what has several of
-    them, and of nodes."""
+    """Return what discovery says of a group: a resource for each metric of pods (``fields``), of what has
+    several of them, and of nodes."""
     of_pods, fields = listed(fields, of_objects=False), list(fields)
     if group == CUSTOM:
         of_several = listed(fields, of_objects=True)

@@ -83,8 +83,8 @@ class Figures:
         return self._forecast(now, metric.field, metric.horizon_s, now_ms) if metric.horizon_s else now
 
     def values_of_node(self, node: str, metric: MetricName, now_ms: int) -> list[MetricValue]:
-        """The metric of the host, or of each GPU and slice of a node that has it; nothing of one that is
-        silent."""
+        """Return the metric of the host, or of each GPU and slice of a node that has it; nothing of one that
+        is silent."""
         if metric.field in HOST_METRICS:
             keys, name = [f"node/{node}/cgroup"], metric.field
         else:
@@ -137,8 +137,8 @@ class Figures:
     def _forecast(
         self, now: Mapping[str, MetricValue], metric: str, horizon_s: int, now_ms: int
     ) -> dict[str, MetricValue]:
-        """A pod's share of what its workload will need, if that has a cycle; else what the pod's own trend
-        says; else what it is now."""
+        """Return a pod's share of what its workload will need, if that has a cycle; else what the pod's own
+        trend says; else what it is now."""
         shares: dict[str, float | None] = {}
         forecasts = {}
         for uid, figure in now.items():

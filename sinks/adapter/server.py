@@ -59,7 +59,7 @@ class MetricsApi:
         self._wall = wall
 
     def routes(self) -> list[web.RouteDef]:
-        """What it answers."""
+        """Return what it answers."""
         custom, external = f"/apis/{CUSTOM}/{VERSION}", f"/apis/{EXTERNAL}/{VERSION}"
         paths = (
             (_BASE, self._discovery),
@@ -174,7 +174,7 @@ class MetricsApi:
             return False
 
     async def _pods_of(self, namespace: str) -> list[Metadata]:
-        """Those that have not ended and are not about to."""
+        """Return those that have not ended and are not about to."""
         listed = self._server.each(POD, namespace, fields=_NOT_ENDED)
         pods = [pod async for pod in listed if not pod.get("deletionTimestamp")]
         self._lacking.clear(ALLOWED, "list ")
@@ -214,7 +214,7 @@ class MetricsApi:
 
 
 def _metric(request: web.Request) -> MetricName:
-    """What is asked for. An autoscaler takes an empty list for a stall: a wrong name is an error."""
+    """Return what is asked for. An autoscaler takes an empty list for a stall: a wrong name is an error."""
     if request.query.get("metricLabelSelector"):
         raise _FailedError(400, "metricLabelSelector: our metrics have no labels of their own")
     try:

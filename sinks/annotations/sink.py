@@ -138,7 +138,7 @@ class AnnotationSink:
         """There always is: past a bound, the object that was touched longest ago is given up."""
 
     def pending_offsets(self) -> PendingOffsets:
-        """The records whose annotations are not written yet."""
+        """Return the records whose annotations are not written yet."""
         return self._plan.pending_offsets()
 
     @property

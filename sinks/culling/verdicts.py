@@ -59,8 +59,8 @@ class IdlePods:
             )
 
     def workloads(self, now_ms: int, after_ms: int) -> list[IdleWorkload]:
-        """Those of which no pod has used a GPU for ``after_ms``. What was not heard of lately is forgotten:
-        it proves nothing. Nor does what was measured in the future: that clock is wrong."""
+        """Return those of which no pod has used a GPU for ``after_ms``. What was not heard of lately is
+        forgotten: it proves nothing. Nor does what was measured in the future: that clock is wrong."""
         for uid in [uid for uid, pod in self._pods.items() if now_ms - pod.seen_ms > FRESH_MS]:
             del self._pods[uid]
         by_job: dict[str, list[IdlePod]] = {}

@@ -79,7 +79,7 @@ class SeriesRows:
         self._declared = {metric: _with(metric, names) for metric in m.SERIES}
 
     def rows(self, now_ms: int) -> Iterator[tuple[Metric, Mapping[Labels, float]]]:
-        """Every metric that there is, with its values by label values."""
+        """Yield every metric that there is, with its values by label values."""
         rows: Rows = defaultdict(dict)
         pods: dict[str, PodNow] = {}
         for name, node in list(self._view.nodes.items()):
@@ -243,7 +243,7 @@ class SeriesRows:
 
 
 def _with(metric: Metric, names: Labels) -> Metric:
-    """The metric with the labels that a setting adds, after those of the pod or the job."""
+    """Return the metric with the labels that a setting adds, after those of the pod or the job."""
     for of in (m.OF_POD, m.OF_JOB):
         if metric.labels[: len(of)] == of:
             return replace(metric, labels=(*of, *names, *metric.labels[len(of) :]))

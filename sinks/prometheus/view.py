@@ -47,8 +47,8 @@ class NodeNow:
             self.seen_ms |= {uid: self.heard_ms for uid in uids if uid is not None}
 
     def look(self) -> tuple[NvmlSample, dict[str, list[PodGpuUse]]]:
-        """The newest sample with the means of its tick, and whose each of its GPUs is, by UUID. It is worked
-        out when somebody asks: most samples are followed by another one before."""
+        """Return the newest sample with the means of its tick, and whose each of its GPUs is, by UUID. It is
+        worked out when somebody asks: most samples are followed by another one before."""
         newest, looked = self.newest, self._looked
         if looked is None or looked[0] is not newest:
             sample = with_means(newest)

@@ -56,7 +56,7 @@ def job_peaks(url: str, which: Which = ALL) -> list[JobPeaks]:
 
 
 def node_peaks(url: str, which: Which = ALL) -> list[NodePeaks]:
-    """What each node needed on each day, by source, sorted by node and day. Raises as ``pod_peaks``."""
+    """Give what each node needed on each day, by source, sorted by node and day. Raises as ``pod_peaks``."""
     records = [decode(NodePeaks, in_order(text), "node-peaks") for text in _records(url, NODE_TABLE, which)]
     return sorted(records, key=lambda record: (record.node, record.day_ms, record.source))
 

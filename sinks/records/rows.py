@@ -67,7 +67,7 @@ def moment(ms: int) -> str:
 
 
 def written(at: datetime) -> str:
-    """A moment as text: ``2026-11-22T16:00:00.000Z``."""
+    """Return a moment as text: ``2026-11-22T16:00:00.000Z``."""
     return f"{at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
 
 
@@ -107,7 +107,7 @@ def until_now(record: Record, now_ms: int) -> Record:
 
 
 def rows_of(record: Record) -> list[SqlRow]:
-    """The rows of a record. Raises ``ValueError`` for a value that no database can hold."""
+    """Return the rows of a record. Raises ``ValueError`` for a value that no database can hold."""
     match record:
         case PodPeaks():
             return [pod_row(record)]
@@ -141,8 +141,8 @@ def table_and_key(record: Record) -> tuple[str, str]:
 
 
 def usage_rows(record: UsageHour) -> Iterator[SqlRow]:
-    """A row for each pod on each GPU, and for each pod's CPU and memory, whose ``gpu`` is empty. What no pod
-    had has an empty ``pod_uid``."""
+    """Yield a row for each pod on each GPU, and for each pod's CPU and memory, whose ``gpu`` is empty. What
+    no pod had has an empty ``pod_uid``."""
     head = {"hour": moment(record.hour_ms), "node": record.node, "until": moment(record.ts_ms)}
     for gpu in record.gpus:
         yield SqlRow(HOUR_TABLE, head | {
@@ -200,7 +200,7 @@ def in_order(document: str) -> bytes:
 
 
 def insight_row(record: PodInsight | JobInsight) -> SqlRow:
-    """What a pod or a job does and what holds it back."""
+    """Return what a pod or a job does and what holds it back."""
     insight, state = record.insight, record.state
     job = record.pod.job if isinstance(record, PodInsight) else record.job
     return SqlRow(INSIGHT_TABLE, {
@@ -224,7 +224,7 @@ def insight_row(record: PodInsight | JobInsight) -> SqlRow:
 
 
 def pod_row(record: PodPeaks) -> SqlRow:
-    """The row of a pod; raises as ``row_of``."""
+    """Return the row of a pod; raises as ``row_of``."""
     pod = record.pod
     values = {
         "pod_uid": pod.uid,
@@ -256,7 +256,7 @@ def started_ms(record: PodPeaks) -> int:
 
 
 def job_row(record: JobPeaks) -> SqlRow:
-    """The row of a job; raises as ``row_of``."""
+    """Return the row of a job; raises as ``row_of``."""
     job = record.job
     values = {
         "job_uid": job.uid,
@@ -274,7 +274,7 @@ def job_row(record: JobPeaks) -> SqlRow:
 
 
 def node_row(record: NodePeaks) -> SqlRow:
-    """The row of a node's day by one source; raises as ``row_of``."""
+    """Return the row of a node's day by one source; raises as ``row_of``."""
     values = {
         "day": moment(record.day_ms),
         "node": record.node,

@@ -103,8 +103,8 @@ class KnownCluster:
         return predict(self._kin.nearest(template))
 
     def ranks(self, job_uid: str | None, group: tuple[str, str] | None = None) -> dict[str, int]:
-        """How many pods of a job run on each node. ``group``: the job's namespace and name, where its pods
-        say it; ``job_uid``: of a pod's controller, which may be below the job."""
+        """Tell how many pods of a job run on each node. ``group``: the job's namespace and name, where its
+        pods say it; ``job_uid``: of a pod's controller, which may be below the job."""
         job = job_uid or "" if group is None else group
         return Counter(self._pods[uid].node for uid in self._jobs.get(job, ()))
 

@@ -86,7 +86,7 @@ def _job_name(meta: Mapping[str, Any]) -> str | None:
 
 
 def outcome(peaks: PodPeaks, kind: str | None, period_s: float | None) -> PastUse:
-    """What an ended pod used; ``kind`` and ``period_s`` are what its insight and its cycle said last."""
+    """Give what an ended pod used; ``kind`` and ``period_s`` are what its insight and its cycle said last."""
     pod, metrics = peaks.pod, peaks.metrics
     began, ended = pod.started_ms or peaks.first_ms, pod.finished_ms or peaks.last_ms
     memory = [most for of_gpu in peaks.gpus.values() if (most := _most(of_gpu, "mem_used_bytes")) is not None]

@@ -47,7 +47,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def read_health(settings: Settings) -> list[GpuHealth]:
-    """Each GPU as its driver answers now, by index. Raises ``DutycycleError`` where none can be read."""
+    """Give each GPU as its driver answers now, by index. Raises ``DutycycleError`` where none can be read."""
     from collectors.base import Tick  # here, not above: --help need not wait for them
     from collectors.nvml.collector import NvmlCollector
     from collectors.nvml.session import ADVICE

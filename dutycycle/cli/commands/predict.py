@@ -60,8 +60,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 def _answers(
     document: ManifestDocument, namespace: str, documents: list[ManifestDocument], url: str
 ) -> Iterator[dict[str, Any]]:
-    """One answer for each pod template of an object, as JSON has it; ``missing`` or ``unknown`` says why
-    there are no figures."""
+    """Yield one answer for each pod template of an object, as JSON has it; ``missing`` or ``unknown`` says
+    why there are no figures."""
     head = {"kind": document.kind, "name": document.written_name}
     asked = pods_of(document, namespace, documents)
     if asked.missing is not None:
@@ -84,7 +84,7 @@ def _answers(
 
 
 def _figure(interval: Interval) -> dict[str, float]:
-    """The middle of the similar pods; and the range, where it is known which share of runs is in it."""
+    """Give the middle of the similar pods; and the range, where it is known which share of runs is in it."""
     if not interval.coverage:
         return {"middle": interval.middle, "pods": interval.kin}
     return {

@@ -123,8 +123,8 @@ def _workload(args: argparse.Namespace, wrong: Wrong) -> Callable[[int], JobTrac
 
 
 def _policy(path: Path | None) -> Policy:
-    """The policy of a file. Jobs of a trace begin at 0 s; without bands of its own it has those of their
-    classes."""
+    """Return the policy of a file. Jobs of a trace begin at 0 s; without bands of its own it has those of
+    their classes."""
     policy = Policy() if path is None else read_policy(str(path), "--policy")
     bands = policy.bands if policy.bands != Policy().bands else BANDS
     return replace(policy, bands=bands, epoch_s=0.0)

@@ -76,7 +76,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _name(args: argparse.Namespace) -> str | None:
-    """The name that is to be looked for in the past; None for a trace, and for everything.
+    """Return the name that is to be looked for in the past; None for a trace, and for everything.
 
     Raises ``DutycycleError`` for arguments that do not go together.
     """

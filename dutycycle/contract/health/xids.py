@@ -115,5 +115,5 @@ _LOOK = "look at the log of the kernel and at NVIDIA's page of Xid errors"
 
 
 def xid_of(code: int) -> Xid:
-    """The row of an Xid; one that the catalogue lacks is a reason to look, and no verdict on the GPU."""
+    """Give the row of an Xid; one that the catalogue lacks is a reason to look, and no verdict on the GPU."""
     return XIDS.get(code) or Xid("Xid that is not in the catalogue", "unknown", "watch", _LOOK)

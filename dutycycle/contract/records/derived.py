@@ -29,22 +29,22 @@ class Subject(RecordBase, frozen=True, kw_only=True):
 
 
 def gpu_subject(node: str, uuid: str) -> Subject:
-    """The GPU (or MIG slice) ``uuid`` of ``node``."""
+    """Return the GPU (or MIG slice) ``uuid`` of ``node``."""
     return Subject(kind="gpu", node=node, gpu=uuid)
 
 
 def node_subject(node: str) -> Subject:
-    """The host itself."""
+    """Return the host itself."""
     return Subject(kind="node", node=node)
 
 
 def pod_subject(node: str, pod_uid: str) -> Subject:
-    """A pod, with the node that it runs on."""
+    """Return a pod, with the node that it runs on."""
     return Subject(kind="pod", node=node, pod_uid=pod_uid)
 
 
 def job_subject(job_uid: str) -> Subject:
-    """A job, over all its nodes."""
+    """Return a job, over all its nodes."""
     return Subject(kind="job", job_uid=job_uid)
 
 

@@ -20,8 +20,8 @@ PREFIX = "DUTYCYCLE_"
 def _setting(
     default: Any, parse: Parser, help_text: str, *, secret: bool = False, flag: str | None = None
 ) -> Any:
-    """A field with how its text is read and what the help says; a ``secret`` is never shown. ``flag``: where
-    that has another name, as it is given once for each of several."""
+    """Return a field with how its text is read and what the help says; a ``secret`` is never shown. ``flag``:
+    where that has another name, as it is given once for each of several."""
     metadata = {"parse": parse, "help": help_text, "secret": secret, "flag": flag}
     return field(default=default, repr=not secret, metadata=metadata)
 

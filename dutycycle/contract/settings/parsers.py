@@ -95,7 +95,7 @@ def multiple_of_4(low: int, high: int) -> Parser:
 
 
 def duration(value: str) -> float:
-    """Seconds, from ``90``, ``90s``, ``1.5m``, ``200ms``, ``2h``."""
+    """Return seconds, from ``90``, ``90s``, ``1.5m``, ``200ms``, ``2h``."""
     match = _DURATION.fullmatch(value.strip())
     if not match:
         raise ValueError("expected a duration such as 500ms, 10s, 5m or 1h")
@@ -147,7 +147,7 @@ def gpu_activity(value: str) -> str:
 
 
 def roles(value: str) -> tuple[str, ...]:
-    """Names, separated by commas; ``sinks.serve.roles`` knows which there are."""
+    """Return names, separated by commas; ``sinks.serve.roles`` knows which there are."""
     if not (names := _parts(value)):
         raise ValueError("expected roles, separated by commas, such as metrics,extender")
     return names
@@ -203,7 +203,7 @@ class SeveralSeconds:
 
 
 def size(low: int) -> Parser:
-    """Bytes, from ``64MB`` or ``1GiB`` (both binary), at least ``low``."""
+    """Return bytes, from ``64MB`` or ``1GiB`` (both binary), at least ``low``."""
 
     def parse(value: str) -> int:
         match = _SIZE.fullmatch(value.strip())
@@ -339,7 +339,7 @@ def records_url(value: str) -> str:
 
 
 def readable_file(value: str) -> str:
-    """A file that exists and can be read."""
+    """Return a file that exists and can be read."""
     try:
         with Path(value).open("rb"):
             return value

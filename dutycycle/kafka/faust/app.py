@@ -162,8 +162,8 @@ class ExactApp(faust.App):
 def create_app(
     settings: Settings, app_id: str, telemetry: Telemetry, group_protocol: str | None = None
 ) -> ExactApp:
-    """A new app, not started. ``app_id`` is its consumer group, whose members all have ``group_protocol``, by
-    default the release alone; call inside a running event loop.
+    """Return a new app, not started. ``app_id`` is its consumer group, whose members all have
+    ``group_protocol``, by default the release alone; call inside a running event loop.
 
     Raises ``SettingError`` for a broker that is not set or certificates that are none.
     """
@@ -188,7 +188,7 @@ def create_app(
 
 
 def raw_topic(app: ExactApp, name: str, **options: Any) -> Any:
-    """A topic of bytes whose records may be tombstones; ``name`` in full."""
+    """Return a topic of bytes whose records may be tombstones; ``name`` in full."""
     return app.topic(
         name, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw",
         allow_empty=True, **options,

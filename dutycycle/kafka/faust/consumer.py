@@ -197,8 +197,8 @@ class ExactConsumer(driver.Consumer):
         return self._counted_in_s > -math.inf and not self.is_member()
 
     def may_be_replaced(self) -> bool:
-        """Whether the group may have given our partitions away without our knowledge: its answers may not
-        reach us, or too late. It does so no earlier than a session after our last heartbeat."""
+        """Tell whether the group may have given our partitions away without our knowledge: its answers may
+        not reach us, or too late. It does so no earlier than a session after our last heartbeat."""
         lease_s = _LEASE_SHARE * self.app.conf.broker_session_timeout
         return self._counted_in_s > -math.inf and time.monotonic() - self._counted_in_s > lease_s
 
@@ -224,7 +224,7 @@ class ExactConsumer(driver.Consumer):
         return f"the consumer's {ended[0]} task has ended" if ended else None
 
     def missing_topics(self) -> list[str]:
-        """Those of the topics to be read that do not exist, as far as is known. For any thread."""
+        """Return those of the topics to be read that do not exist, as far as is known. For any thread."""
         client: Any = self._thread._consumer
         subscription = None if client is None else client._subscription.subscription
         if subscription is None:

@@ -160,8 +160,8 @@ class Vitals:
         return None if self._consumer is None or self._app.should_stop else self._consumer.trouble()
 
     def truncated(self) -> str | None:
-        """The log that was shorter than what was taken of it several times in a row; its records would all
-        count as read.
+        """Return the log that was shorter than what was taken of it several times in a row; its records would
+        all count as read.
 
         Not at once: for a moment, a new leader of a partition may not know how much is acknowledged.
         """

@@ -21,7 +21,7 @@ _CPU, _MEM, _MOST = 4.0, 32.0, 8
 
 
 def jobs(path: Path, wrong: Wrong) -> list[TraceJob]:
-    """A job for each that ran; pods have 8 GPUs each where a job has more. Raises ``DutycycleError``."""
+    """Give a job for each that ran; pods have 8 GPUs each where a job has more. Raises ``DutycycleError``."""
     try:
         log = json.loads(path.read_bytes())
     except OSError as error:

@@ -83,7 +83,7 @@ class Annotations:
         }
 
     def take(self, record: Record) -> Target | None:
-        """The object whose annotations this record may have changed; None if it concerns none.
+        """Return the object whose annotations this record may have changed; None if it concerns none.
 
         Raises ``ValueError`` for a record that does not fit, and is then as if it had never come.
         """

@@ -88,7 +88,7 @@ class JobView:
         return frozenset(mine - wanted.keys())
 
     def _chosen(self, present: Present) -> dict[str, str]:
-        """The pods that may have a key, the most important first."""
+        """Return the pods that may have a key, the most important first."""
         ordered = list(self.pods)
         if not self.final:
             # What is there comes first: left out, its older value would stay, and take room all the same.

@@ -74,8 +74,8 @@ class NodeView:
         return measured({keys.GPU_HEALTH: gpus[0].level, keys.GPU_HEALTH_REASON: reasons or None})
 
     def conditions(self) -> dict[str, bool]:
-        """Which of ``CONDITIONS`` hold: none of its GPUs was used in the last hour; one of them is held down
-        now; one should get no more work. What is not known of every GPU is left out."""
+        """Tell which of ``CONDITIONS`` hold: none of its GPUs was used in the last hour; one of them is held
+        down now; one should get no more work. What is not known of every GPU is left out."""
         holds = {}
         gpus = self._sample.gpus if self._sample is not None else ()
         maxima = [

@@ -47,8 +47,8 @@ def node_target(node: str) -> Target | None:
 
 
 def pod_target(pod: Pod) -> Target | None:
-    """The Pod object; None for what stands for a pod outside Kubernetes and has no namespace, and for a pod
-    whose uid is not known: the object of that name may be a later one."""
+    """Return the Pod object; None for what stands for a pod outside Kubernetes and has no namespace, and for
+    a pod whose uid is not known: the object of that name may be a later one."""
     if pod.namespace is None or is_name_key(pod.uid):
         return None
     return placed_target(pod.namespace, pod.name, pod.object_uid or pod.uid)
@@ -60,8 +60,8 @@ def placed_target(namespace: str, name: str, uid: str) -> Target | None:
 
 
 def job_target(job: JobRef, namespace: str | None) -> Target | None:
-    """The object that owns the pods, of whichever kind; None outside Kubernetes, where its uid is not known,
-    and for a pod that is its own job."""
+    """Return the object that owns the pods, of whichever kind; None outside Kubernetes, where its uid is not
+    known, and for a pod that is its own job."""
     if namespace is None or is_name_key(job.uid) or job.kind == "Pod":
         return None
     return _valid(Target("job", job.api_version, job.kind, job.name, namespace, job.uid))

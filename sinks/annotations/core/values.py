@@ -84,7 +84,7 @@ _FORECAST = {
 
 
 def level_forecast(trends: Mapping[str, PodTrend]) -> dict[str, dict[str, int | float]] | None:
-    """The values that are expected, by metric and how far ahead: ``{"gpu_util_pct": {"300s": 71}}``."""
+    """Give the values that are expected, by metric and how far ahead: ``{"gpu_util_pct": {"300s": 71}}``."""
     known = {
         metric: metric_trend for trend in trends.values() for metric, metric_trend in trend.metrics.items()
     }

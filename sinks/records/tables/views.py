@@ -188,7 +188,7 @@ _DIALECTS = {
 
 
 def create_view(name: str, dialect: str) -> str:
-    """The statement that makes one view."""
+    """Return the statement that makes one view."""
     words = _DIALECTS[dialect] | {"day": DAY_OF_HOUR[dialect]}
     columns, sources = (part.format(**words) for part in VIEWS[name])
     # A colon would be a parameter: names of our own, nothing that came from outside.

@@ -38,7 +38,7 @@ def question(asked: Any) -> Mapping[str, Any]:
 
 
 def pod_of(request: Mapping[str, Any]) -> Object:
-    """The pod that is to be. Raises ``NotUnderstoodError``."""
+    """Return the pod that is to be. Raises ``NotUnderstoodError``."""
     pod = request.get("object")
     if (
         not isinstance(pod, dict)

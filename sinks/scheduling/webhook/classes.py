@@ -50,8 +50,8 @@ class PriorityClasses:
         """Set when there are classes to give."""
 
     def name(self, user_class: str, priority: int) -> str | None:
-        """The class for a wanted priority; None while there is none in the band of the user's class, or it is
-        not known which there are."""
+        """Return the class for a wanted priority; None while there is none in the band of the user's class,
+        or it is not known which there are."""
         if not self._current():
             return None
         value = classes.nearest(self._settled, self._policy.band(user_class), priority)

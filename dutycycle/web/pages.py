@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.errors import DutycycleError, NotInstalledError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.parsers import duration
 from dutycycle.contract.units import JOULES_PER_KWH
@@ -35,7 +35,7 @@ from dutycycle.web import about, fleet
 from dutycycle.web.charts import charts_of
 from dutycycle.web.idle import idle_holders
 from dutycycle.web.jobs import DEFAULT_REPORT, REPORTS, history_values, job_use, job_values
-from dutycycle.web.questions import DAY_MS, PageError, Query, choice, span_of
+from dutycycle.web.questions import DAY_MS, SPANS, PageError, Query, choice, span_of
 from dutycycle.web.studies import Links
 from dutycycle.web.study import RunSpan
 from dutycycle.words import (
@@ -49,8 +49,7 @@ from dutycycle.words import (
 )
 from sinks.records.jobs import read_job
 from sinks.records.location import default_records_url
-from sinks.records.tables.views import SUMS
-from sinks.records.usage import GROUPS, UsageQuery, usage
+from sinks.records.usage import GROUPS, USAGE_SUMS, UsageQuery, label_names, usage
 
 TABLES: Mapping[str, TableView] = {
     "gpus": GPUS, "jobs": JOBS, "pods": PODS, "nodes": NODES, "processes": PROCESSES,
@@ -158,9 +157,11 @@ class Pages:
     def usage(self, query: Query) -> str:
         """Show what was used, idle and paid in a time, of whom. Raises ``DutycycleError``."""
         by, since, rows = self._usage_rows(query)
+        chosen = {"by": ",".join(by), "since": since, "namespace": query.get("namespace", "")}
         return self._render(
             "usage", title="Usage", by=by, since=since, rows=rows[:_MOST_ROWS], count=len(rows),
-            groups=GROUPS, kwh=JOULES_PER_KWH, namespace=query.get("namespace", ""),
+            groups=GROUPS, kwh=JOULES_PER_KWH, namespace=chosen["namespace"], spans=SPANS, chosen=chosen,
+            offered=("namespace", *label_names(self._url), "model", "job", "node", "day"),
             question=urlencode({name: value for name, value in query.items() if value}),
         )  # fmt: skip
 
@@ -169,8 +170,21 @@ class Pages:
         by, _, rows = self._usage_rows(query)
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow((*by, *SUMS))
-        writer.writerows([row[name] for name in (*by, *SUMS)] for row in rows)
+        writer.writerow((*by, *USAGE_SUMS))
+        writer.writerows([row[name] for name in (*by, *USAGE_SUMS)] for row in rows)
+        return out.getvalue()
+
+    def usage_parquet(self, query: Query) -> bytes:
+        """Write the same as Parquet. Raises ``NotInstalledError`` without pyarrow."""
+        by, _, rows = self._usage_rows(query)
+        try:
+            import pyarrow
+            from pyarrow import parquet
+        except ImportError as error:
+            raise NotInstalledError("pyarrow") from error
+        types = dict.fromkeys(by, pyarrow.string()) | dict.fromkeys(USAGE_SUMS, pyarrow.float64())
+        out = io.BytesIO()
+        parquet.write_table(pyarrow.Table.from_pylist(rows, schema=pyarrow.schema(types)), out)
         return out.getvalue()
 
     def history(self, query: Query) -> str:

@@ -12,7 +12,7 @@ from secrets import token_urlsafe
 from aiohttp import web
 
 from dutycycle import report
-from dutycycle.contract.errors import DutycycleError, SettingError
+from dutycycle.contract.errors import DutycycleError, NotInstalledError, SettingError
 from dutycycle.contract.settings.groups import PREFIX, Settings
 from dutycycle.live.source import Source
 from dutycycle.telemetry.endpoint import NEARBY, Address, parse
@@ -82,6 +82,7 @@ class WebPage:
         }  # fmt: skip
         handlers: dict[str, Handler] = {
             "": _to_fleet, "fleet": self._fleet, "usage.csv": self._csv,
+            "usage.parquet": self._parquet,
             "usage": self._html(self._pages.usage, reads_records=True), "changes": self._changes,
             "login": self._ask_token, "static/{name}": _static, "report": self._report,
             "history": self._html(self._pages.history, reads_records=True),
@@ -117,6 +118,8 @@ class WebPage:
             response = await self._guarded(request, handler)
         except (PageError, UnknownNameError) as error:
             response = self._failure(400, "This cannot be shown", str(error))
+        except NotInstalledError as error:
+            response = self._failure(501, "Not installed here", str(error))
         except DutycycleError as error:
             response = self._failure(503, "The records cannot be read", str(error))
         except web.HTTPException as error:
@@ -194,6 +197,11 @@ class WebPage:
         text = await asyncio.to_thread(self._pages.usage_csv, request.query)
         name = {"Content-Disposition": 'attachment; filename="usage.csv"'}
         return web.Response(text=text, content_type="text/csv", headers=name)
+
+    async def _parquet(self, request: web.Request) -> web.Response:
+        body = await asyncio.to_thread(self._pages.usage_parquet, request.query)
+        name = {"Content-Disposition": 'attachment; filename="usage.parquet"'}
+        return web.Response(body=body, content_type="application/vnd.apache.parquet", headers=name)
 
     async def _changes(self, request: web.Request) -> web.StreamResponse:
         """Say when there is something new for the page ``of``, as server-sent events, until the browser

@@ -36,6 +36,8 @@ _usage = table(
     column("pod", Text), column("job", Text), column("node", Text), column("gpu", Text),
     column("gpu_model", Text), *(column(name) for name in SUMS),
 )  # fmt: skip
+USAGE_SUMS = (*SUMS, "gpu_idle_cost")
+"""What is added up. ``gpu_idle_cost``: of the cost of GPU hours the part that was known to be idle."""
 _OF_PODS = {"namespace": "namespace", "job": "job", "pod": "pod"}
 _OF_PLACES = {"node": "node", "gpu": "gpu", "model": "gpu_model"}
 GROUPS = ("hour", "day", *_OF_PODS, *_OF_PLACES)
@@ -53,7 +55,7 @@ class UsageQuery:
 
 
 def usage(url: str, query: UsageQuery) -> list[Mapping[str, Any]]:
-    """Return a row for each group, with the columns ``query.by`` and ``SUMS``, in the order of GPU-seconds.
+    """Return a row for each group, with the columns ``query.by`` and ``USAGE_SUMS``, by GPU-seconds.
 
     Raises ``DutycycleError`` for a namespace or label that nobody has, and when the database cannot be read.
     """
@@ -61,14 +63,16 @@ def usage(url: str, query: UsageQuery) -> list[Mapping[str, Any]]:
         check_namespace(connection, query.namespace)
         _check_labels(connection, query.by)
         groups = [_group(name, connection.dialect.name) for name in query.by]
+        idle_cost = _usage.c.gpu_cost * _usage.c.gpu_idle_s / func.nullif(_usage.c.gpu_s, 0.0)
         sums = [func.sum(_usage.c[name]).label(name) for name in SUMS]
+        sums.append(func.sum(idle_cost).label("gpu_idle_cost"))
         named = [group.label(f"by_{at}") for at, group in enumerate(groups)]
         begin, end = (literal(moment(ms), UtcTime) for ms in (query.start_ms, query.end_ms))
         statement = select(*named, *sums).where(_usage.c.hour >= begin, _usage.c.hour < end)
         if query.namespace is not None:
             statement = statement.where(_usage.c.namespace == query.namespace)
         sums_of_groups = connection.execute(statement.group_by(*named)).all()
-    rows = [dict(zip((*query.by, *SUMS), row, strict=True)) for row in sums_of_groups]
+    rows = [dict(zip((*query.by, *USAGE_SUMS), row, strict=True)) for row in sums_of_groups]
     return sorted(rows, key=lambda row: _order(row, query.by))
 
 
@@ -94,7 +98,18 @@ def _check_labels(connection: Connection, by: Sequence[str]) -> None:
     """Raises for a name that is neither of ``GROUPS`` nor a label that a pod has."""
     labels = [name for name in by if name not in GROUPS]
     if labels:
-        documents = connection.scalars(select(cast(TABLES[POD_TABLE].c.labels, Text)).distinct())
-        keys = {key for document in documents for key in orjson.loads(document)}
+        there = [*GROUPS, *_labels(connection)]
         for name in labels:
-            check_name("group, nor a label kept by DUTYCYCLE_POD_LABELS", name, [*GROUPS, *keys], "--by")
+            check_name("group, nor a label kept by DUTYCYCLE_POD_LABELS", name, there, "--by")
+
+
+def label_names(url: str) -> list[str]:
+    """Return the labels that any pod of the records has, which usage can be asked for by. Raises as
+    ``usage``."""
+    with reading(url) as connection:
+        return sorted(_labels(connection))
+
+
+def _labels(connection: Connection) -> set[str]:
+    documents = connection.scalars(select(cast(TABLES[POD_TABLE].c.labels, Text)).distinct())
+    return {key for document in documents for key in orjson.loads(document)}

@@ -188,7 +188,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("files")
     make_certificate(folder, "tls", "d", "ca")
     for name in ("password", "secret", "token"):
-        (folder / name).write_text("secret")
+        (folder / name).write_text("secret-of-many-letters")
     (folder / "url").write_text("postgresql+psycopg://dutycycle:secret@127.0.0.1:1/dutycycle")
     (folder / "kubeconfig").write_text(KUBECONFIG)
     return folder

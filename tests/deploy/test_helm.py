@@ -40,8 +40,8 @@ from tests.support.deploy.manifests import (
 )
 
 OURS = (
-    "collector", "prometheus", "streams", "sinks", "metrics", "adapter", "extender", "webhook", "trials",
-    "cull", "topics",
+    "collector", "prometheus", "streams", "sinks", "metrics", "adapter", "extender", "webhook", "web",
+    "trials", "cull", "topics",
 )  # fmt: skip
 WITH_TOKEN = ("collector", "prometheus", "sinks", "adapter", "webhook", "trials", "cull")
 CERTIFIED: Object = {"certManager": {"enabled": True}}
@@ -49,7 +49,7 @@ CERTIFIED: Object = {"certManager": {"enabled": True}}
 EXAMPLES = sorted((ROOT / "deploy/helm/examples").glob("*.yaml"))
 _FILES = (
     "PROMETHEUS_CA", "REMOTE_WRITE_CA", "TLS_CA", "TLS_CERT", "TLS_KEY", "HOST_ROOT", "CUDA_LOGS",
-    "SERVE_CERT", "SERVE_KEY", "EXTENDER_CLIENT_CA", "WEBHOOK_CLIENT_CA", "WEBHOOK_POLICY",
+    "SERVE_CERT", "SERVE_KEY", "EXTENDER_CLIENT_CA", "WEBHOOK_CLIENT_CA", "WEBHOOK_POLICY", "WEB_TOKEN",
     "LISTEN_CERT", "LISTEN_KEY",
 )  # fmt: skip
 """Settings that name a file or folder of the pod, which is not here."""
@@ -162,6 +162,8 @@ def test_the_schema_accepts_what_is_right(values: Object) -> None:
         ({"sinks": {"autoscaling": {"enabled": True}}}, "needs records in PostgreSQL"),
         ({"kafka": {"broker": ""}}, "kafka.broker"),
         ({"kafka": {"broker": "kafka://a:9092,b"}}, "kafka.broker: every address needs its port"),
+        ({"kafka": {"broker": "kafka:// :1"}}, "kafka.broker: every address needs its port"),
+        ({"kafka": {"broker": "kafka://a:1,b:99999"}}, "kafka.broker: every address needs its port"),
         ({"kafka": {"sasl": {"mechanism": "PLAIN"}}}, "kafka.sasl.username"),
         ({"kafka": {"sasl": {"mechanism": "PLAIN", "username": "u"}}}, "kafka.sasl.existingSecret"),
         ({"streams": {"autoscaling": {"enabled": True}}, "kafka": {"partitions": 1}},
@@ -191,6 +193,7 @@ def test_the_schema_accepts_what_is_right(values: Object) -> None:
         ({"metrics": {"remoteWrite": {"interval": "500ms"}}}, "metrics.remoteWrite.interval: 500ms is not"),
         ({"collector": {"interval": "2d"}}, "collector.interval: 2d is not within 0.05s and 3600s"),
         ({"adapter": {"enabled": True, "port": 19470}}, "adapter.port: 19470 is listen.port"),
+        ({"web": {"enabled": True}}, "web.tokenSecret: give a Secret"),
         ({"webhook": {"enabled": True, "port": 9000}, "listen": {"port": 9000}}, "webhook.port: 9000 is"),
         ({"webhook": {"enabled": True, "policy": "nonsense"}}, "webhook.policy: give TOML"),
         ({"webhook": {"enabled": True, "policy": "strech = 1"}}, "webhook.policy: there is no strech"),
@@ -318,7 +321,8 @@ def test_secrets_are_files_and_never_in_the_environment() -> None:
         for one in container.get("env", ()):
             assert "secretKeyRef" not in json.dumps(one)
             secret = "PASSWORD" in one["name"] or "TOKEN" in one["name"]
-            assert not secret or one["name"].endswith("_FILE")
+            is_file = one["name"].endswith("_FILE") or one.get("value", "").startswith("/etc/dutycycle/")
+            assert not secret or is_file
         mounts = {one["mountPath"]: one["readOnly"] for one in container["volumeMounts"] if "readOnly" in one}
         for key, value in environment(container).items() if "env" in container else ():
             if value.startswith("/etc/dutycycle/"):
@@ -399,6 +403,7 @@ def test_every_pod_can_be_told_where_to_run() -> None:
     }
     values = dict.fromkeys(("collector", "streams", "sinks", "metrics"), place)
     values |= {one: {"enabled": True, **place} for one in ("adapter", "extender", "webhook")}
+    values |= {"web": {"enabled": True, "tokenSecret": "web-token", **place}}
     values |= {one: {"enabled": True, "namespaces": ["ml"], **place} for one in ("trials", "cull")}
     brokers = {"topics": {"job": place}, "kafka": {"trial": {"enabled": True, **place}}}
     specs = pod_specs(render(values | brokers | CERTIFIED))
@@ -439,6 +444,7 @@ def test_every_part_takes_volumes_and_annotations_of_its_account() -> None:
     values = {one: {"enabled": True, **more} for one in OURS if one not in ("topics", "prometheus")}
     for one in ("trials", "cull"):
         values[one] |= {"namespaces": ["ml"]}
+    values["web"] |= {"tokenSecret": "web-token"}
     things = render(values | CERTIFIED)
     of_prometheus = render(FROM_PROMETHEUS | {"prometheus": FROM_PROMETHEUS["prometheus"] | more})
     for name in set(OURS) - {"topics"}:

@@ -25,6 +25,13 @@ def test_a_worker_reaches_kafka_and_only_who_needs_more_gets_more() -> None:
         == {53, 9092, 9093, 443, 6443}
     )
     assert ports(full, "-extender") == {53, 9092, 9093}
+    assert ports(full, "-web") == {53, 9092, 9093, 5432}
+    (ingress,) = (
+        rule for rule in of_kind(render(FULL | {"networkPolicy": {"webFrom": [{"podSelector": {}}]}}),
+                                 "NetworkPolicy", "-web")["spec"]["ingress"]
+        if rule["ports"] == [{"protocol": "TCP", "port": "https"}]
+    )  # fmt: skip
+    assert ingress["from"] == [{"podSelector": {}}]
     silent = render({"sinks": {"annotations": {"enabled": False}}})
     assert ports(silent, "-sinks") == {53, 9092, 9093}
     assert not [one for one in silent if one["kind"].startswith("ValidatingAdmission")]

@@ -13,8 +13,7 @@ from dutycycle.contract.records.hours import HOUR_MS
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.units import JOULES_PER_KWH
 from sinks.records.location import default_records_url
-from sinks.records.tables.views import SUMS
-from sinks.records.usage import GROUPS, UsageQuery, usage
+from sinks.records.usage import GROUPS, USAGE_SUMS, UsageQuery, usage
 
 EXAMPLE = """dutycycle usage --by team --since 7d
 dutycycle usage --by namespace,day --since 30d --format csv > usage.csv"""
@@ -50,7 +49,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if args.format == "json":
         print_json(rows)
     elif args.format == "csv":
-        print_csv((*query.by, *SUMS), rows)
+        print_csv((*query.by, *USAGE_SUMS), rows)
     else:
         print_table(_table(rows, query.by), "nothing was used in this time, as far as is known")
     return 0

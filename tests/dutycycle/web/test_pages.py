@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -182,7 +183,7 @@ async def test_usage_by_team_as_a_page_and_as_csv(tmp_path: Path) -> None:
     store.close()
     async with served(LiveState(), tmp_path) as client:
         page = re.sub(r"\s+", " ", words(await text(client, "usage?by=model&since=24h")))
-        assert "H100 1.00 0.25 0.75 · 0.00 0.00 ·" in page
+        assert "H100 1.00 0.25 0.75 · 0.00 0.00 · ·" in page
         assert "A100 0.50 · ·" in page, "of what is not known nothing is idle"
         async with client.get("usage.csv?by=model&since=24h") as answer:
             assert answer.content_type == "text/csv"
@@ -322,3 +323,34 @@ def test_times_by_name() -> None:
     assert span_of("this-month", now_ms) == (1_793_491_200_000, now_ms)
     assert span_of("today", now_ms) == (1_795_824_000_000, now_ms)
     assert span_of("2h", now_ms)[0] == 1_795_878_000_000
+
+
+async def test_last_months_idle_cost_by_team_in_four_clicks(tmp_path: Path) -> None:
+    """Usage, last month, team, CSV: each is a link of the page before."""
+    now = datetime.now(UTC)
+    last_month = now.replace(day=1, hour=12, minute=0, second=0, microsecond=0) - timedelta(days=3)
+    samples = two_teams(round(last_month.timestamp()) * 1000)
+    write_all(derived(samples), f"sqlite:///{tmp_path}/records.db", load({}, {"price_gpu_hour": "2"}))
+    async with served(LiveState(), tmp_path) as client:
+        page = await text(client, "fleet")
+        for name in ("Usage", "last month", "team"):
+            link = re.search(rf'<a href="([^"]+)"[^>]*>{name}</a>', page)
+            assert link is not None, name
+            page = await text(client, unescape(link[1]))
+        link = re.search(r'<a href="(usage.csv[^"]*)"', page)
+        assert link is not None
+        async with client.get(unescape(link[1])) as answer:
+            rows = {row["team"]: row for row in csv.DictReader(io.StringIO(await answer.text()))}
+        assert float(rows["nlp"]["gpu_idle_cost"]) == pytest.approx(0.6)
+        assert float(rows["vision"]["gpu_idle_cost"]) == pytest.approx(0.9)
+        assert float(rows["(none)"]["gpu_idle_cost"]) == pytest.approx(3)
+        assert "team=" not in page
+        link = re.search(r'<a href="(usage.parquet[^"]*)"', page)
+        assert link is not None
+        async with client.get(unescape(link[1])) as answer:
+            if answer.status == 501:
+                assert "pip install" in await answer.text()
+                return
+            table = pytest.importorskip("pyarrow.parquet").read_table(io.BytesIO(await answer.read()))
+        assert dict(zip(*(table[name].to_pylist() for name in ("team", "gpu_s")), strict=True))["nlp"] == 7200
+        assert table["gpu_sm_s"].null_count == table.num_rows, "what is not known is no 0"

@@ -113,6 +113,8 @@ _RULES: dict[str, Object] = {
     "serviceAccountAnnotations": _map(_TEXT),
     "tlsConfig": _ANY,
     "metricsFrom": _list(_object(namespaceSelector=_ANY, podSelector=_ANY, ipBlock=_ANY)),
+    "webFrom": _list(_object(namespaceSelector=_ANY, podSelector=_ANY, ipBlock=_ANY)),
+    "tokenSecret": _SECRET,
     "namespaces": _list(_matching(_LABEL)),
     "namespaceSelector": _object(matchLabels=_map(_TEXT), matchExpressions=_list(_ANY)),
     "nodeSelector": _map(_TEXT),

@@ -21,6 +21,8 @@ AGREEING = 2
 """Evaluations in a row that have to say the same before a lock is changed."""
 AGREEING_MULTIPLE = 6
 """The same for a multiple or a fraction of the period: a likely mistake, and a rare change."""
+SOON = 10
+"""So many periods after its end a cycle has just ended."""
 MISSES = 3
 """Evaluations in a row without a cycle after which it is lost."""
 PAUSE, LONGER = 0.5, 1.5
@@ -107,9 +109,21 @@ class CycleTracker:
         return self.published
 
     def _unlocked(self, ts_ms: int, result: CycleResult) -> CycleResult | None:
-        if result.cyclic:
+        if result.cyclic and self._is_borne_out(ts_ms, result):
             return self._resume(ts_ms, result)
-        return self._publish(ts_ms, result) if self.has_told and not self.pauses(ts_ms) else None
+        return self._publish(ts_ms, NO_CYCLE) if self.has_told and not self.pauses(ts_ms) else None
+
+    def _is_borne_out(self, ts_ms: int, result: CycleResult) -> bool:
+        """Whether a cycle that was found without a lock may be locked on. Soon after one has ended, twice or
+        three times its period may be that same one, some of whose newest periods are missed: it has to be
+        said again. Those differ more than others, and so may the multiple."""
+        ended_s = self._ended_s
+        if ended_s is None or result.period_s is None or ts_ms - self._ended_ms >= 1000 * SOON * ended_s:
+            return True
+        if not any(near(result.period_s, times * ended_s, 2 * DRIFT) for times in (2, 3)):
+            return True
+        self._agree(result)
+        return self._agreeing >= AGREEING
 
     def _resume(self, ts_ms: int, result: CycleResult) -> CycleResult | None:
         """Lock what was found; if it is what was there before, and was told on, that is no news."""
@@ -126,9 +140,7 @@ class CycleTracker:
 
     def _challenge(self, ts_ms: int, result: CycleResult) -> CycleResult | None:
         """A result other than what was published is published once it is confirmed, and not too soon."""
-        again = self._challenger is not None and same(result, self._challenger)
-        self._agreeing = self._agreeing + 1 if again else 1
-        self._challenger = result
+        self._agree(result)
         if self.published is None or result.period_s is None or self.period_s is None:
             return None
         if self._agreeing < (AGREEING_MULTIPLE if multiple(result.period_s, self.period_s) else AGREEING):
@@ -140,6 +152,12 @@ class CycleTracker:
             self.period_s, self._challenger = result.period_s, None
             return self._publish(ts_ms, replace(result, since_ms=self.published.since_ms))
         return self._lock(ts_ms, result)
+
+    def _agree(self, result: CycleResult) -> None:
+        """Count how often in a row the same is said that is not told."""
+        again = self._challenger is not None and same(result, self._challenger)
+        self._agreeing = self._agreeing + 1 if again else 1
+        self._challenger = result
 
     def _lock(self, ts_ms: int, result: CycleResult) -> CycleResult:
         self._unlock()

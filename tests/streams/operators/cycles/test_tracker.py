@@ -74,6 +74,40 @@ def test_the_end_of_a_cycle_is_published_once() -> None:
     assert [tracker.update(ts_ms, NO_CYCLE) for ts_ms in (10_000, 20_000)] == [NO_CYCLE, None]
 
 
+@pytest.mark.parametrize(
+    ("period_s", "again_s", "locked_s"),
+    [
+        (25, 10, None),  # nearly twice: it may be the same
+        (37, 10, None),
+        (26, 200, 26.0),  # so long after the end it may well be another run
+        (21, 10, 21.0),
+        (6.5, 10, 6.5),
+    ],
+)
+def test_soon_after_a_cycle_has_ended_its_multiple_is_confirmed_first(
+    period_s: float, again_s: int, locked_s: float | None
+) -> None:
+    tracker = CycleTracker()
+    tracker.update(0, cycle(13))
+    tracker.release(300_000)
+    begin_ms = 300_000 + 1000 * again_s
+    first = tracker.update(begin_ms, cycle(period_s))
+    assert first is not None
+    assert first.period_s == locked_s, "what has ended is not told any more"
+    more = tracker.update(begin_ms + 10_000, cycle(period_s))
+    assert (None if more is None else more.period_s) == (period_s if locked_s is None else None)
+
+
+def test_a_cycle_that_comes_back_is_told_at_once_whatever_multiple_was_seen_between() -> None:
+    tracker = CycleTracker()
+    tracker.update(0, cycle(13))
+    tracker.release(300_000)
+    tracker.update(310_000, cycle(39))
+    again = tracker.update(320_000, cycle(13))
+    assert again is not None
+    assert again.period_s == 13
+
+
 GOES_ON, NOTHING = [cycle(13)] * 20, [NO_CYCLE] * 3
 PAUSES = {
     "once it has paused it is told through a pause": (

@@ -1,6 +1,6 @@
 """Figures and findings in words for people: the same on the screen, in lines and in a report."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dutycycle.contract.records.insights import Insight
 
@@ -8,6 +8,12 @@ UNKNOWN = "·"
 """Instead of a value that is not known, so that it never looks like 0."""
 _GIB = 1024**3
 _MIB = 1024**2
+_COMMON_EVIDENCE = (
+    "gpu_util_pct", "sm_active_pct", "tensor_active_pct", "dram_active_pct", "power_pct", "waiting_pct",
+    "cpu_util_pct", "cpu_throttled_pct", "gpu_mem_pct", "mem_copy_util_pct", "power_w", "io_bytes_per_s",
+    "net_bytes_per_s", "mem_limit_used_pct", "gpus", "pods",
+)  # fmt: skip
+"""What every insight has of what is measured, the most telling first."""
 _NO_WORDS = frozenset({"none", "unknown", "idle"})
 _HELD_BACK = {
     "gpu": "GPU is the limit",
@@ -86,6 +92,15 @@ def named_figure(name: str, value: float) -> tuple[str, str]:
             of = " of limit" if name == "power_pct" else ""
             return _spaced(name.removesuffix(ending)) + of, f"{digits(value, 4)} {unit}"
     return _spaced(name), digits(value, 4)
+
+
+def evidence_figures(evidence: Mapping[str, float]) -> list[tuple[str, str]]:
+    """Return the figures of an insight's evidence with their units, as ``named_figure``: first those that
+    only verdicts like this one have, since they decide it."""
+    order = {name: place for place, name in enumerate(_COMMON_EVIDENCE)}
+    return [
+        named_figure(name, evidence[name]) for name in sorted(evidence, key=lambda name: order.get(name, -1))
+    ]
 
 
 def _spaced(name: str) -> str:

@@ -16,7 +16,7 @@ from dutycycle.report.gather import Gathered, Plain
 from dutycycle.report.view import HostView, View, insights_of
 from dutycycle.traces.frames import Floats, FrameTicks
 from dutycycle.traces.processes import ProcessSeen, figures, most_steps, named
-from dutycycle.words import bytes_text, decimal_bytes, kind_words, named_figure, short_duration
+from dutycycle.words import bytes_text, decimal_bytes, evidence_figures, kind_words, short_duration
 
 _S_PER_HOUR = 3600.0
 _IDLE_PCT = 1.0
@@ -284,7 +284,7 @@ def anomalies_of(verdict: Verdict) -> list[tuple[int, str]]:
 
 def evidence_of(verdict: Verdict) -> list[tuple[str, str]]:
     """The figures that a verdict rests on, for people."""
-    return [named_figure(name, value) for name, value in verdict.insight["evidence"].items()]
+    return evidence_figures(verdict.insight["evidence"])
 
 
 def key_figures(facts: Facts, view: View) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dutycycle.words import bytes_text, digits, named_figure, of_bytes, short_duration
+from dutycycle.words import bytes_text, digits, evidence_figures, named_figure, of_bytes, short_duration
 
 GIB = 1024**3
 WORDS = [(5, "5s"), (95, "1m35s"), (300, "5m"), (7260, "2h01m"), (200_000, "2d07h")]
@@ -33,6 +33,29 @@ def test_an_amount_of_a_total() -> None:
 )
 def test_digits_are_no_powers_of_ten(value: float, text: str) -> None:
     assert digits(value) == text
+
+
+def test_what_decides_a_verdict_is_told_first() -> None:
+    """A list that is cut off still says why."""
+    common = {
+        "gpu_util_pct": 100.0,
+        "mem_copy_util_pct": 5.0,
+        "gpu_mem_pct": 80.0,
+        "power_w": 400.0,
+        "gpus": 1.0,
+    }
+    names = [
+        name for name, _ in evidence_figures(common | {"throttled_heat_pct": 100.0, "sm_active_pct": 12.0})
+    ]
+    assert names == [
+        "throttled heat",
+        "GPU util",
+        "sm active",
+        "GPU mem",
+        "memory copy util",
+        "power",
+        "GPUs",
+    ]
 
 
 def test_a_large_figure_of_evidence_is_readable() -> None:

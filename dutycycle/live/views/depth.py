@@ -12,7 +12,7 @@ from dutycycle.live.views import charts, figures
 from dutycycle.live.views.findings import main_value, period_s, says
 from dutycycle.live.views.inside import inside
 from dutycycle.live.views.spans import Line, fit
-from dutycycle.words import digits, kind_words, named_figure, short_duration
+from dutycycle.words import digits, evidence_figures, kind_words, short_duration
 
 _HEIGHT, _FOLD_HEIGHT = 7, 5
 _FOLD_S = 300
@@ -60,7 +60,7 @@ def _findings(state: LiveState, row: Row, width: int) -> Iterator[Line]:
     for title, insight in insights_on(state, row):
         of = "" if title == row.title else f"{title}: "
         sure = of + kind_words(insight.kind, insight.confidence)
-        evidence = [" ".join(named_figure(*figure)) for figure in list(insight.evidence.items())[:_EVIDENCE]]
+        evidence = [" ".join(figure) for figure in evidence_figures(insight.evidence)[:_EVIDENCE]]
         yield from _wrapped("because       ", ", ".join((sure, *evidence)), width)
         if insight.advice:
             yield from _wrapped("advice        ", insight.advice, width)

@@ -25,7 +25,7 @@ def test_a_gpu_has_figures_findings_history_forecast_cycle_windows_and_processes
     for part in (
         "GPU gpu-a:1  NVIDIA H200  GPU-gpu-a-1", "96.0 %, max 96.0 %", "34.0 of 141.0 GiB", "666 W of 700 W",
         "training: GPU waits for input, slowed by power, cycle 16 s, 61 % in 5m",
-        "ml/bert-worker-a: training (90% sure), GPU util 61 %, CPU waiting 88 %",
+        "ml/bert-worker-a: training (90% sure), CPU waiting 88 %, GPU util 61 %",
         "advice        the GPU waits while one CPU core is busy", "the forecast with its 90 % interval",
         "One cycle of 16 s, 97% sure",
         "  10s GPU use               61.2 %      66.0 %      96.0 %      97.0 %",

@@ -126,8 +126,12 @@ _settings.CACHE_LOCATOR_CLASSES = ",".join(
 class _Part(JITCodeLibrary):
     """What is linked into entries: it is never run by itself, so it does not become machine code."""
 
-    def _optimize_final_module(self) -> None:
+    def _optimize_functions(self, ll_module: Any) -> None:
         """Leave it to the entry, which optimises all of its parts together."""
+        ll_module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        """The same."""
 
     def _finalize_final_module(self) -> None:
         """Keep the module for those that link it; the execution engine does not get it."""

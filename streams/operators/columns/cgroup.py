@@ -11,6 +11,7 @@ from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.columns.series import Series, TallySeries
 from streams.operators.columns.template import Cells, Templates
 from streams.operators.columns.tick import Begins, TickRow, make_layout
+from streams.operators.columns.vectors import copy_into
 
 _CELLS = (*HOST_METRICS, "cpu_count")
 """The numbers that are read of the host."""
@@ -29,7 +30,7 @@ def _row(cells: Floats, containers: Ints, tallied: Ints) -> Floats:
     unknown."""
     begin_tallies, begin = _HOST + _POD * containers.size, _HOST + 1
     values = np.empty(begin_tallies + tallied.size + 1)
-    values[:_HOST] = cells[:_HOST]
+    copy_into(values, cells[:_HOST])
     for pod in range(containers.size):
         of_it = values[_HOST + _POD * pod : _HOST + _POD * (pod + 1)]
         of_it[:] = np.nan

@@ -26,6 +26,7 @@ from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.columns.series import Series, TallySeries
 from streams.operators.columns.template import Cells, GapValues, Pairs, Templates
 from streams.operators.columns.tick import Begins, TickRow, make_layout
+from streams.operators.columns.vectors import copy_into
 
 _MEMORY = POD_GPU_METRICS.index("gpu_mem_used_bytes")
 _CELLS = (*GPU_METRICS, "power_limit_w", "gpu_util_max_pct")
@@ -145,21 +146,22 @@ def _columns(
     begin = value_cells.size
     for at in range(begin):
         out[at] = cells[value_cells[at]]
-    out[begin : begin + pods.size] = pods.ravel()
+    copy_into(out[begin:], pods.reshape(-1))
     begin += pods.size
     tallies = out[begin : begin + len(pods) + uses.size + own_ends.size]
     used = len(pods) + uses.size
-    tallies[: len(pods)] = pods[:, _MEMORY]
-    tallies[len(pods) : used] = uses.ravel()
+    copy_into(tallies, pods[:, _MEMORY])
+    copy_into(tallies[len(pods) :], uses.reshape(-1))
     begin += tallies.size
     highs = out[begin : begin + tallies.size]
-    highs[:used] = tallies[:used]
+    copy_into(highs, tallies[:used])
     _take_own(cells, own_ends, own_cells, tallies[used:], highs[used:])
-    highs[len(pods) : used : 3] = _highs(table, uses, highest, ends, processes, device_ends, devices, bursts)
+    most = _highs(table, uses, highest, ends, processes, device_ends, devices, bursts)
+    copy_into(highs[len(pods) : used : 3], most)
     begin += tallies.size
     for gpu in range(limit_cells.size):
         out[begin] = cells[limit_cells[gpu]]
-        out[begin + 1 : begin + 3] = held_down[2 * gpu : 2 * gpu + 2]
+        copy_into(out[begin + 1 :], held_down[2 * gpu : 2 * gpu + 2])
         begin += 3
     if begin == out.size:
         return
@@ -168,7 +170,7 @@ def _columns(
     for place in range(len(uses)):
         if bursts[place] >= 0:
             uses[place, 0] = np.fmax(uses[place, 0], highest[bursts[place]])
-    out[begin + value_cells.size :] = _pods(uses, pod_ends, places).ravel()
+    copy_into(out[begin + value_cells.size :], _pods(uses, pod_ends, places).reshape(-1))
 
 
 class NvmlReader:

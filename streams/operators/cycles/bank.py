@@ -9,6 +9,7 @@ import numpy as np
 from dutycycle.contract.records.derived import OtherCycle
 from streams.compiled import entry
 from streams.operators.columns.arrays import Bools, Floats, Ints, check_version, remap
+from streams.operators.columns.vectors import sorted_known
 from streams.operators.cycles.detect.detector import FEW_SAMPLES, SKIPPED
 from streams.operators.cycles.detect.follow import unbroken
 from streams.operators.cycles.detect.spectrum import FLAT
@@ -44,7 +45,7 @@ def common_periods(periods: Floats) -> Floats:
 
     Periods that follow one another closely are one: the middle of them.
     """
-    known = np.sort(periods[~np.isnan(periods)])
+    known = sorted_known(periods)
     ends, sizes, count = np.empty(known.size, np.int64), np.zeros(known.size, np.int64), 0
     for at in range(known.size):
         if at and known[at] > (1 + DRIFT) * known[at - 1]:

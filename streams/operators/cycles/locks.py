@@ -11,6 +11,7 @@ import numpy as np
 from streams.compiled import entry
 from streams.operators.columns.arrays import Bools, Floats, Ints, pack, unpack
 from streams.operators.columns.state import SeriesState, array
+from streams.operators.columns.vectors import copy_into
 from streams.operators.cycles.detect.follow import follow_newest
 from streams.operators.cycles.detect.window import Windows
 from streams.operators.cycles.result import near
@@ -57,7 +58,7 @@ def take(gain: float, noise: float, floats: Floats, ints: Ints) -> bool:
     gains, count = floats[_GAINS:], ints[_COUNT]
     if count == REMEMBERED:
         half = REMEMBERED // 2
-        gains[: half - 1] = gains[REMEMBERED - half + 1 :].copy()
+        copy_into(gains, gains[REMEMBERED - half + 1 :])
         count = half - 1
     gains[count] = gain
     ints[_COUNT] = count + 1

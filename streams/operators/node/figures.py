@@ -7,6 +7,7 @@ from dutycycle.contract.metering import LEAST_DRAWN_W
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.columns.series import GAUGE
+from streams.operators.columns.vectors import sort
 
 FIGURES = ("count", "mean", "std", "min", "max", "p50", "p95", "p99", "increase")
 _COUNT, _MEAN, _STD, _MIN, _MAX, _P50, _P95, _P99, _INCREASE = range(9)
@@ -63,7 +64,7 @@ def _gauge(values: Floats, figures: Floats) -> None:
     spread = 0.0
     for value in values:
         spread += (value - mean) * (value - mean)
-    values.sort()
+    sort(values)
     figures[_STD] = np.sqrt(spread / len(values))
     figures[_MIN], figures[_MAX] = values[0], values[-1]
     # A mean of equal values can miss them by a rounding step; it never lies outside of them.

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Bools, Floats, Ints, pack, remap, unpack
+from streams.operators.columns.vectors import copy_into, sorted_known
 from streams.operators.trends.holt import COUNT as COUNTED
 from streams.operators.trends.holt import (
     FORECASTERS,
@@ -259,11 +260,17 @@ def _medians(values: Floats, wanted: bool, medians: Floats) -> None:
     if not wanted:
         return
     for row, size in enumerate(MEDIANS_OF):
-        newest = values[-size:]
-        ordered = np.sort(newest[~np.isnan(newest)])
+        ordered = sorted_known(values[-size:])
         middle = ordered.size // 2
         if ordered.size:
             medians[row] = (ordered[middle] + ordered[(ordered.size - 1) // 2]) / 2
+
+
+@kernel
+def _keep_seasonal(kept: Floats, cyclic: Ints, seasonal: Floats) -> None:
+    for place, column in enumerate(cyclic):
+        for horizon in range(len(kept)):
+            copy_into(kept[horizon, SEASONAL, column], seasonal[horizon, :, place])
 
 
 @kernel
@@ -290,8 +297,7 @@ def _forecast(
     kept, points = np.full((horizons, KEPT, n), np.nan), np.full((3, horizons, n), np.nan)
     now, methods = np.full((2, n), np.nan), np.zeros((horizons, n), np.int64)
     medians = np.empty(len(MEDIANS_OF))
-    for place, column in enumerate(cyclic):
-        kept[:, SEASONAL, column] = seasonal[:, :, place]
+    _keep_seasonal(kept, cyclic, seasonal)
     for column in range(n):
         lower, upper = bounds[0, column], bounds[1, column]
         capacity, left_s, resolution = bounds[2, column], bounds[3, column], bounds[4, column]

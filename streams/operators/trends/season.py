@@ -126,7 +126,8 @@ def _ahead(steps: Floats, periods: Floats, samples: Floats, bounds: Ints) -> Flo
         for row, ahead in enumerate(steps):
             _folded(ahead, period, window, sums, width, drift, shape)
             shape[0] += drift * ahead
-            expected[row, :, place] = shape + level
+            for season in range(SEASONS):
+                expected[row, season, place] = shape[season] + level
     return expected
 
 

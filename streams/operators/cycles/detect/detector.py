@@ -6,6 +6,7 @@ import numpy as np
 
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Floats, Ints
+from streams.operators.columns.vectors import copy_into, order_of
 from streams.operators.cycles.detect.confidence import EVIDENCE, WEIGHTS, chance, weigh
 from streams.operators.cycles.detect.fold import fold, phases_of, without_shape
 from streams.operators.cycles.detect.period import fitted, fundamental, refined
@@ -136,7 +137,7 @@ def _peaks(series: Floats, lines: Lines, power: Singles, known: Singles, tried: 
             break
         candidate = _folded(series, lines, power, known, point, height)
         if _is_new(candidate[PERIOD], tried, count):
-            tried[count] = candidate
+            copy_into(tried[count], candidate)
             count += 1
     return count
 
@@ -192,7 +193,7 @@ def _stands_alone(series: Floats, candidate: Floats, multiples: Floats) -> bool:
 def _roughness(series: Floats, period: float) -> float:
     """Squared differences of the samples in the order of their phases (J. Lafler, T. Kinman 1965)."""
     phases = np.arange(series.size) / period
-    order = np.argsort(phases - np.floor(phases), kind="mergesort")
+    order = order_of(phases - np.floor(phases))
     before, total = series[order[-1]], 0.0
     for at in order:
         total += (series[at] - before) ** 2
@@ -292,7 +293,7 @@ def _recognised(
         _fold(series, candidate, phases_of(candidate[PERIOD]))
         _is_likely(candidate, noise_of(series), period_and_chance, other)
         if candidate[SHARE] * candidate[PERIODS] >= EXPLAINED and period_and_chance[1] > best[1]:
-            best[:] = period_and_chance
+            copy_into(best, period_and_chance)
     period_and_chance[0], period_and_chance[1] = best[0], ODDS * best[1] / (1 + (ODDS - 1) * best[1])
     return 1 if period_and_chance[1] >= LIKELY else 0
 
@@ -330,11 +331,12 @@ def judge(series: Floats, lines: Lines, periods: Floats, cycles: Floats, known: 
             break
         count += 1
     if too_quick:
-        cycles[:-1] = cycles[1:].copy()
+        for further in range(1, len(cycles)):
+            copy_into(cycles[further - 1], cycles[further])
         return count - 1
     # A further cycle that is half, a third … of another further one is a harmonic of that.
     if count == 3 and _is_multiple(cycles[2, 0], cycles[1, 0]):
-        cycles[1] = cycles[2]
+        copy_into(cycles[1], cycles[2])
         return 2
     return 2 if count == 3 and _is_multiple(cycles[1, 0], cycles[2, 0]) else count
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Bools, Floats
+from streams.operators.columns.vectors import sort
 from streams.operators.workload.channels import CHANNEL_ROW
 
 _RECENT_S = 60
@@ -112,7 +113,9 @@ def _absent(values: Floats) -> float:
 @kernel
 def _median(values: Floats) -> float:
     """The middle value, of two the larger; 0 of none."""
-    return float(np.sort(values)[values.size // 2]) if values.size else 0.0
+    ordered = values.copy()
+    sort(ordered)
+    return float(ordered[values.size // 2]) if values.size else 0.0
 
 
 @kernel

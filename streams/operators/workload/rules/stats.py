@@ -6,6 +6,7 @@ import numpy as np
 
 from streams.compiled import entry
 from streams.operators.columns.arrays import Floats
+from streams.operators.columns.vectors import sorted_known
 from streams.operators.workload.channels import CHANNEL_ROW
 
 _WINDOW_S = 180
@@ -110,7 +111,7 @@ def _statistics(values: Floats, figures: Floats) -> tuple[int, float, float]:
     seconds, first = len(known), values.shape[1] - len(util)
     if seconds < _MIN_S:
         return seconds, 0.0, 0.0
-    level = np.sort(util[known])[int(0.9 * seconds)]
+    level = sorted_known(util)[int(0.9 * seconds)]
     waiting = util < _WAITS * level
     for channel in range(len(values)):
         total, count, most = np.zeros(2), np.zeros(2), 0.0

@@ -14,7 +14,7 @@ from streams.operators.columns.cgroup import CgroupReader
 from streams.operators.columns.cuda import CudaReader
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.cycles.bank import CycleConfig
-from streams.operators.forward import PARTS, PodForwarder, ProcessForwarder
+from streams.operators.forward import PARTS, PodForwarder, StepForwarder
 from streams.operators.health import HealthOperator
 from streams.operators.models.bank import NO_MODELS, ModelsConfig
 from streams.operators.node.analysis import ANALYSIS, AnalysisConfig
@@ -43,7 +43,7 @@ def stages(settings: Settings) -> list[Stage]:
         "cgroup": (_resuming(lambda node: NodeOperator(cgroup, node, CgroupReader())), evict_ms),
         "cuda": (_resuming(lambda node: NodeOperator(cuda, node, CudaReader())), evict_ms),
         "pods": (lambda uid, _: PodForwarder(uid, written_topics(PARTS, settings.analyses)), None),
-        "processes": (lambda node, _: ProcessForwarder(node), None),
+        "processes": (lambda node, _: StepForwarder(node), None),
         "health": (_resuming(HealthOperator), evict_ms),
         "pod-peaks": (_resuming(PodOperator), evict_pods_ms),
         "job-peaks": (_resuming(JobOperator), evict_jobs_ms),

@@ -1,5 +1,4 @@
-"""Turns identities of pods, and what their processes tell, into parts: a pod's operator has one source
-topic."""
+"""Turns identities of pods, and steps of trainings, into parts: a pod's operator has one source topic."""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -8,10 +7,9 @@ from dutycycle.contract.codec import encode
 from dutycycle.contract.log import ConsumerRecord, ProducerRecord
 from dutycycle.contract.records.parts import InsightPart, PodPart, PodSteps
 from dutycycle.contract.records.pods import Pod
-from dutycycle.contract.records.processes import Loop, Process, ProcessSample
+from dutycycle.contract.records.processes import Loop, ProcessSample
 from streams.operators.base import Emission, Snapshot
 from streams.operators.keyed import decode_under_key
-from streams.operators.workload.kinds.priors import programs_of
 
 TOPIC = "pods"
 PROCESSES = "processes"
@@ -54,33 +52,32 @@ class PodForwarder:
         return {"v": 1}
 
 
-class ProcessForwarder:
-    """Stateless: of each record of ``processes``, by pod, the steps that its training reports, and its
-    programs."""
+class StepForwarder:
+    """Stateless: of each record of ``processes`` the steps of each pod whose training reports some."""
 
     def __init__(self, node: str) -> None:
         self._node = node
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
-        """Forward what one tick tells; raises ``DecodeError``."""
+        """Forward the steps of one tick; raises ``DecodeError``."""
         sample = decode_under_key(ProcessSample, record.value, PROCESSES, key=self._node, field="node")
-        by_pod: dict[str, list[Process]] = defaultdict(list)
+        loops: dict[str, list[Loop]] = defaultdict(list)
         for process in sample.processes:
-            by_pod[process.pod_uid].append(process)
+            if process.loop is not None and process.loop.steps:
+                loops[process.pod_uid].append(process.loop)
         return [
-            ProducerRecord("insight-parts", uid, encode(part), sample.ts_ms)
-            for uid, processes in by_pod.items()
-            if (part := self._part(uid, sample.ts_ms, processes)) is not None
+            ProducerRecord("insight-parts", uid, encode(self._part(uid, sample.ts_ms, loop)), sample.ts_ms)
+            for uid, loop in loops.items()
         ]
 
-    def _part(self, uid: str, ts_ms: int, processes: Sequence[Process]) -> InsightPart | None:
-        loops = [process.loop for process in processes if process.loop is not None and process.loop.steps]
-        steps, programs = _steps(loops) if loops else None, tuple(sorted(programs_of(processes)))
-        if steps is None and not programs:
-            return None
-        return InsightPart(
-            uid=uid, source=PROCESSES, node=self._node, start_ms=ts_ms, steps=steps, programs=programs or None
-        )
+    def _part(self, uid: str, ts_ms: int, loops: Sequence[Loop]) -> InsightPart:
+        most = max(loops, key=lambda loop: loop.steps)
+        samples = [loop.samples for loop in loops if loop.samples is not None]
+        steps = PodSteps(
+            steps=most.steps, seconds=most.seconds,
+            samples=sum(samples) if len(samples) == len(loops) else None,
+        )  # fmt: skip
+        return InsightPart(uid=uid, source=PROCESSES, node=self._node, start_ms=ts_ms, steps=steps)
 
     def flush(self) -> list[Emission]:
         """Nothing is held back."""
@@ -93,11 +90,3 @@ class ProcessForwarder:
     def snapshot(self) -> Snapshot:
         """There is no state."""
         return {"v": 1}
-
-
-def _steps(loops: Sequence[Loop]) -> PodSteps:
-    most = max(loops, key=lambda loop: loop.steps)
-    samples = [loop.samples for loop in loops if loop.samples is not None]
-    return PodSteps(
-        steps=most.steps, seconds=most.seconds, samples=sum(samples) if len(samples) == len(loops) else None
-    )

@@ -170,9 +170,8 @@ class PodSteps(RecordBase, frozen=True, kw_only=True):
 
 
 class InsightPart(VersionedRecord, frozen=True, kw_only=True):
-    """Ten seconds of one pod from one source, or its identity (``source`` is ``pods``), or of its processes
-    at the tick ``start_ms`` what its training reported, and the programs among them that say something of its
-    kind (``source`` is ``processes``).
+    """Ten seconds of one pod from one source, or its identity (``source`` is ``pods``), or what its training
+    reported at the tick ``start_ms`` (``source`` is ``processes``).
 
     ``codes`` are bytes as base64, a row of ten for each channel of the source, one a second: see
     ``streams.operators.workload.channels``. ``tick_ms``: from tick to tick, absent for about a second or
@@ -209,7 +208,6 @@ class InsightPart(VersionedRecord, frozen=True, kw_only=True):
     pod: Pod | None = None
     gone: bool = written(bool)
     steps: PodSteps | None = None
-    programs: tuple[Label, ...] | None = None
 
 
 class JobInsightPart(VersionedRecord, frozen=True, kw_only=True):

@@ -13,13 +13,12 @@ from dutycycle.contract.records.insights import Anomaly, Insight
 from dutycycle.contract.records.parts import InsightPart, JobInsightPart, PodInsight
 from dutycycle.contract.records.pods import Pod
 from streams.operators.base import Emission, Snapshot
-from streams.operators.columns.arrays import Floats, check_version
+from streams.operators.columns.arrays import check_version
 from streams.operators.keyed import decode_under_key
 from streams.operators.workload.anomalies.kinds import HANG
 from streams.operators.workload.anomalies.wording import anomaly_of
 from streams.operators.workload.channels import SOURCE_CHANNELS, SPAN_MS, SPAN_S, codes_from_text
 from streams.operators.workload.join import TOPIC, JoinedSpan, SpanJoin
-from streams.operators.workload.kinds.priors import is_program, prior_of
 from streams.operators.workload.ranks import RankSamples
 from streams.operators.workload.rules.bottleneck import Judgement
 from streams.operators.workload.rules.reported import ReportedSteps
@@ -27,7 +26,7 @@ from streams.operators.workload.rules.rightsizing import Size, with_sizes
 from streams.operators.workload.rules.state import STATE_MS
 from streams.operators.workload.track import Prices, Track
 
-SNAPSHOT_VERSION = 18
+SNAPSHOT_VERSION = 17
 REPEAT_MS = STATE_MS
 """So often the insight is sent to the sinks and to the job even if it is the same: a sink that has just
 started knows nothing, and what is missing on an object has to come back. ``insights`` has changes alone."""
@@ -43,8 +42,7 @@ class PodInsightOperator:
     """The state of one pod.
 
     What it publishes is a function of the pod's spans, in the order of time, and of what is known of the pod
-    by then. The last insight is the same, whenever the pod's identity became known, but for what its owner
-    lets expect of its kind: that counts from the next judgement on.
+    by then. The last insight is the same, whenever the pod's identity became known.
     """
 
     def __init__(self, uid: str, prices: Prices, *, anomalies: bool = True) -> None:
@@ -65,7 +63,6 @@ class PodInsightOperator:
         self._gpu_only_spans = 0
         self._rank = RankSamples()
         self._steps = ReportedSteps()
-        self._programs: frozenset[str] = frozenset()
         self._job_ms = 0  # the end of the span with which the job was last told of the pod
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
@@ -74,7 +71,9 @@ class PodInsightOperator:
         if part.source == "pods":
             return [*self._identify(part, record.ts_ms)]
         if part.source == "processes":
-            self._take_processes(part)
+            if part.steps is None:
+                raise DecodeError(TOPIC, "steps", Reason.SCHEMA, "is absent")
+            self._steps.add(part.start_ms, part.steps)
             return []
         _check(part)
         if self._join.is_repeat(part):
@@ -93,19 +92,6 @@ class PodInsightOperator:
             if self._join.has_cgroup:  # else it was judged already, by its GPU alone
                 outs += self._add(span)
         return outs + self._add_gpu_only(part)
-
-    def _take_processes(self, part: InsightPart) -> None:
-        if part.steps is None and part.programs is None:
-            raise DecodeError(TOPIC, "steps", Reason.SCHEMA, "is absent, and so is programs")
-        if part.steps is not None:
-            self._steps.add(part.start_ms, part.steps)
-        self._programs |= {name for name in part.programs or () if is_program(name)}
-
-    @property
-    def _prior(self) -> Floats:
-        """What its owner and its programs let expect, from the next judgement on."""
-        owner = None if self._pod is None or self._pod.job is None else self._pod.job.kind
-        return prior_of(owner, self._programs)
 
     def _identify(self, part: InsightPart, ts_ms: int) -> list[ProducerRecord]:
         known, self._pod = self._pod, part.pod or self._pod
@@ -137,7 +123,7 @@ class PodInsightOperator:
         sizes, anomalies = self._track.sizer.sizes, self._track.anomalies
         silence = self._track.silence(span.gpu.start_ms)
         outs = [] if silence is None else self._publish(silence)
-        changed = self._track.add(span, self._steps, self._prior)
+        changed = self._track.add(span, self._steps)
         other = anomalies is not self._track.anomalies
         outs += self._republished(sizes, anomalies=other) if changed is None else self._publish(changed)
         changes = bool(outs) or other or self._track.sizer.sizes is not sizes
@@ -166,7 +152,7 @@ class PodInsightOperator:
         anomalies = self._gpu_only.anomalies
         silence = self._gpu_only.silence(part.start_ms)
         outs = [] if silence is None else self._publish(silence)
-        changed = self._gpu_only.add(JoinedSpan(part, None), self._steps, self._prior)
+        changed = self._gpu_only.add(JoinedSpan(part, None), self._steps)
         if anomalies is not self._gpu_only.anomalies:
             changed = changed or self._gpu_only.debouncer.published
         self._node = part.node or self._node
@@ -272,7 +258,6 @@ class PodInsightOperator:
             "gpu_only_spans": self._gpu_only_spans,
             "rank": to_plain(self._rank),
             "steps": to_plain(self._steps),
-            "programs": sorted(self._programs),
             "job_ms": self._job_ms,
             "gone_ms": self._gone_ms,
         }
@@ -289,7 +274,6 @@ class PodInsightOperator:
         self._gpu_only_spans = plain["gpu_only_spans"]
         self._rank = from_plain(RankSamples, plain["rank"], TOPIC)
         self._steps = from_plain(ReportedSteps, plain["steps"], TOPIC)
-        self._programs = frozenset(plain["programs"])
         self._job_ms, self._gone_ms = plain["job_ms"], plain["gone_ms"]
 
     def _restored(self, plain: dict[str, Any]) -> Track:

@@ -48,7 +48,6 @@ from streams.operators.workload.kinds.gpu_classifier import (
 )
 from streams.operators.workload.kinds.gpu_features import gpu_features, tries
 from streams.operators.workload.kinds.history import GpuHistory
-from streams.operators.workload.kinds.priors import with_prior
 from streams.operators.workload.kinds.rest import is_at_rest, is_unused
 from streams.operators.workload.rules.advice import advice
 from streams.operators.workload.rules.bottleneck import IDLE, BottleneckFinder, Judgement
@@ -147,15 +146,13 @@ class Track:
         """What holds beside the insight; None before the first span."""
         return self._states.state
 
-    def add(
-        self, span: JoinedSpan, steps: ReportedSteps | None = None, prior: Floats | None = None
-    ) -> Judgement | None:
-        """Take the next span. ``steps``: what a training in the pod reports; ``prior``: log-odds of
-        ``kinds.priors``; None for nothing. Returns what to publish, or None."""
+    def add(self, span: JoinedSpan, steps: ReportedSteps | None = None) -> Judgement | None:
+        """Take the next span. ``steps``: what a training in the pod reports, None for nothing. Returns what
+        to publish, or None."""
         steps = steps or ReportedSteps()
         reported, before_ms = steps.figures(span.gpu.start_ms), self._end_ms
         self._append(span)
-        judged = self._judge(span, reported, prior)
+        judged = self._judge(span, reported)
         published = self.debouncer.published
         self.sizer.add(span.end_ms, self._codes[:, -SPAN_S:], published)
         kind = None if published is None else published.kind
@@ -216,9 +213,7 @@ class Track:
         kept = 1 - _RHYTHM_RISES if sure > self._rhythm else (1 - _RHYTHM_FADES) ** (gap // SPAN_S)
         self._rhythm = sure + (self._rhythm - sure) * kept
 
-    def _judge(
-        self, span: JoinedSpan, reported: Mapping[str, float], prior: Floats | None
-    ) -> Judgement | None:
+    def _judge(self, span: JoinedSpan, reported: Mapping[str, float]) -> Judgement | None:
         contradicted = bool(reported) and self.debouncer.kind.word != _TRAINING
         if not contradicted and self._may_skip():
             self._skipped += 1
@@ -231,7 +226,7 @@ class Track:
             # A source that repeats itself says as little as one that is silent: see ``silence``.
             kind = KindEstimate(published.kind, published.confidence)
         else:
-            kind = self._kind(values, span.gpu, prior)
+            kind = self._kind(values, span.gpu)
         if reported:  # who does it says so: no guess from outside stands against that
             kind = KindEstimate(_TRAINING, _SUREST)
         self._follow_idleness(span, values, kind.kind)
@@ -251,7 +246,7 @@ class Track:
         now = int(newest.sum(dtype=np.int64)) / newest.size
         return bool(abs(now - was) < _ODD_PCT) and (now < IDLE_PCT) == (was < IDLE_PCT)
 
-    def _kind(self, values: Floats, gpu: InsightPart, prior: Floats | None) -> KindEstimate:
+    def _kind(self, values: Floats, gpu: InsightPart) -> KindEstimate:
         period_confidence, gpus = gpu.period_confidence or 0.0, gpu.gpus or 1
         values_of_features = features(values, period_confidence)
         is_fine = self._tick_s <= _FINE_TICK_S
@@ -283,14 +278,13 @@ class Track:
             return KindEstimate(IDLE, _MAY_LOAD if may_load and young else _RESTS)
         if self._probabilities is None:
             return KindEstimate(UNKNOWN_KIND, NOTHING_KNOWN)
-        likely = self._probabilities if prior is None else with_prior(self._probabilities, prior)
         if seen is None:
             still = gpus == 1 and bool(np.ptp(self._codes[_UTIL, -_STILL_S:]) <= 1)
-            kind = choose_gpu_kind(likely, published, self._history, still=still)
+            kind = choose_gpu_kind(self._probabilities, published, self._history, still=still)
             if kind.kind == IDLE and not is_unused(values, self._tick_s):
                 return KindEstimate(UNKNOWN_KIND, 1 - kind.confidence)
             return checked_kind(kind, values[_UTIL])
-        return checked_kind(checked_loading(choose_kind(likely, published), seen), values[_UTIL])
+        return checked_kind(checked_loading(choose_kind(self._probabilities, published), seen), values[_UTIL])
 
     def _share_of_work_before(self) -> float:
         """Of the work that was seen by now, the share that was by the judgement before: what was thought

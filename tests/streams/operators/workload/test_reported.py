@@ -11,7 +11,7 @@ from dutycycle.contract.records.insights import Insight
 from dutycycle.contract.records.parts import InsightPart, PodInsight, PodSteps, WorkloadState
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.processes import Loop, Process, ProcessSample
-from streams.operators.forward import ProcessForwarder
+from streams.operators.forward import StepForwarder
 from streams.operators.workload.channels import SPAN_MS
 from streams.operators.workload.rules.reported import ReportedSteps, with_steps
 from streams.state.codec import from_bytes, to_bytes
@@ -238,7 +238,7 @@ def test_the_steps_of_each_pod_are_forwarded() -> None:
         node="n", collector="c", seq=1, ts_ms=77, interval_ms=1000,
         processes=(*ranks, Process(pid=9, pod_uid="d")),
     )  # fmt: skip
-    sent = ProcessForwarder("n").update(ConsumerRecord("processes", 0, 0, "n", encode(sample), 77))
+    sent = StepForwarder("n").update(ConsumerRecord("processes", 0, 0, "n", encode(sample), 77))
     found = [
         decode(InsightPart, one.value or b"", one.topic) for one in sent if isinstance(one, ProducerRecord)
     ]

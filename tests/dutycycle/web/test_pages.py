@@ -308,6 +308,7 @@ async def test_jobs_that_ended_by_what_they_wasted(tmp_path: Path) -> None:
             assert "cannot be read" in await text(client, path, 503)
 
 
+@pytest.mark.slow
 async def test_every_figure_leads_to_how_it_is_made(tmp_path: Path) -> None:
     async with served_jobs(tmp_path) as client:
         checked = Checked()
@@ -325,6 +326,7 @@ def test_times_by_name() -> None:
     assert span_of("2h", now_ms)[0] == 1_795_878_000_000
 
 
+@pytest.mark.slow
 async def test_last_months_idle_cost_by_team_in_four_clicks(tmp_path: Path) -> None:
     """Usage, last month, team, CSV: each is a link of the page before."""
     now = datetime.now(UTC)

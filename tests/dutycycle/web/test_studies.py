@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import aiohttp
+import pytest
 
 from dutycycle.contract.records.hours import HOUR_MS
 from dutycycle.contract.settings.load import load
@@ -62,6 +63,7 @@ async def test_a_report_has_the_figures_of_the_command_and_is_compared_in_two_cl
                 await browser.wait_for("document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.slow
 async def test_samples_that_are_gone_are_said_to_be(tmp_path: Path) -> None:
     start_ms = (time.time_ns() // 1_000_000 - 2 * HOUR_MS) // HOUR_MS * HOUR_MS
     records = f"sqlite:///{tmp_path}/records.db"

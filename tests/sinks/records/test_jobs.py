@@ -84,6 +84,7 @@ def test_a_job_with_its_pods_and_the_runs_before_it(
     assert [row["job_uid"] for row in again.earlier] == ["u1", "u0"], "its own name comes first"
 
 
+@pytest.mark.slow
 def test_fifty_thousand_jobs(records_url: str) -> None:
     """No query reads the ledger once for each job, and one job is found by indexes alone."""
     open_store(records_url).close()

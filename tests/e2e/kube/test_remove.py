@@ -117,11 +117,15 @@ def own_kube() -> Iterator[Kube]:
 
 
 def everything(admin: Client) -> dict[str, Object]:
-    """Every object of the cluster by kind, namespace and name: its labels and annotations."""
+    """Every object of the cluster by kind, namespace and name: its labels and annotations. Without Events of
+    Kubernetes' own controllers, which write when they like and delete after an hour."""
     listed = admin.kubectl("api-resources", "--verbs=list", "-o", "name").split()
     found: dict[str, Object] = {}
     for kind in listed:
         for thing in json.loads(admin.kubectl("get", kind, "-A", "-o", "json"))["items"]:
+            by = thing.get("reportingComponent") or thing.get("reportingController") or ""
+            if thing["kind"] == "Event" and not by.startswith("dutycycle.io/"):
+                continue
             meta = thing["metadata"]
             found[f"{kind} {meta.get('namespace', '')}/{meta['name']}"] = {
                 name: meta.get(name) or {} for name in ("labels", "annotations")

@@ -150,7 +150,7 @@ def sinks(figures: Figures) -> Sheet:
 
 
 def check(figures: Figures) -> str:
-    """How far a large fleet is from what a small one predicts, in a table."""
+    """Write how far a large fleet is from what a small one predicts, as a table."""
     rows = []
     for name, (title, unit) in {
         "cpu_pct": ("CPU of the worker", "% of a core"),

@@ -1,6 +1,7 @@
 """How each kind of workload is stopped, and begun again: for who does it, and for who is told how. Pure."""
 
 from collections.abc import Mapping
+from shlex import quote
 from typing import Any, NamedTuple
 
 from dutycycle.contract.records.pods import JobRef
@@ -75,7 +76,8 @@ def suspend_command(job: JobRef, namespace: str, *, suspend: bool) -> str:
 def _command(job: JobRef, namespace: str, verb: str) -> str:
     group = _group(job)
     kind = job.kind.lower() if group in _KNOWN_TO_KUBECTL else f"{job.kind.lower()}.{group}"
-    return f"kubectl -n {namespace} {verb} {kind}/{job.name}"
+    # Of a pod that no API server named, owner and namespace are anybody's text.
+    return f"kubectl -n {quote(namespace)} {verb} {quote(f'{kind}/{job.name}')}"
 
 
 def _group(job: JobRef) -> str:

@@ -84,7 +84,7 @@
     document.addEventListener(kind, () => { touched = true; });
   const look = async () => {
     if (touched || document.hidden) return;
-    const answer = await fetch(location.href, { credentials: 'same-origin' }).catch(() => null);
+    const answer = await fetch(location.href, { method: 'HEAD', credentials: 'same-origin' }).catch(() => null);
     if (!answer || !answer.ok) return;
     const now = answer.headers.get('X-Made');
     if (made !== null && now !== made) location.reload();

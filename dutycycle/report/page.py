@@ -124,7 +124,7 @@ def html_of(report: Report, links: Links | None = None) -> str:
 def document(
     template: str, name: str, figures: Mapping[str, Figure], links: Links | None = None, **values: Any
 ) -> str:
-    """A file of a template that holds all that it needs: style, scripts, and the figures of its charts.
+    """Return a file of a template that holds all that it needs: style, scripts, the figures of its charts.
 
     With ``links`` it begins with these, and names style and scripts below ``static/`` instead.
     """

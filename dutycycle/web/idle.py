@@ -1,13 +1,14 @@
 """GPUs that somebody holds and nobody uses: whose they are, since when, what that costs, how to end it."""
 
 from dataclasses import dataclass
+from shlex import quote
 
 from dutycycle.contract.records.hours import HOUR_MS
 from dutycycle.contract.records.insights import Insight
 from dutycycle.kube.stops import stop_command
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import GpuRow, PodRow
-from dutycycle.words import named_figure
+from dutycycle.words import evidence_figures
 
 _EVIDENCE = 5
 
@@ -52,7 +53,6 @@ def _holder(
     pod: PodRow, insight: Insight, gpus: list[GpuRow], now_ms: int, price: float | None
 ) -> IdleHolder:
     hours = len(gpus) * max(0, now_ms - insight.since_ms) / HOUR_MS
-    figures = list(insight.evidence.items())[:_EVIDENCE]
     return IdleHolder(
         key=pod.key,
         title=pod.title,
@@ -61,7 +61,7 @@ def _holder(
         since_ms=insight.since_ms,
         gpu_hours=hours,
         cost=None if price is None else hours * price,
-        evidence=", ".join(" ".join(named_figure(*figure)) for figure in figures),
+        evidence=", ".join(" ".join(figure) for figure in evidence_figures(insight.evidence)[:_EVIDENCE]),
         advice=insight.advice or "",
         command=_command(pod, gpus, now_ms),
     )
@@ -73,6 +73,6 @@ def _command(pod: PodRow, gpus: list[GpuRow], now_ms: int) -> str:
     if identity is not None and identity.namespace:
         if identity.job is not None:
             return stop_command(identity.job, identity.namespace, now_ms)
-        return f"kubectl -n {identity.namespace} delete pod/{identity.name}"
+        return f"kubectl -n {quote(identity.namespace)} delete {quote(f'pod/{identity.name}')}"
     pids = sorted({process.pid for gpu in gpus for process in gpu.processes if process.pod_uid == pod.uid})
     return " ".join(map(str, ("kill", *pids))) if pids else ""

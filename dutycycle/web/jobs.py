@@ -11,7 +11,7 @@ import orjson
 from dutycycle.contract.records.derived import Subject
 from dutycycle.contract.records.insights import Insight
 from dutycycle.web.questions import SPANS, PageError, Query, choice, span_of
-from dutycycle.words import held_back, kind_words, named_figure
+from dutycycle.words import evidence_figures, held_back, kind_words
 from sinks.records.jobs import ORDERS, JobQuery, read_job, read_jobs
 
 REPORTS = {"15m": "15 minutes", "1h": "an hour", "6h": "6 hours", "24h": "a day"}
@@ -19,6 +19,8 @@ REPORTS = {"15m": "15 minutes", "1h": "an hour", "6h": "6 hours", "24h": "a day"
 DEFAULT_REPORT = "1h"
 _HEARD_S = 600.0
 """A job of which nothing was written for longer may have ended."""
+_SPANS = {name: text for name, text in SPANS.items() if name != "last-month"}
+"""Those that reach until now, as the list does."""
 _STATES = {"": "all", "ended": "ended", "running": "not ended"}
 
 
@@ -87,7 +89,7 @@ def job_use(row: Mapping[str, Any]) -> JobUse:
         does="" if insight is None else kind_words(insight.kind, insight.confidence),
         held_back="" if insight is None else held_back(insight),
         advice=row["advice"] or "",
-        evidence=[] if insight is None else [named_figure(*figure) for figure in insight.evidence.items()],
+        evidence=[] if insight is None else evidence_figures(insight.evidence),
         gpu_s=row["gpu_s"],
         busy_s=busy_s,
         idle_s=None if known_s is None or busy_s is None else max(0.0, known_s - busy_s),
@@ -120,7 +122,7 @@ def history_values(url: str, query: Query) -> dict[str, Any]:
               "kind": asked.kind or "", "label": query.get("label", "")}  # fmt: skip
     return {
         "jobs": [job_use(row) for row in jobs.rows], "count": jobs.count, "chosen": chosen,
-        "since_ms": asked.since_ms, "spans": SPANS,
+        "since_ms": asked.since_ms, "spans": _SPANS,
         "choices": {
             "namespace": _with_chosen(jobs.namespaces, namespace),
             "kind": _with_chosen(jobs.kinds, asked.kind),
@@ -181,7 +183,7 @@ def _insight_of(row: Mapping[str, Any]) -> Insight | None:
 
 
 def _with_chosen(names: list[str], chosen: str | None) -> list[str]:
-    """A name that is asked for can be seen to be, also where nothing is like that."""
+    """Return the names with the one that is asked for, also where nothing is like that."""
     return sorted({*names, chosen}) if chosen else names
 
 

@@ -42,8 +42,8 @@ from dutycycle.words import (
     UNKNOWN,
     bytes_text,
     digits,
+    evidence_figures,
     kind_words,
-    named_figure,
     percent_text,
     short_duration,
 )
@@ -130,7 +130,7 @@ class Pages:
                 "title": "" if title == row.title else title,
                 "sure": kind_words(insight.kind, insight.confidence),
                 "insight": insight,
-                "evidence": [named_figure(*figure) for figure in insight.evidence.items()],
+                "evidence": evidence_figures(insight.evidence),
             }
             for title, insight in insights_on(state, row)
         ]

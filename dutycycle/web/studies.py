@@ -35,7 +35,7 @@ class MadePage:
 
     @property
     def age_s(self) -> float:
-        """How old it is."""
+        """Tell how old it is."""
         return time.monotonic() - self.at_s
 
 

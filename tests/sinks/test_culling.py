@@ -126,6 +126,13 @@ def test_what_a_person_types_to_stop_a_workload(api_version: str, kind: str, com
     assert stop_command(job, "ml", 0) == command
 
 
+def test_names_that_a_shell_would_read_are_quoted_where_a_command_is_copied() -> None:
+    job = JobRef(api_version="apps/v1", kind="Deployment", name="w; rm -rf ~", uid="u")
+    assert (
+        stop_command(job, "ml$(id)", 0) == "kubectl -n 'ml$(id)' scale 'deployment/w; rm -rf ~' --replicas=0"
+    )
+
+
 def test_a_stop_is_taken_back_by_the_command_that_it_tells() -> None:
     job = JobRef(api_version="batch/v1", kind="Job", name="w", uid="u")
     stop = stop_of(job, "ml", {}, NOW)

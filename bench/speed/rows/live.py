@@ -110,7 +110,7 @@ def fleet(bench: Bench) -> None:
 
 
 def _rates(bench: Bench, size: tuple[int, int, int]) -> dict[str, float]:
-    """What a fleet takes a second, and its memory."""
+    """Measure what a fleet takes a second, and its memory."""
     nodes, _, seconds = size
     gained, _ = _keep_up(bench, ours(), size, _FLEET_GPUS)
     if gained["behind"] > 2 * nodes:

@@ -53,13 +53,13 @@ def order_of(values: Floats) -> Ints:
         order[at] = at
     for gap in _GAPS:
         for at in range(gap, len(values)):
-            taken, place = order[at], at
-            value = values[taken]
+            index, place = order[at], at
+            value = values[index]
             while place >= gap:
                 other = order[place - gap]
-                if values[other] < value or (values[other] == value and other < taken):
+                if values[other] < value or (values[other] == value and other < index):
                     break
                 order[place] = other
                 place -= gap
-            order[place] = taken
+            order[place] = index
     return order

@@ -114,9 +114,9 @@ class CycleTracker:
         return self._publish(ts_ms, NO_CYCLE) if self.has_told and not self.pauses(ts_ms) else None
 
     def _is_borne_out(self, ts_ms: int, result: CycleResult) -> bool:
-        """Whether a cycle that was found without a lock may be locked on. Soon after one has ended, twice or
-        three times its period may be that same one, some of whose newest periods are missed: it has to be
-        said again. Those differ more than others, and so may the multiple."""
+        """Tell whether a cycle that was found without a lock may be locked on. Soon after one has ended,
+        twice or three times its period may be that same one, some of whose newest periods are missed: it has
+        to be said again. Those differ more than others, and so may the multiple."""
         ended_s = self._ended_s
         if ended_s is None or result.period_s is None or ts_ms - self._ended_ms >= 1000 * SOON * ended_s:
             return True

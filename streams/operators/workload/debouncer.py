@@ -112,7 +112,7 @@ class InsightDebouncer:
         return (self.published is None or now.kind != before) and self.kind.count >= agreeing
 
     def _confidence_changed(self, before: Judgement, now: Judgement) -> bool:
-        """Whether the published kind is now told with another confidence, while no bottleneck is about to
+        """Tell whether the published kind now has another confidence, while no bottleneck is about to
         change."""
         waits = self.bottleneck.word not in (before.bottleneck, UNKNOWN_BOTTLENECK)
         if now.kind != before.kind or waits or now.ts_ms - before.ts_ms < _SURER_MS:

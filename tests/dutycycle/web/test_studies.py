@@ -38,6 +38,9 @@ async def test_a_report_has_the_figures_of_the_command_and_is_compared_in_two_cl
                 page = await answer.text()
                 assert answer.status == 200, page
                 made, policy = answer.headers["X-Made"], answer.headers["Content-Security-Policy"]
+            # An open page asks each half a minute by the head alone whether there is a newer one.
+            async with client.head("report?uid=job-pod-b&back=6h") as head:
+                assert (head.headers["X-Made"], await head.read()) == (made, b"")
             assert "script-src 'self';" in policy
             assert not re.search(r"<script>|<style|\son\w+=", page)
             expected = html_of(

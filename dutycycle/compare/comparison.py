@@ -1,4 +1,4 @@
-"""What changed from the first run to each other one, and which run is better."""
+"""Tells what changed from the first run to each other one, and which run is better."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ DECIDING_A_STEP = {
 
 @dataclass(frozen=True, slots=True)
 class NamedRun:
-    """A run by the name that it has beside the others."""
+    """Holds a run by the name that it has beside the others."""
 
     name: str
     report: Report
@@ -30,13 +30,15 @@ def figures_in(runs: Sequence[NamedRun]) -> list[Figure]:
 
 
 def change_of(figure: Figure, runs: Sequence[NamedRun], place: int) -> FigureChange | None:
-    """From the first run to the one at ``place``; None where it was not measured in both."""
+    """Return the change from the first run to the one at ``place``; None where it was not measured in
+    both."""
     before, after = (runs[at].measures.get(figure.id) for at in (0, place))
     return None if before is None or after is None else change(before, after)
 
 
 def best(figure: Figure, runs: Sequence[NamedRun]) -> list[str]:
-    """The runs that are better than another and not worse than any; empty where there is no difference."""
+    """Return the runs that are better than another and not worse than any; empty where there is no
+    difference."""
     known = [(run, run.measures[figure.id]) for run in runs if figure.id in run.measures]
     if len(known) < 2 or not figure.better:
         return []

@@ -1,4 +1,4 @@
-"""A comparison as one HTML file, in the style of a report."""
+"""Writes a comparison as one HTML file, in the style of a report."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -66,7 +66,8 @@ def _overlaid(runs: Sequence[NamedRun], id_: str) -> Chart | None:
 
 
 def _planes(runs: Sequence[NamedRun]) -> Iterator[Chart]:
-    """Tensor cores against memory: the dots of each run in its color, of those where both were measured."""
+    """Draw tensor cores against memory: the dots of each run in its color, of those where both were
+    measured."""
     if of_runs := _charts_of(runs, "gpu-plane"):
         spots = [
             replace(spots, name=run.name, color=place)
@@ -81,7 +82,8 @@ def _planes(runs: Sequence[NamedRun]) -> Iterator[Chart]:
 
 
 def _stacks(runs: Sequence[NamedRun]) -> Iterator[Chart]:
-    """Where the GPUs' time goes, of runs whose GPUs tell: a chart each, as layers cannot be overlaid."""
+    """Yield a chart of where the GPUs' time goes, of runs whose GPUs tell: a chart each, as layers cannot be
+    overlaid."""
     for place, run, chart in _charts_of(runs, "gpu-time"):
         if not TIME_LAYERS.keys() & run.measures.keys():
             continue

@@ -1,4 +1,4 @@
-"""A comparison as lines of text, and as JSON."""
+"""Writes a comparison as lines of text, and as JSON."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -26,7 +26,8 @@ def changed(change: FigureChange | None) -> str:
 
 
 def rows_of(runs: Sequence[NamedRun]) -> Iterator[list[str]]:
-    """One row a figure: its name, its value in the first run, then value and change in each other one."""
+    """Yield one row a figure: its name, its value in the first run, then value and change in each other
+    one."""
     for figure in figures_in(runs):
         row = [figure.title]
         top = best(figure, runs)

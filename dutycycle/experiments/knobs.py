@@ -1,4 +1,5 @@
-"""The settings that an experiment varies, by dotted name: ``cycles.window`` is DUTYCYCLE_CYCLES_WINDOW."""
+"""Names the settings that an experiment varies, by dotted name: ``cycles.window`` is
+DUTYCYCLE_CYCLES_WINDOW."""
 
 import difflib
 import itertools
@@ -47,7 +48,8 @@ def assignment(text: str, flag: str = "--set") -> tuple[str, str]:
 
 
 def grid(texts: Iterable[str]) -> list[dict[str, str]]:
-    """Every combination of ``NAME=VALUE,VALUE``; where a value holds commas, ``;`` stands between values."""
+    """Return every combination of ``NAME=VALUE,VALUE``; where a value holds commas, ``;`` stands between
+    values."""
     axes: list[list[tuple[str, str]]] = []
     for text in texts:
         name, equals, values = text.partition("=")

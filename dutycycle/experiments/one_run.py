@@ -1,4 +1,4 @@
-"""One run of an experiment: a replay, what it made as a trace, and its scores."""
+"""Executes one run of an experiment: a replay, what it made as a trace, and its scores."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -23,7 +23,7 @@ _EVERY = 200
 
 
 class RunScores:
-    """All scorers of a run."""
+    """Feeds all scorers of a run."""
 
     def __init__(self, run: PlannedRun) -> None:
         self._samples = SampleReader()
@@ -56,7 +56,7 @@ class RunScores:
 
 
 def _ignore(_: str) -> None:
-    """They are counted."""
+    """Pass over a bad line: lines are counted where they are read."""
 
 
 def execute(run: PlannedRun, progress: Callable[[int], None]) -> None:

@@ -1,4 +1,4 @@
-"""The errors of all forecasters as bars, a panel for each metric."""
+"""Draws the errors of all forecasters as bars, a panel for each metric."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ _LEAST, _MOST = 0.01, 10.0
 
 
 def write_picture(rows: Sequence[dict[str, Any]], path: Path) -> None:
-    """``rows`` have ``forecaster``, ``metric``, ``error_<horizon>`` and what varies between the runs."""
+    """Draw the errors of forecasts, a panel for each metric, into the file ``path``."""
     metrics = list(dict.fromkeys(row["metric"] for row in rows))
     horizons = list(dict.fromkeys(name for row in rows for name in row if name.startswith("error_")))
     varied = _varied(rows)

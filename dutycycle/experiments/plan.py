@@ -1,4 +1,4 @@
-"""What an experiment is to run: one run for each combination of the settings that vary."""
+"""Plans what an experiment is to run: one run for each combination of the settings that vary."""
 
 import hashlib
 import subprocess
@@ -24,7 +24,7 @@ _LONGEST_NAME = 80
 
 @dataclass(frozen=True, slots=True)
 class TraceFile:
-    """One trace: where it is, what is in it, and of how many lines."""
+    """Identifies one trace: where it is, what is in it, and of how many lines."""
 
     path: str
     sha256: str
@@ -33,8 +33,8 @@ class TraceFile:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """One run. ``given``: the settings that the experiment sets, as text. ``head`` is what decides the
-    result, and stands in its ``run.json``."""
+    """Describes one run. ``given``: the settings that the experiment sets, as text. ``head`` is what decides
+    the result, and stands in its ``run.json``."""
 
     name: str
     given: dict[str, str]
@@ -47,7 +47,7 @@ class PlannedRun:
 
     @property
     def finished(self) -> dict[str, Any] | None:
-        """Its ``run.json``, if it was run to the end."""
+        """Return its ``run.json`` if it was run to the end, else None."""
         try:
             finished: dict[str, Any] = orjson.loads((self.folder / RESULT).read_bytes())
         except (OSError, orjson.JSONDecodeError):
@@ -92,7 +92,7 @@ def _trace_file(path: str, *, skip_bad: bool) -> TraceFile:
 
 
 def _ignore(_: TraceError) -> None:
-    """The runs count it."""
+    """Pass over a bad line: the runs count it."""
 
 
 def _digest(data: bytes) -> str:

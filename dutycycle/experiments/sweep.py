@@ -54,7 +54,8 @@ def _start(context: SpawnContext, run: PlannedRun, messages: _Messages) -> BaseP
 
 
 def _work(run: PlannedRun, messages: _Messages) -> None:
-    """The whole of a process. A key that interrupts the command reaches it too: the parent ends it."""
+    """Execute one run, as the whole of a process. A key that interrupts the command reaches it too: the
+    parent ends it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     from dutycycle.experiments.one_run import execute  # here, not above: the parent computes nothing
@@ -68,7 +69,8 @@ def _work(run: PlannedRun, messages: _Messages) -> None:
 
 
 def _end_with_parent() -> None:
-    """A run that nobody waits for is not gone on with, however the command ended."""
+    """End this process with its parent: a run that nobody waits for is not gone on with, however the command
+    ended."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -89,7 +91,7 @@ def _hear(messages: _Messages, shown: "_Shown") -> None:
 
 
 class _Shown:
-    """How far all runs are together."""
+    """Shows how far all runs are together."""
 
     def __init__(self, lines: int, runs: int, out: TextIO | None, *, quiet: bool) -> None:
         self._runs, self._done, self._lines = runs, 0, 0

@@ -1,4 +1,4 @@
-"""The scores of all runs: as text on the screen, and as CSV and text in the folder."""
+"""Writes the scores of all runs: as text on the screen, and as CSV and text in the folder."""
 
 import csv
 from collections.abc import Sequence
@@ -57,7 +57,8 @@ def unmeasured(runs: Sequence[PlannedRun]) -> list[str]:
 
 
 def _joined(head: Row, scores: Row) -> Row:
-    """A row with what was set and what came of it: a score that is called as a setting gets another name."""
+    """Join a row with what was set and what came of it: a score that is called as a setting gets another
+    name."""
     return head | {f"score_{name}" if name in head else name: value for name, value in scores.items()}
 
 

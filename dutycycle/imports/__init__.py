@@ -1,4 +1,4 @@
-"""Logs of other programs as a trace of ``nvml-samples``: a reader for each format.
+"""Turns logs of other programs into a trace of ``nvml-samples``: a reader for each format.
 
 The figures of Alibaba's cluster-trace-gpu-v2020 are no format here. Its ``pai_sensor_table`` has one mean for
 the whole life of an instance and no time, its ``pai_machine_metric`` one mean over all GPUs of a machine for

@@ -1,4 +1,4 @@
-"""Logs of lines of values under a heading: of nvidia-smi, and of scripts around it and around NVML."""
+"""Reads logs of lines of values under a heading: of nvidia-smi, and of scripts around it and around NVML."""
 
 import csv
 import re
@@ -43,7 +43,7 @@ _NO_TIME = "no column of time: name it (--columns time=NAME,…), or give --star
 
 @dataclass(frozen=True, slots=True)
 class ColumnChoice:
-    """What ``--columns`` says: the heading of a log that has none, or which column is which field.
+    """Holds what ``--columns`` says: the heading of a log that has none, or which column is which field.
 
     ``heading`` is absent where the log has its own. ``names``: the column of each key, which may come again
     for another GPU.
@@ -73,7 +73,7 @@ def read_column_choice(text: str) -> ColumnChoice:
 
 @dataclass
 class WholeLog:
-    """What all lines of a log tell together, found before its values are read.
+    """Holds what all lines of a log tell together, found before its values are read.
 
     ``shares``: columns of percentages that are shares of 1. ``of_memory``: columns such as ``mem_util`` that
     are the memory in use, as the amounts beside them tell.
@@ -210,7 +210,7 @@ class CsvReader:
 
     @property
     def delimiter(self) -> str | None:
-        """What stands between the values; None before a heading."""
+        """Return what stands between the values; None before a heading was read."""
         return self._delimiter
 
     def is_heading(self, line: str) -> bool:

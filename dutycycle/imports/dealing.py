@@ -1,4 +1,4 @@
-"""Rows of several GPUs in a log that does not say which GPU a row is of.
+"""Deals out rows of several GPUs in a log that does not say which GPU a row is of.
 
 nvidia-smi writes the rows of all GPUs at nearly the same time and in the same order, at each tick. So where
 the gaps between rows are of two clearly different lengths, and there are as many rows between two long ones
@@ -27,7 +27,7 @@ _MOST_SPLITS = 10
 
 @dataclass(frozen=True, slots=True)
 class Deal:
-    """How rows are dealt out: so many GPUs, whose rows are at most ``within_ms`` after one another."""
+    """Says how rows are dealt out: so many GPUs, whose rows are at most ``within_ms`` after one another."""
 
     gpus: int = 1
     within_ms: float = 0.0

@@ -1,4 +1,5 @@
-"""What ``dcgmi dmon``, ``nvidia-smi dmon`` and ``pmon`` write: a heading now and then, a row a GPU and tick.
+"""Reads what ``dcgmi dmon``, ``nvidia-smi dmon`` and ``pmon`` write: a heading now and then, a row a GPU and
+tick.
 
 The rows of dcgmi have no time: a tick is the interval of dmon (``-d``, 1000 ms by default) after the one
 before. So a pause cannot be seen, and the times drift by what dmon needs itself. The format is that of

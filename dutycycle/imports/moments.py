@@ -1,4 +1,5 @@
-"""When a line was written: the ways in which logs write a time, and the time of logs that write none."""
+"""Tells when a line was written: the ways in which logs write a time, and the time of logs that write
+none."""
 
 import math
 import re
@@ -177,7 +178,8 @@ class Clock:
         return (moment.replace(tzinfo=UTC) if zone in ("UTC", "GMT") else moment), zone
 
     def _on_day(self, text: str) -> datetime:
-        """A time of day is of the day of ``--start``, or of the one after, when midnight has passed."""
+        """Return the first moment at this time of day that is not before ``--start`` or more than 12 h before
+        the last line: midnight has passed then. Raises ``ValueError`` without ``--start``."""
         if self._start_ms is None:
             raise ValueError(f"{text!r} has no date: {_NO_START}")
         clock = datetime.fromisoformat(

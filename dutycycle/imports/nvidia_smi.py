@@ -1,4 +1,4 @@
-"""What nvidia-smi writes: ``--query-gpu=… --format=csv``, also by a script; its table, ``dmon``,
+"""Reads what nvidia-smi writes: ``--query-gpu=… --format=csv``, also by a script; its table, ``dmon``,
 ``pmon``, and ``-q`` (``smi_query``).
 
 The names of the columns are those of ``nvidia-smi --help-query-gpu``; the heading has them in full

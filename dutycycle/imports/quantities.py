@@ -1,4 +1,5 @@
-"""Quantities of a log with their units and ranges, and the notes that are taken while a file is read."""
+"""Reads quantities of a log with their units and ranges, and the notes that are taken while a file is
+read."""
 
 import re
 from collections import defaultdict
@@ -28,7 +29,7 @@ _ENDLESS = frozenset({"inf", "infinity"})
 
 
 class Row(NamedTuple):
-    """One GPU at one moment, or something of it, by the fields of ``Gpu``.
+    """Holds one GPU at one moment, or something of it, by the fields of ``Gpu``.
 
     ``uuid`` and ``index`` may both be absent where a log does not say which GPU it is. ``processes`` and
     ``mig`` may come in rows of their own: they count for the GPU's row of the same moment. ``node`` is absent
@@ -159,7 +160,8 @@ def is_measured(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """What a field holds: its units in lower case with their factors, the unit of a bare number, its range.
+    """Describes what a field holds: its units in lower case with their factors, the unit of a bare number,
+    its range.
 
     What lies outside of the range no GPU has: it is a blank of the driver (4294967295) or a slip of a
     counter, and so it was not measured.

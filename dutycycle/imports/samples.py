@@ -1,4 +1,4 @@
-"""From rows of GPUs, in any order, to ``nvml-samples``, in bounded memory.
+"""Turns rows of GPUs, in any order, into ``nvml-samples``, in bounded memory.
 
 Each node's records are in order of time, and those of several nodes less than a second out of it.
 """
@@ -45,7 +45,8 @@ _gpu = msgspec.json.Decoder(Gpu).decode
 
 @dataclass
 class _Node:
-    """What is known of a node: its GPUs, in the order in which they came, and the time between their rows.
+    """Holds what is known of a node: its GPUs, in the order in which they came, and the time between their
+    rows.
 
     ``in_file``: those with rows in the file that is read. ``times_ms``: of each GPU that rows name, those of
     the first ones. ``writers``: of the GPUs whose rows come together in each tick, how many there are then.
@@ -96,7 +97,7 @@ class _Node:
 
 @dataclass
 class _Tick:
-    """Rows of one moment, by GPU."""
+    """Gathers rows of one moment by GPU, until a row of the next one comes."""
 
     node: str
     first_ms: int
@@ -380,7 +381,8 @@ def _join_parts(gpu: Gpu, part: Gpu, later_ms: int) -> Gpu | None:
 
 
 def _with_memory_of_processes(gpu: Gpu) -> Gpu:
-    """A log of processes has no other figure of the GPU's memory than their sum, if all are known."""
+    """Return a GPU with the sum of its processes' memory, if it has no figure of its own and all of theirs
+    are known: a log of processes tells no other."""
     used = [process.mem_used_bytes for process in gpu.processes or ()]
     if not used or gpu.mem_used_bytes is not None or None in used:
         return gpu

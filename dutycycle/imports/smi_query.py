@@ -1,5 +1,5 @@
-"""What ``nvidia-smi -q`` writes, also with ``-d`` for parts of it: a tree of names and values, a GPU after
-another, below a line with the time.
+"""Reads what ``nvidia-smi -q`` writes, also with ``-d`` for parts of it: a tree of names and values, a GPU
+after another, below a line with the time.
 
 Names changed with drivers: the tables here have those from R290 to R580. Counters over the life of a GPU are
 left out, as in other logs (``contract.health.logged``). See nvidia-smi(1).

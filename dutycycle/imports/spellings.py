@@ -1,4 +1,4 @@
-"""How programs and people spell the columns of a log of GPUs, and which field each spelling means.
+"""Knows how programs and people spell the columns of a log of GPUs, and which field each spelling means.
 
 A spelling is a set of words: ``memory.used [MiB]``, ``gpu_memory_used_mib``, ``used_gpu_memory`` and
 ``MemUsed(MB)`` are all ``mem`` and ``used``. The names of nvidia-smi are those of ``nvidia-smi
@@ -94,9 +94,9 @@ chart has grouped, or of the moments that it has joined."""
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a column's name means. ``unit`` is absent where the name has none; ``gpu`` is the number in it,
-    as in ``gpu0_util``; ``rank``: of several columns of one field the least counts. ``names_gpu``: it says
-    that it is of a GPU. ``run``: the one of W&B that it is of."""
+    """Says what a column's name means. ``unit`` is absent where the name has none; ``gpu`` is the number in
+    it, as in ``gpu0_util``; ``rank``: of several columns of one field the least counts. ``names_gpu``: it
+    says that it is of a GPU. ``run``: the one of W&B that it is of."""
 
     field: str
     unit: str | None
@@ -195,7 +195,7 @@ def _read_words(name: str) -> tuple[list[str], int | None, bool]:
 
 @dataclass
 class DecimalMark:
-    """Which of point and comma stands before the decimals of a file; the other one parts thousands.
+    """Decides which of point and comma stands before the decimals of a file; the other one parts thousands.
 
     ``mark``: as it was given, else as the amounts of the file tell: ``1.234,5`` and ``12,5`` do. ``seen``:
     the marks that do. ``doubtful``: by mark the first amount that may be either, such as ``1.234``.

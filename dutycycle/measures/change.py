@@ -14,8 +14,8 @@ LEAST = 0.01
 
 @dataclass(frozen=True, slots=True)
 class FigureChange:
-    """From one value to another. ``limit``: what a difference has to exceed to be more than noise; None where
-    a run is too short to tell."""
+    """Holds a figure's change from one value to another. ``limit``: what a difference has to exceed to be
+    more than noise; None where a run is too short to tell."""
 
     before: float
     after: float

@@ -1,4 +1,4 @@
-"""What is compared: the figures of a run, each with its standard error."""
+"""Defines what is compared: the figures of a run, each with its standard error."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ _EDGE_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One row of a comparison. ``better``: which values are, empty where neither is."""
+    """Defines one row of a comparison. ``better``: which values are, empty where neither is."""
 
     id: str
     title: str
@@ -87,7 +87,7 @@ def measures_of(report: Report) -> dict[str, Measure]:
 
 
 class _GriddedRun:
-    """A run on one grid of ticks."""
+    """Puts a run on one grid of ticks, on which its GPUs and machines can be summed."""
 
     def __init__(self, report: Report) -> None:
         self._report, self._view = report, report.view
@@ -142,7 +142,8 @@ class _GriddedRun:
             yield "gpu_mem_bytes", memory
 
     def _of_time(self) -> Iterator[tuple[str, Measure]]:
-        """Where the time goes, of a run whose GPUs tell what they do; else utilization says all there is."""
+        """Yield where the time goes, of a run whose GPUs tell what they do; else utilization says all there
+        is."""
         gpus = [gpu.ticks for gpu in self._view.gpus if np.isfinite(gpu.ticks["gpu_util_pct"]).any()]
         if not any(np.isfinite(ticks["tensor_active_pct"]).any() for ticks in gpus):
             return
@@ -152,7 +153,7 @@ class _GriddedRun:
             yield id_, Measure(float(np.nanmean(line)), error_of_mean(self._blocks(line)))
 
     def _of_peak(self) -> Iterator[tuple[str, Measure]]:
-        """Tensor use of peak, of models whose peak is known."""
+        """Yield tensor use as a share of peak, of models whose peak is known."""
         view = self._view
         parts = [
             FrameTicks(gpu.ticks.times, {"of_peak": of_peak(gpu.ticks, gpu.seen.model)}) for gpu in view.gpus

@@ -1,4 +1,4 @@
-"""How far a figure of one run can be trusted: the standard error of a mean, from the run itself.
+"""Tells how far a figure of one run can be trusted: the standard error of a mean, from the run itself.
 
 The ticks of a run are no independent samples, so the run is cut into some twenty blocks of whole cycles, and
 the blocks are compared (batch means: Law, Simulation Modeling and Analysis, 2015, 9.5.3). Their spread is
@@ -17,8 +17,9 @@ _TO_SIGMA = 1.4826 / np.sqrt(2)
 
 
 def blocks_of(values: Floats, period: float | None) -> Floats:
-    """``values``, one a tick, as blocks of equal length, shape (blocks, ticks): whole cycles of ``period``
-    ticks if there are any. The rest at the end is cut off; blocks without any value are left out."""
+    """Return ``values``, one a tick, as blocks of equal length, shape (blocks, ticks): whole cycles of
+    ``period`` ticks if there are any. The rest at the end is cut off; blocks without any value are left
+    out."""
     length = max(len(values) // BLOCKS, 1)
     if period is not None and period >= 1:
         length = round(np.ceil(length / period) * period)
@@ -35,7 +36,8 @@ def error_of_mean(blocks: Floats) -> float | None:
 
 
 def error_of_ratio(amounts: Floats, seconds: Floats) -> float | None:
-    """The standard error of a rate, from amounts and the time of each; None where there are too few ticks."""
+    """Return the standard error of a rate, from amounts and the time of each; None where there are too few
+    ticks."""
     above, below = blocks_of(amounts, None), blocks_of(seconds, None)
     if len(above) < LEAST_BLOCKS or len(above) != len(below):
         return None
@@ -43,7 +45,8 @@ def error_of_ratio(amounts: Floats, seconds: Floats) -> float | None:
 
 
 def error_of_max(blocks: Floats) -> float | None:
-    """How much the largest value may differ in the same run once more: the spread of the blocks' largest."""
+    """Return how much the largest value may differ in the same run once more: the spread of the blocks'
+    largest."""
     return _spread(np.nanmax(blocks, axis=1)) if len(blocks) >= LEAST_BLOCKS else None
 
 

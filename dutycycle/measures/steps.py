@@ -1,4 +1,5 @@
-"""What a run did in each step that its training reports: rates and costs, each with its standard error."""
+"""Measures what a run did in each step that its training reports: rates and costs, each with its standard
+error."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,19 +18,19 @@ WORK = ("training", "inference", "interactive", "busy")
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A figure of one run. ``error``: its standard error; None where the run is too short to tell."""
+    """Holds a figure of one run. ``error``: its standard error; None where the run is too short to tell."""
 
     value: float
     error: float | None
 
 
 def inverse(of: Measure) -> Measure:
-    """1 by a figure above 0, with the same relative error."""
+    """Return 1 by a figure above 0, with the same relative error."""
     return Measure(1 / of.value, None if of.error is None else of.error / of.value**2)
 
 
 def product(measure: Measure, other: Measure) -> Measure:
-    """Of two figures above 0 whose errors have nothing to do with one another."""
+    """Return the product of two figures above 0 whose errors have nothing to do with one another."""
     value = measure.value * other.value
     if measure.error is None or other.error is None:
         return Measure(value, None)
@@ -37,8 +38,8 @@ def product(measure: Measure, other: Measure) -> Measure:
 
 
 def step_measures(report: Report, cycle: Measure | None) -> Iterator[tuple[str, Measure]]:
-    """By ``Figure.id``; nothing where no training reports its steps, and no cost of a step where others have
-    GPUs, too. ``cycle``: of GPU utilization."""
+    """Yield measures by ``Figure.id``; nothing where no training reports its steps, and no cost of a step
+    where others have GPUs, too. ``cycle``: of GPU utilization."""
     most, rates = most_steps(report.facts.processes), step_rates(report.facts.processes)
     if most is None or "step" not in rates:
         return
@@ -56,8 +57,8 @@ def step_measures(report: Report, cycle: Measure | None) -> Iterator[tuple[str, 
 
 
 def step_rates(processes: Sequence[ProcessSeen]) -> dict[str, Measure]:
-    """``step``: a second, of the process that did most; ``sample``: a second, of all, where each says its
-    batches. Counts by the time they took: of uneven steps the median says nothing of their rate."""
+    """Return rates a second. ``step``: of the process that did most; ``sample``: a second, of all, where each
+    says its batches. Counts by the time they took: of uneven steps the median says nothing of their rate."""
     most = most_steps(processes)
     if most is None:
         return {}
@@ -76,7 +77,7 @@ def step_rates(processes: Sequence[ProcessSeen]) -> dict[str, Measure]:
 
 
 def _rate(process: ProcessSeen, column: str) -> Measure | None:
-    """Above 0; None where ticks lack it."""
+    """Return a rate a second, above 0; None where ticks lack it."""
     ticks = process.steady_ticks()
     amounts, seconds = ticks[column], ticks["seconds"]
     if not seconds.sum() or not np.isfinite(amounts).all() or not amounts.sum():
@@ -85,7 +86,8 @@ def _rate(process: ProcessSeen, column: str) -> Measure | None:
 
 
 def power_at_work(report: Report, cycle: Measure | None) -> Measure | None:
-    """The mean of the sum over the GPUs while the job worked; None where that of a GPU was not measured."""
+    """Return the mean of the power's sum over the GPUs while the job worked; None where that of a GPU was not
+    measured."""
     view = report.view
     if not view.gpus:
         return None

@@ -1,4 +1,4 @@
-"""The charts of a picture: one for each metric, a line for each subject and for each forecaster."""
+"""Makes the charts of a picture: one for each metric, a line for each subject and for each forecaster."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ _Span = tuple[int, int]
 
 
 def span_of(seen: Seen) -> _Span:
-    """From the first that is drawn to the last; forecasts may stand out."""
+    """Return the time from the first that is drawn to the last; forecasts may stand out."""
     windows = [by_size[min(by_size)] for by_size in seen.windows.values()]
     forecasts = [forecast for by_name in seen.forecasts.values() for forecast in by_name.values()]
     frames = [*seen.samples.values()] or windows or forecasts
@@ -25,7 +25,8 @@ def span_of(seen: Seen) -> _Span:
 
 
 def charts_of(seen: Seen, chosen: Mapping[str, Sequence[str]], span: _Span) -> list[Chart]:
-    """Of each metric of ``chosen`` its subjects, as far as anything was measured in that time."""
+    """Return a chart for each metric of ``chosen``, of its subjects, as far as anything was measured in that
+    time."""
     made = (_chart(seen, metric, subjects, span) for metric, subjects in chosen.items())
     return [chart for chart in made if chart.lines or chart.dots]
 
@@ -68,7 +69,7 @@ def _lines(seen: Seen, place: tuple[str, str], span: _Span, several: bool) -> It
 
 
 def _forecasts(seen: Seen, place: tuple[str, str], span: _Span, several: bool) -> Iterator[Dots]:
-    """Of each forecaster what it forecast, at the moment that it is about; of very many, some."""
+    """Yield of each forecaster what it forecast, at the moment that it is about; of very many, some."""
     whose = f"{seen.label(place[0])}: " if several else ""
     for who, frame in seen.forecasts.get(place, {}).items():
         ticks = frame.between(*span)

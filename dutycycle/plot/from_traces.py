@@ -55,7 +55,7 @@ def pods_of(traces: Sequence[str], prefix: str, progress: Callable[[int], None])
 
 @dataclass(slots=True)
 class _Columns:
-    """The columns of a layout: their series, those that are wanted, and which were measured at all."""
+    """Holds the columns of a layout: their series, those that are wanted, and which were measured at all."""
 
     layout: Layout
     places: list[_Place]
@@ -113,12 +113,12 @@ class _Reader:
                 self._seen.samples[place].add(tick.ts_ms, {"value": value})
 
     def close(self) -> None:
-        """All was read."""
+        """Note the series of all layouts, when all records were read."""
         for columns in self._columns.values():
             self._note(columns)
 
     def _note(self, columns: "_Columns | None") -> None:
-        """What was measured is there; of what was not, only the column is."""
+        """Note the series of which anything was measured: of the others only the column is there."""
         if columns is not None:
             for place, measured in zip(columns.places, columns.measured.tolist(), strict=True):
                 if measured:

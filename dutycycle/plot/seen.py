@@ -1,4 +1,5 @@
-"""What was read for a picture: which series there are at all, and the points of those that are wanted."""
+"""Holds what was read for a picture: which series there are at all, and the points of those that are
+wanted."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -23,7 +24,8 @@ MOST_LINES = 16
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """``subjects``: keys, in which ``*`` stands for anything; none: all. ``horizon_s``: of the forecasts."""
+    """Says what to read. ``subjects``: keys, in which ``*`` stands for anything; none: all. ``horizon_s``: of
+    the forecasts."""
 
     subjects: Collection[str]
     metrics: Collection[str]
@@ -36,7 +38,7 @@ def _bounded() -> Frame:
 
 @dataclass(slots=True)
 class Seen:
-    """Series by the key of their subject and their metric."""
+    """Collects series by the key of their subject and their metric."""
 
     wanted: Wanted
     metrics: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -73,7 +75,7 @@ class Seen:
         return metric in self.wanted.metrics and self.is_subject(subject)
 
     def note(self, subject: str, metric: str) -> None:
-        """A series is there."""
+        """Note that a series is there."""
         self.metrics[subject].add(metric)
 
     def is_wanted_there(self, subject: str, metric: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a picture is made of: traces and folders, and whom a name means in them."""
+"""Finds what a picture is made of: traces and folders, and whom a name means in them."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from dutycycle.traces.subject import subject_of
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Files of traces, and folders of tables."""
+    """Lists files of traces, and folders of tables."""
 
     traces: list[str]
     tables: list[Path]

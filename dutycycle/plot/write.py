@@ -13,7 +13,7 @@ _INCHES = (9.0, 3.4)
 
 
 def check_out(out: Path, *, overwrite: bool) -> None:
-    """Before anything is read: whether it can be written there. Raises ``SettingError``."""
+    """Check, before anything is read, whether the picture can be written there. Raises ``SettingError``."""
     if out.suffix not in PICTURES + PAGES:
         raise SettingError(f"--out {out}: expected a name that ends with .png, .svg or .html")
     if out.is_dir() or not out.absolute().parent.is_dir():

@@ -1,4 +1,5 @@
-"""A trace of PyTorch's profiler, in Chrome's Trace Event Format, as a database with the tables of an export.
+"""Reads a trace of PyTorch's profiler, in Chrome's Trace Event Format, as a database with the tables of an
+export.
 
 It is read as a stream: a trace is often hundreds of megabytes of JSON, in no order of time. What Kineto calls
 an activity has changed with its versions (``Kernel``, later ``kernel``); all of them are known. Times in
@@ -48,7 +49,7 @@ _HUGE = 2**62
 
 @dataclass(slots=True)
 class ChromeProfile:
-    """What was read. ``notes``: what a reader has to know of it. ``whole``: not cut off."""
+    """Says what was read. ``notes``: what a reader has to know of it. ``whole``: not cut off."""
 
     product: str
     whole: bool = True
@@ -123,15 +124,16 @@ def _text(file: BinaryIO) -> LenientJson:
 
 
 class _Unpacked:
-    """A packed file. One that is cut off has what could be unpacked, to the last byte; ``gzip`` would not
-    give it out."""
+    """Unpacks a file. One that is cut off gives what could be unpacked, to the last byte; ``gzip`` would not
+    give it out. One that is cut off has what could be unpacked, to the last byte; ``gzip`` would not give it
+    out."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._unpack = zlib.decompressobj(wbits=31)
 
     def read(self, size: int) -> bytes:
-        """At most ``size`` bytes, and none only at the end."""
+        """Return at most ``size`` bytes, and none only at the end."""
         unpacked = b""
         while size and not unpacked and not self._unpack.eof:
             packed = self._unpack.unconsumed_tail or self._file.read(size)
@@ -156,7 +158,8 @@ class _Writer:
             self._db.execute(f"CREATE TABLE {table} ({', '.join(columns)})")
 
     def add(self, event: Any) -> None:
-        """One event, of whatever kind."""
+        """Add one event; of a kind that no table has, it is left out, and with a time that cannot be read,
+        counted."""
         if not isinstance(event, dict) or event.get("ph") != "X":
             return
         table = _TABLE_OF.get(str(event.get("cat")).lower())
@@ -194,7 +197,8 @@ class _Writer:
 
 
 def _ns(micros: Any) -> int | None:
-    """Whole nanoseconds; None for what is no time. Some programs write numbers as text."""
+    """Return whole nanoseconds; None for what is no time. Some programs write numbers as text. Some programs
+    write numbers as text."""
     if isinstance(micros, str) and _NUMBER.fullmatch(micros):
         micros = Decimal(micros)
     if isinstance(micros, bool) or not isinstance(micros, int | Decimal) or not 0 <= micros < 2**52:

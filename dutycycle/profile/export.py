@@ -1,4 +1,4 @@
-"""An SQLite export of Nsight Systems, of any version: its tables as three views of one form.
+"""Reads an SQLite export of Nsight Systems, of any version: its tables as three views of one form.
 
 The schema is that of "SQLite Export Schema Reference" in NVIDIA's Nsight Systems documentation. Versions
 differ in which tables and columns there are, and a table may be missing because nothing of its kind was
@@ -38,7 +38,8 @@ _STEPS = 2_000_000
 
 
 class Export:
-    """An open export. ``missing``: tables without rows, and of what. Its errors are ``DutycycleError``."""
+    """Queries an open export. ``missing``: tables without rows, and of what. Its errors are
+    ``DutycycleError``."""
 
     def __init__(self, path: Path, progress: Callable[[str], None]) -> None:
         """Open it, to read alone. ``progress`` is told now and then what is done."""
@@ -65,7 +66,8 @@ class Export:
         self._db.close()
 
     def rows(self, doing: str, sql: str) -> Iterator[tuple[Any, ...]]:
-        """The rows of a query over ``activities``, ``calls``, ``ranges`` and ``StringIds``, one by one."""
+        """Yield the rows of a query over ``activities``, ``calls``, ``ranges`` and ``StringIds``, one by
+        one."""
         self.doing = doing
         try:
             yield from self._db.execute(sql)
@@ -210,7 +212,7 @@ def communicates(name: str | None) -> bool:
 
 
 def _check(path: Path) -> None:
-    """Whether it is a database, and a whole one. Raises ``DutycycleError``."""
+    """Check that it is a database, and a whole one. Raises ``DutycycleError``."""
     with path.open("rb") as file:
         head = file.read(100)
     if not head.startswith(b"SQLite format 3\0"):

@@ -1,4 +1,4 @@
-"""JSON as profilers really write it, made such that a strict parser reads on.
+"""Mends JSON as profilers really write it, so that a strict parser reads on.
 
 Python and C write ``NaN``, ``Infinity``, ``nan`` and ``-inf`` for numbers that are none, names of kernels
 have control characters, bytes that are no UTF-8 and backslashes that escape nothing, scripts leave a comma

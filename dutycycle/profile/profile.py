@@ -1,4 +1,4 @@
-"""A profile read to its end: its summaries, what its GPUs did, and what holds the program back."""
+"""Reads a profile to its end: its summaries, what its GPUs did, and what holds the program back."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ _RANGES = {False: "NVTX Range Summary", True: "Annotations and operators"}
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """All that is said of it. ``notes``: what it lacks. ``whole``: not cut off; else there is no verdict, as
-    the events of a trace are in no order of time, and those that are missing are of one kind."""
+    """Holds all that is said of a profile. ``notes``: what it lacks. ``whole``: not cut off; else there is no
+    verdict, as the events of a trace are in no order of time, and those that are missing are of one kind."""
 
     source: str
     product: str
@@ -35,7 +35,7 @@ class Profile:
 
     @classmethod
     def told(cls, record: ProfileVerdict, source: str) -> "Profile":
-        """By what was published of it."""
+        """Return a profile with what was published of it."""
         return cls(
             source=source, product=record.product, notes=[], gpus={}, tables=[], whole=True,
             evidence=dict(record.evidence), advice=record.advice,
@@ -64,7 +64,8 @@ class Profile:
                 yield named, f"{value:,g}{_UNITS.get(ending, '')}"
 
     def plain(self) -> dict[str, Any]:
-        """For JSON. The verdict has the fields of an insight."""
+        """Return it as plain objects for JSON. The verdict has the fields of an insight. The verdict has the
+        fields of an insight."""
         gpus = {
             name: {"span_ns": gpu.span, "busy_ns": gpu.busy, "activities": gpu.activities}
             | {f"{part}_ns": value for part, value in gpu.shares().items()}
@@ -135,7 +136,8 @@ def _lacking(table: str, what: str, made: chrome.ChromeProfile | None) -> str:
 
 
 def _pageable_pct(export: Export) -> float | None:
-    """Of the bytes copied to GPUs from a known kind of memory, those from pageable memory."""
+    """Return the percentage of bytes from pageable memory, of those copied to GPUs from a known kind of
+    memory; None where there are none."""
     sql = (
         f"SELECT sum(bytes), sum(bytes * (source = {PAGEABLE})) FROM activities "
         f"WHERE what = {COPY} AND copy IN {HOST_TO_DEVICE} AND source IS NOT NULL"

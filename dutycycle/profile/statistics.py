@@ -1,4 +1,4 @@
-"""The summaries of ``nsys stats``: the same columns, units and figures; exact, medians too."""
+"""Makes the summaries of ``nsys stats``: the same columns, units and figures; exact, medians too."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ TEXTS = frozenset({"Name", "Operation", "Style", "Range", "Family", "Largest Ker
 
 @dataclass(frozen=True, slots=True)
 class StatisticsTable:
-    """A summary: its rows have one cell a column, largest first."""
+    """Holds a summary: its rows have one cell a column, largest first."""
 
     title: str
     columns: tuple[str, ...]
@@ -26,7 +26,8 @@ class StatisticsTable:
 
 
 def cell_text(column: str, cell: Cell) -> str:
-    """With separators, and the digits that ``nsys stats`` gives it; control characters are left out."""
+    """Return a cell with separators, and the digits that ``nsys stats`` gives it; control characters become
+    ``?``."""
     if isinstance(cell, str):
         return "".join(letter if letter.isprintable() else "?" for letter in cell)
     if isinstance(cell, int):
@@ -36,7 +37,7 @@ def cell_text(column: str, cell: Cell) -> str:
 
 @dataclass(slots=True)
 class Spread:
-    """How values that belong together are spread; of their squares the sum is exact as well."""
+    """Tells how values that belong together are spread; of their squares the sum is exact as well."""
 
     name: str
     count: int
@@ -48,12 +49,12 @@ class Spread:
 
     @property
     def mean(self) -> float:
-        """Their mean."""
+        """Return their mean."""
         return self.total / self.count
 
     @property
     def deviation(self) -> float:
-        """Their standard deviation, as that of a sample."""
+        """Return their standard deviation, as that of a sample."""
         if self.count < 2:
             return 0.0
         return sqrt(max(self.count * self.squares - self.total**2, 0) / (self.count * (self.count - 1)))
@@ -69,14 +70,14 @@ class Spread:
 
 
 def rounded(value: float, digits: int) -> float:
-    """A half is rounded up, as SQLite does, and so ``nsys stats``."""
+    """Round to so many digits, a half up, as SQLite does, and so ``nsys stats``."""
     scale = 10.0**digits
     return floor(value * scale + 0.5) / scale
 
 
 def spreads(export: Export, doing: str, source: str, key: str, value: str) -> Iterator[Spread]:
-    """Of each ``key`` how ``value`` is spread over the rows of ``source``. SQLite sorts, on disk if need be:
-    what is held here is one spread."""
+    """Yield of each ``key`` how ``value`` is spread over the rows of ``source``. SQLite sorts, on disk if
+    need be: what is held here is one spread."""
     counts = dict(export.rows(doing, f"SELECT {key}, count(*) FROM {source} GROUP BY 1"))
     sql = f"SELECT {key}, {value}, count(*) FROM {source} GROUP BY 1, 2 ORDER BY 1, 2"
     for name, rows in groupby(export.rows(doing, sql), key=itemgetter(0)):
@@ -104,7 +105,8 @@ def _shares(rows: list[Spread]) -> Iterator[tuple[float, Spread]]:
 
 
 def api_calls(export: Export) -> list[Spread]:
-    """CUDA API calls by name; the version of a function is a name of its own, as for ``nsys stats``."""
+    """Return CUDA API calls by name; the version of a function is a name of its own, as for ``nsys
+    stats``."""
     return _by_name(export, "CUDA API calls", "calls")
 
 

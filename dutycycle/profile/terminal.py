@@ -1,4 +1,4 @@
-"""A profile on a terminal: the verdict, then tables as ``nsys stats`` prints them."""
+"""Prints a profile on a terminal: the verdict, then tables as ``nsys stats`` prints them."""
 
 from typing import TextIO
 

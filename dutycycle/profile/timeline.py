@@ -1,4 +1,5 @@
-"""What each GPU did, and what it waited for while it did nothing, from the order of things in a profile.
+"""Tells what each GPU did, and what it waited for while it did nothing, from the order of things in a
+profile.
 
 Each moment from a GPU's first activity to its last counts once: for kernels that compute, else for
 communication, else for copies to the GPU, else for copies from it, else for a wait. A wait ends with an
@@ -41,8 +42,8 @@ _LOADS_HELD = 64
 
 
 class Launch(NamedTuple):
-    """A call that put work on a queue. ``issued``: when that was on it, at the latest; a call that copies may
-    last as long as the copy, and counts from its beginning."""
+    """Holds a call that put work on a queue. ``issued``: when that was on it, at the latest; a call that
+    copies may last as long as the copy, and counts from its beginning."""
 
     start: int
     issued: int
@@ -51,13 +52,13 @@ class Launch(NamedTuple):
 
 @dataclass(slots=True)
 class Union:
-    """The length of intervals that come by their start; what several cover counts once."""
+    """Sums the length of intervals that come by their start; what several cover counts once."""
 
     total: int = 0
     end: int | None = None
 
     def add(self, start: int, end: int) -> None:
-        """One more interval."""
+        """Add one more interval, which begins no earlier than the one before."""
         if self.end is None or start > self.end:
             self.total += end - start
         elif end > self.end:
@@ -67,7 +68,8 @@ class Union:
 
 @dataclass(slots=True)
 class GpuTime:
-    """One GPU, in nanoseconds. ``unions[k]``: when it did anything of the first ``k + 1`` sorts."""
+    """Sums one GPU's time, in nanoseconds. ``unions[k]``: when it did anything of the first ``k + 1``
+    sorts."""
 
     first: int
     last: int
@@ -82,17 +84,17 @@ class GpuTime:
 
     @property
     def span(self) -> int:
-        """From its first activity to the end of its last."""
+        """Return the nanoseconds from its first activity to the end of its last."""
         return self.last - self.first
 
     @property
     def busy(self) -> int:
-        """While it did anything."""
+        """Return the nanoseconds while it did anything."""
         return self.unions[-1].total
 
     @property
     def overlapped(self) -> int:
-        """Copies between host and GPU while there were kernels."""
+        """Return the nanoseconds of copies between host and GPU while there were kernels."""
         return self.unions[COMMUNICATION].total + self.copies.total - self.busy
 
     def shares(self) -> dict[str, int]:
@@ -116,7 +118,7 @@ class ProfileTimeline:
         self._loads: deque[tuple[int, int]] = deque(maxlen=_LOADS_HELD)
 
     def read(self, export: Export) -> None:
-        """All of it."""
+        """Read all activities, calls and loads of a profile, in the order of their starts."""
         devices = export.devices()
         for start, which, end, owner, process, correlation, flags, size in export.rows(
             "the timeline", _ORDERED
@@ -168,7 +170,8 @@ class ProfileTimeline:
         return SYNCHRONIZATION if self._waited.get(launch.thread, 0) >= begin else LAUNCH
 
     def _loading(self, begin: int, end: int) -> int:
-        """For how long data was loaded between these."""
+        """Return for how long data was loaded between two moments, in nanoseconds; loads that overlap count
+        once."""
         union = Union()
         for start, until in self._loads:
             if until > begin and start < end:

@@ -1,4 +1,4 @@
-"""What holds a profiled program back, in the words of the insights, and kernels by family.
+"""Judges what holds a profiled program back, in the words of the insights, and kernels by family.
 
 The parts of the GPUs' time add up to all of it. So the bottleneck is the largest part that is no computation;
 where computation has nearly all, it is the GPU itself. Two words are for profiles alone, since nothing of

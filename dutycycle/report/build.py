@@ -1,4 +1,4 @@
-"""From traces to a report on disk."""
+"""Makes a report on disk of traces."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -129,7 +129,7 @@ def _gaps(times: npt.NDArray[np.int64], step_ms: int) -> int:
 
 
 def check_out(out: Path, *, overwrite: bool) -> None:
-    """Before anything is read: whether the page can be written there. Raises ``SettingError``."""
+    """Check, before anything is read, that the page can be written there. Raises ``SettingError``."""
     if out.suffix not in (".html", ".htm"):
         raise SettingError(f"--out {out}: a report is a page: expected a name that ends with .html")
     if out.is_dir() or not out.absolute().parent.is_dir():

@@ -1,4 +1,4 @@
-"""The figures of a report in words and numbers: what it took, what it cost, what holds it back."""
+"""Says the figures of a report in words and numbers: what it took, what it cost, what holds it back."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,7 +36,7 @@ _CYCLIC = (
 
 @dataclass(frozen=True, slots=True)
 class GpuUse:
-    """What one GPU did. Percent, seconds, joules, bytes; None for what was not measured."""
+    """Holds what one GPU did. Percent, seconds, joules, bytes; None for what was not measured."""
 
     name: str
     node: str
@@ -68,7 +68,8 @@ class GpuUse:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a pod or job is, and what holds it back: of the insights that say most, the longest-lasting."""
+    """Says what a pod or job is, and what holds it back: of the insights that say most, the
+    longest-lasting."""
 
     name: str
     insight: Plain
@@ -79,7 +80,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything that is said of a view."""
+    """Holds everything that is said of a view."""
 
     duration_s: float
     gpus: list[GpuUse]
@@ -93,13 +94,13 @@ class Facts:
     """What happened to its GPUs: when, and in words."""
 
     def total(self, name: str) -> float | None:
-        """The sum of a figure over the GPUs; None where no GPU has it."""
+        """Return the sum of a figure over the GPUs; None where no GPU has it."""
         known = [value for gpu in self.gpus if (value := getattr(gpu, name)) is not None]
         return sum(known) if known else None
 
     @property
     def util_mean(self) -> float | None:
-        """The mean over the GPUs, each for as long as it was there."""
+        """Return the mean utilization over the GPUs, each for as long as it was there."""
         known = [(gpu.util_mean, gpu.seconds) for gpu in self.gpus if gpu.util_mean is not None]
         seconds = sum(seconds_of_gpu for _, seconds_of_gpu in known)
         return sum(mean * weight for mean, weight in known) / seconds if seconds else None
@@ -122,7 +123,7 @@ def facts_of(gathered: Gathered, view: View, settings: Settings) -> Facts:
 
 
 def _incidents(gathered: Gathered, view: View) -> Iterator[tuple[int, str]]:
-    """Those that hit a pod of the view; where no pod is known of, those on its GPUs meanwhile."""
+    """Yield events that hit a pod of the view; where no pod is known of, those on its GPUs meanwhile."""
     names = {(gpu.seen.node, gpu.seen.uuid): gpu.name for gpu in view.gpus}
     for event in gathered.gpu_events:
         hit = [pod for pod in event.pods or () if f"pod/{pod.uid}" in view.subjects]
@@ -199,7 +200,7 @@ def of_peak(ticks: FrameTicks, model: str | None) -> Floats:
 
 
 def _energy_j(ticks: FrameTicks) -> float | None:
-    """As in the ledger; None where nothing measured it."""
+    """Return the joules of a GPU's ticks, counted as in the ledger; None where nothing measured it."""
     total: float | None = None
     carried = (nan, 0.0, 0.0, nan, 0.0)
     for counter_j, power_w, seconds in zip(
@@ -213,7 +214,8 @@ def _energy_j(ticks: FrameTicks) -> float | None:
 
 
 def _throttled(gathered: Gathered, codes: np.ndarray) -> dict[str, float] | None:
-    """For what share of the ticks each reason held; None where the source does not tell reasons."""
+    """Return for what share of the ticks, in percent, each reason held; None where the source does not tell
+    reasons."""
     known = codes[np.isfinite(codes)].astype(int)
     if not len(known):
         return None
@@ -225,7 +227,7 @@ def _throttled(gathered: Gathered, codes: np.ndarray) -> dict[str, float] | None
 
 
 def _cost(gpus: Iterable[GpuUse], settings: Settings) -> tuple[float | None, float | None]:
-    """What the GPUs' time and energy cost, and the part of it in which they did nothing."""
+    """Return what the GPUs' time and energy cost, and the part of it in which they did nothing."""
     hour, kwh = settings.price_gpu_hour, settings.price_kwh
     if hour is None and kwh is None:
         return None, None
@@ -255,13 +257,13 @@ def _verdicts(gathered: Gathered, view: View) -> Iterator[Verdict]:
 
 
 def _says(kind: str, bottleneck: str) -> tuple[int, bool]:
-    """How much is known by it: what holds back something of unknown kind is worth as much as a kind of which
-    that is unknown, however long neither was known."""
+    """Rank how much is known by it: what holds back something of unknown kind is worth as much as a kind of
+    which that is unknown, however long neither was known."""
     return len({kind, bottleneck} - _SAY_LITTLE), (kind, bottleneck) != ("unknown", "unknown")
 
 
 def headline(facts: Facts) -> tuple[str, str]:
-    """What it is and what holds it back, in one line, and the advice; empty where nothing is known."""
+    """Return what it is and what holds it back, in one line, and the advice; empty where nothing is known."""
     if not facts.verdicts:
         return "", ""
     insight = facts.verdicts[0].insight
@@ -275,7 +277,7 @@ def headline(facts: Facts) -> tuple[str, str]:
 
 
 def anomalies_of(verdict: Verdict) -> list[tuple[int, str]]:
-    """What was odd about it, in words, and since when, the first first."""
+    """Return what was odd about it, in words, and since when, the first first."""
     return [
         (anomaly["since_ms"], f"{anomaly['kind'].replace('_', ' ')}: {anomaly.get('advice', '')}")
         for anomaly in verdict.anomalies
@@ -283,7 +285,7 @@ def anomalies_of(verdict: Verdict) -> list[tuple[int, str]]:
 
 
 def evidence_of(verdict: Verdict) -> list[tuple[str, str]]:
-    """The figures that a verdict rests on, for people."""
+    """Return the figures that a verdict rests on, for people."""
     return evidence_figures(verdict.insight["evidence"])
 
 
@@ -331,7 +333,7 @@ def key_figures(facts: Facts, view: View) -> Iterator[tuple[str, str]]:
 
 
 def _inside(gpus: Sequence[GpuUse]) -> Iterator[tuple[str, str]]:
-    """What the GPUs do while they are in use, where they tell."""
+    """Yield what the GPUs do while they are in use, where they tell."""
     parts = []
     for name, figure in (("SM", "sm_mean"), ("tensor cores", "tensor_mean"), ("memory", "dram_mean")):
         known = [(value, gpu.seconds) for gpu in gpus if (value := getattr(gpu, figure)) is not None]
@@ -376,12 +378,12 @@ def _machine_figures(view: View) -> Iterator[tuple[str, str]]:
 
 
 def seconds_text(seconds: float) -> str:
-    """GPU-seconds, and from some hours on GPU-hours."""
+    """Return GPU-seconds as text, and from some hours on GPU-hours."""
     return f"{seconds:.0f} GPU-s" if seconds < 2 * _S_PER_HOUR else f"{seconds / _S_PER_HOUR:.2f} GPU-h"
 
 
 def joules_text(joules: float) -> str:
-    """Joules, and from a tenth of a kilowatt hour on that, too."""
+    """Return joules as text, and from a tenth of a kilowatt hour on that, too."""
     if joules < 1e4:
         return f"{joules:.0f} J"
     if joules < JOULES_PER_KWH / 10:

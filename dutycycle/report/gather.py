@@ -49,7 +49,7 @@ Plain = dict[str, Any]
 
 @dataclass(slots=True)
 class GpuSeen:
-    """One GPU of the trace, and from when to when each pod used it or had it."""
+    """Holds one GPU of the trace, and from when to when each pod used it or had it."""
 
     node: str
     index: int
@@ -63,7 +63,7 @@ class GpuSeen:
 
 @dataclass(slots=True)
 class HostSeen:
-    """One node of the trace."""
+    """Holds one node of the trace."""
 
     cpu_count: int | None = None
     mem_total_bytes: float | None = None
@@ -72,7 +72,7 @@ class HostSeen:
 
 @dataclass(slots=True)
 class Gathered:
-    """All that a report may need of a trace. What derived records say is kept as plain objects."""
+    """Gathers all that a report may need of a trace. What derived records say is kept as plain objects."""
 
     gpus: dict[tuple[str, str], GpuSeen] = field(default_factory=dict)
     hosts: dict[str, HostSeen] = field(default_factory=dict)
@@ -95,7 +95,8 @@ class Gathered:
     last_ms: int | None = None
 
     def sample(self, record: ConsumerRecord) -> None:
-        """A sample, a pod, or a profile. One that cannot be read is left to the stages, which say so."""
+        """Take a sample, a pod, an event or a profile. One that cannot be read is left to the stages, which
+        say so. One that cannot be read is left to the stages, which say so."""
         if record.value is None:
             return
         try:
@@ -119,7 +120,7 @@ class Gathered:
             return
 
     def derived(self, outs: Iterable[ProducerRecord]) -> None:
-        """What the stages sent."""
+        """Take what the stages sent."""
         for out in outs:
             if out.value is None:
                 continue
@@ -184,7 +185,7 @@ class Gathered:
 
 
 def _users(gpu: Gpu) -> set[str]:
-    """The pods with a process on a GPU, or to which it was given."""
+    """Return the uids of the pods with a process on a GPU, or to which it was given."""
     named = [user.pod_uid for user in gpu.processes or ()] + [user.pod_uid for user in gpu.allocated or ()]
     return {uid for uid in named if uid is not None}
 

@@ -1,4 +1,5 @@
-"""The report as one HTML file: text, tables, and charts that Plotly draws, which is in the file as well."""
+"""Writes the report as one HTML file: text, tables, and charts that Plotly draws, which is in the file as
+well."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -50,8 +51,8 @@ _MOST_ROWS, _MOST_LETTERS = 10, 120
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All that a report says. ``title``: one that a person chose. ``ended``: how the run did, such as its
-    exit status; None where that is not known."""
+    """Holds all that a report says. ``title``: one that a person chose. ``ended``: how the run did, such as
+    its exit status; None where that is not known."""
 
     view: View
     facts: Facts
@@ -65,13 +66,13 @@ class Report:
 
     @property
     def heading(self) -> str:
-        """The chosen title, or what it is about."""
+        """Return the chosen title, or what it is about."""
         return self.title or self.view.title
 
 
 @dataclass(frozen=True, slots=True)
 class PageTable:
-    """A table under a title. ``text``: columns that are no figures. ``note`` is below it."""
+    """Holds a table under a title. ``text``: columns that are no figures. ``note`` is below it."""
 
     title: str
     head: Sequence[str]
@@ -81,7 +82,7 @@ class PageTable:
 
 
 class Keyed(NamedTuple):
-    """A cell with a key of a color before its text."""
+    """Holds a cell with a key of a color before its text."""
 
     color: str
     text: str
@@ -158,7 +159,7 @@ def _text(name: str) -> str:
 
 
 def moment(ts_ms: int) -> str:
-    """In UTC, to the second."""
+    """Return a moment as text in UTC, to the second."""
     return datetime.fromtimestamp(ts_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
@@ -167,12 +168,13 @@ def _capital(text: str) -> str:
 
 
 def _kept_together(value: str) -> str:
-    """A number stays on one line with its unit."""
+    """Keep a number on one line with its unit: the space between them becomes one that does not break."""
     return re.sub(r"(?<=\d) (?=[^\d\s(])", "\u00a0", value)
 
 
 def _spans(phases: Sequence[Phase], first_ms: int, span: int) -> Iterator[tuple[Phase, float, float]]:
-    """Phases with begin and length in percent of all; where there are many, without those that none sees."""
+    """Yield phases with begin and length in percent of all; where there are many, without those that none
+    sees."""
     least = span / _MOST_SPANS if len(phases) > _MOST_SPANS else 0
     for phase in phases:
         lasted = phase.last_ms - phase.first_ms
@@ -246,7 +248,7 @@ _OF_GPU = (
 
 
 def _gpu_row(gpu: GpuUse, mean: float | None) -> list[str]:
-    """``mean``: over the GPUs whose utilization is known."""
+    """Return the cells of a GPU's row. ``mean``: over the GPUs whose utilization is known."""
     throttled = ""
     if gpu.throttled is not None:
         shares = (f"{name.replace('_', ' ')} {share:.1f} %" for name, share in gpu.throttled.items())

@@ -1,4 +1,5 @@
-"""What a job did when: loading, training, checkpoint, idle. From the GPUs' use, the I/O and the insights."""
+"""Tells what a job did when: loading, training, checkpoint, idle. From the GPUs' use, the I/O and the
+insights."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +24,7 @@ _CPU_PCT = 50.0
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One stretch of time of one name; ``last_ms`` is exclusive."""
+    """Holds one stretch of time of one name; ``last_ms`` is exclusive."""
 
     name: str
     first_ms: int
@@ -31,13 +32,13 @@ class Phase:
 
     @property
     def seconds(self) -> float:
-        """How long it is."""
+        """Return how long it is, in seconds."""
         return (self.last_ms - self.first_ms) / 1000
 
 
 @dataclass(frozen=True, slots=True)
 class _Activity:
-    """At each step the mean over the GPUs, and what all pods together read, wrote and computed."""
+    """Holds at each step the mean over the GPUs, and what all pods together read, wrote and computed."""
 
     step_ms: int
     util: Floats
@@ -47,8 +48,8 @@ class _Activity:
 
 
 def phases_of(view: View, insights: Iterable[Plain], period_s: float | None) -> list[Phase]:
-    """The phases, in order and without a gap. ``period_s``: the shortest cycle, during which a GPU may wait
-    without the phase being over. Without a GPU there are none."""
+    """Return the phases, in order and without a gap. ``period_s``: the shortest cycle, during which a GPU may
+    wait without the phase being over. Without a GPU there are none."""
     if not view.gpus:
         return []
     activity = _activity(view)
@@ -62,7 +63,7 @@ def phases_of(view: View, insights: Iterable[Plain], period_s: float | None) -> 
 
 
 def seconds_by_name(phases: Iterable[Phase]) -> dict[str, tuple[float, int]]:
-    """Of each name how long in all, and how often; the longest first."""
+    """Return of each name how many seconds in all, and how often; the longest first."""
     seconds_of_phase: dict[str, list[float]] = defaultdict(list)
     for phase in phases:
         seconds_of_phase[phase.name].append(phase.seconds)
@@ -153,7 +154,8 @@ def _much(rate: Floats, usual: float) -> bool:
 
 
 def _by_insight(first_ms: int, last_ms: int, insights: Sequence[Plain]) -> Iterator[Phase]:
-    """A busy stretch, by the kinds that the insights give it; the first one counts from the beginning on."""
+    """Cut a busy stretch by the kinds that the insights give it; the first one counts from the beginning
+    on."""
     kinds = [
         (insight["since_ms"], insight["kind"])
         for insight in insights

@@ -1,4 +1,4 @@
-"""The figures of a report as CSV files, and as Parquet where pyarrow is installed."""
+"""Writes the figures of a report as CSV files, and as Parquet where pyarrow is installed."""
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ _Row = Sequence[object]
 
 
 def write_tables(report: Report, folder: Path) -> None:
-    """GPUs, phases, cycles, insights and the series of the charts, each in all ``table_formats``."""
+    """Write GPUs, phases, cycles, insights and the series of the charts, each in all ``table_formats``."""
     facts = report.facts
     in_time = (chart for chart in report.charts if chart.in_time)
     tables: dict[str, tuple[Sequence[str], Iterable[_Row]]] = {
@@ -43,7 +43,7 @@ def write_tables(report: Report, folder: Path) -> None:
 
 
 def table_formats() -> tuple[str, ...]:
-    """``csv``, and ``parquet`` if pyarrow is installed."""
+    """Return ``csv``, and ``parquet`` if pyarrow is installed."""
     return ("csv", "parquet") if find_spec("pyarrow") else ("csv",)
 
 

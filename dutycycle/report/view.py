@@ -1,4 +1,4 @@
-"""What of a trace a report is about: everything, one job, or one pod."""
+"""Chooses what of a trace a report is about: everything, one job, or one pod."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from dutycycle.traces.subject import NAMED, TraceSubject, qualified, subject_of
 
 @dataclass(frozen=True, slots=True)
 class GpuView:
-    """One GPU that the report shows: its name there, and its ticks in the report's time."""
+    """Holds one GPU that the report shows: its name there, and its ticks in the report's time."""
 
     name: str
     seen: GpuSeen
@@ -21,7 +21,7 @@ class GpuView:
 
 @dataclass(frozen=True, slots=True)
 class HostView:
-    """A pod or a node, by what its cgroups or its kernel count. ``key``: its subject's, as on Kafka."""
+    """Holds a pod or a node, by what its cgroups or its kernel count. ``key``: its subject's, as on Kafka."""
 
     name: str
     key: str
@@ -32,7 +32,7 @@ class HostView:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The subjects of a report, and its time, both ends included.
+    """Holds the subjects of a report, and its time, both ends included.
 
     ``subjects``: the keys of the pods and jobs whose insights count. ``others``: pods that used the same GPUs
     meanwhile, whose use is in the figures of these GPUs too. ``is_of_one``: it is of one job or pod, so that
@@ -51,17 +51,17 @@ class View:
 
     @property
     def nodes(self) -> list[str]:
-        """The hosts of its GPUs, and those that are shown themselves."""
+        """Return the hosts of its GPUs, and those that are shown themselves."""
         return sorted({gpu.seen.node for gpu in self.gpus} | {host.name for host in self.hosts})
 
     @property
     def machines(self) -> list[HostView]:
-        """Whose CPU, memory and I/O are shown: the chosen pods', or the nodes'."""
+        """Return whose CPU, memory and I/O are shown: the chosen pods', or the nodes'."""
         return self.pods or self.hosts
 
     @property
     def parts(self) -> list[GpuView | HostView]:
-        """Everything whose ticks are shown."""
+        """Return everything whose ticks are shown."""
         return [*self.gpus, *self.machines]
 
 
@@ -136,7 +136,8 @@ def _of_subject(gathered: Gathered, subject: TraceSubject) -> View:
 
 
 def _span_of(chosen: Sequence[Pod], gpus: Iterable[GpuSeen], cgroups: Mapping[str, Frame]) -> tuple[int, int]:
-    """From the first to the last that was measured of these pods. Raises ``DutycycleError``."""
+    """Return the time from the first to the last that was measured of these pods. Raises
+    ``DutycycleError``."""
     uids = {pod.uid for pod in chosen}
     spans = [span for gpu in gpus for uid, span in gpu.users.items() if uid in uids]
     for frame in cgroups.values():
@@ -152,7 +153,8 @@ def _span_of(chosen: Sequence[Pod], gpus: Iterable[GpuSeen], cgroups: Mapping[st
 def _gpu_views(
     gathered: Gathered, keys: Iterable[tuple[str, str]], first_ms: int, last_ms: int, names: Mapping[str, str]
 ) -> list[GpuView]:
-    """The GPUs in the order of ``names``: what to call the node, or the rank, of each GPU by its uuid."""
+    """Return the GPUs in the order of ``names``: what to call the node, or the rank, of each GPU by its
+    uuid."""
     places = list(names.values())
     gpus = sorted(
         (gathered.gpus[key] for key in keys),
@@ -171,8 +173,8 @@ def _nodes_of(gpus: Iterable[GpuSeen]) -> dict[str, str]:
 
 
 def _ranks_of(gpus: Collection[GpuSeen], subject: TraceSubject) -> dict[str, str]:
-    """Of each GPU the role and number of the pod that used it, such as "worker 3"; its node if a pod has no
-    number, or two GPUs would have one name."""
+    """Return of each GPU the role and number of the pod that used it, such as "worker 3"; its node if a pod
+    has no number, or two GPUs would have one name."""
     pods = sorted(subject.pods, key=_replica)
     names = {
         gpu.uuid: f"{ranked.job.role or 'rank'} {ranked.job.replica}"

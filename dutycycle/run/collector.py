@@ -22,7 +22,8 @@ _INITIAL_PID_NAMESPACE = "pid:[4026531836]"
 
 
 class CommandCollector:
-    """The host, and the command's processes as one pod. ``end`` is told what the command used in all."""
+    """Samples the host, and the command's processes as one pod. ``end`` is told what the command used in
+    all."""
 
     name = "command"
 
@@ -41,7 +42,7 @@ class CommandCollector:
         return pid in self.pids or self._tree.holds(pid)
 
     def end(self, ended: Ended) -> None:
-        """The command has ended: the next tick is the last."""
+        """Note that the command has ended: the next tick is the last."""
         self._ended = ended
 
     def collect(self, tick: Tick) -> Sequence[Outgoing]:
@@ -55,7 +56,7 @@ class CommandCollector:
         return [*out, _outgoing("cgroup-samples", tick.node, sample, tick)]
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: nothing is held."""
 
     def _identity(self, tick: Tick) -> Outgoing:
         pod = self._pod
@@ -96,7 +97,7 @@ def _counters(use: TreeUse | None, ended: Ended | None) -> tuple[float | None, i
 
 
 class OfCommand(Attribution):
-    """The owner of a process on a GPU: the command, or nobody."""
+    """Names the owner of a process on a GPU: the command, or nobody."""
 
     def __init__(self, collector: CommandCollector, uid: str) -> None:
         self._collector = collector
@@ -110,8 +111,8 @@ class OfCommand(Attribution):
 
 
 class GivenGpus(Allocations):
-    """Inside a container, where the driver's process ids are the host's: the GPUs that the command may use
-    count as its own, as those that a kubelet gave to a pod."""
+    """Gives the command the GPUs that it may use, inside a container, where the driver's process ids are the
+    host's: they count as its own, as those that a kubelet gave to a pod."""
 
     def __init__(self, pod: Pod, visible: frozenset[str] | None) -> None:
         self._given = (Allocation(pod_uid=pod.uid, namespace=NAMESPACE, pod=pod.name),)
@@ -123,7 +124,7 @@ class GivenGpus(Allocations):
         return self._given if mine else ()
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: nothing is held."""
 
 
 def given_gpus(pod: Pod, environ: Mapping[str, str]) -> GivenGpus | None:
@@ -134,7 +135,7 @@ def given_gpus(pod: Pod, environ: Mapping[str, str]) -> GivenGpus | None:
 
 
 def visible_gpus(text: str | None) -> frozenset[str] | None:
-    """Indexes and UUIDs in ``CUDA_VISIBLE_DEVICES``, up to the first that is neither; None for all."""
+    """Return indexes and UUIDs in ``CUDA_VISIBLE_DEVICES``, up to the first that is neither; None for all."""
     if text is None:
         return None
     gpus = []

@@ -1,4 +1,4 @@
-"""A command as a child: in our terminal, with our signals, and with its own exit status.
+"""Runs a command as a child: in our terminal, with our signals, and with its own exit status.
 
 The child stays in our process group. So what is typed (Ctrl-C, Ctrl-Z) reaches it from the terminal, as it
 would without us. A signal that somebody sends to us alone is passed on.
@@ -23,7 +23,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 class CannotStartError(Exception):
-    """The command cannot be run; ``status`` is what a shell would give."""
+    """Says that the command cannot be run; ``status`` is what a shell would give."""
 
     def __init__(self, reason: str, status: int) -> None:
         super().__init__(reason)
@@ -32,7 +32,7 @@ class CannotStartError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How the command ended. ``status``: its own, or 128 and the signal that ended it, as in a shell.
+    """Says how the command ended. ``status``: its own, or 128 and the signal that ended it, as in a shell.
     ``cpu_s``, ``mem_bytes``: CPU time of all its processes, and the memory of the largest."""
 
     status: int
@@ -44,7 +44,8 @@ class Ended:
 
 
 class Command:
-    """A running command. Made in the main thread, before any other thread: a new thread inherits the mask."""
+    """Holds a running command. It is made in the main thread, before any other thread: a new thread inherits
+    the mask."""
 
     def __init__(self, arguments: Sequence[str], variables: Mapping[str, str] | None = None) -> None:
         """Start it; ``variables`` come to those of our environment. Raises ``CannotStartError``."""
@@ -73,7 +74,7 @@ class Command:
                 os.kill(self.pid, received.si_signo)
 
     def wait(self) -> Ended:
-        """Until the command itself has ended. What it left running goes on."""
+        """Wait until the command itself has ended. What it left running goes on."""
         cpu_s, mem_bytes, read, written = 0.0, 0, 0, 0
         while True:
             # Not reaped before ``_over``: until then its number cannot be another process's.

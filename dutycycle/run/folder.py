@@ -1,4 +1,4 @@
-"""Where a run leaves its report and its trace, and how it says so."""
+"""Knows where a run leaves its report and its trace, and how it says so."""
 
 import sys
 import time
@@ -11,7 +11,8 @@ TRACE, PAGE, PROFILE = "trace.jsonl.zst", "report.html", "nsys.nsys-rep"
 
 
 def run_folder(name: str, out: Path | None) -> Path:
-    """``out``, or one that is named by the time and ``name``; empty. Raises ``DutycycleError``."""
+    """Make the folder of a run: ``out``, or one that is named by the time and ``name``; empty. Raises
+    ``DutycycleError``."""
     if out is None:
         stamp = time.strftime("%Y-%m-%dT%H-%M-%S", time.gmtime())
         out = default_records_path().parent / "runs" / f"{stamp}-{name}"
@@ -29,12 +30,12 @@ def run_folder(name: str, out: Path | None) -> Path:
 
 
 def say(line: str) -> None:
-    """For people, beside what the command or the job itself writes."""
+    """Print a line for people to stderr, beside what the command or the job itself writes."""
     print(line, file=sys.stderr, flush=True)  # noqa: T201
 
 
 def say_where(folder: Path) -> None:
-    """The paths of what there is."""
+    """Print the paths of those files that are there."""
     for name, path in (("Report", folder / PAGE), ("Trace", folder / TRACE), ("Profile", folder / PROFILE)):
         if path.exists():
             say(f"  {name:<22} {path}")

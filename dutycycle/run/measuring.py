@@ -34,7 +34,8 @@ _SOON_S = 1.0
 
 
 class Measuring:
-    """From ``start`` to ``stop``. An error here is kept in ``errors``, and never the command's."""
+    """Measures a command from ``start`` to ``stop``. An error here is kept in ``errors``, and never the
+    command's."""
 
     def __init__(
         self, arguments: Sequence[str], command: Command, settings: Settings, trace: Path, steps: Path
@@ -71,7 +72,8 @@ class Measuring:
         self._computing.start()
 
     def stop(self, ended: Ended) -> None:
-        """One more tick for what was used since the last one, then the end of the trace and the stages."""
+        """Take one more tick for what was used since the last one, then the end of the trace and the
+        stages."""
         self._own.end(ended)
         self._stop.set()
         self._ticking.join(_TICK_S)

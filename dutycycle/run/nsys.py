@@ -1,4 +1,4 @@
-"""A command under Nsight Systems: how it is called, and what its report says."""
+"""Runs a command under Nsight Systems: how it is called, and what its report says."""
 
 import shutil
 import signal
@@ -19,7 +19,7 @@ _PROFILE = ("profile", "--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none")
 
 
 class Nsys:
-    """The ``nsys`` of PATH, which leaves ``nsys.nsys-rep`` in ``folder``."""
+    """Wraps a command in the ``nsys`` of PATH, which leaves ``nsys.nsys-rep`` in ``folder``."""
 
     def __init__(self, wanted: str, otherwise: str) -> None:
         """Find it. Raises ``DutycycleError``: what is ``wanted`` needs it, and what to do ``otherwise``."""

@@ -1,4 +1,4 @@
-"""The processes of a command: it, what it started, and what these started, from ``/proc``."""
+"""Reads the processes of a command: it, what it started, and what these started, from ``/proc``."""
 
 import os
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ process and of its children that were waited for."""
 
 @dataclass(frozen=True, slots=True)
 class TreeUse:
-    """All processes together. ``cpu_s``, ``read_bytes`` and ``written_bytes`` count from the start, with the
+    """Sums all processes. ``cpu_s``, ``read_bytes`` and ``written_bytes`` count from the start, with the
     processes that have ended and were waited for; I/O is None where it may not be read.
 
     ``mem_bytes``: what each holds for itself, and once the largest part that is shared. An estimate: pages
@@ -30,14 +30,15 @@ class TreeUse:
 
 
 class ProcessTree:
-    """Everything below ``parent``, which started nothing else, and to whom orphans come (a subreaper)."""
+    """Measures everything below ``parent``, which started nothing else, and to whom orphans come (a
+    subreaper)."""
 
     def __init__(self, parent: int, proc: str = "/proc") -> None:
         self._parent = parent
         self._proc = Path(proc)
 
     def read(self) -> TreeUse | None:
-        """Now; None when there is no process any more."""
+        """Return what the processes use and have used until now; None when there is no process any more."""
         stats = dict(self._stats())
         pids = self._members({pid: int(fields[_PPID]) for pid, fields in stats.items()})
         if not pids:

@@ -1,4 +1,4 @@
-"""The report at the end of a run: said in figures, and written."""
+"""Says the report at the end of a run in figures, and writes it."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``dutycycle run``: start, measure, wait, say."""
+"""Runs ``dutycycle run``: start, measure, wait, say."""
 
 import resource
 import shlex
@@ -59,7 +59,8 @@ def _conclude(
     arguments: Sequence[str], ended: Ended, lasted: float, own_s: float, measuring: Measuring,
     settings: Settings, folder: Path, nsys: Nsys | None, title: str | None,
 ) -> None:  # fmt: skip
-    """The command has ended: whatever goes wrong now is said, and changes no status."""
+    """Say and write the report after the command has ended: whatever goes wrong now is said, and changes no
+    status."""
     from dutycycle.run.summary import ended_words, lines_of, notes_of
 
     typed = " ".join(shlex.join(arguments).split())  # a script after -c has lines
@@ -94,6 +95,6 @@ def _profiles(nsys: Nsys, folder: Path, errors: list[str]) -> Iterator["Profile"
 
 
 def _own_cpu_s() -> float:
-    """CPU time of this process so far, without its children."""
+    """Return the CPU seconds of this process so far, without its children."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime

@@ -1,4 +1,4 @@
-"""What the pods of a job's file will need, from the peak records of those that were like them."""
+"""Predicts what the pods of a job's file will need, from the peak records of those that were like them."""
 
 from collections.abc import Iterable, Iterator
 from math import ceil
@@ -17,7 +17,7 @@ _SAFE = 1.1
 
 
 def prediction_of(pod: AskedPod, records: Iterable[PodPeaks]) -> Prediction | None:
-    """From the records of pods that have ended; None without kin among them."""
+    """Predict from the records of pods that have ended; None without kin among them."""
     kin = KinIndex()
     for record in sorted(records, key=lambda record: record.last_ms):
         if record.final and record.pod.trial_of is None:

@@ -1,4 +1,4 @@
-"""What is free on the nodes, as arrays with a row a node."""
+"""Keeps what is free on the nodes, as arrays with a row a node."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,7 +14,7 @@ _HAIR = 1e-6
 
 
 class RunningPod(NamedTuple):
-    """A pod that runs: its node's row, and its GPUs there."""
+    """Holds where a pod runs: its node's row, and its GPUs there."""
 
     row: int
     gpus: tuple[int, ...]
@@ -39,7 +39,7 @@ class Cluster:
 
     @property
     def free_gpus(self) -> int:
-        """GPUs that nobody has any part of."""
+        """Return the number of GPUs that nobody has any part of."""
         return int(self.whole.sum())
 
     def fitting(self, demand: Demand) -> Rows:
@@ -77,7 +77,7 @@ class Cluster:
         return RunningPod(row, gpus)
 
     def give(self, pod: RunningPod, demand: Demand) -> None:
-        """A pod has ended."""
+        """Give back what a pod had, which has ended."""
         self._change(pod, demand, 1)
 
     def _change(self, pod: RunningPod, demand: Demand, sign: int) -> None:

@@ -1,4 +1,4 @@
-"""Every way over every workload, and what came of it."""
+"""Runs every way over every workload, and collects what came of it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ BASE = "default"
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Of one way and one seed. ``waits_s``: of each job, in the order of their arrival."""
+    """Holds the result of one way and one seed. ``waits_s``: of each job, in the order of their arrival."""
 
     seed: int
     way: str
@@ -54,7 +54,8 @@ def compare(
 
 
 def ratios(results: Sequence[Result], figure: str) -> Mapping[str, list[float]]:
-    """Of each way, a figure over that of the default, a value a seed; empty if the default was not run."""
+    """Return of each way a figure over that of the default, a value a seed; empty if the default was not
+    run."""
     base = {result.seed: result.figures.by_name()[figure] for result in results if result.way == BASE}
     ratios_by_way: dict[str, list[float]] = {}
     for result in results:

@@ -1,4 +1,4 @@
-"""What came of a simulation, in figures."""
+"""Measures what came of a simulation, in figures."""
 
 from dataclasses import asdict, dataclass
 
@@ -10,7 +10,8 @@ from dutycycle.schedule.workload import JobTrace
 
 @dataclass(frozen=True, slots=True)
 class ScheduleFigures:
-    """Of one way to schedule. Waiting and completion are from a job's arrival to its begin and end.
+    """Holds the figures of one way to schedule. Waiting and completion are from a job's arrival to its begin
+    and end.
 
     ``split_pct``: of all GPU time from the first arrival to the last end, what was idle though a job waited
     that asked for no more GPUs than were idle. ``fairness``: Jain's index over namespaces, 1/n to 1, of the
@@ -29,7 +30,7 @@ class ScheduleFigures:
     starved: int | None
 
     def by_name(self) -> dict[str, float | None]:
-        """As a row of a table."""
+        """Return the figures as a row of a table."""
         return asdict(self)
 
 
@@ -56,7 +57,8 @@ def figures_of(workload: JobTrace, outcomes: Outcomes, fifo: Outcomes | None) ->
 
 
 def _fairness(workload: JobTrace, completions: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
-    """Jain, Chiu and Hawe, A Quantitative Measure of Fairness, 1984."""
+    """Return Jain's index over the namespaces (Jain, Chiu and Hawe, A Quantitative Measure of Fairness,
+    1984)."""
     shares: dict[str, list[float]] = {}
     for job, completion in zip(workload.jobs, completions.tolist(), strict=True):
         shares.setdefault(job.template.namespace, []).append(

@@ -1,4 +1,4 @@
-"""Arrivals as of a shared cluster of GPUs, made from a seed.
+"""Generates arrivals as of a shared cluster of GPUs, made from a seed.
 
 What is known of such clusters is kept: most jobs are small and most GPU time goes to large ones; durations
 are spread over four orders of magnitude, and alike for the same program; programs are run again and again,
@@ -27,7 +27,8 @@ _DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Generator:
-    """``load``: the GPU time that is asked for over all that there is, until the last arrival."""
+    """Makes workloads. ``load``: the GPU time that is asked for over all that there is, until the last
+    arrival."""
 
     jobs: int = 10_000
     nodes: int = 32
@@ -100,7 +101,8 @@ def _duration(chance: np.random.Generator, median_s: float) -> float:
 
 
 def _arrivals(chance: np.random.Generator, chosen: list[int], span: float) -> list[float]:
-    """Times of arrival: of a sweep all at once, else at random, three times as often by day as by night."""
+    """Return times of arrival: of a sweep all at once, else at random, three times as often by day as by
+    night."""
     events = 1 + sum(program != other for program, other in pairwise(chosen))
     moments = np.sort(_by_day(chance, events, span)).tolist()
     arrivals, at = [], 0

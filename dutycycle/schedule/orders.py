@@ -1,4 +1,5 @@
-"""In which order the jobs are tried: a number each when they arrive, the largest first, then by arrival."""
+"""Decides in which order the jobs are tried: a number each when they arrive, the largest first, then by
+arrival."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -23,26 +24,27 @@ class Order(Protocol):
 
 
 class ByArrival:
-    """Nobody is preferred."""
+    """Prefers nobody."""
 
     def arrived(self, job: TraceJob) -> int:
         """Return the same for all."""
         return 0
 
     def ended(self, job: TraceJob, now_s: float) -> None:
-        """It learns nothing."""
+        """Learn nothing."""
 
 
 class ByClass(ByArrival):
-    """As kube-scheduler does without us: the value of the user's PriorityClass."""
+    """Orders as kube-scheduler does without us: by the value of the user's PriorityClass."""
 
     def arrived(self, job: TraceJob) -> int:
-        """By class."""
+        """Return the number of the user's class; 0 without one."""
         return _CLASSES.get(job.user_class, 0)
 
 
 class ByCore:
-    """As our webhook will: the number of ``sinks.scheduling.core``, from jobs that have ended by now.
+    """Orders as our webhook will: by the number of ``sinks.scheduling.core``, from jobs that have ended by
+    now.
 
     ``knows``: it is told each job's true duration when it arrives (the oracle).
     """
@@ -73,7 +75,7 @@ class ByCore:
         return place(self._policy, now, duration_s, job.demand.gpus, excess, job.user_class).priority
 
     def ended(self, job: TraceJob, now_s: float) -> None:
-        """It is kin from now on, and its owners are charged with what it really took."""
+        """Make a job that has ended kin, and charge its owners with what it really took."""
         gpu_s = job.duration_s * job.demand.gpus
         self._usage.charge(_owners(job), gpu_s - self._charged.pop(job.name), job.arrival_s)
         self._kin.add(job.template, PastUse({"duration_s": job.duration_s}))

@@ -1,4 +1,4 @@
-"""Results as a picture: how long jobs waited, and each way against the default, a dot a seed."""
+"""Draws results as a picture: how long jobs waited, and each way against the default, a dot a seed."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The pods that the objects of a file ask for, as far as the file says what runs in them. Pure."""
+"""Finds the pods that the objects of a file ask for, as far as the file says what runs in them. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ _REFERENCES = {"workflowTemplateRef": "WorkflowTemplate", "taskRef": "Task", "pi
 
 @dataclass(frozen=True, slots=True)
 class AskedPod:
-    """A pod template of a file. ``role``: where it stands in it, such as ``Worker``. ``note``: what the file
-    does not say of it; None where it says all."""
+    """Holds a pod template of a file. ``role``: where it stands in it, such as ``Worker``. ``note``: what the
+    file does not say of it; None where it says all."""
 
     role: str
     namespace: str
@@ -26,13 +26,13 @@ class AskedPod:
 
     @property
     def gpus(self) -> float:
-        """That it asks for."""
+        """Return how many GPUs it asks for, MIG slices and shares too; 0 for none."""
         return gpu_request(self.spec) or 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class AskedPods:
-    """The pods of an object; ``missing`` says why there are none."""
+    """Holds the pods of an object; ``missing`` says why there are none."""
 
     pods: Sequence[AskedPod]
     missing: str | None = None
@@ -56,7 +56,7 @@ def pods_of(
 
 
 def _specs(part: Any, role: str) -> Iterator[tuple[str, Spec]]:
-    """Pod specs in ``part``, with the name of what holds their template.
+    """Yield pod specs in ``part``, with the name of what holds their template.
 
     A container that stands by itself, as in a template of an Argo workflow, is a pod; the steps of a Tekton
     task are the containers of one.
@@ -82,7 +82,8 @@ def _specs(part: Any, role: str) -> Iterator[tuple[str, Spec]]:
 
 
 def _spark(spec: Spec) -> Iterator[tuple[str, Spec]]:
-    """Driver and executors. Their memory is not stated: Spark adds its overhead to what the file says."""
+    """Yield driver and executors. Their memory is not stated: Spark adds its overhead to what the file
+    says."""
     application = spec.get("template") or spec  # of a ScheduledSparkApplication
     for role in ("driver", "executor"):
         part = application.get(role) or {}

@@ -1,4 +1,4 @@
-"""Which of the nodes that fit is taken: as kube-scheduler does, and with the scores of an extender."""
+"""Scores which of the nodes that fit is taken: as kube-scheduler does, and with the scores of an extender."""
 
 from collections.abc import Callable, Mapping
 
@@ -21,7 +21,7 @@ Scorer = Callable[[Cluster, Rows, Demand, Mapping[int, int]], Scores]
 
 
 def default_scores(cluster: Cluster, rows: Rows, demand: Demand, _: Mapping[int, int]) -> Scores:
-    """LeastAllocated of NodeResourcesFit, and BalancedAllocation: each 0 to 100, of CPU and memory.
+    """Score by LeastAllocated of NodeResourcesFit, and BalancedAllocation: each 0 to 100, of CPU and memory.
 
     These are their resources by default: GPUs have no part in it. (kubernetes,
     pkg/scheduler/framework/plugins/ noderesources: least_allocated.go, balanced_allocation.go.)
@@ -38,7 +38,8 @@ def _free_share(free: NDArray[np.float64], capacity: NDArray[np.float64]) -> NDA
 
 
 class ExtenderScores:
-    """The default's scores, and ours, which go from 0 to 10 in whole numbers, times ten and the weight.
+    """Adds up the default's scores, and ours, which go from 0 to 10 in whole numbers, times ten and the
+    weight.
 
     The simulation knows of a node which GPUs are free, and where the job's other ranks are. Nodes that are
     alike in this are scored once.

@@ -1,4 +1,4 @@
-"""One way to schedule, over one workload: events in simulated time.
+"""Simulates one way to schedule, over one workload: events in simulated time.
 
 Modelled on kube-scheduler: the queue is tried in the order of priorities, then of arrival. A job that does
 not fit waits aside, and the others are tried: when something ends, all are tried again in that order. Nobody
@@ -25,7 +25,8 @@ Place = tuple[int, float, int]
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """When each job of the workload began and ended, in seconds. ``split_gpu_s``: see ``Simulation``."""
+    """Holds when each job of the workload began and ended, in seconds. ``split_gpu_s``: see
+    ``Simulation``."""
 
     began_s: NDArray[np.float64]
     ended_s: NDArray[np.float64]
@@ -53,7 +54,7 @@ class Simulation:
         self._split_gpu_s, self._now = 0.0, 0.0
 
     def run(self, done: Callable[[int], None] = lambda _: None) -> Outcomes:
-        """``done`` hears how many jobs have ended, now and then."""
+        """Run all jobs to their end. ``done`` hears how many jobs have ended, now and then."""
         upcoming, count = 0, len(self._jobs)
         ended = 0
         while upcoming < count or self._ends:

@@ -1,4 +1,4 @@
-"""Results as a table, and as rows of a CSV."""
+"""Writes results as a table, and as rows of a CSV."""
 
 import csv
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ def legend(ways: Sequence[str]) -> str:
 
 
 def write_csv(results: Sequence[Result], path: Path) -> None:
-    """A row a seed and way. Raises ``DutycycleError``."""
+    """Write a row a seed and way. Raises ``DutycycleError``."""
     rows = [{"seed": result.seed, "way": result.way, **result.figures.by_name()} for result in results]
     try:
         with path.open("w", encoding="utf-8", newline="") as file:

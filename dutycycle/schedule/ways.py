@@ -1,4 +1,4 @@
-"""The ways to schedule that are compared."""
+"""Lists the ways to schedule that are compared."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What is simulated: jobs that arrive, and the nodes that they run on."""
+"""Describes what is simulated: jobs that arrive, and the nodes that they run on."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ WHOLE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a job needs: ``pods``, all at once, each on one node.
+    """Says what a job needs: ``pods``, all at once, each on one node.
 
     ``gpu_milli``: of each pod, in thousandths of a GPU; above 1000 a multiple of it. ``models``: any of
     these, or none named.
@@ -25,13 +25,14 @@ class Demand:
 
     @property
     def gpus(self) -> float:
-        """Of all its pods."""
+        """Return the GPUs of all its pods, in parts of one."""
         return self.pods * self.gpu_milli / WHOLE
 
 
 @dataclass(frozen=True, slots=True)
 class TraceJob:
-    """One job. Times are seconds since the beginning of the trace. ``user_class``: high, low or nothing."""
+    """Describes one job. Times are seconds since the beginning of the trace. ``user_class``: high, low or
+    nothing."""
 
     name: str
     arrival_s: float
@@ -44,7 +45,7 @@ class TraceJob:
 
 @dataclass(frozen=True, slots=True)
 class TraceNode:
-    """One node."""
+    """Describes one node."""
 
     name: str
     gpus: int
@@ -55,7 +56,8 @@ class TraceNode:
 
 @dataclass(frozen=True, slots=True)
 class JobTrace:
-    """``jobs`` in the order of their arrival. ``left_out``: jobs that do not fit even if all is empty."""
+    """Holds ``jobs`` in the order of their arrival. ``left_out``: jobs that do not fit even if all is
+    empty."""
 
     jobs: Sequence[TraceJob]
     machines: Sequence[TraceNode]

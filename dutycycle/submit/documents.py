@@ -1,4 +1,4 @@
-"""The objects of a job, as they stand in YAML or JSON files; checked before anything is sent."""
+"""Reads the objects of a job, as they stand in YAML or JSON files; checked before anything is sent."""
 
 import re
 import secrets
@@ -28,59 +28,61 @@ _LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # as the API server takes them for nam
 
 @dataclass(frozen=True, slots=True)
 class ManifestDocument:
-    """One object. ``where``: the file and the place in it, for messages."""
+    """Holds one object. ``where``: the file and the place in it, for messages."""
 
     thing: Mapping[str, Any]
     where: str
 
     @property
     def api_version(self) -> str:
-        """Such as ``batch/v1``."""
+        """Return its version, such as ``batch/v1``."""
         return str(self.thing["apiVersion"])
 
     @property
     def kind(self) -> str:
-        """Such as ``Job``."""
+        """Return its kind, such as ``Job``."""
         return str(self.thing["kind"])
 
     @property
     def name(self) -> str:
-        """Its own, or what was made of ``generateName``."""
+        """Return its own name, or what was made of ``generateName``."""
         return str(self.thing["metadata"]["name"])
 
     @property
     def written_name(self) -> str:
-        """Its own, or its ``generateName`` as it stands in the file: the same each time that it is read."""
+        """Return its own name, or its ``generateName`` as it stands in the file: the same each time that it
+        is read."""
         prefix = str(self.thing["metadata"].get("generateName") or "")
         return prefix if prefix and self.name.startswith(prefix) else self.name
 
     @property
     def namespace(self) -> str | None:
-        """The one that it names itself."""
+        """Return the namespace that it names itself; None where it names none."""
         namespace: str | None = self.thing["metadata"].get("namespace")
         return namespace
 
     @property
     def spec(self) -> Mapping[str, Any]:
-        """Empty where it has none."""
+        """Return its spec, which is empty where it has none."""
         spec = self.thing.get("spec")
         return spec if isinstance(spec, Mapping) else {}
 
     @property
     def has_pods(self) -> bool:
-        """Whether it is a pod or makes pods: it says what runs in them, or is of a kind that makes some."""
+        """Tell whether it is a pod or makes pods: it says what runs in them, or is of a kind that makes
+        some."""
         if _TEMPLATES.fullmatch(self.kind):
             return False
         return _MAKERS.fullmatch(self.kind) is not None or _has_containers(self.spec)
 
     @property
     def never_ends(self) -> bool:
-        """Whether its pods are to run for ever."""
+        """Tell whether its pods are to run for ever."""
         return _ENDLESS.fullmatch(self.kind) is not None
 
     @property
     def runs_in(self) -> str | None:
-        """The object in whose pods its work runs; None where they are its own."""
+        """Name the object in whose pods its work runs; None where they are its own."""
         selector = self.spec.get("clusterSelector") if self.kind == "RayJob" else None
         if not isinstance(selector, Mapping) or not selector:
             return None
@@ -165,7 +167,8 @@ def _document(thing: object, where: str) -> ManifestDocument:
 
 
 def _has_containers(part: object) -> bool:
-    """Whether ``containers`` or an ``image`` stand anywhere in it: in the spec of a pod, or in a template."""
+    """Tell whether ``containers`` or an ``image`` stand anywhere in it: in the spec of a pod, or in a
+    template."""
     if isinstance(part, dict):
         if isinstance(part.get("containers"), list) or isinstance(part.get("image"), str):
             return True

@@ -30,7 +30,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class PodFile:
-    """A file in a pod, as ``NAMESPACE/POD:/path``."""
+    """Names a file in a pod, as ``NAMESPACE/POD:/path``."""
 
     namespace: str | None
     pod: str
@@ -50,7 +50,7 @@ class PodFile:
 
 @dataclass(frozen=True, slots=True)
 class PodSource:
-    """Which cluster, and which container: None for those that kubectl would take."""
+    """Says which cluster, and which container: None for those that kubectl would take."""
 
     kubeconfig: str | None = None
     context: str | None = None
@@ -101,7 +101,7 @@ def _running(pod: Thing, wanted: str | None, what: str) -> str:
 
 
 class _Archive:
-    """What ``tar`` writes, piece by piece: one regular file and no more."""
+    """Reads what ``tar`` writes, piece by piece: one regular file and no more."""
 
     def __init__(self, pieces: AsyncGenerator[bytes, None], name: str) -> None:
         self._pieces = pieces
@@ -137,7 +137,7 @@ class _Archive:
             progress(f"{(size - left) / _MB:.0f} of {size / _MB:.0f} MB")
 
     async def end(self) -> None:
-        """Nothing but zeros is left; and tar has not failed."""
+        """Check that nothing but zeros is left, and that tar has not failed."""
         ends = not any(self._rest)
         async for piece in self._pieces:
             ends = ends and not any(piece)

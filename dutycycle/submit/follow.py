@@ -25,7 +25,7 @@ ReadOwner = Callable[[ObjectRef], Awaitable[Metadata | None]]
 
 
 class Owners:
-    """To which of the objects ``roots`` (uids) a pod belongs, by the references to its owners.
+    """Finds to which of the objects ``roots`` (uids) a pod belongs, by the references to its owners.
 
     ``read``: an owner's metadata, None where it is gone; ``refused``: what may not be read.
     """
@@ -56,7 +56,8 @@ class Owners:
 
 
 class JobFollower:
-    """What is known of the objects ``entries`` and their pods, by uid. ``away``: why nothing new is heard."""
+    """Keeps what is known of the objects ``entries`` and their pods, by uid. ``away``: why nothing new is
+    heard."""
 
     def __init__(self, server: ApiServer, entries: Sequence[Entry]) -> None:
         self._server = server
@@ -74,7 +75,8 @@ class JobFollower:
         self._owners = Owners({str(entry.uid) for entry in self.entries}, self._read_owner)
 
     async def run(self) -> None:
-        """Until it is cancelled. Raises ``CannotRunError`` for what may not be read."""
+        """Follow pods, objects and events until it is cancelled. Raises ``CannotRunError`` for what may not
+        be read."""
         namespaces = {entry.namespace for entry in self.entries if entry.namespace}
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -99,7 +101,7 @@ class JobFollower:
         return state
 
     def why_no_pods(self, entry: Entry) -> str:
-        """Of an object that has no pod, or too few."""
+        """Say why an object has no pod, or too few."""
         says = held_back(self.things.get(str(entry.uid), {}))
         refused = [
             event for event in self._events.get(str(entry.uid), ()) if event.get("reason") == "FailedCreate"
@@ -167,7 +169,7 @@ class JobFollower:
             await asyncio.sleep(_POLL_S)
 
     async def _read_events(self) -> None:
-        """Why something waits. A user who may not read events does without."""
+        """Read events, which tell why something waits. A user who may not read events does without."""
         while True:
             waiting = [pod["metadata"] for pod in self.pods.values() if not self.state(pod).started]
             about = [(owner["namespace"], owner["uid"]) for owner in waiting[:_ASKED_ABOUT]]

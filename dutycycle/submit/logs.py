@@ -15,7 +15,8 @@ _Container = tuple[str, str, int]
 
 
 class Logs:
-    """One task for each container that runs or has run. ``clear``: called before each line."""
+    """Prints the logs of a job's pods: one task for each container that runs or has run. ``clear``: called
+    before each line."""
 
     def __init__(self, server: ApiServer, follower: JobFollower, clear: Callable[[], None]) -> None:
         self._server = server

@@ -33,12 +33,12 @@ T = TypeVar("T")
 
 
 class CannotRunError(DutycycleError):
-    """The job cannot be run, or not any further; one line."""
+    """Says in one line why the job cannot be run, or not any further."""
 
 
 @dataclass(slots=True)
 class Entry:
-    """An object of the job. ``tried``: we have begun to make it; ``uid``: known once it is there."""
+    """Holds an object of the job. ``tried``: we have begun to make it; ``uid``: known once it is there."""
 
     document: ManifestDocument
     kind: Kind
@@ -52,7 +52,7 @@ class Entry:
 
     @property
     def place(self) -> str:
-        """For messages."""
+        """Return the namespace for messages; empty where it has none."""
         return f" in namespace {self.namespace}" if self.namespace else ""
 
     def kubectl(self, verb: str) -> str:
@@ -62,7 +62,7 @@ class Entry:
 
     @property
     def thing(self) -> dict[str, Any]:
-        """As it is sent, without a mark."""
+        """Return the object as it is sent, without a mark."""
         meta = dict(self.document.thing["metadata"])
         meta.pop("generateName", None)
         if self.namespace is not None:
@@ -70,7 +70,7 @@ class Entry:
         return {**self.document.thing, "metadata": meta}
 
     def marked(self, run: str) -> dict[str, Any]:
-        """As it is made."""
+        """Return the object as it is made: with the mark of the run."""
         thing = self.thing
         annotations = thing["metadata"].get("annotations") or {}
         return thing | {"metadata": thing["metadata"] | {"annotations": {**annotations, MARK: run}}}
@@ -78,7 +78,8 @@ class Entry:
 
 @dataclass(slots=True)
 class Objects:
-    """The objects of one run. ``patience_s``: how long an API server that is away is waited for."""
+    """Makes and deletes the objects of one run. ``patience_s``: how long an API server that is away is waited
+    for."""
 
     server: ApiServer
     stop: asyncio.Event
@@ -90,7 +91,7 @@ class Objects:
     async def find(
         self, documents: Sequence[ManifestDocument], namespace: str | None, *, update: bool
     ) -> None:
-        """What kinds they are, and whether they are there. Makes nothing. Raises ``CannotRunError``."""
+        """Find what kinds they are, and whether they are there. Makes nothing. Raises ``CannotRunError``."""
         for document in documents:
             try:
                 kind = await self._kind(document)
@@ -238,7 +239,7 @@ class Objects:
 
 
 async def cluster_of(kubeconfig: str | None, context: str | None, user_agent: str) -> ApiServer:
-    """As kubectl would find it. Raises ``CannotRunError``."""
+    """Open the cluster that kubectl would find. Raises ``CannotRunError``."""
     try:
         return await opened(of_user(kubeconfig, context), limits=_LIMITS, user_agent=user_agent)
     except UnusableConfigError as error:
@@ -248,7 +249,7 @@ async def cluster_of(kubeconfig: str | None, context: str | None, user_agent: st
 
 
 def explained(error: KubeError, what: str, server: ApiServer) -> CannotRunError:
-    """``what`` was wanted, and this came instead."""
+    """Return the error that a user reads: ``what`` was wanted, and this came instead."""
     if error.reason == "401":
         return CannotRunError(f"{server.address} does not accept your credentials (401); check --context")
     if error.reason.isdecimal():

@@ -1,4 +1,4 @@
-"""How a job ended: by its conditions, by its pods, and as an exit status. Pure.
+"""Tells how a job ended: by its conditions, by its pods, and as an exit status. Pure.
 
 ===  ==========================================================================
 0    it succeeded; what never ends by itself ran for as long as ``--for`` says
@@ -25,14 +25,14 @@ _ENDED_WELL = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """``words`` for people."""
+    """Says how a run ended: ``words`` are for people."""
 
     status: int
     words: str
 
 
 def outcome_of(thing: Thing, pods: Collection[Thing]) -> Outcome | None:
-    """Of one object and its pods; None while it has not ended."""
+    """Return the outcome of one object and its pods; None while it has not ended."""
     verdict = _verdict(thing)
     if verdict is None:
         return None
@@ -41,7 +41,8 @@ def outcome_of(thing: Thing, pods: Collection[Thing]) -> Outcome | None:
 
 
 def outcome_of_lost(pods: Collection[Thing]) -> Outcome:
-    """Of an object that somebody has deleted, perhaps because it had ended (``ttlSecondsAfterFinished``)."""
+    """Return the outcome of an object that somebody has deleted, perhaps because it had ended
+    (``ttlSecondsAfterFinished``)."""
     phases = {(pod.get("status") or {}).get("phase") for pod in pods}
     if phases == {"Succeeded"}:
         return Outcome(0, "succeeded")
@@ -61,7 +62,8 @@ def _failure(pods: Collection[Thing], why: str) -> Outcome:
 
 
 def held_back(thing: Thing) -> str | None:
-    """Why an object makes no pods: it is suspended, or its pods are refused; None where it does not say."""
+    """Tell why an object makes no pods: it is suspended, or its pods are refused; None where it does not
+    say."""
     for condition in (thing.get("status") or {}).get("conditions") or ():
         if condition.get("status") == "True" and condition.get("type") in ("Suspended", "ReplicaFailure"):
             says = one_line(str(condition.get("message") or condition.get("reason") or ""))

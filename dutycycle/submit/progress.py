@@ -1,4 +1,5 @@
-"""When a run is over, and what has to be said meanwhile. Pure: what is known and the time are arguments."""
+"""Decides when a run is over, and what has to be said meanwhile. Pure: what is known and the time are
+arguments."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,8 +16,8 @@ _IMAGE_PATIENCE_S = 60.0
 
 @dataclass(slots=True)
 class JobProgress:
-    """Seconds by any one clock; 0 is when the objects were made. ``for_s``: how long the job is to run;
-    ``timeout_s``: how long all may take; ``held_s``: how long it may have a node."""
+    """Follows how far a job is. Seconds are by any one clock; 0 is when the objects were made. ``for_s``: how
+    long the job is to run; ``timeout_s``: how long all may take; ``held_s``: how long it may have a node."""
 
     follower: JobFollower
     for_s: float | None = None

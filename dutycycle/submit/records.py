@@ -45,7 +45,8 @@ class Records:
         pods: Callable[[], Mapping[str, Thing]],
         patience_s: float = _BROKER_S,
     ) -> None:
-        """``patience_s``: how long a broker is waited for at the start."""
+        """Collect from the brokers of ``settings`` into ``trace``. ``patience_s``: how long a broker is
+        waited for at the start."""
         self._settings = settings
         self._patience_s = patience_s
         self._path = trace

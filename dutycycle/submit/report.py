@@ -1,4 +1,4 @@
-"""The report of a run on a cluster, from the trace that it has left, and its summary."""
+"""Writes the report of a run on a cluster, from the trace that it has left, and its summary."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -21,7 +21,7 @@ def write_report_of(
     title: str | None = None,
     ended: str | None = None,
 ) -> None:
-    """The report of these pods (uids). Why there is none is said, and is no failure of the job.
+    """Write the report of these pods (uids). Why there is none is said, and is no failure of the job.
 
     ``title``: one that a person chose; ``ended``: how the job did.
     """

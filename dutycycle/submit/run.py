@@ -1,4 +1,4 @@
-"""``dutycycle run job.yaml``: make, follow, delete, say."""
+"""Runs ``dutycycle run job.yaml``: make, follow, delete, say."""
 
 import asyncio
 import signal
@@ -30,7 +30,7 @@ _LAST_LINES_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What the command line asks for."""
+    """Holds what the command line asks for."""
 
     files: Sequence[str]
     namespace: str | None = None
@@ -94,7 +94,7 @@ async def _on_cluster(run: "JobRun", wish: RunOptions, documents: Sequence[Manif
 
 
 class JobRun:
-    """One run. ``folder``: of its trace, None for none. ``pods``: what it had, by uid.
+    """Runs one job. ``folder``: of its trace, None for none. ``pods``: what it had, by uid.
 
     ``entries``: its objects; ``held_s``: how long it has held nodes, once it is over.
     """
@@ -112,13 +112,13 @@ class JobRun:
 
     @property
     def pods(self) -> Mapping[str, Thing]:
-        """As the API server has shown them last."""
+        """Return the pods as the API server has shown them last, by uid."""
         return self._follower.pods if self._follower is not None else {}
 
     async def on(
         self, server: ApiServer, signals: "Signals", documents: Sequence[ManifestDocument]
     ) -> Outcome:
-        """Until all that was made is deleted again. Raises ``DutycycleError``."""
+        """Run the job on a cluster until all that was made is deleted again. Raises ``DutycycleError``."""
         objects = Objects(server, signals.stop, self._view.line)
         await objects.find(documents, self._wish.namespace, update=self._wish.update)
         self.entries = objects.entries
@@ -127,7 +127,8 @@ class JobRun:
         return await self._make_and_follow(objects, signals)
 
     async def _make_and_follow(self, objects: Objects, signals: "Signals") -> Outcome:
-        """Whatever happens, what was made is deleted, unless it is to be kept."""
+        """Make the objects and follow them. Whatever happens, what was made is deleted, unless it is to be
+        kept."""
         made = False
         try:
             await objects.make()
@@ -180,7 +181,8 @@ class JobRun:
         self._view.status(status_of(progress.follower, now_s, running_s, periods_s, past_s))
 
     def _past_s(self, follower: JobFollower) -> float | None:
-        """How long the run before took; a database that cannot be read is said, and is no reason to stop."""
+        """Return how long the run before took; a database that cannot be read is said, and is no reason to
+        stop."""
         if self._settings.records is None:
             return None
         try:
@@ -191,7 +193,8 @@ class JobRun:
 
 
 class Signals:
-    """Ctrl-C and SIGTERM: the first one ends the run, the second one does not wait for what is deleted."""
+    """Listens to Ctrl-C and SIGTERM: the first one ends the run, the second one does not wait for what is
+    deleted."""
 
     def __init__(self) -> None:
         self.stop, self.hurry = asyncio.Event(), asyncio.Event()
@@ -207,13 +210,14 @@ class Signals:
             self.hurry.set()
 
     def outcome(self) -> Outcome:
-        """Of a run that a signal has ended."""
+        """Return the outcome of a run that a signal has ended."""
         first = self._first or signal.SIGTERM
         return Outcome(OF_A_SIGNAL + first, f"ended by {first.name}")
 
 
 def past_run_s(records: str, entries: Sequence[Entry]) -> float | None:
-    """How long the last run of a job or pod of this name took, by the peak records at the URL ``records``.
+    """Return how many seconds the last run of a job or pod of this name took, by the peak records at the URL
+    ``records``.
 
     Raises ``DutycycleError``.
     """

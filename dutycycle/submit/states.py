@@ -1,4 +1,4 @@
-"""How a pod is, in words: what it waits for, that it runs, how it ended. Pure."""
+"""Says how a pod is, in words: what it waits for, that it runs, how it ended. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,8 @@ _MOST = 240
 
 @dataclass(frozen=True, slots=True)
 class JobPodState:
-    """``words``, for people; ``started``: a container of it runs or has run; ``ended``: it is over for good.
+    """Says how a pod is. ``words``: for people; ``started``: a container of it runs or has run; ``ended``: it
+    is over for good.
 
     ``cannot_start``: what its image lacks, as long as it does; ``hopeless``: that cannot mend itself.
     """
@@ -29,7 +30,7 @@ class JobPodState:
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How a container ended: ``code`` is not 0."""
+    """Says how a container ended: ``code`` is not 0."""
 
     code: int
     container: str
@@ -42,7 +43,8 @@ class Exit:
 
 
 def state_of(pod: Thing, events: Iterable[Thing] = ()) -> JobPodState:
-    """``events``: of this pod, oldest first; they tell what is done before a container starts."""
+    """Return the state of a pod. ``events``: of this pod, oldest first; they tell what is done before a
+    container starts."""
     status = pod.get("status") or {}
     phase = status.get("phase") or "Pending"
     node = (pod.get("spec") or {}).get("nodeName")
@@ -66,7 +68,8 @@ def state_of(pod: Thing, events: Iterable[Thing] = ()) -> JobPodState:
 
 
 def exits_of(pod: Thing) -> list[Exit]:
-    """How containers ended with a code other than 0, the first one first; of a restarted one, the last."""
+    """Return how containers ended with a code other than 0, the first one first; of a restarted one, the
+    last."""
     exits = []
     for container in _containers(pod):
         for state in (container.get("state") or {}, container.get("lastState") or {}):

@@ -1,4 +1,5 @@
-"""What is said while a job runs: a line for each change, and how it goes on the last line of a terminal."""
+"""Says what is said while a job runs: a line for each change, and how it goes on the last line of a
+terminal."""
 
 import time
 from collections import Counter
@@ -20,7 +21,7 @@ class JobStatusLine(StatusLine):
         self._line_due_s = time.monotonic() + _LINE_EVERY_S
 
     def status(self, text: str) -> None:
-        """How it goes: on a terminal always, elsewhere once a minute."""
+        """Show how it goes: on a terminal always, elsewhere once a minute."""
         self.show(text)
         if not self.is_terminal and time.monotonic() >= self._line_due_s:
             self._line_due_s = time.monotonic() + _LINE_EVERY_S
@@ -34,8 +35,8 @@ def status_of(
     periods_s: Collection[float],
     past_s: float | None,
 ) -> str:
-    """``now_s``: since it was made; ``running_s``: since its first container ran; ``periods_s``: the cycles
-    of its pods; ``past_s``: how long its last run took."""
+    """Return the line of how it goes. ``now_s``: since it was made; ``running_s``: since its first container
+    ran; ``periods_s``: the cycles of its pods; ``past_s``: how long its last run took."""
     words = Counter(_word(follower.state(pod).words) for pod in follower.pods.values())
     parts = [", ".join(f"{count} {word}" for word, count in words.items()) or "no pod yet"]
     if periods_s:

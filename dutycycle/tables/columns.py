@@ -1,4 +1,4 @@
-"""The columns and rows of a topic's table, both made of the declaration of its record.
+"""Makes the columns and rows of a topic's table, both of the declaration of its record.
 
 A part of a record that is a struct becomes columns with its name before theirs (``host_cpu_util_pct``). Lists
 and maps that ``_LEVELS`` names become rows; of an empty list there is one row without its columns. All other
@@ -25,7 +25,8 @@ _Read = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """The type of a column: a word, and for ``list``, ``map`` and ``struct`` what is in it, by name."""
+    """Describes the type of a column: a word, and for ``list``, ``map`` and ``struct`` what is in it, by
+    name."""
 
     word: str
     parts: tuple[tuple[str, "ColumnType"], ...] = ()
@@ -38,7 +39,7 @@ class ColumnType:
 
 @dataclass(frozen=True, slots=True)
 class RowLevel:
-    """What becomes rows: the items of ``field``, or of the value itself (``""``).
+    """Says what becomes rows: the items of ``field``, or of the value itself (``""``).
 
     The key of a map becomes the column ``key``. Columns of an item begin with ``prefix``.
     """
@@ -80,7 +81,7 @@ _LEVELS: dict[str, tuple[RowLevel, ...]] = {
 
 
 class Table:
-    """The table of one topic."""
+    """Turns the records of one topic into rows of its table."""
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
@@ -139,7 +140,7 @@ class _Items:
 
 
 class _StructColumns:
-    """The columns of a struct, with those of the structs in it, but for the fields in ``but``."""
+    """Fills the columns of a struct, with those of the structs in it, but for the fields in ``but``."""
 
     def __init__(
         self,
@@ -212,7 +213,8 @@ def _base64(content: bytes) -> str:
 
 
 def _kind(info: inspect.Type) -> tuple[ColumnType, _Read]:
-    """The type of a value, and what turns the value into lists, dicts and scalars of exactly that type."""
+    """Return the type of a value, and what turns the value into lists, dicts and scalars of exactly that
+    type."""
     info = _not_none(info)
     match info:
         case inspect.StructType():

@@ -1,4 +1,4 @@
-"""The two formats of a table's file. Rows are packed as they come: packed, they need little memory."""
+"""Writes the two formats of a table's file. Rows are packed as they come: packed, they need little memory."""
 
 import csv
 import io
@@ -17,7 +17,7 @@ Columns = Mapping[str, ColumnType]
 
 
 class Format(Protocol):
-    """How rows are packed, and packs written."""
+    """Says how rows are packed, and packs written."""
 
     def pack(self, columns: Columns, rows: Sequence[Row]) -> Any:
         """Return rows of one table, packed. A value that a row lacks is absent."""
@@ -28,12 +28,13 @@ class Format(Protocol):
         ...
 
     def write(self, path: Path, columns: Columns, packs: Sequence[Any]) -> None:
-        """One file of all packs."""
+        """Write one file of all packs."""
         ...
 
 
 class Csv:
-    """With a line of names; lists and maps are JSON, timestamps ISO 8601 in UTC, absent values are empty."""
+    """Writes CSV with a line of names; lists and maps are JSON, timestamps ISO 8601 in UTC, absent values are
+    empty."""
 
     def pack(self, columns: Columns, rows: Sequence[Row]) -> bytes:
         """Return the lines."""
@@ -52,7 +53,7 @@ class Csv:
         return len(pack)
 
     def write(self, path: Path, columns: Columns, packs: Sequence[bytes]) -> None:
-        """The names, then the lines."""
+        """Write the names, then the lines."""
         with path.open("wb") as file:
             file.write(",".join(columns).encode() + b"\n")
             file.writelines(packs)
@@ -78,7 +79,7 @@ _SHOWN: dict[str, Callable[[Any], Any]] = {
 
 
 class Parquet:
-    """Compressed by zstd. Raises ``NotInstalledError`` where pyarrow is not installed."""
+    """Writes Parquet, compressed by zstd. Raises ``NotInstalledError`` where pyarrow is not installed."""
 
     def __init__(self) -> None:
         try:
@@ -93,11 +94,11 @@ class Parquet:
         return self._pa.RecordBatch.from_pylist(list(rows), schema=self._schema(columns))
 
     def size(self, pack: Any) -> int:
-        """That of its buffers."""
+        """Return the bytes of its buffers."""
         return int(pack.nbytes)
 
     def write(self, path: Path, columns: Columns, packs: Sequence[Any]) -> None:
-        """One file."""
+        """Write one file of all packs, compressed."""
         table = self._pa.Table.from_batches(packs, schema=self._schema(columns))
         self._parquet.write_table(table, path, compression="zstd")
 

@@ -17,7 +17,8 @@ def has_tables(folder: Path) -> bool:
 
 
 def batches(folder: Path, topic: str, columns: Sequence[str], where: Any = None) -> Iterator[list[Row]]:
-    """The rows of a topic, some thousand at a time, with these columns; none of a topic that is not there.
+    """Yield the rows of a topic, some thousand at a time, with these columns; none of a topic that is not
+    there.
 
     ``where``: an expression of pyarrow. A moment is a ``datetime``, a list is a list, what is absent None.
 
@@ -47,7 +48,7 @@ def batches(folder: Path, topic: str, columns: Sequence[str], where: Any = None)
 
 
 def _format(dataset: Any, name: str) -> Any:
-    """CSV has empty cells where something is absent."""
+    """Return the format for pyarrow; for CSV one that takes empty cells as absent."""
     if name != "csv":
         return name
     from pyarrow import csv
@@ -58,7 +59,7 @@ def _format(dataset: Any, name: str) -> Any:
 
 
 def _plain(rows: list[Row], lists: Sequence[str]) -> list[Row]:
-    """With lists as such, which are JSON in CSV."""
+    """Return rows with lists as such, which are JSON in CSV."""
     for row in rows:
         for name in lists:
             if isinstance(row[name], str):

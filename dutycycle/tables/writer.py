@@ -29,7 +29,7 @@ _Place = tuple[str, str]
 
 
 def writer(out: str, name: str, prefix: str, *, overwrite: bool) -> "TraceWriter | TableWriter":
-    """Of the format ``name``: a trace, or tables below the folder ``out``."""
+    """Open a writer of the format ``name``: a trace, or tables below the folder ``out``."""
     if name == TRACE:
         return TraceWriter(out, overwrite=overwrite)
     return TableWriter(out, name, prefix, overwrite=overwrite)

@@ -1,4 +1,4 @@
-"""Cycles against what is known of them: right at the end of a span, and how soon."""
+"""Scores cycles against what is known of them: right at the end of a span, and how soon."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -24,14 +24,15 @@ def is_close(period: float | None, true: float) -> bool:
 
 
 def f1(hits: int, alarms: int, misses: int) -> float | None:
-    """Harmonic mean of precision and recall; None where there was nothing to find and nothing was said."""
+    """Return the harmonic mean of precision and recall; None where there was nothing to find and nothing was
+    said."""
     total = 2 * hits + alarms + misses
     return 2 * hits / total if total else None
 
 
 class CycleTruth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is known of one metric of one subject from ``from_ms`` to ``to_ms``: its period in seconds; None:
-    it has no cycle. ``subject`` is the key of ``Subject``, such as ``gpu/<node>/<uuid>``."""
+    """Holds what is known of one metric of one subject from ``from_ms`` to ``to_ms``: its period in seconds;
+    None: it has no cycle. ``subject`` is the key of ``Subject``, such as ``gpu/<node>/<uuid>``."""
 
     subject: str
     metric: str
@@ -68,7 +69,7 @@ def read_truth(path: str) -> list[CycleTruth]:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What was said of a span: ``period_s`` at its end, and when the true period was said first.
+    """Holds what was said of a span: ``period_s`` at its end, and when the true period was said first.
     ``is_measured``: whether the trace has the series at all."""
 
     truth: CycleTruth
@@ -78,7 +79,8 @@ class _Answer:
 
     @property
     def right(self) -> bool | None:
-        """None where the trace does not have the series: that nothing was said of it is no answer."""
+        """Tell whether the answer is right; None where the trace does not have the series: that nothing was
+        said of it is no answer."""
         if not self.is_measured:
             return None
         if self.truth.period_s is None:
@@ -120,8 +122,8 @@ class CycleScorer:
             )
 
     def result(self) -> dict[str, Any]:
-        """F1, its parts, the median delay in periods, and each span; those that the trace has no series of
-        count in none of them."""
+        """Return F1, its parts, the median delay in periods, and each span; those that the trace has no
+        series of count in none of them."""
         of_spans = [self._answer(truth) for truth in self._truths]
         answers = [answer for answer in of_spans if answer.is_measured]
         cyclic = [answer for answer in answers if answer.truth.period_s is not None]

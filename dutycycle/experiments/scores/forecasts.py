@@ -1,4 +1,5 @@
-"""Forecasts against the samples that come: error over persistence's, and how often the interval held."""
+"""Scores forecasts against the samples that come: error over persistence's, and how often the interval
+held."""
 
 from collections import defaultdict, deque
 from collections.abc import Sequence
@@ -28,7 +29,7 @@ class _Pending(NamedTuple):
 
 @dataclass(slots=True)
 class _Errors:
-    """Of one series at one horizon."""
+    """Sums the errors of one series at one horizon."""
 
     count: int = 0
     error: float = 0.0
@@ -47,8 +48,8 @@ class _Errors:
 
 @dataclass(slots=True)
 class _Series:
-    """What was measured last of one series, and the forecasts of it that wait, by who made them and how far
-    they reach."""
+    """Holds what was measured last of one series, and the forecasts of it that wait, by who made them and how
+    far they reach."""
 
     ts_ms: int = -1
     value: float = float("nan")

@@ -1,4 +1,4 @@
-"""Windows against the samples: the same count, mean, least and largest, and none missing."""
+"""Compares windows against the samples: the same count, mean, least and largest, and none missing."""
 
 from collections import defaultdict, deque
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _TOLERANCE = 1e-9
 
 
 class _Ticks:
-    """The newest ticks of one node and source."""
+    """Keeps the newest ticks of one node and source."""
 
     def __init__(self) -> None:
         self.ticks: deque[TickRow] = deque()
@@ -93,7 +93,8 @@ class WindowScorer:
                 self._expected.update((source, subject, size_ms, start_ms) for subject in present)
 
     def result(self) -> dict[str, Any]:
-        """How many figures were compared; unequal ones, and windows that are missing or should not be."""
+        """Return how many figures were compared; unequal ones, and windows that are missing or should not
+        be."""
         wrong = self._unequal + len(self._expected) + self._unexpected
         return {
             "equal": wrong == 0,

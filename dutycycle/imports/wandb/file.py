@@ -1,4 +1,4 @@
-"""The file that a run of Weights & Biases writes: ``run-<id>.wandb``, a log of protobuf messages.
+"""Reads the file that a run of Weights & Biases writes: ``run-<id>.wandb``, a log of protobuf messages.
 
 The framing is that of LevelDB's log (https://github.com/google/leveldb/blob/main/doc/log_format.md): blocks
 of 32 KiB with chunks, of which each has a checksum, its length and its type. W&B puts seven bytes before the

@@ -1,4 +1,5 @@
-"""What the file of a W&B run tells: of the machine and the run as a whole, of its steps, and of each moment.
+"""Reads what the file of a W&B run tells: of the machine and the run as a whole, of its steps, and of each
+moment.
 
 What ``files/wandb-metadata.json`` knows of the machine, in older versions of W&B more than the run file, is
 read as well, where it lies beside it.
@@ -29,8 +30,8 @@ _MOST_STEPS, _MOST_BYTES = 2**53, 1e14
 
 
 class Moment(NamedTuple):
-    """What was measured at one moment: texts by the names of W&B. ``labels``: of the machines of a run of
-    several."""
+    """Holds what was measured at one moment: texts by the names of W&B. ``labels``: of the machines of a run
+    of several."""
 
     ts_ms: int
     stats: dict[str, str]
@@ -38,7 +39,7 @@ class Moment(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A line of the history: its time, and how many steps were made by then."""
+    """Holds a line of the history: its time, and how many steps were made by then."""
 
     ts_ms: int
     step: int
@@ -46,7 +47,7 @@ class Step(NamedTuple):
 
 @dataclass
 class WandbRun:
-    """A run. What it does not tell is empty or absent.
+    """Holds what a run tells; what it does not tell is empty or absent.
 
     ``steps`` are those of the counter ``step_name``. ``gpu_bytes``: memory of each GPU, 0 where unknown.
     ``exit_code`` is absent while the run goes on, or when it was killed. ``damage``: sentences about what

@@ -1,4 +1,5 @@
-"""A run of Weights & Biases as samples: its GPUs, the machine and the run's own part of it, and its steps.
+"""Turns a run of Weights & Biases into samples: its GPUs, the machine and the run's own part of it, and its
+steps.
 
 W&B measures every 2 to 30 s; older versions give means of some seconds. ``cpu`` is the percentage of the
 whole machine that the run's process takes; ``disk.in`` and ``network.recv`` are totals since the run began,

@@ -1,4 +1,4 @@
-"""A chart as plain data, that a page and a picture are drawn from alike."""
+"""Holds a chart as plain data, that a page and a picture are drawn from alike."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -25,8 +25,8 @@ LINES_OF_CYCLE = 40
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One series. ``group``: the GPU that it belongs to, by which it is shown or hidden; empty for none.
-    ``color``: a place in the palette."""
+    """Holds one series. ``group``: the GPU that it belongs to, by which it is shown or hidden; empty for
+    none. ``color``: a place in the palette."""
 
     name: str
     group: str
@@ -36,7 +36,8 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Dots:
-    """Moments that nothing connects, such as forecasts, each with its interval. ``color``: as of a line."""
+    """Holds moments that nothing connects, such as forecasts, each with its interval. ``color``: as of a
+    line."""
 
     name: str
     color: int
@@ -45,7 +46,7 @@ class Dots:
 
 @dataclass(frozen=True, slots=True)
 class Spots:
-    """Dots with two values each, in their order; nothing else connects them. ``color``: a place in the
+    """Holds dots with two values each, in their order; nothing else connects them. ``color``: a place in the
     palette; None: the later, the darker."""
 
     name: str
@@ -56,7 +57,7 @@ class Spots:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Moments that stand out on a line, such as reduced clocks."""
+    """Holds moments that stand out on a line, such as reduced clocks."""
 
     name: str
     group: str
@@ -66,7 +67,8 @@ class Marks:
 
 @dataclass(frozen=True, slots=True)
 class Fan:
-    """A forecast as it was made: its moment and those ahead, with the expected value and the interval."""
+    """Holds a forecast as it was made: its moment and those ahead, with the expected value and the
+    interval."""
 
     times_ms: list[int]
     values: list[float]
@@ -76,9 +78,9 @@ class Fan:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One chart. ``kind``: lines, heat (one row a line), stack (one line upon the other), fan, plane (of
-    ``spots``), and from 0 on: fold (over one cycle) or since (over a run). ``across``: what the horizontal
-    axis of a plane says; ``limits_across``: what stands on it as ``limits`` do on the other."""
+    """Holds one chart. ``kind``: lines, heat (one row a line), stack (one line upon the other), fan, plane
+    (of ``spots``), and from 0 on: fold (over one cycle) or since (over a run). ``across``: what the
+    horizontal axis of a plane says; ``limits_across``: what stands on it as ``limits`` do on the other."""
 
     id: str
     title: str
@@ -100,12 +102,12 @@ class Chart:
 
     @property
     def in_time(self) -> bool:
-        """Whether the horizontal axis is that of the report's time."""
+        """Tell whether the horizontal axis is that of the report's time."""
         return self.kind in ("lines", "heat", "stack")
 
     @property
     def series(self) -> list[Line | Dots]:
-        """All that has values, in the order of the legend."""
+        """Return all that has values, in the order of the legend."""
         return [*self.lines, *self.dots]
 
 
@@ -135,7 +137,8 @@ def points_of(view: View, ticks: FrameTicks, column: str, most: int = POINTS) ->
 
 
 def drawn_points(chart: Chart, line: Line) -> Buckets:
-    """The points of a line. Where a cycle ends the next begins: its first value stands at its end, too."""
+    """Return the points of a line. Where a cycle ends the next begins: its first value stands at its end,
+    too."""
     points = line.points
     if chart.kind != "fold":
         return points

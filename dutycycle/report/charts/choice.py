@@ -1,4 +1,4 @@
-"""Which charts a report has."""
+"""Chooses which charts a report has."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _FOLD_BINS = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Spec:
-    """A chart of the same columns of several subjects.
+    """Describes a chart of the same columns of several subjects.
 
     ``columns``: what to call the line of each; empty where the subject's name is enough. ``unit``: "bytes"
     and "bytes/s" get the prefix that fits. ``limit``: which field of a GPU has it.
@@ -129,7 +129,7 @@ def _mark(cycles: Sequence[SeriesCycles]) -> tuple[str, int, int, float] | None:
 
 
 def _heat(gathered: Gathered, view: View) -> Chart | None:
-    """A row for each GPU. Those of one job are its ranks, which wait for one another; others do not."""
+    """Draw a row for each GPU. Those of one job are its ranks, which wait for one another; others do not."""
     if len(view.gpus) < 2:
         return None
     gpus = [gpu for gpu in view.gpus if np.isfinite(gpu.ticks["gpu_util_pct"]).any()]

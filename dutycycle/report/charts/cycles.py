@@ -1,4 +1,5 @@
-"""The cycles of a run: not only those that go on at its end, but all that there were, and for how long."""
+"""Finds the cycles of a run: not only those that go on at its end, but all that there were, and for how
+long."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -20,8 +21,8 @@ _MOST = 4
 
 @dataclass(slots=True)
 class Period:
-    """One period of a series: from when to when it was there, of that so many ``seconds``. ``newest_s``: its
-    length as it was told last."""
+    """Holds one period of a series: from when to when it was there, of that so many ``seconds``.
+    ``newest_s``: its length as it was told last."""
 
     first_ms: int
     last_ms: int
@@ -32,11 +33,12 @@ class Period:
 
     @property
     def period_s(self) -> float:
-        """Its length: the mean over the time."""
+        """Return its length in seconds: the mean over the time."""
         return self._weighted / self.seconds
 
     def lasted(self, begin_ms: int, end_ms: int, period_s: float, confidence: float) -> None:
-        """It was there from ``begin_ms`` to ``end_ms``. What began before it was known is counted, too."""
+        """Note that it was there from ``begin_ms`` to ``end_ms``. What began before it was known is counted,
+        too."""
         before_ms = max(self.first_ms - begin_ms, 0)
         seconds = (before_ms + end_ms - max(begin_ms, self.last_ms)) / 1000
         self.first_ms, self.last_ms = self.first_ms - before_ms, end_ms
@@ -48,8 +50,8 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class SeriesCycles:
-    """The periods of one series, the one that lasted longest first. ``name``: its subject's; ``pods``: the
-    uids of those whose load it is, none of a node's. ``source``: ``nvml`` or ``cgroup``."""
+    """Holds the periods of one series, the one that lasted longest first. ``name``: its subject's; ``pods``:
+    the uids of those whose load it is, none of a node's. ``source``: ``nvml`` or ``cgroup``."""
 
     name: str
     periods: list[Period]
@@ -60,7 +62,8 @@ class SeriesCycles:
         return ", ".join(f"{digits(period.period_s)} s" for period in self.periods)
 
     def mark(self) -> tuple[str, int, int, float]:
-        """What a chart says of it, and from when to when it marks which period: the shortest to be seen."""
+        """Return what a chart says of it, and from when to when it marks which period: the shortest to be
+        seen."""
         to_see = [
             period
             for period in self.periods
@@ -90,8 +93,8 @@ def cycles_of(gathered: Gathered, view: View, metric: str) -> list[SeriesCycles]
 
 @dataclass(frozen=True, slots=True)
 class ShownCycle:
-    """A period that ticks can show, of ``gpus`` whose it is, and from when to when it is folded. ``name``:
-    its subject's."""
+    """Describes a period that ticks can show, of ``gpus`` whose it is, and from when to when it is folded.
+    ``name``: its subject's."""
 
     name: str
     metric: str
@@ -133,8 +136,8 @@ def _pods_of(gathered: Gathered, key: str) -> frozenset[str]:
 
 
 def periods_of(records: Iterable[Plain], metric: str, first_ms: int, last_ms: int) -> list[Period]:
-    """What the records of one subject say of a metric from ``first_ms`` to ``last_ms``, each until the next;
-    the period that lasted longest comes first."""
+    """Return what the records of one subject say of a metric from ``first_ms`` to ``last_ms``, each until the
+    next; the period that lasted longest comes first."""
     of_metric = [record for record in records if metric in record["metrics"]]
     ends = [*(record["ts_ms"] for record in of_metric), last_ms][1:]
     periods: list[Period] = []
@@ -152,7 +155,8 @@ def periods_of(records: Iterable[Plain], metric: str, first_ms: int, last_ms: in
 
 
 def _periods_at(record: Plain, metric: str) -> Iterator[tuple[int, float, float]]:
-    """Since when, period and confidence of each cycle in a record. Of the main one it says since when."""
+    """Yield since when (in ms), period (in s) and confidence of each cycle in a record. Of the main one it
+    says since when. Of the main one it says since when."""
     cycle = record["metrics"][metric]
     if "period_s" in cycle:
         yield cycle.get("since_ms", record["ts_ms"]), cycle["period_s"], cycle.get("confidence", 0.0)

@@ -1,4 +1,4 @@
-"""Forecasts as they were made, beside what came."""
+"""Draws forecasts as they were made, beside what came."""
 
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
@@ -18,7 +18,7 @@ _SPAN_MS = 20 * 60_000
 
 
 def forecasts_of(gathered: Gathered, view: View) -> Iterator[Chart]:
-    """Of each subject that is forecast here the last ones, as fans."""
+    """Yield the last forecasts of each subject that is forecast here, as fans."""
     for key, name, ticks, metric, title in _forecast_subjects(view):
         records = [orjson.loads(data) for data in gathered.trends.get(key, ())]
         made = [
@@ -70,7 +70,8 @@ def _minutes(seconds: float) -> str:
 
 
 def _forecast_subjects(view: View) -> Iterator[tuple[str, str, FrameTicks, str, str]]:
-    """Of the GPU that is used most its utilization and memory, of the first pod or node its memory."""
+    """Yield key, name, ticks, metric and title: utilization and memory of the GPU that is used most, memory
+    of the first pod or node."""
     if view.gpus:
         gpu = max(view.gpus, key=lambda view_of_gpu: view_of_gpu.ticks.mean("gpu_util_pct") or 0)
         key = f"gpu/{gpu.seen.node}/{gpu.seen.uuid}/nvml"

@@ -1,4 +1,5 @@
-"""What GPUs do while in use: where their time goes, and whether tensor cores or memory are the limit."""
+"""Draws what GPUs do while in use: where their time goes, and whether tensor cores or memory are the
+limit."""
 
 import numpy as np
 import numpy.typing as npt

@@ -1,4 +1,4 @@
-"""The charts as PNG files, for slides and papers."""
+"""Draws the charts as PNG files, for slides and papers."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -140,7 +140,7 @@ def _draw_dots(axes: "Axes", dots: Dots) -> None:
 
 
 def _draw_over(axes: "Axes", chart: Chart) -> None:
-    """Limits, marks, forecasts and cycles, over the lines."""
+    """Draw limits, marks, forecasts and cycles, over the lines."""
     for name, value in chart.limits:
         axes.axhline(value, color="#8b8b8b", linestyle="--", linewidth=0.8)
         axes.annotate(
@@ -194,7 +194,7 @@ def _finish(axes: "Axes", chart: Chart) -> None:
 
 
 def _legend(axes: "Axes", most: int) -> None:
-    """Names below the dates, in as many columns, ``most`` at most, as fit into the picture."""
+    """Put names below the dates, in as many columns, ``most`` at most, as fit into the picture."""
     from matplotlib.transforms import ScaledTranslation
 
     below = axes.transAxes + ScaledTranslation(0, -_DATES_PT / 72, axes.figure.dpi_scale_trans)

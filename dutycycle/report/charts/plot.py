@@ -1,4 +1,5 @@
-"""A chart as a figure of Plotly: plain data and layout. The page's own style sheet has the colors of text."""
+"""Makes a chart a figure of Plotly: plain data and layout. The page's own style sheet has the colors of
+text."""
 
 from collections.abc import Iterator
 from html import escape
@@ -34,7 +35,7 @@ Figure = dict[str, Any]
 
 
 def figure_of(chart: Chart, from_ms: int, to_ms: int) -> Figure:
-    """``data`` and ``layout`` of one chart, over the report's time."""
+    """Return ``data`` and ``layout`` of one chart, over the report's time."""
     if chart.kind == "heat":
         data: list[Figure] = [_heat(chart)]
     elif chart.kind == "stack":
@@ -142,8 +143,8 @@ def _traces(chart: Chart, line: Line) -> Iterator[Figure]:
 
 
 def _band(chart: Chart, points: Buckets, color: str, at: np.ndarray | None = None) -> Figure:
-    """From the lowest to the highest values: an area of its own for each run without a gap. ``at``: where, if
-    not at the times of the points."""
+    """Draw the band from the lowest to the highest values: an area of its own for each run without a gap.
+    ``at``: where, if not at the times of the points."""
     places = points.times / _SPANS[chart.kind][1] if chart.kind in _SPANS else points.times
     places = places if at is None else at
     x: list[float | None] = []
@@ -236,7 +237,7 @@ def _at(chart: Chart, points: Buckets) -> Figure:
 
 
 def rounded(values: np.ndarray) -> list[float | None]:
-    """Four digits are more than a chart shows; None where there is nothing."""
+    """Round to four digits, which are more than a chart shows; None where there is nothing."""
     return [None if value != value else float(f"{value:.4g}") for value in values.tolist()]
 
 

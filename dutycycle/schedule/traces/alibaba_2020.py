@@ -1,4 +1,4 @@
-"""Alibaba's cluster-trace-gpu-v2020: ``pai_task_table.csv`` and ``pai_machine_spec.csv``.
+"""Reads Alibaba's cluster -trace-gpu-v2020: ``pai_task_table.csv`` and ``pai_machine_spec.csv``.
 
 See https://github.com/alibaba/clusterdata, cluster-trace-gpu-v2020/README.md. A task's instances start
 together. The task table has no user, and its times begin with the launch: what a task waited before that is

@@ -1,4 +1,4 @@
-"""Alibaba's cluster-trace-gpu-v2023: ``openb_pod_list_*.csv`` and ``openb_node_list_*.csv``.
+"""Reads Alibaba's cluster -trace-gpu-v2023: ``openb_pod_list_*.csv`` and ``openb_node_list_*.csv``.
 
 See https://github.com/alibaba/clusterdata, cluster-trace-gpu-v2023/README.md. It names no user and no
 program: kin are pods with the same requests.

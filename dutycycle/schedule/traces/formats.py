@@ -1,4 +1,4 @@
-"""What ``--format`` may be, and a workload from files."""
+"""Lists what ``--format`` may be, and a workload from files."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,7 +21,8 @@ FORMATS: dict[str, ModuleType] = {
 def workload_of(
     form: str, path: Path, machines: Path | None, made: Sequence[TraceNode], most: int, wrong: Wrong
 ) -> JobTrace:
-    """The first ``most`` jobs of a trace, on the nodes of the file ``machines`` or else on those ``made``.
+    """Return the first ``most`` jobs of a trace, on the nodes of the file ``machines`` or else on those
+    ``made``.
 
     Raises ``DutycycleError`` without any job that fits.
     """

@@ -1,4 +1,4 @@
-"""Microsoft's Philly: ``cluster_job_log`` (JSON) and ``cluster_machine_list`` (CSV).
+"""Reads Microsoft's Philly: ``cluster_job_log`` (JSON) and ``cluster_machine_list`` (CSV).
 
 See https://github.com/msr-fiddle/philly-traces, README.md. It has no CPU and memory requests: a job asks for
 the same share of a node's as of its GPUs. A job runs as long as all its attempts took together.

@@ -17,7 +17,7 @@ _Found = TypeVar("_Found")
 
 @dataclass(slots=True)
 class Wrong:
-    """What could not be used: the first five ``lines`` with place and reason, and how many there are.
+    """Counts what could not be used: the first five ``lines`` with place and reason, and how many there are.
 
     ``passed_over``: rows that are right, and are no job to simulate, such as those that never ran.
     """
@@ -27,7 +27,7 @@ class Wrong:
     passed_over: int = 0
 
     def add(self, place: str, reason: object) -> None:
-        """One more."""
+        """Count one more line that is of no use."""
         self.count += 1
         if len(self.lines) < SHOWN:
             self.lines.append(f"{place}: {reason}")

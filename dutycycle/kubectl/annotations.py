@@ -1,4 +1,5 @@
-"""What our annotations on a node, a pod and a job say. Pure. What is absent there is None here, never 0.
+"""Reads what our annotations on a node, a pod and a job say. Pure. What is absent there is None here, never
+0.
 
 A value that somebody else has spoilt is as if it were not there.
 """
@@ -30,7 +31,7 @@ _MEGA = {"G": 1000.0, "M": 1.0}
 
 @dataclass(frozen=True, slots=True)
 class MaxUsage:
-    """Maxima so far. Percent of one GPU or core; MB are 10⁶ bytes; Mbit/s; ``disk`` MB/s.
+    """Holds the maxima so far. Percent of one GPU or core; MB are 10⁶ bytes; Mbit/s; ``disk`` MB/s.
 
     ``cpu_p95_pct``: for 95 % of the time it needed no more; of a job that of its pod with the most.
     """
@@ -48,7 +49,8 @@ class MaxUsage:
 
 @dataclass(frozen=True, slots=True)
 class PodOfJobUsage:
-    """What a job says of one of its pods. ``gpus`` by (node, index): (utilization in %, memory in MB)."""
+    """Holds what a job says of one of its pods. ``gpus`` by (node, index): (utilization in %, memory in
+    MB)."""
 
     pod: str
     usage: MaxUsage
@@ -57,7 +59,7 @@ class PodOfJobUsage:
 
 @dataclass(frozen=True, slots=True)
 class GpuNow:
-    """One GPU of a node; maxima are of the last hour."""
+    """Reads one GPU of a node; maxima are of the last hour."""
 
     index: int
     value: Json
@@ -74,14 +76,14 @@ class GpuNow:
 
     @property
     def period(self) -> str | None:
-        """``13.2s``; ``no`` for none; None while it is not known."""
+        """Return ``13.2s``; ``no`` for no cycle; None while it is not known."""
         if self.value.get("cyclic") is True and self.number("period_s") is not None:
             return f"{self.number('period_s'):g}s"
         return "no" if self.value.get("cyclic") is False else None
 
 
 def ours(annotations: Mapping[str, str] | None, prefix: str) -> Json:
-    """Our annotations by name without prefix, parsed."""
+    """Return our annotations by name without prefix, parsed; a value that is no JSON stays a text."""
     decoded: Json = {}
     for key, text in (annotations or {}).items():
         if key.startswith(f"{prefix}/"):
@@ -143,7 +145,8 @@ def is_untouched(annotations: Json) -> bool:
 
 
 def attribution(annotations: Json) -> dict[int, str]:
-    """Where a pod's figures of each GPU come from: ``measured``, ``allocated`` or ``unknown``, by index."""
+    """Return where a pod's figures of each GPU come from: ``measured``, ``allocated`` or ``unknown``, by
+    index."""
     matches = (
         (_GPU_OF_POD.fullmatch(key), word) for key, word in _table(annotations, keys.GPU_ATTRIBUTION).items()
     )
@@ -193,8 +196,8 @@ def _of_summary(summary: Json) -> MaxUsage:
 
 @dataclass(frozen=True, slots=True)
 class JobCounts:
-    """How many pods a job has, and how many GPUs these have used: ``now`` those that have not ended, ``ever``
-    all of its life. None where that is not known."""
+    """Says how many pods a job has, and how many GPUs these have used: ``now`` those that have not ended,
+    ``ever`` all of its life. None where that is not known."""
 
     pods_now: int | None
     pods_ever: int | None
@@ -203,7 +206,8 @@ class JobCounts:
 
 
 def counts_of_job(annotations: Json) -> JobCounts:
-    """What a job says of them; what it does not, by its keys of pods, which are of all of its life then."""
+    """Return what a job says of its pods and GPUs; what it does not, by its keys of pods, which are of all of
+    its life then."""
     figures = {name: _number(annotations.get(name)) for name in JobCounts.__slots__}
     known = {name: None if value is None else int(value) for name, value in figures.items()}
     workers = of_job(annotations)
@@ -253,12 +257,12 @@ def _worker(pod: str, value: Json) -> PodOfJobUsage:
 
 
 def _is_worker(value: Any) -> bool:
-    """A pod's entry has at least one figure that only such entries have."""
+    """Tell whether a value is a pod's entry: it has at least one figure that only such entries have."""
     return isinstance(value, dict) and any(key in _PLAIN or _GPU_OF_JOB.fullmatch(key) for key in value)
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """``worker-2`` before ``worker-10``."""
+    """Return the key by which ``worker-2`` comes before ``worker-10``."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
@@ -272,7 +276,7 @@ def highest_of(values: Iterable[Any]) -> MaybeNumber:
 
 
 def _amounts(annotations: Json, names: Sequence[str]) -> dict[str, MaybeNumber]:
-    """``_FIELDS`` by the names that they have here."""
+    """Return ``_FIELDS`` by the names that they have here; None where a value is missing or no number."""
     return {field: _number(annotations.get(name)) for field, name in zip(_FIELDS, names, strict=True)}
 
 

@@ -1,4 +1,4 @@
-"""The API server as the plugin asks it: one request after the other, and errors as lines for its user.
+"""Asks the API server for the plugin: one request after the other, and errors as lines for its user.
 
 It uses what kubectl uses: the kubeconfig with its contexts, or the service account of a pod.
 """
@@ -26,11 +26,11 @@ T = TypeVar("T")
 
 
 class KubectlError(DutycycleError):
-    """What the user has to know instead of an answer; one line."""
+    """Says in one line what the user has to know instead of an answer."""
 
 
 class ForbiddenError(KubectlError):
-    """The API server does not let this user do that: ``what``, such as ``list pods``.
+    """Says that the API server does not let this user do something: ``what``, such as ``list pods``.
 
     ``user`` is whom the server takes the user for: ``User "jane"``; empty where it did not say.
     """
@@ -44,12 +44,12 @@ class ForbiddenError(KubectlError):
 
 
 class NotThereError(KubectlError):
-    """No such object, or no such kind."""
+    """Says that there is no such object, or no such kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListedPod:
-    """A pod; ``node`` is None while it waits for one."""
+    """Holds a pod; ``node`` is None while it waits for one."""
 
     meta: Metadata
     node: str | None
@@ -57,7 +57,7 @@ class ListedPod:
 
 
 class Api:
-    """One API server, to be closed by ``with``. Raises ``KubectlError``."""
+    """Asks one API server, to be closed by ``with``. Raises ``KubectlError``."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class Api:
             raise self._explained(error, what) from error
 
     def _explained(self, error: KubeError, what: str) -> KubectlError:
-        """``what`` was wanted, and this came instead."""
+        """Return the error that a user reads: ``what`` was wanted, and this came instead."""
         if error.reason == "401":
             return KubectlError(
                 f"{self._server.address} does not accept your credentials (401): "
@@ -160,7 +160,7 @@ def _pod_row(row: TableRow) -> ListedPod:
 
 
 def scope_of(kind: Kind, namespace: str | None) -> str:
-    """``in namespace x``, with a space before; empty where namespaces have nothing to do with it."""
+    """Return ``in namespace x``, with a space before; empty where namespaces have nothing to do with it."""
     if kind == NODE:
         return ""
     return f" in namespace {namespace}" if namespace else " in the whole cluster"

@@ -1,4 +1,4 @@
-"""The command ``kubectl dutycycle``: parses, runs, and says what went wrong.
+"""Is the command ``kubectl dutycycle``: parses, runs, and says what went wrong.
 
 Exit status: 0 success, 1 failure (one line on stderr), 2 wrong usage.
 """
@@ -147,7 +147,8 @@ def _command(commands: "argparse._SubParsersAction[Parser]", name: str, summary:
 
 
 def _kind(word: str) -> str:
-    """Kubectl's other words for it too: ``po``, ``no``, the singular."""
+    """Return the kind that a word means; kubectl's other words are known too: ``po``, ``no``, the
+    singular."""
     return KINDS.get(word, word)
 
 

@@ -1,4 +1,5 @@
-"""``kubectl_complete-dutycycle``: kubectl runs it for the word that is being typed, and shows what it prints.
+"""Completes words as ``kubectl_complete-dutycycle``: kubectl runs it for the word that is being typed, and
+shows what it prints.
 
 The last line is what the shell is to do, in the numbers of the library that kubectl completes with: 4 is "no
 file names". Whatever goes wrong, there is nothing to choose from, and no word of it on the user's screen.

@@ -1,4 +1,5 @@
-"""The objects that own pods: how people name them, all that carry annotations, or the one that is meant."""
+"""Finds the objects that own pods: how people name them, all that carry annotations, or the one that is
+meant."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -41,7 +42,7 @@ OWNERS = (
 
 @dataclass(frozen=True, slots=True)
 class AnnotatedJob:
-    """An object with its annotations, parsed; ``found`` is empty where it has none of ours.
+    """Holds an object with its annotations, parsed; ``found`` is empty where it has none of ours.
 
     ``owns``: what was asked for, where this is its owner: figures stand on the topmost one.
     """
@@ -56,7 +57,7 @@ class AnnotatedJob:
 
     @property
     def remark(self) -> str:
-        """Why this is shown and not what was asked for; empty where it was asked for."""
+        """Tell why this is shown and not what was asked for; empty where it was asked for."""
         return f"the figures of {self.owns} are those of its owner {self}" if self.owns else ""
 
 
@@ -71,7 +72,8 @@ class Jobs:
     there: int = 0
 
     def annotated(self, namespace: str | None, selector: str | None) -> Iterator[AnnotatedJob]:
-        """Those that carry annotations. Raises ``ForbiddenError`` where nothing at all may be listed."""
+        """Yield those that carry annotations. Raises ``ForbiddenError`` where nothing at all may be
+        listed."""
         listed = False
         for kind in named("", self.api.kinds()):
             try:
@@ -149,7 +151,8 @@ def job_and_word(text: str) -> tuple[str, str]:
 
 
 def name_of(kind: Kind, text: str) -> str:
-    """An object's name, from ``busy`` or, of a pod, ``pod/busy`` or ``po/busy``. Raises ``SettingError``."""
+    """Return an object's name, from ``busy`` or, of a pod, ``pod/busy`` or ``po/busy``. Raises
+    ``SettingError``."""
     word, slash, name = text.rpartition("/")
     if not name or (slash and word.lower() not in words_of(kind)):
         singular = kind.name.lower()
@@ -158,14 +161,16 @@ def name_of(kind: Kind, text: str) -> str:
 
 
 def object_name(text: str) -> str:
-    """The name of anything. Raises ``SettingError`` for what would mean another place in the API's paths."""
+    """Return the name of anything. Raises ``SettingError`` for what would mean another place in the API's
+    paths."""
     if text in (".", "..") or "/" in text or "%" in text:
         raise SettingError(f"{text!r} can be no name of anything")
     return text
 
 
 def named(word: str, there: Iterable[Kind]) -> tuple[Kind, ...]:
-    """Those of ``there`` that ``word`` may mean: of ``OWNERS``, or else any. Empty, it means all ``OWNERS``.
+    """Return those of ``there`` that ``word`` may mean: of ``OWNERS``, or else any. Empty, it means all
+    ``OWNERS``.
 
     Raises ``SettingError`` for a word that means none.
     """

@@ -1,4 +1,4 @@
-"""When a node, pod or job was sampled last, by the heartbeats of nodes: a live collector or a dead one.
+"""Tells when a node, pod or job was sampled last, by the heartbeats of nodes: a live collector or a dead one.
 
 A running pod was sampled last when its node was; one that has ended when its own annotation says. A job was
 sampled last when that of its running pods was which was sampled the longest ago: one silent node is enough.
@@ -20,7 +20,7 @@ from sinks.annotations.core.keys import UPDATED
 
 
 class Sampling(StrEnum):
-    """Whether samples come."""
+    """Says whether samples come."""
 
     LIVE = "live"
     STALE = "stale"
@@ -30,18 +30,18 @@ class Sampling(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LastSample:
-    """``at_ms`` is None where it is not known."""
+    """Says whether samples come, and when the last one did; ``at_ms`` is None where it is not known."""
 
     sampling: Sampling = Sampling.UNKNOWN
     at_ms: int | None = None
 
     def plain(self) -> dict[str, str]:
-        """For JSON: ``sampling``, and ``last_sample`` where it is known."""
+        """Return it as plain objects for JSON: ``sampling``, and ``last_sample`` where it is known."""
         moment = {} if self.at_ms is None else {"last_sample": rfc3339(self.at_ms)}
         return {"sampling": str(self.sampling)} | moment
 
     def text(self, now_ms: int, ago: str = "") -> str:
-        """``12s``, ``35m (stale)``, ``2h (ended)``, ``-``; with ``ago`` behind the age."""
+        """Return ``12s``, ``35m (stale)``, ``2h (ended)`` or ``-``; with ``ago`` behind the age."""
         if self.at_ms is None:
             return output.DASH
         mark = "" if self.sampling is Sampling.LIVE else f" ({self.sampling})"
@@ -49,7 +49,7 @@ class LastSample:
 
 
 class LastSamples:
-    """What the heartbeats say now. ``problem``: why they say nothing, None where there are some."""
+    """Reads what the heartbeats say now. ``problem``: why they say nothing, None where there are some."""
 
     def __init__(self, beats: Mapping[str, Heartbeat], now_ms: int, problem: str | None = None) -> None:
         self._beats = beats
@@ -70,7 +70,7 @@ class LastSamples:
         return cls(beats, now_ms, None if beats else none)
 
     def of_node(self, node: str | None) -> LastSample:
-        """Of a node by its name."""
+        """Return the last sample of a node by its name."""
         beat = self._beats.get(node or "")
         if beat is None:
             return LastSample()
@@ -78,12 +78,12 @@ class LastSamples:
         return LastSample(sampling, beat.sampled_ms)
 
     def of_pod(self, pod: ListedPod, annotations: Json) -> LastSample:
-        """Of a pod with these annotations."""
+        """Return the last sample of a pod with these annotations."""
         return ended(annotations.get(UPDATED)) if pod.has_ended else self.of_node(pod.node)
 
 
 class JobSamples:
-    """The same of jobs, by the pods that are there. ``problem`` as above."""
+    """Reads the same of jobs, by the pods that are there. ``problem`` as of ``LastSamples``."""
 
     def __init__(self, api: Api, prefix: str, namespace: str | None) -> None:
         self._nodes = LastSamples.read(api)
@@ -100,19 +100,20 @@ class JobSamples:
             self._pods[pod.meta["namespace"], pod.meta["name"]] = self._nodes.of_pod(pod, annotations)
 
     def of_job(self, namespace: str, annotations: Json) -> LastSample:
-        """Of a job with these annotations."""
+        """Return the last sample of a job with these annotations."""
         names = ((namespace, worker.pod) for worker in of_job(annotations))
         return of_all([self._pods[name] for name in names if name in self._pods])
 
 
 def ended(updated: Any) -> LastSample:
-    """Of what has ended, with its own time stamp."""
+    """Return the last sample of what has ended, by its own time stamp; unknown where that is no time."""
     at_ms = _millis(updated)
     return LastSample() if at_ms is None else LastSample(Sampling.ENDED, at_ms)
 
 
 def of_all(pods: Sequence[LastSample]) -> LastSample:
-    """Of a job with these pods."""
+    """Return the last sample of a job with these pods: the oldest of those that run, else the newest of
+    all."""
     running = [pod for pod in pods if pod.sampling is not Sampling.ENDED]
     if not running:
         return max(pods, key=lambda pod: pod.at_ms or 0, default=LastSample())

@@ -1,4 +1,5 @@
-"""Nodes, by what they carry: ``health`` of all, and ``why node/NAME`` of one with its GPUs and their pods."""
+"""Shows nodes by what they carry: ``health`` of all, and ``why node/NAME`` of one with its GPUs and their
+pods."""
 
 import argparse
 import sys
@@ -51,7 +52,7 @@ def show_health(api: Api, args: argparse.Namespace) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _PodOfNode:
-    """A pod that is on the node, with what it carries."""
+    """Holds a pod that is on the node, with what it carries."""
 
     pod: ListedPod
     annotations: Json

@@ -1,4 +1,5 @@
-"""What annotations say of what comes, and of what was decided: cycle, level, memory; scores of nodes; trials.
+"""Reads what annotations say of what comes, and of what was decided: cycle, level, memory; scores of nodes;
+trials.
 
 Values that somebody else has spoilt are as if they were not there.
 """
@@ -19,7 +20,7 @@ _FULL = {keys.GPU_MEM_FULL: "GPU memory", keys.MEM_FULL: "memory"}
 
 
 def outlook(annotations: Json, now_ms: int) -> dict[str, str]:
-    """``cycle``, ``forecast`` and ``full``, those that are known, as text."""
+    """Return ``cycle``, ``forecast`` and ``full`` as text, those that are known."""
     lines = {
         "cycle": _cycle(annotations),
         "forecast": ", ".join(_forecasts(annotations.get(keys.LEVEL_FORECAST))),
@@ -71,7 +72,7 @@ def _cycle(annotations: Json) -> str:
 
 
 def _forecasts(value: object) -> Iterator[str]:
-    """Of each metric the farthest."""
+    """Yield of each metric the farthest forecast."""
     for name, (words, form) in _FORECASTS.items():
         ahead = value.get(name) if isinstance(value, dict) else None
         if isinstance(ahead, dict) and ahead:

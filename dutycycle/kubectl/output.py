@@ -18,7 +18,8 @@ _YAML_WIDTH = 1000
 
 @dataclass(frozen=True, slots=True)
 class AnswerRow:
-    """One object. ``cells`` go below the headers after its name, ``annotations`` and ``more`` into JSON."""
+    """Holds one object. ``cells`` go below the headers after its name, ``annotations`` and ``more`` into
+    JSON."""
 
     namespace: str
     name: str
@@ -30,7 +31,7 @@ class AnswerRow:
 
 @dataclass(slots=True)
 class Answer:
-    """Rows with their headers. ``there`` counts the objects that were looked at, annotated or not."""
+    """Holds rows with their headers. ``there`` counts the objects that were looked at, annotated or not."""
 
     what: str
     headers: list[str]
@@ -58,7 +59,7 @@ def is_data(form: str) -> bool:
 
 
 def emit(value: Any, form: str) -> None:
-    """``value`` as JSON, indented, or as YAML; one line end at the end."""
+    """Print ``value`` as JSON, indented, or as YAML; one line end at the end."""
     if form == "json":
         sys.stdout.buffer.write(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
         return
@@ -78,17 +79,17 @@ def _plain(row: AnswerRow) -> dict[str, Any]:
 
 
 def format_number(value: float | None) -> str:
-    """``271.8``, ``62.4``, ``0``."""
+    """Return a number as ``271.8``, ``62.4`` or ``0``; a dash for None."""
     return DASH if value is None else f"{value:.1f}".removesuffix(".0")
 
 
 def format_percent(value: float | None) -> str:
-    """``97%``."""
+    """Return a percentage as ``97%``; a dash for None."""
     return DASH if value is None else f"{value:.0f}%"
 
 
 def format_megabytes(value: float | None) -> str:
-    """``246MB``, ``11.7GB``, ``10GB``."""
+    """Return megabytes as ``246MB``, ``11.7GB`` or ``10GB``; a dash for None."""
     if value is None:
         return DASH
     return f"{value:.0f}MB" if round(value) < 1000 else f"{format_number(value / 1000)}GB"
@@ -100,7 +101,7 @@ def age_of(moment_ms: int, now_ms: int) -> str:
 
 
 def format_age(seconds: float | None) -> str:
-    """As kubectl's AGE: ``5s``, ``3m``, ``2h``, ``4d``."""
+    """Return an age as kubectl's AGE: ``5s``, ``3m``, ``2h``, ``4d``; a dash for None."""
     if seconds is None:
         return DASH
     for unit, length in (("d", 86_400), ("h", 3600), ("m", 60)):

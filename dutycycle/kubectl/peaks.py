@@ -1,4 +1,4 @@
-"""``peaks JOB``: what each pod of a job needed at most, kept on the job after its pods are gone."""
+"""Shows ``peaks JOB``: what each pod of a job needed at most, kept on the job after its pods are gone."""
 
 import argparse
 

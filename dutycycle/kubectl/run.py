@@ -38,7 +38,8 @@ def run(args: argparse.Namespace) -> None:
 
 
 def names(args: argparse.Namespace) -> list[str]:
-    """What the command may be asked about: the names of pods, nodes or jobs. Raises ``DutycycleError``."""
+    """Return what the command may be asked about: the names of pods, nodes or jobs. Raises
+    ``DutycycleError``."""
     with _prepared(args) as api:
         what = {"why": "pods", "peaks": "jobs"}.get(args.command) or args.kind
         if what in _LISTED:
@@ -63,7 +64,8 @@ def _prepared(args: argparse.Namespace) -> Api:
 
 
 def _setting(name: str) -> str | None:
-    """One setting by its field name. The others, and the host's name, are nothing to who looks at figures."""
+    """Return one setting by its field name. The others, and the host's name, are nothing to who looks at
+    figures."""
     variable = PREFIX + name.upper()
     environ = {key: value for key, value in os.environ.items() if key in (variable, f"{variable}_FILE")}
     value: str | None = getattr(load(environ, {"node": "any"}), name)

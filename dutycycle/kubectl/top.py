@@ -1,4 +1,4 @@
-"""``top pods|nodes|jobs``: the maxima so far, the busiest first."""
+"""Shows ``top pods|nodes|jobs``: the maxima so far, the busiest first."""
 
 import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -223,7 +223,7 @@ def _cells(usage: MaxUsage) -> list[str]:
 
 
 def _counts(annotations: Json) -> list[str]:
-    """Below ``_COUNTS``. ``+``: of a large job, it had more GPUs than are known."""
+    """Return the cells below ``_COUNTS``. ``+``: of a large job, it had more GPUs than are known."""
     counts = counts_of_job(annotations)
     each = (counts.pods_now, counts.pods_ever, counts.gpus_now, counts.gpus_ever)
     cells = [output.DASH if count is None else str(count) for count in each]
@@ -262,7 +262,8 @@ def descending(value: MaybeNumber) -> tuple[bool, float]:
 
 
 def most_is_allocated(annotations: Json) -> bool:
-    """Whether the busiest GPU's figure is the device's own, and no process's that was seen in the pod."""
+    """Tell whether the busiest GPU's figure is the device's own, and no process's that was seen in the
+    pod."""
     shares, words = by_process(annotations, keys.GPU_UTIL), attribution(annotations)
     highest = highest_of(shares.values())
     sources = {

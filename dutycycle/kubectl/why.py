@@ -1,4 +1,5 @@
-"""``why POD``: what is known of a pod or job, and what holds it up; what is not known is said to be so."""
+"""Shows ``why POD``: what is known of a pod or job, and what holds it up; what is not known is said to be
+so."""
 
 import argparse
 import sys
@@ -39,7 +40,8 @@ from sinks.annotations.core.pod import pod_values
 
 @dataclass(frozen=True, slots=True)
 class _AskedSubject:
-    """The pod or job that is asked about. ``found``: its annotations, or what they would be by its record.
+    """Holds the pod or job that is asked about. ``found``: its annotations, or what they would be by its
+    record.
 
     ``is_deleted``: the record alone is left of it.
     """

@@ -26,7 +26,8 @@ class AskedPod:
 
     @property
     def gpus(self) -> float:
-        """Return how many GPUs it asks for, MIG slices and shares too; 0 for none."""
+        """Return how many GPUs it asks for, slices and shares too; 0 for none, and where a resource claim may
+        hold some."""
         return gpu_request(self.spec) or 0.0
 
 

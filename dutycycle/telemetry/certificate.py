@@ -1,14 +1,14 @@
-"""A certificate for TLS that may be renewed where it lies."""
+"""Holds a certificate for TLS that may be renewed where it lies."""
 
 import ssl
 from pathlib import Path
 
 
 class Certificate:
-    """A certificate and its key, in a ``context`` that servers listen with. Used by all that answer."""
+    """Holds a certificate and its key, in a ``context`` that servers listen with. Used by all that answer."""
 
     def __init__(self, cert: str, key: str, context: ssl.SSLContext | None = None) -> None:
-        """``cert`` and ``key``: their files, in PEM. Raises ``OSError`` where they are not a pair."""
+        """Load the files ``cert`` and ``key``, in PEM. Raises ``OSError`` where they are not a pair."""
         self._files = cert, key
         self.context = context or ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._loaded = self._read()

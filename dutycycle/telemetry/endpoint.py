@@ -1,4 +1,4 @@
-"""Where each kind of process answers over HTTP, and how to ask it."""
+"""Knows where each kind of process answers over HTTP, and how to ask it."""
 
 import http.client
 import ssl
@@ -22,7 +22,7 @@ _EVERYWHERE = {"0.0.0.0": LOOPBACK, "::": "::1"}  # noqa: S104 - compared with, 
 
 
 class Address(NamedTuple):
-    """A host and a port; port 0 is any free one."""
+    """Names a host and a port; port 0 is any free one."""
 
     host: str
     port: int
@@ -33,12 +33,12 @@ class Address(NamedTuple):
 
     @property
     def near(self) -> "Address":
-        """How it is reached from this machine, where it stands for every address."""
+        """Return how it is reached from this machine, where it stands for every address."""
         return Address(_EVERYWHERE.get(self.host, self.host), self.port)
 
 
 def parse(text: str) -> Address:
-    """``host:port`` or ``[host]:port``, as the setting ``listen`` has checked it."""
+    """Parse ``host:port`` or ``[host]:port``, as the setting ``listen`` has checked it."""
     host, _, port = text.rpartition(":")
     return Address(host.strip("[]"), int(port))
 
@@ -51,7 +51,7 @@ def address_of(listen: str | None, process: str) -> Address | None:
 
 
 class AskError(DutycycleError):
-    """The process is not well, or does not answer. Says why."""
+    """Says why a process is not well, or that it does not answer."""
 
 
 def where(whom: str, listen: str | None) -> Address:
@@ -74,7 +74,7 @@ def where(whom: str, listen: str | None) -> Address:
 
 
 def ask(address: Address, path: str, *, tls: bool = False, token: str | None = None) -> tuple[int, str]:
-    """HTTP status and text of a page. Raises ``AskError`` if there is no answer.
+    """Return HTTP status and text of a page. Raises ``AskError`` if there is no answer.
 
     ``tls``: whoever answers is taken for it, as the kubelet does: one asks for the health of what runs here.
     """

@@ -1,4 +1,4 @@
-"""What may go wrong, by name: each event is one log line and one counter with bounded labels.
+"""Declares what may go wrong, by name: each event is one log line and one counter with bounded labels.
 
 A ``Telemetry`` belongs to one process and is passed down to whoever has something to tell. An event that
 repeats is counted every time and logged once per ``quiet_s``, with how often it happened in between; a
@@ -28,7 +28,7 @@ ADAPTER, EXTENDER, WEBHOOK, CULL, WEB = "adapter", "extender", "webhook", "cull"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Event:
-    """A named event: ``level`` of its log line and the names of its labels, whose values are few.
+    """Declares a named event: ``level`` of its log line and the names of its labels, whose values are few.
 
     ``by`` says which processes count it. ``values`` has those of the labels' values that are the same in each
     of them; where every label's values are known, the counter is shown at 0 before anything happens.
@@ -188,7 +188,7 @@ _ABOUTS = 100
 
 @dataclass(slots=True)
 class _LoggedEvent:
-    """When it was logged last, and how often it happened since."""
+    """Holds when it was logged last, and how often it happened since."""
 
     at: float = float("-inf")
     unsaid: int = 0
@@ -278,7 +278,8 @@ class Telemetry:
                     self._expected.update((event.name, labels) for labels in event.label_values(lists))
 
     def tally(self) -> dict[Event, dict[Labels, int]]:
-        """How often each event happened, by its label values; none for those without a label value yet."""
+        """Return how often each event happened, by its label values; none for those without a label value
+        yet."""
         with self._lock:
             counts: dict[Event, dict[Labels, int]] = {event: {} for event in self._events.values()}
             for name, labels in self._expected | self.counts.keys():
@@ -310,6 +311,6 @@ class _EventMetrics(Collector):
         self._telemetry = telemetry
 
     def collect(self) -> Iterator[Family]:
-        """Called by the registry."""
+        """Yield a counter for each event, with its label values; called by the registry."""
         for event, counts in self._telemetry.tally().items():
             yield family(Metric(f"{event.name}_total", event.help, event.labels), counts)

@@ -1,4 +1,5 @@
-"""The metrics of a process beside its events: every one that is declared, and the registry that holds them.
+"""Declares the metrics of a process beside its events: every one that is declared, and the registry that
+holds them.
 
 ``docs/operations.md`` lists them. What is counted for each record is counted in plain integers and read at
 the scrape (``Metrics.read``): an increment of prometheus_client costs six times as much.
@@ -39,7 +40,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]  # it is not annotate
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Metric:
-    """A metric, declared once. A name that ends in ``_total`` is a counter, every other a gauge.
+    """Declares a metric, once. A name that ends in ``_total`` is a counter, every other a gauge.
 
     The unit is the last part of the name (before ``_total``). The values of a label are few: no pod, no key.
     """
@@ -50,7 +51,7 @@ class Metric:
 
     @property
     def is_counter(self) -> bool:
-        """Whether it only ever grows."""
+        """Tell whether it only ever grows."""
         return self.name.endswith("_total")
 
 
@@ -157,7 +158,7 @@ GROUPS: dict[str, tuple[Metric, ...]] = {
 
 
 class Metrics(Collector):
-    """The metrics of one process, in a registry of its own. Safe to call from several threads."""
+    """Holds the metrics of one process, in a registry of its own. Safe to call from several threads."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -216,7 +217,7 @@ class Metrics(Collector):
 
 
 def family(metric: Metric, values: Mapping[Labels, float]) -> Family:
-    """``values`` by their label values, as the registry takes them."""
+    """Return ``values`` by their label values as the family that the registry takes."""
     kind = CounterMetricFamily if metric.is_counter else GaugeMetricFamily
     family = kind(PREFIX + metric.name, metric.help, labels=metric.labels)
     for labels, value in values.items():

@@ -1,4 +1,4 @@
-"""A small HTTP server in threads of its own: it answers even while the event loop is blocked.
+"""Runs a small HTTP server in threads of its own: it answers even while the event loop is blocked.
 
 It serves GET and HEAD of a few pages, one request per connection. At most ``MOST`` connections are open,
 each for ``LONGEST_S`` at most, and a new one takes the place of the oldest: a client that is slow, or says
@@ -35,7 +35,7 @@ _LOG = logging.getLogger("dutycycle.health")
 
 
 class HttpAnswer(NamedTuple):
-    """An HTTP status, a content type and a body."""
+    """Holds an HTTP status, a content type and a body."""
 
     status: int
     kind: str
@@ -43,7 +43,7 @@ class HttpAnswer(NamedTuple):
 
 
 class HttpPages:
-    """The pages of one process. ``token``: a bearer token that ``/metrics`` wants.
+    """Answers with the pages of one process. ``token``: a bearer token that ``/metrics`` wants.
 
     The others want none: the kubelet has no token for its probes.
     """
@@ -59,7 +59,8 @@ class HttpPages:
         }
 
     def at(self, target: str, authorization: str = "") -> HttpAnswer:
-        """The page of a request's target; a query is ignored. ``authorization``: the header of that name."""
+        """Return the page of a request's target; a query is ignored. ``authorization``: the header of that
+        name."""
         path = target.partition("?")[0]
         page = self._pages.get(path)
         if page is None:
@@ -92,7 +93,7 @@ def text(status: int, line: str) -> HttpAnswer:
 
 
 class ListenError(DutycycleError):
-    """The address cannot be had. ``taken``: because somebody else has it."""
+    """Says why an address cannot be had. ``taken``: because somebody else has it."""
 
     def __init__(self, address: Address, error: OSError) -> None:
         super().__init__(f"{address}: {error.strerror or error}")
@@ -103,7 +104,7 @@ class Server:
     """Listens from the start on, answers between ``start`` and ``close``."""
 
     def __init__(self, address: Address, pages: HttpPages, certificate: Certificate | None = None) -> None:
-        """Over TLS with a ``certificate``, else plain. Raises ``ListenError``."""
+        """Listen, over TLS with a ``certificate``, else plain. Raises ``ListenError``."""
         try:
             addresses = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
             family, *_, place = addresses[0]
@@ -116,7 +117,7 @@ class Server:
 
     @property
     def address(self) -> Address:
-        """Where it listens, with the port that it was given."""
+        """Return where it listens, with the port that it was given."""
         host, port = self._server.server_address[:2]
         return Address(str(host), int(port))
 
@@ -149,7 +150,7 @@ class _Server(socketserver.TCPServer):
         super().__init__(place, _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """A thread for each connection, within the bound."""
+        """Start a thread for each connection, within the bound."""
         if not self._slots.acquire(blocking=False):
             self._hang_up(time.monotonic(), most=MOST - 1)
             if not self._slots.acquire(timeout=1.0):
@@ -166,7 +167,7 @@ class _Server(socketserver.TCPServer):
         ).start()
 
     def service_actions(self) -> None:
-        """Called twice a second."""
+        """Close connections that last too long and renew the certificate; called twice a second."""
         self._hang_up(time.monotonic() - LONGEST_S)
         if self._certificate is not None:
             unusable = self._certificate.renew()
@@ -175,7 +176,7 @@ class _Server(socketserver.TCPServer):
             self._unusable = unusable
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is not logged; anything else is a fault of ours."""
+        """Log nothing of a client that went away, which is no fault of ours, but for debugging."""
         _LOG.debug("answering %s failed", client_address, exc_info=True)
 
     def _serve(self, request: Any, client_address: Any) -> None:
@@ -244,4 +245,4 @@ class _Handler(BaseHTTPRequestHandler):
         return "dutycycle"
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-        """Nothing: a scrape is not worth a line."""
+        """Log nothing: a scrape is not worth a line."""

@@ -1,4 +1,4 @@
-"""A process that answers for as long as it lives, whatever it is waiting for."""
+"""Lets a process answer for as long as it lives, whatever it is waiting for."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -69,7 +69,8 @@ def _certificate(settings: Settings) -> Certificate | None:
 def _open(
     address: Address, pages: HttpPages, certificate: Certificate | None, fallback: int | None
 ) -> Server:
-    """``fallback``: the level of the line that says that another port is used; None: no other will do."""
+    """Open the server, at another port where it may. ``fallback``: the level of the line that says that
+    another port is used; None: no other will do."""
     try:
         return Server(address, pages, certificate)
     except ListenError as error:

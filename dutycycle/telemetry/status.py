@@ -1,4 +1,4 @@
-"""Where a process stands: whether it is alive, and whether it does its work.
+"""Tells where a process stands: whether it is alive, and whether it does its work.
 
 Not ready is no failure: a process that waits for its broker is alive. Not alive is one that will not come
 back by itself and has to be started anew.
@@ -11,7 +11,7 @@ Probe = Callable[[], str | None]
 
 
 class Status:
-    """The probes of one process, each under the name of what it looks at."""
+    """Asks the probes of one process, each under the name of what it looks at."""
 
     def __init__(self) -> None:
         self.waiting: str | None = "starting"

@@ -30,7 +30,7 @@ _LOG = logging.getLogger("dutycycle.watchdog")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StallLimits:
-    """How long something may stall, seconds. A check is made every ``poll_s``.
+    """Says how long something may stall, seconds. A check is made every ``poll_s``.
 
     No single step of ours takes ``said_s``, not even a commit of ten thousand keys on a slow machine.
     ``orderly_s`` is how long an end may take before the process is left where it stands.
@@ -43,7 +43,8 @@ class StallLimits:
 
 
 class StallTimer:
-    """How long an observation has been the same. Observed in the event loop, read from any thread."""
+    """Measures how long an observation has been the same. Observed in the event loop, read from any
+    thread."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -51,13 +52,13 @@ class StallTimer:
         self.seen: object = None
 
     def observe(self, seen: object) -> None:
-        """What is seen now; None while there is nothing to wait for."""
+        """Take what is seen now; None while there is nothing to wait for."""
         if seen is None or seen != self.seen:
             self.seen, self._since = seen, self._clock()
 
     @property
     def stalled_s(self) -> float:
-        """Seconds without a change; 0 while there is nothing to wait for."""
+        """Return the seconds without a change; 0 while there is nothing to wait for."""
         return 0.0 if self.seen is None else self._clock() - self._since
 
 
@@ -103,7 +104,7 @@ class StallDetector:
         return self._loop_blocked(self.limits.said_s)
 
     def beat(self) -> None:
-        """The process runs. A beat after a stall does not hide it."""
+        """Note that the process runs. A beat after a stall does not hide it."""
         self.process_stalled()
         self._process_at = self._clock()
 

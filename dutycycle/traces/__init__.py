@@ -1,4 +1,4 @@
-"""Traces: recorded from topics, replayed in process, or published to topics again.
+"""Records traces from topics, replays them in process, and publishes them to topics again.
 
 ``frames`` holds the figures of samples as arrays.
 """

@@ -43,7 +43,7 @@ _INTERVAL_MS = 15_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """What is wanted: ``(start_ms, end_ms]``, every sample, or one each ``step_s`` seconds.
+    """Says what is wanted: ``(start_ms, end_ms]``, every sample, or one each ``step_s`` seconds.
 
     ``given`` is how the user named it: a later run goes on only with the same.
     """
@@ -55,7 +55,7 @@ class Range:
 
 
 class HistoryApi(Protocol):
-    """What is asked; raises ``QueryError``. See ``Prometheus``."""
+    """Answers what a back-fill asks; raises ``QueryError``. See ``Prometheus``."""
 
     place: str
 
@@ -100,7 +100,7 @@ def backfill(
 
 
 class Backfill:
-    """One run, or the rest of one that was interrupted. Raises ``DutycycleError``."""
+    """Executes one run, or the rest of one that was interrupted. Raises ``DutycycleError``."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class Backfill:
 
     @property
     def incomplete_s(self) -> int:
-        """Of how long a time the answers lacked something, in seconds."""
+        """Return of how long a time the answers lacked something, in seconds."""
         return self._reached.incomplete_ms // 1000
 
     def run(self) -> Mapping[str, int]:
@@ -257,7 +257,7 @@ class Backfill:
         return answers
 
     def _store(self, trace: TraceWriter, reached: Reached) -> None:
-        """What was written is whole now; say so in the file beside it."""
+        """Make what was written whole, and say so in the file beside it."""
         self._reached = replace(
             reached,
             size_bytes=trace.checkpoint(),

@@ -37,7 +37,7 @@ _YOUNGER = "gpu-events"
 
 @dataclass(frozen=True, slots=True)
 class ExtractRequest:
-    """A job or pod by its name or uid, None for all, in ``[start_ms, end_ms)``."""
+    """Names a job or pod by its name or uid, None for all, in ``[start_ms, end_ms)``."""
 
     name: str | None
     start_ms: int

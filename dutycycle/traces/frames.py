@@ -1,4 +1,4 @@
-"""Figures over time: the columns of one subject, and their buckets for a chart."""
+"""Holds figures over time: the columns of one subject, and their buckets for a chart."""
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ _NAN = float("nan")
 
 
 class Frame:
-    """The ticks of one subject: a time and a value of each column; NaN is absent."""
+    """Collects the ticks of one subject: a time and a value of each column; NaN is absent."""
 
     def __init__(self, columns: Sequence[str]) -> None:
         self.columns = tuple(columns)
@@ -41,7 +41,8 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class FrameTicks:
-    """A part of a frame: ``times`` in Unix milliseconds, rising; ``values`` by column, NaN for absent."""
+    """Holds a part of a frame: ``times`` in Unix milliseconds, rising; ``values`` by column, NaN for
+    absent."""
 
     times: npt.NDArray[np.int64]
     values: Mapping[str, Floats]
@@ -51,12 +52,12 @@ class FrameTicks:
 
     @property
     def step_ms(self) -> int:
-        """The usual time between two ticks; 0 with fewer than two."""
+        """Return the usual time between two ticks, in milliseconds; 0 with fewer than two."""
         return int(np.median(np.diff(self.times))) if len(self.times) > 1 else 0
 
     def durations_s(self) -> Floats:
-        """For how long each tick stands: since the one before, but two usual steps at most, so that a gap in
-        the measurement is not taken for what was measured after it."""
+        """Return for how many seconds each tick stands: since the one before, but two usual steps at most, so
+        that a gap in the measurement is not taken for what was measured after it."""
         step = self.step_ms
         passed = np.diff(self.times, prepend=self.times[:1] - step)
         return np.asarray(np.minimum(passed, 2 * step) / 1000.0)
@@ -85,7 +86,8 @@ class FrameTicks:
         return float(known.max()) if len(known) else None
 
     def p95(self, name: str) -> float | None:
-        """The least value that was not exceeded for 95 % of the time; None where it was never measured."""
+        """Return the least value that was not exceeded for 95 % of the time; None where it was never
+        measured."""
         known = np.isfinite(self[name])
         values, lasted = self[name][known], self.durations_s()[known]
         if not len(values):
@@ -98,7 +100,7 @@ class FrameTicks:
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    """A series for a chart: bucket ``i`` begins at ``start_ms + i * step_ms``; NaN is absent.
+    """Holds a series for a chart: bucket ``i`` begins at ``start_ms + i * step_ms``; NaN is absent.
 
     ``exact``: no bucket holds more than one tick, so that mean, low and high are the same.
     """
@@ -112,7 +114,7 @@ class Buckets:
 
     @property
     def times(self) -> npt.NDArray[np.int64]:
-        """Where each bucket begins."""
+        """Return where each bucket begins, in Unix milliseconds."""
         return np.asarray(self.start_ms + self.step_ms * np.arange(len(self.mean)))
 
     def means_at(self, times: npt.NDArray[np.int64]) -> Floats:
@@ -122,7 +124,8 @@ class Buckets:
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Values of single moments for a chart: each stands where it is, and none is averaged with another."""
+    """Holds values of single moments for a chart: each stands where it is, and none is averaged with
+    another."""
 
     times: npt.NDArray[np.int64]
     mean: Floats
@@ -131,12 +134,12 @@ class Moments:
 
     @property
     def exact(self) -> bool:
-        """Whether none has an interval."""
+        """Tell whether none has an interval."""
         return not bool((self.high > self.low).any())
 
 
 def buckets(times: npt.NDArray[np.int64], values: Floats, first_ms: int, last_ms: int, most: int) -> Buckets:
-    """At most ``most`` equal buckets from ``first_ms`` to ``last_ms``, none shorter than a tick."""
+    """Return at most ``most`` equal buckets from ``first_ms`` to ``last_ms``, none shorter than a tick."""
     tick_ms = int(np.median(np.diff(times))) if len(times) > 1 else 1000
     step_ms = max(tick_ms, -(-(last_ms - first_ms + 1) // most), 1)
     # A tick is a little early or late: half a step of a bucket of one tick is on either side of it.

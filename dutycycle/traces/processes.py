@@ -1,4 +1,5 @@
-"""The processes of a run: what they have loaded, and the steps that their training loops reported."""
+"""Describes the processes of a run: what they have loaded, and the steps that their training loops
+reported."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -19,7 +20,7 @@ _WARM_UP = 2.0
 
 @dataclass(slots=True)
 class ProcessSeen:
-    """One process of the trace. ``loop``: its last report, with the sums over all of them."""
+    """Holds one process of the trace. ``loop``: its last report, with the sums over all of them."""
 
     pod_uid: str
     pid: int
@@ -30,7 +31,7 @@ class ProcessSeen:
     """What to call it in a report."""
 
     def add(self, ts_ms: int, process: Process) -> None:
-        """What one record says of it."""
+        """Add what one record says of it."""
         if (now := process.software) is not None:
             if self.software is not None and (self.software.data_workers or 0) > (now.data_workers or 0):
                 # They come and go with each epoch: the most that there were.
@@ -48,7 +49,8 @@ class ProcessSeen:
 
     @property
     def step_s(self) -> float | None:
-        """What a step takes, in the median over the ticks; None where none was reported."""
+        """Return the seconds that a step takes, in the median over the ticks; None where none was
+        reported."""
         values = self.frame.between(0, 2**62)["step_s"]
         return float(np.median(values)) if len(values) else None
 
@@ -63,7 +65,7 @@ class ProcessSeen:
 
     @property
     def steps_per_s(self) -> float | None:
-        """Steps by the time they took, once it is warm; None where none was reported."""
+        """Return steps by the time they took, once it is warm; None where none was reported."""
         ticks = self.steady_ticks()
         seconds = float(ticks["seconds"].sum())
         return float(ticks["steps"].sum()) / seconds if seconds else None
@@ -95,7 +97,8 @@ def _plus(first: int | None, other: int | None) -> int:
 def named(
     processes: Iterable[ProcessSeen], pods: Collection[str] | None, names: Mapping[str, str]
 ) -> list[ProcessSeen]:
-    """The processes of ``pods`` (None: of all), by rank, each with what to call it. ``names``: the pods'."""
+    """Return the processes of ``pods`` (None: of all), by rank, each with what to call it. ``names``: the
+    pods'."""
     chosen = [process for process in processes if pods is None or process.pod_uid in pods]
     ranks = Counter(rank for process in chosen if (rank := _rank(process)) is not None)
     several_pods = len({process.pod_uid for process in chosen}) > 1
@@ -157,7 +160,7 @@ def samples_per_s(loop: Loop | None) -> float | None:
 
 
 def model_words(loop: Loop) -> Iterator[str]:
-    """Model, parameters, dtype, batch size, loss scale: what is known of them."""
+    """Yield model, parameters, dtype, batch size, loss scale: what is known of them."""
     if loop.model is not None:
         yield loop.model
     if loop.parameters is not None:
@@ -171,7 +174,7 @@ def model_words(loop: Loop) -> Iterator[str]:
 
 
 def software_words(software: Software) -> Iterator[str]:
-    """Frameworks, CUDA, NCCL, Python."""
+    """Yield frameworks, CUDA, NCCL and Python with their versions: what is known of them."""
     for framework in software.frameworks or ():
         yield framework.name if framework.version is None else f"{framework.name} {framework.version}"
     for name, version in (("CUDA", software.cuda), ("NCCL", software.nccl), ("Python", software.python)):
@@ -180,7 +183,7 @@ def software_words(software: Software) -> Iterator[str]:
 
 
 def start_words(software: Software) -> Iterator[str]:
-    """Launcher, rank, data-loader workers."""
+    """Yield launcher, rank and data-loader workers: what is known of them."""
     if software.launcher is not None:
         yield software.launcher
     if software.rank is not None:

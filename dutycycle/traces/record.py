@@ -21,7 +21,7 @@ _WAIT_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class RecordRequest:
-    """What to record: ``topics`` without prefix, event time ``[start_ms, end_ms)``, for ``duration_s``.
+    """Says what to record: ``topics`` without prefix, event time ``[start_ms, end_ms)``, for ``duration_s``.
 
     With a start or an end but no duration the recording ends where the topics end now; with neither it
     begins now and goes on until a signal.
@@ -36,14 +36,14 @@ class RecordRequest:
 
     @property
     def begin(self) -> Start:
-        """Where the consumer starts."""
+        """Return where the consumer starts."""
         if self.start_ms is not None:
             return self.start_ms
         return "end" if self.end_ms is None else "beginning"
 
     @property
     def bounded(self) -> bool:
-        """Whether what lies on the broker now is all that is wanted."""
+        """Tell whether what lies on the broker now is all that is wanted."""
         return self.duration_s is None and (self.start_ms is not None or self.end_ms is not None)
 
     def accepts(self, ts_ms: int) -> bool:

@@ -1,4 +1,4 @@
-"""A replay in process: trace in, derived records out. Reads no clock and no environment."""
+"""Replays in process: trace in, derived records out. Reads no clock and no environment."""
 
 import sys
 from collections import Counter

@@ -25,7 +25,7 @@ _AT_ONCE = 2000
 
 
 class ReplayPace:
-    """When a record is due: ``speed`` times real time, counted from the first record."""
+    """Tells when a record is due: ``speed`` times real time, counted from the first record."""
 
     def __init__(self, speed: float | None) -> None:
         self._speed = speed
@@ -110,7 +110,7 @@ async def _send_all(
 
 
 def _warn_of_age(ts_ms: int, now_ms: int) -> None:
-    """Kafka removes records by their own timestamps: an old trace may be gone before it is read."""
+    """Warn of an old trace: Kafka removes records by their own timestamps, perhaps before they are read."""
     kept_ms = min(TOPICS[name].retention_ms for name in SAMPLE_TOPICS)
     if now_ms - ts_ms > kept_ms:
         days = (now_ms - ts_ms) / _DAY_MS

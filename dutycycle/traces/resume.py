@@ -1,4 +1,4 @@
-"""How far a back-fill is, in a file beside its trace: a run that was interrupted goes on there."""
+"""Keeps how far a back-fill is, in a file beside its trace: a run that was interrupted goes on there."""
 
 from pathlib import Path
 
@@ -12,9 +12,9 @@ _VERSION = 2
 
 
 class Reached(RecordBase, frozen=True, kw_only=True):
-    """``size_bytes`` of the file hold all up to ``next_ms``, of which answers
-    for ``incomplete_ms`` lacked samples. ``given``: the range in the user's words; ``source``: whose answers
-    they are."""
+    """Says how far a back-fill has come. ``size_bytes`` of the file hold all up to ``next_ms``, of which
+    answers for ``incomplete_ms`` lacked samples. ``given``: the range in the user's words; ``source``: whose
+    answers they are."""
 
     v: int = written(lambda: _VERSION)
     given: tuple[str, ...]
@@ -30,7 +30,7 @@ class Reached(RecordBase, frozen=True, kw_only=True):
 
 
 class ResumeFile:
-    """``<out>.progress``; with ``out`` ``-`` there is none."""
+    """Reads and writes ``<out>.progress``; with ``out`` ``-`` there is none."""
 
     def __init__(self, out: str) -> None:
         self._out = out
@@ -64,14 +64,15 @@ class ResumeFile:
         return reached
 
     def write(self, reached: Reached) -> None:
-        """The file is replaced at once: a run that is killed here leaves the one before."""
+        """Replace the file at once: a run that is killed here leaves the one before."""
         if self._file is not None:
             new = self._file.with_name(f"{self._file.name}.new")
             new.write_bytes(msgspec.json.encode(reached))
             new.replace(self._file)
 
     def remove(self, *, trace: bool = False) -> None:
-        """There is nothing to resume any more; with ``trace`` nor anything to keep."""
+        """Remove the file, as there is nothing to resume any more; with ``trace`` what was written of the
+        trace, too."""
         if self._file is not None:
             self._file.unlink(missing_ok=True)
             if trace:

@@ -1,4 +1,4 @@
-"""The samples of trace files."""
+"""Reads the samples of trace files."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -18,7 +18,8 @@ _NAMED = 5
 
 
 class TraceSamples:
-    """The samples of several traces. Derived records in a trace are passed over: a replay makes them anew.
+    """Reads the samples of several traces. Derived records in a trace are passed over: a replay makes them
+    anew.
 
     A record without a timestamp takes its payload's ``ts_ms``; without that (a pod) the time of the record
     before it, and 0 as long as there was none.
@@ -94,7 +95,7 @@ class TraceSamples:
 
 
 def no_samples(traces: Iterable[str]) -> DutycycleError:
-    """There was nothing to replay."""
+    """Return the error that there was nothing to replay."""
     wanted = ", ".join(SAMPLE_TOPICS)
     return DutycycleError(f"{', '.join(traces)}: no samples to replay: expected records of {wanted}")
 

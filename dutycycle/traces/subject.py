@@ -1,4 +1,4 @@
-"""Whom a name means: the pods of a job, or one pod."""
+"""Finds whom a name means: the pods of a job, or one pod."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ NAMED = 8
 
 @dataclass(frozen=True, slots=True)
 class TraceSubject:
-    """The pods, and their job if it was the job that was named."""
+    """Holds the pods, and their job if it was the job that was named."""
 
     pods: list[Pod]
     job: JobRef | None
@@ -21,8 +21,8 @@ class TraceSubject:
 def subject_of(
     known: Collection[Pod], *, job: str | None = None, pod: str | None = None, where: str = "the trace"
 ) -> TraceSubject:
-    """A job or pod by its name, with or without its namespace, or by its uid. If ``job`` and ``pod`` are both
-    given, a job comes first. ``where``: what ``known`` was read from.
+    """Return a job or pod by its name, with or without its namespace, or by its uid. If ``job`` and ``pod``
+    are both given, a job comes first. ``where``: what ``known`` was read from.
 
     Raises ``DutycycleError`` for a name that is not there, and for one that several have.
     """
@@ -53,7 +53,7 @@ def the_one(pods: Collection[Pod]) -> tuple[str | None, str | None]:
 
 
 def qualified(pod: Pod, name: str) -> str:
-    """With the namespace of the pod, if it has one."""
+    """Return the name with the namespace of the pod, if it has one."""
     return f"{pod.namespace}/{name}" if pod.namespace else name
 
 

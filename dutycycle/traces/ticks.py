@@ -1,4 +1,4 @@
-"""The samples of a trace as ticks, each once, as the operators take them."""
+"""Reads the samples of a trace as ticks, each once, as the operators take them."""
 
 from collections.abc import Callable
 from typing import Any

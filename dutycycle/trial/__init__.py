@@ -1,4 +1,4 @@
-"""``dutycycle trial``: short runs of one Job with different numbers of GPUs and placements, compared.
+"""Runs ``dutycycle trial``: short runs of one Job with different numbers of GPUs and placements, compared.
 
 ``template`` is the Job of a file, ``wish`` what is asked for, ``plan`` the trials within the budget,
 ``manifest`` the Job of each, ``room`` where it fits. ``session`` runs them, ``access`` says what has to be

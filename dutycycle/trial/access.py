@@ -1,4 +1,4 @@
-"""What has to be there before a trial: a class by which it preempts nobody, and large enough nodes."""
+"""Checks what has to be there before a trial: a class by which it preempts nobody, and large enough nodes."""
 
 from typing import Any
 
@@ -23,7 +23,8 @@ _NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 async def check_class(server: ApiServer, name: str) -> None:
-    """That it keeps a trial from preempting; ours is made where it is missing. Raises ``CannotRunError``."""
+    """Check that a class keeps a trial from preempting; ours is made where it is missing. Raises
+    ``CannotRunError``."""
     try:
         priority_class = await server.read(CLASS, name)
     except GoneError as error:

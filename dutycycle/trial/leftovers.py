@@ -20,7 +20,7 @@ JOB = Kind("batch/v1", "Job", "jobs")
 
 
 def stamp(now: datetime) -> str:
-    """As Kubernetes writes times."""
+    """Return a time as Kubernetes writes it."""
     return now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

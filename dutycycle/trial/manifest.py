@@ -1,4 +1,4 @@
-"""The Job of one trial, from the Job that it tries. Pure."""
+"""Makes the Job of one trial, from the Job that it tries. Pure."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -27,8 +27,8 @@ _DROPPED_OF_POD = ("priority", "preemptionPolicy", "schedulingGates")
 
 @dataclass(frozen=True, slots=True)
 class TrialRun:
-    """``id``: new for each trial, of letters that a name may have; ``longest_s``: after which the cluster
-    ends it; ``now``: as a time of Kubernetes."""
+    """Identifies one trial. ``id``: new for each trial, of letters that a name may have; ``longest_s``: after
+    which the cluster ends it; ``now``: as a time of Kubernetes."""
 
     id: str
     longest_s: float
@@ -86,7 +86,8 @@ def _labels(meta: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _give(container: dict[str, Any], resource: str, variant: Variant) -> None:
-    """So many GPUs, and two variables that say so: commands and arguments may hold ``$(TRIAL_GPUS)``."""
+    """Give a container so many GPUs, and two variables that say so: commands and arguments may hold
+    ``$(TRIAL_GPUS)``."""
     resources = container.setdefault("resources", {})
     for part in ("limits", "requests"):
         if part == "limits" or resource in (resources.get(part) or {}):
@@ -97,7 +98,8 @@ def _give(container: dict[str, Any], resource: str, variant: Variant) -> None:
 
 
 def _place(pod: dict[str, Any], placement: str, run: str) -> None:
-    """All on one node, or each on its own: required, as what is only preferred would not be measured."""
+    """Place the pods all on one node, or each on its own: required, as what is only preferred would not be
+    measured."""
     kind = "podAffinity" if placement == "packed" else "podAntiAffinity"
     term = {"labelSelector": {"matchLabels": {_RUN: run}}, "topologyKey": _HOST}
     affinity = pod["affinity"] = dict(pod.get("affinity") or {})

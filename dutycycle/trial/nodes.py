@@ -1,4 +1,4 @@
-"""Which nodes the pods of a Job take at all: by cordons, taints, node affinity and what there is. Pure.
+"""Tells which nodes the pods of a Job take at all: by cordons, taints, node affinity and what there is. Pure.
 
 The rules are the scheduler's own: https://kubernetes.io/docs/concepts/scheduling-eviction/, assign-pod-node/
 and taint-and-toleration/. Labels of ``nodeSelector`` are not among them: a trial may change those.

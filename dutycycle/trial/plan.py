@@ -1,4 +1,4 @@
-"""Which trials there are, and which of them the budget allows. Pure."""
+"""Plans which trials there are, and which of them the budget allows. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from dutycycle.words import short_duration
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One way to run the Job. ``gpus``: of a pod; ``placement``: None for where the scheduler likes;
-    ``model``: None for any GPU that the Job takes."""
+    """Describes one way to run the Job. ``gpus``: of a pod; ``placement``: None for where the scheduler
+    likes; ``model``: None for any GPU that the Job takes."""
 
     gpus: int
     pods: int
@@ -21,12 +21,12 @@ class Variant:
 
     @property
     def total(self) -> int:
-        """GPUs of all pods together."""
+        """Return the GPUs of all pods together."""
         return self.gpus * self.pods
 
     @property
     def name(self) -> str:
-        """For a table, and in the names of objects: ``2gpu-4pods-packed-l4``."""
+        """Return the name for a table, and in the names of objects: ``2gpu-4pods-packed-l4``."""
         pods = f"-{self.pods}pods" if self.pods > 1 else ""
         placement = f"-{self.placement}" if self.placement else ""
         return f"{self.gpus}gpu{pods}{placement}{f'-{self.model.short_name}' if self.model else ''}"
@@ -38,13 +38,14 @@ class Variant:
         return " ".join(filter(None, words))
 
     def minutes(self, seconds: float) -> float:
-        """GPU-minutes of so many seconds."""
+        """Return the GPU-minutes of so many seconds."""
         return self.total * seconds / 60
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """``variants`` in the order in which they run, cheapest first. ``notes``: what is not tried, and why."""
+    """Holds ``variants`` in the order in which they run, cheapest first. ``notes``: what is not tried, and
+    why."""
 
     variants: tuple[Variant, ...]
     notes: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Where the pods of a trial fit: GPUs of nodes, all and free. Pure."""
+"""Finds where the pods of a trial fit: GPUs of nodes, all and free. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """GPUs of the nodes that the Job's pods take, and the labels of nodes.
+    """Holds GPUs of the nodes that the Job's pods take, and the labels of nodes.
 
     ``selector``: the labels that the Job itself wants of a node. ``refused``: of each node with GPUs that its
     pods never take, why. ``apart``: the Job says itself that no two of its pods share a node.

@@ -33,8 +33,8 @@ _STOPPED = "not begun"
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """How trials are run. ``start_s``: how long one may wait for its nodes; ``at_once``: so many beside one
-    another, where there is room."""
+    """Says how trials are run. ``start_s``: how long one may wait for its nodes; ``at_once``: so many beside
+    one another, where there is room."""
 
     start_s: float = 600.0
     at_once: int = 1
@@ -42,24 +42,25 @@ class Ways:
 
 
 class _Named(JobStatusLine):
-    """Each line with the name of its trial."""
+    """Prints each line with the name of its trial."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
         self._name = name
 
     def status(self, text: str) -> None:
-        """How this trial goes."""
+        """Show how this trial goes."""
         super().status(f"{self._name}: {text}")
 
     def line(self, text: str) -> None:
-        """What has changed."""
+        """Print what has changed."""
         super().line(text if text.startswith(f"{self._name}: ") else f"{self._name}: {text}")
 
 
 @dataclass(slots=True)
 class TrialSession:
-    """The trials of one template. ``folder``: gets a folder of each trial. ``spent``: GPU-minutes so far."""
+    """Runs the trials of one template. ``folder``: gets a folder of each trial. ``spent``: GPU-minutes so
+    far."""
 
     server: ApiServer
     settings: Settings
@@ -73,7 +74,8 @@ class TrialSession:
     _found: dict[str, Tried] = field(default_factory=dict)
 
     async def run(self, plan: Plan) -> list[Tried]:
-        """In the order of the plan, also those that were not begun. Raises ``DutycycleError``."""
+        """Run all trials and return them in the order of the plan, also those that were not begun. Raises
+        ``DutycycleError``."""
         size = await room(self.server, self.template, free=False)
         running: set[asyncio.Task[None]] = set()
         try:
@@ -97,7 +99,7 @@ class TrialSession:
         return [self._found.get(variant.name, Tried(variant, _STOPPED)) for variant in plan.variants]
 
     async def _wait_for_place(self, running: set[asyncio.Task[None]], variant: Variant) -> None:
-        """Until it may begin, or nothing runs any more."""
+        """Wait until a trial may begin, or nothing runs any more."""
         while running and not (len(running) < self.ways.at_once and await self._has_room(variant)):
             done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
             running -= done

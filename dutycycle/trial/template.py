@@ -1,4 +1,4 @@
-"""The Job that trials are made of, as it stands in a file or in the cluster. Pure."""
+"""Reads the Job that trials are made of, as it stands in a file or in the cluster. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ Thing = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class JobTemplate:
-    """A Job whose pods have one container with GPUs. ``name``: of the Job, or its ``generateName``.
+    """Holds a Job whose pods have one container with GPUs. ``name``: of the Job, or its ``generateName``.
 
     ``resource``: such as ``nvidia.com/gpu``; ``gpus``: of a pod; ``pods``: that run together.
     """
@@ -28,13 +28,13 @@ class JobTemplate:
 
     @property
     def pod(self) -> Thing:
-        """The specification of its pods."""
+        """Return the specification of its pods."""
         spec: Thing = self.thing["spec"]["template"]["spec"]
         return spec
 
     @property
     def pod_labels(self) -> Mapping[str, str]:
-        """The labels of its pods, as far as the Job has them itself."""
+        """Return the labels of its pods, as far as the Job has them itself."""
         return (self.thing["spec"]["template"].get("metadata") or {}).get("labels") or {}
 
 
@@ -54,7 +54,8 @@ def template_in(documents: Sequence[ManifestDocument]) -> JobTemplate:
 
 
 def template_of(thing: Thing, where: str, name: str) -> JobTemplate:
-    """``where``: for messages. Raises ``SettingError`` for a Job of which no trial can be made."""
+    """Return a Job as a template. ``where``: for messages. Raises ``SettingError`` for a Job of which no
+    trial can be made."""
     spec = thing.get("spec") or {}
     pod = (spec.get("template") or {}).get("spec") or {}
     if pod.get("nodeName"):

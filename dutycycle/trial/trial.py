@@ -1,4 +1,4 @@
-"""``dutycycle trial job.yaml``: plan, run, compare, say, write."""
+"""Runs ``dutycycle trial job.yaml``: plan, run, compare, say, write."""
 
 import asyncio
 import sys
@@ -38,7 +38,7 @@ PICTURE, TABLE, RECORD = "trials.png", "trials.txt", "trials.json"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the command line asks for."""
+    """Holds what the command line asks for."""
 
     files: Sequence[str] = ()
     namespace: str | None = None

@@ -1,4 +1,4 @@
-"""``dutycycle trial --watch``: tries the Jobs of some namespaces that ask for it by an annotation.
+"""Runs ``dutycycle trial --watch``, which tries the Jobs of some namespaces that ask for it by an annotation.
 
 A Job is tried once for each value of ``dutycycle.io/trial``; which one was tried last is written beside it.
 In a namespace where a trial goes on no other begins: not beside what a killed process has left, either.
@@ -36,7 +36,7 @@ _LONGEST = 1000
 
 
 def run_watch(asked: Asked, settings: Settings, namespaces: Sequence[str]) -> int:
-    """Until a signal. Raises ``DutycycleError``."""
+    """Try Jobs that ask for it, until a signal. Raises ``DutycycleError``."""
     needs_broker(settings)
     return asyncio.run(_watch(asked, settings, namespaces))
 
@@ -66,8 +66,8 @@ def request_of(meta: Mapping[str, Any], prefix: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """One trial at a time, of whichever Job comes first. ``usual``: what a Job does not say, and its largest
-    budget; ``refused``: why a namespace could not be read last time."""
+    """Runs one trial at a time, of whichever Job comes first. ``usual``: what a Job does not say, and its
+    largest budget; ``refused``: why a namespace could not be read last time."""
 
     server: ApiServer
     settings: Settings
@@ -83,7 +83,8 @@ class Watch:
         return next((f"namespace {name}: {why}" for name, why in self.refused.copy().items()), None)
 
     async def run(self) -> None:
-        """Until a signal. Why a namespace waits is said once, and the others go on."""
+        """Look into the namespaces until a signal. Why a namespace waits is said once, and the others go
+        on."""
         reasons: dict[str, str | None] = {}
         while not self.signals.stop.is_set():
             for namespace in self.namespaces:
@@ -112,7 +113,7 @@ class Watch:
         return None
 
     async def _try(self, namespace: str, meta: Mapping[str, Any], request: str) -> None:
-        """Whatever is wrong with it is written on the Job, and is no failure of ours."""
+        """Try one Job. Whatever is wrong with it is written on the Job, and is no failure of ours."""
         name = str(meta["name"])
         ref = ObjectRef(JOB.api_version, JOB.name, name, namespace, str(meta["uid"]))
         try:

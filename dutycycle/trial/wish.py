@@ -1,4 +1,5 @@
-"""What trials are asked for: by flags, or by the annotation ``trial`` of a Job, in the same words. Pure.
+"""Parses what trials are asked for: by flags, or by the annotation ``trial`` of a Job, in the same words.
+Pure.
 
 ``gpus=1,2,4 pods=1,2 gpu-model=NVIDIA-L4 placement=packed,spread for=3m budget=60 best=joules``
 """
@@ -27,14 +28,15 @@ _LABEL_KEY = re.compile(r"([a-z0-9][a-z0-9.-]{0,252}/)?[A-Za-z0-9]([A-Za-z0-9._-
 
 @dataclass(frozen=True, slots=True)
 class NodeLabel:
-    """A label that nodes with one model of GPU have."""
+    """Names a label that nodes with one model of GPU have."""
 
     key: str
     value: str
 
     @property
     def short_name(self) -> str:
-        """The model in the names of objects: letters, digits and dashes, such as ``a100-sxm4-80gb``."""
+        """Return the model in the names of objects: letters, digits and dashes, such as
+        ``a100-sxm4-80gb``."""
         words = re.sub(r"[^a-z0-9]+", "-", self.value.lower()).removeprefix("nvidia-")
         return words[:_LONGEST_MODEL].strip("-")
 
@@ -44,9 +46,9 @@ class NodeLabel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialOptions:
-    """``gpus``: of a pod; ``pods``: that run together; empty for the Job's. ``gpu_models``: labels of the
-    nodes to run on; empty for those that the Job takes. ``placements``: empty for no
-    rule. ``for_s``: from the first container that runs; ``budget``: GPU-minutes of all trials."""
+    """Says which trials are wanted. ``gpus``: of a pod; ``pods``: that run together; empty for the Job's.
+    ``gpu_models``: labels of the nodes to run on; empty for those that the Job takes. ``placements``: empty
+    for no rule. ``for_s``: from the first container that runs; ``budget``: GPU-minutes of all trials."""
 
     gpus: tuple[int, ...] = ()
     pods: tuple[int, ...] = ()
@@ -58,7 +60,7 @@ class TrialOptions:
 
 
 def numbers(text: str) -> tuple[int, ...]:
-    """``1,2,4``, each once. Raises ``ValueError``."""
+    """Parse ``1,2,4``, each once. Raises ``ValueError``."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdecimal() and 1 <= int(part) <= 10_000 for part in parts):
         raise ValueError(f"{text!r}: expected numbers from 1 on, such as 1,2,4")
@@ -68,7 +70,7 @@ def numbers(text: str) -> tuple[int, ...]:
 
 
 def placements(text: str) -> tuple[str, ...]:
-    """``packed,spread``, each once. Raises ``ValueError``."""
+    """Parse ``packed,spread``, each once. Raises ``ValueError``."""
     placements = tuple(dict.fromkeys(placement.strip() for placement in text.split(",")))
     for placement in placements:
         if placement not in PLACEMENTS:
@@ -77,8 +79,8 @@ def placements(text: str) -> tuple[str, ...]:
 
 
 def gpu_models(text: str) -> tuple[NodeLabel, ...]:
-    """``NVIDIA-L4,cloud.google.com/gke-accelerator=nvidia-h100-80gb``, each once: the value of a node's label
-    ``nvidia.com/gpu.product``, or another label with its value. Raises ``ValueError``."""
+    """Parse ``NVIDIA-L4,cloud.google.com/gke-accelerator=nvidia-h100-80gb``, each once: the value of a node's
+    label ``nvidia.com/gpu.product``, or another label with its value. Raises ``ValueError``."""
     models = []
     for part in dict.fromkeys(part.strip() for part in text.split(",")):
         key, equals, value = part.partition("=")
@@ -98,7 +100,7 @@ def gpu_models(text: str) -> tuple[NodeLabel, ...]:
 
 
 def long_enough(text: str) -> float:
-    """``3m`` in seconds. Raises ``ValueError`` for less than it takes to find a cycle."""
+    """Return ``3m`` in seconds. Raises ``ValueError`` for less than it takes to find a cycle."""
     seconds = duration(text)
     if seconds < LEAST_S:
         raise ValueError(
@@ -133,7 +135,8 @@ _WORDS: dict[str, tuple[str, Callable[[str], Any]]] = {
 
 
 def wish_of(text: str, usual: TrialOptions) -> TrialOptions:
-    """Of an annotation; ``usual``: what it does not say, and the largest budget. Raises ``SettingError``."""
+    """Return what an annotation asks for; ``usual``: what it does not say, and the largest budget. Raises
+    ``SettingError``."""
     given: dict[str, Any] = {}
     for setting in text.split():
         word, equals, value = setting.partition("=")

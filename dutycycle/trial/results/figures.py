@@ -1,4 +1,5 @@
-"""What was measured of one trial, from the report of its trace; each figure with its standard error."""
+"""Measures what was to be seen of one trial, from the report of its trace; each figure with its standard
+error."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,8 +16,8 @@ _IDLE_PCT = 1.0
 
 @dataclass(frozen=True, slots=True)
 class TrialFigures:
-    """``rates``: a second, by unit; ``power_w``: of all its GPUs while it worked; ``bottleneck``: None for
-    unknown; ``idle_gpus``: that did nothing."""
+    """Holds the figures of a trial. ``rates``: a second, by unit; ``power_w``: of all its GPUs while it
+    worked; ``bottleneck``: None for unknown; ``idle_gpus``: that did nothing."""
 
     rates: Mapping[str, Measure]
     power_w: Measure | None
@@ -25,7 +26,7 @@ class TrialFigures:
 
 
 def figures_of(report: Report) -> TrialFigures:
-    """Of a trial's report."""
+    """Return the figures of a trial from its report."""
     measures = measures_of(report)
     rates = step_rates(report.facts.processes)
     cycle = measures.get("cycle_s")

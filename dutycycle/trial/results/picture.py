@@ -1,4 +1,4 @@
-"""The trials as a picture: a bar a trial, for each figure that is compared."""
+"""Draws the trials as a picture: a bar a trial, for each figure that is compared."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What trials have shown, for others: a record on the topic ``trials``, and annotations of the Job."""
+"""Tells others what trials have shown: a record on the topic ``trials``, and annotations of the Job."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ TIES, AT = "trial_ties", "trial_at"
 
 @dataclass(frozen=True, slots=True)
 class Whose:
-    """The Job that was tried. ``uid``: None where it is not in the cluster."""
+    """Names the Job that was tried. ``uid``: None where it is not in the cluster."""
 
     namespace: str
     job: str
@@ -34,7 +34,7 @@ class Whose:
 
 
 def record_of(verdict: TrialVerdict, whose: Whose, id_: str, ts_ms: int) -> Trials:
-    """As it is sent."""
+    """Return the record that is sent to the topic."""
     return Trials(
         id=id_, namespace=whose.namespace, job=whose.job, job_uid=whose.uid, ts_ms=ts_ms, goal=verdict.goal,
         unit=verdict.unit, best=None if verdict.best is None else verdict.best.tried.variant.name,

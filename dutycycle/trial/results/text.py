@@ -1,4 +1,4 @@
-"""The trials as a table, and which was best in words. Pure."""
+"""Writes the trials as a table, and which was best in words. Pure."""
 
 from collections.abc import Iterator, Sequence
 
@@ -38,7 +38,7 @@ def sentence_of(verdict: TrialVerdict) -> str:
 
 
 def number(value: float) -> str:
-    """Three digits, and no exponent of a large one."""
+    """Return a number as text with three digits, and no exponent of a large one."""
     return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 

@@ -1,4 +1,4 @@
-"""Which trial was best, and which cannot be told from it. Pure."""
+"""Judges which trial was best, and which cannot be told from it. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from dutycycle.trial.results.figures import UNITS, TrialFigures
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """One trial. ``ended``: how, in words; ``figures``: None where nothing was measured."""
+    """Holds one trial. ``ended``: how, in words; ``figures``: None where nothing was measured."""
 
     variant: Variant
     ended: str
@@ -21,7 +21,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class TrialRow:
-    """What is compared of a trial, in the unit of all; None for what is not known.
+    """Holds what is compared of a trial, in the unit of all; None for what is not known.
 
     ``rate``: units a second; ``gpu_s``, ``joules``: GPU-seconds and joules a unit, of all its GPUs.
     """
@@ -40,8 +40,9 @@ class TrialRow:
 
 @dataclass(frozen=True, slots=True)
 class TrialVerdict:
-    """``unit``: of the rows, None where no trial has one. ``best``: None where no trial has what counts.
-    ``ties``: that differ from it by no more than noise; ``unsure``: that are too short to tell."""
+    """Says which trial was best. ``unit``: of the rows, None where no trial has one. ``best``: None where no
+    trial has what counts. ``ties``: that differ from it by no more than noise; ``unsure``: that are too short
+    to tell."""
 
     goal: str
     unit: str | None

@@ -1,4 +1,4 @@
-"""``dutycycle``, and ``python -m dutycycle``."""
+"""Runs ``dutycycle``, and ``python -m dutycycle``."""
 
 import sys
 

@@ -1,4 +1,5 @@
-"""The parser of ``dutycycle`` and ``kubectl dutycycle``: short usage, ``--version``, and "did you mean"."""
+"""Parses the command lines of ``dutycycle`` and ``kubectl dutycycle``: short usage, ``--version``, and "did
+you mean"."""
 
 import argparse
 import difflib
@@ -9,7 +10,7 @@ from typing import Any, NoReturn
 
 
 class Parser(argparse.ArgumentParser):
-    """As argparse has it, but a mistake takes three lines: usage, the mistake, and where help is.
+    """Parses as argparse does, but a mistake takes three lines: usage, the mistake, and where help is.
 
     ``parsed_by`` of a namespace is the parser of the command that was given.
     """
@@ -29,7 +30,8 @@ class Parser(argparse.ArgumentParser):
         self.epilog = notes + "\n\n" * bool(notes) + "\n  ".join(("examples:", *self.examples))
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> argparse.Namespace:  # type: ignore[override]
-        """What is unknown is refused by the parser of its command, not by that of all commands."""
+        """Parse the arguments. What is unknown is refused by the parser of its command, not by that of all
+        commands."""
         parsed, unknown = self.parse_known_args(args, namespace)
         if unknown:
             parsed.parsed_by.refuse(unknown)
@@ -70,7 +72,7 @@ class Parser(argparse.ArgumentParser):
         return super().format_help()
 
     def all_parsers(self) -> Iterator["Parser"]:
-        """This one, and those of its commands."""
+        """Yield this parser, and those of its commands."""
         yield self
         for action in self._actions:
             if action.nargs == argparse.PARSER and isinstance(action.choices, dict):

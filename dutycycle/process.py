@@ -1,4 +1,5 @@
-"""Processes: signals that mean "stop", from the first moment on, and children that end with their parent.
+"""Handles processes: signals that mean "stop", from the first moment on, and children that end with their
+parent.
 
 Imports next to nothing: what follows the first lines of a process takes a second or two to import.
 """
@@ -34,7 +35,7 @@ def command_name(arguments: Iterable[str]) -> str:
 
 
 class _Signals:
-    """What SIGTERM and SIGINT do in a process of ours, from its first line to its last.
+    """Decides what SIGTERM and SIGINT do in a process of ours, from its first line to its last.
 
     One handler stays for all that time, and what it does changes. The handlers of an event loop are removed
     when it is closed: a signal that came then, or before the loop ran, would end the process as a failure.
@@ -118,7 +119,8 @@ def _raise_interrupt() -> NoReturn:
 
 @contextmanager
 def temporary_folder() -> "Iterator[Path]":
-    """Deleted at the end, also by SIGTERM: meanwhile that ends the process as an exception would."""
+    """Make a folder that is deleted at the end, also by SIGTERM: meanwhile that ends the process as an
+    exception would."""
     from pathlib import Path
     from tempfile import TemporaryDirectory
 

@@ -1,4 +1,4 @@
-"""How far a long command is: the share that is done, the rate, and the time that is left."""
+"""Tells how far a long command is: the share that is done, the rate, and the time that is left."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +13,8 @@ _Item = TypeVar("_Item", covariant=True)
 
 
 class Tracked(Protocol[_Item]):
-    """What is gone through. ``size`` is what ``position()`` is at the end, None if that is not known."""
+    """Declares what is gone through. ``size`` is what ``position()`` is at the end, None if that is not
+    known."""
 
     @property
     def size(self) -> float | None: ...
@@ -24,7 +25,7 @@ class Tracked(Protocol[_Item]):
 
 
 class Progress:
-    """Shown on the last line of a terminal, from the third second on; elsewhere nothing is shown.
+    """Shows progress on the last line of a terminal, from the third second on; elsewhere nothing.
 
     ``unit``: what is counted, such as ``samples``. ``whole``: what ``done`` is in the end, such as a size in
     bytes; None if that is not known. ``quiet``: show nothing.
@@ -51,7 +52,7 @@ class Progress:
         self._status.clear()
 
     def show(self, done: float, count: int, note: str = "") -> None:
-        """So much is done, with ``count`` units; ``note`` stands before them."""
+        """Show that so much is done, with ``count`` units; ``note`` stands before them."""
         if self._shows:
             self._began = self._began or (self._clock(), done, count)
             self._status.show(lambda: self._text(done, count, note))
@@ -68,7 +69,7 @@ class Progress:
             yield item
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         self._status.line(text)
 
     def _text(self, done: float, count: int, note: str) -> str:

@@ -1,4 +1,4 @@
-"""The last line of a terminal, written over again and again: how far something is, or how it goes."""
+"""Writes the last line of a terminal, over again and again: how far something is, or how it goes."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ from typing import Self, TextIO
 
 
 class StatusLine:
-    """On ``out``, by default stderr. What is no terminal gets whole lines alone.
+    """Writes to ``out``, by default stderr. What is no terminal gets whole lines alone.
 
     ``quiet_s``: what takes no longer is not shown at all; ``every_s``: between two texts.
     """
@@ -35,7 +35,7 @@ class StatusLine:
         self._write(f"\r{shown[: self._room()]}\033[K")
 
     def line(self, text: str) -> None:
-        """A line that stays."""
+        """Write a line that stays."""
         self.clear()
         self._write(f"{text}\n")
 
@@ -52,7 +52,7 @@ class StatusLine:
             self._write("\r\033[K")
 
     def _room(self) -> int | None:
-        """Letters that do not wrap; None where that is not known."""
+        """Return how many letters do not wrap; None where that is not known."""
         with suppress(OSError):
             if columns := os.get_terminal_size(self._out.fileno()).columns:
                 return columns - 1

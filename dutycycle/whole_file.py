@@ -1,4 +1,4 @@
-"""Files that are there as a whole, or not at all."""
+"""Writes files that are there as a whole, or not at all."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from dutycycle.contract.errors import DutycycleError
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A path beside ``path`` to write to, which gets its name at the end.
+    """Give a path beside ``path`` to write to, which gets its name at the end.
 
     After an error nothing of it stays, so that a full disk does not stay full. Raises ``DutycycleError`` that
     names the file, where it cannot be written.

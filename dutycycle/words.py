@@ -1,4 +1,4 @@
-"""Figures and findings in words for people: the same on the screen, in lines and in a report."""
+"""Puts figures and findings in words for people: the same on the screen, in lines and in a report."""
 
 from collections.abc import Mapping, Sequence
 
@@ -34,7 +34,7 @@ _HELD_BACK = {
 
 
 def percent_text(value: float | None) -> str:
-    """``71.2 %``; unknown is a dot, so that it never looks idle."""
+    """Return ``71.2 %``; unknown is a dot, so that it never looks idle."""
     return UNKNOWN if value is None else f"{value:.1f} %" if value < 99.95 else f"{value:.0f} %"
 
 
@@ -46,7 +46,7 @@ def bytes_text(value: float | None) -> str:
 
 
 def of_bytes(used: float | None, total: float | None) -> str:
-    """``89.4 of 140.6 GiB``; without a total what is used alone."""
+    """Return ``89.4 of 140.6 GiB``; without a total what is used alone."""
     if total is None:
         return bytes_text(used)
     of, total_text = bytes_text(used), bytes_text(total)
@@ -62,13 +62,14 @@ def decimal_bytes(value: float) -> str:
 
 
 def digits(value: float, most: int = 3) -> str:
-    """A number of so many significant digits, and never as a power of ten: ``2160`` and not ``2.16e+03``."""
+    """Return a number of so many significant digits, and never as a power of ten: ``2160`` and not
+    ``2.16e+03``."""
     text = f"{value:.{most}g}"
     return f"{float(text):.0f}" if "e+" in text else text
 
 
 def short_duration(seconds: float) -> str:
-    """``95`` s as ``1m35s``."""
+    """Return ``95`` s as ``1m35s``."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole}s"
@@ -117,7 +118,7 @@ def held_back(insight: Insight) -> str:
 
 
 def asks_too_much(insight: Insight) -> str:
-    """``asks for 4 GPUs, uses 1``; of CPUs and memory too; without figures only that it is so."""
+    """Return ``asks for 4 GPUs, uses 1``; of CPUs and memory too; without figures only that it is so."""
     of = insight.evidence
     gpus, idle = of.get("gpus", 0), of.get("idle_gpus", 0)
     if idle >= 1:
@@ -130,12 +131,12 @@ def asks_too_much(insight: Insight) -> str:
 
 
 def kind_words(kind: str, confidence: float) -> str:
-    """``training (90% sure)``."""
+    """Return ``training (90% sure)``."""
     return "kind not known" if kind == "unknown" else f"{kind} ({confidence:.0%} sure)"
 
 
 def does(insight: Insight) -> str:
-    """``training: GPU waits for input``; of an unknown kind what holds it back alone."""
+    """Return ``training: GPU waits for input``; of an unknown kind what holds it back alone."""
     parts = (insight.kind if insight.kind != "unknown" else "", held_back(insight))
     return ": ".join(filter(None, parts))
 
@@ -143,7 +144,8 @@ def does(insight: Insight) -> str:
 def aligned(
     columns: Sequence[str], rows: Sequence[Sequence[str]], *, headers: bool = True, gap: str = "   "
 ) -> str:
-    """A table aligned by spaces, one line a row. A header that ends in ``>`` puts its column to the right."""
+    """Return a table aligned by spaces, one line a row. A header that ends in ``>`` puts its column to the
+    right."""
     lines = [[column.removesuffix(">") for column in columns]] * headers + list(map(list, rows))
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     text = ""

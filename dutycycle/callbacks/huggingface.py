@@ -18,25 +18,25 @@ class StepTimes(TrainerCallback):  # type: ignore[misc]
         self._reporter = StepReporter("huggingface")
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Called by the Trainer."""
+        """Describe the model and begin; called by the Trainer."""
         self._reporter.describe(kwargs.get("model"), batch_size=_samples(args))
         self._reporter.begin()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Called by the Trainer."""
+        """Report a step; called by the Trainer."""
         scaler = getattr(kwargs.get("optimizer"), "scaler", None)
         self._reporter.step(samples=_samples(args), number=state.global_step, scaler=scaler)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Called by the Trainer, after it has evaluated."""
+        """Begin anew, so that an evaluation is no part of a step; called by the Trainer."""
         self._reporter.begin()
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Called by the Trainer."""
+        """Send what was not sent yet; called by the Trainer."""
         self._reporter.flush()
 
 
 def _samples(args: Any) -> int | None:
-    """Of one step on this rank."""
+    """Return the samples of one step on this rank; None where the arguments do not tell them."""
     batch, accumulated = args.per_device_train_batch_size, args.gradient_accumulation_steps
     return batch * accumulated if isinstance(batch, int) and isinstance(accumulated, int) else None

@@ -33,7 +33,8 @@ class StepTimes(Callback):  # type: ignore[misc]
         self._steps = 0
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        """Called by Keras; with ``steps_per_execution`` once for several batches."""
+        """Begin at the first batch; called by Keras, with ``steps_per_execution`` once for several
+        batches."""
         with self._lock:
             if self._batch is None:
                 self._reporter.begin()
@@ -42,15 +43,15 @@ class StepTimes(Callback):  # type: ignore[misc]
                 self._ended(batch)
 
     def on_test_begin(self, logs: Any = None) -> None:
-        """Called by Keras, also before the validation of an epoch."""
+        """End the epoch's steps; called by Keras, also before the validation of an epoch."""
         self._epoch_ended()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Called by Keras."""
+        """End the epoch's steps; called by Keras."""
         self._epoch_ended()
 
     def on_train_end(self, logs: Any = None) -> None:
-        """Called by Keras."""
+        """Send what was not sent yet; called by Keras."""
         self._epoch_ended()
         self._reporter.flush()
 

@@ -21,7 +21,7 @@ class StepTimes(Callback):  # type: ignore[misc]
         self._reporter = StepReporter("lightning")
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Called by Lightning."""
+        """Describe the model and begin; called by Lightning."""
         precision = getattr(trainer, "precision", None)
         self._reporter.describe(pl_module, **({"dtype": str(precision)} if precision else {}))
         self._reporter.begin()
@@ -29,7 +29,7 @@ class StepTimes(Callback):  # type: ignore[misc]
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Called by Lightning."""
+        """Report a step; called by Lightning."""
         samples = samples_in(batch)
         self._reporter.describe(batch_size=samples)
         plugin = getattr(trainer, "precision_plugin", None)
@@ -38,9 +38,9 @@ class StepTimes(Callback):  # type: ignore[misc]
         )
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        """Called by Lightning."""
+        """Begin anew, so that a validation is no part of a step; called by Lightning."""
         self._reporter.begin()
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-        """Called by Lightning."""
+        """Send what was not sent yet; called by Lightning."""
         self._reporter.flush()

@@ -57,13 +57,14 @@ class StepReporter:
         self._facts |= {name: _short(value) for name, value in description.items() if value is not None}
 
     def begin(self) -> None:
-        """A step begins now. Without this it begins where the one before ended."""
+        """Begin a step now. Without this it begins where the one before ended."""
         self._begun_s = self._clock()
 
     def step(
         self, *, steps: int = 1, samples: int | None = None, number: int | None = None, scaler: object = None
     ) -> None:
-        """A step has ended, or several. ``scaler``: a GradScaler, or a function that gives the scale."""
+        """Report that a step has ended, or several. ``scaler``: a GradScaler, or a function that gives the
+        scale."""
         now_s = self._clock()
         seconds, self._begun_s = now_s - self._begun_s, now_s
         self._steps += steps
@@ -81,7 +82,7 @@ class StepReporter:
             self.flush()
 
     def close(self) -> None:
-        """The loop has ended: send what was not sent yet, for the last time."""
+        """Send what was not sent yet, for the last time: the loop has ended."""
         self.flush()
         atexit.unregister(self.flush)
         if self._socket is not None:
@@ -114,7 +115,7 @@ class StepReporter:
 
 
 def _of_model(model: object) -> dict[str, Any]:
-    """Class, parameters on this rank, and type of the parameters, of a model of PyTorch."""
+    """Return class, parameters on this rank, and type of the parameters, of a model of PyTorch."""
     if model is None:
         return {}
     inner: Any = model

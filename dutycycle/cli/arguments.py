@@ -1,4 +1,4 @@
-"""Arguments of several commands: settings as flags, and times and durations as people write them.
+"""Parses arguments of several commands: settings as flags, and times and durations as people write them.
 
 ``--topic-prefix`` is ``DUTYCYCLE_TOPIC_PREFIX``.
 """
@@ -144,7 +144,8 @@ def add_timeout(parser: argparse.ArgumentParser) -> None:
 
 
 def moment_ms(text: str, now_ms: int) -> int:
-    """Unix milliseconds of ``2026-11-20T10:00:00Z``, of ``-10m`` (before now), or of their own number.
+    """Return the Unix milliseconds of ``2026-11-20T10:00:00Z``, of ``-10m`` (before now), or of their own
+    number.
 
     A time without a zone is UTC. Raises ``ValueError``.
     """

@@ -1,4 +1,4 @@
-"""How often a process that streams, or answers from the topics, looks for garbage."""
+"""Says how often a process that streams, or answers from the topics, looks for garbage."""
 
 import gc
 
@@ -11,5 +11,5 @@ in ten."""
 
 
 def collect_rarely() -> None:
-    """For the rest of the process."""
+    """Set the thresholds of the collector for the rest of the process."""
     gc.set_threshold(_YOUNG, _MIDDLE, _FULL)

@@ -1,4 +1,4 @@
-"""Arguments of commands that look back: since when, until when, and from which Prometheus."""
+"""Parses arguments of commands that look back: since when, until when, and from which Prometheus."""
 
 import argparse
 import time
@@ -18,7 +18,7 @@ _MOST_STEP_S = 3600
 
 
 def add_arguments(group: argparse._ArgumentGroup) -> None:
-    """``--since``, ``--until``, ``--from-prometheus`` and its ``--step``."""
+    """Add ``--since``, ``--until``, ``--from-prometheus`` and its ``--step``."""
     group.add_argument(
         "--from-prometheus", nargs="?", const="", metavar="URL",
         help="a Prometheus that scrapes dcgm-exporter; without a URL the one of DUTYCYCLE_PROMETHEUS(_FILE)",
@@ -38,7 +38,7 @@ def add_arguments(group: argparse._ArgumentGroup) -> None:
 
 
 def since_until(args: argparse.Namespace) -> tuple[int, int]:
-    """``--since`` and ``--until`` in Unix milliseconds. Raises ``SettingError``."""
+    """Return ``--since`` and ``--until`` in Unix milliseconds. Raises ``SettingError``."""
     now_ms = time.time_ns() // 1_000_000
     start_ms, end_ms = _ago("--since", args.since, now_ms), _ago("--until", args.until or "0s", now_ms)
     if start_ms >= end_ms:
@@ -89,7 +89,7 @@ def _step_s(step: float | None) -> int | None:
 
 
 def _ago(flag: str, text: str, now_ms: int) -> int:
-    """Unix milliseconds of ``7d`` (before now), or what ``moment_ms`` takes."""
+    """Return the Unix milliseconds of ``7d`` (before now), or what ``moment_ms`` takes."""
     is_ago = text[:1].isdigit() and text[-1:].isalpha() and not text.endswith("Z")
     try:
         return moment_ms(f"-{text}" if is_ago else text, now_ms)

@@ -1,4 +1,4 @@
-"""The command line: parses, loads the settings, and hands over to one module per sub-command.
+"""Is the command line: parses, loads the settings, and hands over to one module per sub-command.
 
 Exit status: 0 success, 1 failure (one line on stderr), 2 wrong usage.
 """
@@ -61,7 +61,7 @@ _STUDIES = frozenset(
 
 
 class CommandModule(Protocol):
-    """What a module of ``commands`` or ``services`` provides."""
+    """Declares what a module of ``commands`` or ``services`` provides."""
 
     EXAMPLE: str
     SETTINGS: tuple[str, ...]
@@ -119,7 +119,7 @@ _MOMENTS = ("--from", "--to", "--since", "--until")
 
 
 def _joined(given: Sequence[str]) -> list[str]:
-    """``--from -10m`` as ``--from=-10m``: argparse takes what begins with a dash for a flag."""
+    """Return ``--from -10m`` as ``--from=-10m``: argparse takes what begins with a dash for a flag."""
     if command_name(given) == "run":  # what follows is for another program
         return list(given)
     joined: list[str] = []
@@ -141,7 +141,8 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def set_up_logging(*, verbose: bool) -> None:
-    """To stderr: our own events from INFO on, libraries from WARNING on, with ``verbose`` from INFO on."""
+    """Log to stderr: our own events from INFO on, libraries from WARNING on, with ``verbose`` from INFO
+    on."""
     level = logging.INFO if verbose else logging.WARNING
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s", force=True)
     logging.getLogger("dutycycle").setLevel(logging.INFO)
@@ -153,7 +154,8 @@ def _say(message: object, status: int) -> int:
 
 
 def build_parser(wanted: Collection[str]) -> Parser:
-    """The parser of all sub-commands; only those that are ``wanted`` are imported, and know their arguments.
+    """Return the parser of all sub-commands; only those that are ``wanted`` are imported, and know their
+    arguments.
 
     Raises ``ModuleNotFoundError`` for one that needs what is not installed.
     """

@@ -1,4 +1,5 @@
-"""What nodes needed by day, for ``dutycycle peaks --nodes``: a table for people, JSON or CSV for programs."""
+"""Prints what nodes needed by day, for ``dutycycle peaks --nodes``: a table for people, JSON or CSV for
+programs."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime

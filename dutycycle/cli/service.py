@@ -49,7 +49,8 @@ def run_service(run: Run, name: str, settings: Settings, limits: StallLimits | N
 
 
 def _outcome(telemetry: Telemetry, settings: Settings) -> int:
-    """The exit status of a child of ``dutycycle up``; says on stderr what is away, and how to mend it."""
+    """Return the exit status of a child of ``dutycycle up``; says on stderr what is away, and how to mend
+    it."""
     away = {event: detail for (event, _), detail in telemetry.conditions.items()}
     if BROKER_UNREACHABLE.name in away:  # the same words of each child
         why = f"the broker is away: DUTYCYCLE_BROKER={settings.broker}: start it, or give another --broker"

@@ -1,4 +1,4 @@
-"""What others rely on: records, topics, the codec, trace files, settings. Start reading here.
+"""Defines what others rely on: records, topics, the codec, trace files, settings. Start reading here.
 
 May import: the standard library, msgspec, orjson, zstandard. Nothing of ours lies below.
 

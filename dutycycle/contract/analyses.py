@@ -1,4 +1,5 @@
-"""The analyses of the streams, from which a deployment chooses: what each needs, and the topics it fills.
+"""Lists the analyses of the streams, from which a deployment chooses: what each needs, and the topics it
+fills.
 
 An analysis that computes with the figures of another *needs* it. A record that only carries figures of
 another beside its own lacks them where that one is off: of a node's part (``node-parts``) the cycle, the
@@ -11,7 +12,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
-    """``topics``: what nobody writes without it, without prefix. ``needs``: other analyses, and ``why``."""
+    """Describes an analysis. ``topics``: what nobody writes without it, without prefix. ``needs``: other
+    analyses, and ``why``."""
 
     topics: tuple[str, ...]
     needs: tuple[str, ...] = ()

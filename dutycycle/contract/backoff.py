@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt at something that failed."""
+"""Tells how long to wait before the next attempt at something that failed."""
 
 import math
 import random
@@ -37,7 +37,7 @@ class Backoff:
         return longest_s * self._chance.uniform(1.0 - self._spread, 1.0)
 
     def wait_from(self, now_s: float) -> None:
-        """An attempt failed at ``now_s``: the next one is due after the wait."""
+        """Note that an attempt failed at ``now_s``: the next one is due after the wait."""
         self.due_s = now_s + self.next_s()
 
     def is_due(self, now_s: float) -> bool:
@@ -45,6 +45,6 @@ class Backoff:
         return now_s >= self.due_s
 
     def reset(self) -> None:
-        """An attempt succeeded: forget the failures, and be due."""
+        """Forget the failures and be due, after an attempt that succeeded."""
         self.failures = 0
         self.due_s = -math.inf

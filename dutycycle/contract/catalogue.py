@@ -1,4 +1,4 @@
-"""The catalogue of metrics: one row each, and the lists that the rest of the program makes of them.
+"""Holds the catalogue of metrics: one row each, and the lists that the rest of the program makes of them.
 
 A metric is measured by one source, of one or several kinds of subject. Whoever reads a log, keeps a window, a
 peak or a column, serves a series, writes an annotation or draws a chart asks here which metrics there are and
@@ -21,7 +21,7 @@ _DEGREES: Range = (-100, 250)
 
 
 class Unit(NamedTuple):
-    """How a unit ends a field's name, and what people read."""
+    """Says how a unit ends a field's name, and what people read."""
 
     suffix: str
     text: str
@@ -47,7 +47,8 @@ def unit_of(name: str) -> Unit:
 
 @dataclass(frozen=True, slots=True)
 class GpuSeries:
-    """A gauge of a GPU for Prometheus: its name without our prefix, and the factor to its base unit."""
+    """Describes a gauge of a GPU for Prometheus: its name without our prefix, and the factor to its base
+    unit."""
 
     name: str
     factor: float = 1
@@ -55,7 +56,7 @@ class GpuSeries:
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """How the maximum is written on Kubernetes objects.
+    """Says how the maximum is written on Kubernetes objects.
 
     ``key``: in what a job says of each of its pods. ``max_<key>``: in what a Node says of a GPU, on a pod,
     and in the summary of a job, as far as ``on`` names them. Of several metrics with one key the largest
@@ -70,7 +71,7 @@ class Annotation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricRow:
-    """A metric.
+    """Describes a metric.
 
     ``field``: its name in records, with its unit at the end. ``source``: nvml, cgroup or cuda. ``subjects``:
     what it is of; a job's are those of its pods. ``kind``: a *gauge* has windows and peaks; a *counter* is
@@ -134,7 +135,7 @@ class MetricRow:
 
     @property
     def sentence(self) -> str:
-        """The meaning as a sentence, for below a chart."""
+        """Return the meaning as a sentence, for below a chart."""
         return f"{self.meaning[:1].upper()}{self.meaning[1:]}."
 
 

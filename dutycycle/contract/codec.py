@@ -1,4 +1,4 @@
-"""Records to JSON bytes and back, checked against the types of their fields.
+"""Turns records into JSON bytes and back, checked against the types of their fields.
 
 A record's class is its schema. Absent fields are left out of the JSON; on reading, unknown fields are ignored
 and a ``null`` in an optional field counts as absent. A string is never taken for a number.
@@ -25,7 +25,7 @@ _printable = re.compile(TEXT_PATTERN).fullmatch
 
 
 class DecodeError(ValueError):
-    """A payload that is no record of its topic.
+    """Says why a payload is no record of its topic.
 
     ``field`` is a path such as ``gpus[1].power_w``, where ``[...]`` is a key of an object, or ``payload`` for
     all of it. ``reason`` is what a dead letter says, ``brief`` the message without the topic.
@@ -41,7 +41,7 @@ class DecodeError(ValueError):
 
 
 class _OtherVersion(VersionedRecord, frozen=True, tag=0):
-    """The alternative to a record: where there is one, msgspec insists on ``v`` and looks at it first."""
+    """Is the alternative to a record: where there is one, msgspec insists on ``v`` and looks at it first."""
 
 
 def encode(record: Any) -> bytes:
@@ -133,7 +133,8 @@ def from_plain(record_type: type[_R], plain: Any, topic: str) -> _R:
 
 
 def _explained(topic: str, message: str) -> DecodeError:
-    """What msgspec's message means: what is wrong, and `` - at `$.path` `` where it is not the whole."""
+    """Return what msgspec's message means: what is wrong, and `` - at `$.path` `` where it is not the
+    whole."""
     detail, _, path = message.partition(" - at `$")
     field = path.rstrip("`").removeprefix(".")
     if missing := _MISSING.fullmatch(detail):

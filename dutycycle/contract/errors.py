@@ -1,19 +1,19 @@
-"""Errors that a user is meant to read: one line that names the thing and the fix."""
+"""Defines errors that a user is meant to read: one line that names the thing and the fix."""
 
 _EXTRAS = {"pyarrow": "parquet", "river": "models"}
 """The extra that brings a package; all others come with ``dutycycle`` itself."""
 
 
 class DutycycleError(Exception):
-    """The command cannot go on. ``str(error)`` is one clear line; the command exits with 1."""
+    """Says why the command cannot go on. ``str(error)`` is one clear line; the command exits with 1."""
 
 
 class SettingError(DutycycleError):
-    """A setting has a wrong value. Names the setting, the value and what would be right."""
+    """Says which setting has a wrong value: its name, the value and what would be right."""
 
 
 class NotInstalledError(DutycycleError):
-    """A module cannot be imported. Names its package, and what installs that."""
+    """Says that a module cannot be imported: the name of its package, and what installs that."""
 
     def __init__(self, module: str) -> None:
         package = module.partition(".")[0]

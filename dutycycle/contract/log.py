@@ -1,4 +1,4 @@
-"""A record of a Kafka log: as it was read, and as it is to be sent. Says where it lies, not what it means.
+"""Holds a record of a Kafka log as it was read, and as it is to be sent: where it lies, not what it means.
 
 Structs of msgspec, as there are several for each record that is read: a frozen dataclass takes ten times as
 long to make.
@@ -10,14 +10,15 @@ import msgspec
 
 
 class TopicPartition(NamedTuple):
-    """A topic and the number of one of its partitions. Who gives it says whether the topic has its prefix."""
+    """Names a topic and the number of one of its partitions. Who gives it says whether the topic has its
+    prefix."""
 
     topic: str
     partition: int
 
 
 class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
-    """One record as it lies in the log. ``topic`` is without prefix; ``value`` None is a tombstone.
+    """Holds one record as it lies in the log. ``topic`` is without prefix; ``value`` None is a tombstone.
 
     ``key`` is text, because every key of ours is; None if the record has none. Bytes that are no UTF-8 are
     kept as surrogates (``key_text``), so that a dead letter can be sent under the very same key.
@@ -32,12 +33,12 @@ class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Where it lies."""
+        """Return the partition where it lies."""
         return TopicPartition(self.topic, self.partition)
 
     @property
     def has_text_key(self) -> bool:
-        """Whether the key is there, is not empty, and is UTF-8."""
+        """Tell whether the key is there, is not empty, and is UTF-8."""
         key = self.key
         if not key:
             return False
@@ -45,7 +46,7 @@ class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class ProducerRecord(msgspec.Struct, frozen=True, gc=False):
-    """A record to send. ``topic`` is without prefix; ``ts_ms`` is its Kafka timestamp."""
+    """Holds a record to send. ``topic`` is without prefix; ``ts_ms`` is its Kafka timestamp."""
 
     topic: str
     key: str

@@ -1,4 +1,4 @@
-"""How one tick of a GPU counts: its time, how busy it was, and its energy. Pure.
+"""Says how one tick of a GPU counts: its time, how busy it was, and its energy. Pure.
 
 The one definition for the ledger, the series, the report and the screen (docs/decisions/0048). Streams
 compile ``mean_of_samples``, ``joules_of_tick`` and ``working_pct`` as they stand here: plain loops over
@@ -42,8 +42,8 @@ them say nothing: it depends on the library how many spin."""
 
 
 def is_outdated(ts_ms: int, newest_ms: int) -> bool:
-    """Whether what is said of ``ts_ms`` comes late, after what is said of ``newest_ms``. If it is far behind,
-    the clock was set back, and it is the newest."""
+    """Tell whether what is said of ``ts_ms`` comes late, after what is said of ``newest_ms``. If it is far
+    behind, the clock was set back, and it is the newest."""
     return 0 < newest_ms - ts_ms <= SET_BACK_MS
 
 
@@ -54,17 +54,17 @@ def heard_ms(ts_ms: int, now_s: float) -> int:
 
 
 def counted_ms(step_ms: int, interval_ms: int) -> int:
-    """The time for which a tick counts that comes ``step_ms`` after the one before it."""
+    """Return the milliseconds for which a tick counts that comes ``step_ms`` after the one before it."""
     return interval_ms if is_gap(step_ms, interval_ms) else step_ms
 
 
 def is_gap(step_ms: int, interval_ms: int) -> bool:
-    """Whether nobody measured in between, or the clock went back."""
+    """Tell whether nobody measured in between, or the clock went back."""
     return not 0 < step_ms <= max(3 * interval_ms, GAP_MS)
 
 
 def mean_of_samples(samples: Any, interval_ms: float, idle_between: bool) -> float:
-    """The mean of the driver's samples of a tick, each for the time since the one before it.
+    """Return the mean of the driver's samples of a tick, each for the time since the one before it.
 
     ``samples``: at least one pair of (milliseconds from the tick, value), oldest first. The first is about as
     much time as the second: it began in the tick before. ``idle_between``: time that no sample is about is
@@ -103,8 +103,8 @@ def joules_of_tick(
     counter_j: float, power_w: float, seconds: float, last_j: float, guessed_j: float, owed_j: float,
     before_j: float, added_j: float,
 ) -> tuple[float, float, float, float, float, float]:  # fmt: skip
-    """The energy of a tick that counts for ``seconds``; then what to pass as the last five for the next one:
-    NaN, 0, 0, NaN and 0 for the first.
+    """Return the energy of a tick that counts for ``seconds``; then what to pass as the last five for the
+    next one: NaN, 0, 0, NaN and 0 for the first.
 
     By the driver's counter: its increase since it was read last, at ``last_j``. While it cannot be read, or
     stands still though power is drawn, power times time; what was guessed so since then counts no second time
@@ -138,8 +138,8 @@ def joules_of_tick(
 
 
 def with_means(sample: NvmlSample) -> NvmlSample:
-    """The sample with ``gpu_util_pct`` and ``power_w`` of each GPU as they were over the tick: the means of
-    the driver's samples where there are any, instead of its newest value."""
+    """Return the sample with ``gpu_util_pct`` and ``power_w`` of each GPU as they were over the tick: the
+    means of the driver's samples where there are any, instead of its newest value."""
     interval_ms = sample.interval_ms or DRIVER_PERIOD_MS
     gpus = []
     for gpu in sample.gpus:
@@ -153,15 +153,15 @@ def with_means(sample: NvmlSample) -> NvmlSample:
 
 
 def highest_util_pct(gpu: Gpu) -> float | None:
-    """The most that the GPU did within the tick, by the driver's samples where there are any, or by what the
-    source has beside the mean."""
+    """Return the most that the GPU did within the tick, by the driver's samples where there are any, or by
+    what the source has beside the mean."""
     if gpu.util_burst:
         return max(value for _, value in gpu.util_burst)
     return gpu.gpu_util_pct if gpu.gpu_util_max_pct is None else gpu.gpu_util_max_pct
 
 
 def highest_power_w(gpu: Gpu) -> float | None:
-    """The same of its power, in watts."""
+    """Return the highest power, in watts, in the same way."""
     return max((value for _, value in gpu.power_burst), default=None) if gpu.power_burst else gpu.power_w
 
 

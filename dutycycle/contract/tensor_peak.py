@@ -1,4 +1,4 @@
-"""Tensor use of peak: what share of their quoted peak the tensor cores of a GPU reach (OFU).
+"""Tells tensor use of peak: what share of their quoted peak the tensor cores of a GPU reach (OFU).
 
 Tensor activity times the SM clock, by the clock at which the maker quotes the peak (arXiv 2605.20799). It
 needs no count of operations, and is no MFU: padding of tiles and what is computed again count as work, and
@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 
 class _Peak(NamedTuple):
-    """A product by ``words`` of its name, and the peak of its datasheet: dense bf16 or fp16, in 10^12
-    operations a second, of ``sms`` multiprocessors with so many operations a clock each."""
+    """Describes a product by ``words`` of its name, and the peak of its datasheet: dense bf16 or fp16, in
+    10^12 operations a second, of ``sms`` multiprocessors with so many operations a clock each."""
 
     words: tuple[str, ...]
     tera: float
@@ -20,7 +20,7 @@ class _Peak(NamedTuple):
 
     @property
     def mhz(self) -> float:
-        """The clock at which that peak is reached."""
+        """Return the clock at which that peak is reached, in MHz."""
         return 1e6 * self.tera / (self.sms * self.a_clock)
 
 

@@ -1,4 +1,4 @@
-"""The topics: their records, keys, retention and clean-up. Full names carry a prefix, a setting."""
+"""Declares the topics: their records, keys, retention and clean-up. Full names carry a prefix, a setting."""
 
 from dataclasses import dataclass
 
@@ -29,7 +29,7 @@ _DAY_MS = 24 * _HOUR_MS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """One topic, without its prefix.
+    """Describes one topic, without its prefix.
 
     ``retention_ms`` is meaningless for a compacted topic (``cleanup="compact"``: the newest record of
     each key stays). ``segment_bytes``: Kafka compacts what is older than the newest segment, so who reads a

@@ -25,7 +25,7 @@ _OTHER_FORMATS = frozenset(
 
 
 class TraceError(DutycycleError):
-    """A trace that cannot be read on: ``file:line: reason``; line 0 when it cannot even be opened."""
+    """Says why a trace cannot be read on: ``file:line: reason``; line 0 when it cannot even be opened."""
 
     def __init__(self, name: str, line: int, reason: str) -> None:
         super().__init__(f"{name}:{line}: {reason}" if line else f"{name}: {reason}")
@@ -36,7 +36,7 @@ class TraceError(DutycycleError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceRecord:
-    """One Kafka record. ``topic`` is its full name; ``payload`` None is a tombstone."""
+    """Holds one Kafka record. ``topic`` is its full name; ``payload`` None is a tombstone."""
 
     topic: str
     key: str | None
@@ -74,7 +74,7 @@ def _shown(value: Any) -> Any:
 
 
 class _Line(Struct):
-    """A line as ``kcat -J`` prints it; a payload may stand there as the object that it is."""
+    """Is a line as ``kcat -J`` prints it; a payload may stand there as the object that it is."""
 
     topic: str
     key: str | None

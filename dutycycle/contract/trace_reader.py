@@ -22,7 +22,7 @@ _GZIP_MAGIC, _ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
 class _Lines(Protocol):
-    """What all ways of opening a file have in common."""
+    """Declares what all ways of opening a file have in common."""
 
     def readline(self, size: int, /) -> bytes: ...
 
@@ -114,7 +114,7 @@ class ZstdReader(io.RawIOBase):
         self._output = memoryview(b"")  # a slice of it is no copy: a chunk may hold a million records
 
     def readable(self) -> bool:
-        """Always: it is a reader."""
+        """Tell that it is a reader, always."""
         return True
 
     def readinto(self, buffer: Any) -> int:

@@ -1,4 +1,4 @@
-"""The value types of record fields. A field's unit is the last part of its name; its range is here.
+"""Defines the value types of record fields. A field's unit is the last part of its name; its range is here.
 
 A value that could not be measured is absent (``None`` in the record, no key in the JSON): never 0. A number
 stays as it was written, whole or not: ``5`` is not read as ``5.0``.

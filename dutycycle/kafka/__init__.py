@@ -1,1 +1,2 @@
-"""Kafka's clients, topics and the embedded broker. Imports aiokafka, as ``dutycycle.kafka.faust`` does."""
+"""Holds Kafka's clients, topics and the embedded broker. Imports aiokafka, as ``dutycycle.kafka.faust``
+does."""

@@ -1,4 +1,4 @@
-"""The gate to the Kafka driver: the only module that imports aiokafka, but for Faust's own driver.
+"""Is the gate to the Kafka driver: the only module that imports aiokafka, but for Faust's own driver.
 
 It makes clients from settings, and translates what they fail with into the errors of ``kafka.errors``.
 """
@@ -45,7 +45,7 @@ _LONGEST_REQUEST = 8 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """Which error the driver's ``errors`` become, with the label and the words that explain them."""
+    """Says which error the driver's ``errors`` become, with the label and the words that explain them."""
 
     errors: tuple[type[BaseException], ...]
     becomes: type[BrokerError]
@@ -130,8 +130,8 @@ _RULES = (
 
 
 def translate(error: BaseException, where: str = "Kafka") -> BrokerError:
-    """The ``BrokerError`` for what the driver raised, with its cause; the unlisted is passing trouble. What
-    is one already stays as it is."""
+    """Return the ``BrokerError`` for what the driver raised, with its cause; the unlisted is passing trouble.
+    What is one already stays as it is."""
     if isinstance(error, BrokerError):
         return error
     unknown = _Rule((), BrokerUnreachableError, "error", type(error).__name__)
@@ -292,7 +292,8 @@ def new_producer(settings: Settings, name: str, *, linger_ms: int, compression: 
 
 
 def new_consumer(settings: Settings, name: str, *topics: str, reset: str, wait_ms: int = 250) -> Any:
-    """A consumer that is not started, of all partitions of ``topics``, in no group, committing nothing.
+    """Return a consumer that is not started, of all partitions of ``topics``, in no group, committing
+    nothing.
 
     ``wait_ms``: how long the broker keeps a request while it has nothing.
     """

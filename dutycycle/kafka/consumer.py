@@ -1,4 +1,4 @@
-"""Reading topics without a group: every partition, from a place of one's choosing, committing nothing."""
+"""Reads topics without a group: every partition, from a place of one's choosing, committing nothing."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ _SILENT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One record as it lies on the broker. ``payload`` None is a tombstone."""
+    """Holds one record as it lies on the broker. ``payload`` None is a tombstone."""
 
     topic: str
     partition: int
@@ -31,7 +31,7 @@ class Message:
 
     @property
     def key_text(self) -> str | None:
-        """The key as all of ours are: text."""
+        """Return the key as all of ours are: text."""
         return None if self.key is None else self.key.decode(errors="replace")
 
 
@@ -49,9 +49,9 @@ class Consumer:
         wait_ms: int = 250,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``start``: of all topics, or of each. ``at``: of some partitions the offset to go on at, where that
-        is later than a ``start`` that is not "end"; a log that ends before it is another one, and is read
-        whole. ``wait_ms``: how long the broker keeps a request while it has nothing."""
+        """Read ``topics``. ``start``: of all topics, or of each. ``at``: of some partitions the offset to go
+        on at, where that is later than a ``start`` that is not "end"; a log that ends before it is another
+        one, and is read whole. ``wait_ms``: how long the broker keeps a request while it has nothing."""
         self._settings = settings
         self._name = name
         self._topics = tuple(topics)

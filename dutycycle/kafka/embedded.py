@@ -1,4 +1,4 @@
-"""A Kafka broker that comes with us: for one machine, in memory, gone when its owner is.
+"""Runs a Kafka broker that comes with us: for one machine, in memory, gone when its owner is.
 
 Any Kafka client on this machine can read and write it. It keeps about 5 MB or 100,000 records of each
 partition, has no disk, no compaction and no topic administration by protocol: topics are created here.
@@ -21,7 +21,7 @@ _STOP_S = 5.0
 
 
 class EmbeddedBroker:
-    """The broker's process. Start it (``with`` or ``start``) before ``url`` is asked for.
+    """Runs the broker's process. Start it (``with`` or ``start``) before ``url`` is asked for.
 
     The methods wait for the process's answer, milliseconds; they may be called from any thread.
     """
@@ -30,7 +30,8 @@ class EmbeddedBroker:
     """What Python runs as the broker's process."""
 
     def __init__(self, topics: Mapping[str, int] | None = None) -> None:
-        """``topics``: full names of what to create at the start, with their number of partitions."""
+        """Start nothing yet. ``topics``: full names of what to create at the start, with their number of
+        partitions."""
         self._topics = dict(topics or {})
         self._process: subprocess.Popen[str] | None = None
         self._lock = threading.Lock()
@@ -38,12 +39,12 @@ class EmbeddedBroker:
 
     @property
     def url(self) -> str:
-        """What ``DUTYCYCLE_BROKER`` would say."""
+        """Return what ``DUTYCYCLE_BROKER`` would say."""
         return f"kafka://{self.bootstrap}"
 
     @property
     def pid(self) -> int | None:
-        """The process, None when it does not run."""
+        """Return the id of the process, None when it does not run."""
         running = self._process is not None and self._process.poll() is None
         return self._process.pid if running and self._process else None
 

@@ -1,4 +1,5 @@
-"""The embedded broker's own process: ``python -m dutycycle.kafka.embedded_server``, driven by lines of JSON.
+"""Runs the embedded broker in a process of its own: ``python -m dutycycle.kafka.embedded_server``, driven by
+lines of JSON.
 
 It answers each line of standard input with one of standard output, and ends when standard input does:
 however its parent dies, the pipe closes.
@@ -47,7 +48,8 @@ def _library() -> Any:
 
 
 class MockCluster:
-    """One mock broker that listens on a loopback port of its own choosing, in threads of this process."""
+    """Runs one mock broker that listens on a loopback port of its own choosing, in threads of this
+    process."""
 
     def __init__(self) -> None:
         self.lib = _library()
@@ -67,7 +69,7 @@ class MockCluster:
 
     @property
     def bootstrap(self) -> str:
-        """``127.0.0.1:port``."""
+        """Return the address, ``127.0.0.1:port``."""
         address: bytes = self.lib.rd_kafka_mock_cluster_bootstraps(self.cluster)
         return address.decode()
 

@@ -1,4 +1,5 @@
-"""What all workers of a consumer group have in common, or are refused: release and settings of results.
+"""Compares what all workers of a consumer group have in common, or are refused: release and settings of
+results.
 
 A partition moves from worker to worker, and its state and results with it: with other windows, another
 database or a state of another release, figures would depend on who has it. A group's protocol has a name that
@@ -58,7 +59,7 @@ def _release() -> str:
 
 
 class NamedProtocol:
-    """One of the driver's assignors, under another name."""
+    """Shows one of the driver's assignors, under another name."""
 
     def __init__(self, assignor: Any, name: str) -> None:
         self.name = name
@@ -114,7 +115,7 @@ def _claim(name: str, settings: Settings) -> None:
 
 
 def describe_difference(theirs: str, ours: str) -> str:
-    """In words, what the members of a group have that a worker has not, and what to do."""
+    """Say in words what the members of a group have that a worker has not, and what to do."""
     end = "or take another DUTYCYCLE_TOPIC_PREFIX"
     if not theirs.startswith(_PREFIX):
         return f"another program uses this consumer group, with the protocol {theirs!r}: stop it, {end}"

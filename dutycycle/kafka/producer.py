@@ -1,4 +1,4 @@
-"""Sending records: in order, acknowledged by all replicas in sync, none twice while one producer lives."""
+"""Sends records: in order, acknowledged by all replicas in sync, none twice while one producer lives."""
 
 import asyncio
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ _ABORT_S = 1.0
 
 
 class Producer:
-    """A started producer can ``send``; memory is bounded by itself, as ``send`` waits for room.
+    """Sends records once it is started; memory is bounded by itself, as ``send`` waits for room.
 
     An outage is outlasted: what was sent is tried again until it is acknowledged or ``abort`` gives up.
     """
@@ -31,8 +31,8 @@ class Producer:
         batch_bytes: int = BATCH_BYTES,
         telemetry: Telemetry | None = None,
     ) -> None:
-        """``batch_bytes``: the largest batch of several records; see ``topic_settings.read_batch_bytes``.
-        ``telemetry`` counts what a quota delays."""
+        """Make a producer, not started. ``batch_bytes``: the largest batch of several records; see
+        ``topic_settings.read_batch_bytes``. ``telemetry`` counts what a quota delays."""
         self._driver = new_producer(
             settings, name, linger_ms=linger_ms, compression=compression, batch_bytes=batch_bytes
         )

@@ -1,4 +1,4 @@
-"""Whether the broker can be reached: said once when it is lost, once when it is back. Waiting for it."""
+"""Says whether the broker can be reached, once when it is lost and once when it is back, and waits for it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -16,11 +16,12 @@ T = TypeVar("T")
 
 
 class StoppedError(Exception):
-    """Asked to stop before the work was done."""
+    """Says that it was asked to stop before the work was done."""
 
 
 class Reachability:
-    """The condition ``BROKER_UNREACHABLE`` of one client, one for each reason, and how long it waits."""
+    """Keeps the condition ``BROKER_UNREACHABLE`` of one client, one for each reason, and how long it
+    waits."""
 
     def __init__(self, settings: Settings, telemetry: Telemetry, backoff: Backoff | None = None) -> None:
         self.backoff = backoff or Backoff()
@@ -30,13 +31,13 @@ class Reachability:
         self._reasons: set[str] = set()
 
     def mark_down(self, error: BrokerError) -> None:
-        """It cannot be used, for this reason; tried again from now on."""
+        """Say that the broker cannot be used, for this reason; it is tried again from now on."""
         self._reasons.add(error.reason)
         detail = f"{error} ({self._setting}); trying again"
         self._telemetry.raise_condition(BROKER_UNREACHABLE, error.reason, detail)
 
     def mark_up(self) -> None:
-        """It answered."""
+        """Say that the broker answers again."""
         for reason in self._reasons:
             self._telemetry.clear_condition(BROKER_UNREACHABLE, reason, f"{self._where} answers")
         self._reasons.clear()
@@ -79,7 +80,7 @@ async def wait_for_topics(
     changelogs: Mapping[str, str] | None = None,
     verify: bool = True,
 ) -> dict[str, int]:
-    """``ensure_topics``; what passes (no broker, no controller yet) is said and waited for.
+    """Call ``ensure_topics``; what passes (no broker, no controller yet) is said and waited for.
 
     Raises what waiting does not mend: ``PartitionsDifferError``, ``TopicSettingsError``,
     ``BrokerRefusedError``.
@@ -105,7 +106,8 @@ async def answered_within(timeout_s: float, settings: Settings, work: Awaitable[
 
 
 async def unless(stop: asyncio.Event, work: Awaitable[T]) -> T:
-    """The result of ``work``; if ``stop`` comes first, ``work`` is cancelled and ``StoppedError`` raised.
+    """Return the result of ``work``; if ``stop`` comes first, ``work`` is cancelled and ``StoppedError``
+    raised.
 
     Either way ``work`` has ended then, and holds no connection any more.
     """

@@ -1,4 +1,4 @@
-"""From settings to what a Kafka client needs to connect: addresses, TLS, credentials.
+"""Makes of settings what a Kafka client needs to connect: addresses, TLS, credentials.
 
 The clients of ``dutycycle.kafka`` and the Faust apps take the same answers from here.
 """
@@ -16,7 +16,8 @@ _TLS = "kafka+ssl"
 
 
 def bootstrap_servers(settings: Settings) -> list[str]:
-    """``host:port`` of each broker in ``DUTYCYCLE_BROKER``. Raises ``SettingError`` when it is not set."""
+    """Return ``host:port`` of each broker in ``DUTYCYCLE_BROKER``. Raises ``SettingError`` when it is not
+    set."""
     if settings.broker is None:
         raise SettingError("DUTYCYCLE_BROKER is not set: give kafka://host:9092, or kafka+ssl://… for TLS")
     return settings.broker.partition("://")[2].split(",")
@@ -61,7 +62,7 @@ def _refuse_unused(settings: Settings) -> None:
 
 
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # the driver has no types
-    """The token of OAUTHBEARER, as it is when a connection is made: who replaces its file renews it."""
+    """Reads the token of OAUTHBEARER, as it is when a connection is made: who replaces its file renews it."""
 
     def __init__(self, token: Secret) -> None:
         self._token = token
@@ -79,7 +80,7 @@ def token_provider(settings: Settings) -> TokenProvider | None:
 
 
 def security_kwargs(settings: Settings) -> dict[str, Any]:
-    """Protocol, TLS context and SASL credentials, by the argument names of aiokafka's clients."""
+    """Return protocol, TLS context and SASL credentials, by the argument names of aiokafka's clients."""
     context = ssl_context(settings)
     transport = "SSL" if context else "PLAINTEXT"
     if settings.sasl_mechanism is None:

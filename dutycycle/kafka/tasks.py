@@ -1,4 +1,4 @@
-"""Tasks that end together."""
+"""Runs tasks that end together."""
 
 import asyncio
 from collections.abc import Awaitable

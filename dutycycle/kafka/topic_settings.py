@@ -1,4 +1,5 @@
-"""What a topic's settings do to Dutycycle: read from the broker, compared with what is needed, mended.
+"""Judges what a topic's settings do to Dutycycle: they are read from the broker, compared with what is
+needed, mended.
 
 Somebody else may have made a topic, or changed it. A record that compaction takes away before it was read is
 lost, and a state that is deleted after an hour gives wrong figures: workers do not start on such a topic.
@@ -22,7 +23,7 @@ _SET_ON_TOPIC = 1
 
 
 class TopicUse(StrEnum):
-    """What a process does with a topic, which decides what of its settings harms."""
+    """Says what a process does with a topic, which decides what of its settings harms."""
 
     SOURCE = "source"
     """It is read from the first record to the last."""
@@ -34,7 +35,7 @@ class TopicUse(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """A topic as it lies on the broker."""
+    """Holds a topic as it lies on the broker."""
 
     replication: int
     """The fewest replicas of its partitions."""
@@ -46,7 +47,7 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A setting of a topic that does not fit. ``wanted`` None: no value of it mends this."""
+    """Describes a setting of a topic that does not fit. ``wanted`` None: no value of it mends this."""
 
     topic: str
     setting: str
@@ -69,7 +70,7 @@ class Difference:
 
 
 class TopicSettingsError(DutycycleError):
-    """A topic's settings would lose records or falsify figures."""
+    """Says which of a topic's settings would lose records or falsify figures."""
 
 
 def compare_settings(
@@ -167,7 +168,8 @@ def _compare_replicas(name: str, topic: TopicDescription, replication: int) -> I
 
 
 async def describe_topics(admin: Any, names: Iterable[str]) -> dict[str, TopicDescription]:
-    """What each topic has. Raises ``BrokerError`` where the user may not ask, or the broker cannot say."""
+    """Return what each topic has. Raises ``BrokerError`` where the user may not ask, or the broker cannot
+    say."""
     resources = [topic_resource(name) for name in names]
     with translated("reading the settings of topics"):
         # All topics are asked for: a broker may create what it is asked for by name.

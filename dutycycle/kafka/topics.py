@@ -1,4 +1,5 @@
-"""Topics exist before anybody starts, with the partitions that belong together, or the start is refused.
+"""Sees to it that topics exist before anybody starts, with the partitions that belong together, or the start
+is refused.
 
 A source topic and the changelog of the state that is kept of it must have the same number of partitions:
 otherwise a worker would find no state for what it reads. Kafka itself does not mind, so it is checked here.
@@ -32,7 +33,7 @@ write an old state after the new one, there is time to notice, to recover, and t
 
 
 class PartitionsDifferError(DutycycleError):
-    """Topics that must have equally many partitions have not."""
+    """Says which topics have unequal numbers of partitions that must be equal."""
 
 
 async def ensure_topics(

@@ -1,4 +1,4 @@
-"""Requests to one API server: paced, with credentials that may change, and errors that are ours.
+"""Sends requests to one API server: paced, with credentials that may change, and errors that are ours.
 
 Answers stay plain JSON: of a pod a tenth is used, and models of all of it would cost more than the rest.
 """
@@ -45,7 +45,7 @@ _STALE = frozenset({"401", "certificate"})
 
 
 class TokenBucket:
-    """So many requests a second; after a pause up to 2 s' worth at once. Turns are given in order."""
+    """Allows so many requests a second; after a pause up to 2 s' worth at once. Turns are given in order."""
 
     def __init__(self, rate_per_s: float) -> None:
         self._rate_per_s = rate_per_s
@@ -59,7 +59,7 @@ class TokenBucket:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long an answer is waited for, and how many requests a second there may be."""
+    """Says how long an answer is waited for, and how many requests a second there may be."""
 
     answer_s: float = 15.0
     requests_per_s: float = 50.0
@@ -67,7 +67,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """With a body, ``content`` is its type."""
+    """Describes a request. ``content`` is the type of its body, if it has one."""
 
     path: str
     query: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class _Request:
     content: str = JSON
 
     def url(self, access: Access) -> URL:
-        """At that API server."""
+        """Return its URL at that API server."""
         query = f"?{urlencode(self.query, doseq=True)}" if self.query else ""
         return URL(access.address + self.path + query, encoded=True)
 
@@ -113,28 +113,31 @@ class Client:
         return await self._call(_Request(path, query or {}, accept))
 
     async def merge_patch(self, path: str, body: Mapping[str, Any], accept: str = JSON) -> dict[str, Any]:
-        """What the object is after the patch. A merge patch changes what is there, and never creates it."""
+        """Merge a patch into an object, and return what it is then. A merge patch changes what is there, and
+        never creates it."""
         # A strategic merge patch would be refused for custom resources (415).
         return await self._call(_Request(path, _AS_US, accept, "PATCH", body, _MERGE_PATCH))
 
     async def create(
         self, path: str, body: Mapping[str, Any], query: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
-        """A new object in the collection at ``path``. ``BusyError`` (409) where there is one of its name."""
+        """Create a new object in the collection at ``path``. ``BusyError`` (409) where there is one of its
+        name."""
         return await self._call(_Request(path, query or _AS_US, method="POST", body=body))
 
     async def apply(self, path: str, body: Mapping[str, Any], query: Mapping[str, str]) -> dict[str, Any]:
-        """Server-side apply: ``body`` is all that the manager in ``query`` wants. JSON is YAML."""
+        """Apply on the server: ``body`` is all that the manager in ``query`` wants. JSON is YAML."""
         return await self._call(_Request(path, query, JSON, "PATCH", body, _APPLY))
 
     async def delete(self, path: str, body: Mapping[str, Any]) -> None:
-        """``body``: the ``DeleteOptions``. ``GoneError`` where there is no such object."""
+        """Delete the object. ``body``: the ``DeleteOptions``. ``GoneError`` where there is no such object."""
         await self._call(_Request(path, method="DELETE", body=body))
 
     async def stream(
         self, path: str, query: Mapping[str, str], seconds: float
     ) -> AsyncGenerator[dict[str, Any], None]:
-        """JSON objects, one a line, as they come: for ``seconds``, or until the connection breaks off."""
+        """Yield JSON objects, one a line, as they come: for ``seconds``, or until the connection breaks
+        off."""
         async with aclosing(self.lines(path, query, seconds)) as lines:
             async for line in lines:
                 if line.strip():
@@ -278,7 +281,7 @@ class Client:
 
 @contextmanager
 def _translated(address: str, limit: aiohttp.ClientTimeout) -> Iterator[None]:
-    """The errors of aiohttp, of TLS and of the system as ours."""
+    """Raise the errors of aiohttp, of TLS and of the system as ours."""
     try:
         yield
     except TimeoutError as error:

@@ -1,4 +1,4 @@
-"""Where the API server and our credentials are found. Read at the start, and again when they are refused."""
+"""Finds the API server and our credentials. Read at the start, and again when they are refused."""
 
 import logging
 import os
@@ -25,12 +25,12 @@ _CREDENTIALS = ("exec", "auth-provider", "token", "tokenFile", "username", "clie
 
 
 class UnusableConfigError(Exception):
-    """There is no configuration where it was looked for, or it cannot be used. Says what, in one line."""
+    """Says in one line that there is no configuration where it was looked for, or why it cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Impersonation:
-    """Somebody else, as whom the API server is to take us, if it lets us.
+    """Names somebody else, as whom the API server is to take us, if it lets us.
 
     https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation
     """
@@ -45,7 +45,7 @@ class Impersonation:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """An API server and how to speak to it. ``namespace`` is the one meant where none is named."""
+    """Holds an API server and how to speak to it. ``namespace`` is the one meant where none is named."""
 
     address: str
     authorization: Callable[[], str | None] = lambda: None
@@ -59,7 +59,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class ConfigSource:
-    """The files that an ``Access`` is read from: kubeconfigs, as in ``KUBECONFIG``, or a pod's own.
+    """Names the files that an ``Access`` is read from: kubeconfigs, as in ``KUBECONFIG``, or a pod's own.
 
     ``name`` is what messages call it.
     """
@@ -71,7 +71,8 @@ class ConfigSource:
     act_as: Impersonation | None = None
 
     def read(self) -> Access:
-        """As the files are now; a credential helper is run and waited for. Raises ``UnusableConfigError``."""
+        """Read the files as they are now; a credential helper is run and waited for. Raises
+        ``UnusableConfigError``."""
         with _in_one_line(self.name):
             if self.kubeconfig is None:
                 access = _of_service_account(self.service_account)
@@ -81,7 +82,7 @@ class ConfigSource:
 
 
 def of_service(mode: str) -> ConfigSource | None:
-    """For the setting ``kubernetes``; None where nothing is configured.
+    """Return the source for the setting ``kubernetes``; None where nothing is configured.
 
     The pod's service account comes first, then ``KUBECONFIG``, and with ``on`` the user's own file.
     """
@@ -95,7 +96,8 @@ def of_service(mode: str) -> ConfigSource | None:
 
 
 def of_user(kubeconfig: str | None, context: str | None, act_as: Impersonation | None = None) -> ConfigSource:
-    """As kubectl looks for it: the file that is named, ``KUBECONFIG``, the user's own, the pod's."""
+    """Return the source where kubectl looks for it: the file that is named, ``KUBECONFIG``, the user's own,
+    the pod's."""
     files = kubeconfig or os.environ.get("KUBECONFIG") or _USERS_OWN
     if kubeconfig is None and not _exists(files) and _SERVICE_ACCOUNT.exists():
         return ConfigSource("the pod's service account", act_as=act_as)
@@ -205,7 +207,8 @@ def _one_line(what: object) -> str:
 
 @contextmanager
 def _complaints() -> Iterator[list[str]]:
-    """What the library logs on the root logger, instead of raising it, when a credential helper fails."""
+    """Collect what the library logs on the root logger, instead of raising it, when a credential helper
+    fails."""
     complaints: list[str] = []
     root, thread = logging.getLogger(), threading.get_ident()
 

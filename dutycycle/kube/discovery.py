@@ -1,4 +1,4 @@
-"""Which kinds of objects the API server has, and where. One code path serves every kind.
+"""Finds which kinds of objects the API server has, and where. One code path serves every kind.
 
 A kind that is not served is remembered for a while, and asked for again after it: its definition may be
 installed later. Where the version that an owner reference names is not served any more, another version of
@@ -23,14 +23,14 @@ https://kubernetes.io/docs/concepts/overview/kubernetes-api/#aggregated-discover
 
 
 class Get(Protocol):
-    """The JSON object at a path; raises ``GoneError`` where there is none."""
+    """Reads the JSON object at a path; raises ``GoneError`` where there is none."""
 
     def __call__(self, path: str, *, accept: str = JSON) -> Awaitable[dict[str, Any]]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind as the API serves it. ``plural`` is its name in paths and in roles.
+    """Describes one kind as the API serves it. ``plural`` is its name in paths and in roles.
 
     ``short_names`` are what people may type for it, such as ``deploy``.
     """
@@ -44,14 +44,14 @@ class Kind:
 
     @property
     def group(self) -> str:
-        """Empty for the core."""
+        """Return its API group, which is empty for the core."""
         return self.api_version.rpartition("/")[0]
 
     def __str__(self) -> str:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, name: str | None = None, namespace: str | None = None) -> str:
-        """Of one object, of all in a namespace, or of all there are."""
+        """Return the path of one object, of all in a namespace, or of all there are."""
         place = f"/namespaces/{quote(namespace, safe='')}" if self.namespaced and namespace else ""
         path = f"{version_path(self.api_version)}{place}/{self.plural}"
         return path if name is None else f"{path}/{quote(name, safe='')}"
@@ -69,7 +69,7 @@ def version_path(api_version: str) -> str:
 
 
 class Kinds:
-    """The kinds that were asked for so far."""
+    """Remembers the kinds that were asked for so far."""
 
     def __init__(self, get: Get, clock: Callable[[], float]) -> None:
         self._get = get
@@ -89,7 +89,8 @@ class Kinds:
         return kind_of_version or await self._of_another_version(api_version, kind)
 
     async def every(self) -> tuple[Kind, ...]:
-        """Every kind that the API server has, each in one version: the one it prefers, where that has it."""
+        """Return every kind that the API server has, each in one version: the one it prefers, where that has
+        it."""
         first: dict[tuple[str, str], Kind] = {}
         for root in ("/api", "/apis"):
             answer = await self._get(root, accept=AGGREGATED)
@@ -142,7 +143,8 @@ def _versions(group: Mapping[str, Any]) -> list[str]:
 
 
 def _listed(api_version: str, answer: Mapping[str, Any]) -> Iterator[Kind]:
-    """From an ``APIResourceList``. A name with a slash is a part of an object, such as ``pods/status``."""
+    """Yield the kinds of an ``APIResourceList``. A name with a slash is a part of an object, such as
+    ``pods/status``."""
     for resource in answer.get("resources") or ():
         if "/" not in resource["name"]:
             yield Kind(
@@ -155,7 +157,8 @@ def _listed(api_version: str, answer: Mapping[str, Any]) -> Iterator[Kind]:
 
 
 def _aggregated(answer: Mapping[str, Any]) -> Iterator[Kind]:
-    """From an ``APIGroupDiscoveryList``, whose versions begin with the one that the group prefers."""
+    """Yield the kinds of an ``APIGroupDiscoveryList``, whose versions begin with the one that the group
+    prefers."""
     for group in answer["items"]:
         name = (group.get("metadata") or {}).get("name")
         for version in group["versions"]:

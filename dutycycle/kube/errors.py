@@ -1,4 +1,5 @@
-"""What a request that failed means to whoever asked: ask again, give it up, or forget the object. Pure."""
+"""Says what a request that failed means to whoever asked: ask again, give it up, or forget the object.
+Pure."""
 
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
@@ -12,7 +13,7 @@ _LONGEST_WAIT_S = 600.0
 
 
 class KubeError(Exception):
-    """A request that did not succeed.
+    """Says why a request did not succeed.
 
     ``reason`` is an HTTP status, or one of ``timeout``, ``certificate``, ``connection``, ``answer``: a label
     of metrics. ``retry_after_s`` is what the server asked to wait, None where it did not.
@@ -25,26 +26,27 @@ class KubeError(Exception):
 
     @property
     def detail(self) -> str:
-        """The message without the status before it."""
+        """Return the message without the status before it."""
         return str(self).removeprefix(f"{self.reason}: ")
 
 
 class GoneError(KubeError):
-    """The object is not there, or another one of the same name."""
+    """Says that the object is not there, or another one of the same name."""
 
     def __init__(self, message: str, reason: str = "404") -> None:
         super().__init__(reason, message)
 
 
 class NoKindError(GoneError):
-    """The API server serves no such kind: its definition is not installed. Asked again after a while."""
+    """Says that the API server serves no such kind: its definition is not installed. Asked again after a
+    while."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, "no_kind")
 
 
 class BusyError(KubeError):
-    """To be tried again, after ``retry_after_s`` if that is given.
+    """Says that a request is to be tried again, after ``retry_after_s`` if that is given.
 
     ``everything``: no other request would succeed now. Otherwise it may be this object alone.
     """
@@ -57,7 +59,7 @@ class BusyError(KubeError):
 
 
 class RefusedError(KubeError):
-    """The API server will not take this, however often it is asked."""
+    """Says that the API server will not take this, however often it is asked."""
 
 
 def error_of_answer(status: int, headers: Mapping[str, str], body: bytes) -> KubeError:

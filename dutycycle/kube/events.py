@@ -1,4 +1,4 @@
-"""Kubernetes Events of ours: what ``kubectl describe`` prints below an object. Pure.
+"""Makes Kubernetes Events of ours: what ``kubectl describe`` prints below an object. Pure.
 
 https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/event-v1/
 """
@@ -24,7 +24,7 @@ _HASH_CHARS = 16
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """Something that holds of an object since ``since_ms``. ``type`` is ``Normal`` or ``Warning``.
+    """Describes something that holds of an object since ``since_ms``. ``type`` is ``Normal`` or ``Warning``.
 
     ``fault``: which of several that have one reason; empty where an object has one at a time.
     """
@@ -38,12 +38,13 @@ class Occurrence:
 
     @property
     def namespace(self) -> str:
-        """Where its Event lies: what is about an object of the cluster has to be in ``default``."""
+        """Return where its Event lies: what is about an object of the cluster has to be in ``default``."""
         return self.about.namespace or "default"
 
     @property
     def name(self) -> str:
-        """Of its Event: the same whoever writes it, and however often, as long as it holds."""
+        """Return the name of its Event: the same whoever writes it, and however often, as long as it
+        holds."""
         what = f"{self.about.uid}/{self.reason}/{self.since_ms}" + (f"/{self.fault}" if self.fault else "")
         digest = hashlib.sha256(what.encode()).hexdigest()[:_HASH_CHARS]
         return f"{self.about.name[:_LONGEST_NAME].rstrip('-.')}.{digest}"

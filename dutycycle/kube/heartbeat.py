@@ -1,4 +1,5 @@
-"""The heartbeat of a node: a Lease whose renewal is the time of the node's newest sample. Pure.
+"""Makes and reads the heartbeat of a node: a Lease whose renewal is the time of the node's newest sample.
+Pure.
 
 The sinks write it, the kubectl plugin reads it. It lies in the namespace of the sinks, with the node's name.
 https://kubernetes.io/docs/concepts/architecture/leases/
@@ -23,7 +24,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """When a node was sampled last, and how long that may be ago while it is alive."""
+    """Says when a node was sampled last, and how long that may be ago while it is alive."""
 
     node: str
     sampled_ms: int
@@ -74,5 +75,5 @@ def _millis(moment: datetime) -> int:
 
 
 def micro_time(ms: int) -> str:
-    """Unix milliseconds as Kubernetes' MicroTime, with exactly six digits behind the point."""
+    """Return Unix milliseconds as Kubernetes' MicroTime, with exactly six digits behind the point."""
     return (_EPOCH + timedelta(milliseconds=ms)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,4 +1,5 @@
-"""The objects of an API server: their metadata read, listed and merged into; pods listed and watched."""
+"""Reads and changes the objects of an API server: their metadata is read, listed and merged into; pods are
+listed and watched."""
 
 import asyncio
 import time
@@ -25,7 +26,7 @@ _PAGE = 500
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """An object as kubectl prints it: a cell for each column, by its name such as ``Node``.
+    """Holds an object as kubectl prints it: a cell for each column, by its name such as ``Node``.
 
     ``is_completed``: it has ended, in success or failure.
     https://kubernetes.io/docs/reference/using-api/api-concepts/#receiving-resources-as-tables
@@ -46,7 +47,7 @@ def rows_of(table: Mapping[str, Any]) -> Iterator[TableRow]:
 
 
 class ApiServer:
-    """One API server. Raises ``KubeError``."""
+    """Asks one API server. Raises ``KubeError``."""
 
     def __init__(self, client: Client, page: int = _PAGE) -> None:
         self._client = client
@@ -55,17 +56,17 @@ class ApiServer:
 
     @property
     def address(self) -> str:
-        """Where it is, for messages."""
+        """Return where it is, for messages."""
         return self._client.access.address
 
     @property
     def answered(self) -> int:
-        """How many requests it has answered as they were meant."""
+        """Return how many requests it has answered as they were meant."""
         return self._client.answered
 
     @property
     def namespace(self) -> str:
-        """The one meant where none is named."""
+        """Return the namespace that is meant where none is named."""
         return self._client.access.namespace
 
     async def metadata(self, ref: ObjectRef) -> Metadata:
@@ -103,7 +104,7 @@ class ApiServer:
         return dict((await self._client.create(path, thing, _strict(manager)))["metadata"])
 
     async def apply(self, kind: Kind, thing: Mapping[str, Any], manager: str) -> Metadata:
-        """Server-side apply, which makes or changes the object. ``BusyError`` (409): others own a field."""
+        """Apply on the server, which makes or changes the object. ``BusyError`` (409): others own a field."""
         meta = thing["metadata"]
         path = kind.path(meta["name"], meta.get("namespace"))
         return dict((await self._client.apply(path, thing, _strict(manager)))["metadata"])
@@ -132,7 +133,8 @@ class ApiServer:
     def output_of(
         self, namespace: str, pod: str, container: str, command: Sequence[str]
     ) -> AsyncGenerator[bytes, None]:
-        """What a command writes that is run in a container, in pieces; ``CommandFailedError`` if it fails."""
+        """Yield what a command writes that is run in a container, in pieces; ``CommandFailedError`` if it
+        fails."""
         return output_of(self._client, namespace, pod, container, command)
 
     async def read(self, kind: Kind, name: str, namespace: str | None = None) -> Mapping[str, Any]:
@@ -140,7 +142,8 @@ class ApiServer:
         return await self._client.get(kind.path(name, namespace))
 
     async def review(self, kind: Kind, spec: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The status of a review, such as a ``SubjectAccessReview``: a question in the form of an object."""
+        """Return the status of a review, such as a ``SubjectAccessReview``: a question in the form of an
+        object."""
         body = {"apiVersion": kind.api_version, "kind": kind.name, "spec": spec}
         return dict((await self._client.create(kind.path(), body)).get("status") or {})
 
@@ -200,7 +203,8 @@ class ApiServer:
     async def watch(
         self, kind: Kind, fields: str, version: str, seconds: int, namespace: str | None = None
     ) -> AsyncGenerator[dict[str, Any], None]:
-        """What happens to these objects after ``version``, for about ``seconds``; may break off any time."""
+        """Yield what happens to these objects after ``version``, for about ``seconds``; may break off any
+        time."""
         query = {
             "fieldSelector": fields, "watch": "true", "allowWatchBookmarks": "true",
             "resourceVersion": version, "timeoutSeconds": str(seconds),
@@ -239,7 +243,8 @@ def _annotations(metadata: Metadata) -> dict[str, str]:
 async def connect(
     mode: str, *, asked_by: str = "", limits: Limits | None = None, user_agent: str = ""
 ) -> ApiServer | None:
-    """The API server of the setting ``kubernetes``: ``auto``, ``on`` or ``off``; None where there is none.
+    """Open the API server of the setting ``kubernetes``: ``auto``, ``on`` or ``off``; None where there is
+    none.
 
     ``config.of_service`` says where it is looked for. Raises ``SettingError`` where ``on`` finds none, or
     what is there cannot be used. The error names ``asked_by``: a setting with its value, by default

@@ -1,4 +1,4 @@
-"""Kubernetes quantities: ``500m`` cores, ``2Gi`` bytes, ``1e3``. Pure.
+"""Reads and writes Kubernetes quantities: ``500m`` cores, ``2Gi`` bytes, ``1e3``. Pure.
 
 ConfigSource: https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
 """

@@ -1,4 +1,4 @@
-"""How an object is named, and what is read of it and changed in it. Pure."""
+"""Says how an object is named, and what is read of it and changed in it. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ Patch = Mapping[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class ObjectRef:
-    """One object. ``uid`` tells it from a later one of the same name; None where any one will do."""
+    """Names one object. ``uid`` tells it from a later one of the same name; None where any one will do."""
 
     api_version: str
     kind: str

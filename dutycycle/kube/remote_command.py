@@ -1,4 +1,5 @@
-"""A command in a container, as ``kubectl exec`` runs it: a WebSocket whose messages begin with a channel.
+"""Runs a command in a container, as ``kubectl exec`` runs it: a WebSocket whose messages begin with a
+channel.
 
 https://github.com/kubernetes/apimachinery/blob/master/pkg/util/remotecommand/constants.go
 """
@@ -20,7 +21,8 @@ _KEPT = 4096
 
 
 class CommandFailedError(KubeError):
-    """It could not be started, or has failed: ``code`` is its exit status, None where it never ran."""
+    """Says that a command could not be started, or has failed: ``code`` is its exit status, None where it
+    never ran."""
 
     def __init__(self, message: str, code: int | None) -> None:
         super().__init__("command", message)
@@ -30,7 +32,8 @@ class CommandFailedError(KubeError):
 async def output_of(
     client: Client, namespace: str, pod: str, container: str, command: Sequence[str]
 ) -> AsyncGenerator[bytes, None]:
-    """What it writes on its standard output, in pieces as they come, to its end. Raises ``KubeError``."""
+    """Yield what a command writes on its standard output, in pieces as they come, to its end. Raises
+    ``KubeError``."""
     query = {"container": container, "command": command, "stdout": "true", "stderr": "true"}
     stderr = b""
     path = f"{POD.path(pod, namespace)}/exec"
@@ -48,7 +51,8 @@ async def output_of(
 
 
 def _check(status: Mapping[str, Any], stderr: str) -> None:
-    """The ``Status`` object that comes at the end, and what stood on standard error."""
+    """Read the ``Status`` object that comes at the end, and what stood on standard error. Raises
+    ``CommandFailedError`` for a command that failed."""
     if status.get("status") == "Success":
         return
     causes = (status.get("details") or {}).get("causes") or ()

@@ -1,4 +1,5 @@
-"""CPU, memory and GPUs of a pod, from its specification and annotations, as Kubernetes counts them. Pure.
+"""Counts CPU, memory and GPUs of a pod, from its specification and annotations, as Kubernetes counts them.
+Pure.
 
 What counts are the containers that run together: the regular ones, and those init containers that go on
 running (``restartPolicy: Always``). What is stated of the pod as a whole counts instead of their sum.
@@ -20,7 +21,8 @@ _VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 
 
 def request(spec: Spec, resource: str) -> float | None:
-    """``cpu`` (cores) or ``memory`` (bytes) that is kept free for the pod; None where nothing is stated."""
+    """Return ``cpu`` (cores) or ``memory`` (bytes) that is kept free for the pod; None where nothing is
+    stated."""
     whole = _stated(spec, "requests", resource)
     each = [_asked(container, resource) for container in _running(spec)] if whole is None else [whole]
     known = [amount for amount in each if amount is not None]
@@ -78,7 +80,8 @@ def _goes_on(init_container: Spec) -> bool:
 
 
 def _asked(container: Spec, resource: str) -> Decimal | None:
-    """A resource that is only limited is asked for in the same amount: the API server's own rule."""
+    """Return what a container asks for; of a resource that is only limited the limit, which is the API
+    server's own rule."""
     asked = _stated(container, "requests", resource)
     return _stated(container, "limits", resource) if asked is None else asked
 

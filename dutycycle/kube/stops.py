@@ -1,4 +1,5 @@
-"""How each kind of workload is stopped, and begun again: for who does it, and for who is told how. Pure."""
+"""Says how each kind of workload is stopped, and begun again: for who does it, and for who is told how.
+Pure."""
 
 from collections.abc import Mapping
 from shlex import quote
@@ -17,8 +18,8 @@ _KNOWN_TO_KUBECTL = frozenset({"", "apps", "batch", "kubeflow.org"})
 
 
 class Stop(NamedTuple):
-    """``change``: to be merged into the object. ``does``: in words. ``undo``: by which command it begins
-    again."""
+    """Says how something is stopped. ``change``: to be merged into the object. ``does``: in words. ``undo``:
+    by which command it begins again."""
 
     change: Mapping[str, Any]
     does: str

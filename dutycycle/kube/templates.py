@@ -1,4 +1,4 @@
-"""Which pods are made alike: two hashes of what a user wrote, which each run of it has. Pure.
+"""Tells which pods are made alike: two hashes of what a user wrote, which each run of it has. Pure.
 
 Names, labels and environment differ from run to run, and the API server adds to all else; so only what is
 run counts, and what is asked for it. A hash tells nothing of what was hashed.
@@ -16,8 +16,8 @@ _DIGITS = 16
 
 
 class TemplateIdentity(NamedTuple):
-    """``program``: the images and commands of the containers. ``template``: these with their arguments, and
-    what they ask for."""
+    """Holds the hashes of a pod. ``program``: the images and commands of the containers. ``template``: these
+    with their arguments, and what they ask for."""
 
     program: str
     template: str

@@ -1,1 +1,1 @@
-"""The sub-commands of a user: what each takes (``add_arguments``) and what it does (``run``)."""
+"""Holds the sub-commands of a user: what each takes (``add_arguments``) and what it does (``run``)."""

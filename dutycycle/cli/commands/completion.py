@@ -1,4 +1,4 @@
-"""``dutycycle completion``: the script by which a shell completes the command."""
+"""Runs ``dutycycle completion``: prints the script by which a shell completes the command."""
 
 import argparse
 import sys
@@ -13,7 +13,7 @@ SETTINGS: tuple[str, ...] = ()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which shell."""
+    """Add which shell."""
     parser.add_argument(
         "shell", choices=("bash", "zsh", "fish"), metavar="SHELL",
         help="bash, zsh (whose fpath needs ~/.zfunc, before compinit) or fish; print it anew after an update",

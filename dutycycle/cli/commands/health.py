@@ -1,4 +1,5 @@
-"""``dutycycle health``: whether the GPUs of this machine are in order, by the driver alone, now."""
+"""Runs ``dutycycle health``: tells whether the GPUs of this machine are in order, by the driver alone,
+now."""
 
 import argparse
 import logging
@@ -26,14 +27,15 @@ _INACTIVE = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """How to print it."""
+    """Add how to print it."""
     parser.add_argument(
         "--format", choices=("table", "json"), default="table", help="how to print (default: table)"
     )
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """0 if no GPU is worse than one to watch, else 1, as the prolog of a job wants it."""
+    """Print the state of the GPUs, and return 0 if none is worse than one to watch, else 1, as the prolog of
+    a job wants it."""
     logging.getLogger("dutycycle").setLevel(logging.CRITICAL)  # what it would say is the answer
     gpus = read_health(settings)
     if args.format == "json":

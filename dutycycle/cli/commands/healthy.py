@@ -1,4 +1,4 @@
-"""``dutycycle healthy``: asks a running process whether it is healthy, for probes and people."""
+"""Runs ``dutycycle healthy``: asks a running process whether it is healthy, for probes and people."""
 
 import argparse
 import sys
@@ -13,7 +13,7 @@ SETTINGS: tuple[str, ...] = ()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Whom to ask, and what."""
+    """Add whom to ask, and what."""
     parser.add_argument(
         "whom", metavar="WHOM",
         help=f"{', '.join(PORTS)} (where DUTYCYCLE_LISTEN says, or at its default port), or host:port",
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """0 when it is well; 1, and why, when it is not, or does not answer."""
+    """Ask, and return 0 when the process is well; 1, and why, when it is not, or does not answer."""
     path = "/metrics" if args.metrics else "/readyz" if args.ready else "/healthz"
     token = settings.listen_token.now() if settings.listen_token is not None and args.metrics else None
     address = where(args.whom, settings.listen)

@@ -1,4 +1,5 @@
-"""``dutycycle peaks``: the max-utilization records, as a table for people, JSON or CSV for programs."""
+"""Runs ``dutycycle peaks``: prints the max-utilization records, as a table for people, JSON or CSV for
+programs."""
 
 import argparse
 import sys
@@ -44,7 +45,7 @@ _COLUMNS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to show, and how."""
+    """Add what to show, and how."""
     parser.add_argument("--format", choices=FORMATS, default="table", help="how to print (default: table)")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--jobs", action="store_true", help="jobs instead of pods")
@@ -94,7 +95,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _label(text: str) -> tuple[str, str]:
-    """``team=nlp``, or ``team`` for any value."""
+    """Parse ``team=nlp``, or ``team`` for any value."""
     key, _, value = text.partition("=")
     return key.strip(), value.strip()
 

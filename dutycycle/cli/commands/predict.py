@@ -1,4 +1,5 @@
-"""``dutycycle predict``: what the pods of a job's file will need, from the peak records of their kin."""
+"""Runs ``dutycycle predict``: prints what the pods of a job's file will need, from the peak records of their
+kin."""
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping
@@ -29,7 +30,7 @@ _FIGURES = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which file, and whose records."""
+    """Add which file, and whose records."""
     parser.add_argument("files", nargs="+", metavar="FILE", help="YAML or JSON, as for kubectl apply")
     parser.add_argument(
         "-n", "--namespace", default="default", metavar="NAME", help="of what names none (default: default)"

@@ -1,4 +1,4 @@
-"""``dutycycle remove``: removes from a cluster what was made there at run time."""
+"""Runs ``dutycycle remove``: removes from a cluster what was made there at run time."""
 
 import argparse
 import asyncio
@@ -19,11 +19,11 @@ _SHOWN_KEYS = 4
 
 
 class NoNamespaceError(DutycycleError):
-    """The namespace that was named does not exist."""
+    """Says that the namespace that was named does not exist."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to do, and where."""
+    """Add what to do, and where."""
     parser.description = (
         "Remove every annotation with our prefix from nodes, pods and owners of pods, but those by which "
         f"users ask for a trial; and our PriorityClasses, Leases and Events. Topics stay; {NOTE}."
@@ -77,7 +77,7 @@ def _say(name: str, keys: list[str]) -> None:
 
 
 def _say_nothing(name: str, keys: list[str]) -> None:
-    """What is done is counted at the end."""
+    """Say nothing: what is done is counted at the end."""
 
 
 def _counts(done: Removal, *, dry_run: bool) -> str:

@@ -1,4 +1,5 @@
-"""``dutycycle schedule``: what our priorities and scores would do to a trace of arrivals, simulated."""
+"""Runs ``dutycycle schedule``: prints what our priorities and scores would do to a trace of arrivals,
+simulated."""
 
 import argparse
 import sys
@@ -29,7 +30,7 @@ _WIDTH = 140
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which arrivals, on which nodes, scheduled how."""
+    """Add which arrivals, on which nodes, scheduled how."""
     usual = Generator()
     parser.add_argument(
         "--simulate",

@@ -1,4 +1,4 @@
-"""``dutycycle top``: the live view of any broker."""
+"""Runs ``dutycycle top``: shows the live view of any broker."""
 
 import argparse
 import asyncio
@@ -14,7 +14,7 @@ SETTINGS = (*arguments.OF_BROKER, *arguments.OF_PAGE, "signals", "records", "pri
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What is shown, and how."""
+    """Add what is shown, and how."""
     parser.add_argument("--node", action="append", default=[], metavar="NAME", help="a node; again for more")
     parser.add_argument("-n", "--namespace", metavar="NAME", help="its pods, their jobs and their GPUs alone")
     arguments.add_once(parser)

@@ -1,4 +1,5 @@
-"""``dutycycle topics``: creates a deployment's topics, and says what of those that are there does not fit."""
+"""Runs ``dutycycle topics``: creates a deployment's topics, and says what of those that are there does not
+fit."""
 
 import argparse
 import asyncio
@@ -37,7 +38,8 @@ _GROUPS = {"stream": "streams", "sink": "sinks"}
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One topic as it should be. ``alike``: it must have as many partitions as all others that are."""
+    """Describes one topic as it should be. ``alike``: it must have as many partitions as all others that
+    are."""
 
     name: str
     config: Mapping[str, str]
@@ -47,7 +49,8 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class BrokerTopics:
-    """What the broker has. ``descriptions`` is empty where it does not say settings; ``unknown`` says why."""
+    """Holds what the broker has. ``descriptions`` is empty where it does not say settings; ``unknown`` says
+    why."""
 
     partitions: Mapping[str, int]
     descriptions: Mapping[str, "TopicDescription"]
@@ -56,7 +59,7 @@ class BrokerTopics:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Whether to do it."""
+    """Add whether to do it."""
     parser.add_argument("--dry-run", action="store_true", help="only say which topics there should be")
     parser.add_argument(
         "--format", choices=("table", "json"), default="table",

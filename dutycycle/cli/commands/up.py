@@ -1,4 +1,4 @@
-"""``dutycycle up``: everything on this machine, in one command."""
+"""Runs ``dutycycle up``: everything on this machine, in one command."""
 
 import argparse
 import asyncio
@@ -19,7 +19,7 @@ SETTINGS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """How long, and where the records go."""
+    """Add how long, and where the records go."""
     parser.add_argument(
         "--duration",
         type=duration_s,

@@ -1,4 +1,4 @@
-"""``dutycycle usage``: what was used, what was idle and what it cost, from the ledger."""
+"""Runs ``dutycycle usage``: prints what was used, what was idle and what it cost, from the ledger."""
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ Row = Mapping[str, Any]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to add up, and how to print it."""
+    """Add what to add up, and how to print it."""
     parser.add_argument(
         "--by", default="namespace", metavar="NAME[,NAME]",
         help=f"what to add up by: {', '.join(GROUPS)}, or a label of pods that DUTYCYCLE_POD_LABELS keeps, "
@@ -67,23 +67,24 @@ def _hours(name: str) -> Callable[[Row], str]:
 
 
 def _unknown(row: Row) -> str:
-    """Hours of which nobody can tell whether they were busy; nothing where there are none."""
+    """Return the hours of which nobody can tell whether they were busy; nothing where there are none."""
     return _number(row["gpu_unknown_s"] or None, 3600)
 
 
 def _untouched(row: Row) -> str:
-    """Hours, of the idle ones, in which a pod held a GPU without a process on it."""
+    """Return the hours, of the idle ones, in which a pod held a GPU without a process on it."""
     return _number(row["gpu_untouched_s"] or None, 3600)
 
 
 def _share(row: Row) -> str:
-    """Busy, of the time of which that is known."""
+    """Return busy time in percent of the time of which that is known; nothing where it is of none."""
     known = (row["gpu_busy_s"] or 0.0) + (row["gpu_idle_s"] or 0.0)
     return f"{100 * row['gpu_busy_s'] / known:.0f} %" if known else ""
 
 
 def _active(what: str) -> Callable[[Row], str]:
-    """Activity of the multiprocessors or the tensor cores, or work, of the time of which it is known."""
+    """Return what gives the activity of the multiprocessors or the tensor cores, or work, of the time of
+    which it is known."""
 
     def share(row: Row) -> str:
         known = row[f"gpu_{what}_known_s"]
@@ -133,5 +134,5 @@ def _table(rows: Sequence[Row], by: Sequence[str]) -> Table:
 
 
 def _short(name: str, value: str) -> str:
-    """A day without its hour, an hour without its seconds."""
+    """Return a day without its hour, an hour without its seconds."""
     return value[:10] if name == "day" else f"{value[:16]}Z" if name == "hour" else value

@@ -1,4 +1,4 @@
-"""``dutycycle collect``: the node collector alone, as the DaemonSet runs it."""
+"""Runs ``dutycycle collect``: the node collector alone, as the DaemonSet runs it."""
 
 import argparse
 
@@ -15,7 +15,7 @@ SETTINGS = (
 
 
 def add_arguments(_parser: argparse.ArgumentParser) -> None:
-    """Settings are all that there is."""
+    """Add nothing: settings are all that there is."""
 
 
 def run(_args: argparse.Namespace, settings: Settings) -> int:

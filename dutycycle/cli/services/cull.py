@@ -1,4 +1,4 @@
-"""``dutycycle cull``: stops workloads that hold GPUs and have used none of them for hours."""
+"""Runs ``dutycycle cull``: stops workloads that hold GPUs and have used none of them for hours."""
 
 import argparse
 
@@ -23,7 +23,7 @@ SETTINGS = (
 
 
 def add_arguments(_parser: argparse.ArgumentParser) -> None:
-    """Settings are all that there is."""
+    """Add nothing: settings are all that there is."""
 
 
 def run(_args: argparse.Namespace, settings: Settings) -> int:

@@ -1,4 +1,4 @@
-"""``dutycycle serve``: answers from the topics, in one process; and the commands of one role alone."""
+"""Runs ``dutycycle serve``: answers from the topics, in one process; and the commands of one role alone."""
 
 import argparse
 from collections.abc import Sequence
@@ -13,21 +13,21 @@ from sinks.serve.roles import ROLES, chosen_roles
 
 @dataclass(frozen=True)
 class ServeCommand:
-    """A command that serves ``roles``; none: those of the setting. A ``CommandModule``."""
+    """Is a command that serves ``roles``; none: those of the setting. A ``CommandModule``."""
 
     EXAMPLE: str
     roles: tuple[str, ...] = ()
 
     @property
     def SETTINGS(self) -> tuple[str, ...]:  # noqa: N802 - as a module has it
-        """Those of its roles, and of every service."""
+        """Return the settings of its roles, and of every service."""
         of_roles = [name for role in self.roles or ROLES for name in ROLES[role].settings]
         chosen = () if self.roles else ("roles",)
         common = (*arguments.OF_BROKER, *arguments.OF_TOPICS, *arguments.OF_RESULTS)
         return (*chosen, *common, *dict.fromkeys(of_roles), *arguments.OF_SERVICE)
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Settings are all that there is."""
+        """Add nothing: settings are all that there is."""
 
     def run(self, _args: argparse.Namespace, settings: Settings) -> int:
         """Serve until a signal."""

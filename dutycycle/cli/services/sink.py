@@ -1,4 +1,4 @@
-"""``dutycycle sink``: a worker of the sinks app."""
+"""Runs ``dutycycle sink``: a worker of the sinks app."""
 
 import argparse
 import os
@@ -29,7 +29,7 @@ SETTINGS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Settings, and which of the two sinks it is."""
+    """Add settings, and which of the two sinks it is."""
     arguments.add_records(parser)
     parser.add_argument(
         "--metrics",

@@ -1,4 +1,4 @@
-"""``dutycycle stream``: a worker of the streams app; run as many as there are partitions."""
+"""Runs ``dutycycle stream``: a worker of the streams app; run as many as there are partitions."""
 
 import argparse
 import gc
@@ -23,7 +23,7 @@ SETTINGS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Settings, and models."""
+    """Add models; else settings are all that there is."""
     arguments.add_model(parser)
 
 

@@ -1,1 +1,1 @@
-"""Commands on what was recorded or run: traces, reports, profiles, comparisons."""
+"""Holds commands on what was recorded or run: traces, reports, profiles, comparisons."""

@@ -1,4 +1,4 @@
-"""``dutycycle compare``: runs side by side, as a table, JSON and a page."""
+"""Runs ``dutycycle compare``: shows runs side by side, as a table, JSON and a page."""
 
 import argparse
 from collections import Counter
@@ -18,7 +18,7 @@ SETTINGS = ("topic_prefix", *arguments.OF_OPERATORS, "price_gpu_hour", "price_kw
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The runs, and how they are shown."""
+    """Add the runs, and how they are shown."""
     parser.add_argument(
         "runs", nargs="+", metavar="RUN",
         help="a trace, or a folder with one: that of dutycycle run, or that beside a report; the others are "

@@ -1,4 +1,5 @@
-"""``dutycycle demo``: a trace of eight simulated GPUs with known jobs, to try everything else on."""
+"""Runs ``dutycycle demo``: makes a trace of eight simulated GPUs with known jobs, to try everything else
+on."""
 
 import argparse
 import sys

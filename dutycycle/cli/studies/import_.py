@@ -1,4 +1,4 @@
-"""``dutycycle import``: a trace from the logs of other programs."""
+"""Runs ``dutycycle import``: makes a trace from the logs of other programs."""
 
 import argparse
 import re
@@ -34,7 +34,7 @@ _FORMATS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to read, and how."""
+    """Add what to read, and how."""
     parser.add_argument(
         "format", choices=tuple(_FORMATS), metavar="FORMAT",
         help="nvidia-smi: CSV of nvidia-smi --query-gpu=timestamp,… or of a script, or its table, "

@@ -1,4 +1,4 @@
-"""``dutycycle plot``: a picture of a few series."""
+"""Runs ``dutycycle plot``: draws a picture of a few series."""
 
 import argparse
 import sys
@@ -16,7 +16,7 @@ SETTINGS = ("topic_prefix",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to read, what of it to show, and where the picture goes."""
+    """Add what to read, what of it to show, and where the picture goes."""
     parser.add_argument(
         "what", nargs="+", metavar="TRACE|DIR",
         help="traces of samples, of results or of both, drawn over one another (- is stdin); or what "
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _between(args: argparse.Namespace, first_ms: int, last_ms: int) -> tuple[int, int]:
-    """``--from`` and ``--to``, or the ends of what was read. Raises ``SettingError``."""
+    """Return ``--from`` and ``--to``, or the ends of what was read. Raises ``SettingError``."""
     moments = []
     for flag, text, end_ms in (("--from", args.from_, first_ms), ("--to", args.to, last_ms)):
         try:

@@ -1,4 +1,4 @@
-"""``dutycycle profile``: what a profile of Nsight Systems or PyTorch says."""
+"""Runs ``dutycycle profile``: tells what a profile of Nsight Systems or PyTorch says."""
 
 import argparse
 import asyncio
@@ -24,7 +24,7 @@ _REPORT = ".nsys-rep"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The file, whose it is, and in which form what is found is printed."""
+    """Add the file, whose it is, and in which form what is found is printed."""
     parser.add_argument(
         "profile", metavar="FILE",
         help="an SQLite export of Nsight Systems, its report itself (*.nsys-rep) where nsys is on PATH, or a "

@@ -1,4 +1,4 @@
-"""``dutycycle record``: writes topics to a trace or to tables, or what a Prometheus kept to a trace."""
+"""Runs ``dutycycle record``: writes topics to a trace or to tables, or what a Prometheus kept to a trace."""
 
 import argparse
 import time
@@ -20,7 +20,7 @@ _OF_PROMETHEUS = {"since": "--since", "until": "--until", "step": "--step"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to record, and how long."""
+    """Add what to record, and how long."""
     parser.add_argument(
         "--out", required=True, metavar="TRACE|DIR", help="file to write (.gz, .zst by suffix); - is stdout"
     )

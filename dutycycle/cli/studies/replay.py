@@ -1,5 +1,5 @@
-"""``dutycycle replay``: the same operators over a trace, in process, once or with many settings; or the trace
-back into Kafka."""
+"""Runs ``dutycycle replay``: the same operators over a trace, in process, once or with many settings; or the
+trace back into Kafka."""
 
 import argparse
 import os
@@ -22,7 +22,7 @@ SETTINGS = (*arguments.OF_BROKER, *arguments.OF_RESULTS, *arguments.OF_OPERATORS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Traces, and where the results go."""
+    """Add traces, and where the results go."""
     parser.add_argument(
         "trace", nargs="+", metavar="TRACE", help="trace files, one after the other; - is stdin"
     )
@@ -138,7 +138,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _experiment(args: argparse.Namespace, settings: Settings) -> int:
-    """All runs into the folder; 0 when each was run, now or before."""
+    """Execute all runs into the folder; return 0 when each was run, now or before."""
     if args.out is None or args.out == "-":
         raise SettingError("--grid and --score need --out DIR/: each run gets a folder there")
     if args.setting_records or args.keep_open:

@@ -1,4 +1,4 @@
-"""``dutycycle report``: a trace, or the past of a job, as one page with pictures and tables."""
+"""Runs ``dutycycle report``: shows a trace, or the past of a job, as one page with pictures and tables."""
 
 import argparse
 import sys
@@ -19,7 +19,7 @@ SETTINGS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Traces or a name, whose report, and where it goes."""
+    """Add traces or a name, whose report, and where it goes."""
     parser.add_argument(
         "what", nargs="*", metavar="TRACE|NAME",
         help="trace files, one after the other (- is stdin); with --since a job or a pod: its name, "

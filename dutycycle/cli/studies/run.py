@@ -1,4 +1,4 @@
-"""``dutycycle run``: a command on this machine, or a job on a cluster, measured from start to end."""
+"""Runs ``dutycycle run``: a command on this machine, or a job on a cluster, measured from start to end."""
 
 import argparse
 import logging
@@ -25,7 +25,7 @@ _OF_CLUSTER = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command or the files, and where the report goes."""
+    """Add the command or the files, and where the report goes."""
     parser.usage = "dutycycle run [OPTIONS] (FILE.yaml … | -- COMMAND …)"
     parser.add_argument(
         "--out", metavar="DIR", type=Path,

@@ -1,4 +1,4 @@
-"""``dutycycle trial``: short runs of one Job with different GPUs and placements, compared."""
+"""Runs ``dutycycle trial``: short runs of one Job with different GPUs and placements, compared."""
 
 import argparse
 import logging
@@ -27,7 +27,7 @@ _START_S = 600.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The Job, what is tried, within which bounds, and where."""
+    """Add the Job, what is tried, within which bounds, and where."""
     parser.add_argument(
         "files", nargs="*", metavar="FILE", help="YAML or JSON with one Job of batch/v1; - is stdin"
     )
@@ -118,7 +118,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    """As a type of argparse."""
+    """Return a parser as a type of argparse, whose message argparse shows."""
 
     def parsed(text: str) -> Any:
         try:

@@ -1,3 +1,2 @@
-"""Whether a GPU is broken: NVIDIA's catalogue of Xids, what counts as a change, and the verdict. All of it is
-pure. May import ``contract.records`` alone.
-"""
+"""Tells whether a GPU is broken: NVIDIA's catalogue of Xids, what counts as a change, and the verdict. All of
+it is pure. May import ``contract.records`` alone."""

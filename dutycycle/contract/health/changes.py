@@ -1,4 +1,4 @@
-"""What happened between two readings of a GPU's counters: events, none made of what is unknown."""
+"""Finds what happened between two readings of a GPU's counters: events, none made of what is unknown."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ _COUNTING = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An event by its kind, ``code`` and ``count`` as in ``GpuEvent``."""
+    """Holds an event by its kind, ``code`` and ``count`` as in ``GpuEvent``."""
 
     kind: str
     code: int | None = None

@@ -1,4 +1,4 @@
-"""What logs tell of faults of GPUs: counters by the names of programs, and the events that follow.
+"""Reads what logs tell of faults of GPUs: counters by the names of programs, and the events that follow.
 
 Names of dcgmi are those of dcgmlib/src/dcgm_fields.cpp, of https://github.com/NVIDIA/DCGM; those of
 nvidia-smi are those of ``nvidia-smi --help-query-gpu`` and ``--help-query-retired-pages``. Counters over the

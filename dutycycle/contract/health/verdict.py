@@ -1,4 +1,4 @@
-"""What follows for a GPU from all that is known of it: healthy, watch, drain, reset or replace. Pure.
+"""Decides what follows for a GPU from all that is known of it: healthy, watch, drain, reset or replace. Pure.
 
 The state of a GPU is its record, so what is judged is what everybody can read. Times are those of events.
 """
@@ -121,7 +121,7 @@ def _of_event(event: GpuEvent) -> HealthFinding | None:
 
 
 def _with(standing: list[HealthFinding], new: HealthFinding) -> list[HealthFinding]:
-    """With what happened; again the same is one finding, longer."""
+    """Add to the findings what happened; again the same is one finding, longer."""
     same = next(
         (finding for finding in standing if (finding.kind, finding.code) == (new.kind, new.code)), None
     )

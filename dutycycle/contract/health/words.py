@@ -1,4 +1,4 @@
-"""What else can be wrong with a GPU than an Xid: names, severities and what to do, by kind of event."""
+"""Says what else can be wrong with a GPU than an Xid: names, severities and what to do, by kind of event."""
 
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ FABRIC_READY, FABRIC_UNHEALTHY, FABRIC_LIMITED = 3, 2, 3
 
 
 class EventMeaning(NamedTuple):
-    """What an event is called, how bad it is, and what is to be done."""
+    """Says what an event is called, how bad it is, and what is to be done."""
 
     name: str
     severity: Severity

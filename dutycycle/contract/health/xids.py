@@ -1,4 +1,4 @@
-"""NVIDIA's catalogue of Xids: what each number means, whose fault it is, and what NVIDIA says to do.
+"""Holds NVIDIA's catalogue of Xids: what each number means, whose fault it is, and what NVIDIA says to do.
 
 After docs.nvidia.com/deploy/xid-errors (Ampere and later) as leptonai/gpud has it generated (1-172);
 severities after NVIDIA/NVSentinel. Where these disagree, the catalogue counts.
@@ -14,7 +14,8 @@ Severity = Literal["application", "info", "warning", "fatal", "unknown"]
 
 
 class Xid(NamedTuple):
-    """One row: ``level`` is what the Xid alone makes of a GPU, *healthy* for what says nothing of it."""
+    """Holds one row: ``level`` is what the Xid alone makes of a GPU, *healthy* for what says nothing of
+    it."""
 
     name: str
     severity: Severity

@@ -1,4 +1,4 @@
-"""Who has a GPU, and how its time is divided: the rules are those of ``dutycycle.contract.records.hours``.
+"""Divides a GPU's time among those who have it: the rules are those of ``dutycycle.contract.records.hours``.
 
 A *device* is a GPU, or a slice of it where pods were given slices. It has at least one holder; nobody is one,
 too. All this is worked out when the GPUs, pods or processes of a node change, and is arrays from then on.
@@ -27,7 +27,7 @@ cannot be told; processes of nobody, which have what the others leave."""
 
 
 class Holding(NamedTuple):
-    """A pod (or ``NOBODY``) on a GPU, and how that is known. ``model`` is empty where it is not known.
+    """Holds a pod (or ``NOBODY``) on a GPU, and how that is known. ``model`` is empty where it is not known.
 
     ``is_untouched``: the pod was given the GPU, and it is seen that none of its processes is there.
     """
@@ -41,7 +41,7 @@ class Holding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """Every pod on every GPU: ``rows``, of which the first are those of nobody, one for each GPU.
+    """Holds every pod on every GPU: ``rows``, of which the first are those of nobody, one for each GPU.
 
     ``gpus`` (n, 6): columns of energy and power in the values of a tick, where its devices end, and the
     columns of utilization, SM and tensor activity of the whole.
@@ -58,8 +58,8 @@ class Holdings:
 
 
 class _Device(NamedTuple):
-    """``columns``: of utilization, SM and tensor activity. ``users``: of each holder, by uid, the column of
-    its utilization."""
+    """Describes a device. ``columns``: of utilization, SM and tensor activity. ``users``: of each holder, by
+    uid, the column of its utilization."""
 
     columns: tuple[int, ...]
     weight: float
@@ -130,8 +130,8 @@ def divide(holders: Ints, tallies: Floats, pct: float, parts: Floats) -> bool:
 
 
 def energy_part(size: float, pct: float, every: float) -> float:
-    """What a device has of its GPU's energy: by size and utilization, if that of each device is known, and
-    ``every``, their sum, is not 0; else by size."""
+    """Return what a device has of its GPU's energy: by size and utilization, if that of each device is known,
+    and ``every``, their sum, is not 0; else by size."""
     return size * pct / every if every > 0 else size
 
 
@@ -140,7 +140,8 @@ def _ints(rows: Sequence[tuple[int, ...]], width: int) -> Ints:
 
 
 def _tallied(plan: UsePlan, scope: str) -> dict[str, int]:
-    """The columns of utilization in the tallies, of the pods on a GPU: each pod's memory comes before."""
+    """Return the columns of utilization in the tallies, of the pods on a GPU: each pod's memory comes
+    before."""
     return {
         uid: len(plan.pods) + at * len(USE_METRICS)
         for at, (uid, place) in enumerate(plan.sources)

@@ -1,4 +1,4 @@
-"""Whose each GPU of a node is at one tick, for the series and the screen: the rules of the ledger."""
+"""Tells whose each GPU of a node is at one tick, for the series and the screen: the rules of the ledger."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _NOTHING_KNOWN = (float("nan"),) * 3
 
 @dataclass(frozen=True, slots=True)
 class PodGpuUse:
-    """A pod's use of one GPU. ``util_pct`` and ``mem_bytes`` None: not known, which is not idle.
+    """Holds a pod's use of one GPU. ``util_pct`` and ``mem_bytes`` None: not known, which is not idle.
 
     ``own``: the devices that it has to itself, the GPU or slices of it: all that they do is this pod's.
     ``part``: what it has of the GPU's power and energy, 0 to 1; None where it holds no part of it.
@@ -31,7 +31,8 @@ class PodGpuUse:
 
 
 def uses_of_gpus(sample: NvmlSample) -> dict[str, list[PodGpuUse]]:
-    """Every pod that uses a GPU or was given it, by the GPU's UUID: those with processes, then the others.
+    """Return every pod that uses a GPU or was given it, by the GPU's UUID: those with processes, then the
+    others.
 
     The figures of ``sample`` are those of the whole tick (``contract.metering.with_means``).
     """

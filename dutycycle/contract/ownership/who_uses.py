@@ -1,4 +1,5 @@
-"""What each pod uses of each GPU, and how that is known (the words: ``dutycycle.contract.ownership.words``).
+"""Works out what each pod uses of each GPU, and how that is known (the words:
+``dutycycle.contract.ownership.words``).
 
 A *scope* is where a pod uses something: ``<node>/<gpu index>``, or one process there, ``<node>/<gpu
 index>/<pid>``.
@@ -27,7 +28,7 @@ _use_of = attrgetter(*USE_METRICS)
 
 
 class _Source(NamedTuple):
-    """Where the figures of a place are in a ``use_table``.
+    """Says where the figures of a place are in a ``use_table``.
 
     ``processes``: of each of its processes, or of its parts of a shared GPU. ``devices``: of the GPU or the
     slices that the pod has to itself, for what its processes do not tell, or where none is seen. ``burst``:
@@ -41,7 +42,7 @@ class _Source(NamedTuple):
 
 @dataclass(slots=True)
 class UsePlan:
-    """Who uses what on the GPUs of a node, by uuids, allocations, slices and processes.
+    """Says who uses what on the GPUs of a node, by uuids, allocations, slices and processes.
 
     ``sources`` by pod and scope, GPUs and processes. ``attribution``: how the use of each GPU is known.
     ``pods``: of each pod its places on GPUs, by position in ``sources``.
@@ -52,7 +53,8 @@ class UsePlan:
     pods: dict[str, list[int]] = field(default_factory=dict)
 
     def alone(self) -> list[tuple[Place, int]]:
-        """The pods that have a GPU to themselves, with its position; of each pod the first GPU comes last."""
+        """Return the pods that have a GPU to themselves, with its position; of each pod the first GPU comes
+        last."""
         bursts = [(place, source.burst) for place, source in self.sources.items() if source.burst is not None]
         return sorted(bursts, reverse=True)
 
@@ -61,8 +63,8 @@ class UsePlan:
         return {place: source.devices for place, source in self.sources.items() if source.devices}
 
     def uses(self, gpus: Sequence[Gpu]) -> Floats:
-        """What is used at each place, without a compiler: see ``uses_of``. The figures of ``gpus`` are those
-        of the whole tick (``contract.metering.with_means``)."""
+        """Return what is used at each place, without a compiler: see ``uses_of``. The figures of ``gpus`` are
+        those of the whole tick (``contract.metering.with_means``)."""
         use = self.arrays()
         sampled = np.array([bool(gpu.util_burst) for gpu in gpus], np.bool_)
         return uses_of(
@@ -84,7 +86,7 @@ class UsePlan:
 
 
 class UseArrays(NamedTuple):
-    """A ``UsePlan`` in numbers: of each place where its ``processes`` and its ``devices`` end, and its
+    """Holds a ``UsePlan`` in numbers: of each place where its ``processes`` and its ``devices`` end, and its
     ``_Source`` (-1 is None); of each pod where its ``places`` end."""
 
     ends: Ints
@@ -131,8 +133,8 @@ def highs_of(
     table: Floats, uses: Floats, highest: Floats, ends: Ints, processes: Ints, device_ends: Ints,
     devices: Ints, bursts: Ints,
 ) -> Floats:  # fmt: skip
-    """The highest utilization at each place: in the bursts of its GPU, whose ``highest`` are given, or on one
-    of several slices, where no process tells it."""
+    """Return the highest utilization at each place: in the bursts of its GPU, whose ``highest`` are given, or
+    on one of several slices, where no process tells it."""
     highs, begin, first = uses[:, 0].copy(), 0, 0
     for place in range(ends.size):
         is_measured = False
@@ -148,8 +150,8 @@ def highs_of(
 
 
 def pods_of(uses: Floats, pod_ends: Ints, places: Ints) -> Floats:
-    """Each pod over its GPUs, shape (pods, ``POD_GPU_METRICS``): mean percent, the sum of memory, and the
-    busiest GPU's utilization."""
+    """Return each pod over its GPUs, shape (pods, ``POD_GPU_METRICS``): mean percent, the sum of memory, and
+    the busiest GPU's utilization."""
     pods, begin = np.full((pod_ends.size, 4), np.nan), 0
     for pod in range(pod_ends.size):
         for metric in range(3):
@@ -168,7 +170,8 @@ def pods_of(uses: Floats, pod_ends: Ints, places: Ints) -> Floats:
 
 
 def use_table(gpus: Sequence[Gpu]) -> Floats:
-    """The use of each GPU, of each slice, of each process, and then of each allocation; NaN is unknown."""
+    """Return the use of each GPU, of each slice, of each process, and then of each allocation; NaN is
+    unknown."""
     rows: list[tuple[Cell, ...]] = [_use_of(gpu) for gpu in gpus]
     rows += [(mig.gpu_util_pct, None, mig.mem_used_bytes) for gpu in gpus for mig in gpu.mig or ()]
     rows += [_use_of(process) for gpu in gpus for process in gpu.processes or ()]
@@ -204,8 +207,8 @@ def use_plan(node: str, gpus: Sequence[Gpu]) -> UsePlan:
 def _add_measured(
     plan: UsePlan, gpu: Gpu, scope: str, position: int, slices: int, begin: int
 ) -> Collection[str]:
-    """The pods whose processes are seen on the GPU; the use of its first slice is at ``slices``, and that of
-    its first process at ``begin``."""
+    """Add and return the pods whose processes are seen on the GPU; the use of its first slice is at
+    ``slices``, and that of its first process at ``begin``."""
     own_slices: dict[str, list[int]] = defaultdict(list)
     rows_of_slices = {slice_.uuid: slices + at for at, slice_ in enumerate(gpu.mig or ())}
     for holder in holders(gpu.allocated or ()) if rows_of_slices else ():
@@ -231,8 +234,8 @@ def _add_measured(
 def _add_allocated(
     plan: UsePlan, gpu: Gpu, scope: str, position: int, begin: int, parts: int, owned: Collection[str]
 ) -> None:
-    """The pods to which the kubelet gave the GPU or slices of it, and of which no process is seen there; the
-    use of its first slice is at ``begin``, and that of its first allocation at ``parts``."""
+    """Add the pods to which the kubelet gave the GPU or slices of it, and of which no process is seen there;
+    the use of its first slice is at ``begin``, and that of its first allocation at ``parts``."""
     devices: dict[str | None, int] = {
         mig.uuid: begin + at for at, mig in reversed(list(enumerate(gpu.mig or ())))
     }

@@ -1,4 +1,4 @@
-"""The words for where a pod's figures on a GPU come from, and what two of them are together.
+"""Defines the words for where a pod's figures on a GPU come from, and what two of them are together.
 
 ``measured``: processes that run in the pod's cgroups, or what an exporter tells of each pod on a device that
 they share. ``allocated``: the kubelet gave the device to this pod
@@ -19,7 +19,8 @@ _RANK = {UNKNOWN: 0, MEASURED: 1, ALLOCATED: 2}
 
 
 def merged(many: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Origins by scope for several such, in the order of the scopes; in whatever order they come."""
+    """Return the origins by scope for several such, in the order of the scopes; in whatever order they
+    come."""
     words: dict[str, str] = {}
     for origins in many:
         for scope, word in origins.items():
@@ -33,7 +34,7 @@ def less_sure(known: str | None, word: str) -> str:
 
 
 class Holder(NamedTuple):
-    """A pod that was given a GPU (``mig`` None) or a slice of it; ``alone``: no other pod was."""
+    """Holds a pod that was given a GPU (``mig`` None) or a slice of it; ``alone``: no other pod was."""
 
     pod_uid: str
     mig: str | None

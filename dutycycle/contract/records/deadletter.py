@@ -1,4 +1,4 @@
-"""What could not be used, with the reason, so that nothing is lost in silence."""
+"""Holds what could not be used, with the reason, so that nothing is lost in silence."""
 
 from base64 import b64encode
 from enum import StrEnum
@@ -13,7 +13,7 @@ _ERROR_LENGTH = 500
 
 
 class Reason(StrEnum):
-    """Why a record could not be used. Small and fixed: it is a metric's label."""
+    """Says why a record could not be used. Small and fixed: it is a metric's label."""
 
     DECODE = "decode"
     """Not JSON, or not a JSON object."""

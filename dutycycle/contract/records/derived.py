@@ -1,4 +1,5 @@
-"""What streams make of the samples: windows, trends, cycles, peaks. A metric is a sample's field name."""
+"""Holds what streams make of the samples: windows, trends, cycles, peaks. A metric is a sample's field
+name."""
 
 from collections.abc import Mapping
 
@@ -8,7 +9,8 @@ from dutycycle.contract.units import Amount, Count, Label, Millis, NodeName, Num
 
 
 class Subject(RecordBase, frozen=True, kw_only=True):
-    """What a derived record is about: a GPU, a node, a pod or a job. ``key`` is the same as one string."""
+    """Names what a derived record is about: a GPU, a node, a pod or a job. ``key`` is the same as one
+    string."""
 
     kind: Label
     node: NodeName | None = None
@@ -18,7 +20,7 @@ class Subject(RecordBase, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """``gpu/<node>/<uuid>``, ``node/<node>``, ``pod/<pod uid>`` or ``job/<job uid>``."""
+        """Return ``gpu/<node>/<uuid>``, ``node/<node>``, ``pod/<pod uid>`` or ``job/<job uid>``."""
         parts = {
             "gpu": (self.node, self.gpu),
             "node": (self.node,),
@@ -49,13 +51,14 @@ def job_subject(job_uid: str) -> Subject:
 
 
 def source_key(subject: Subject, source: str) -> str:
-    """``<subject>/<source>``: the key on compacted topics that have a record of each source of a subject."""
+    """Return ``<subject>/<source>``: the key on compacted topics that have a record of each source of a
+    subject."""
     return f"{subject.key}/{source}"
 
 
 class WindowMetric(RecordBase, frozen=True, kw_only=True):
-    """What a window says of one metric, in its unit: of a gauge ``mean`` to ``p99``, of a cumulative counter
-    ``increase``.
+    """Holds what a window says of one metric, in its unit: of a gauge ``mean`` to ``p99``, of a cumulative
+    counter ``increase``.
 
     ``std`` is the population's, percentiles interpolate linearly.
     """
@@ -87,7 +90,7 @@ class WindowAggregate(VersionedRecord, frozen=True, kw_only=True):
 
 
 class Forecast(RecordBase, frozen=True, kw_only=True):
-    """The value expected ``horizon_s`` after ``ts_ms`` and the 5-95 % interval, in the metric's unit.
+    """Holds the value expected ``horizon_s`` after ``ts_ms`` and the 5-95 % interval, in the metric's unit.
 
     ``method``, how it was made: ``persistence`` (it stays as it is), ``blend``, ``exhaustion`` or ``cycle``;
     absent where it is not known.
@@ -101,7 +104,7 @@ class Forecast(RecordBase, frozen=True, kw_only=True):
 
 
 class TrendMetric(RecordBase, frozen=True, kw_only=True):
-    """Level, slope and forecast of one metric, in its unit.
+    """Holds level, slope and forecast of one metric, in its unit.
 
     ``exhausts_in_s`` is absent unless memory is running out.
     """
@@ -122,14 +125,14 @@ class Trend(VersionedRecord, frozen=True, kw_only=True):
 
 
 class OtherCycle(RecordBase, frozen=True, kw_only=True):
-    """A further cycle of the same metric."""
+    """Holds a further cycle of the same metric."""
 
     period_s: Amount
     confidence: Share
 
 
 class CycleMetric(RecordBase, frozen=True, kw_only=True):
-    """The periodicity of one metric. Without a cycle there is no ``period_s``. ``period_source``:
+    """Describes the periodicity of one metric. Without a cycle there is no ``period_s``. ``period_source``:
     ``reported`` where a training's own steps contradicted what was found, of a job alone."""
 
     cyclic: bool
@@ -150,7 +153,7 @@ class Cycle(VersionedRecord, frozen=True, kw_only=True):
 
 
 class Peak(RecordBase, frozen=True, kw_only=True):
-    """The most a metric ever was, when, and its mean over all samples, in the metric's unit.
+    """Holds the most a metric ever was, when, and its mean over all samples, in the metric's unit.
 
     Of a pod's or job's ``gpu_util_pct`` and ``mem_copy_util_pct``: the most of any GPU, the mean over all.
     ``p95``, of ``metrics.P95_METRICS``: 95 % of the samples were no higher; off by at most 0.5 or 1/64 of
@@ -198,7 +201,7 @@ class PodPeaks(VersionedRecord, frozen=True, kw_only=True):
 
 
 class PodOfJob(RecordBase, frozen=True, kw_only=True):
-    """What one pod of a job needed at most.
+    """Holds what one pod of a job needed at most.
 
     ``former``: it is deleted, or of an earlier revision or run of an owner that does not end.
     """

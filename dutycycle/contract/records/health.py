@@ -1,4 +1,4 @@
-"""Whether GPUs are in order: what happened to one, and what follows from all that did."""
+"""Tells whether GPUs are in order: what happened to one, and what follows from all that did."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,8 @@ from dutycycle.contract.units import Amount, Count, Label, Millis, NodeName, Uid
 
 
 class GpuFacts(RecordBase, frozen=True, kw_only=True):
-    """What a GPU is and how it is set up. ``boot_id`` is the kernel's, new with each start of the machine."""
+    """Says what a GPU is and how it is set up. ``boot_id`` is the kernel's, new with each start of the
+    machine."""
 
     model: Label | None = None
     serial: Label | None = None
@@ -22,7 +23,7 @@ class GpuFacts(RecordBase, frozen=True, kw_only=True):
 
 
 class HealthCounters(RecordBase, frozen=True, kw_only=True):
-    """What a GPU counts of its faults. Absent is what it does not tell, never 0.
+    """Holds what a GPU counts of its faults. Absent is what it does not tell, never 0.
 
     ``ecc_corrected``, ``ecc_uncorrected`` with its parts by location, ``energy_j``: since the driver was
     loaded or the GPU was reset; ``ecc_lifetime_…``: ever. A part is there where the whole is not 0.
@@ -60,7 +61,8 @@ class HealthCounters(RecordBase, frozen=True, kw_only=True):
 
 
 class HitPod(RecordBase, frozen=True, kw_only=True):
-    """A pod that used the GPU when something happened to it. Its name and job are absent while unknown."""
+    """Names a pod that used the GPU when something happened to it. Its name and job are absent while
+    unknown."""
 
     uid: Uid
     namespace: Label | None = None
@@ -100,7 +102,7 @@ class GpuEvent(VersionedRecord, frozen=True, kw_only=True):
 
 
 class HealthFinding(RecordBase, frozen=True, kw_only=True):
-    """Why a GPU is not healthy: since when, and when it was last seen."""
+    """Says why a GPU is not healthy: since when, and when it was last seen."""
 
     kind: Label
     code: Count | None = None
@@ -113,7 +115,7 @@ class HealthFinding(RecordBase, frozen=True, kw_only=True):
 
 
 class GpuHealth(RecordBase, frozen=True, kw_only=True):
-    """One GPU.
+    """Says how one GPU is.
 
     ``level``: healthy, watch, drain, reset or replace, with ``reason`` and ``action`` of the worst of its
     ``findings``. ``xids``: how often each Xid came, as far back as is known. ``nvlinks_most``: of the

@@ -1,4 +1,4 @@
-"""The ledger: what was used on a node in an hour of the clock, and by whom.
+"""Defines the ledger: what was used on a node in an hour of the clock, and by whom.
 
 The definitions, for the topic ``usage``, its tables in SQL and the counters for Prometheus:
 
@@ -34,7 +34,7 @@ HOUR_MS = 3_600_000
 
 
 class GpuHour(RecordBase, frozen=True, kw_only=True):
-    """A pod on one GPU in the hour so far; without ``pod_uid``, what nobody had.
+    """Holds a pod's time on one GPU in the hour so far; without ``pod_uid``, what nobody had.
 
     ``gpu_s`` is the pod's time on the GPU, of a shared GPU its part. ``known_s``: the part of it of which
     utilization is known; ``busy_s``: the part of that in which a kernel ran. ``sm_s``, ``tensor_s``: seconds
@@ -62,7 +62,8 @@ class GpuHour(RecordBase, frozen=True, kw_only=True):
 
 
 class PodHour(RecordBase, frozen=True, kw_only=True):
-    """A pod's CPU and memory in the hour so far; without ``pod_uid``, what the host used beyond its pods.
+    """Holds a pod's CPU and memory in the hour so far; without ``pod_uid``, what the host used beyond its
+    pods.
 
     ``seconds``: the time that was measured. ``mem_byte_s``: memory in use times its time.
     """

@@ -1,5 +1,5 @@
-"""What kind of job something is, and what holds it back: seen from outside, and from inside; and what trials
-of a Job have shown."""
+"""Says what kind of job something is, and what holds it back: seen from outside, and from inside; and what
+trials of a Job have shown."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,8 @@ from dutycycle.contract.units import Amount, Count, Label, Millis, Number, Share
 
 
 class Anomaly(RecordBase, frozen=True, kw_only=True):
-    """What is odd about a pod or job since ``since_ms``, by its own past or by its GPUs among one another.
+    """Says what is odd about a pod or job since ``since_ms``, by its own past or by its GPUs among one
+    another.
 
     ``kind``: ``slow_steps``, ``hot_gpu``, ``slow_gpu``, ``power`` (it does not fit utilization), ``hang``,
     ``stall`` (its steps stopped), or ``frozen`` (its source repeats itself, and the figures are unknown).
@@ -69,7 +70,8 @@ class ProfileVerdict(VersionedRecord, frozen=True, kw_only=True):
 
 
 class Trial(RecordBase, frozen=True, kw_only=True):
-    """One of the runs. ``name`` is such as ``2gpu-4pods-packed``; ``gpus`` are those of one of its ``pods``.
+    """Holds one of the runs. ``name`` is such as ``2gpu-4pods-packed``; ``gpus`` are those of one of its
+    ``pods``.
 
     ``placement``: ``packed`` (all pods on one node), ``spread`` (each on a node of its own), or absent: where
     the scheduler liked; ``gpu_model``: the value of the node label that it asked

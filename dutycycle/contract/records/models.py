@@ -1,4 +1,5 @@
-"""What models say that a user brings: forecasts, anomaly scores and events, each by the model's name."""
+"""Holds what models say that a user brings: forecasts, anomaly scores and events, each by the model's
+name."""
 
 from dutycycle.contract.records.base import RecordBase, VersionedRecord
 from dutycycle.contract.records.derived import Subject
@@ -9,7 +10,7 @@ BUILT_IN = "trends"
 
 
 class ModelPoint(RecordBase, frozen=True, kw_only=True):
-    """The value that a model expects ``horizon_s`` after ``ts_ms``, in the metric's unit."""
+    """Holds the value that a model expects ``horizon_s`` after ``ts_ms``, in the metric's unit."""
 
     horizon_s: Amount
     value: Number

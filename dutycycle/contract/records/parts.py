@@ -1,4 +1,5 @@
-"""The internal records that carry what a node's samples say to its pods, their job, and to the Node object.
+"""Defines the internal records that carry what a node's samples say to its pods, their job, and to the Node
+object.
 
 Each is cumulative: everything so far, not what is new. So the newest supersedes the ones before it, a
 repeat changes nothing, and no arrival order between sources matters.
@@ -17,8 +18,8 @@ from dutycycle.contract.units import Amount, Count, Label, Millis, NodeName, Num
 
 
 class Tally(RecordBase, frozen=True, kw_only=True):
-    """A metric so far: its maximum and when, sum and count for the mean, and how often each value came, as
-    ``streams.operators.peaks.histogram`` writes it."""
+    """Holds a metric so far: its maximum and when, sum and count for the mean, and how often each value came,
+    as ``streams.operators.peaks.histogram`` writes it."""
 
     max: Number
     at_ms: Millis
@@ -80,7 +81,7 @@ class JobPart(VersionedRecord, frozen=True, kw_only=True):
 
 
 class GpuAnalysis(RecordBase, frozen=True, kw_only=True):
-    """What is known of one GPU beyond its samples: absent is what nothing is known of.
+    """Holds what is known of one GPU beyond its samples: absent is what nothing is known of.
 
     Cycle and slope are those of ``gpu_util_pct``. ``maxima`` has, by metric, the largest value in the windows
     of the last hour.
@@ -93,8 +94,8 @@ class GpuAnalysis(RecordBase, frozen=True, kw_only=True):
 
 
 class PodOnGpu(RecordBase, frozen=True, kw_only=True):
-    """What a pod used of one GPU since it was first seen there. ``attribution``: the least sure of the ways
-    in which that was known. A pod that is away for ten minutes is forgotten, and begins anew."""
+    """Holds what a pod used of one GPU since it was first seen there. ``attribution``: the least sure of the
+    ways in which that was known. A pod that is away for ten minutes is forgotten, and begins anew."""
 
     pod_uid: Uid
     gpu: Uid
@@ -119,14 +120,14 @@ class NodePart(VersionedRecord, frozen=True, kw_only=True):
 
 
 class PodTrend(RecordBase, frozen=True, kw_only=True):
-    """What was published at ``ts_ms`` of the trends of a pod, from one source."""
+    """Holds what was published at ``ts_ms`` of the trends of a pod, from one source."""
 
     ts_ms: Millis
     metrics: Mapping[str, TrendMetric]
 
 
 class WorkloadState(RecordBase, frozen=True, kw_only=True):
-    """What holds of a pod or job at ``seen_ms``, beside its insight.
+    """Says what holds of a pod or job at ``seen_ms``, beside its insight.
 
     ``period_s`` and ``confidence``: the cycle of its utilization, if there is one, and of a pod since when,
     its further cycles, and ``cycle_ms``, when any of this changed. ``lost_ms``: since when a training that
@@ -161,8 +162,8 @@ GpuMeans = tuple[Number | None, Number | None, Number | None, Number | None]
 
 
 class PodSteps(RecordBase, frozen=True, kw_only=True):
-    """What the training of a pod reported at one tick: ``steps`` that took ``seconds``, of the process that
-    did most; ``samples`` of all its processes, absent where one does not count them."""
+    """Holds what the training of a pod reported at one tick: ``steps`` that took ``seconds``, of the process
+    that did most; ``samples`` of all its processes, absent where one does not count them."""
 
     steps: Count
     seconds: Amount

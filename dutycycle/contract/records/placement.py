@@ -1,11 +1,11 @@
-"""What the extender said of a pod that was to be placed."""
+"""Holds what the extender said of a pod that was to be placed."""
 
 from dutycycle.contract.records.base import RecordBase, VersionedRecord
 from dutycycle.contract.units import Count, Label, Millis, NodeName, Uid
 
 
 class NodeScore(RecordBase, frozen=True, kw_only=True):
-    """``score``: 0 to 10, as kube-scheduler was told. ``why``: its terms in words."""
+    """Holds a node's score. ``score``: 0 to 10, as kube-scheduler was told. ``why``: its terms in words."""
 
     node: NodeName
     score: Count

@@ -1,4 +1,4 @@
-"""Who a pod is, and which job owns it."""
+"""Says who a pod is, and which job owns it."""
 
 from collections.abc import Mapping
 
@@ -17,7 +17,7 @@ _BY_NAME = "name:"
 
 
 def name_key(*names: str) -> str:
-    """Instead of a uid that nobody knows: ``name:<namespace>/<pod>``, of a job
+    """Return what stands instead of a uid that nobody knows: ``name:<namespace>/<pod>``, of a job
     ``name:<namespace>/<kind>/<name>``."""
     return _BY_NAME + "/".join(names)
 
@@ -28,7 +28,7 @@ def is_name_key(uid: str) -> bool:
 
 
 class JobRef(RecordBase, frozen=True, kw_only=True):
-    """The object that a user would call the job: the topmost owner that could be read.
+    """Names the object that a user would call the job: the topmost owner that could be read.
 
     ``revision``: of an owner that does not end, such as a Deployment or a CronJob, which of its templates, or
     of its runs, the pod is of; absent for a job that ends.
@@ -74,11 +74,11 @@ class Pod(VersionedRecord, frozen=True, kw_only=True):
     object_uid: Uid | None = None
 
     def first_seen_ms(self, first_ms: int) -> int:
-        """When it was seen first, by the first sample: not before it was started, whatever a node's clock
-        said then."""
+        """Return when it was seen first, by the first sample: not before it was started, whatever a node's
+        clock said then."""
         return max(first_ms, self.started_ms or 0)
 
     @property
     def finished(self) -> bool:
-        """Whether the pod will use nothing any more."""
+        """Tell whether the pod will use nothing any more."""
         return self.finished_ms is not None or self.phase in FINISHED_PHASES

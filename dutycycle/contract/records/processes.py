@@ -1,4 +1,4 @@
-"""What a process runs, seen from outside, and what its training loop reports of itself."""
+"""Says what a process runs, seen from outside, and what its training loop reports of itself."""
 
 from typing import Annotated
 
@@ -12,14 +12,14 @@ ShortLabel = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
 class Package(RecordBase, frozen=True, kw_only=True):
-    """A framework whose libraries are loaded. ``version`` is absent where its files do not tell it."""
+    """Names a framework whose libraries are loaded. ``version`` is absent where its files do not tell it."""
 
     name: Label
     version: Label | None = None
 
 
 class Software(RecordBase, frozen=True, kw_only=True):
-    """What a process runs, as ``/proc`` and the files of its libraries tell it.
+    """Says what a process runs, as ``/proc`` and the files of its libraries tell it.
 
     ``cuda`` and ``nccl`` are versions of the loaded libraries, as precise as their names. ``unreadable``
     lists the files of ``/proc/<pid>`` that the collector may not read: what comes from them is absent.
@@ -40,8 +40,8 @@ class Software(RecordBase, frozen=True, kw_only=True):
 
 
 class Loop(RecordBase, frozen=True, kw_only=True):
-    """What the training loop of a process reported since its last record: ``steps`` steps took ``seconds``,
-    the longest of them ``longest_s``."""
+    """Holds what the training loop of a process reported since its last record: ``steps`` steps took
+    ``seconds``, the longest of them ``longest_s``."""
 
     loop: ShortLabel
     steps: Count
@@ -58,12 +58,12 @@ class Loop(RecordBase, frozen=True, kw_only=True):
 
 
 class StepReport(Loop, VersionedRecord, frozen=True, kw_only=True):
-    """A datagram on the collector's socket: some steps of one process. Whose it is, the kernel says."""
+    """Is a datagram on the collector's socket: some steps of one process. Whose it is, the kernel says."""
 
 
 class Process(RecordBase, frozen=True, kw_only=True):
-    """One process of a pod. ``software`` comes when it is first read and once a minute, ``loop`` at each tick
-    with reports."""
+    """Describes one process of a pod. ``software`` comes when it is first read and once a minute, ``loop`` at
+    each tick with reports."""
 
     pid: Count
     pod_uid: Uid

@@ -1,4 +1,4 @@
-"""What collectors measure: one record per node and tick. Units are the last part of each name."""
+"""Defines what collectors measure: one record per node and tick. Units are the last part of each name."""
 
 from dutycycle.contract.records.base import RecordBase, VersionedRecord, written
 from dutycycle.contract.units import Amount, Celsius, Count, CpuPct, Label, Millis, NodeName, Pct, Uid
@@ -10,7 +10,7 @@ PowerBurst = tuple[tuple[int, Amount], ...]
 
 
 class GpuProcess(RecordBase, frozen=True, kw_only=True):
-    """One process on one GPU. ``pod_uid`` is absent when the process could not be attributed."""
+    """Holds one process on one GPU. ``pod_uid`` is absent when the process could not be attributed."""
 
     pid: Count
     pod_uid: Uid | None = None
@@ -22,7 +22,7 @@ class GpuProcess(RecordBase, frozen=True, kw_only=True):
 
 
 class MigDevice(RecordBase, frozen=True, kw_only=True):
-    """One MIG slice of a GPU. ``gpu_util_pct`` is of the slice, and absent before Hopper."""
+    """Holds one MIG slice of a GPU. ``gpu_util_pct`` is of the slice, and absent before Hopper."""
 
     uuid: Uid
     profile: Label | None = None
@@ -45,11 +45,10 @@ class MigDevice(RecordBase, frozen=True, kw_only=True):
 
 
 class Allocation(RecordBase, frozen=True, kw_only=True):
-    """A container that was given the GPU, or its slice ``mig``, by the kubelet; whether it uses it is another
-    question. ``pod_uid`` is absent while only the pod's name is known, or a ``name_key``; ``shared``: others
-    may have been given the same device (time slicing, MPS). ``gpu_util_pct`` and ``mem_used_bytes`` are what
-    it has of a device that pods share, where a source tells the part of each.
-    """
+    """Names a container that was given the GPU, or its slice ``mig``, by the kubelet; whether it uses it is
+    another question. ``pod_uid`` is absent while only the pod's name is known, or a ``name_key``; ``shared``:
+    others may have been given the same device (time slicing, MPS). ``gpu_util_pct`` and ``mem_used_bytes``
+    are what it has of a device that pods share, where a source tells the part of each."""
 
     pod_uid: Uid | None = None
     namespace: Label
@@ -62,7 +61,7 @@ class Allocation(RecordBase, frozen=True, kw_only=True):
 
 
 class Gpu(RecordBase, frozen=True, kw_only=True):
-    """One GPU at one tick.
+    """Holds one GPU at one tick.
 
     ``gpu_util_max_pct`` is the largest utilization of the time of which ``gpu_util_pct`` is the mean, where a
     source has both. ``mem_copy_util_pct`` is the memory controller's activity, not memory used. ``energy_j``
@@ -139,7 +138,8 @@ class NvmlSample(VersionedRecord, frozen=True, kw_only=True):
 
 
 class Host(RecordBase, frozen=True, kw_only=True):
-    """The node itself. Memory used is total less available; rates are over the time that really passed."""
+    """Measures the node itself. Memory used is total less available; rates are over the time that really
+    passed."""
 
     cpu_util_pct: CpuPct | None = None
     cpu_count: Count | None = None
@@ -153,7 +153,7 @@ class Host(RecordBase, frozen=True, kw_only=True):
 
 
 class CudaPod(RecordBase, frozen=True, kw_only=True):
-    """What the CUDA calls of a pod's processes tell, as an intercept library counts them."""
+    """Holds what the CUDA calls of a pod's processes tell, as an intercept library counts them."""
 
     uid: Uid
     kernel_launches_per_s: Amount | None = None
@@ -174,7 +174,7 @@ class CudaSample(VersionedRecord, frozen=True, kw_only=True):
 
 
 class Container(RecordBase, frozen=True, kw_only=True):
-    """One container. Memory used is the working set; ``mem_limit_bytes`` is absent without a limit.
+    """Measures one container. Memory used is the working set; ``mem_limit_bytes`` is absent without a limit.
 
     A limit is read every ten ticks, and so is the memory of a container that has used no CPU since the tick
     before: then nothing of it ran that could have taken or given any.
@@ -190,7 +190,7 @@ class Container(RecordBase, frozen=True, kw_only=True):
 
 
 class PodCgroup(RecordBase, frozen=True, kw_only=True):
-    """One pod's cgroups. Network is absent for a pod on the host's network."""
+    """Measures one pod's cgroups. Network is absent for a pod on the host's network."""
 
     uid: Uid
     qos: Label | None = None

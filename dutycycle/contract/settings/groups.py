@@ -1,4 +1,4 @@
-"""Every setting, in a group for each part of Dutycycle. Durations are seconds, sizes bytes.
+"""Declares every setting, in a group for each part of Dutycycle. Durations are seconds, sizes bytes.
 
 A setting has one name everywhere: the field ``topic_prefix`` is the variable ``DUTYCYCLE_TOPIC_PREFIX`` and
 the flag ``--topic-prefix``, with no group in it. So ``Settings`` inherits the groups instead of holding them,
@@ -477,7 +477,7 @@ class Settings(
     CollectorSettings,
     KafkaSettings,
 ):
-    """All settings, in the order of the groups above: a dataclass takes its last base first."""
+    """Holds all settings, in the order of the groups above: a dataclass takes its last base first."""
 
 
 SETTING_GROUPS = (

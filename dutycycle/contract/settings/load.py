@@ -93,7 +93,7 @@ def _checked(settings: Settings) -> Settings:
 
 
 def near_misses(environ: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Variables that look like a mistyped setting, each with the setting that it resembles."""
+    """Return variables that look like a mistyped setting, each with the setting that it resembles."""
     known = {PREFIX + field.name.upper() for field in fields(Settings)}
     known |= {name + "_FILE" for name in known}
     misspelled = []

@@ -1,4 +1,4 @@
-"""Models that a user brings, as a setting has them."""
+"""Parses models that a user brings, as a setting has them."""
 
 import re
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ _MODEL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ModelSetting:
-    """``spec`` is an expression of River's classes, ``module:factory``, or the name of an entry point. The
-    model runs for each subject of ``kind`` (None: of any) that has all of ``metrics``."""
+    """Describes a model. ``spec`` is an expression of River's classes, ``module:factory``, or the name of an
+    entry point. The model runs for each subject of ``kind`` (None: of any) that has all of ``metrics``."""
 
     name: str
     kind: str | None
@@ -22,7 +22,7 @@ class ModelSetting:
 
 
 def model(text: str) -> ModelSetting:
-    """``NAME=[KIND/]METRIC[,METRIC]: SPEC``. Raises ``ValueError``."""
+    """Parse ``NAME=[KIND/]METRIC[,METRIC]: SPEC``. Raises ``ValueError``."""
     match = _MODEL.fullmatch(text)
     if match is None:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Parsers of setting values: text in, value out, ``ValueError`` saying what would be right."""
+"""Parses setting values: text in, value out, ``ValueError`` saying what would be right."""
 
 import re
 from collections.abc import Callable
@@ -33,7 +33,7 @@ KAFKA_SCHEMES = ("kafka", "kafka+ssl")
 
 
 def non_empty(value: str) -> str:
-    """Any text that is not empty."""
+    """Return any text that is not empty."""
     if not value.strip():
         raise ValueError("is empty")
     return value
@@ -45,7 +45,7 @@ def secret(value: str) -> Secret:
 
 
 def http_headers(value: str) -> Secret:
-    """HTTP headers, one a line: ``X-Scope-OrgID: team-a``."""
+    """Check HTTP headers, one a line: ``X-Scope-OrgID: team-a``."""
     header_lines(non_empty(value))
     return Secret(value)
 
@@ -70,7 +70,7 @@ def name_pairs(value: str) -> tuple[tuple[str, str], ...]:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """An integer from ``low`` to ``high``."""
+    """Parses an integer from ``low`` to ``high``."""
 
     low: int
     high: int
@@ -128,8 +128,8 @@ def share(value: str) -> float:
 
 
 def gpu_activity(value: str) -> str:
-    """``on`` for all metrics of what GPUs really do, ``off`` for none, or their names; with names behind a
-    minus the usual ones without these."""
+    """Check what is read of GPUs' activity: ``on`` for all metrics of what GPUs really do, ``off`` for none,
+    or their names; with names behind a minus the usual ones without these."""
     if value in ("on", "off"):
         return value
     parts = {part.strip() for part in value.split(",")}
@@ -167,7 +167,7 @@ def metric_names(value: str) -> tuple[str, ...]:
 
 
 def models(value: str) -> tuple[ModelSetting, ...]:
-    """Models that a user brings, separated by semicolons, each of another name."""
+    """Parse models that a user brings, separated by semicolons, each of another name."""
     models = tuple(model(text) for text in value.split(";") if text.strip())
     names = [parsed.name for parsed in models]
     if twice := {name for name in names if names.count(name) > 1}:
@@ -177,7 +177,7 @@ def models(value: str) -> tuple[ModelSetting, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Seconds:
-    """A duration from ``low`` to ``high``, in seconds."""
+    """Parses a duration from ``low`` to ``high``, in seconds."""
 
     low: float
     high: float
@@ -191,7 +191,7 @@ class Seconds:
 
 @dataclass(frozen=True, slots=True)
 class SeveralSeconds:
-    """Different durations of whole seconds, ascending, separated by commas; each as ``each`` says."""
+    """Parses different durations of whole seconds, ascending, separated by commas; each as ``each`` says."""
 
     each: Seconds
 
@@ -217,7 +217,7 @@ def size(low: int) -> Parser:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of a few words."""
+    """Takes one of a few words."""
 
     allowed: tuple[str, ...]
 
@@ -272,7 +272,7 @@ def label_keys(value: str) -> tuple[str, ...]:
 
 
 def series_labels(value: str) -> tuple[tuple[str, str], ...]:
-    """Labels of series: ``name=value``, separated by commas."""
+    """Parse labels of series: ``name=value``, separated by commas."""
     matches = [_SERIES_LABEL.fullmatch(part) for part in _parts(value)]
     if not all(matches):
         raise ValueError("expected labels of series, separated by commas, such as cluster=a,__replica__=1")
@@ -292,7 +292,8 @@ def topic_prefix(value: str) -> str:
 
 
 def broker(value: str) -> str:
-    """``kafka://host:port,host:port`` or ``kafka+ssl://…``; a bare ``host:port`` is taken as ``kafka://``."""
+    """Parse ``kafka://host:port,host:port`` or ``kafka+ssl://…``; a bare ``host:port`` is taken as
+    ``kafka://``."""
     scheme, mark, hosts = value.rpartition("://")
     good = scheme in KAFKA_SCHEMES if mark else True
     if not good or not hosts or not all(map(_is_host_port, hosts.split(","))):
@@ -305,7 +306,7 @@ def _is_host_port(value: str) -> bool:
 
 
 def address(value: str) -> str:
-    """``host:port``, or ``:port`` on loopback; port 0 is any free one."""
+    """Parse ``host:port``, or ``:port`` on loopback; port 0 is any free one."""
     address = f"127.0.0.1{value}" if value.startswith(":") else value
     if not (_HOST_PORT.fullmatch(address) and int(address.rpartition(":")[2]) < 65_536):
         raise ValueError("expected host:port such as 127.0.0.1:19471, or :0 for any free port of loopback")
@@ -313,7 +314,7 @@ def address(value: str) -> str:
 
 
 def listen(value: str) -> str:
-    """As ``address``, or ``off``."""
+    """Parse what ``address`` does, or ``off``."""
     try:
         return value if value == "off" else address(value)
     except ValueError as error:

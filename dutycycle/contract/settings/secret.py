@@ -1,4 +1,5 @@
-"""Passwords and tokens for HTTP. One that lies in a file is read again at each use: it is replaced there."""
+"""Holds passwords and tokens for HTTP. One that lies in a file is read again at each use: it is replaced
+there."""
 
 import re
 from base64 import b64encode
@@ -11,7 +12,7 @@ _HEADER = re.compile(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+):[ \t]*([\x20-\x7e\t]*)")
 
 @dataclass(slots=True)
 class Secret:
-    """A password or token, never shown. ``file``: where it lies; None if it was given itself."""
+    """Holds a password or token, never shown. ``file``: where it lies; None if it was given itself."""
 
     text: str = field(repr=False)
     file: str | None = None
@@ -25,7 +26,7 @@ class Secret:
 
 
 def header_lines(text: str) -> dict[str, str]:
-    """HTTP headers, one a line, ``Name: value``. Raises ``ValueError``."""
+    """Parse HTTP headers, one a line, ``Name: value``. Raises ``ValueError``."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     matches = [_HEADER.fullmatch(line) for line in lines]
     if not all(matches):

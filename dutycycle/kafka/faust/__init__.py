@@ -1,4 +1,4 @@
-"""Everything that knows Faust's insides: app, consumer, producer, assignor, runner.
+"""Holds everything that knows Faust's insides: app, consumer, producer, assignor, runner.
 
 May import: ``kafka`` and what lies below it.
 """

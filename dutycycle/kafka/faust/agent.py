@@ -1,4 +1,4 @@
-"""An agent: hands the records of a topic to a handler, in order, those of one fetch and partition at once."""
+"""Hands the records of a topic to a handler, in order, those of one fetch and partition at once."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -13,10 +13,11 @@ Handler = Callable[[Sequence[ConsumerRecord]], Awaitable[None]]
 
 
 class _BatchSchema(faust.Schema[Any, Any]):
-    """A message of ``ExactConsumer``: its value is the list of records, as aiokafka read them."""
+    """Leaves a message of ``ExactConsumer`` as it is: its value is the list of records, as aiokafka read
+    them."""
 
     def loads_key(self, app: Any, message: Any, **_: Any) -> Any:
-        """None: each record has a key of its own."""
+        """Return None: each record has a key of its own."""
         return None
 
     def loads_value(self, app: Any, message: Any, **_: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The Faust app that streams and sinks share: hardened once, here.
+"""Makes the Faust app that streams and sinks share: hardened once, here.
 
 It speaks bytes, serves no web pages, creates no topics, writes no files, reads no ``APP_*`` or ``BROKER_*``
 environment variables, and commits only what the application says is done.
@@ -58,7 +58,7 @@ def _never() -> bool:
 
 class _FaustSettings(faust_settings.Settings):
     def getenv(self, env_name: str) -> Any:
-        """Nothing: Faust lets the environment overrule the program, and its names are everybody's."""
+        """Return nothing: Faust lets the environment overrule the program, and its names are everybody's."""
         return None
 
 
@@ -66,19 +66,19 @@ class NoMonitor(faust.Monitor):
     """Keeps no statistics of Faust's: ours are in ``telemetry``, and these cost a tenth of every record."""
 
     def on_message_in(self, tp: TP, offset: int, message: Any) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def on_stream_event_in(self, tp: TP, offset: int, stream: Any, event: Any) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def on_stream_event_out(self, tp: TP, offset: int, stream: Any, event: Any, state: Any = None) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def on_message_out(self, tp: TP, offset: int, message: Any) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def track_tp_end_offset(self, tp: TP, offset: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class ExactTransport(driver.Transport):
@@ -89,7 +89,8 @@ class ExactTransport(driver.Transport):
 
 
 class ExactApp(faust.App):
-    """A Faust app with the exact driver. Made by ``create_app``, run by ``dutycycle.kafka.faust.runner``."""
+    """Is a Faust app with the exact driver. Made by ``create_app``, run by
+    ``dutycycle.kafka.faust.runner``."""
 
     Settings: ClassVar[Any] = _FaustSettings
     telemetry: Telemetry
@@ -116,21 +117,21 @@ class ExactApp(faust.App):
 
     @property
     def exact_consumer(self) -> ExactConsumer:
-        """The consumer, under its real type."""
+        """Return the consumer, under its real type."""
         consumer: Any = self.consumer
         assert isinstance(consumer, ExactConsumer)  # noqa: S101 - narrows what _new_transport makes
         return consumer
 
     @property
     def exact_producer(self) -> ExactProducer:
-        """The producer, under its real type."""
+        """Return the producer, under its real type."""
         producer: Any = self.producer
         assert isinstance(producer, ExactProducer)  # noqa: S101 - narrows what _new_transport makes
         return producer
 
     @property
     def ready(self) -> bool:
-        """Whether records are being read: in the group, partitions assigned, tables recovered."""
+        """Tell whether records are being read: in the group, partitions assigned, tables recovered."""
         tables: Any = self.tables
         return tables.recovery.completed.is_set() and not self.rebalancing
 

@@ -1,4 +1,4 @@
-"""Which worker reads which partitions: by ranges, and none before all topics are known."""
+"""Decides which worker reads which partitions: by ranges, and none before all topics are known."""
 
 from collections import Counter
 from typing import Any

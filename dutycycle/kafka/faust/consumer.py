@@ -1,4 +1,4 @@
-"""Faust's consumer, made exact: nothing counts as done but what the application says is done.
+"""Makes Faust's consumer exact: nothing counts as done but what the application says is done.
 
 Stock Faust acknowledges a record when an agent fails on it, when it cannot be decoded and when it is skipped
 around a rebalance, and takes gaps in its own reading for compaction. See docs/decisions/0004-exactness.md.
@@ -58,7 +58,7 @@ _LOOK_S = 0.02
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
-    """The thread of the consumer, which ends in an outage as well."""
+    """Runs the consumer in a thread, which ends in an outage as well."""
 
     counted_in_s: float = -math.inf
     """When the newest request was sent by whose answer the group counts us in, by ``time.monotonic``; before
@@ -144,7 +144,8 @@ async def _leave_rebalance(coordinator: Any) -> None:
 
 
 class BatchScheduler:
-    """Of each partition all records of a fetch at once; those of a changelog, which Faust reads, one by one.
+    """Takes of each partition all records of a fetch at once; those of a changelog, which Faust reads, one by
+    one.
 
     Faust's way of a message costs more than most of what is done with one.
     """
@@ -178,11 +179,12 @@ class ExactConsumer(driver.Consumer):
         return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
 
     def acknowledge(self, topic: str, partition: int, offset: int) -> None:
-        """Everything up to and including ``offset`` is done and may be committed."""
+        """Note that everything up to and including ``offset`` is done and may be committed."""
         self._done[TP(topic, partition)] = offset + 1
 
     def begins_at(self, topic: str, partition: int) -> int | None:
-        """The committed offset, from which reading began or goes on; None if nothing was ever committed."""
+        """Return the committed offset, from which reading began or goes on; None if nothing was ever
+        committed."""
         offset: int | None = self._committed_offset.get(TP(topic, partition))
         return offset
 
@@ -245,7 +247,8 @@ class ExactConsumer(driver.Consumer):
         return f"read to {sum(read or 0 for read in places.values())}" if unread else None
 
     def verify_event_path(self, now: float, tp: TP) -> None:
-        """Faust only logs here, and takes its times from the monitor; ``behind`` is watched instead."""
+        """Do nothing: Faust only logs here, and takes its times from the monitor; ``behind`` is watched
+        instead."""
 
     async def commit_all(self) -> None:
         """Commit what is done, now; a commit that is under way has perhaps not seen all of it."""
@@ -279,7 +282,7 @@ class ExactConsumer(driver.Consumer):
         return await super()._getmany(wanted, _LOOK_S)
 
     def _to_message(self, tp: TP, record: Any) -> ConsumerMessage:
-        """A batch is a message with the offset of its last record: Faust goes on after it."""
+        """Make a batch a message with the offset of its last record: Faust goes on after it."""
         if not isinstance(record, list):
             return super()._to_message(tp, record)
         last, batch = record[-1], cast("Any", record)
@@ -337,7 +340,7 @@ class ExactConsumer(driver.Consumer):
                 app.telemetry.emit(SOURCE_GAP, detail, count=first - read, topic=names[place])
 
     async def _forget_beyond(self, ends: Mapping[TP, int]) -> None:
-        """What is committed beyond the end of a log was another log's."""
+        """Forget what is committed beyond the end of a log: it was another log's."""
         committed = {tp: self._committed_offset.get(tp) or 0 for tp in ends}
         suspects = [tp for tp, end in ends.items() if committed[tp] > end]
         app: Any = self.app
@@ -353,7 +356,8 @@ class ExactConsumer(driver.Consumer):
         return {TP(tp.topic, tp.partition): end for tp, end in offsets.items()}
 
     async def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
-        """The identity of each topic (full name) that the broker knows one of. Raises ``BrokerError``."""
+        """Return the identity of each topic (full name) that the broker knows one of. Raises
+        ``BrokerError``."""
         thread: Any = self._thread
         with translated():
             ids: dict[str, str] = await thread.call_thread(
@@ -362,20 +366,22 @@ class ExactConsumer(driver.Consumer):
         return ids
 
     def ack(self, message: Message) -> bool:
-        """Faust's own acknowledgements, among them those of records that failed: they count for nothing."""
+        """Ignore Faust's own acknowledgements, among them those of records that failed: they count for
+        nothing."""
         return False
 
     async def commit_and_end_transactions(self) -> None:
-        """Nothing: at the end all was committed before, and a broker that is away would hold it up."""
+        """Do nothing: at the end all was committed before, and a broker that is away would hold it up."""
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
-        """The group deals its partitions out anew, and this worker may do so no more."""
+        """Forget what nobody reads: the group deals its partitions out anew, perhaps by another worker."""
         app: Any = self.app
         app.unread_partitions = {}
         await super().on_partitions_revoked(revoked)
 
     async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
-        """A new generation: what was done in an older one may lie behind what others have committed."""
+        """Forget what is done, in a new generation: what was done in an older one may lie behind what others
+        have committed."""
         self._done.clear()
         await super().on_partitions_assigned(assigned, generation_id)
 
@@ -386,4 +392,5 @@ class ExactConsumer(driver.Consumer):
         return self._done.get(tp)
 
     async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
-        """Faust would take a gap for compaction. The reader classifies gaps (``kafka.faust.offsets``)."""
+        """Do nothing: Faust would take a gap for compaction. The reader classifies gaps
+        (``kafka.faust.offsets``)."""

@@ -1,4 +1,5 @@
-"""What Faust and the Kafka client log, as one named event: counted, said once a minute each, no tables."""
+"""Turns what Faust and the Kafka client log, as one named event: counted, said once a minute each, no
+tables."""
 
 import logging
 

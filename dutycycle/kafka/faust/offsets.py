@@ -1,4 +1,4 @@
-"""What the broker says of the offsets of a partition: where it begins, goes on and ends."""
+"""Asks what the broker says of the offsets of a partition: where it begins, goes on and ends."""
 
 import asyncio
 from collections.abc import Collection
@@ -12,7 +12,8 @@ _ENDS_S = 5.0
 
 
 def describe_truncation(topic: str, partition: int, read: int, end: int) -> str:
-    """In words: a log was read up to ``read``, and its next record will be at ``end``, which is lower.
+    """Say in words that a log was read up to ``read``, and its next record will be at ``end``, which is
+    lower.
 
     It was created again after a deletion, or restored from a copy. Its records count from lower offsets than
     what is known of it: they would all be taken for repeats, and lost without a word.
@@ -24,7 +25,8 @@ def describe_truncation(topic: str, partition: int, read: int, end: int) -> str:
 
 
 async def first_offset(settings: Settings, topic: str, number: int, offset: int) -> int | None:
-    """The offset of the first record that the broker has at ``offset`` or later; None if it answers none.
+    """Return the offset of the first record that the broker has at ``offset`` or later; None if it answers
+    none.
 
     ``topic`` is a full name. Raises ``BrokerError``.
     """
@@ -42,7 +44,8 @@ async def first_offset(settings: Settings, topic: str, number: int, offset: int)
 
 
 async def ends(settings: Settings, places: Collection[tuple[str, int]]) -> dict[tuple[str, int], int] | None:
-    """Where partitions end, by topic (in full) and number; None if the broker does not say so at once."""
+    """Return where partitions end, by topic (in full) and number; None if the broker does not say so at
+    once."""
     driver = new_consumer(settings, "ends", reset="latest")
     wanted = [partition(*place) for place in places]
     try:

@@ -1,4 +1,5 @@
-"""What a worker needs of Kafka, narrow enough that its order of doing things is tested without it."""
+"""Declares what a worker needs of Kafka, narrow enough that its order of doing things is tested without
+it."""
 
 from asyncio import Future
 from typing import Protocol
@@ -11,18 +12,19 @@ from dutycycle.kafka.faust.offsets import first_offset
 
 
 class WorkerPort(Protocol):
-    """Kafka, as a worker sees it. Topics are without prefix."""
+    """Is Kafka as a worker sees it. Topics are without prefix."""
 
     def begins_at(self, source: TopicPartition) -> int | None:
         """Return the committed offset at which reading began; None if nothing was ever committed."""
         ...
 
     async def first_offset(self, source: TopicPartition, offset: int) -> int | None:
-        """The first offset at or after ``offset`` that the broker has a record for; None if it has none."""
+        """Return the first offset at or after ``offset`` that the broker has a record for; None if it has
+        none."""
         ...
 
     def acknowledge(self, source: TopicPartition, offset: int) -> None:
-        """Everything up to and including ``offset`` is done: it may be committed."""
+        """Note that everything up to and including ``offset`` is done: it may be committed."""
         ...
 
     async def post(self, out: ProducerRecord) -> "Future[object]":

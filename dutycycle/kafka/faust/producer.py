@@ -1,4 +1,4 @@
-"""Faust's producer, made exact: idempotent, and silent while others may own the partitions of this worker."""
+"""Makes Faust's producer exact: idempotent, and silent while others may own the partitions of this worker."""
 
 from asyncio import Event, Future, sleep, timeout, wait
 from collections.abc import Awaitable, Callable, Mapping
@@ -31,7 +31,7 @@ _hash = lru_cache(maxsize=100_000)(murmur2)
 
 
 class ExactProducer(driver.Producer):
-    """Idempotent, acknowledged by all replicas in sync, with timestamps in whole milliseconds."""
+    """Sends: idempotent, acknowledged by all replicas in sync, with timestamps in whole milliseconds."""
 
     def _settings_extra(self) -> Mapping[str, Any]:
         return {"acks": "all", "enable_idempotence": True}
@@ -78,7 +78,8 @@ class ExactProducer(driver.Producer):
         sender._send_produce_req = send_if_owner
 
     async def flush(self) -> None:
-        """Nothing: whoever needs an acknowledgement waits for it, and an outage would hold up all others."""
+        """Do nothing: whoever needs an acknowledgement waits for it, and an outage would hold up all
+        others."""
 
     async def on_stop(self) -> None:
         """Disconnect at once; the driver's own stop waits for a line that never empties in an outage."""

@@ -21,7 +21,7 @@ _LOG = logging.getLogger("dutycycle.worker")
 
 
 class WorkerFailedError(DutycycleError):
-    """The worker had to end, because going on would have lost something. Start it again."""
+    """Says why the worker had to end, because going on would have lost something. Start it again."""
 
 
 async def run_app(
@@ -51,7 +51,8 @@ async def run_app(
 async def _run(
     app: ExactApp, stop: asyncio.Event, last_work: Callable[[], Awaitable[None]] | None
 ) -> str | None:
-    """Why the app failed before all was handed in. What fails later is cut short: its start, or its work."""
+    """Run the app, and return why it failed before all was handed in. What fails later is cut short: its
+    start, or its work."""
     starting = asyncio.create_task(_start(app))
     try:
         await _first(stop.wait(), app.failed.wait())
@@ -116,7 +117,7 @@ class _Deadline:
         self._timer.start()
 
     def met(self) -> None:
-        """The end was orderly."""
+        """Stop the clock: the end was orderly."""
         self._timer.cancel()
 
     def _leave(self) -> None:

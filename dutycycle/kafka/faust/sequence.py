@@ -1,4 +1,4 @@
-"""Whether the records of a source come as they lie in the log: none twice, none left out.
+"""Tells whether the records of a source come as they lie in the log: none twice, none left out.
 
 Faust delivers records twice around a seek, and was seen to leave some out. Gaps that are the broker's own are
 left by compaction, by retention, and by the marks of transactions: they are told from loss by asking it.
@@ -14,7 +14,7 @@ from dutycycle.telemetry.events import SOURCE_GAP, Telemetry
 
 
 class SourceSequence:
-    """The place in each partition, from its assignment to its revocation.
+    """Keeps the place in each partition, from its assignment to its revocation.
 
     ``fail`` ends the worker with a reason. ``assignment`` counts how often everything was forgotten.
     """
@@ -27,7 +27,8 @@ class SourceSequence:
         self.assignment = 0
 
     def next_offset(self, topic: str, partition: int) -> int | None:
-        """The offset to be taken next; None if nothing was taken since the assignment. For any thread."""
+        """Return the offset to be taken next; None if nothing was taken since the assignment. For any
+        thread."""
         return self._next.get(TopicPartition(topic, partition))
 
     async def admits(self, record: ConsumerRecord) -> bool:
@@ -74,6 +75,6 @@ class SourceSequence:
         return True
 
     def forget(self) -> None:
-        """The partitions were handed over, or assigned anew."""
+        """Forget all places: the partitions were handed over, or assigned anew."""
         self.assignment += 1
         self._next.clear()

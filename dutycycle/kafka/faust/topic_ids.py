@@ -1,4 +1,4 @@
-"""The identities of topics (KIP-516): a topic that is deleted and created again has another one.
+"""Reads the identities of topics (KIP-516): a topic that is deleted and created again has another one.
 
 aiokafka asks for metadata as Kafka 2 knew it, by names alone. This is the same request as Kafka 2.8 knows it.
 """

@@ -1,4 +1,4 @@
-"""The state of a Faust app for health pages: read from any thread, without a request to the broker.
+"""Tells the state of a Faust app for health pages: read from any thread, without a request to the broker.
 
 A worker is ready if it reads: it is in the group, its partitions are assigned, its tables are recovered, and
 the broker has answered lately. A worker without partitions, because there are more workers than partitions,
@@ -21,7 +21,8 @@ _TRUNCATED_OBSERVATIONS = 3
 
 
 class Vitals:
-    """Of one app. ``observe`` is called in the event loop, once a second or so; the rest from any thread."""
+    """Watches one app. ``observe`` is called in the event loop, once a second or so; the rest from any
+    thread."""
 
     def __init__(self, app: ExactApp, clock: Callable[[], float] = time.monotonic) -> None:
         self._app = app
@@ -88,7 +89,8 @@ class Vitals:
         return f"nobody reads partitions of {', '.join(unassigned)}" if unassigned else None
 
     def unassigned_topics(self) -> list[tuple[str, int]]:
-        """Topics by name without prefix, changelogs left out, and how many of their partitions nobody has."""
+        """Return topics by name without prefix, changelogs left out, and how many of their partitions nobody
+        has."""
         prefix = self._app.topic_prefix
         return [
             (topic.removeprefix(prefix), count)
@@ -197,7 +199,8 @@ class Vitals:
         return "recovering state"
 
     def lags(self) -> dict[Labels, list[int]]:
-        """Records not yet taken, of each partition, by topic; as of the last answer of the broker."""
+        """Return the records not yet taken, of each partition, by topic; as of the last answer of the
+        broker."""
         lags_by_topic: dict[Labels, list[int]] = defaultdict(list)
         for topic, partition, end, position in self._places():
             taken = self._app.next_offset(topic, partition)
@@ -207,11 +210,11 @@ class Vitals:
         return lags_by_topic
 
     def assigned(self) -> dict[Labels, float]:
-        """Partitions that are read, by topic."""
+        """Return how many partitions are read, by topic."""
         return {(topic,): float(n) for topic, n in Counter(place[0] for place in self._places()).items()}
 
     def _places(self) -> list[tuple[str, int, int | None, int | None]]:
-        """Topic, partition, end and position of all that is read, changelogs apart."""
+        """Return topic, partition, end and position of all that is read, changelogs apart."""
         subscription = None if self._client is None else self._client._subscription.subscription
         if subscription is None or subscription.assignment is None:
             return []

@@ -1,4 +1,4 @@
-"""Measures what was to be seen of one trial, from the report of its trace; each figure with its standard
+"""Takes what was measured of one trial from the report of its trace; each figure with its standard
 error."""
 
 from collections.abc import Mapping

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from dutycycle.contract.catalogue import HOST_METRICS
-from dutycycle.contract.metering import heard_ms, is_outdated
 from dutycycle.contract.records.derived import Cycle, CycleMetric, Trend, WindowAggregate, source_key
 from dutycycle.contract.records.pods import JobRef, Pod
+from dutycycle.view.newest import NewestRecords
 from sinks.adapter.metric_names import MetricName
 from sinks.adapter.wave import LEAST_PERIOD_S, Wave
 
@@ -32,12 +32,12 @@ class MetricValue(NamedTuple):
     window_s: int
 
 
-class _NewestWindow(NamedTuple):
-    """What is kept of a window: the means, by metric. ``heard_ms``: of its end, as ``metering.heard_ms``."""
+class _Means(NamedTuple):
+    """What is kept of a window: the means, by metric. ``key``: of its subject and source."""
 
+    key: str
     start_ms: int
     end_ms: int
-    heard_ms: int
     size_ms: int
     means: Mapping[str, float]
 
@@ -47,35 +47,35 @@ class Figures:
     written. ``wall``: Unix seconds."""
 
     def __init__(self, lateness_s: float, wall: Callable[[], float] = time.time) -> None:
-        self._wall = wall
+        self._newest = NewestRecords(wall)
         self._wait_ms = round(lateness_s * 1000) + _GRACE_MS
-        self._windows: dict[str, dict[int, _NewestWindow]] = defaultdict(dict)
-        """By subject and source; by size."""
-        self._gpus: dict[str, set[str]] = defaultdict(set)
+        self._pods, self._trends = self._newest.of(Pod), self._newest.of(Trend)
+        self._cycles, self._windows = self._newest.of(Cycle), self._newest.of(_Means)
+        """By subject, source and size."""
+        self._sizes: set[int] = set()
+        self._gpus: dict[str, set[str]] = {}
         """The keys of the windows of a node's GPUs, by node."""
-        self._trends: dict[str, Trend] = {}
-        self._cycles: dict[str, Cycle] = {}
-        self._workloads: dict[str, str] = {}
-        self._jobs: dict[str, JobRef] = {}
         self._members: dict[str, set[str]] = defaultdict(set)
         self._waves: dict[tuple[str, str], Wave] = {}
         self._shortest_ms: int | None = None
         self._swept_ms = 0
 
     def take(self, topic: str, key: str, record: Any) -> None:
-        """A record of one of the topics (``DERIVED``), or None for a tombstone.
+        """A record of one of the role's topics, or None for a tombstone.
 
         Of GPUs and nodes their windows alone are kept, of jobs nothing.
         """
         if topic == "pods":
-            self._identify(key, record)
-        elif topic == "trends":
-            _keep(self._trends, key, record)
-        elif topic == "cycles":
-            _keep(self._cycles, key, record)
-            self._watch(key.split("/")[1])
-        elif isinstance(record, WindowAggregate) and record.subject.kind != "job":
-            self._take_window(record)
+            before = self._workload_of(key) if key in self._pods else None
+            self._newest.hear(topic, key, record)
+            self._regroup(key, before)
+        elif isinstance(record, WindowAggregate):
+            if record.subject.kind != "job":
+                self._take_window(record)
+        elif record is None or record.subject.kind == "pod":
+            self._newest.hear(topic, key, record)
+            if topic == "cycles":
+                self._watch(key.split("/")[1])
 
     def values(self, uids: Iterable[str], metric: MetricName, now_ms: int) -> dict[str, MetricValue]:
         """Return the metric now, or its forecast, of those pods for which it is known."""
@@ -89,7 +89,7 @@ class Figures:
             keys, name = [f"node/{node}/cgroup"], metric.field
         else:
             keys, name = sorted(self._gpus.get(node, ())), _OF_GPUS.get(metric.field, metric.field)
-        return [value for key in keys if (value := self._newest([key], name, now_ms)) is not None]
+        return [value for key in keys if (value := self._latest([key], name, now_ms)) is not None]
 
     def nodes(self) -> list[str]:
         """Return the nodes that are measured."""
@@ -98,7 +98,8 @@ class Figures:
 
     def job_of(self, pod_uid: str) -> JobRef | None:
         """Return the topmost owner of a pod; None where it has none, or is not known."""
-        return self._jobs.get(pod_uid)
+        pod = self._pods.get(pod_uid)
+        return None if pod is None else pod.job
 
     def names(self, kind: str = "pod") -> set[str]:
         """Return the metrics that there are of pods, or of nodes."""
@@ -109,30 +110,36 @@ class Figures:
 
     def _names_of(self, prefix: str) -> set[str]:
         return {
-            name
-            for key, windows in self._windows.items()
-            if key.startswith(prefix)
-            for window in windows.values()
-            for name in window.means
+            name for key, window in self._windows.items() if key.startswith(prefix) for name in window.means
         }
 
     def _current(self, uid: str, metric: str, now_ms: int) -> MetricValue | None:
-        return self._newest([f"pod/{uid}/{source}" for source in _SOURCES], metric, now_ms)
+        return self._latest([f"pod/{uid}/{source}" for source in _SOURCES], metric, now_ms)
 
-    def _newest(self, keys: Iterable[str], metric: str, now_ms: int) -> MetricValue | None:
+    def _latest(self, keys: Iterable[str], metric: str, now_ms: int) -> MetricValue | None:
         """Return the shortest of the windows that ended last, until the next one of its length is overdue.
 
         None then: a longer or older window would answer with load that is over, and move the autoscaler.
         """
         windows = [
-            window for key in keys for window in self._windows.get(key, {}).values() if metric in window.means
+            window
+            for key in keys
+            for size_ms in self._sizes
+            if (window := self._windows.get(f"{key}/{size_ms}")) is not None and metric in window.means
         ]
         if not windows:
             return None
         newest = max(windows, key=lambda window: (window.end_ms, -window.size_ms))
-        if now_ms > newest.heard_ms + newest.size_ms + self._wait_ms:
+        if self._is_overdue(newest, now_ms):
             return None
-        return MetricValue(newest.means[metric], newest.heard_ms, newest.size_ms // 1000)
+        return MetricValue(newest.means[metric], self._heard_ms(newest), newest.size_ms // 1000)
+
+    def _heard_ms(self, window: _Means) -> int:
+        return self._newest.heard_ms(_Means, f"{window.key}/{window.size_ms}")
+
+    def _is_overdue(self, window: _Means, now_ms: int) -> bool:
+        """Whether the next one of its length should be there."""
+        return now_ms > self._heard_ms(window) + window.size_ms + self._wait_ms
 
     def _forecast(
         self, now: Mapping[str, MetricValue], metric: str, horizon_s: int, now_ms: int
@@ -142,7 +149,7 @@ class Figures:
         shares: dict[str, float | None] = {}
         forecasts = {}
         for uid, figure in now.items():
-            workload = self._workloads.get(uid, uid)
+            workload = self._workload_of(uid)
             if workload not in shares:
                 shares[workload] = self._share(workload, metric, horizon_s, now_ms)
             value = shares[workload]
@@ -191,46 +198,41 @@ class Figures:
 
     def _take_window(self, record: WindowAggregate) -> None:
         subject, key = record.subject, source_key(record.subject, record.source)
-        windows = self._windows[key]
-        before = windows.get(record.size_ms)
-        if before is not None and (
-            before.end_ms == record.end_ms or is_outdated(record.end_ms, before.end_ms)
-        ):
-            return
         means = {name: metric.mean for name, metric in record.metrics.items() if metric.mean is not None}
-        came_ms = heard_ms(record.end_ms, self._wall())
-        windows[record.size_ms] = _NewestWindow(
-            record.start_ms, record.end_ms, came_ms, record.size_ms, means
-        )
-        self._sweep(came_ms)
+        window = _Means(key, record.start_ms, record.end_ms, record.size_ms, means)
+        name = f"{key}/{record.size_ms}"
+        before = self._windows.get(name)
+        if (before is not None and before.end_ms == record.end_ms) or not self._newest.put(name, window):
+            return
+        self._sizes.add(record.size_ms)
+        self._sweep(self._heard_ms(window))
         if subject.kind == "gpu":
-            self._gpus[subject.node or ""].add(key)
+            self._gpus.setdefault(subject.node or "", set()).add(key)
         elif subject.kind == "pod":
-            self._add_up(subject.pod_uid or "", windows[record.size_ms])
+            self._add_up(self._workload_of(subject.pod_uid or ""), window)
 
-    def _add_up(self, uid: str, record: _NewestWindow) -> None:
+    def _add_up(self, workload: str, window: _Means) -> None:
         """Add a pod's window to the waves of its workload."""
-        if self._shortest_ms is None or record.size_ms < self._shortest_ms:
-            self._shortest_ms = record.size_ms
+        if self._shortest_ms is None or window.size_ms < self._shortest_ms:
+            self._shortest_ms = window.size_ms
             self._waves = {name: Wave() for name in self._waves}  # what was added is in the shorter ones too
-        if record.size_ms == self._shortest_ms:
-            workload = self._workloads.get(uid, uid)
-            for metric, mean in record.means.items():
+        if window.size_ms == self._shortest_ms:
+            for metric, mean in window.means.items():
                 wave = self._waves.get((workload, metric))
                 if wave is not None:
-                    wave.add(record.start_ms, record.end_ms, mean)
+                    wave.add(window.start_ms, window.end_ms, mean)
 
-    def _identify(self, uid: str, pod: Pod | None) -> None:
-        before = self._workloads.pop(uid, None)
-        self._jobs.pop(uid, None)
+    def _workload_of(self, uid: str) -> str:
+        """Return the uid of the pod's topmost owner, or its own."""
+        job = self.job_of(uid)
+        return uid if job is None else job.uid
+
+    def _regroup(self, uid: str, before: str | None) -> None:
+        """A pod, which was of the workload ``before``, came, changed or is gone."""
         if before is not None:
             self._members[before].discard(uid)
-        if pod is not None:
-            workload = uid
-            if pod.job is not None:
-                self._jobs[uid], workload = pod.job, pod.job.uid
-            self._workloads[uid] = workload
-            self._members[workload].add(uid)
+        if uid in self._pods:
+            self._members[self._workload_of(uid)].add(uid)
             self._watch(uid)
         if before is not None and not self._members[before]:
             del self._members[before]
@@ -239,7 +241,7 @@ class Figures:
     def _watch(self, uid: str) -> None:
         """Add up the metrics that have a cycle from now on."""
         for metric in self._cycles_of(uid):
-            self._waves.setdefault((self._workloads.get(uid, uid), metric), Wave())
+            self._waves.setdefault((self._workload_of(uid), metric), Wave())
 
     def _pods_of(self, workload: str) -> Iterable[str]:
         return self._members.get(workload) or (workload,)
@@ -249,24 +251,9 @@ class Figures:
         if now_ms - self._swept_ms < 60_000:
             return
         self._swept_ms = now_ms
-        for key, windows in list(self._windows.items()):
-            if all(now_ms > window.heard_ms + window.size_ms + self._wait_ms for window in windows.values()):
-                del self._windows[key]
-                if key.startswith("gpu/"):
-                    self._forget_gpu(key)
-
-    def _forget_gpu(self, key: str) -> None:
-        node = key.split("/")[1]
-        self._gpus[node].discard(key)
-        if not self._gpus[node]:
-            del self._gpus[node]
-
-
-def _keep(records: dict[str, Any], key: str, record: Any) -> None:
-    if record is None:
-        records.pop(key, None)
-    elif key.startswith("pod/"):
-        records[key] = record
+        current = {window.key for window in self._windows.values() if not self._is_overdue(window, now_ms)}
+        self._newest.forget([_Means], now_ms, lambda window: window.key in current)
+        self._gpus = {node: left for node, keys in self._gpus.items() if (left := keys & current)}
 
 
 def _cycles(metric: CycleMetric) -> Iterator[tuple[float, float]]:

@@ -34,12 +34,12 @@ def exhausted_s(trend: Trend | None, name: str, now_ms: int) -> float | None:
 def analysis_of_job(rows: Rows, view: MetricsView, labels: Labels, now_ms: int) -> None:
     """Cycle and trends of a job, whose uid is the fourth label."""
     key = f"job/{labels[3]}"
-    trend, host = view.trends.get((key, "nvml")), view.trends.get((key, "cgroup"))
+    trend, host = view.trends.get(f"{key}/nvml"), view.trends.get(f"{key}/cgroup")
     forecasts(rows, m.JOB_FORECAST, labels, trend, "gpu_util_pct", 0.01)
     forecasts(rows, m.JOB_MEMORY_FORECAST, labels, trend, "gpu_mem_used_bytes", 1)
     put(rows, m.JOB_EXHAUSTED, (*labels, "gpu"), exhausted_s(trend, "gpu_mem_used_bytes", now_ms))
     put(rows, m.JOB_EXHAUSTED, (*labels, "host"), exhausted_s(host, "mem_used_bytes", now_ms))
-    cycle = view.cycles.get((key, "nvml"))
+    cycle = view.cycles.get(f"{key}/nvml")
     for metric, rhythm in cycle.metrics.items() if cycle else ():
         put(rows, m.JOB_PERIOD, (*labels, metric), rhythm.period_s)
         put(rows, m.JOB_CONFIDENCE, (*labels, metric), rhythm.confidence)

@@ -110,11 +110,11 @@ class SeriesRows:
                 put(rows, metric, labels, totals.get(total))
             key = f"gpu/{name}/{gpu.uuid}"
             self._window(rows, _GPU_WINDOW, key, labels, now_ms)
-            trend = self._view.trends.get((key, "nvml"))
+            trend = self._view.trends.get(f"{key}/nvml")
             forecasts(rows, m.GPU_FORECAST, labels, trend, "gpu_util_pct", 0.01)
             forecasts(rows, m.GPU_MEMORY_FORECAST, labels, trend, "mem_used_bytes", 1)
             put(rows, m.GPU_EXHAUSTED, labels, exhausted_s(trend, "mem_used_bytes", now_ms))
-            cycle = self._view.cycles.get((key, "nvml"))
+            cycle = self._view.cycles.get(f"{key}/nvml")
             for measured, rhythm in cycle.metrics.items() if cycle else ():
                 put(rows, m.GPU_PERIOD, (*labels, measured), rhythm.period_s)
 
@@ -173,7 +173,7 @@ class SeriesRows:
     def _analysis(self, rows: Rows, pod: PodNow, now_ms: int) -> None:
         """Cycles and trends of a pod. Its GPU memory is full when that of one of its GPUs is."""
         key, labels = f"pod/{pod.uid}", pod.labels
-        trend, host = self._view.trends.get((key, "nvml")), self._view.trends.get((key, "cgroup"))
+        trend, host = self._view.trends.get(f"{key}/nvml"), self._view.trends.get(f"{key}/cgroup")
         forecasts(rows, m.POD_FORECAST, labels, trend, "gpu_util_pct", 0.01)
         forecasts(rows, m.POD_MEMORY_FORECAST, labels, trend, "gpu_mem_used_bytes", 1)
         on = {gpu.uuid for gpu, _ in pod.uses}
@@ -181,7 +181,7 @@ class SeriesRows:
         put(rows, m.POD_EXHAUSTED, (*labels, "gpu"), min(full) if full else None)
         put(rows, m.POD_EXHAUSTED, (*labels, "host"), exhausted_s(host, "mem_used_bytes", now_ms))
         for source in ("nvml", "cgroup"):
-            cycle = self._view.cycles.get((key, source))
+            cycle = self._view.cycles.get(f"{key}/{source}")
             for metric, rhythm in cycle.metrics.items() if cycle else ():
                 put(rows, m.POD_CYCLIC, (*labels, metric), float(rhythm.cyclic))
                 put(rows, m.POD_PERIOD, (*labels, metric), rhythm.period_s)

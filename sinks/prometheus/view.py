@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from dutycycle.contract.metering import SET_BACK_MS, heard_ms, is_outdated, with_means
+from dutycycle.contract.metering import with_means
 from dutycycle.contract.ownership.now import PodGpuUse, uses_of_gpus
 from dutycycle.contract.records.derived import Cycle, Subject, Trend, WindowAggregate
 from dutycycle.contract.records.health import NodeHealth
@@ -13,6 +13,7 @@ from dutycycle.contract.records.parts import NodePart
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.processes import ProcessSample
 from dutycycle.contract.records.samples import NvmlSample
+from dutycycle.view.newest import NewestRecords
 from sinks.prometheus.steps import StepReports
 
 FORGET_MS = 3_600_000
@@ -24,27 +25,25 @@ NODE_GONE_MS = 86_400_000
 class NodeNow:
     """A node's ``newest`` sample. ``seen_ms``: when each pod was last seen on one of its GPUs.
 
-    ``heard_ms``: of the newest sample, as ``metering.heard_ms`` tells.
+    ``heard_ms``: from when on the sample gets old, as ``NewestRecords`` has it.
     """
 
-    def __init__(self, newest: NvmlSample) -> None:
-        self.newest = newest
-        self.heard_ms = newest.ts_ms
+    def __init__(self) -> None:
+        self.newest: NvmlSample
+        self.heard_ms = 0
         self.seen_ms: dict[str, int] = {}
         self._looked: tuple[NvmlSample, tuple[NvmlSample, dict[str, list[PodGpuUse]]]] | None = None
         """Of which sample, and what."""
 
-    def sample(self, sample: NvmlSample, now_s: float) -> None:
-        """Take a sample; one that comes late, or again, changes nothing."""
-        if is_outdated(sample.ts_ms, self.newest.ts_ms):
-            return
-        if self.newest.ts_ms - sample.ts_ms > SET_BACK_MS:  # no pod was seen later than now
-            self.seen_ms = {uid: min(ms, sample.ts_ms) for uid, ms in self.seen_ms.items()}
-        self.newest, self.heard_ms = sample, heard_ms(sample.ts_ms, now_s)
+    def sample(self, sample: NvmlSample, heard_ms: int) -> None:
+        """Take a newer sample."""
+        if heard_ms < self.heard_ms:  # the clock was set back: no pod was seen later than now
+            self.seen_ms = {uid: min(ms, heard_ms) for uid, ms in self.seen_ms.items()}
+        self.newest, self.heard_ms = sample, heard_ms
         for gpu in sample.gpus:
             uids = {process.pod_uid for process in gpu.processes or ()}
             uids.update(allocation.pod_uid for allocation in gpu.allocated or ())
-            self.seen_ms |= {uid: self.heard_ms for uid in uids if uid is not None}
+            self.seen_ms |= {uid: heard_ms for uid in uids if uid is not None}
 
     def look(self) -> tuple[NvmlSample, dict[str, list[PodGpuUse]]]:
         """Return the newest sample with the means of its tick, and whose each of its GPUs is, by UUID. It is
@@ -60,92 +59,38 @@ class MetricsView:
     """Fed with records in their order. ``window_ms``: the length of the windows that are kept; ``wall``: Unix
     seconds.
 
-    A scrape reads it in a thread of its own, without a lock that the event loop would have to wait for:
-    records never change, and who goes over a dictionary goes over a copy of it.
+    A scrape reads it in a thread of its own, without a lock that the event loop would have to wait for.
     """
 
     def __init__(self, window_ms: int, wall: Callable[[], float] = time.time) -> None:
-        self._wall = wall
+        self._newest = NewestRecords(wall)
         self.nodes: dict[str, NodeNow] = {}
-        self.parts: dict[str, NodePart] = {}
-        self.pods: dict[str, Pod] = {}
-        self.windows: dict[str, WindowAggregate] = {}
-        self.trends: dict[tuple[str, str], Trend] = {}
-        self.cycles: dict[tuple[str, str], Cycle] = {}
-        self.insights: dict[str, Insight] = {}
-        self.health: dict[str, NodeHealth] = {}
         self.steps = StepReports()
         self._window_ms = window_ms
-        self._take: dict[type, Callable[[Any], None]] = {
-            WindowAggregate: self._window,
-            Trend: self._trend,
-            Cycle: self._cycle,
-            Insight: self._insight,
-            Pod: self._pod,
-            ProcessSample: self.steps.add,
-            NodeHealth: self._health,
-            NvmlSample: self._sample,
-            NodePart: self._part,
-        }
+        self.parts, self.pods = self._newest.of(NodePart), self._newest.of(Pod)
+        self.windows, self.health = self._newest.of(WindowAggregate), self._newest.of(NodeHealth)
+        self.trends, self.cycles = self._newest.of(Trend), self._newest.of(Cycle)
+        self.insights = self._newest.of(Insight)
 
     def hear(self, topic: str, key: str, record: Any) -> None:
-        """Take what a subscription gives: of tombstones only that of a pod says something."""
-        if record is not None:
-            self.take(record)
-        elif topic == "pods":
-            self.pods.pop(key, None)
-
-    def _sample(self, record: NvmlSample) -> None:
-        self.nodes.setdefault(record.node, NodeNow(record)).sample(record, self._wall())
-
-    def _part(self, record: NodePart) -> None:
-        """A worker that starts again repeats parts: an older one of the same state never takes a counter
-        back."""
-        known = self.parts.get(record.node)
-        if known is None or known.since_ms != record.since_ms or known.ts_ms <= record.ts_ms:
-            self.parts[record.node] = record
-
-    def _window(self, record: WindowAggregate) -> None:
-        if record.source == "nvml" and record.size_ms == self._window_ms:
-            known = self.windows.get(record.subject.key)
-            if known is None or not is_outdated(record.end_ms, known.end_ms):
-                self.windows[record.subject.key] = record
-
-    def _trend(self, record: Trend) -> None:
-        self.trends[record.subject.key, record.source] = record
-
-    def _cycle(self, record: Cycle) -> None:
-        self.cycles[record.subject.key, record.source] = record
-
-    def _insight(self, record: Insight) -> None:
-        self.insights[record.subject.key] = record
-
-    def _pod(self, record: Pod) -> None:
-        self.pods[record.uid] = record
-
-    def _health(self, record: NodeHealth) -> None:
-        self.health[record.node] = record
-
-    def take(self, record: Any) -> None:
-        """Take a record."""
-        self._take[type(record)](record)
+        """Take what a subscription gives; None is a tombstone."""
+        if isinstance(record, ProcessSample):
+            self.steps.add(record)
+        elif isinstance(record, WindowAggregate):
+            if record.source == "nvml" and record.size_ms == self._window_ms:
+                self._newest.put(key, record)
+        elif self._newest.hear(topic, key, record) and isinstance(record, NvmlSample):
+            self.nodes.setdefault(key, NodeNow()).sample(record, self._newest.heard_ms(NvmlSample, key))
 
     def forget(self, now_ms: int) -> None:
         """Drop what nobody asks for any more."""
         gone, old = now_ms - NODE_GONE_MS, now_ms - FORGET_MS
-        self.nodes = {name: node for name, node in self.nodes.items() if node.heard_ms > gone}
-        self.parts = {name: part for name, part in self.parts.items() if part.ts_ms > gone}
         alive = self._alive(old)
-
-        def stays(record: Trend | Cycle | Insight) -> bool:
-            return record.ts_ms > old or _of(record.subject) in alive
-
+        self.nodes = {name: node for name, node in self.nodes.items() if node.heard_ms > gone}
+        self._newest.forget((NvmlSample, NodePart), gone)
+        self._newest.forget((NodeHealth, WindowAggregate), old)
+        self._newest.forget((Trend, Cycle, Insight), old, lambda said: _of(said.subject) in alive)
         self.steps.forget(old)
-        self.health = {name: record for name, record in self.health.items() if record.ts_ms > old}
-        self.windows = {k: window for k, window in self.windows.items() if window.end_ms > old}
-        self.trends = {k: trend for k, trend in self.trends.items() if stays(trend)}
-        self.cycles = {k: cycle for k, cycle in self.cycles.items() if stays(cycle)}
-        self.insights = {k: insight for k, insight in self.insights.items() if stays(insight)}
 
     def _alive(self, old_ms: int) -> set[str | None]:
         """GPUs, pods and jobs of the nodes whose samples still come."""

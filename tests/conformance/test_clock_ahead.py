@@ -70,7 +70,7 @@ def test_the_scheduler_knows_nothing_of_it_after_a_minute(wall: Wall) -> None:
 
 def test_prometheus_has_its_series_no_longer_than_those_of_others(wall: Wall) -> None:
     view = MetricsView(60_000, wall)
-    view.take(nvml(gpu(), ts_ms=wall.now_ms + HOUR_S * 1000))
+    view.hear("nvml-samples", "a", nvml(gpu(), ts_ms=wall.now_ms + HOUR_S * 1000))
     rows = SeriesRows(view, (), 60, 100)
     for later_ms, count in ((0, 1), (60_000, 1), (60_001, 0)):
         values = {metric.name: row for metric, row in rows.rows(wall.now_ms + later_ms)}

@@ -100,15 +100,15 @@ def test_sinks_show_the_newest_and_not_the_latest(outs: list[ProducerRecord]) ->
     for one in outs:
         if one.topic == "window-aggregates":
             window = decode(WindowAggregate, one.value or b"", one.topic)
-            view.take(window)
+            view.hear(one.topic, one.key, window)
             figures.take(one.topic, one.key, window)
         elif one.topic == "node-parts":
-            view.take(decode(NodePart, one.value or b"", one.topic))
+            view.hear(one.topic, one.key, decode(NodePart, one.value or b"", one.topic))
     for tick in range(SECONDS):
         plain = samples(tick)["nvml-samples"]
         screen.feed("nvml-samples", "a", orjson.dumps(plain), plain["ts_ms"])
     assert END_MS - 20_000 < view.windows["pod/p"].end_ms <= END_MS + 10_000
-    assert {one.end_ms for one in figures._windows["pod/p/nvml"].values()} <= {
+    assert {one.end_ms for one in figures._windows.values() if one.key == "pod/p/nvml"} <= {
         *range(END_MS - 60_000, END_MS + 60_001)
     }
     history = screen.rows["gpu/a/GPU-0"].history  # type: ignore[union-attr]

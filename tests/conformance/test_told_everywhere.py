@@ -72,7 +72,7 @@ def outlets(**counters: float) -> dict[str, str]:
             if one.topic in desired.TOPICS:
                 annotations.take(told)
             if one.topic in ("nvml-samples", "pods", "insights"):
-                view.take(told)
+                view.hear(one.topic, one.key or "", told)
     for last in pipeline.flush():
         if last.topic in ("pod-peaks", "job-peaks"):
             peaks[last.topic] = decode(TOPICS[last.topic].record, last.value or b"", last.topic)

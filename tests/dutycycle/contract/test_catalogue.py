@@ -167,7 +167,7 @@ def test_the_maxima_of_an_hour_are_on_the_node(metric: str, derived: dict[str, l
 def test_a_gauge_of_gpus_is_served_in_its_base_unit(row: MetricRow) -> None:
     sample = nvml(1, [gpu(0, **VALUES)])
     view = MetricsView(60_000)
-    view.take(from_plain(NvmlSample, sample, "nvml-samples"))
+    view.hear("nvml-samples", sample["node"], from_plain(NvmlSample, sample, "nvml-samples"))
     rows = {metric.name: values for metric, values in SeriesRows(view, (), 60, 10).rows(sample["ts_ms"])}
     assert row.series is not None
     assert [*rows[row.series.name].values()] == [VALUES[row.field] * row.series.factor]

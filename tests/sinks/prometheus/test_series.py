@@ -8,13 +8,14 @@ import pytest
 
 from dutycycle.contract.catalogue import GPU_ROWS, rows_of
 from dutycycle.contract.codec import from_plain
-from dutycycle.contract.records.derived import Cycle, Trend, WindowAggregate
+from dutycycle.contract.records.derived import Cycle, Trend, WindowAggregate, source_key
 from dutycycle.contract.records.health import NodeHealth
 from dutycycle.contract.records.insights import Insight
 from dutycycle.contract.records.parts import NodePart
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.processes import ProcessSample
 from dutycycle.contract.records.samples import NvmlSample
+from dutycycle.contract.topics import TOPICS
 from dutycycle.telemetry.metrics import PREFIX, Metrics
 from sinks.prometheus.metrics import SERIES
 from sinks.prometheus.series import SeriesRows
@@ -86,28 +87,39 @@ RECORDS: dict[Any, dict[str, Any]] = {
 }
 
 
+def tell(view: MetricsView, kind: Any, plain: dict[str, Any]) -> None:
+    topic = next(topic.name for topic in TOPICS.values() if topic.record is kind)
+    record: Any = from_plain(kind, plain, topic)
+    key: str = record.uid if kind is Pod else getattr(record, "node", "")
+    if kind in (Trend, Cycle):
+        key = source_key(record.subject, record.source)
+    elif kind in (Insight, WindowAggregate):
+        key = record.subject.key
+    view.hear(topic, key, record)
+
+
 def feed(
     view: MetricsView, seq: int, gpus: list[dict[str, Any]], at_ms: int = NOW_MS, node: str = "a"
 ) -> None:
     plain = nvml(seq, gpus, ts_ms=at_ms, node=node)
-    view.take(from_plain(NvmlSample, plain, "nvml-samples"))
+    tell(view, NvmlSample, plain)
 
 
 def full_view() -> MetricsView:
     view = MetricsView(60_000)
     for kind, plain in RECORDS.items():
-        view.take(from_plain(kind, plain, "x"))
+        tell(view, kind, plain)
     of_job = IDLE | {"subject": {"kind": "job", "job_uid": "j"}, "evidence": {"rank_gap_pct": 40}}
     of_job |= {"anomalies": [{"kind": "hang", "since_ms": 1}]}
-    view.take(from_plain(Insight, of_job, "insights"))
+    tell(view, Insight, of_job)
     named = {"subject": {"kind": "job", "job_uid": "j"}}
-    view.take(from_plain(Trend, TREND | named, "trends"))
-    view.take(from_plain(Cycle, CYCLE | named, "cycles"))
+    tell(view, Trend, TREND | named)
+    tell(view, Cycle, CYCLE | named)
     of_gpu = {"subject": {"kind": "gpu", "node": "a", "gpu": "GPU-0"}}
     metrics = {"gpu_util_pct": UTIL_TREND, "mem_used_bytes": MEMORY_TREND}
-    view.take(from_plain(Trend, TREND | of_gpu | {"metrics": metrics}, "trends"))
-    view.take(from_plain(Cycle, CYCLE | of_gpu, "cycles"))
-    view.take(from_plain(WindowAggregate, WINDOW | of_gpu, "window-aggregates"))
+    tell(view, Trend, TREND | of_gpu | {"metrics": metrics})
+    tell(view, Cycle, CYCLE | of_gpu)
+    tell(view, WindowAggregate, WINDOW | of_gpu)
     feed(view, 2, [gpu(0, **FULL)])
     return view
 
@@ -177,7 +189,7 @@ def test_values(name: str) -> None:
 def test_a_gpu_that_no_sample_names_has_its_health_and_what_was_not_counted_has_no_series() -> None:
     view = MetricsView(60_000)
     lost = SICK | {"gpu": "GPU-9", "index": 9, "counters": {"ecc_corrected": 1}}
-    view.take(from_plain(NodeHealth, HEALTH | {"gpus": [lost]}, "gpu-health"))
+    tell(view, NodeHealth, HEALTH | {"gpus": [lost]})
     found = shown(view)
     assert found["gpu_health"] == {("a", "9", "GPU-9"): 3}
     assert found["gpu_ecc_errors_total"] == {("a", "9", "GPU-9", "corrected"): 1}
@@ -219,7 +231,7 @@ def test_a_node_that_is_silent_has_no_series() -> None:
 def test_slow_samples_are_not_stale() -> None:
     view = MetricsView(60_000)
     plain = nvml(0, [gpu(gpu_util_pct=0)], ts_ms=NOW_MS, interval_ms=60_000)
-    view.take(from_plain(NvmlSample, plain, "nvml-samples"))
+    tell(view, NvmlSample, plain)
     assert shown(view, NOW_MS + 180_000)
     assert not shown(view, NOW_MS + 180_001)
 
@@ -245,7 +257,7 @@ def test_a_window_ends_when_no_other_follows() -> None:
 def test_a_window_that_comes_late_is_not_shown() -> None:
     view = full_view()
     late = {"end_ms": NOW_MS - 30_000, "metrics": {"gpu_util_pct": {"count": 60, "mean": 1, "max": 1}}}
-    view.take(from_plain(WindowAggregate, WINDOW | late, "window-aggregates"))
+    tell(view, WindowAggregate, WINDOW | late)
     assert shown(view)["pod_gpu_utilization_mean_ratio"][ON_POD] == 0.5
 
 
@@ -255,7 +267,7 @@ def test_a_pod_whose_process_is_gone_is_0_until_it_ends() -> None:
     found = shown(view, NOW_MS + 1000)
     for name in ("pod_gpu_utilization_ratio", "pod_gpu_memory_used_bytes", "pod_gpu_power_watts"):
         assert found[name][ON_POD] == 0, name
-    view.take(from_plain(Pod, POD | {"phase": "Succeeded", "finished_ms": NOW_MS}, "pods"))
+    tell(view, Pod, POD | {"phase": "Succeeded", "finished_ms": NOW_MS})
     assert "pod_gpu_busy_seconds_total" in shown(view, NOW_MS + 1000), "the last counts are scraped once more"
     feed(view, 4, [gpu(0, gpu_util_pct=0, energy_j=309)], NOW_MS + 61_000)
     assert not [name for name in shown(view, NOW_MS + 61_000) if name.startswith(("pod_", "job_"))]
@@ -281,7 +293,7 @@ def test_the_pods_that_used_most_have_series() -> None:
         NOW_MS + 2000,
     )
     pods = [PART["pods"][0] | {"pod_uid": f"p{n}", "totals": {"gpu_busy_s": n}} for n in range(5)]
-    view.take(from_plain(NodePart, PART | {"pods": pods}, "node-parts"))
+    tell(view, NodePart, PART | {"pods": pods})
     series = SeriesRows(view, (), 60, 2)
     rows = {metric.name: values for metric, values in series.rows(NOW_MS + 2000)}
     assert {labels[2] for labels in rows["pod_gpu_utilization_ratio"]} == {"p4", "p3"}
@@ -311,7 +323,7 @@ def test_a_part_that_is_told_again_takes_no_counter_back() -> None:
 
     def told(ts_ms: int, joules: float, since_ms: int = 1) -> float:
         part = PART | {"ts_ms": ts_ms, "since_ms": since_ms, "totals": {"GPU-0": {"energy_j": joules}}}
-        view.take(from_plain(NodePart, part, "node-parts"))
+        tell(view, NodePart, part)
         return shown(view)["gpu_energy_joules_total"][ON_GPU]
 
     assert told(NOW_MS + 10_000, 310) == 310
@@ -353,9 +365,9 @@ def test_a_pod_on_slices_has_what_they_do() -> None:
         {"uuid": "MIG-3", "gpu_util_pct": 99, "sm_active_pct": 99},
     ]
     view = MetricsView(60_000)
-    view.take(from_plain(Pod, POD, "pods"))
+    tell(view, Pod, POD)
     sample = nvml(1, [gpu(0, mig=slices, allocated=given)], ts_ms=NOW_MS)
-    view.take(from_plain(NvmlSample, sample, "nvml-samples"))
+    tell(view, NvmlSample, sample)
     series = shown(view)
     assert series["pod_gpu_sm_active_ratio"] == {ON_POD: 0.5}
     assert series["pod_gpu_tensor_active_ratio"] == {ON_POD: 0.2}

@@ -60,7 +60,9 @@ class TopicFollower:
         self._back_s: dict[str, float | None] = {}
         for subscription in subscriptions:
             for topic, back_s in subscription.topics.items():
-                self._subscribers.setdefault(topic, []).append(subscription)
+                subscribers = self._subscribers.setdefault(topic, [])
+                if all(other.take != subscription.take for other in subscribers):  # else it is the same taker
+                    subscribers.append(subscription)
                 longest_s = self._back_s.setdefault(topic, back_s)
                 self._back_s[topic] = None if None in (longest_s, back_s) else max(longest_s, back_s)  # type: ignore[type-var]
         self.topics = tuple(self._back_s)

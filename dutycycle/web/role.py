@@ -11,7 +11,7 @@ from dutycycle.telemetry.events import Telemetry
 from dutycycle.view.follower import Subscription
 from dutycycle.web.server import WebPage
 from sinks.events import WEB_SERVES
-from sinks.serve.base import Role
+from sinks.serve.base import Models, Role
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -22,9 +22,9 @@ class WebRole(Role):
 
     name, serves = "web", WEB_SERVES
 
-    def __init__(self, settings: Settings, telemetry: Telemetry) -> None:
+    def __init__(self, settings: Settings, telemetry: Telemetry, models: Models) -> None:
         """Raises ``SettingError`` where others reach the listener and no token is given."""
-        super().__init__(settings, telemetry)
+        super().__init__(settings, telemetry, models)
         self._state = LiveState()
 
         def degraded() -> list[str]:
@@ -33,9 +33,8 @@ class WebRole(Role):
 
         source = Source(self._state, "dutycycle serve", f"broker: {settings.broker}", degraded)
         self.routes: list[web.RouteDef] = WebPage(source, settings, settings.serve_listen).routes()
-        self.subscription = Subscription(
-            dict.fromkeys(FROM_BEGINNING) | dict.fromkeys(FROM_END, 0.0), self._take, decodes=True
-        )
+        topics = dict.fromkeys(FROM_BEGINNING) | dict.fromkeys(FROM_END, 0.0)
+        self.subscriptions = [Subscription(topics, self._take, decodes=True)]
 
     def _take(self, topic: str, key: str, payload: bytes | None) -> None:
         self._state.feed(topic, key, payload, time.time_ns() // 1_000_000)

@@ -13,7 +13,7 @@ from sinks.adapter.figures import Figures
 from sinks.adapter.front_proxy import FrontProxy, NoFrontProxyError
 from sinks.adapter.server import MetricsApi
 from sinks.events import ADAPTER_SERVES, FRONT_PROXY_UNKNOWN
-from sinks.serve.base import Admission, Role
+from sinks.serve.base import Admission, Models, Role
 
 _CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
 _NAME, _NAMESPACE = "extension-apiserver-authentication", "kube-system"
@@ -29,10 +29,10 @@ class AutoscalerRole(Role):
 
     name, serves, asks_certificate = "autoscaler", ADAPTER_SERVES, True
 
-    def __init__(self, settings: Settings, telemetry: Telemetry) -> None:
-        super().__init__(settings, telemetry)
+    def __init__(self, settings: Settings, telemetry: Telemetry, models: Models) -> None:
+        super().__init__(settings, telemetry, models)
         self.figures = Figures(settings.lateness)
-        self.subscription = Subscription(TOPICS, self.figures.take)
+        self.subscriptions = [Subscription(TOPICS, self.figures.take)]
         self._server: ApiServer | None = None
 
     async def open(self) -> None:

@@ -8,6 +8,7 @@ from dutycycle.contract.records.parts import PodInsight
 from dutycycle.contract.records.pods import JobRef, is_name_key
 from dutycycle.kube.references import deployment_of
 from dutycycle.kube.resources import gpu_request
+from dutycycle.view.newest import NewestRecords
 
 FRESH_MS = 300_000
 """A pod whose newest record is older proves nothing: its source, the broker or the streams are silent."""
@@ -16,14 +17,15 @@ Object = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class IdlePod:
-    """What a pod's newest record says. ``idle_since_ms``: None while it uses a GPU, or nobody knows."""
+    """What a pod's newest record says of the moment ``ts_ms``. ``idle_since_ms``: None while it uses a GPU,
+    or nobody knows."""
 
     uid: str
     name: str
     namespace: str
     job: JobRef
     idle_since_ms: int | None
-    seen_ms: int
+    ts_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,26 +45,25 @@ class IdlePods:
     """The newest record of each pod that holds GPUs and has an owner."""
 
     def __init__(self) -> None:
-        self._pods: dict[str, IdlePod] = {}
+        self._newest = NewestRecords()
+        self._pods = self._newest.of(IdlePod)
 
     def take(self, record: PodInsight) -> None:
-        """A record of ``pod-insights``. An older one than is known changes nothing."""
+        """A record of ``pod-insights``."""
         pod, state = record.pod, record.state
         if state is None or pod.job is None or pod.namespace is None or is_name_key(pod.job.uid):
             return
         if not pod.gpu_request and not pod.gpu_uuids:
             return
-        before = self._pods.get(pod.uid)
-        if before is None or before.seen_ms <= state.seen_ms:
-            self._pods[pod.uid] = IdlePod(
-                pod.uid, pod.name, pod.namespace, pod.job, state.idle_since_ms, state.seen_ms
-            )
+        self._newest.put(
+            pod.uid,
+            IdlePod(pod.uid, pod.name, pod.namespace, pod.job, state.idle_since_ms, state.seen_ms),
+        )
 
     def workloads(self, now_ms: int, after_ms: int) -> list[IdleWorkload]:
         """Return those of which no pod has used a GPU for ``after_ms``. What was not heard of lately is
         forgotten: it proves nothing. Nor does what was measured in the future: that clock is wrong."""
-        for uid in [uid for uid, pod in self._pods.items() if now_ms - pod.seen_ms > FRESH_MS]:
-            del self._pods[uid]
+        self._newest.forget([IdlePod], now_ms - FRESH_MS - 1)
         by_job: dict[str, list[IdlePod]] = {}
         ahead_ms = now_ms + FRESH_MS
         for pod in self._pods.values():
@@ -70,7 +71,7 @@ class IdlePods:
         return [
             workload
             for pods in by_job.values()
-            if all(pod.seen_ms <= ahead_ms for pod in pods)
+            if all(pod.ts_ms <= ahead_ms for pod in pods)
             and (workload := _idle(pods, now_ms - after_ms)) is not None
         ]
 

@@ -11,7 +11,7 @@ from dutycycle.telemetry.metrics import SERIES_PODS_OMITTED, Labels, Metric
 from dutycycle.view.follower import Subscription
 from sinks.prometheus.series import SeriesRows
 from sinks.prometheus.view import MetricsView
-from sinks.serve.base import Admission, Role
+from sinks.serve.base import Admission, Models, Role
 
 COMPACTED = ("node-parts", "pods", "trends", "cycles", "insights", "gpu-health")
 FOLLOWED = ("nvml-samples", "window-aggregates", "processes")
@@ -25,12 +25,16 @@ class MetricsRole(Role):
     name = "metrics"
 
     def __init__(
-        self, settings: Settings, telemetry: Telemetry, wall: Callable[[], float] = time.time
+        self,
+        settings: Settings,
+        telemetry: Telemetry,
+        models: Models,
+        wall: Callable[[], float] = time.time,
     ) -> None:
-        super().__init__(settings, telemetry)
+        super().__init__(settings, telemetry, models)
         self.view = MetricsView(round(settings.metrics_window * 1000))
         recent = dict.fromkeys(FOLLOWED, settings.metrics_window + settings.metrics_stale)
-        self.subscription = Subscription(dict.fromkeys(COMPACTED) | recent, self.view.hear)
+        self.subscriptions = [Subscription(dict.fromkeys(COMPACTED) | recent, self.view.hear)]
         self._wall = wall
         series = SeriesRows(self.view, settings.pod_labels, settings.metrics_stale, settings.metrics_pods)
 

@@ -11,7 +11,7 @@ from sinks.scheduling.known import KnownCluster
 from sinks.scheduling.placements import TOPIC, Placements
 from sinks.scheduling.questions import LARGEST
 from sinks.scheduling.table import STALE_MS
-from sinks.serve.base import Admission, Role
+from sinks.serve.base import Admission, Models, Role
 
 PAST = dict.fromkeys(("insights", "cycles", "gpu-health", "pods", "pod-peaks"))
 """What a pod did and used, and what else holds now and may have been said long ago."""
@@ -23,14 +23,14 @@ class ExtenderRole(Role):
 
     name, serves, largest, outputs = "extender", EXTENDER_SERVES, LARGEST, (TOPIC,)
 
-    def __init__(self, settings: Settings, telemetry: Telemetry) -> None:
-        super().__init__(settings, telemetry, settings.extender_client_ca)
-        known = KnownCluster()
+    def __init__(self, settings: Settings, telemetry: Telemetry, models: Models) -> None:
+        super().__init__(settings, telemetry, models, settings.extender_client_ca)
+        known = models.setdefault(KnownCluster, KnownCluster())
         self._placements = Placements(settings, telemetry)
         extender = Extender(known, telemetry, self._placements.tell, sick=settings.extender_sick)
         self.routes = extender.routes()
         recent = dict.fromkeys(SAMPLES, STALE_MS / 1000)
-        self.subscription = Subscription(PAST | recent, known.hear, known.wants)
+        self.subscriptions = [Subscription(PAST | recent, known.hear, known.wants)]
 
     async def work(self, admission: Admission | None) -> None:
         """Send placements; this ends after the last answer, not together with it."""

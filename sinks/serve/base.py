@@ -1,7 +1,7 @@
 """What a role is: one thing that is answered from the topics, alone in a process or beside others."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.telemetry.events import Event, Telemetry
@@ -10,6 +10,10 @@ from dutycycle.view.follower import Subscription
 if TYPE_CHECKING:
     # Not at run time: series need no aiohttp.
     from aiohttp import web
+
+
+Models = dict[type, Any]
+"""What the roles of a process know together, by its class: made by the first, and fed once."""
 
 
 class Admission(Protocol):
@@ -26,7 +30,7 @@ class Admission(Protocol):
 class Role:
     """Made before anything is connected, which raises ``SettingError`` for settings that cannot be used.
 
-    ``subscription``: what it takes from the topics. ``outputs``: topics that it writes. ``routes``: what it
+    ``subscriptions``: what it takes from the topics. ``outputs``: topics that it writes. ``routes``: what it
     answers on the process's listener, with bodies of at most ``largest`` bytes; ``serves`` is emitted when it
     does. ``asks_certificate``: only clients are answered whose certificate an authority that the role has
     given to ``Admission.trust`` vouches for.
@@ -36,11 +40,13 @@ class Role:
     serves: ClassVar[Event | None] = None
     largest: ClassVar[int] = 1024**2
     outputs: ClassVar[tuple[str, ...]] = ()
-    subscription: Subscription
+    subscriptions: Sequence[Subscription]
     routes: "Sequence[web.RouteDef]" = ()
     asks_certificate = False
 
-    def __init__(self, settings: Settings, telemetry: Telemetry, client_ca: str | None = None) -> None:
+    def __init__(
+        self, settings: Settings, telemetry: Telemetry, models: Models, client_ca: str | None = None
+    ) -> None:
         """Make it. ``client_ca``: the file of the authority, where a setting names it."""
         self.settings, self.telemetry, self.client_ca = settings, telemetry, client_ca
         self.asks_certificate = self.asks_certificate or client_ca is not None

@@ -13,7 +13,7 @@ from dutycycle.telemetry.events import Telemetry
 from dutycycle.view.follower import TopicFollower
 from sinks import events as sink_events
 from sinks.analyses import check_analyses
-from sinks.serve.base import Role
+from sinks.serve.base import Models, Role
 from sinks.serve.roles import ROLES, role_class
 
 SWITCH_S = 0.0005
@@ -24,13 +24,16 @@ waited for several times in an answer."""
 async def run(names: Sequence[str], settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> None:
     """Serve the roles ``names`` until ``stop`` is set. Raises ``DutycycleError`` where the start is refused:
     settings, an address, or an API server that cannot be used."""
-    roles = [role_class(name)(settings, telemetry) for name in names]
+    models: Models = {}
+    roles = [role_class(name)(settings, telemetry, models) for name in names]
     follower = TopicFollower(
-        settings, telemetry, f"dutycycle-{'-'.join(names)}", [role.subscription for role in roles]
-    )
+        settings, telemetry, f"dutycycle-{'-'.join(names)}",
+        [subscription for role in roles for subscription in role.subscriptions],
+    )  # fmt: skip
 
     def error_of(role: Role) -> Callable[[], str | None]:
-        return lambda: follower.readiness_error(role.subscription.topics) or role.readiness_error()
+        topics = {topic for subscription in role.subscriptions for topic in subscription.topics}
+        return lambda: follower.readiness_error(topics) or role.readiness_error()
 
     status, topics = telemetry.status, list(follower.topics)
     errors = {role.name: error_of(role) for role in roles}

@@ -13,6 +13,7 @@ from dutycycle.contract.records.samples import CgroupSample, Gpu, GpuProcess, Nv
 from dutycycle.contract.topics import TOPICS
 from dutycycle.live.model.derived import Derived, Lazy
 from dutycycle.live.model.subjects import GpuRow, JobRow, NodeRow, PodRow, Row, added, most
+from dutycycle.view.newest import NewestRecords
 
 if TYPE_CHECKING:
     # At run time only where processes are shown: psutil is for a machine with a screen.
@@ -43,6 +44,8 @@ class LiveState:
     unreadable: int = 0
     ticks: int = 0
     now_ms: int = 0
+    _newest: NewestRecords = field(default_factory=NewestRecords)
+    """Of samples, so that none that comes late is shown as what is now."""
     _derived: dict[str, Derived] = field(default_factory=dict)
     _on_gpus: dict[str, set[str]] = field(default_factory=dict)
     """By node, the keys of the pods on its GPUs at its newest tick."""
@@ -136,6 +139,8 @@ class LiveState:
 
     def _nvml(self, sample: NvmlSample) -> None:
         self.ticks += 1
+        if not self._newest.put(sample.node, sample):
+            return
         highest = [highest_util_pct(gpu) for gpu in sample.gpus]
         sample = with_means(sample)
         for gpu, util_pct in zip(sample.gpus, highest, strict=True):
@@ -191,6 +196,8 @@ class LiveState:
 
     def _cgroup(self, sample: CgroupSample) -> None:
         self.ticks += 1
+        if not self._newest.put(sample.node, sample):
+            return
         key, host = node_subject(sample.node).key, sample.host
         row = self.rows.get(key)
         if not isinstance(row, NodeRow):

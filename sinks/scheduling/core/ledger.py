@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass, field
 
+from dutycycle.contract.records.derived import PodPeaks
 from dutycycle.contract.records.hours import HOUR_MS, UsageHour
+from dutycycle.contract.records.pods import Pod
 
 Owners = tuple[str, ...]
 _Row = tuple[str, str, str]
@@ -23,24 +25,37 @@ class _Hour:
 
 
 class Ledger:
-    """Takes the records of the topic ``usage`` in any order, and who owns each pod."""
+    """Takes the records of the topic ``usage`` in any order, and who owns each pod. ``team_label``: of pods,
+    as their records have it."""
 
-    def __init__(self, window_s: float) -> None:
+    def __init__(self, window_s: float, team_label: str) -> None:
+        self._team_label = team_label
         self._window_ms = window_s * 1000
         self._hours: dict[int, _Hour] = {}
         self._owners: dict[str, Owners] = {}
         self._running: set[str] = set()
 
-    def pod(self, uid: str, owned_by: Owners, *, runs: bool) -> None:
-        """Who owns a pod. Of one that has ended it is known until its use has left the window."""
-        self._owners[uid] = owned_by
-        (self._running.add if runs else self._running.discard)(uid)
+    def hear(self, topic: str, key: str, record: UsageHour | Pod | PodPeaks | None) -> None:
+        """Take a record of the topics ``usage``, ``pods`` and ``pod-peaks``; None is a tombstone.
 
-    def gone(self, uid: str) -> None:
-        """The pod is not there any more."""
-        self._running.discard(uid)
+        Whose a pod is that has ended is known until its use has left the window.
+        """
+        match record:
+            case UsageHour():
+                self._take(record)
+            case Pod():
+                self._own(record, runs=not record.finished)
+            case PodPeaks():
+                self._own(record.pod, runs=not record.final)
+            case None if topic == "pods":
+                self._running.discard(key)
 
-    def take(self, record: UsageHour) -> None:
+    def _own(self, pod: Pod, *, runs: bool) -> None:
+        team = (pod.labels or {}).get(self._team_label)
+        self._owners[pod.uid] = owners(pod.namespace or "", team)
+        (self._running.add if runs else self._running.discard)(pod.uid)
+
+    def _take(self, record: UsageHour) -> None:
         """What the pods on a node had of its GPUs in an hour so far: it replaces what was known of it."""
         hour = self._hours.setdefault(record.hour_ms, _Hour())
         for use in record.gpus:

@@ -14,10 +14,9 @@ from sinks.scheduling.known import KnownCluster
 from sinks.scheduling.policy_file import policy_of_cluster
 from sinks.scheduling.role import PAST
 from sinks.scheduling.webhook.classes import PriorityClasses
-from sinks.scheduling.webhook.known import KnownUse
 from sinks.scheduling.webhook.queue import Queue
 from sinks.scheduling.webhook.server import LARGEST, Webhook
-from sinks.serve.base import Admission, Role
+from sinks.serve.base import Admission, Models, Role
 
 
 class WebhookRole(Role):
@@ -25,13 +24,13 @@ class WebhookRole(Role):
 
     name, serves, largest = "webhook", WEBHOOK_SERVES, LARGEST
 
-    def __init__(self, settings: Settings, telemetry: Telemetry) -> None:
-        super().__init__(settings, telemetry, settings.webhook_client_ca)
+    def __init__(self, settings: Settings, telemetry: Telemetry, models: Models) -> None:
+        super().__init__(settings, telemetry, models, settings.webhook_client_ca)
         self._policy = policy_of_cluster(settings.webhook_policy, "DUTYCYCLE_WEBHOOK_POLICY", time.time())
-        self._known, self._ledger = KnownCluster(), Ledger(self._policy.window_s)
-        use = KnownUse(self._known, self._ledger, settings.webhook_team_label)
-        usage = {"usage": self._policy.window_s + HOUR_MS / 1000}
-        self.subscription = Subscription(PAST | usage, use.hear, use.wants)
+        self._known = known = models.setdefault(KnownCluster, KnownCluster())
+        self._ledger = ledger = Ledger(self._policy.window_s, settings.webhook_team_label)
+        used = {"usage": self._policy.window_s + HOUR_MS / 1000, "pods": None, "pod-peaks": None}
+        self.subscriptions = [Subscription(PAST, known.hear, known.wants), Subscription(used, ledger.hear)]
         self._server: ApiServer | None = None
 
     async def open(self) -> None:

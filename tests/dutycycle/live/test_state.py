@@ -15,6 +15,14 @@ def test_now_and_maximum() -> None:
     assert (row.now.gpu_util_pct, row.util_max, row.name, row.now.model) == (3, 97, "a:0", "H200")
 
 
+def test_a_sample_that_comes_late_is_not_shown_as_what_is_now() -> None:
+    state = fed(("nvml-samples", "a", nvml(97, 2000)), ("nvml-samples", "a", nvml(3, 1000)))
+    feed(state, "cgroup-samples", "a", cgroup(2000))
+    feed(state, "cgroup-samples", "a", cgroup(1000) | {"host": {"cpu_util_pct": 7}})
+    assert [row.now.gpu_util_pct for row in state.gpus()] == [97]
+    assert [row.now.cpu_util_pct == 7 for row in state.node_rows()] == [False]
+
+
 def test_unknown_never_looks_idle() -> None:
     (row,) = fed(("nvml-samples", "a", nvml(97)), ("nvml-samples", "a", nvml(None, 2000))).gpus()
     assert (row.now.gpu_util_pct, percent_text(row.now.gpu_util_pct)) == (None, "·")

@@ -66,7 +66,7 @@ class Trusts:
 
 async def test_a_renewed_authority_is_trusted_and_what_cannot_be_used_is_waited_for() -> None:
     telemetry, config, listener = Telemetry(ADAPTER), Config(""), Trusts()
-    role = AutoscalerRole(load({"DUTYCYCLE_NODE": "n"}), telemetry)
+    role = AutoscalerRole(load({"DUTYCYCLE_NODE": "n"}), telemetry, {})
     role.use(cast("ApiServer", config))
     working = asyncio.create_task(role.work(listener, look_s=0.01))
     await until(lambda: telemetry.conditions)

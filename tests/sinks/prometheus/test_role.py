@@ -5,7 +5,6 @@ import threading
 import orjson
 
 from dutycycle.contract.codec import decode
-from dutycycle.contract.records.parts import NodePart
 from dutycycle.contract.records.samples import NvmlSample
 from dutycycle.contract.settings.load import load
 from dutycycle.telemetry.events import Telemetry
@@ -23,7 +22,7 @@ def sample(node: str, at_ms: int, gpus: int = 1) -> NvmlSample:
 
 
 def role_of(telemetry: Telemetry) -> MetricsRole:
-    return MetricsRole(SETTINGS, telemetry, wall=lambda: NOW_S)
+    return MetricsRole(SETTINGS, telemetry, {}, wall=lambda: NOW_S)
 
 
 def test_nothing_is_served_before_the_end_of_the_topics() -> None:
@@ -31,26 +30,13 @@ def test_nothing_is_served_before_the_end_of_the_topics() -> None:
     role = role_of(telemetry)
     error: str | None = waits
     telemetry.status.ready[role.name] = lambda: error
-    role.subscription.take("nvml-samples", "a", sample("a", round(NOW_S * 1000)))
+    role.view.hear("nvml-samples", "a", sample("a", round(NOW_S * 1000)))
     assert b"dutycycle_gpu" not in telemetry.metrics.page()
     telemetry.status.waiting = None
     assert telemetry.status.readiness_error() == f"metrics: {waits}"
     error = None
     assert b"dutycycle_gpu_utilization_ratio" in telemetry.metrics.page()
     assert telemetry.status.readiness_error() is None
-
-
-def test_an_older_part_of_the_same_state_takes_no_counter_back() -> None:
-    role = role_of(Telemetry("metrics"))
-
-    def part(ts_ms: int, joules: float, since_ms: int) -> NodePart:
-        totals = {"GPU-0": {"energy_j": joules}}
-        plain = {"v": 1, "node": "a", "ts_ms": ts_ms, "since_ms": since_ms, "gpus": {}, "totals": totals}
-        return decode(NodePart, orjson.dumps(plain), "node-parts")
-
-    for taken, joules in ((part(5, 950, 1), 950), (part(4, 900, 1), 950), (part(3, 5, 2), 5)):
-        role.subscription.take("node-parts", "a", taken)
-        assert role.view.parts["a"].totals["GPU-0"]["energy_j"] == joules
 
 
 def test_records_are_taken_while_a_scrape_is_rendered() -> None:
@@ -60,7 +46,7 @@ def test_records_are_taken_while_a_scrape_is_rendered() -> None:
 
     def feed() -> None:
         for number in range(NODES):
-            role.subscription.take("nvml-samples", f"n{number}", sample(f"n{number}", now_ms, gpus=2))
+            role.view.hear("nvml-samples", f"n{number}", sample(f"n{number}", now_ms, gpus=2))
             if number % 50 == 0:
                 role.view.forget(now_ms)
             if over.wait(0.001):

@@ -7,17 +7,26 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from dutycycle.contract.codec import encode
 from dutycycle.contract.records.derived import Cycle, CycleMetric, pod_subject
 from dutycycle.contract.records.insights import Insight
 from dutycycle.contract.records.pods import JobRef, Pod
 from dutycycle.contract.records.samples import Allocation, Gpu, GpuProcess
+from dutycycle.contract.settings.load import load
+from dutycycle.kafka.consumer import Message
+from dutycycle.telemetry.events import EXTENDER, Telemetry
+from dutycycle.view.follower import TopicFollower
 from sinks.scheduling.core.kin import Template
 from sinks.scheduling.known import EVERY_MS, KnownCluster
 from sinks.scheduling.pods import group, job_uid, template_of_pod
+from sinks.scheduling.role import ExtenderRole
 from sinks.scheduling.table import STALE_MS
+from sinks.scheduling.webhook.role import WebhookRole
+from sinks.serve.base import Models
 from tests.support.servers.kube.scheduler import gpu_pod
 from tests.support.sinks.scheduling import GIB, NOW, gpu, host, nvml, peaks, pod
 
+SETTINGS = load({"DUTYCYCLE_NODE": "n"})
 OURS = Template(namespace="ml", owner="t1", image="train:1", command=("p1",), gpus=1.0)
 
 
@@ -203,3 +212,19 @@ def test_ranks_of_a_jobset_are_one_job() -> None:
     assert known.ranks(job_uid(new), group(new)) == {"a": 1}
     known.take("r0", None)
     assert known.ranks(job_uid(new), group(new)) == {}
+
+
+def test_the_extender_and_the_webhook_of_a_process_know_one_cluster_that_hears_each_record_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    heard: list[str] = []
+    monkeypatch.setattr(KnownCluster, "take", lambda known, key, record: heard.append(key))
+    models: Models = {}
+    roles = [role(SETTINGS, Telemetry(EXTENDER), models) for role in (ExtenderRole, WebhookRole)]
+    subscriptions = [subscription for role in roles for subscription in role.subscriptions]
+    follower = TopicFollower(SETTINGS, Telemetry(EXTENDER), "test", subscriptions)
+    for topic in ("pods", "gpu-health"):
+        follower.take(topic, Message(f"dutycycle.{topic}", 0, 0, NOW, topic.encode(), None))
+    follower.take("pods", Message("dutycycle.pods", 0, 1, NOW, b"p", encode(pod("p"))))
+    assert heard == ["pods", "p"]
+    assert list(models) == [KnownCluster]

@@ -5,6 +5,7 @@ import pytest
 from dutycycle.contract.records.hours import HOUR_MS, GpuHour, UsageHour
 from sinks.scheduling.core.ledger import Ledger, owners
 from sinks.scheduling.core.shares import excesses
+from tests.support.sinks.scheduling import pod
 
 HOUR_S = HOUR_MS / 1000
 NOW_H = 500_000
@@ -19,25 +20,28 @@ def hour(at_h: int, node: str = "n", **used: float) -> UsageHour:
 
 
 def ledger(window_h: float = 24) -> Ledger:
-    made = Ledger(window_h * HOUR_S)
-    made.pod("a", owners("ml", "vision"), runs=True)
-    made.pod("b", owners("ml", None), runs=True)
-    made.pod("c", owners("web", "vision"), runs=False)
+    made = Ledger(window_h * HOUR_S, "team")
+    labels = {"team": "vision"}
+    made.hear("pods", "a", pod("a", labels=labels))
+    made.hear("pods", "b", pod("b"))
+    made.hear("pods", "c", pod("c", namespace="web", labels=labels, phase="Succeeded"))
     return made
 
 
 def test_a_newer_row_replaces_the_one_before_and_a_repeat_changes_nothing() -> None:
     one = ledger()
     for record in (hour(NOW_H, a=60.0), hour(NOW_H, a=120.0), hour(NOW_H, a=120.0), hour(NOW_H, "m", a=30.0)):
-        one.take(record)
+        one.hear("usage", "n", record)
     assert one.used(NOW_H * HOUR_S + 600) == {"namespace ml": 150.0, "team vision": 150.0}
 
 
 def test_use_is_summed_by_namespace_and_team_and_what_nobody_had_counts_for_none() -> None:
     one = ledger()
     unowned = GpuHour(gpu="g", gpu_s=3000.0, known_s=0.0, busy_s=0.0)
-    one.take(UsageHour(node="x", source="nvml", hour_ms=NOW_H * HOUR_MS, ts_ms=0, gpus=(unowned,)))
-    one.take(hour(NOW_H, a=100.0, b=10.0, c=1.0, unknown=7.0))
+    one.hear(
+        "usage", "n", UsageHour(node="x", source="nvml", hour_ms=NOW_H * HOUR_MS, ts_ms=0, gpus=(unowned,))
+    )
+    one.hear("usage", "n", hour(NOW_H, a=100.0, b=10.0, c=1.0, unknown=7.0))
     used = one.used(NOW_H * HOUR_S + 600)
     assert used == {"namespace ml": 110.0, "namespace web": 1.0, "team vision": 101.0}
     assert excesses(owners("web", "vision"), used, {}) == pytest.approx(
@@ -50,7 +54,7 @@ def test_use_is_summed_by_namespace_and_team_and_what_nobody_had_counts_for_none
 
 def test_what_is_older_than_the_window_leaves_it_by_and_by() -> None:
     one = ledger(window_h=2)
-    one.take(hour(NOW_H, a=3600.0))
+    one.hear("usage", "n", hour(NOW_H, a=3600.0))
     at_s = NOW_H * HOUR_S
     assert one.used(at_s + 2 * HOUR_S)["team vision"] == 3600.0
     assert one.used(at_s + 2.5 * HOUR_S)["team vision"] == pytest.approx(1800.0)
@@ -59,10 +63,10 @@ def test_what_is_older_than_the_window_leaves_it_by_and_by() -> None:
 
 def test_an_owner_is_known_as_long_as_its_use_counts() -> None:
     one = ledger(window_h=2)
-    one.take(hour(NOW_H, a=10.0, b=10.0, c=10.0))
-    one.gone("a")
+    one.hear("usage", "n", hour(NOW_H, a=10.0, b=10.0, c=10.0))
+    one.hear("pods", "a", None)
     at_s = NOW_H * HOUR_S
     assert one.used(at_s + HOUR_S)["team vision"] == 20.0  # c has ended, and a is gone
     one.used(at_s + 4 * HOUR_S)
-    one.take(hour(NOW_H + 4, a=1.0, b=1.0, c=1.0))
+    one.hear("usage", "n", hour(NOW_H + 4, a=1.0, b=1.0, c=1.0))
     assert one.used(at_s + 5 * HOUR_S) == {"namespace ml": 1.0}  # b runs on

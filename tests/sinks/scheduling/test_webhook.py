@@ -16,7 +16,6 @@ from sinks.scheduling.core import classes
 from sinks.scheduling.core.ledger import Ledger
 from sinks.scheduling.core.policy import Band, Policy
 from sinks.scheduling.known import KnownCluster
-from sinks.scheduling.webhook.known import KnownUse
 from sinks.scheduling.webhook.queue import Queue
 from sinks.scheduling.webhook.server import Webhook
 from tests.support.servers.kube.scheduler import gpu_pod
@@ -42,20 +41,20 @@ class Rig:
     """A webhook that knows one ended pod of each image, and what two teams used."""
 
     def __init__(self, class_of: Callable[[str, int], str | None] = class_of) -> None:
-        known, ledger = KnownCluster(), Ledger(POLICY.window_s)
-        use = KnownUse(known, ledger, "team")
+        known, ledger = KnownCluster(), Ledger(POLICY.window_s, "team")
         for image, took_s in (("short:1", 60), ("long:1", 7200)):
             made = template_of(asked(image)["spec"])
             old = pod(
                 image, images=(image,), program=made.program, template=made.template,
                 started_ms=NOW - took_s * 1000, finished_ms=NOW,
             )  # fmt: skip
-            use.take(image, peaks(old, 1))
+            known.take(image, peaks(old, 1))
         for team, gpu_s in (("greedy", 3000.0), ("modest", 1000.0)):
-            use.take(team, pod(team, labels={"team": team}))
+            ledger.hear("pods", team, pod(team, labels={"team": team}))
             row = GpuHour(pod_uid=team, gpu=team, gpu_s=gpu_s, known_s=0.0, busy_s=0.0)
             hour_ms = NOW - NOW % HOUR_MS
-            use.take("n", UsageHour(node="n", source="nvml", hour_ms=hour_ms, ts_ms=NOW, gpus=(row,)))
+            used = UsageHour(node="n", source="nvml", hour_ms=hour_ms, ts_ms=NOW, gpus=(row,))
+            ledger.hear("usage", "n", used)
         self.telemetry, self.now_s = Telemetry(WEBHOOK), NOW_S
         queue = Queue(POLICY, known, ledger, "team")
         self.webhook = Webhook(queue, class_of, "dutycycle.io/priority", self.telemetry, lambda: self.now_s)

@@ -14,7 +14,6 @@ from aiohttp import web
 from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.load import load
 from dutycycle.telemetry.events import WEBHOOK, Telemetry
-from dutycycle.view.follower import Subscription
 from sinks.events import CERTIFICATE_UNUSABLE, EXTENDER_SERVES, WEBHOOK_SERVES
 from sinks.serve.base import Role
 from sinks.serve.listener import Listener
@@ -29,10 +28,10 @@ class Answering(Role):
     """Answers its name at a path of its name. ``error``: what it waits for."""
 
     def __init__(self, name: str, client_ca: Path | None = None) -> None:
-        super().__init__(SETTINGS, Telemetry(WEBHOOK), None if client_ca is None else str(client_ca))
+        super().__init__(SETTINGS, Telemetry(WEBHOOK), {}, None if client_ca is None else str(client_ca))
         self.name = name  # type: ignore[misc]
         self.serves = {"webhook": WEBHOOK_SERVES}.get(name, EXTENDER_SERVES)  # type: ignore[misc]
-        self.subscription = Subscription({}, lambda *_: None)
+        self.subscriptions = ()
         self.routes = [web.get(f"/{name}", self._answer)]
         self.error: str | None = None
 

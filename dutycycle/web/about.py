@@ -6,6 +6,7 @@ from dutycycle.contract.catalogue import CATALOGUE, unit_of
 
 TERMS: Mapping[str, str] = {
     "busy": "A GPU in whose last tick a kernel ran, or the time of it, by the GPU utilization.",
+    "use": "The share of the time in which a kernel ran; the max is of all that this page has seen.",
     "idle": "Held by a pod or process while no kernel runs; of the ledger: known time that was not busy.",
     "free": "Nobody has it, as far as pods and processes tell.",
     "unknown": "Not measured, or not to be divided among those who share a GPU. It is not counted as idle.",
@@ -20,6 +21,14 @@ TERMS: Mapping[str, str] = {
     "waste": "The idle GPU hours.",
     "cycle": "The period at which the use repeats, such as a training step or a checkpoint.",
     "steps a minute": "As the training reports them; else by the cycle, where one is known.",
+    "health": "What follows from the Xids, errors of memory, retired pages, links and counters of a GPU: "
+    "healthy, watch, drain, reset or replace. A GPU of which nobody has told is unknown, not healthy.",
+    "memory max": "The most that this page has seen of the memory in use.",
+    "clocks": "Of the multiprocessors and of the memory.",
+    "PCIe": "Bytes that come in and go out on the bus between host and GPU.",
+    "slowed by": "What the driver says why clocks are lower than they could be.",
+    "disk": "Bytes that the whole node reads and writes.",
+    "network": "Bytes that the whole node receives and sends.",
     "GPUs": "How many GPUs it held, as far as was seen.",
     "does": "The kind of work and what holds it back, with how sure that is; the evidence stands beside it.",
     "forecast": "Where the figure is heading; the band has 90 % of what is expected.",

@@ -6,20 +6,46 @@ from dutycycle.contract.records.derived import Forecast
 from dutycycle.live.model.subjects import JobRow, PodRow, Row
 from dutycycle.live.views.depth import main_history
 from dutycycle.live.views.findings import period_s
-from dutycycle.report.charts.chart import Chart, Fan, Line
+from dutycycle.report.charts.chart import Chart, Fan, Line, folded
+from dutycycle.report.charts.cycles import FOLD_PERIODS
 from dutycycle.report.charts.forecasts import dots_of
 from dutycycle.report.charts.plot import Figure, figure_of
 from dutycycle.traces.frames import buckets
+from dutycycle.words import digits, short_duration
 
 _POINTS = 600
+_LEAST_TICKS = 4
+"""Of a shorter period the ticks show nothing."""
 _TITLES = {"gpu_util_pct": "GPU use", "cpu_util_pct": "CPU", "power_w": "Power", "temp_c": "Heat"}
 _UNITS = {"power_w": "W", "temp_c": "°C"}
 
 
 def charts_of(row: Row) -> list[tuple[str, Figure]]:
-    """Draw each metric that was measured in the last minutes; title and figure of each."""
-    made = (_chart(row, metric) for metric in (row.main, *_more(row)))
-    return [(chart.title, figure_of(chart, 0, 0)) for chart in made if chart is not None]
+    """Draw each metric that was measured in the last minutes, and one cycle; title and figure of each."""
+    made = [_cycle(row), *(_chart(row, metric) for metric in (row.main, *_more(row)))]
+    return [(chart.note, figure_of(chart, 0, 0)) for chart in made if chart is not None]
+
+
+def _cycle(row: Row) -> Chart | None:
+    """Draw one period of the main metric, folded from the newest ones."""
+    cycle = row.derived.cycle(row.main)
+    history, column = main_history(row)
+    if cycle is None or cycle.period_s is None or len(history) < 2:
+        return None
+    times, values = np.array(history, np.int64), np.array(column, np.float64)
+    of_cycles = times > times[-1] - 1000 * cycle.period_s * FOLD_PERIODS
+    tick_ms = max(1, int(np.median(np.diff(times))))
+    if not np.isfinite(values[of_cycles]).any() or 1000 * cycle.period_s < _LEAST_TICKS * tick_ms:
+        return None
+    periods = int((times[-1] - times[of_cycles][0]) / 1000 / cycle.period_s)
+    sure = "" if cycle.confidence is None else f", {cycle.confidence:.0%} sure"
+    return Chart(
+        "cycle", "One cycle", _UNITS.get(row.main, "%"),
+        [Line("mean", "", 2, folded(times[of_cycles], values[of_cycles], cycle.period_s, tick_ms))],
+        kind="fold", most=100 if row.main == "gpu_util_pct" else None,
+        note=f"One cycle of {digits(cycle.period_s)} s{sure}: {_TITLES[row.main]}, the last {periods} "
+        "periods on one another; the band has 80 % of the ticks",
+    )  # fmt: skip
 
 
 def _more(row: Row) -> tuple[str, ...]:
@@ -42,10 +68,12 @@ def _chart(row: Row, metric: str) -> Chart | None:
     if trend is not None and trend[0].forecast:
         fans = [_fan(trend[1], trend[0].level, trend[0].forecast)]
     repeats = metric == row.main and period_s(row) is not None
+    note = f"{_TITLES[metric]}: the last {short_duration((times[-1] - times[0]) / 1000)}, as it came in"
     return Chart(
         metric, _TITLES[metric], _UNITS.get(metric, "%"), [Line("measured", "", 0, points)], kind="fan",
         fans=[] if repeats else fans, dots=[dots_of(fans)] if repeats and fans else [],
         most=100 if metric == "gpu_util_pct" else None,
+        note=note + (", and the forecast with its 90 % interval" if fans else ""),
     )  # fmt: skip
 
 

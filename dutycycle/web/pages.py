@@ -15,26 +15,28 @@ from dutycycle.contract.errors import DutycycleError, NotInstalledError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.parsers import duration
 from dutycycle.contract.units import JOULES_PER_KWH
-from dutycycle.live.model.subjects import JobRow, PodRow
+from dutycycle.live.model.state import LiveState
+from dutycycle.live.model.subjects import GpuRow, JobRow, NodeRow, PodRow, Row
 from dutycycle.live.source import Source
 from dutycycle.live.views import figures
 from dutycycle.live.views.depth import insights_on
 from dutycycle.live.views.findings import says
-from dutycycle.live.views.inside import inside
 from dutycycle.live.views.spans import Line, text_of
 from dutycycle.live.views.tables.columns import TableColumn, sort_rows
 from dutycycle.live.views.tables.gpus import GPUS
 from dutycycle.live.views.tables.jobs import JOBS
 from dutycycle.live.views.tables.nodes import NODES
 from dutycycle.live.views.tables.pods import PODS
-from dutycycle.live.views.tables.processes import PROCESSES
+from dutycycle.live.views.tables.processes import PROCESSES, on_gpus
 from dutycycle.live.views.tables.table import TableView
 from dutycycle.live.views.warnings import warnings
 from dutycycle.report.page import moment
 from dutycycle.web import about, fleet
 from dutycycle.web.charts import charts_of
+from dutycycle.web.health import health_of
 from dutycycle.web.idle import idle_holders
 from dutycycle.web.jobs import DEFAULT_REPORT, REPORTS, history_values, job_use, job_values
+from dutycycle.web.past import DEFAULT_PAST, PAST_SPANS, HardwareKey, Past, read_past
 from dutycycle.web.questions import DAY_MS, SPANS, PageError, Query, choice, span_of
 from dutycycle.web.studies import Links
 from dutycycle.web.study import RunSpan
@@ -59,7 +61,12 @@ _WIDE = 24
 _MOST_ROWS = 500
 _TODAY_S = 20.0
 """For so long the sums of today are taken as they were read."""
+_PAST_MS, _PASTS = 60_000, 32
+"""For so long the past of a GPU or node is taken as it was read, and of how many it is kept."""
 _BLOCKS = frozenset("░▏▎▍▌▋▊▉█▁▂▃▄▅▆▇· ")
+
+CellRow = tuple[str, list[Line]]
+"""The key of what a row is about, and its cells."""
 
 
 class Pages:
@@ -70,6 +77,8 @@ class Pages:
         self._url = settings.records or default_records_url()
         self._settings = settings
         self._today: tuple[float, Mapping[str, Any] | None] = (float("-inf"), None)
+        self._past: dict[tuple[HardwareKey, str], Past] = {}
+        """Of the spans of some, the oldest first."""
         self._templates = Environment(
             loader=PackageLoader("dutycycle.web"), autoescape=True, undefined=StrictUndefined,
             trim_blocks=True, lstrip_blocks=True,
@@ -110,17 +119,17 @@ class Pages:
             if column is None:
                 raise PageError(f"sort={sort}: expected one of {', '.join(each.title for each in columns)}")
             rows = sort_rows(rows, column, reverse=query.get("reverse", "") == "1")
-        shown = [
-            (view.subject(row), [column.cell(row, _width_of(column)) for column in columns])
-            for row in rows[:_MOST_ROWS]
-        ]
         return self._render(
-            "table", title=view.title, name=name, columns=columns, rows=shown, count=len(rows),
+            "table", title=view.title, name=name, columns=columns,
+            rows=_cells(view, columns, rows), count=len(rows),
             empty=view.empty, sort=sort, reverse=query.get("reverse", "") == "1", q=query.get("q", ""),
         )  # fmt: skip
 
-    def subject(self, query: Query) -> str:
-        """Show one GPU, pod, job or node in depth. Raises ``PageError`` for one that is not there."""
+    def subject(self, query: Query, past: Past | None = None) -> str:
+        """Show one GPU, pod, job or node in depth. Raises ``PageError`` for one that is not there.
+
+        ``past``: of a GPU or node, as ``read_past`` gives it.
+        """
         state, key = self._source.state, query.get("key", "")
         row = state.row(key)
         if row is None:
@@ -139,11 +148,36 @@ class Pages:
             says=says(state, row), figures=list(figures.now(row)), verdicts=verdicts,
             charts=charts_of(row), seen_ms=row.ts_ms, age_s=(state.now_ms - row.seen_ms) / 1000,
             silent=row.silent_s(state.now_ms) is not None,
-            blocks=_blocks(figures.windows(row), figures.peaks(row), inside(state, row, 100)),
+            blocks=_blocks(figures.windows(row), figures.peaks(row)), inside=_inside(state, row),
+            health=health_of(state, row), past=past, past_spans=PAST_SPANS, key=key,
+            since=choice(query, "since", PAST_SPANS, DEFAULT_PAST),
             # A key of a job or pod is its kind and its uid.
             uid=row.key.partition("/")[2] if isinstance(row, JobRow | PodRow) else "",
             is_job=isinstance(row, JobRow),
         )  # fmt: skip
+
+    def hardware_of(self, query: Query) -> HardwareKey | None:
+        """Name the GPU or node that a page is asked of; None for others."""
+        state, row = self._source.state, self._source.state.row(query.get("key", ""))
+        if isinstance(row, GpuRow):
+            return HardwareKey(row.node, row.now.uuid, ((row.now.uuid, row.name),))
+        if not isinstance(row, NodeRow):
+            return None
+        gpus = ((gpu.now.uuid, gpu.name) for gpu in state.gpus() if gpu.node == row.name)
+        return HardwareKey(row.name, None, tuple(gpus))
+
+    def read_past(self, hardware: HardwareKey, query: Query) -> Past:
+        """Read what a GPU or node did before, for its page. What was read is taken for a minute. Raises
+        ``PageError``."""
+        span, now_ms = choice(query, "since", PAST_SPANS, DEFAULT_PAST), time.time_ns() // 1_000_000
+        known = self._past.get((hardware, span))
+        if known is None or now_ms - known.end_ms > _PAST_MS:
+            known = read_past(self._settings, self._url, hardware, *span_of(span, now_ms))
+            self._past.pop((hardware, span), None)
+            self._past[hardware, span] = known
+            if len(self._past) > _PASTS:
+                del self._past[next(iter(self._past))]
+        return known
 
     def idle(self, _: Query) -> str:
         """Show who holds GPUs and does not use them, and which ones nobody holds."""
@@ -296,6 +330,45 @@ def _link(path: str, **query: Any) -> str:
 
 def _width_of(column: TableColumn[Any]) -> int:
     return _WIDE if "history" in column.title else max(column.comfort, column.width)
+
+
+def _cells(view: TableView, columns: Sequence[TableColumn[Any]], rows: Sequence[Any]) -> list[CellRow]:
+    """Give of each row the key of what it is about, and its cells."""
+    return [
+        (view.subject(row), [column.cell(row, _width_of(column)) for column in columns])
+        for row in rows[:_MOST_ROWS]
+    ]
+
+
+def _inside(state: LiveState, row: Row) -> list[tuple[str, Sequence[TableColumn[Any]], list[CellRow]]]:
+    """Give the tables of what is in and on a GPU, node, pod or job, each where there is anything."""
+    near = LiveState(now_ms=state.now_ms, local=state.local)
+    others: list[GpuRow | PodRow] = [*state.gpus(), *state.pods()]
+    near.rows = {other.key: other for other in others if _is_near(other, row)}
+    tables: list[tuple[TableView, Sequence[Any]]] = [
+        (view, [other for other in view.rows(near) if view.subject(other) != row.key])
+        for view in (GPUS, PODS)
+    ]
+    processes = on_gpus(near)
+    if isinstance(row, PodRow):  # others may be on its GPUs, too
+        processes = [on_gpu for on_gpu in processes if on_gpu.process.pod_uid == row.uid]
+    tables.append((PROCESSES, processes))
+    return [
+        (view.title, columns, _cells(view, columns, rows))
+        for view, rows in tables
+        if rows
+        for columns in (view.columns(near),)
+    ]
+
+
+def _is_near(other: GpuRow | PodRow, row: Row) -> bool:
+    """Tell whether a GPU or pod is that row, of it, or on it."""
+    if isinstance(row, NodeRow):
+        return other.node == row.name
+    if isinstance(row, GpuRow):
+        return other is row or (isinstance(other, PodRow) and other.uid in row.pods)
+    uids = {pod.uid for pod in row.pods.values()} if isinstance(row, JobRow) else {row.uid}
+    return not uids.isdisjoint(other.pods) if isinstance(other, GpuRow) else other.uid in uids
 
 
 def _blocks(*parts: Iterable[Line]) -> list[list[Line]]:

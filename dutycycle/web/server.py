@@ -77,11 +77,11 @@ class WebPage:
     def routes(self) -> list[web.RouteDef]:
         """Give what is answered at which path."""
         pages: dict[str, Callable[[Query], str]] = {
-            "about": self._pages.about, "subject": self._pages.subject, "idle": self._pages.idle,
+            "about": self._pages.about, "idle": self._pages.idle,
             **{name: partial(self._pages.table, name) for name in TABLES},
         }  # fmt: skip
         handlers: dict[str, Handler] = {
-            "": _to_fleet, "fleet": self._fleet, "usage.csv": self._csv,
+            "": _to_fleet, "fleet": self._fleet, "subject": self._subject, "usage.csv": self._csv,
             "usage.parquet": self._parquet,
             "usage": self._html(self._pages.usage, reads_records=True), "changes": self._changes,
             "login": self._ask_token, "static/{name}": _static, "report": self._report,
@@ -185,6 +185,14 @@ class WebPage:
         """Answer with the grid; records are read beside the loop, on which other roles answer, too."""
         await asyncio.to_thread(self._pages.read_today)
         return await self._html(self._pages.fleet)(request)
+
+    async def _subject(self, request: web.Request) -> web.StreamResponse:
+        """Answer with a GPU, node, pod or job; records are read beside the loop."""
+        hardware = self._pages.hardware_of(request.query)
+        past = None
+        if hardware is not None:
+            past = await asyncio.to_thread(self._pages.read_past, hardware, request.query)
+        return await self._html(partial(self._pages.subject, past=past))(request)
 
     async def _report(self, request: web.Request) -> web.Response:
         """Answer with the report of a job, or the comparison of two, which a process of its own makes."""

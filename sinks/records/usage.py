@@ -46,12 +46,15 @@ GROUPS = ("hour", "day", *_OF_PODS, *_OF_PLACES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageQuery:
-    """``by``: names of ``GROUPS``, or keys of labels. ``start_ms`` to ``end_ms``: hours that begin in it."""
+    """``by``: names of ``GROUPS``, or keys of labels. ``start_ms`` to ``end_ms``: hours that begin in it.
+    ``node`` and ``gpu``: of these alone."""
 
     by: tuple[str, ...]
     start_ms: int
     end_ms: int
     namespace: str | None = None
+    node: str | None = None
+    gpu: str | None = None
 
 
 def usage(url: str, query: UsageQuery) -> list[Mapping[str, Any]]:
@@ -69,8 +72,9 @@ def usage(url: str, query: UsageQuery) -> list[Mapping[str, Any]]:
         named = [group.label(f"by_{at}") for at, group in enumerate(groups)]
         begin, end = (literal(moment(ms), UtcTime) for ms in (query.start_ms, query.end_ms))
         statement = select(*named, *sums).where(_usage.c.hour >= begin, _usage.c.hour < end)
-        if query.namespace is not None:
-            statement = statement.where(_usage.c.namespace == query.namespace)
+        for name in ("namespace", "node", "gpu"):
+            if (wanted := getattr(query, name)) is not None:
+                statement = statement.where(_usage.c[name] == wanted)
         sums_of_groups = connection.execute(statement.group_by(*named)).all()
     rows = [dict(zip((*query.by, *USAGE_SUMS), row, strict=True)) for row in sums_of_groups]
     return sorted(rows, key=lambda row: _order(row, query.by))

@@ -38,7 +38,10 @@ ROLES = {
     ),
     "web": RoleEntry(
         "dutycycle.web.role:WebRole", WEB,
-        (*OF_LISTENER, "web_token", "records", "price_gpu_hour", "price_kwh"),
+        (
+            *OF_LISTENER, "web_token", "records", "price_gpu_hour", "price_kwh", "prometheus",
+            "prometheus_ca", "prometheus_username", "prometheus_cluster", "prometheus_names",
+        ),
     ),
 }  # fmt: skip
 

@@ -1,6 +1,7 @@
 """A live state of a whole fleet: nodes with eight GPUs each, whose pods train, serve and idle in turn."""
 
 import math
+from string import ascii_lowercase
 from typing import Any
 
 import orjson
@@ -15,7 +16,7 @@ _PERIODS_S = (10, 16, 7, 30)
 def fleet(gpus: int, ticks: int = 120, now_ms: int | None = None) -> LiveState:
     """After so many seconds; the clock stands at the last one, or ``now_ms`` if that is later."""
     state = LiveState(now_ms=now_ms or 0)
-    nodes = [f"gpu-{chr(ord('a') + at)}" for at in range(math.ceil(gpus / 8))]
+    nodes = [f"gpu-{ascii_lowercase[at] if at < 26 else at}" for at in range(math.ceil(gpus / 8))]
     for node in nodes:
         for at in range(2):
             _feed(state, "pods", _uid(node, at), _pod(node, at), 0)

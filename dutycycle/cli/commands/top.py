@@ -10,7 +10,10 @@ from dutycycle.contract.settings.groups import Settings
 EXAMPLE = """dutycycle top --broker kafka://kafka:9092
 dutycycle top --broker kafka://kafka:9092 --namespace ml --node gpu-a
 dutycycle top --broker kafka://kafka:9092 --once --format json | jq '.jobs[] | {job, gpu_util_pct}'"""
-SETTINGS = (*arguments.OF_BROKER, *arguments.OF_PAGE, "signals", "records", "price_gpu_hour")
+SETTINGS = (
+    *arguments.OF_BROKER, *arguments.OF_PAGE, *arguments.OF_PROMETHEUS, "signals", "records",
+    "price_gpu_hour",
+)  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -123,7 +123,8 @@ class PrometheusSettings:
     prometheus: str | None = _setting(
         None,
         parsers.http_url,
-        "a Prometheus that scrapes dcgm-exporter and cAdvisor; read instead of NVML",
+        "a Prometheus that scrapes dcgm-exporter and cAdvisor; read instead of NVML, and by the page for "
+        "browsers for the past of a GPU",
         secret=True,
     )
     prometheus_ca: str | None = _setting(

@@ -21,6 +21,7 @@ GREY = -1
 """A color beside those of the palette, for what is at rest."""
 LINES_OF_CYCLE = 40
 """With more of them a chart could not be seen."""
+_FOLD_BINS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +168,23 @@ def known_runs(points: Buckets) -> list[slice]:
     known = np.concatenate([[False], np.isfinite(points.mean), [False]])
     first, last = np.flatnonzero(known[1:] & ~known[:-1]), np.flatnonzero(known[:-1] & ~known[1:])
     return [slice(begin, end) for begin, end in zip(first.tolist(), last.tolist(), strict=True)]
+
+
+def folded(times: npt.NDArray[np.int64], values: Floats, period_s: float, tick_ms: int) -> Buckets:
+    """Lay the periods on one another: of each part of one the mean, with 80 % of the ticks between low and
+    high. It begins where the work does: where the mean rises most."""
+    bins = max(1, min(_FOLD_BINS, round(1000 * period_s / max(tick_ms, 1))))
+    known = np.isfinite(values)
+    phase = (times[known] - times[:1]) / 1000 % period_s / period_s
+    place, value = (phase * bins).astype(int), values[known]
+    mean, low, high = (np.full(bins, np.nan) for _ in range(3))
+    for at in range(bins):
+        here = value[place == at]
+        if len(here):
+            mean[at], (low[at], high[at]) = here.mean(), np.percentile(here, (10, 90))
+    rise = int(np.argmax(np.nan_to_num(mean - np.roll(mean, 1))))
+    mean, low, high = (np.roll(part, -rise) for part in (mean, low, high))
+    return Buckets(0, round(period_s / bins * 1000), mean, low, high, exact=False)
 
 
 def scaled(points: Points, scale: float) -> Points:

@@ -7,7 +7,7 @@ import numpy as np
 
 from dutycycle.contract.catalogue import CAPACITIES, GPU_ROWS
 from dutycycle.contract.catalogue import unit_of as unit_of_name
-from dutycycle.report.charts.chart import POINTS, Chart, Line, Marks, points_of, scaled, unit_of
+from dutycycle.report.charts.chart import POINTS, Chart, Line, Marks, folded, points_of, scaled, unit_of
 from dutycycle.report.charts.cycles import FOLD_PERIODS, SeriesCycles, ShownCycle, cycles_of, shown_cycle
 from dutycycle.report.charts.forecasts import forecasts_of
 from dutycycle.report.charts.inside import plane_chart, time_chart
@@ -16,8 +16,6 @@ from dutycycle.report.view import GpuView, HostView, View
 from dutycycle.traces.frames import Buckets, aligned
 from dutycycle.traces.processes import ProcessSeen
 from dutycycle.words import digits
-
-_FOLD_BINS = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,29 +154,14 @@ def _fold(view: View, chosen: ShownCycle | None) -> Chart | None:
     """Return the mean over one cycle, of the GPUs whose it is."""
     if chosen is None:
         return None
-    tick_s = max(view.gpus[0].ticks.step_ms, 1) / 1000
-    period_s = chosen.period_s
-    bins = min(_FOLD_BINS, round(period_s / tick_s))
-    places, values = [], []
-    for ticks in (gpu.ticks for gpu in chosen.gpus):
-        which = (ticks.times >= chosen.from_ms) & (ticks.times < chosen.to_ms)
-        which &= np.isfinite(ticks[chosen.metric])
-        phase = (ticks.times[which] - chosen.from_ms) / 1000 % period_s / period_s
-        places.append((phase * bins).astype(int))
-        values.append(ticks[chosen.metric][which])
-    place, value = np.concatenate(places), np.concatenate(values)
-    mean, low, high = (np.full(bins, np.nan) for _ in range(3))
-    for at in range(bins):
-        here = value[place == at]
-        if len(here):
-            mean[at], (low[at], high[at]) = here.mean(), np.percentile(here, (10, 90))
-    rise = int(np.argmax(np.nan_to_num(mean - np.roll(mean, 1))))  # a cycle begins where the work does
-    mean, low, high = (np.roll(values, -rise) for values in (mean, low, high))
-    points = Buckets(0, round(period_s / bins * 1000), mean, low, high, exact=False)
+    ticks = [(gpu.ticks.times, gpu.ticks[chosen.metric]) for gpu in chosen.gpus]
+    times, values = (np.concatenate(parts) for parts in zip(*ticks, strict=True))
+    of_cycles = (times >= chosen.from_ms) & (times < chosen.to_ms)
+    points = folded(times[of_cycles], values[of_cycles], chosen.period_s, view.gpus[0].ticks.step_ms)
     title = next(row.title for row in GPU_ROWS if row.field == chosen.metric)
     note = (
-        f"{title}: the last cycles of {digits(period_s)} s, up to {FOLD_PERIODS}, on one another; the band "
-        "has 80 % of the ticks."
+        f"{title}: the last cycles of {digits(chosen.period_s)} s, up to {FOLD_PERIODS}, on one another; "
+        "the band has 80 % of the ticks."
     )
     return Chart(
         "cycle", "One cycle", "%", [Line("mean of the GPUs", "", 0, points)], kind="fold", note=note, most=100

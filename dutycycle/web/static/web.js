@@ -2,7 +2,9 @@
 (() => {
   const draw = () => {
     for (const plot of document.querySelectorAll('.plot')) {
-      const { data, layout } = JSON.parse(plot.dataset.figure);
+      if (plot.drawn === plot.dataset.figure) continue;
+      plot.drawn = plot.dataset.figure;
+      const { data, layout } = JSON.parse(plot.drawn);
       const font = { family: 'system-ui, sans-serif', size: 12 };
       Plotly.react(plot, data, { ...layout, font }, { displayModeBar: false, responsive: true });
     }

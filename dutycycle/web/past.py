@@ -1,0 +1,176 @@
+"""What a GPU or node did in the past days, who used it, and what happened to it: by the records, and its
+figures by a Prometheus where one is set. Topics are never read for it."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from collectors.prometheus.query import Prometheus, QueryError
+from dutycycle.contract.catalogue import GPU_ROWS, MetricRow
+from dutycycle.contract.catalogue import unit_of as unit_of_name
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.records.hours import HOUR_MS
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.live.model.subjects import GPU_HISTORY
+from dutycycle.report.charts.chart import Chart, Line, scaled, unit_of
+from dutycycle.report.charts.plot import Figure, figure_of
+from dutycycle.telemetry.metrics import PREFIX
+from dutycycle.traces.frames import Buckets, buckets
+from sinks.records.events import gpu_events
+from sinks.records.usage import UsageQuery, usage
+
+PAST_SPANS = {"24h": "a day", "7d": "7 days", "30d": "30 days"}
+DEFAULT_PAST = "7d"
+_POINTS = 360
+_ANSWER_S = 10
+_PLAIN = re.compile(r"[\w.:/-]+")
+"""UUIDs of GPUs. A query is text, so what is none of these does not come into one."""
+_USED = {
+    "busy": ("gpu_busy_s", "gpu_idle_s"),
+    "SM activity": ("gpu_sm_s", "gpu_sm_known_s"),
+    "tensor activity": ("gpu_tensor_s", "gpu_tensor_known_s"),
+}
+"""Of each line the seconds, and those in which it was known; of busy those in which it was idle."""
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareKey:
+    """Names a GPU, or with ``uuid`` None a node. ``gpus``: (uuid, what people call it) of those it has."""
+
+    node: str
+    uuid: str | None
+    gpus: tuple[tuple[str, str], ...]
+
+
+@dataclass(slots=True)
+class Past:
+    """What is known of ``[start_ms, end_ms)``. ``said``: for each part what it is made of, or why not.
+
+    ``charts``: title, note and figure; ``users``: rows of ``sinks.records.usage``; ``events``: of
+    ``sinks.records.events`` with ``at_ms``.
+    """
+
+    start_ms: int
+    end_ms: int
+    charts: list[tuple[str, Figure]] = field(default_factory=list)
+    users: Sequence[Mapping[str, Any]] = ()
+    events: Sequence[Mapping[str, Any]] = ()
+    is_from_prometheus: bool = False
+    errors: list[str] = field(default_factory=list)
+
+
+def read_past(settings: Settings, url: str, key: HardwareKey, start_ms: int, end_ms: int) -> Past:
+    """Read it. What cannot be read is named in ``errors``, and the rest is there all the same."""
+    past = Past(start_ms, end_ms)
+    charts: list[Chart] = []
+    if settings.prometheus is not None:
+        try:
+            charts = list(_of_prometheus(settings, key, start_ms, end_ms))
+        except QueryError as error:
+            past.errors.append(f"Prometheus: {error}")
+        past.is_from_prometheus = bool(charts)
+    try:
+        by_hour = UsageQuery(by=("hour",), start_ms=start_ms, end_ms=end_ms, node=key.node, gpu=key.uuid)
+        charts = charts or list(_of_ledger(usage(url, by_hour), start_ms, end_ms))
+        past.users = usage(url, replace(by_hour, by=("namespace", "job", "pod")))
+        past.events = [
+            {**event, "at_ms": round(datetime.fromisoformat(event["at"]).timestamp() * 1000)}
+            for event in gpu_events(url, key.node, key.uuid, start_ms)
+        ]
+    except DutycycleError as error:
+        past.errors.append(str(error))
+    past.charts = [(chart.title, figure_of(chart, start_ms, end_ms)) for chart in charts]
+    return past
+
+
+def _of_ledger(rows: Sequence[Mapping[str, Any]], start_ms: int, end_ms: int) -> Iterator[Chart]:
+    """Draw the hours of the ledger: of each the mean over its known time."""
+    if not rows:
+        return
+    hours = [round(datetime.fromisoformat(row["hour"]).timestamp() * 1000) for row in rows]
+    places = [(hour_ms - start_ms) // HOUR_MS for hour_ms in hours]
+    count = (end_ms - start_ms) // HOUR_MS + 1
+
+    def line(name: str, place: int, values: Sequence[float]) -> Line | None:
+        means = np.full(count, np.nan)
+        means[places] = values
+        if not np.isfinite(means).any():
+            return None
+        return Line(name, "", place, Buckets(start_ms, HOUR_MS, means, means, means, exact=True))
+
+    shares = [
+        line(name, place, [_share(row, *columns, of_rest=name == "busy") for row in rows])
+        for place, (name, columns) in enumerate(_USED.items())
+    ]
+    if lines := [share for share in shares if share is not None]:
+        yield Chart("past-use", "GPU use by hour", "%", lines, most=100)
+    watts = line("", 0, [_quotient(row["energy_j"], row["gpu_s"]) for row in rows])
+    if watts is not None:
+        yield Chart("past-power", "Power of a GPU by hour", "W", [watts])
+
+
+def _share(row: Mapping[str, Any], used: str, known: str, *, of_rest: bool) -> float:
+    """Tell the percent of the known time; ``of_rest``: that is used and ``known`` together."""
+    seconds, others = row[used], row[known]
+    if seconds is None or others is None:
+        return np.nan
+    return 100 * _quotient(seconds, seconds + others if of_rest else others)
+
+
+def _quotient(value: float | None, seconds: float | None) -> float:
+    return np.nan if value is None or not seconds else value / seconds
+
+
+def _of_prometheus(settings: Settings, key: HardwareKey, start_ms: int, end_ms: int) -> Iterator[Chart]:
+    """Draw what a Prometheus has of the metrics whose last minutes are shown. Raises ``QueryError``."""
+    step_s = max(60, (end_ms - start_ms) // 1000 // _POINTS)
+    names = {uuid: name for uuid, name in key.gpus if _PLAIN.fullmatch(uuid)}
+    prometheus = Prometheus(settings)
+    try:
+        for metric in (row for row in GPU_ROWS if row.field in GPU_HISTORY and names):
+            for name, label, factor in _names_of(metric):
+                pattern = "|".join(map(re.escape, names)).replace("\\", "\\\\")
+                selector = f'{{__name__=~"{name}",{label}=~"{pattern}"}}'
+                answer = prometheus.by_step(
+                    "avg_over_time", name, selector, start_ms, end_ms, step_s, _ANSWER_S
+                )
+                points: dict[str, dict[int, float]] = {}
+                for series in answer:
+                    if not series.labels.get("GPU_I_ID"):  # a slice is no GPU
+                        points.setdefault(series.labels[label], {}).update(series.points)
+                if points:
+                    yield _chart_of(metric, names, points, factor, (start_ms, end_ms, 1000 * step_s))
+                    break
+    finally:
+        prometheus.close()
+
+
+def _names_of(metric: MetricRow) -> Iterator[tuple[str, str, float]]:
+    """Yield what it is called there, the label that has a GPU's UUID, and the factor to our unit."""
+    if metric.series is not None:
+        yield f"{PREFIX}{metric.series.name}", "uuid", 1 / metric.series.factor
+    for name, factor in metric.dcgm.items():
+        yield name, "UUID", factor
+
+
+def _chart_of(
+    metric: MetricRow,
+    names: Mapping[str, str],
+    points: Mapping[str, Mapping[int, float]],
+    factor: float,
+    span: tuple[int, int, int],
+) -> Chart:
+    start_ms, end_ms, step_ms = span
+    known = (factor * value for of_gpu in points.values() for value in of_gpu.values())
+    unit, scale = unit_of(unit_of_name(metric.field).text, known)
+    lines = []
+    for place, (uuid, of_gpu) in enumerate(sorted(points.items(), key=lambda item: names[item[0]])):
+        times = np.array(sorted(of_gpu), np.int64)
+        values = np.array([factor * of_gpu[ts_ms] for ts_ms in times.tolist()], np.float64)
+        line = buckets(times, values, start_ms, end_ms - 1, (end_ms - start_ms) // step_ms)
+        lines.append(Line(names[uuid] if len(points) > 1 else "", "", place, scaled(line, scale)))
+    return Chart(f"past-{metric.field}", metric.title, unit, lines, most=100 if unit == "%" else None)

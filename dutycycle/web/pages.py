@@ -32,14 +32,14 @@ from dutycycle.live.views.tables.table import TableView
 from dutycycle.live.views.warnings import warnings
 from dutycycle.report.page import moment
 from dutycycle.web import about, fleet
-from dutycycle.web.charts import charts_of
-from dutycycle.web.health import health_of
 from dutycycle.web.idle import idle_holders
 from dutycycle.web.jobs import DEFAULT_REPORT, REPORTS, history_values, job_use, job_values
-from dutycycle.web.past import DEFAULT_PAST, PAST_SPANS, HardwareKey, Past, read_past
 from dutycycle.web.questions import DAY_MS, SPANS, PageError, Query, choice, span_of
 from dutycycle.web.studies import Links
 from dutycycle.web.study import RunSpan
+from dutycycle.web.subject.charts import charts_of
+from dutycycle.web.subject.health import health_of
+from dutycycle.web.subject.past import DEFAULT_PAST, PAST_SPANS, HardwareKey, Past, read_past
 from dutycycle.words import (
     UNKNOWN,
     bytes_text,

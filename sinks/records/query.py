@@ -1,8 +1,9 @@
 """Reads peak records back, also while a sink writes: what ``dutycycle peaks`` and other tools use."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, Text, cast, exc, inspect, literal, or_, select
 
@@ -10,8 +11,9 @@ from dutycycle.contract.codec import decode
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.records.derived import JobPeaks, NodePeaks, PodPeaks
 from sinks.records.engine import make_engine, reason_of
-from sinks.records.rows import JOB_TABLE, NODE_TABLE, POD_TABLE, in_order, moment, started_ms
+from sinks.records.rows import EVENT_TABLE, JOB_TABLE, NODE_TABLE, POD_TABLE, in_order, moment, started_ms
 from sinks.records.store import RecordsRefusedError
+from sinks.records.tables.columns import UtcTime
 from sinks.records.tables.schema import TABLES, VERSION, missing_columns, version_table
 from sinks.records.url import parse_records_url, shown, sqlite_path
 
@@ -32,6 +34,7 @@ class Which:
 
 
 ALL = Which()
+_MOST_EVENTS = 100
 
 
 def pod_peaks(url: str, which: Which = ALL) -> list[PodPeaks]:
@@ -64,6 +67,20 @@ def node_peaks(url: str, which: Which = ALL) -> list[NodePeaks]:
 def _pod_order(record: PodPeaks) -> tuple[str, str, str, int, str]:
     pod = record.pod
     return pod.namespace or "", pod.job.name if pod.job else "", pod.name, started_ms(record), pod.uid
+
+
+def gpu_events(url: str, node: str, gpu: str | None, since_ms: int) -> Sequence[Mapping[str, Any]]:
+    """Return the newest events of a GPU, or of all those of a node, a row for each pod that it hit.
+
+    Raises ``DutycycleError`` when the database cannot be read.
+    """
+    events = TABLES[EVENT_TABLE]
+    wanted = select(events).where(events.c.node == node, events.c.at >= literal(moment(since_ms), UtcTime))
+    if gpu is not None:
+        wanted = wanted.where(events.c.gpu == gpu)
+    with reading(url) as connection:
+        newest = wanted.order_by(events.c.at.desc()).limit(_MOST_EVENTS)
+        return [dict(row) for row in connection.execute(newest).mappings()]
 
 
 @contextmanager

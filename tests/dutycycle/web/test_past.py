@@ -11,8 +11,8 @@ import pytest
 from dutycycle.contract.records.health import GpuEvent, HitPod
 from dutycycle.contract.records.hours import HOUR_MS
 from dutycycle.contract.settings.load import load
-from dutycycle.web.charts import charts_of
-from dutycycle.web.past import HardwareKey, Past, read_past
+from dutycycle.web.subject.charts import charts_of
+from dutycycle.web.subject.past import HardwareKey, Past, read_past
 from tests.dutycycle.web.test_pages import plain, served, text
 from tests.support.data.prometheus_history import CYCLE_S, history
 from tests.support.data.two_teams import two_teams

@@ -20,7 +20,7 @@ from dutycycle.report.charts.chart import Chart, Line, scaled, unit_of
 from dutycycle.report.charts.plot import Figure, figure_of
 from dutycycle.telemetry.metrics import PREFIX
 from dutycycle.traces.frames import Buckets, buckets
-from sinks.records.events import gpu_events
+from sinks.records.query import gpu_events
 from sinks.records.usage import UsageQuery, usage
 
 PAST_SPANS = {"24h": "a day", "7d": "7 days", "30d": "30 days"}
@@ -51,7 +51,7 @@ class Past:
     """What is known of ``[start_ms, end_ms)``. ``said``: for each part what it is made of, or why not.
 
     ``charts``: title, note and figure; ``users``: rows of ``sinks.records.usage``; ``events``: of
-    ``sinks.records.events`` with ``at_ms``.
+    ``gpu_events`` with ``at_ms``.
     """
 
     start_ms: int

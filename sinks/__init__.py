@@ -1,2 +1,2 @@
-"""What carries results out of Kafka: annotations on Kubernetes objects, peak records in SQL,
-answers to autoscalers."""
+"""Carries results out of Kafka: annotations on Kubernetes objects, peak records in SQL, answers to
+autoscalers."""

@@ -1,4 +1,4 @@
-"""What a service is without, because the streams do not compute it."""
+"""Says what a service is without, because the streams do not compute it."""
 
 from dutycycle.contract.analyses import ANALYSES, MISSED_BY, NEEDED_BY
 from dutycycle.contract.errors import SettingError

@@ -1,4 +1,4 @@
-"""The Faust app of the sinks: an agent for each topic, a task for each sink, and the dispatcher."""
+"""Makes the Faust app of the sinks: an agent for each topic, a task for each sink, and the dispatcher."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -41,7 +41,7 @@ def group_protocol(settings: Settings) -> str:
 
 
 class SinksApp:
-    """The app with its dispatcher, not started."""
+    """Holds the app with its dispatcher, not started."""
 
     def __init__(self, settings: Settings, make: MakeSinks, telemetry: Telemetry) -> None:
         self.app: ExactApp = create_app(settings, app_id(settings), telemetry, group_protocol(settings))
@@ -75,7 +75,7 @@ class SinksApp:
             self.dispatcher.acknowledge()
 
     async def _hand_over(self, *_: Any, **__: Any) -> None:
-        """The partitions are revoked: write what can be written soon, and keep nothing."""
+        """Hand over the partitions that are revoked: write what can be written soon, and keep nothing."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_HAND_OVER_S):
                 await self.dispatcher.drain()
@@ -86,7 +86,8 @@ class SinksApp:
         self.dispatcher.forget()
 
     def _begins_anew(self, place: TopicPartition, what: str) -> None:
-        """Everything of that log is read: what is written already is written once more, or known as older."""
+        """Say that everything of that log is read anew: what is written already is written once more, or
+        known as older."""
         self._telemetry.emit(
             LOG_TRUNCATED,
             f"{what}; it is read from its beginning",

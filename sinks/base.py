@@ -1,4 +1,5 @@
-"""What a sink is to the dispatcher that gives it records, and how it says which are not written yet."""
+"""Defines what a sink is to the dispatcher that gives it records, and how it says which are not written
+yet."""
 
 from typing import Any, Protocol
 
@@ -6,7 +7,7 @@ from dutycycle.contract.log import ConsumerRecord, TopicPartition
 
 
 class PendingOffsets:
-    """Of some records, the lowest offset of each partition."""
+    """Holds of some records the lowest offset of each partition."""
 
     __slots__ = ("_lowest",)
 
@@ -14,12 +15,12 @@ class PendingOffsets:
         self._lowest: dict[TopicPartition, int] = {}
 
     def add(self, place: TopicPartition, offset: int) -> None:
-        """One more record."""
+        """Add one more record."""
         if offset < self._lowest.get(place, offset + 1):
             self._lowest[place] = offset
 
     def merge(self, other: "PendingOffsets") -> None:
-        """Those of another as well."""
+        """Add those of another as well."""
         for place, offset in other._lowest.items():
             self.add(place, offset)
 
@@ -29,12 +30,12 @@ class PendingOffsets:
 
     @property
     def empty(self) -> bool:
-        """Whether there are none."""
+        """Tell whether there are none."""
         return not self._lowest
 
 
 class Sink(Protocol):
-    """What records are given to. It holds them until they are written, however long that takes."""
+    """Takes records. It holds them until they are written, however long that takes."""
 
     name: str
     topics: tuple[str, ...]
@@ -57,7 +58,8 @@ class Sink(Protocol):
         ...
 
     def forget(self) -> None:
-        """The partitions are somebody else's now: what is not written is theirs to write."""
+        """Forget all records. The partitions are somebody else's now: what is not written is theirs to
+        write."""
         ...
 
     async def run(self) -> None:

@@ -21,7 +21,8 @@ class DeadLetters:
         self._fail = fail
 
     async def send(self, origin: ConsumerRecord, reason: Reason, error: str) -> bool:
-        """Whether the broker has the dead letter; if not, the worker ends, and the record is read again."""
+        """Send a dead letter, and tell whether the broker has it; if not, the worker ends, and the record is
+        read again."""
         letter = DeadLetter.of(origin, self._prefix, reason, error)
         where = f"{origin.topic}-{origin.partition}@{origin.offset}: {letter.error}"
         self._telemetry.emit(DEAD_LETTER, where, topic=origin.topic, reason=reason.value)

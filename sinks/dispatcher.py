@@ -1,4 +1,4 @@
-"""Where every record passes: decoded once, given to the sinks, acknowledged when all have written.
+"""Passes every record on: decodes it once, gives it to the sinks, and acknowledges it when all have written.
 
 Records of one partition come in order. What cannot be used goes to the dead letters before the next record
 is looked at; if even that fails the worker ends, and nothing after it counts as done.
@@ -22,18 +22,18 @@ from sinks.events import SINK_AWAY
 
 
 class OffsetProgress:
-    """What was taken of each partition, and what of it is done."""
+    """Counts what was taken of each partition, and what of it is done."""
 
     def __init__(self) -> None:
         self._taken: dict[TopicPartition, int] = {}
         self._reported: dict[TopicPartition, int] = {}
 
     def took(self, place: TopicPartition, offset: int) -> None:
-        """The record was given to every sink, or to the dead letters."""
+        """Note that the record was given to every sink, or to the dead letters."""
         self._taken[place] = offset
 
     def done(self, pending: PendingOffsets) -> list[tuple[TopicPartition, int]]:
-        """For each partition that got further since the last call, the offset up to which all is done.
+        """Return for each partition that got further since the last call, the offset up to which all is done.
 
         ``pending`` stands for the records that some sink still has to see to.
         """
@@ -47,7 +47,7 @@ class OffsetProgress:
         return further
 
     def forget(self) -> None:
-        """The partitions were assigned anew."""
+        """Forget all offsets: the partitions were assigned anew."""
         self._taken.clear()
         self._reported.clear()
 
@@ -74,7 +74,7 @@ class Dispatcher:
 
     @property
     def topics(self) -> list[str]:
-        """What has to be read, without prefix, each once."""
+        """Return what has to be read, without prefix, each once."""
         return list(dict.fromkeys(topic for sink in self.sinks for topic in sink.topics))
 
     async def process(self, records: Sequence[ConsumerRecord]) -> None:
@@ -132,14 +132,16 @@ class Dispatcher:
         self.acknowledge()
 
     def forget(self) -> None:
-        """The partitions were handed over, or assigned anew: what is not acknowledged is read again."""
+        """Forget all: the partitions were handed over, or assigned anew: what is not acknowledged is read
+        again."""
         self._sequence.forget()
         self._progress.forget()
         for sink in self.sinks:
             sink.forget()
 
     def _give(self, origin: ConsumerRecord, sinks: Sequence[Sink]) -> tuple[Reason, str] | None:
-        """What is wrong with the record, if something is; the sinks that can use it have it all the same."""
+        """Give a record to the sinks, and return what is wrong with it, if something is; the sinks that can
+        use it have it all the same."""
         if not sinks or origin.value is None:
             return None
         try:

@@ -1,4 +1,4 @@
-"""What may happen in the sinks beyond ``dutycycle.telemetry.events``, by name."""
+"""Declares what may happen in the sinks beyond ``dutycycle.telemetry.events``, by name."""
 
 import logging
 

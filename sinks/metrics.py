@@ -1,4 +1,4 @@
-"""The metrics of a worker of the sinks."""
+"""Counts what a worker of the sinks waits for and writes."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -24,7 +24,7 @@ from sinks.events import PERMISSION_MISSING, SINK_AWAY
 
 @runtime_checkable
 class Waiting(Protocol):
-    """A sink that can say how much waits to be written. For any thread."""
+    """Is a sink that can say how much waits to be written. For any thread."""
 
     name: str
 
@@ -52,7 +52,7 @@ def serve_metrics(
 
 
 def wrote(telemetry: Telemetry, sink: str, count: int = 1) -> None:
-    """So many rows or objects were written just now."""
+    """Count that so many rows or objects were written just now."""
     telemetry.metrics.counter(WRITES, sink=sink).inc(count)
     telemetry.metrics.gauge(LAST_WRITE, sink=sink).set(time.time())
 

@@ -1,4 +1,5 @@
-"""Permissions that no role gives: the API server says which, and they are a condition until it admits us."""
+"""Keeps permissions that no role gives: the API server says which, and they are a condition until it admits
+us."""
 
 import re
 
@@ -10,8 +11,8 @@ _CANNOT = re.compile(r'cannot (\w+) resource "([^"]+)"(?: in API group "([^"]*)"
 
 
 class MissingPermissions:
-    """Those for one ``kind`` of what is read or written: each is one condition while it lacks. ``meanwhile``:
-    what becomes of the rest."""
+    """Keeps those for one ``kind`` of what is read or written: each is one condition while it lacks.
+    ``meanwhile``: what becomes of the rest."""
 
     def __init__(self, kind: str, telemetry: Telemetry, meanwhile: str = "annotations go on") -> None:
         self._kind = kind
@@ -39,6 +40,6 @@ class MissingPermissions:
 
 
 def missing_permission(message: str) -> str:
-    """Verb, resource and API group that we have no right to, as the server says; "" if it does not."""
+    """Return verb, resource and API group that we have no right to, as the server says; "" if it does not."""
     match = _CANNOT.search(message)
     return " ".join(group for group in match.groups() if group) if match else ""

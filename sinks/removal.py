@@ -36,7 +36,7 @@ WRITTEN_BY_USERS = frozenset({"trial"})
 
 
 class Made(NamedTuple):
-    """Objects that are ours altogether, by a selector of their labels or fields."""
+    """Names objects that are ours altogether, by a selector of their labels or fields."""
 
     kind: Kind
     labels: str | None = None
@@ -52,12 +52,13 @@ MADE = (
 
 
 class ServerAwayError(DutycycleError):
-    """The API server cannot even say which kinds it has."""
+    """Says that the API server cannot even say which kinds it has."""
 
 
 @dataclass(slots=True)
 class Removal:
-    """What was done: annotated objects by kind, keys in all, deleted objects by kind; and what failed."""
+    """Counts what was done: annotated objects by kind, keys in all, deleted objects by kind; and what
+    failed."""
 
     objects: Counter[str] = field(default_factory=Counter)
     keys: int = 0
@@ -70,7 +71,8 @@ Say = Callable[[str, list[str]], None]
 
 
 def may_carry(kind: Kind, namespace: str | None) -> bool:
-    """Whether objects of the kind can be a node, a pod or what owns pods, and lie in ``namespace`` if given.
+    """Tell whether objects of the kind can be a node, a pod or what owns pods, and lie in ``namespace`` if
+    given.
 
     Whatever owns a pod at the top is its job, so every kind of somebody's own counts. Of Kubernetes' own
     groups, which end in ``.k8s.io`` but for those of its projects (``.x-k8s.io``), none owns pods.

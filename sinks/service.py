@@ -1,4 +1,4 @@
-"""A worker of the sinks: from a broker that may not be there yet to an orderly end."""
+"""Runs a worker of the sinks: from a broker that may not be there yet to an orderly end."""
 
 import asyncio
 from collections.abc import Sequence
@@ -105,7 +105,8 @@ _DERIVED = tuple(
 
 
 async def _server(settings: Settings, telemetry: Telemetry) -> ApiServer | None:
-    """The API server to annotate through; None, said once, where annotations are off or there is none."""
+    """Open the API server to annotate through; None, said once, where annotations are off or there is
+    none."""
     if settings.annotations == "on" and settings.kubernetes == "off":
         raise SettingError("DUTYCYCLE_ANNOTATIONS=on needs the API server, but DUTYCYCLE_KUBERNETES=off")
     off = "off" in (settings.annotations, settings.kubernetes)

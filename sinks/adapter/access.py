@@ -1,4 +1,4 @@
-"""What a user may, by the API server's own word: a SubjectAccessReview, remembered for a few seconds."""
+"""Asks what a user may, by the API server's own word: a SubjectAccessReview, remembered for a few seconds."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -31,7 +31,8 @@ class AccessReviewer:
         self._known: dict[bytes, tuple[bool, float]] = {}
 
     async def allows(self, user: User, attributes: Mapping[str, Any]) -> bool:
-        """``attributes``: ``resourceAttributes`` or ``nonResourceAttributes`` of the review."""
+        """Tell whether a user may do what is asked. ``attributes``: ``resourceAttributes`` or
+        ``nonResourceAttributes`` of the review."""
         if _EVERYTHING in user.groups:
             return True
         spec = {

@@ -24,14 +24,14 @@ _REASONS = {
 
 
 class PodFigure(NamedTuple):
-    """A figure, and the metadata of the pod whose it is."""
+    """Holds a figure, and the metadata of the pod whose it is."""
 
     pod: Metadata
     figure: MetricValue
 
 
 class ObjectFigure(NamedTuple):
-    """A figure, and the object whose it is. ``namespace``: None of what is in none."""
+    """Holds a figure, and the object whose it is. ``namespace``: None of what is in none."""
 
     api_version: str
     kind: str
@@ -106,7 +106,7 @@ def external_values(metric: MetricName, figures: Iterable[PodFigure]) -> Json:
 
 
 def failure(code: int, message: str) -> Json:
-    """As the API server says what went wrong."""
+    """Return the status by which the API server says what went wrong."""
     return {
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message,
         "reason": _REASONS.get(code, "InternalError"), "code": code,
@@ -114,7 +114,7 @@ def failure(code: int, message: str) -> Json:
 
 
 def quantity(value: float) -> str:
-    """With three digits behind the point, as the autoscaler takes it: ``97``, ``49500m``."""
+    """Return a value with three digits behind the point, as the autoscaler takes it: ``97``, ``49500m``."""
     thousandths = round(value * 1000)
     return f"{thousandths}m" if thousandths % 1000 else str(thousandths // 1000)
 

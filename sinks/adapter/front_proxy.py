@@ -1,4 +1,4 @@
-"""Who asks: the API server, by its client certificate, and for whom, by its headers.
+"""Tells who asks: the API server, by its client certificate, and for whom, by its headers.
 
 https://kubernetes.io/docs/tasks/extend-kubernetes/configure-aggregation-layer/#authentication-flow
 """
@@ -17,7 +17,7 @@ _AUTHENTICATED = "system:authenticated"
 
 
 class Headers(Protocol):
-    """The headers of a request: a name may be there several times, in any case."""
+    """Declares the headers of a request: a name may be there several times, in any case."""
 
     def getall(self, name: str, default: list[str]) -> list[str]: ...
 
@@ -25,12 +25,12 @@ class Headers(Protocol):
 
 
 class NoFrontProxyError(Exception):
-    """The API server does not say how to recognise it."""
+    """Says that the API server does not say how to recognise it."""
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """For whom the API server asks, as it has authenticated them."""
+    """Says for whom the API server asks, as it has authenticated them."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class FrontProxy:
-    """How the API server is recognised: the ConfigMap ``extension-apiserver-authentication``.
+    """Says how the API server is recognised: the ConfigMap ``extension-apiserver-authentication``.
 
     ``authority``: certificates (PEM) that sign its own. ``names``: its common names; empty for any.
     """
@@ -52,7 +52,7 @@ class FrontProxy:
 
     @classmethod
     def of(cls, data: Mapping[str, str]) -> "FrontProxy":
-        """From the ConfigMap's data. Raises ``NoFrontProxyError``."""
+        """Read the ConfigMap's data. Raises ``NoFrontProxyError``."""
         if not data.get(_CA):
             raise NoFrontProxyError(f"{_CA} is not set: the API server's aggregation layer is not configured")
         return cls(
@@ -73,7 +73,7 @@ class FrontProxy:
         return not self.names or not names.isdisjoint(self.names)
 
     def user(self, headers: Headers) -> User | None:
-        """For whom it asks; None where it does not say."""
+        """Return for whom it asks; None where it does not say."""
         names = [value for header in self.user_headers for value in headers.getall(header, [])]
         if not names:
             return None

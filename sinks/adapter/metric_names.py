@@ -1,4 +1,4 @@
-"""The names of metrics that autoscalers ask for: ``<metric>[_max][_in_<seconds>s]``. Pure."""
+"""Parses the names of metrics that autoscalers ask for: ``<metric>[_max][_in_<seconds>s]``. Pure."""
 
 import difflib
 import re
@@ -16,12 +16,12 @@ _NAME = re.compile(r"(?P<field>.+?)(?P<max>_max)?(?:_in_(?P<horizon_s>[1-9][0-9]
 
 
 class UnknownMetricError(Exception):
-    """There can never be such a metric. The message names the one that may be meant."""
+    """Says that there can never be such a metric, and which one may be meant."""
 
 
 class MetricName(NamedTuple):
-    """``field``: of windows. ``is_max``: the largest of an object's pods or GPUs, not their mean.
-    ``horizon_s``: 0 for now."""
+    """Names a metric. ``field``: of windows. ``is_max``: the largest of an object's pods or GPUs, not their
+    mean. ``horizon_s``: 0 for now."""
 
     field: str
     is_max: bool = False
@@ -33,7 +33,8 @@ class MetricName(NamedTuple):
 
 
 def parse(text: str) -> MetricName:
-    """``gpu_util_pct``, ``gpu_util_pct_max``, ``gpu_util_pct_in_300s``. Raises ``UnknownMetricError``."""
+    """Parse ``gpu_util_pct``, ``gpu_util_pct_max``, ``gpu_util_pct_in_300s``. Raises
+    ``UnknownMetricError``."""
     match = _NAME.fullmatch(text)
     field = match["field"] if match else text
     horizon_s = int(match["horizon_s"] or 0) if match else 0
@@ -47,7 +48,8 @@ def parse(text: str) -> MetricName:
 
 
 def listed(fields: Iterable[str], *, of_objects: bool, forecast: bool = True) -> list[str]:
-    """The names that discovery lists for metrics that there are. ``of_objects``: of several pods or GPUs."""
+    """Return the names that discovery lists for metrics that there are. ``of_objects``: of several pods or
+    GPUs."""
     names = {
         MetricName(field, is_max)
         for field in fields

@@ -1,4 +1,4 @@
-"""Whose pods are whose, and what an object has of its pods' or GPUs' figures. Pure."""
+"""Tells whose pods are whose, and what an object has of its pods' or GPUs' figures. Pure."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from sinks.adapter.metric_names import MetricName
 
 
 class Owner(NamedTuple):
-    """An object that has pods, in their namespace."""
+    """Names an object that has pods, in their namespace."""
 
     api_version: str
     kind: str
@@ -18,7 +18,8 @@ class Owner(NamedTuple):
 
 
 def owners(pod: Metadata, job: JobRef | None) -> Iterator[Owner]:
-    """The objects whose pod it is: its controller, the Deployment of a ReplicaSet, and its topmost owner.
+    """Yield the objects whose pod it is: its controller, the Deployment of a ReplicaSet, and its topmost
+    owner.
 
     ``job``: the topmost owner, where the topic ``pods`` tells it. An object may come twice.
     """

@@ -1,4 +1,4 @@
-"""The role ``autoscaler``: answers the API server for autoscalers, as the metrics adapter."""
+"""Holds the role ``autoscaler``, which answers the API server for autoscalers, as the metrics adapter."""
 
 import asyncio
 
@@ -47,7 +47,7 @@ class AutoscalerRole(Role):
         self.routes = self._api.routes()
 
     def readiness_error(self) -> str | None:
-        """Until the API server can be recognised."""
+        """Tell that it is not ready, until the API server can be recognised."""
         return None if self._api.front_proxy else "waiting for the API server's certificate authority"
 
     async def work(self, admission: Admission | None, look_s: float = _LOOK_S) -> None:

@@ -1,4 +1,4 @@
-"""The API itself: who asks is checked, then the pods are looked up, then their figures."""
+"""Serves the API: checks who asks, then looks up the pods, then their figures."""
 
 import time
 from collections import defaultdict
@@ -33,7 +33,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class _FailedError(Exception):
-    """The request is answered with this code and message."""
+    """Ends a request, which is answered with this code and message."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -113,7 +113,7 @@ class MetricsApi:
         return answers.custom_values(metric, figures)
 
     async def _nodes(self, request: web.Request) -> Json:
-        """Of a node, whoever's pods are on it; of all that are measured."""
+        """Answer for a node, whoever's pods are on it; of all that are measured."""
         metric, name = _metric_of_objects(request), request.match_info["name"]
         if metric.horizon_s:
             raise _FailedError(404, f"{metric}: a node has no forecasts; ask for that of its pods' workload")
@@ -132,7 +132,7 @@ class MetricsApi:
         return answers.object_values(metric, measured)
 
     async def _namespace(self, request: web.Request) -> Json:
-        """Of all pods of a namespace together."""
+        """Answer for all pods of a namespace together."""
         metric, namespace = _metric_of_objects(request), request.match_info["namespace"]
         figures = [
             pod_figure.figure for pod_figure in self._figures_of(await self._pods_of(namespace), metric)
@@ -143,7 +143,7 @@ class MetricsApi:
         return answers.object_values(metric, [ObjectFigure("v1", "Namespace", None, namespace, figure)])
 
     async def _objects(self, request: web.Request) -> Json:
-        """Of what owns pods, such as ``deployments.apps``, its pods together."""
+        """Answer for what owns pods, such as ``deployments.apps``, its pods together."""
         metric = _metric_of_objects(request)
         namespace, resource, name = (request.match_info[part] for part in ("namespace", "resource", "name"))
         pods: dict[Owner, dict[str, Metadata]] = defaultdict(dict)
@@ -187,7 +187,8 @@ class MetricsApi:
         return pods
 
     def _figures_of(self, pods: Iterable[Metadata], metric: MetricName) -> list[PodFigure]:
-        """Of the pods that are measured. Where only names are known, a pod is found by its name."""
+        """Return the figures of the pods that are measured. Where only names are known, a pod is found by its
+        name."""
         uids = {uid: pod for pod in pods for uid in (pod["uid"], name_key(pod["namespace"], pod["name"]))}
         values = self._figures.values(uids, metric, self._now_ms())
         return [PodFigure(uids[uid], figure) for uid, figure in values.items()]
@@ -242,7 +243,8 @@ async def _unknown(request: web.Request) -> Json:
 
 
 def _attributes(request: web.Request) -> Mapping[str, Any]:
-    """What is asked for, in the words of a review. The verb is that of a role: ``list`` for several pods."""
+    """Return what is asked for, in the words of a review. The verb is that of a role: ``list`` for several
+    pods."""
     parts = request.match_info
     if "metric" not in parts:
         return {"nonResourceAttributes": {"path": request.path, "verb": "get"}}

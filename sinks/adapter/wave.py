@@ -1,4 +1,4 @@
-"""What all pods of a workload used together, minute by minute, and what comes one period later. Pure.
+"""Sums what all pods of a workload used together, minute by minute, and what comes one period later. Pure.
 
 An autoscaler changes the number of pods, and so the utilization of each. The sum over the pods does not
 change with their number, as long as they can bear it: it is the load. So the sum is what is forecast.
@@ -16,20 +16,21 @@ _PERIODS = 3
 
 
 class Wave:
-    """The sum over the pods, as the mean of each minute of the last day."""
+    """Keeps the sum over the pods, as the mean of each minute of the last day."""
 
     def __init__(self) -> None:
         self._sums = array("d", [nan]) * SLOTS
         self._first = self._newest = -1
 
     def add(self, start_ms: int, end_ms: int, mean: float) -> None:
-        """One pod's mean over a window."""
+        """Add one pod's mean over a window."""
         for slot in range(start_ms // SLOT_MS, -(-end_ms // SLOT_MS)):
             overlap_ms = min(end_ms, (slot + 1) * SLOT_MS) - max(start_ms, slot * SLOT_MS)
             self._add(slot, mean * overlap_ms / SLOT_MS)
 
     def forecast(self, period_s: float, at_ms: int, known_ms: int) -> float | None:
-        """The mean of what was there one, two and three periods before ``at_ms``; None without the first.
+        """Return the mean of what was there one, two and three periods before ``at_ms``; None without the
+        first.
 
         All minutes that ended before ``known_ms`` are complete. Where one period before is later than that,
         more are gone back.
@@ -55,7 +56,8 @@ class Wave:
         self._sums[slot % SLOTS] = amount if isnan(before) else before + amount
 
     def _at(self, ms: int) -> float | None:
-        """None for a minute in which nothing was measured, or not all of it was seen."""
+        """Return the mean of a minute; None for one in which nothing was measured, or not all of it was
+        seen."""
         slot = ms // SLOT_MS
         if not max(self._first, self._newest - SLOTS) < slot <= self._newest:
             return None

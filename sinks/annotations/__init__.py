@@ -1,1 +1,1 @@
-"""The annotations sink: reads results, writes annotations on nodes, pods and jobs."""
+"""Reads results, and writes annotations on nodes, pods and jobs."""

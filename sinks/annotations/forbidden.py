@@ -1,4 +1,5 @@
-"""Objects that are not to be written now: those that are gone, and those that no role lets us write.
+"""Remembers objects that are not to be written now: those that are gone, and those that no role lets us
+write.
 
 A kind of jobs that we may not read was left out on purpose: that is no error.
 """
@@ -22,7 +23,8 @@ _Scope = tuple[str, str, str | None]
 
 
 class ForbiddenKindError(GoneError):
-    """No role lets us read the job: its kind is not one to be annotated. Asked again after a while."""
+    """Says that no role lets us read the job: its kind is not one to be annotated. Asked again after a
+    while."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, "403")
@@ -30,7 +32,7 @@ class ForbiddenKindError(GoneError):
 
 @dataclass(slots=True)
 class Refusal:
-    """A permission that lacks, and when it is tried next."""
+    """Holds a permission that lacks, and when it is tried next."""
 
     event: Event
     permission: str
@@ -46,7 +48,8 @@ class ForbiddenKinds:
         self._refusals: dict[_Scope, Refusal] = {}
 
     def refusal(self, target: Target) -> Refusal | None:
-        """Why an object of this kind is not tried now. None: it is, and no other of its kind for a while."""
+        """Tell why an object of this kind is not tried now. None: it is, and no other of its kind for a
+        while."""
         refusal = self._refusals.get(_scope(target))
         if refusal is None:
             return None
@@ -57,7 +60,8 @@ class ForbiddenKinds:
         return None
 
     def add(self, target: Target, error: KubeError) -> bool:
-        """The API server refused ``target`` for want of a permission. Whether that is new."""
+        """Note that the API server refused ``target`` for want of a permission, and tell whether that is
+        new."""
         event = KIND_FORBIDDEN if isinstance(error, ForbiddenKindError) else PERMISSION_MISSING
         permission = missing_permission(str(error)) or f"get {target.api_kind}"
         known = self._refusals.get(_scope(target))
@@ -69,13 +73,13 @@ class ForbiddenKinds:
         return known is None or known.permission != permission
 
     def allowed(self, target: Target, verb: str) -> None:
-        """An object of this kind could be read (``get``) or written (``patch``)."""
+        """Note that an object of this kind could be read (``get``) or written (``patch``)."""
         refusal = self._refusals.get(_scope(target))
         if refusal is not None and refusal.permission.startswith(f"{verb} "):
             self._clear(_scope(target), "allowed now")
 
     def forget(self) -> None:
-        """The objects are another worker's now."""
+        """Forget the refusals: the objects are another worker's now."""
         for scope in list(self._refusals):
             self._clear(scope, "another worker may write these objects now")
 

@@ -24,7 +24,7 @@ _NEVER = float("-inf")
 
 
 class Heartbeats:
-    """The newest sample of each node, until its Lease says it. ``sink``: whose metrics count a failure;
+    """Keeps the newest sample of each node, until its Lease says it. ``sink``: whose metrics count a failure;
     ``wall``: Unix seconds."""
 
     def __init__(
@@ -68,7 +68,7 @@ class Heartbeats:
             await self._renew(node)
 
     def forget(self) -> None:
-        """The nodes are another worker's now."""
+        """Forget the nodes, which are another worker's now."""
         for node in list(self._failing):
             self._recovered(node, "another worker may renew it now")
         self._lacking.clear("another worker may renew them now")

@@ -25,7 +25,8 @@ _UNKNOWN: Mapping[str, bool] = {}
 
 
 class NodeLabels:
-    """``conditions``: what holds of a node now, by name. ``sink``: whose metrics count a failure."""
+    """Writes labels on nodes. ``conditions``: what holds of a node now, by name. ``sink``: whose metrics
+    count a failure."""
 
     def __init__(
         self, server: ApiServer, prefix: str, conditions: Callable[[str], Mapping[str, bool]], sink: str,
@@ -41,7 +42,7 @@ class NodeLabels:
         self._lacking = MissingPermissions(NODE.name, telemetry)
 
     def sampled(self, node: str) -> None:
-        """A sample of the node has come."""
+        """Note that a sample of the node has come."""
         self._sampled_at[node] = self._clock()
 
     async def run(self, may_write: Callable[[], bool]) -> None:
@@ -60,7 +61,7 @@ class NodeLabels:
                 await self._write(node, wanted)
 
     def forget(self) -> None:
-        """The nodes are another worker's now."""
+        """Forget the nodes, which are another worker's now."""
         self._lacking.clear("another worker may write them")
         for known in (self._sampled_at, self._throttled_at, self._written, self._not_before):
             known.clear()

@@ -27,7 +27,8 @@ _NEVER = float("-inf")
 
 
 class ObjectEvents:
-    """The Events of pods, jobs and nodes. ``sink``: whose metrics count a failure; ``wall``: Unix seconds."""
+    """Writes the Events of pods, jobs and nodes. ``sink``: whose metrics count a failure; ``wall``: Unix
+    seconds."""
 
     def __init__(
         self,
@@ -68,7 +69,7 @@ class ObjectEvents:
             await self._write_or_hold(due)
 
     def forget(self) -> None:
-        """The objects are another worker's now."""
+        """Forget the objects, which are another worker's now."""
         self.occurrences.clear()
         self._lacking.clear("another worker may write them now")
 
@@ -86,7 +87,8 @@ class ObjectEvents:
             self.occurrences.done(due)
 
     async def _write(self, due: Due) -> None:
-        """The first time it is made, later its series goes on; made too where Kubernetes has forgotten it."""
+        """Make an Event the first time, later go on with its series; make it too where Kubernetes has
+        forgotten it."""
         occurrence, namespace = due.occurrence, due.occurrence.namespace
         if due.count > 1:
             try:

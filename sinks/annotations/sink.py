@@ -1,4 +1,5 @@
-"""The sink that annotates Kubernetes objects: which is due, and what to do when a write does not succeed."""
+"""Holds the sink that annotates Kubernetes objects: which is due, and what to do when a write does not
+succeed."""
 
 import asyncio
 import random
@@ -99,7 +100,7 @@ class AnnotationSink:
         self._silent = 0
 
     def wants(self, origin: ConsumerRecord) -> bool:
-        """Peaks, what was found about a node's GPUs, and now and then its sample."""
+        """Take peaks, what was found about a node's GPUs, and now and then its sample."""
         if origin.value is None:
             return False
         if origin.topic == _SAMPLES:
@@ -135,7 +136,8 @@ class AnnotationSink:
         self._wake.set()
 
     async def room(self) -> None:
-        """There always is: past a bound, the object that was touched longest ago is given up."""
+        """Return at once, as there always is room: past a bound, the object that was touched longest ago is
+        given up."""
 
     def pending_offsets(self) -> PendingOffsets:
         """Return the records whose annotations are not written yet."""
@@ -143,7 +145,7 @@ class AnnotationSink:
 
     @property
     def pending(self) -> int:
-        """How many objects are to be written now."""
+        """Return how many objects are to be written now."""
         return self._plan.pending(self._clock())
 
     def forget(self) -> None:
@@ -244,7 +246,8 @@ class AnnotationSink:
                 self._succeeded(target, written)
 
     def _hold(self, target: Target, refusal: Refusal) -> None:
-        """No role lets us write it: keep it until one does, unless its kind was left out on purpose."""
+        """Keep an object that no role lets us write until one does, unless its kind was left out on
+        purpose."""
         if refusal.event is KIND_FORBIDDEN:
             self._forget(target)
         else:
@@ -261,7 +264,7 @@ class AnnotationSink:
             await self._refused(target, error)
 
     def _gone(self, target: Target, error: GoneError) -> None:
-        """Nothing of it is held any more; should it be there later, the next record tells."""
+        """Forget an object that is gone; should it be there later, the next record tells."""
         if isinstance(error, ForbiddenKindError):
             self._forbidden.add(target, error)
         elif isinstance(error, NoKindError):
@@ -273,7 +276,8 @@ class AnnotationSink:
         self._forget(target)
 
     def _answers(self) -> None:
-        """The API server has answered. A write with nothing to send asks it nothing, and proves nothing."""
+        """Note that the API server has answered. A write with nothing to send asks it nothing, and proves
+        nothing."""
         self._silent = 0
         self._failures.pop(None, None)
         self._telemetry.clear_condition(SINK_AWAY, self.name, f"{self._server.address} answers")

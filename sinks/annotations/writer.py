@@ -22,7 +22,8 @@ _FORBIDDEN = "403"
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The object carries what it should. ``sent``: by a patch, in which ``changed`` differed by much."""
+    """Says that the object carries what it should. ``sent``: by a patch, in which ``changed`` differed by
+    much."""
 
     sent: bool
     changed: frozenset[str] = frozenset()

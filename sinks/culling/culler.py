@@ -25,8 +25,9 @@ _LONGEST_NOTE = 1024
 
 @dataclass(frozen=True, slots=True)
 class CullPolicy:
-    """``after_ms``: idle for so long. ``notice_ms``: from the announcement to the stop. ``daily``: at most so
-    many on a day (UTC). ``dry_run``: announce alone. ``prefix``: of our annotations and labels."""
+    """Says when and what is culled. ``after_ms``: idle for so long. ``notice_ms``: from the announcement to
+    the stop. ``daily``: at most so many on a day (UTC). ``dry_run``: announce alone. ``prefix``: of our
+    annotations and labels."""
 
     namespaces: tuple[str, ...]
     after_ms: int
@@ -37,12 +38,12 @@ class CullPolicy:
 
     @property
     def keep_label(self) -> str:
-        """By which a workload, or one of its pods, is exempt."""
+        """Return the label by which a workload, or one of its pods, is exempt."""
         return f"{self.prefix}/keep"
 
 
 class Culler:
-    """``round`` once a minute. ``wall``: Unix seconds; ``by``: who is said to have done it."""
+    """Culls: call ``round`` once a minute. ``wall``: Unix seconds; ``by``: who is said to have done it."""
 
     def __init__(
         self, idle: IdlePods, server: ApiServer, ledger: CullLedger, policy: CullPolicy, telemetry: Telemetry,
@@ -96,7 +97,7 @@ class Culler:
             await self._stop(workload, stop, meta["resourceVersion"], now_ms)
 
     def _is_kept(self, meta: Any) -> bool:
-        """By a label with any value but ``false``."""
+        """Tell whether an object is exempt, by a label with any value but ``false``."""
         labels = meta.get("labels") or {}
         return bool(labels.get(self._policy.keep_label, "false") != "false")
 

@@ -1,4 +1,5 @@
-"""What was announced and what was stopped, by whom and why: a ConfigMap, so that a restart forgets nothing.
+"""Remembers what was announced and what was stopped, by whom and why: a ConfigMap, so that a restart forgets
+nothing.
 
 It is read before and written after each round, and only if nobody else wrote in between: two of us never
 stop more than the day's number together.
@@ -21,7 +22,8 @@ Json = dict[str, Any]
 
 
 class CullLedger:
-    """The ConfigMap ``name`` of ``namespace``, which the chart has made. Raises ``KubeError``."""
+    """Reads and writes the ConfigMap ``name`` of ``namespace``, which the chart has made. Raises
+    ``KubeError``."""
 
     def __init__(self, server: ApiServer, namespace: str, name: str) -> None:
         self._server, self._where = server, (name, namespace)
@@ -55,7 +57,7 @@ class CullLedger:
         await self._save()
 
     async def forget_all_but(self, workloads: list[IdleWorkload]) -> None:
-        """Announcements of what is idle no more."""
+        """Forget the announcements of what is idle no more."""
         uids = {workload.job.uid for workload in workloads}
         if not self._announced.keys() <= uids:
             self._announced = {uid: entry for uid, entry in self._announced.items() if uid in uids}

@@ -1,4 +1,4 @@
-"""``dutycycle cull``: reads what each pod does, and stops what is idle."""
+"""Runs ``dutycycle cull``: reads what each pod does, and stops what is idle."""
 
 import asyncio
 from typing import Any

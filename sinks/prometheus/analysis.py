@@ -1,4 +1,4 @@
-"""Rows of what is found of a subject over time: its cycle, its forecasts, when memory is full. Pure."""
+"""Makes rows of what is found of a subject over time: its cycle, its forecasts, when memory is full. Pure."""
 
 from dutycycle.contract.records.derived import Trend, TrendMetric
 from dutycycle.telemetry.metrics import Labels, Metric
@@ -16,7 +16,7 @@ def put(rows: Rows, metric: Metric, labels: Labels, value: float | None) -> None
 def forecasts(
     rows: Rows, metric: Metric, labels: Labels, trend: Trend | None, name: str, factor: float
 ) -> None:
-    """What is expected of a metric, with its interval, at each horizon."""
+    """Put what is expected of a metric, with its interval, at each horizon."""
     of_metric: TrendMetric | None = trend.metrics.get(name) if trend else None
     for point in of_metric.forecast if of_metric else ():
         for bound, value in (("expected", point.value), ("p05", point.p05), ("p95", point.p95)):
@@ -24,7 +24,8 @@ def forecasts(
 
 
 def exhausted_s(trend: Trend | None, name: str, now_ms: int) -> float | None:
-    """Counted down since it was said, which is only said again when it differs by a quarter."""
+    """Return the seconds until memory is full, counted down since it was said, which is only said again when
+    it differs by a quarter."""
     of_metric = trend.metrics.get(name) if trend else None
     if trend is None or of_metric is None or of_metric.exhausts_in_s is None:
         return None
@@ -32,7 +33,7 @@ def exhausted_s(trend: Trend | None, name: str, now_ms: int) -> float | None:
 
 
 def analysis_of_job(rows: Rows, view: MetricsView, labels: Labels, now_ms: int) -> None:
-    """Cycle and trends of a job, whose uid is the fourth label."""
+    """Put cycle and trends of a job, whose uid is the fourth label."""
     key = f"job/{labels[3]}"
     trend, host = view.trends.get(f"{key}/nvml"), view.trends.get(f"{key}/cgroup")
     forecasts(rows, m.JOB_FORECAST, labels, trend, "gpu_util_pct", 0.01)

@@ -1,4 +1,4 @@
-"""Rows of the health of GPUs: levels, findings, Xids and counters of faults. Pure."""
+"""Makes rows of the health of GPUs: levels, findings, Xids and counters of faults. Pure."""
 
 from dutycycle.contract.health.changes import HEARD_OF_MS
 from dutycycle.contract.health.xids import LEVELS
@@ -9,7 +9,7 @@ from sinks.prometheus.analysis import Rows, put
 
 
 def health_rows(rows: Rows, node: NodeHealth, now_ms: int) -> None:
-    """The GPUs of a node of which something was said lately, also those that do not answer."""
+    """Put the GPUs of a node of which something was said lately, also those that do not answer."""
     for gpu in node.gpus:
         if now_ms - gpu.seen_ms <= HEARD_OF_MS:
             labels = node.node, str(gpu.index), gpu.gpu

@@ -1,4 +1,4 @@
-"""The series of GPUs, pods and jobs: names, labels and meanings. ``docs/metrics.md`` lists them."""
+"""Declares the series of GPUs, pods and jobs: names, labels and meanings. ``docs/metrics.md`` lists them."""
 
 from collections.abc import Iterable
 

@@ -45,13 +45,13 @@ _HINTS = {401: _CREDENTIALS, 403: _CREDENTIALS, 404: _URL, 405: _URL}
 
 
 class _AwayError(Exception):
-    """The receiver may take the same request later; ``pause_s``: not before."""
+    """Says that the receiver may take the same request later; ``pause_s``: not before."""
 
     pause_s = 0.0
 
 
 class _RefusedError(Exception):
-    """It never will."""
+    """Says that the receiver will never take the request."""
 
 
 class RemoteWriter:
@@ -120,7 +120,7 @@ class RemoteWriter:
         return request
 
     async def _send_all(self, session: aiohttp.ClientSession) -> None:
-        """The oldest first, one at a time: a receiver takes the samples of a series in their order."""
+        """Send the oldest first, one at a time: a receiver takes the samples of a series in their order."""
         while True:
             await self._filled.wait()
             while self._queue:

@@ -1,4 +1,5 @@
-"""The role ``metrics``: series of GPUs, pods and jobs on the process's ``/metrics``, or by remote write."""
+"""Holds the role ``metrics``, which serves series of GPUs, pods and jobs on the process's ``/metrics``, or by
+remote write."""
 
 import asyncio
 import time

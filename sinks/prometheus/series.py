@@ -1,4 +1,4 @@
-"""The rows of the page: what the view says, by metric and labels, as of a moment. Pure.
+"""Makes the rows of the page: what the view says, by metric and labels, as of a moment. Pure.
 
 A node whose newest sample is too old has no series, nor have its GPUs and pods: Prometheus sees them end. A
 pod that held a GPU a moment ago and has not ended has 0, so that what scales on it sees no gap.
@@ -41,8 +41,8 @@ _POD_TOTALS = (
 
 @dataclass(slots=True)
 class PodNow:
-    """A pod that has series: its ``uses`` at the last sample, with the GPU of each, and what the ledger has
-    of it, by GPU. ``identity``: None where only its uid is known."""
+    """Holds a pod that has series: its ``uses`` at the last sample, with the GPU of each, and what the ledger
+    has of it, by GPU. ``identity``: None where only its uid is known."""
 
     uid: str
     node: NodeNow
@@ -53,12 +53,12 @@ class PodNow:
 
     @property
     def busy_s(self) -> float:
-        """GPU time so far."""
+        """Return the busy GPU-seconds so far."""
         return sum(on_gpu.totals.get("gpu_busy_s", 0.0) for on_gpu in self.totals)
 
     @property
     def utils(self) -> list[float]:
-        """The utilization of each of its GPUs; 0 of a pod that has none now."""
+        """Return the utilization of each of its GPUs; 0 of a pod that has none now."""
         return [0.0] if not self.uses else [use.util_pct for _, use in self.uses if use.util_pct is not None]
 
 
@@ -139,7 +139,8 @@ class SeriesRows:
                 of(use.pod_uid).uses.append((gpu, use))
 
     def _labels(self, uid: str, node: str, pod: Pod | None) -> Labels:
-        """As in ``OF_POD``, then those that the setting names; an unknown pod has its uid as name."""
+        """Return the labels of ``OF_POD``, then those that the setting names; an unknown pod has its uid as
+        name."""
         if pod is None:
             return ("", uid, uid, node, "", "", *("" for _ in self._keys))
         job = (pod.job.kind, pod.job.name) if pod.job else ("", "")
@@ -171,7 +172,7 @@ class SeriesRows:
             put(rows, m.POD_SAMPLES, labels, rates.samples)
 
     def _analysis(self, rows: Rows, pod: PodNow, now_ms: int) -> None:
-        """Cycles and trends of a pod. Its GPU memory is full when that of one of its GPUs is."""
+        """Put cycles and trends of a pod. Its GPU memory is full when that of one of its GPUs is."""
         key, labels = f"pod/{pod.uid}", pod.labels
         trend, host = self._view.trends.get(f"{key}/nvml"), self._view.trends.get(f"{key}/cgroup")
         forecasts(rows, m.POD_FORECAST, labels, trend, "gpu_util_pct", 0.01)
@@ -199,7 +200,7 @@ class SeriesRows:
             put(rows, metric, labels, None if value is None else value / 100)
 
     def _jobs(self, rows: Rows, pods: Iterable[PodNow], now_ms: int) -> None:
-        """A job is what its pods are together."""
+        """Put the rows of jobs: a job is what its pods are together."""
         by_job: dict[Labels, list[PodNow]] = defaultdict(list)
         for pod in pods:
             identity = pod.identity

@@ -1,4 +1,4 @@
-"""How fast the trainings of pods step, as they report it: over the last minute. Pure."""
+"""Measures how fast the trainings of pods step, as they report it: over the last minute. Pure."""
 
 from collections import defaultdict, deque
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ _WINDOW_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class StepRates:
-    """A second. ``samples``: None where a process does not count them."""
+    """Holds rates a second. ``samples``: None where a process does not count them."""
 
     steps: float
     samples: float | None
@@ -19,7 +19,7 @@ class StepRates:
 
 @dataclass(slots=True)
 class StepReports:
-    """The reports of all pods: of each the loops by time, a minute of them."""
+    """Keeps the reports of all pods: of each the loops by time, a minute of them."""
 
     _by_pod: dict[str, deque[tuple[int, list[Loop]]]] = field(default_factory=lambda: defaultdict(deque))
 
@@ -36,7 +36,7 @@ class StepReports:
                 reports.popleft()
 
     def rates(self, uid: str, now_ms: int) -> StepRates | None:
-        """Of the minute before ``now_ms``; None of a pod that reported nothing in it."""
+        """Return the rates of the minute before ``now_ms``; None of a pod that reported nothing in it."""
         recent = [loops for ts_ms, loops in list(self._by_pod.get(uid, ())) if now_ms - ts_ms < _WINDOW_MS]
         most = [max(loops, key=lambda loop: loop.steps) for loops in recent]
         seconds = sum(loop.seconds for loop in most)

@@ -1,4 +1,4 @@
-"""Samples as requests of Prometheus' remote write 1.0: protocol buffers in Snappy's block format. Pure.
+"""Packs samples as requests of Prometheus' remote write 1.0: protocol buffers in Snappy's block format. Pure.
 
 https://prometheus.io/docs/specs/prw/remote_write_spec/
 """
@@ -16,7 +16,7 @@ _AT_ONCE = 2000
 
 
 class Request(NamedTuple):
-    """A body, and how many samples it has."""
+    """Holds a body, and how many samples it has."""
 
     body: bytes
     samples: int
@@ -33,7 +33,8 @@ class WriteRequests:
         self._series: dict[tuple[str, ...], bytes] = {}
 
     def at(self, ts_ms: int, samples: Iterable[tuple[str, Mapping[str, str], float]]) -> list[Request]:
-        """The samples of one moment (name, labels, value), all with its time; to be sent in this order."""
+        """Return the samples of one moment (name, labels, value), all with its time; to be sent in this
+        order."""
         gone, self._series = self._series, {}
         moment = b"\x10" + _varint(ts_ms)
         encoded = []

@@ -1,1 +1,1 @@
-"""The records sink: peaks of pods and jobs in SQL. The only importer of SQLAlchemy."""
+"""Keeps peaks of pods and jobs in SQL: the records sink. The only importer of SQLAlchemy."""

@@ -1,4 +1,4 @@
-"""Connections to the database of peak records, and what its errors mean.
+"""Connects to the database of peak records, and says what its errors mean.
 
 SQLite is set up so that one process writes while others read, and nothing that was committed is undone.
 """
@@ -70,7 +70,7 @@ def _set_up(connection: Any, _record: Any) -> None:
 
 
 def _enter_wal(cursor: Any) -> None:
-    """The write-ahead log, in which readers and the writer do not wait for each other."""
+    """Turn on the write-ahead log, in which readers and the writer do not wait for each other."""
     end = time.monotonic() + _BUSY_S
     while True:
         try:

@@ -51,7 +51,7 @@ _SUFFIX = re.compile(r"[-.](?:(?=[a-z]*\d)[a-z0-9]{5}|[0-9][0-9.:_-]*)$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobQuery:
-    """Which jobs are wanted: those seen since ``since_ms``; of them ``most``, by one of ``ORDERS``.
+    """Says which jobs are wanted: those seen since ``since_ms``; of them ``most``, by one of ``ORDERS``.
 
     ``namespaces``: only of these, None for all. ``kind``: of the owner, such as PyTorchJob. ``words``: a part
     of the name. ``label``: a key and value that one of its pods has. ``ended``: None for both.
@@ -69,8 +69,8 @@ class JobQuery:
 
 @dataclass(frozen=True, slots=True)
 class JobList:
-    """``rows``: the jobs; ``count``: how many there are like that; ``namespaces`` and ``kinds``: of all jobs
-    since then that may be seen."""
+    """Holds a page of jobs. ``rows``: the jobs; ``count``: how many there are like that; ``namespaces`` and
+    ``kinds``: of all jobs since then that may be seen."""
 
     rows: Sequence[Mapping[str, Any]]
     count: int
@@ -115,8 +115,8 @@ def jobs_statement(query: JobQuery) -> Select[Any]:
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """One job: its row as of ``read_jobs``, over all of its life; its ``pods``, what happened to its GPUs,
-    and the runs before it that are of the same kind and name."""
+    """Holds one job: its row as of ``read_jobs``, over all of its life; its ``pods``, what happened to its
+    GPUs, and the runs before it that are of the same kind and name."""
 
     row: Mapping[str, Any]
     pods: Sequence[Mapping[str, Any]]

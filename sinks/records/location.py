@@ -1,4 +1,5 @@
-"""Where peak records are kept if nobody says otherwise. Without SQLAlchemy, which takes a while to import."""
+"""Says where peak records are kept if nobody says otherwise. Without SQLAlchemy, which takes a while to
+import."""
 
 import os
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from dutycycle.contract.errors import DutycycleError
 
 
 def default_records_path(environ: Mapping[str, str] = os.environ) -> Path:
-    """``$XDG_STATE_HOME/dutycycle/records.db``; without a (absolute) one, below ``~/.local/state``."""
+    """Return ``$XDG_STATE_HOME/dutycycle/records.db``; without a (absolute) one, below ``~/.local/state``."""
     state = Path(environ.get("XDG_STATE_HOME") or "")
     if not state.is_absolute():  # the XDG specification says that a relative one is to be ignored
         state = _home(environ) / ".local" / "state"

@@ -1,4 +1,4 @@
-"""What a stored record and one that arrives make together, so that no maximum is ever lowered. Pure.
+"""Merges a stored record and one that arrives, so that no maximum is ever lowered. Pure.
 
 A record of the streams is cumulative: it says everything since its accumulation began. Along one
 accumulation each record *covers* those before it, and replaces them as it is, bit for bit. But an
@@ -45,7 +45,8 @@ _NO_POD = PodOfJob(node="", metrics={})
 
 
 def covers(new: SqlRow, old: SqlRow) -> bool:
-    """Whether ``new`` says everything that ``old`` does; both of one key. See also ``store.covering``."""
+    """Tell whether ``new`` says everything that ``old`` does; both of one key. See also
+    ``store.covering``."""
     ours, theirs = new.values, old.values
     if new.table == HOUR_TABLE:
         return (_seconds(ours), ours["until"]) >= (_seconds(theirs), theirs["until"])
@@ -143,7 +144,7 @@ def _pod_of_job(main: PodOfJob | None, lesser: PodOfJob | None) -> PodOfJob:
 
 
 def _scopes(main: Scopes, lesser: Scopes) -> dict[str, dict[str, Peak]]:
-    """By GPU or process."""
+    """Merge peaks by GPU or process."""
     names = sorted(main.keys() | lesser.keys())
     return {name: _peaks(main.get(name, {}), lesser.get(name, {})) for name in names}
 

@@ -1,4 +1,5 @@
-"""What a GPU-hour, a CPU-hour and a kilowatt hour cost, and since when: a change never rewrites the past."""
+"""Keeps what a GPU-hour, a CPU-hour and a kilowatt hour cost, and since when: a change never rewrites the
+past."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ from sinks.records.tables.schema import prices
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceList:
-    """Prices in any one currency, None for none. ``gpu_models``: of GPUs whose name contains a text."""
+    """Holds prices in any one currency, None for none. ``gpu_models``: of GPUs whose name contains a text."""
 
     gpu_hour: float | None = None
     gpu_models: tuple[tuple[str, float], ...] = ()
@@ -22,7 +23,7 @@ class PriceList:
 
     @classmethod
     def of(cls, settings: Settings) -> "PriceList":
-        """As they are set."""
+        """Return the prices as they are set."""
         return cls(
             gpu_hour=settings.price_gpu_hour, gpu_models=settings.price_gpu_models,
             cpu_hour=settings.price_cpu_hour, kwh=settings.price_kwh,

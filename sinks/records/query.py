@@ -22,8 +22,9 @@ _JOB_NAMES = {POD_TABLE: ("job_uid", "job_name"), JOB_TABLE: ("job_uid", "name")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Which:
-    """Which records are wanted: of a namespace, of a job by name or uid, of pods of a name, of what ran on a
-    node, was seen since a moment, and of pods with a label (any value: ``""``), or jobs with such pods."""
+    """Says which records are wanted: of a namespace, of a job by name or uid, of pods of a name, of what ran
+    on a node, was seen since a moment, and of pods with a label (any value: ``""``), or jobs with such
+    pods."""
 
     namespace: str | None = None
     job: str | None = None
@@ -85,7 +86,7 @@ def gpu_events(url: str, node: str, gpu: str | None, since_ms: int) -> Sequence[
 
 @contextmanager
 def reading(url: str) -> Iterator[Connection]:
-    """A connection to a database of ours, to read from.
+    """Open a connection to a database of ours, to read from.
 
     Raises ``RecordsRefusedError`` when there is no such database or nothing of ours in it.
     """
@@ -117,7 +118,7 @@ def require_namespace(url: str, name: str | None) -> None:
 
 
 def check_namespace(connection: Connection, name: str | None) -> None:
-    """As ``require_namespace``."""
+    """Do as ``require_namespace``, over an open connection."""
     if name is not None:
         there = connection.scalars(select(TABLES[POD_TABLE].c.namespace).distinct())
         check_name("namespace", name, [name for name in there if name], "--namespace")
@@ -131,7 +132,7 @@ def check_name(what: str, name: str, there: Sequence[str], flag: str) -> None:
 
 
 class UnknownNameError(DutycycleError):
-    """Nothing of that name was recorded."""
+    """Says that nothing of that name was recorded."""
 
 
 def _records(url: str, table: str, which: Which) -> list[str]:

@@ -1,4 +1,4 @@
-"""How long usage is kept, by the hour and then by the day; and what nodes needed by the day."""
+"""Rolls up usage, which is kept so long by the hour and then by the day; and what nodes needed by the day."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,14 +17,14 @@ _COSTS = ("gpu_cost", "cpu_cost", "energy_cost")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """Seconds of event time: so long by the hour, and so long by the day."""
+    """Says for how many seconds of event time usage is kept, by the hour and by the day."""
 
     hours_s: float = 90 * _DAY_S
     days_s: float = 1825 * _DAY_S
 
     @classmethod
     def of(cls, settings: Settings) -> "Retention":
-        """As it is set."""
+        """Return the retention as it is set."""
         return cls(hours_s=settings.usage_hours, days_s=settings.usage_days)
 
 

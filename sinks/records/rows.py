@@ -1,4 +1,5 @@
-"""Records as rows: plain columns that SQL can filter and plot; of a peak record, the record itself as JSON.
+"""Turns records into rows: plain columns that SQL can filter and plot; of a peak record, the record itself as
+JSON.
 
 Pure. The columns ``max_<metric>``, ``mean_<metric>`` and ``p95_<metric>`` are NULL for what was not measured,
 never 0. A moment is text here (``moment``), and a timestamp in PostgreSQL.
@@ -59,7 +60,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def moment(ms: int) -> str:
-    """Unix milliseconds as ISO 8601 in UTC, as text in the order of time. Raises ``ValueError``."""
+    """Return Unix milliseconds as ISO 8601 in UTC, as text in the order of time. Raises ``ValueError``."""
     try:
         return written(_EPOCH + timedelta(milliseconds=ms))
     except OverflowError:
@@ -73,24 +74,24 @@ def written(at: datetime) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SqlRow:
-    """One row of ``table``, by column."""
+    """Holds one row of ``table``, by column."""
 
     table: str
     values: dict[str, Any]
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Its primary key."""
+        """Return its primary key."""
         return tuple(self.values[name] for name in KEYS[self.table])
 
     @property
     def name(self) -> str:
-        """The key for people."""
+        """Return the key for people."""
         return "/".join(self.key)
 
     @property
     def named(self) -> bool:
-        """False for a pod whose name is not known yet: its uid stands in for it."""
+        """Tell whether its name is known, which that of a pod may not be yet: its uid stands in for it."""
         values = self.values
         return self.table != POD_TABLE or (values["name"], values["phase"]) != (values["pod_uid"], UNNAMED)
 
@@ -124,7 +125,7 @@ def rows_of(record: Record) -> list[SqlRow]:
 
 
 def table_and_key(record: Record) -> tuple[str, str]:
-    """Where the rows of a record that no database can hold would stand."""
+    """Return where the rows of a record that no database can hold would stand."""
     match record:
         case PodPeaks():
             return POD_TABLE, record.pod.uid
@@ -166,7 +167,8 @@ def usage_rows(record: UsageHour) -> Iterator[SqlRow]:
 
 
 def event_rows(record: GpuEvent) -> Iterator[SqlRow]:
-    """A row for each pod that used the GPU; one with an empty ``pod_uid`` if none did, or that is not known.
+    """Yield a row for each pod that used the GPU; one with an empty ``pod_uid`` if none did, or that is not
+    known.
 
     What is no incident has none.
     """
@@ -195,7 +197,8 @@ def _at(ms: int | None) -> str | None:
 
 
 def in_order(document: str) -> bytes:
-    """The text of a document, its keys in order as the streams write them, and not as PostgreSQL does."""
+    """Return the text of a document, its keys in order as the streams write them, and not as PostgreSQL
+    does."""
     return orjson.dumps(orjson.loads(document), option=orjson.OPT_SORT_KEYS)
 
 
@@ -250,7 +253,8 @@ def pod_row(record: PodPeaks) -> SqlRow:
 
 
 def started_ms(record: PodPeaks) -> int:
-    """When this incarnation of the pod's name began: its start, else its creation, else our first sample."""
+    """Return when this incarnation of the pod's name began: its start, else its creation, else our first
+    sample."""
     pod = record.pod
     return pod.started_ms or pod.created_ms or record.first_ms
 

@@ -1,4 +1,5 @@
-"""The sink that keeps peaks, usage and insights in SQL: batched, tried again while the database is away."""
+"""Holds the sink that keeps peaks, usage and insights in SQL: batched, tried again while the database is
+away."""
 
 import asyncio
 import time
@@ -88,7 +89,7 @@ class RecordsSink:
 
     @property
     def pending(self) -> int:
-        """How many rows wait to be written."""
+        """Return how many rows wait to be written."""
         return len(self._rows)
 
     def forget(self) -> None:

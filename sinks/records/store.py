@@ -1,4 +1,4 @@
-"""The database of records: opened and checked, written in transactions, errors made plain.
+"""Opens and checks the database of records, writes it in transactions, and makes errors plain.
 
 The border to SQLAlchemy: what leaves here is ``RecordsRefusedError`` (at start), ``RecordsAwayError``
 (try again later) or a list of rows that no later try could write. No message holds a password.
@@ -59,20 +59,20 @@ Key = tuple[str, ...]
 
 
 class RecordsRefusedError(DutycycleError):
-    """The database cannot be used at all; said at start."""
+    """Says that the database cannot be used at all; said at start."""
 
 
 class RecordsUnreachableError(RecordsRefusedError):
-    """The database server does not answer, or is just starting: a later try may find it."""
+    """Says that the database server does not answer, or is just starting: a later try may find it."""
 
 
 class RecordsAwayError(DutycycleError):
-    """The database cannot be written at the moment; the batch is to be put again."""
+    """Says that the database cannot be written at the moment; the batch is to be put again."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedRow:
-    """A row that no database can take, or this one never will, and why."""
+    """Names a row that no database can take, or this one never will, and why."""
 
     table: str
     key: str
@@ -90,7 +90,7 @@ def _has_no_room(reason: str) -> bool:
 
 
 class RecordsStore:
-    """A database of records. Used by one thread at a time; ``close`` it.
+    """Writes a database of records. Used by one thread at a time; ``close`` it.
 
     ``prices`` hold from the hour on in which it is opened, if they are others than before; None leaves those
     that are there. ``retention``: how long usage is kept.
@@ -213,7 +213,8 @@ def _write(connection: Connection, table: str, rows: Mapping[Key, SqlRow]) -> No
 
 
 def _upsert(connection: Connection, table: str, rows: Sequence[SqlRow]) -> set[Key]:
-    """The keys that were new, or whose row was covered. The rows of all others are locked from now on."""
+    """Write rows, and return the keys that were new, or whose row was covered. The rows of all others are
+    locked from now on."""
     dialect = connection.dialect.name
     statement = _upsert_statement(table, dialect)
     if dialect == "sqlite":
@@ -223,7 +224,8 @@ def _upsert(connection: Connection, table: str, rows: Sequence[SqlRow]) -> set[K
 
 @cache
 def _upsert_statement(table: str, dialect: str) -> ReturningInsert[Any]:
-    """In PostgreSQL all rows are one parameter: one for each value takes the driver 40 times the CPU."""
+    """Return the statement for rows of a table. In PostgreSQL all rows are one parameter: one for each value
+    takes the driver 40 times the CPU."""
     columns, keys = TABLES[table].c, KEYS[table]
     insert: Any = (postgresql if dialect == "postgresql" else sqlite).insert(TABLES[table])
     if dialect == "postgresql":
@@ -242,7 +244,8 @@ def _upsert_statement(table: str, dialect: str) -> ReturningInsert[Any]:
 
 
 def json_arrays(rows: Iterable[SqlRow], most: int = _ARRAY_LENGTH) -> Iterator[str]:
-    """The rows in order, in JSON arrays no longer than ``most`` unless a row alone is. Records stay as is."""
+    """Yield the rows in order, in JSON arrays no longer than ``most`` unless a row alone is. Records stay as
+    is."""
     some: list[str] = []
     length = 0
     for row in rows:
@@ -257,7 +260,7 @@ def json_arrays(rows: Iterable[SqlRow], most: int = _ARRAY_LENGTH) -> Iterator[s
 
 
 def covering(table: str, new: Any, old: Any) -> ColumnElement[bool]:
-    """``merge.covers`` in SQL, of two rows given by their columns."""
+    """Return ``merge.covers`` in SQL, of two rows given by their columns."""
     if table == HOUR_TABLE:
         seconds, known = _seconds(new), _seconds(old)
         return or_(seconds > known, and_(seconds == known, new.until >= old.until))

@@ -1,4 +1,4 @@
-"""The URL of the peak records, checked, and how it is shown without its password."""
+"""Checks the URL of the peak records, and shows it without its password."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,7 +12,8 @@ _SECRET_OPTIONS = ("password", "sslpassword", "passfile")
 
 
 def parse_records_url(text: str) -> URL:
-    """The URL with its driver made explicit. Raises ``DutycycleError`` that never shows the text itself."""
+    """Return the URL with its driver made explicit. Raises ``DutycycleError`` that never shows the text
+    itself."""
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):  # not chained: the message may hold the URL and its password
@@ -59,7 +60,7 @@ def shown(url: URL) -> str:
 
 
 def redacted(text: str, url: URL) -> str:
-    """``text`` with every secret of the URL blotted out, should a driver quote it."""
+    """Return ``text`` with every secret of the URL blotted out, should a driver quote it."""
     secrets = [str(url.password or "")]
     secrets += [str(value) for name, value in url.query.items() if name in _SECRET_OPTIONS]
     for secret in filter(None, secrets):

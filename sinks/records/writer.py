@@ -14,7 +14,7 @@ _SHOWN = 3
 
 
 class RecordsLostError(DutycycleError):
-    """Some records could not be kept, because of what is in them; all others were."""
+    """Says that some records could not be kept, because of what is in them; all others were."""
 
 
 class RecordsWriter:

@@ -1,1 +1,2 @@
-"""What the stock kube-scheduler lacks: predictions, priorities, scores of nodes. Imports ``contract``."""
+"""Adds what the stock kube-scheduler lacks: predictions, priorities, scores of nodes. Imports
+``contract``."""

@@ -1,4 +1,4 @@
-"""What kube-scheduler asks of an extender, and the answers: ``filter`` and ``prioritize``.
+"""Answers what kube-scheduler asks of an extender: ``filter`` and ``prioritize``.
 
 The protocol is that of ``k8s.io/kube-scheduler/extender/v1``: JSON over HTTP, the fields named as in Go.
 """
@@ -36,8 +36,8 @@ _ODD = (AttributeError, LookupError, TypeError, ValueError)
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """``at``: Unix seconds. ``scores``: 0 to 10, by node. ``blocked``: reasons, by node; empty where all
-    would be left out. ``placement``: of the pod.
+    """Holds the answers for one pod. ``at``: Unix seconds. ``scores``: 0 to 10, by node. ``blocked``:
+    reasons, by node; empty where all would be left out. ``placement``: of the pod.
 
     The columns that these were computed from are gone: to hold those of sixty attempts costs each question
     fresh memory.
@@ -50,7 +50,7 @@ class _Attempt:
 
 
 class HostPriority(msgspec.Struct, rename="pascal", gc=False):
-    """The score of a node, in the scheduler's words."""
+    """Holds the score of a node, in the scheduler's words."""
 
     host: str
     score: int

@@ -1,4 +1,4 @@
-"""What the topics say of nodes, of the pods that run on them, and of those that have ended."""
+"""Keeps what the topics say of nodes, of the pods that run on them, and of those that have ended."""
 
 import time
 from collections import Counter
@@ -48,7 +48,7 @@ class KnownCluster:
             self.take(key, record)
 
     def take(self, key: str, record: Any) -> None:
-        """A record of one of ``wants``' topics; None is a tombstone of a pod."""
+        """Take a record of one of ``wants``' topics; None is a tombstone of a pod."""
         match record:
             case NvmlSample():
                 self._nodes.take_gpus(record)

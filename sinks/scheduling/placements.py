@@ -23,7 +23,7 @@ _FLUSH_S = 5.0
 
 
 class Placements:
-    """``tell`` at any time. From ``start`` to ``close`` a task sends."""
+    """Sends placements to a topic: ``tell`` at any time; from ``start`` to ``close`` a task sends."""
 
     def __init__(self, settings: Settings, telemetry: Telemetry) -> None:
         self._settings, self._telemetry = settings, telemetry

@@ -1,4 +1,4 @@
-"""What a pod is made from, what an ended one used, and what a new one needs. Pure."""
+"""Reads what a pod is made from, what an ended one used, and what a new one needs. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -59,12 +59,14 @@ def _both(cpu: float | None, memory: float | None) -> tuple[float, float] | None
 
 
 def _stem(name: str) -> str:
-    """The runs of a CronJob, and those that people number, are one job: ``nightly-29384720``, ``bert-7``."""
+    """Return a name without its number: the runs of a CronJob, and those that people number, are one job:
+    ``nightly-29384720``, ``bert-7``."""
     return re.sub(r"-\d+$", "", name)
 
 
 def group(pod: Object) -> tuple[str, str] | None:
-    """Namespace and name of the topmost owner, of which an operator tells by a label; None without one.
+    """Return namespace and name of the topmost owner, of which an operator tells by a label; None without
+    one.
 
     A new pod names its controller alone, which may be one of several Jobs of a JobSet.
     """
@@ -107,7 +109,8 @@ def _most(metrics: Peaks, name: str) -> float | None:
 
 
 def _usual(metrics: Peaks, name: str) -> float | None:
-    """What was enough for 95 % of the time: of a CPU who needs more for a moment gets it a little later."""
+    """Return what was enough for 95 % of the time: of a CPU who needs more for a moment gets it a little
+    later."""
     metric = metrics.get(name)
     return None if metric is None else metric.max if metric.p95 is None else metric.p95
 

@@ -1,4 +1,4 @@
-"""The policy of a TOML file."""
+"""Reads the policy of a TOML file."""
 
 import tomllib
 from dataclasses import replace

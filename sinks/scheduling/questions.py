@@ -21,7 +21,7 @@ _NEXT_NODE = b',{"metadata":{"name":"'
 
 
 class BadRequestError(Exception):
-    """No request of a kube-scheduler. The message says what is missing."""
+    """Says what is missing in what is no request of a kube-scheduler."""
 
 
 class _NodeList(msgspec.Struct):
@@ -49,7 +49,7 @@ _ARGS, _NODE = msgspec.json.Decoder(_ExtenderArgs), msgspec.json.Decoder(_NamedN
 
 @dataclass(frozen=True, slots=True)
 class PlacementQuestion:
-    """What kube-scheduler asks: of a pod, and of nodes by their names.
+    """Holds what kube-scheduler asks: of a pod, and of nodes by their names.
 
     ``nodes``: the same nodes as whole objects, as they came, where the scheduler sends those
     (``nodeCacheCapable: false``). It takes them from the answer, so they go back as they are.
@@ -62,7 +62,8 @@ class PlacementQuestion:
 
 @dataclass(slots=True)
 class _RememberedNode:
-    """``key``: the bytes of its name; ``after``: of the node that followed it in the last question."""
+    """Remembers a node of the last question. ``key``: the bytes of its name; ``after``: of the node that
+    followed it in the last question."""
 
     key: bytes
     name: str

@@ -1,4 +1,4 @@
-"""The role ``extender``: answers kube-scheduler from what is known of nodes and pods."""
+"""Holds the role ``extender``, which answers kube-scheduler from what is known of nodes and pods."""
 
 import asyncio
 
@@ -19,7 +19,7 @@ SAMPLES = ("nvml-samples", "cgroup-samples")
 
 
 class ExtenderRole(Role):
-    """Its placements are written to a topic: it may then do nothing on the API server."""
+    """Writes its placements to a topic: so it needs no rights on the API server."""
 
     name, serves, largest, outputs = "extender", EXTENDER_SERVES, LARGEST, (TOPIC,)
 

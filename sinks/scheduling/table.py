@@ -1,4 +1,4 @@
-"""What the newest samples say of each node, in columns: all nodes are asked for at once."""
+"""Keeps what the newest samples say of each node, in columns: all nodes are asked for at once."""
 
 import time
 from collections import deque
@@ -28,7 +28,7 @@ _T = TypeVar("_T", bound=np.generic)
 
 
 class NodeTable:
-    """A row a node. ``GPUS`` and ``HOST``: of which samples. ``wall``: Unix seconds."""
+    """Keeps a row a node. ``GPUS`` and ``HOST``: of which samples. ``wall``: Unix seconds."""
 
     GPUS, HOST = 0, 1
 
@@ -51,7 +51,7 @@ class NodeTable:
         return int(self._at_ms[source, self._rows.get(node, _NOBODY)])
 
     def take_gpus(self, record: NvmlSample) -> None:
-        """Each of its GPUs as it is now."""
+        """Take each of its GPUs as it is now."""
         row, count = self._row(record.node), len(record.gpus)
         if count > self._gpus.shape[1]:
             self._gpus = _grown(self._gpus, 1, count)
@@ -60,7 +60,7 @@ class NodeTable:
         self._at_ms[self.GPUS, row] = heard_ms(record.ts_ms, self._wall())
 
     def take_host(self, record: CgroupSample) -> None:
-        """How much of its CPU and network is used."""
+        """Take how much of its CPU and network is used."""
         row, host = self._row(record.node), record.host
         self._at_ms[self.HOST, row] = heard_ms(record.ts_ms, self._wall())
         if host is None:
@@ -74,13 +74,14 @@ class NodeTable:
                 self._idle[what, row] = of - _nearly_most(used)
 
     def take_health(self, record: NodeHealth) -> None:
-        """Which of its GPUs are not healthy."""
+        """Take which of its GPUs are not healthy."""
         row = self._row(record.node)
         self._health_ms[row] = heard_ms(record.ts_ms, self._wall())
         self._sick[row] = sum(map(is_sick, record.gpus))
 
     def nodes(self, names: Sequence[str], ranks: Mapping[str, int], now_ms: int) -> Nodes:
-        """As they are now, in the order of ``names``; ``ranks``: pods of the same job that they have."""
+        """Return nodes as they are now, in the order of ``names``; ``ranks``: pods of the same job that they
+        have."""
         rows = np.fromiter(map(self._rows.get, names, repeat(_NOBODY)), np.intp, len(names))
         fresh = now_ms - self._at_ms[:, rows] < STALE_MS
         gpus = np.take(self._gpus, rows, axis=2)

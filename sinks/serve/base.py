@@ -1,4 +1,4 @@
-"""What a role is: one thing that is answered from the topics, alone in a process or beside others."""
+"""Defines what a role is: one thing that is answered from the topics, alone in a process or beside others."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -17,10 +17,10 @@ Models = dict[type, Any]
 
 
 class Admission(Protocol):
-    """What lets clients in: the listener."""
+    """Lets clients in: the listener, as a role knows it."""
 
     def trust(self, role: "Role", authority: str) -> None:
-        """From now on answer for ``role`` who has a certificate of ``authority`` (PEM), and nobody else.
+        """Answer for ``role`` from now on only who has a certificate of ``authority`` (PEM), and nobody else.
 
         Raises ``OSError`` for what is no PEM.
         """
@@ -28,7 +28,7 @@ class Admission(Protocol):
 
 
 class Role:
-    """Made before anything is connected, which raises ``SettingError`` for settings that cannot be used.
+    """Is made before anything is connected, which raises ``SettingError`` for settings that cannot be used.
 
     ``subscriptions``: what it takes from the topics. ``outputs``: topics that it writes. ``routes``: what it
     answers on the process's listener, with bodies of at most ``largest`` bytes; ``serves`` is emitted when it

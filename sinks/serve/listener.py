@@ -59,7 +59,7 @@ class Listener:
                 raise SettingError(f"{setting}={role.client_ca}: no certificate in PEM: {error}") from error
 
     def trust(self, role: Role, authority: str) -> None:
-        """From now on answer for ``role`` who has a certificate of ``authority`` (PEM), and nobody else.
+        """Answer for ``role`` from now on only who has a certificate of ``authority`` (PEM), and nobody else.
 
         Raises ``OSError`` for what is no PEM.
         """
@@ -70,7 +70,7 @@ class Listener:
         self._trusted[role.name] = certificates
 
     def _load(self) -> Certificate | None:
-        """None: plain HTTP, which is for who asks on the same machine alone."""
+        """Load the certificate; None is plain HTTP, which is for who asks on the same machine alone."""
         settings = self._settings
         if settings.serve_cert is None or settings.serve_key is None:
             self._check_plain()
@@ -158,7 +158,8 @@ class Listener:
 
 
 def _chain(request: web.Request) -> list[bytes]:
-    """The certificates by which the client was verified, its own first, in DER; none of a client without."""
+    """Return the certificates by which the client was verified, its own first, in DER; none of a client
+    without."""
     connection = request.get_extra_info("ssl_object")
     if connection is None:
         return []

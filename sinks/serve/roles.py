@@ -1,4 +1,4 @@
-"""The registry of roles: a new role is one line here."""
+"""Registers the roles: a new role is one line here."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ OF_LISTENER = ("serve_listen", "serve_cert", "serve_key")
 
 @dataclass(frozen=True, slots=True)
 class RoleEntry:
-    """Where a role's class is, under which name its process and its events are known where it is alone, and
-    which settings it has."""
+    """Says where a role's class is, under which name its process and its events are known where it is alone,
+    and which settings it has."""
 
     path: str
     process: str

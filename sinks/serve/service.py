@@ -1,4 +1,4 @@
-"""``dutycycle serve``: one process for all that answers from the topics, each topic read once."""
+"""Runs ``dutycycle serve``: one process for all that answers from the topics, each topic read once."""
 
 import asyncio
 import sys

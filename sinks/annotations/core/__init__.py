@@ -1,1 +1,1 @@
-"""Which annotations an object should carry, and when they are written. Pure: no clock, no I/O."""
+"""Decides which annotations an object should carry, and when they are written. Pure: no clock, no I/O."""

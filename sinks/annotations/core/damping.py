@@ -1,4 +1,4 @@
-"""A figure that keeps changing is written less and less often: noise, and what swings with a cycle. Pure.
+"""Writes a figure that keeps changing less and less often: noise, and what swings with a cycle. Pure.
 
 The first change of a figure is written at once. Each further one has to wait twice as long as the one before,
 an hour at most, counted from the last write of the object: whatever that was for, it wrote this figure, too.
@@ -16,12 +16,13 @@ CALM = 2 * MOST
 
 @dataclass(slots=True)
 class Damping:
-    """The figures of one object that changed a while ago, by name: how long each waits, and since when."""
+    """Remembers the figures of one object that changed a while ago, by name: how long each waits, and since
+    when."""
 
     _waits: dict[str, tuple[int, float]] = field(default_factory=dict)
 
     def wrote(self, changed: Iterable[str], now: float, interval_s: float) -> None:
-        """A write at ``now`` had these figures, changed by enough to matter."""
+        """Note that a write at ``now`` had these figures, changed by enough to matter."""
         calm_at = now - CALM * interval_s
         self._waits = {name: wait for name, wait in self._waits.items() if wait[1] > calm_at}
         for name in changed:
@@ -29,5 +30,6 @@ class Damping:
             self._waits[name] = min(2 * before, MOST) or 1, now
 
     def waiting(self, since_s: float, interval_s: float) -> Collection[str]:
-        """The figures whose change is no reason to write, ``since_s`` after the last write of the object."""
+        """Return the figures whose change is no reason to write, ``since_s`` after the last write of the
+        object."""
         return {name for name, (wait, _) in self._waits.items() if since_s < wait * interval_s}

@@ -1,4 +1,5 @@
-"""Which annotations each object should carry, from the records so far. Pure: the writer reads and writes.
+"""Decides which annotations each object should carry, from the records so far. Pure: the writer reads and
+writes.
 
 A pod and a job are known from one record each, which is cumulative. A node is put together from its newest
 sample and the newest part that the streams send about its GPUs.
@@ -48,7 +49,8 @@ _MOST_WAITING = 10_000
 
 @dataclass(frozen=True, slots=True)
 class WantedAnnotations:
-    """What an object should carry. ``texts``: by key with prefix, within what fits beside what is kept there.
+    """Says what an object should carry. ``texts``: by key with prefix, within what fits beside what is kept
+    there.
 
     ``surplus``: what else may be taken away, keys that this kind of object would otherwise keep for ever.
     ``left_out``: how many keys do not fit; those of a job's pods it says itself.
@@ -60,7 +62,7 @@ class WantedAnnotations:
 
 
 class Annotations:
-    """The wanted annotations of every object that a record spoke of, until it is forgotten."""
+    """Keeps the wanted annotations of every object that a record spoke of, until it is forgotten."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
@@ -90,7 +92,8 @@ class Annotations:
         return self._handlers[type(record)](record)
 
     def is_urgent(self, record: Record) -> bool:
-        """Whether it should not wait for its turn: a node's GPUs are judged otherwise. Before ``take``."""
+        """Tell whether it should not wait for its turn: a node's GPUs are judged otherwise. Before
+        ``take``."""
         if not isinstance(record, NodeHealth):
             return False
         node = self._nodes.get(record.node)
@@ -215,7 +218,7 @@ class Annotations:
         return self._insight(job_target(record.job, record.namespace), record)
 
     def _insight(self, target: Target | None, record: PodInsight | JobInsight) -> Target | None:
-        """Kept until the object's peaks are known: written alone, it would remove their keys."""
+        """Keep an insight until the object's peaks are known: written alone, it would remove their keys."""
         if target is None:
             return None
         self._insights[target] = _insight_values(record.insight) | _state_values(record.state)

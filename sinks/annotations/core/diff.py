@@ -1,4 +1,4 @@
-"""The difference of wanted and present annotations, and whether it is worth a write. Pure."""
+"""Compares wanted and present annotations, and tells whether the difference is worth a write. Pure."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -24,7 +24,8 @@ from sinks.annotations.core.schedule import ChangeThreshold
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """A number changed enough when it moved by more than both: a distance, and a part of itself."""
+    """Says when a number has changed enough: when it moved by more than both: a distance, and a part of
+    itself."""
 
     distance: float = 1.0
     part: float = 0.05
@@ -32,7 +33,7 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """What an object carries: our annotations, and the bytes that those of others take."""
+    """Holds what an object carries: our annotations, and the bytes that those of others take."""
 
     ours: Mapping[str, str]
     others_bytes: int = 0
@@ -171,7 +172,8 @@ def _differ(name: str, first_value: Any, other: Any) -> bool:
 
 
 def _item_differs(first: Any, other: Any) -> bool:
-    """A bare number in a list is a name, such as a PID, and no quantity."""
+    """Tell whether two items of a list differ. A bare number in a list is a name, such as a PID, and no
+    quantity."""
     if type(first) is int or type(other) is int:
         return bool(first != other)
     return _differ("", first, other)

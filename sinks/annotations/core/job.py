@@ -1,4 +1,5 @@
-"""What a job carries of its pods: a key for each; of a large job a summary, and those that needed most. Pure.
+"""Chooses what a job carries of its pods: a key for each; of a large job a summary, and those that needed
+most. Pure.
 
 While the job runs, a pod that has a key keeps it, whatever others need later: the choice is made once more,
 at the end, and then depends on the record alone.
@@ -31,7 +32,8 @@ from sinks.annotations.core.values import (
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """A job's record as texts by key: ``plain`` of the job, ``pods`` with those that needed most first."""
+    """Holds a job's record as texts by key: ``plain`` of the job, ``pods`` with those that needed most
+    first."""
 
     prefix: str
     plain: Mapping[str, str]
@@ -45,7 +47,7 @@ class JobView:
 
     @classmethod
     def of(cls, prefix: str, record: JobPeaks) -> "JobView":
-        """Of one record."""
+        """Return the view of one record."""
         counts, is_unending, hidden = job_counts(record), record.current is not None, record.pods_omitted or 0
         if record.current is not None:
             there = {name: pod for name, pod in record.pods.items() if not pod.former}
@@ -98,7 +100,8 @@ class JobView:
         return {key: self.pods[key] for key in ordered[: max(0, most)]}
 
     def _unrecorded(self, present: Present) -> frozenset[str]:
-        """Keys of pods that the record had once: of a very large job it has those that need most by now."""
+        """Return the keys of pods that the record had once: of a very large job it has those that need most
+        by now."""
         if not self.hidden and not self.is_unending:
             return frozenset()
         return frozenset(
@@ -151,7 +154,7 @@ def earlier_revisions(record: JobPeaks) -> dict[str, dict[str, Any]]:
 
 
 def job_ranks(record: JobPeaks) -> dict[str, tuple[float, ...]]:
-    """By pod name, what says who needed more: GPU memory, GPU, memory, CPU. The larger, the more."""
+    """Return by pod name what says who needed more: GPU memory, GPU, memory, CPU. The larger, the more."""
     return {
         name: tuple(
             pod.metrics[metric].max if metric in pod.metrics else -1.0

@@ -1,4 +1,4 @@
-"""The keys of our annotations on nodes, pods and jobs, and what Kubernetes allows. Pure.
+"""Names the keys of our annotations on nodes, pods and jobs, and what Kubernetes allows. Pure.
 
 A key is ``<prefix>/<name>``. The API server wants a name of at most 63 characters, and all keys and values
 of one object within 256 KiB.
@@ -90,7 +90,8 @@ def gpu_name(index: int) -> str:
 
 
 def pod_key_name(pod: str) -> str:
-    """The name, on a job, for one of its pods: the pod's own, or, past 63 characters, cut and made unique.
+    """Return the name, on a job, for one of its pods: the pod's own, or, past 63 characters, cut and made
+    unique.
 
     Cut to 54 characters, a dash, and eight hexadecimal digits of the SHA-256 of the whole name; the value
     then says the whole name. The same is done with a name that the job's own insight has: ``kind-0b27c158``.
@@ -102,7 +103,8 @@ def pod_key_name(pod: str) -> str:
 
 
 def is_ours(kind: str, name: str) -> bool:
-    """Whether a name without prefix, on a ``node``, ``pod`` or ``job``, is one that we may take away again.
+    """Tell whether a name without prefix, on a ``node``, ``pod`` or ``job``, is one that we may take away
+    again.
 
     What a job says about a pod is kept when the pod is gone, so it is not among them.
     """
@@ -117,7 +119,7 @@ def size_of(annotations: Mapping[str, str]) -> int:
 
 
 def keep_what_fits(wanted: Iterable[tuple[str, str]], taken_bytes: int) -> dict[str, str]:
-    """As many of ``wanted`` (the most important first) as fit beside what is taken.
+    """Return as many of ``wanted`` (the most important first) as fit beside what is taken.
 
     Leaves 16 KiB free, for other writers.
     """

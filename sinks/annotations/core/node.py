@@ -1,4 +1,5 @@
-"""What a Node carries of its GPUs: the newest sample, and what the streams know of them beyond it. Pure."""
+"""Decides what a Node carries of its GPUs: the newest sample, and what the streams know of them beyond it.
+Pure."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -29,7 +30,8 @@ _SECONDS_PER_HOUR = 3600
 
 
 class NodeView:
-    """One node. Which GPUs it has, and their indexes, is known from its samples only."""
+    """Holds what is known of one node. Which GPUs it has, and their indexes, is known from its samples
+    only."""
 
     def __init__(self) -> None:
         self._sample: NvmlSample | None = None
@@ -40,12 +42,12 @@ class NodeView:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether a sample has come."""
+        """Tell whether a sample has come."""
         return self._sample is not None
 
     @property
     def is_known(self) -> bool:
-        """Whether there is something to write."""
+        """Tell whether there is something to write."""
         return self._sample is not None or bool(self.health())
 
     def sampled(self, record: NvmlSample) -> None:
@@ -159,7 +161,7 @@ def gpu_static(gpus: Iterable[Gpu]) -> dict[str, Any]:
 
 
 def gpu_now(gpu: Gpu) -> dict[str, Any]:
-    """Memory and processes of one GPU at one tick."""
+    """Return memory and processes of one GPU at one tick."""
     used, total, processes = gpu.mem_used_bytes, gpu.mem_total_bytes, _known(gpu.processes)
     value = {
         "mem_used": None if used is None else gigabytes(used),
@@ -171,7 +173,8 @@ def gpu_now(gpu: Gpu) -> dict[str, Any]:
 
 
 def _known(processes: tuple[GpuProcess, ...] | None) -> tuple[GpuProcess, ...] | None:
-    """The processes, if all are known. A source that sees pods only, such as dcgm-exporter, gives PID 0."""
+    """Return the processes, if all are known. A source that sees pods only, such as dcgm-exporter, gives PID
+    0."""
     if processes is None or any(process.pid == UNKNOWN_PID for process in processes):
         return None
     return processes

@@ -1,4 +1,4 @@
-"""What is worth a Kubernetes Event, and when it is due: first, and again while it holds. Pure.
+"""Decides what is worth a Kubernetes Event, and when it is due: first, and again while it holds. Pure.
 
 Times are those of the samples. The moments of an Event and of its repetitions are decided by the occurrence
 alone. So a sink that has just started, or another one, writes what is there already, and adds nothing.
@@ -41,7 +41,8 @@ MOST = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """An Event to write: for the ``count``-th time, as of ``at_ms``. ``known_as``: where it was found."""
+    """Describes an Event to write: for the ``count``-th time, as of ``at_ms``. ``known_as``: where it was
+    found."""
 
     target: Target
     occurrence: Occurrence
@@ -61,7 +62,7 @@ class _Occurrence:
 
 
 class Occurrences:
-    """What holds of each pod and job, from the newest record of each."""
+    """Keeps what holds of each pod and job, from the newest record of each."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
@@ -126,7 +127,7 @@ class Occurrences:
         return repetitions
 
     def done(self, due: Due) -> None:
-        """It was written, or never can be."""
+        """Note that an Event was written, or never can be."""
         if entry := self._entries.get((due.target, due.known_as)):
             entry.not_before_ms[due.occurrence.reason, due.occurrence.fault] = due.at_ms + REPEAT_MS
             entry.waits = False
@@ -168,7 +169,8 @@ def _holding(record: PodInsight | JobInsight, target: Target, state: WorkloadSta
 
 
 def _sick(record: NodeHealth, target: Target) -> Iterator[Occurrence]:
-    """One for each GPU that should get no more work, the worst first; another one when it gets worse."""
+    """Yield one for each GPU that should get no more work, the worst first; another one when it gets
+    worse."""
     for gpu in sorted(record.gpus, key=lambda gpu: -rank(gpu.level)):
         if is_sick(gpu):
             note, fault = sentence(gpu)[:_LONGEST_NOTE], f"{gpu.gpu}/{gpu.level}"

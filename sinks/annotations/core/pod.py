@@ -1,4 +1,4 @@
-"""The values of a pod's annotations: its peaks, and what is found about it. Pure."""
+"""Makes the values of a pod's annotations: its peaks, and what is found about it. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -31,7 +31,7 @@ def pod_values(record: PodPeaks) -> dict[str, Any]:
 
 
 def _per_process(record: PodPeaks, metric: str) -> dict[str, Any] | None:
-    """By ``gpu_<index>_<pid>``; of a GPU whose processes are unknown, by ``gpu_<index>``."""
+    """Return maxima by ``gpu_<index>_<pid>``; of a GPU whose processes are unknown, by ``gpu_<index>``."""
     peaks = [peak for peak in _maxima(record.processes or {}, metric) if peak[0][-1] != UNKNOWN_PID]
     of_processes = {where[0] for where, _ in peaks}
     peaks += [peak for peak in _maxima(record.gpus, metric) if peak[0][0] not in of_processes]
@@ -46,7 +46,7 @@ def _attribution(record: PodPeaks) -> dict[str, str] | None:
 
 
 def _maxima(scopes: Mapping[str, Peaks], metric: str) -> list[tuple[tuple[int, ...], float]]:
-    """((index, pid), maximum) of scopes such as ``<node>/<index>/<pid>``."""
+    """Return ((index, pid), maximum) of scopes such as ``<node>/<index>/<pid>``."""
     return [
         (tuple(int(part) for part in scope.split("/")[1:]), peaks[metric].max)
         for scope, peaks in scopes.items()

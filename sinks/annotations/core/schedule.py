@@ -1,4 +1,5 @@
-"""When each object is written: not more often than the interval, finals first, the newest value only. Pure.
+"""Plans when each object is written: not more often than the interval, finals first, the newest value only.
+Pure.
 
 An object that was touched is *due* once its interval is over. Whoever takes it from ``next_due`` says later
 how it went. The plan also knows, for each partition, the lowest record that is not yet seen to: only below
@@ -29,10 +30,9 @@ _NEVER = float("-inf")
 
 @dataclass(frozen=True, slots=True)
 class WritePolicy:
-    """``interval_s`` lies between two writes to one object, at least; ``most`` objects are known at once.
-    ``heartbeat_s`` lies between two renewals of a node's Lease; 0: there is none. ``events``: whether Events
-    are written. ``labels``: whether nodes get labels.
-    """
+    """Says how writes are planned. ``interval_s`` lies between two writes to one object, at least; ``most``
+    objects are known at once. ``heartbeat_s`` lies between two renewals of a node's Lease; 0: there is none.
+    ``events``: whether Events are written. ``labels``: whether nodes get labels."""
 
     prefix: str = "dutycycle.io"
     interval_s: float = 30.0
@@ -43,7 +43,7 @@ class WritePolicy:
 
     @classmethod
     def of(cls, settings: Settings) -> "WritePolicy":
-        """As the settings say."""
+        """Return the policy that the settings say."""
         return cls(
             settings.annotation_prefix,
             settings.annotation_interval,
@@ -54,7 +54,7 @@ class WritePolicy:
 
 
 class ChangeThreshold(IntEnum):
-    """What has to have changed for a write."""
+    """Says what has to have changed for a write."""
 
     TIME_STAMP = 0
     ANY_FIGURE = 1
@@ -64,8 +64,8 @@ class ChangeThreshold(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class DueWrite:
-    """An object to write now, if as much as ``threshold`` says has changed. ``damped``: the figures whose
-    change is no reason to write now, because they change all the time."""
+    """Names an object to write now, if as much as ``threshold`` says has changed. ``damped``: the figures
+    whose change is no reason to write now, because they change all the time."""
 
     target: Target
     threshold: ChangeThreshold
@@ -73,7 +73,7 @@ class DueWrite:
 
 
 class _LruList(IntEnum):
-    """What is given up first when there are too many objects."""
+    """Says what is given up first when there are too many objects."""
 
     CLEAN = 0
     WAITING = 1
@@ -82,7 +82,7 @@ class _LruList(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Shed:
-    """An object that was given up for room; ``lost``: with changes that were never written."""
+    """Names an object that was given up for room; ``lost``: with changes that were never written."""
 
     target: Target
     lost: bool
@@ -109,13 +109,14 @@ class _PlannedWrite:
         return self.waiting.empty and self.in_flight is None
 
     def is_pending(self, now: float) -> bool:
-        """Whether it is to be written now. What changed since the last write may wait for its interval."""
+        """Tell whether it is to be written now. What changed since the last write may wait for its
+        interval."""
         is_due = not self.waiting.empty and self.not_before <= now
         return is_due or self.late or self.in_flight is not None
 
 
 class WritePlan:
-    """The objects that await a write. Times are seconds of any one clock."""
+    """Plans the objects that await a write. Times are seconds of any one clock."""
 
     def __init__(self, interval_s: float, most: int = 20_000) -> None:
         self._interval_s = interval_s
@@ -191,7 +192,8 @@ class WritePlan:
         return ChangeThreshold.TIME_STAMP if is_long_ago else ChangeThreshold.MUCH
 
     def written(self, target: Target, now: float, changed: Collection[str] = ()) -> None:
-        """It carries what it should. ``changed``: the figures that differed by enough to matter."""
+        """Note that an object carries what it should. ``changed``: the figures that differed by enough to
+        matter."""
         if entry := self._entries.get(target):
             entry.written_at = now
             entry.damping.wrote(changed, now, self._interval_s)
@@ -200,19 +202,19 @@ class WritePlan:
             self._complete(target, entry, now + wait_s)
 
     def skipped(self, target: Target, now: float) -> None:
-        """What changed was not enough for a write: it counts as done."""
+        """Note that what changed was not enough for a write: it counts as done."""
         if entry := self._entries.get(target):
             entry.written_at = now if entry.written_at == _NEVER else entry.written_at
             wait_s = self._interval_s / EVALUATE_SHARE
             self._complete(target, entry, now + (min(URGENT_S, wait_s) if entry.urgent else wait_s))
 
     def refused(self, target: Target, now: float) -> None:
-        """It can not be written; a later change may, after a longer pause."""
+        """Note that an object can not be written; a later change may, after a longer pause."""
         if entry := self._entries.get(target):
             self._complete(target, entry, now + REFUSED * self._interval_s)
 
     def failed(self, target: Target, not_before: float) -> None:
-        """It could not be written now, and is tried again, with whatever is newest then."""
+        """Note that an object could not be written now, and is tried again, with whatever is newest then."""
         if entry := self._entries.get(target):
             if entry.in_flight is not None:
                 entry.waiting.merge(entry.in_flight)
@@ -220,12 +222,13 @@ class WritePlan:
             self._complete(target, entry, not_before, late=True)
 
     def forbidden(self, target: Target, not_before: float) -> None:
-        """No role lets us write it: its records are done, and it is tried again all the same."""
+        """Note that no role lets us write an object: its records are done, and it is tried again all the
+        same."""
         if entry := self._entries.get(target):
             self._complete(target, entry, not_before, late=True)
 
     def hold(self, until: float) -> None:
-        """Nothing at all is due before ``until``: the API server asked for it, or cannot be reached."""
+        """Hold all back until ``until``: the API server asked for it, or cannot be reached."""
         self._on_hold_until = max(self._on_hold_until, until)
 
     def is_on_hold(self, now: float) -> bool:
@@ -287,7 +290,8 @@ class WritePlan:
             heapq.heappop(queue)
 
     def _move(self, target: Target, entry: _PlannedWrite, *, anew: bool = False) -> None:
-        """Each list is in the order in which its objects were touched last."""
+        """Move an object to the end of its list: each is in the order in which its objects were touched
+        last."""
         lru = _LruList.CLEAN if entry.clean else _LruList.FINAL if entry.final else _LruList.WAITING
         if anew or lru is not entry.lru:
             self._lru[entry.lru].pop(target, None)

@@ -1,4 +1,4 @@
-"""The Kubernetes objects that carry our annotations. Pure.
+"""Names the Kubernetes objects that carry our annotations. Pure.
 
 Names become parts of an URL, so only such as Kubernetes itself allows make a target.
 """
@@ -15,7 +15,8 @@ _API_VERSION = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?/)?v[0-9][a-z0-9]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One object: ``kind`` is our word (node, pod, job), ``api_version`` and ``api_kind`` are Kubernetes'.
+    """Names one object: ``kind`` is our word (node, pod, job), ``api_version`` and ``api_kind`` are
+    Kubernetes'.
 
     ``uid`` guards against a later object of the same name; absent for a node, which keeps its name.
     """
@@ -29,7 +30,7 @@ class Target:
 
     @property
     def ref(self) -> ObjectRef:
-        """The object for the API server."""
+        """Return the reference by which the API server knows it."""
         return ObjectRef(self.api_version, self.api_kind, self.name, self.namespace, self.uid)
 
     def __str__(self) -> str:

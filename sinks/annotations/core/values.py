@@ -1,4 +1,5 @@
-"""The values of our annotations, from records. Pure. What is absent in the record is absent in the value.
+"""Makes the values of our annotations from records. Pure. What is absent in the record is absent in the
+value.
 
 A number or a text is written as it is, so that ``kubectl get`` can show it in a column; all else is JSON.
 
@@ -30,13 +31,13 @@ def text(value: Any) -> str:
 
 
 def number(value: float, digits: int = 0) -> int | float:
-    """Rounded to ``digits`` decimals; an integer where nothing is left behind the point."""
+    """Round to ``digits`` decimals; an integer where nothing is left behind the point."""
     rounded = round(float(value), digits)
     return int(rounded) if rounded.is_integer() else rounded
 
 
 def significant(value: float, digits: int = 3) -> int | float:
-    """Rounded to ``digits`` significant digits."""
+    """Round to ``digits`` significant digits."""
     return number(float(f"{value:.{digits}g}"), 12)
 
 

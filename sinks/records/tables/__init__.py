@@ -1,1 +1,1 @@
-"""What the database holds: types of columns, tables, and the views that people read."""
+"""Defines what the database holds: types of columns, tables, and the views that people read."""

@@ -1,4 +1,4 @@
-"""Types of columns that SQLite and PostgreSQL have in different ways."""
+"""Defines types of columns that SQLite and PostgreSQL have in different ways."""
 
 from datetime import datetime
 from typing import Any
@@ -11,7 +11,8 @@ from sinks.records.rows import written
 
 
 class Document(UserDefinedType[str]):
-    """JSON as text in our rows: ``jsonb`` in PostgreSQL, which sorts its keys; SQLite keeps the text."""
+    """Holds JSON as text in our rows: ``jsonb`` in PostgreSQL, which sorts its keys; SQLite keeps the
+    text."""
 
     cache_ok = True
 
@@ -26,7 +27,8 @@ def _jsonb(*_: Any, **__: Any) -> str:
 
 
 class UtcTime(TypeDecorator[str]):
-    """A moment as text in our rows (``rows.moment``): ``timestamptz`` in PostgreSQL, that text in SQLite."""
+    """Holds a moment as text in our rows (``rows.moment``): ``timestamptz`` in PostgreSQL, that text in
+    SQLite."""
 
     impl = Text
     cache_ok = True
@@ -36,5 +38,5 @@ class UtcTime(TypeDecorator[str]):
         return dialect.type_descriptor(TIMESTAMP(timezone=True) if dialect.name == "postgresql" else Text())
 
     def process_result_value(self, value: Any, _dialect: Dialect) -> str | None:
-        """As text again."""
+        """Return the moment as text again."""
         return written(value) if isinstance(value, datetime) else value

@@ -1,4 +1,5 @@
-"""The tables, in SQLite and PostgreSQL; ``sinks.records.tables.views`` has the views, which people read.
+"""Defines the tables, in SQLite and PostgreSQL; ``sinks.records.tables.views`` has the views, which people
+read.
 
 ``pod_peaks``, ``job_peaks`` and ``insights`` have a row each for a pod and a job, kept after they are gone. A
 pod's name that is used again is a row of its own, told from the one before by node and ``started_at``.

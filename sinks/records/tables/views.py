@@ -1,4 +1,4 @@
-"""The views: what people read. They cost nothing to keep.
+"""Defines the views, which people read. They cost nothing to keep.
 
 ``pods``, ``jobs`` and ``usage`` have plain names and columns; ``usage`` has what was used with whose it was,
 what was requested, and what it cost by the prices of its time. ``pod_peak_metrics`` and its like unfold the
@@ -23,7 +23,8 @@ _FIGURES = ", ".join(f"p.{figure}_{metric}" for figure, metric in FIGURES)
 
 
 def _price(what: str, model: str, at: str) -> str:
-    """The price at a time: of the newest set until then, and of the longest name that the model contains."""
+    """Return SQL for the price at a time: of the newest set until then, and of the longest name that the
+    model contains."""
     fits = f"lower({model}) LIKE '%' || lower(x.gpu_model) || '%'" if model else "true"
     return (  # names of our own, nothing that came from outside
         f"(SELECT x.price FROM prices AS x WHERE x.what = '{what}' AND (x.gpu_model = '' OR {fits}) "  # noqa: S608
@@ -46,7 +47,8 @@ _WHOSE = (
 
 
 def _if_known(of: str, seconds: str) -> str:
-    """Busy or idle time of rows ``of`` which something is known; null is not known, and 0 is idle."""
+    """Return SQL for busy or idle time of rows ``of`` which something is known; null is not known, and 0 is
+    idle."""
     return f"CASE WHEN {of}.gpu_known_s > 0 THEN {seconds} END"
 
 

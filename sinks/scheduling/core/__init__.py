@@ -1,1 +1,2 @@
-"""The computations, pure: time is an argument. The simulator and the servers call the same functions."""
+"""Computes all that scheduling needs, pure: time is an argument. The simulator and the servers call the same
+functions."""

@@ -1,4 +1,5 @@
-"""Which priorities have a PriorityClass at a time: few of those that are far, all of those that are near."""
+"""Decides which priorities have a PriorityClass at a time: few of those that are far, all of those that are
+near."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,8 @@ _PARTS = 16
 
 
 def quantum(policy: Policy, moment_s: float) -> int:
-    """The number of the quantum that a moment (Unix seconds) is in; the highest priority of a band has 0."""
+    """Return the number of the quantum that a moment (Unix seconds) is in; the highest priority of a band has
+    0."""
     return floor((moment_s - policy.epoch_s) / policy.quantum_s)
 
 
@@ -47,7 +49,8 @@ def usable(policy: Policy, priority: int, now_s: float) -> bool:
 
 
 def nearest(priorities: Sequence[int], band: Band, priority: int) -> int | None:
-    """The class for a wanted ``priority``, of those there are (ascending); None where the band has none.
+    """Return the class for a wanted ``priority``, of those there are (ascending); None where the band has
+    none.
 
     The one of the same or an earlier moment: a pod is overtaken by nobody who comes after its delay.
     """

@@ -1,4 +1,5 @@
-"""What a next value will be, from values like it: order statistics, without any model of their distribution.
+"""Predicts what a next value will be, from values like it: order statistics, without any model of their
+distribution.
 
 Of ``n`` values and one more, in any order equally likely, the next one lies at or above the ``i``-th smallest
 and at or below the ``j``-th with a probability of ``(j - i) / (n + 1)`` at least (David and Nagaraja, Order
@@ -12,7 +13,8 @@ from math import floor
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """``middle`` is the median of ``kin`` values; ``low`` and ``high`` are two of them.
+    """Holds where a next value lies. ``middle`` is the median of ``kin`` values; ``low`` and ``high`` are two
+    of them.
 
     ``coverage``: the probability, 0 to 1, that the next value lies within; less than what was wanted where
     the values are too few, and 0 with one value. ``below``: the probability that it is at most ``high``.

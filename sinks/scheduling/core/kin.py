@@ -1,4 +1,4 @@
-"""Who is like a new pod: ended pods by how much of their template is the same, nearest first."""
+"""Finds who is like a new pod: ended pods by how much of their template is the same, nearest first."""
 
 from collections import deque
 from collections.abc import Hashable, Mapping
@@ -10,7 +10,7 @@ NEWEST = 50
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What a pod is made from. What is not known is None, and makes nobody alike.
+    """Says what a pod is made from. What is not known is None, and makes nobody alike.
 
     ``owner``: a hash of the owner's pod template. ``job``: the name of the topmost owner, without a number at
     its end. ``labels``: of an ended pod those that are recorded, of a new one all. ``gpus`` and
@@ -29,7 +29,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class PastUse:
-    """What an ended pod used, by figure (see ``FIGURES``); what was not measured is not there."""
+    """Holds what an ended pod used, by figure (see ``FIGURES``); what was not measured is not there."""
 
     figures: Mapping[str, float]
     kind: str | None = None
@@ -44,7 +44,7 @@ cycle."""
 
 @dataclass(frozen=True, slots=True)
 class Kin:
-    """Ended pods that are alike in ``likeness``, the newest last."""
+    """Holds ended pods that are alike in ``likeness``, the newest last."""
 
     likeness: str
     outcomes: tuple[PastUse, ...]
@@ -73,14 +73,14 @@ def _likenesses(template: Template) -> list[tuple[str, Hashable]]:
 
 @dataclass(slots=True)
 class KinIndex:
-    """Ended pods, found by likeness. Pods of one namespace are no kin of those of another."""
+    """Finds ended pods by likeness. Pods of one namespace are no kin of those of another."""
 
     _by_key: dict[Hashable, deque[PastUse]] = field(default_factory=dict)
     _label_keys: set[str] = field(default_factory=set)
     """Labels of other keys are not recorded of anybody."""
 
     def add(self, template: Template, outcome: PastUse) -> None:
-        """A pod has ended."""
+        """Add a pod that has ended."""
         self._label_keys.update(key for key, _ in template.labels)
         for _, key in _likenesses(template):
             self._by_key.setdefault(key, deque(maxlen=NEWEST)).append(outcome)

@@ -1,4 +1,5 @@
-"""What is known of nodes, and what a pod needs of one. What was not measured is None, in columns NaN."""
+"""Holds what is known of nodes, and what a pod needs of one. What was not measured is None, in columns
+NaN."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -12,7 +13,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class NodeGpu:
-    """One GPU. ``taken``: a pod has it, or shares it.
+    """Holds what is known of one GPU. ``taken``: a pod has it, or shares it.
 
     ``mem_free_bytes``: measured, not what was requested. ``duty``: the share of time, 0 to 1, in which its
     pods compute; ``period_s``: of their cycle. ``headroom_c``: degrees below where it slows down.
@@ -32,7 +33,8 @@ FIELDS = tuple(field.name for field in fields(NodeGpu))
 
 @dataclass(frozen=True, slots=True)
 class NodeResources:
-    """One node. ``cpu_free_cores``: all less the p95 of what is used; ``net_free``: likewise a share, 0 to 1.
+    """Holds what is known of one node. ``cpu_free_cores``: all less the p95 of what is used; ``net_free``:
+    likewise a share, 0 to 1.
 
     ``ranks``: pods of the same job that it has; ``near_ranks``: those of its rack or block, it included.
     ``sick``: how many of its GPUs should get no more work.
@@ -49,7 +51,8 @@ class NodeResources:
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """Many nodes in columns, a place a node. ``gpus``: ``FIELDS`` by GPU by node, NaN where there is none.
+    """Holds many nodes in columns, a place a node. ``gpus``: ``FIELDS`` by GPU by node, NaN where there is
+    none.
 
     The others are the fields of ``NodeResources``.
     """
@@ -84,14 +87,14 @@ class Nodes:
 
 
 def gpu_columns(gpus: Sequence[NodeGpu]) -> Floats:
-    """``FIELDS`` by GPU."""
+    """Return ``FIELDS`` by GPU, shape (fields, GPUs)."""
     columns = np.array([[getattr(gpu, name) for gpu in gpus] for name in FIELDS], dtype=np.float64)
     return columns.reshape(len(FIELDS), len(gpus))
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a pod needs: requested, and predicted from its kin (``Prediction``).
+    """Says what a pod needs: requested, and predicted from its kin (``Prediction``).
 
     ``gpus``: whole ones. ``shares``: it may run beside others on one GPU. ``ranks``: pods of the whole job.
     ``gpu_mem_bytes``: of one GPU. ``duty``, ``period_s``: of its own load. ``leaves_out_sick``: nodes with a

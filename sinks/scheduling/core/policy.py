@@ -1,4 +1,4 @@
-"""What an operator of a cluster decides about the order of pods, checked."""
+"""Reads what an operator of a cluster decides about the order of pods, checked."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -14,7 +14,7 @@ YEAR_S = 365 * 86_400
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """The priorities, ``low`` to ``high``, that pods of a user's class get: never more, never less."""
+    """Holds the priorities, ``low`` to ``high``, that pods of a user's class get: never more, never less."""
 
     low: int
     high: int
@@ -22,7 +22,7 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How a pod's place in the queue is computed: see ``core.priority``."""
+    """Says how a pod's place in the queue is computed: see ``core.priority``."""
 
     stretch: float = 8.0
     """A pod may be overtaken by what comes within so many times its predicted duration; 0: first come, first

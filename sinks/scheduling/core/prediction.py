@@ -1,4 +1,4 @@
-"""What a new pod will need: from what its kin used."""
+"""Predicts what a new pod will need, from what its kin used."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -14,7 +14,8 @@ COVERAGE = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Of each figure that kin had an interval; ``kind`` is what most kin did, ``agreement`` their share.
+    """Holds of each figure that kin had an interval; ``kind`` is what most kin did, ``agreement`` their
+    share.
 
     ``kin``: how many there are, which are alike in ``likeness``.
     """

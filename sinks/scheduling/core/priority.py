@@ -1,4 +1,4 @@
-"""A pod's priority: one number, given once, with its ageing in it.
+"""Computes a pod's priority: one number, given once, with its ageing in it.
 
 The place in the queue is a moment, ``arrival + delay``; the earlier goes first. ``delay`` grows with the
 predicted duration, so short pods go first. A pod is overtaken only by pods that come within its delay, and
@@ -18,7 +18,8 @@ _LEAST, _MOST = 0.25, 8.0
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """``priority`` is what the PriorityClass has. ``delay_s``: what comes later does not overtake."""
+    """Holds a place in the queue. ``priority`` is what the PriorityClass has. ``delay_s``: what comes later
+    does not overtake."""
 
     priority: int
     delay_s: float

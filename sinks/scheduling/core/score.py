@@ -1,4 +1,4 @@
-"""How well a pod would run on each node: measured headroom, with the reasons in words.
+"""Scores how well a pod would run on each node: measured headroom, with the reasons in words.
 
 The stock scheduler has filtered the nodes by requests before. A node is never refused here: a score of 0 says
 that others are better, and the scheduler decides.
@@ -17,7 +17,7 @@ HIGHEST_EXTENDER_SCORE = 10
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """The score of one node: ``value`` and ``terms`` as in ``NodeScores``."""
+    """Holds the score of one node: ``value`` and ``terms`` as in ``NodeScores``."""
 
     node: str
     value: float
@@ -25,7 +25,7 @@ class Scored:
 
     @property
     def extender_score(self) -> int:
-        """As an answer to kube-scheduler: a whole number, 0 to 10."""
+        """Return the score as an answer to kube-scheduler: a whole number, 0 to 10."""
         return round(self.value * HIGHEST_EXTENDER_SCORE)
 
     def reasons(self) -> str:
@@ -36,15 +36,15 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class NodeScores:
-    """Of many nodes, in the order of ``nodes``. ``values`` are 0 to 1: the weighted mean of the terms that
-    could be computed, without any 0.5; where a term blocks 0."""
+    """Holds the scores of many nodes, in the order of ``nodes``. ``values`` are 0 to 1: the weighted mean of
+    the terms that could be computed, without any 0.5; where a term blocks 0."""
 
     nodes: Nodes
     values: Floats
     terms: tuple[TermColumn, ...]
 
     def at(self, place: int) -> Scored:
-        """That of one node, with its reasons."""
+        """Return the score of one node, with its reasons."""
         terms = tuple(term for column in self.terms if (term := column.at(place)) is not None)
         return Scored(self.nodes.names[place], float(self.values[place]), terms)
 
@@ -66,12 +66,12 @@ class NodeScores:
         return reasons
 
     def extender_scores(self) -> list[int]:
-        """As answers to kube-scheduler: whole numbers, 0 to 10."""
+        """Return the scores as answers to kube-scheduler: whole numbers, 0 to 10."""
         scores: list[int] = np.rint(self.values * HIGHEST_EXTENDER_SCORE).astype(np.int64).tolist()
         return scores
 
     def best(self, most: int) -> list[Scored]:
-        """So many of the nodes, the best first; among equals by name."""
+        """Return so many of the nodes, the best first; among equals by name."""
         values, names = self.values, self.nodes.names
         least = np.partition(values, -most)[-most] if len(values) > most else -np.inf
         better = np.flatnonzero(values > least).tolist()

@@ -1,4 +1,4 @@
-"""What owners used of what they are entitled to."""
+"""Compares what owners used of what they are entitled to."""
 
 from collections.abc import Iterable, Mapping
 
@@ -19,7 +19,8 @@ def excess(owner: str, used: Mapping[str, float], shares: Mapping[str, float]) -
 def excesses(
     owners: Iterable[str], used: Mapping[str, float], shares: Mapping[str, float]
 ) -> dict[str, float]:
-    """The same of each owner; the rivals of a namespace are the namespaces, and those of a team the teams."""
+    """Return the excess of each owner; the rivals of a namespace are the namespaces, and those of a team the
+    teams."""
     return {
         owner: excess(owner, {name: used[name] for name in used if _kind(name) == _kind(owner)}, shares)
         for owner in owners

@@ -1,6 +1,5 @@
-"""What counts for a score. Each ``score_…`` gives a column over all nodes, or None where it does not concern
-the pod.
-"""
+"""Computes what counts for a score. Each ``score_…`` gives a column over all nodes, or None where it does not
+concern the pod."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +22,8 @@ _ABOVE_ALL = 1000.0
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """``value``: 0 (bad) to 1 (good). ``weight``: relative to others. ``blocks``: it cannot run well here."""
+    """Holds a term of a score. ``value``: 0 (bad) to 1 (good). ``weight``: relative to others. ``blocks``: it
+    cannot run well here."""
 
     name: str
     value: float
@@ -34,7 +34,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class TermColumn:
-    """A term of many nodes: ``values`` are NaN where nothing is known.
+    """Holds a term of many nodes: ``values`` are NaN where nothing is known.
 
     ``reason`` says it of one place: of a thousand nodes few are ever asked for.
     """
@@ -50,7 +50,7 @@ class TermColumn:
         return [] if self.blocks is None else np.flatnonzero(self.blocks).tolist()
 
     def at(self, place: int) -> Term | None:
-        """That of one node; None where nothing is known of it."""
+        """Return the term of one node; None where nothing is known of it."""
         value = float(self.values[place])
         if np.isnan(value):
             return None
@@ -59,7 +59,7 @@ class TermColumn:
 
 
 def clipped(values: Floats) -> Floats:
-    """``values``, at least 0 and at most 1; NaN stays."""
+    """Return ``values``, at least 0 and at most 1; NaN stays."""
     return np.minimum(np.maximum(values, 0.0), 1.0)
 
 

@@ -1,4 +1,4 @@
-"""GPU-seconds by namespace and team over a sliding window."""
+"""Counts GPU-seconds by namespace and team over a sliding window."""
 
 from collections import deque
 from collections.abc import Collection, Mapping
@@ -22,7 +22,8 @@ class Usage:
     _sums: dict[str, float] = field(default_factory=dict)
 
     def charge(self, owners: Collection[str], gpu_s: float, at_s: float) -> None:
-        """``owners`` of a pod that came at ``at_s`` use so many GPU-seconds more (or less, if negative)."""
+        """Charge ``owners`` of a pod that came at ``at_s`` with so many GPU-seconds more (or less, if
+        negative)."""
         number = int(at_s // (self.window_s / _SLICES))
         slice_ = self._slice(number)
         if slice_ is None:  # it has left the window
@@ -37,7 +38,7 @@ class Usage:
         return excess(owner, {rival: charged.get(rival, 0.0) for rival in rivals}, shares)
 
     def charged(self, now_s: float) -> Mapping[str, float]:
-        """GPU-seconds in the window, by owner."""
+        """Return GPU-seconds in the window, by owner."""
         self._expire(int(now_s // (self.window_s / _SLICES)))
         return self._sums
 

@@ -1,4 +1,4 @@
-"""The API server's question about a new pod, and the answer: ``admission.k8s.io/v1``. Pure.
+"""Reads the API server's question about a new pod, and writes the answer: ``admission.k8s.io/v1``. Pure.
 
 The plugin Priority runs before the webhook and, after a change, once more. The first time it gives the pod
 the number of its class, which it would refuse the second time for being another. So both fields that come
@@ -26,7 +26,7 @@ Operation = dict[str, Any]
 
 
 class NotUnderstoodError(Exception):
-    """No question about a new pod. The message says what is missing."""
+    """Says what is missing in what is no question about a new pod."""
 
 
 def question(asked: Any) -> Mapping[str, Any]:
@@ -93,7 +93,7 @@ def why(place: QueuePosition, of_user: str) -> str:
 
 
 def answer(uid: str, patch: list[Operation]) -> dict[str, Any]:
-    """The pod is admitted in any case; what is to be changed of it is in ``patch``."""
+    """Return the answer. The pod is admitted in any case; what is to be changed of it is in ``patch``."""
     response: dict[str, Any] = {"uid": uid, "allowed": True}
     if patch:
         response |= {"patchType": "JSONPatch", "patch": base64.b64encode(orjson.dumps(patch)).decode()}

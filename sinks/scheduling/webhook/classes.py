@@ -28,7 +28,7 @@ _KEPT_S = 600.0
 
 
 class PriorityClasses:
-    """The classes of ``policy``. ``wall``: Unix seconds.
+    """Makes and deletes the classes of ``policy``. ``wall``: Unix seconds.
 
     An API server refuses a pod whose class it does not know yet, and learns of classes by a watch. So a class
     is made ahead of time, and given only when it has been there for a round (``every_s``).
@@ -58,13 +58,14 @@ class PriorityClasses:
         return None if value is None else f"{CLASS_PREFIX}{value}"
 
     def readiness_error(self) -> str | None:
-        """None once there are classes, and while it is known which."""
+        """Return None once there are classes, and while it is known which."""
         if not self.ready.is_set():
             return "PriorityClasses are being made"
         return None if self._current() else "it is not known which PriorityClasses there are by now"
 
     def _current(self) -> bool:
-        """What was listed long ago may have been deleted by another replica: its pod would be refused."""
+        """Tell whether the list is new enough: what was listed long ago may have been deleted by another
+        replica: its pod would be refused."""
         return self._wall() - self._listed_s < self._kept_s / 2
 
     async def run(self) -> None:
@@ -79,7 +80,7 @@ class PriorityClasses:
             await asyncio.sleep(self._every_s if self.ready.is_set() else self._settle_s)
 
     async def refresh(self) -> None:
-        """Once: make what is wanted, and delete what has been useless for a while. Raises ``KubeError``."""
+        """Make once what is wanted, and delete what has been useless for a while. Raises ``KubeError``."""
         now_s = self._wall()
         there = await self._list()
         self._listed_s = now_s
@@ -95,7 +96,7 @@ class PriorityClasses:
         await self._delete_useless(there, now_s)
 
     async def _list(self) -> dict[int, Mapping[str, Any]]:
-        """Ours, by their priority: the metadata. A class that somebody changed is none."""
+        """Return our classes by their priority: the metadata. A class that somebody changed is none."""
         return {
             priority_class["value"]: priority_class["metadata"]
             async for priority_class in self._server.whole(PRIORITY_CLASS, selector=_SELECTOR)
@@ -128,7 +129,8 @@ class PriorityClasses:
         }  # fmt: skip
 
     async def _delete_useless(self, there: Mapping[int, Mapping[str, Any]], now_s: float) -> None:
-        """Pods that have such a class keep their priority: the API server never looks at the class again."""
+        """Delete classes that have been useless for a while. Pods that have one keep their priority: the API
+        server never looks at the class again."""
         useless = {value for value in there if not classes.usable(self._policy, value, now_s)}
         self._useless_since = {value: self._useless_since.get(value, now_s) for value in useless}
         for priority, since_s in self._useless_since.items():

@@ -1,4 +1,4 @@
-"""Which place in the queue a new pod gets, and who is charged with it. Pure: time is an argument."""
+"""Decides which place in the queue a new pod gets, and who is charged with it. Pure: time is an argument."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,8 @@ _TOGETHER_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class QueuePosition:
-    """``priority`` is what is wanted. ``excess``: what its owners used of their shares, by owner."""
+    """Holds a place in the queue. ``priority`` is what is wanted. ``excess``: what its owners used of their
+    shares, by owner."""
 
     priority: int
     delay_s: float
@@ -70,7 +71,7 @@ class Queue:
         return queued
 
     def _of_job(self, job: str | tuple[str, str] | None, now_s: float) -> QueuePosition | None:
-        """That of the pods of its job that came just before: all of them shall start together."""
+        """Return the place of the pods of its job that came just before: all of them shall start together."""
         while self._jobs:
             first = next(iter(self._jobs))
             if now_s - self._jobs[first][0] < _TOGETHER_S:

@@ -1,4 +1,4 @@
-"""The role ``webhook``: keeps PriorityClasses, and gives new pods priorities."""
+"""Holds the role ``webhook``, which keeps PriorityClasses, and gives new pods priorities."""
 
 import time
 
@@ -44,7 +44,7 @@ class WebhookRole(Role):
         self.routes = Webhook(queue, self._classes.name, key, telemetry).routes()
 
     def readiness_error(self) -> str | None:
-        """Until there are PriorityClasses to give."""
+        """Tell why it is not ready, until there are PriorityClasses to give."""
         return self._classes.readiness_error()
 
     async def work(self, admission: Admission | None) -> None:

@@ -21,7 +21,8 @@ RESULTS = ("placed", "no_class", "not_understood", "no_gpu", "bound", "trial", "
 
 
 class Webhook:
-    """``class_of`` names the class for a user's class and a wanted priority; None while there is none.
+    """Answers the API server's questions. ``class_of`` names the class for a user's class and a wanted
+    priority; None while there is none.
 
     ``key``: of the annotation, with its prefix. ``wall``: Unix seconds.
     """

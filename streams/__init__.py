@@ -1,1 +1,1 @@
-"""What turns samples into windows, trends, cycles and peaks."""
+"""Turns samples into windows, trends, cycles and peaks."""

@@ -1,4 +1,4 @@
-"""The Faust app of the streams: per stage a table, a task and an agent; one coordinator commits."""
+"""Makes the Faust app of the streams: per stage a table, a task and an agent; one coordinator commits."""
 
 import asyncio
 import ctypes
@@ -57,7 +57,8 @@ async def _trim_heap() -> None:
 
 
 def pause_s(interval_s: float, took_s: float, written_bytes: int) -> float:
-    """The pauses of the commit after one that took ``took_s`` and wrote states of ``written_bytes``."""
+    """Return the seconds of the commit after one that took ``took_s`` and wrote states of
+    ``written_bytes``."""
     wanted_s = max(took_s * _COMMIT_SHARE, written_bytes / _STATE_BYTES_PER_S)
     return max(interval_s, min(wanted_s, _LONGEST_PAUSE_S))
 
@@ -74,13 +75,14 @@ def group_protocol(settings: Settings) -> str:
 
 
 def changelog_topics(settings: Settings, stages: Sequence[Stage]) -> dict[str, str]:
-    """Full names of the changelogs: name of the source that must have the same number of partitions."""
+    """Return full names of the changelogs: name of the source that must have the same number of
+    partitions."""
     return {changelog_name(settings, stage.name): stage.source for stage in stages if not stage.stateless}
 
 
 @dataclass(frozen=True, slots=True)
 class StreamsApp:
-    """The app with the coordinator inside it."""
+    """Holds the app with the coordinator inside it."""
 
     app: ExactApp
     coordinator: CheckpointCoordinator
@@ -123,7 +125,7 @@ class StreamsApp:
                 await coordinator.verify_ownership()
 
     async def hand_over(self, *_: Any, **__: Any) -> None:
-        """The partitions are revoked: commit what was taken, and keep nothing.
+        """Commit what was taken, as the partitions are revoked, and keep nothing.
 
         If the group has given them to others already, what waits in the producer would come after theirs.
         """
@@ -135,7 +137,7 @@ class StreamsApp:
         self.coordinator.forget()
 
     async def begin_again(self) -> None:
-        """The tables are recovered: only they count. Called once, before reading goes on."""
+        """Begin with the recovered tables: only they count. Called once, before reading goes on."""
         missing = self.logs.missing_states()
         if missing:
             self.app.fail(f"assigned {missing[0]} without its state: begun from nothing, it would be wrong")

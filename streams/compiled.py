@@ -1,4 +1,4 @@
-"""Loops over one series, compiled to machine code by numba: the only module that imports it.
+"""Compiles loops over one series to machine code by numba: the only module that imports it.
 
 A ``kernel`` is part of other kernels; an ``entry`` is called from Python. An entry is compiled for the
 signatures that it names, when its module is imported, and kept in ``__pycache__`` beside the module: the
@@ -26,7 +26,7 @@ from streams.compile import COMPILING, PART_VARIABLE, compile_all
 
 @contextmanager
 def _absent(module: str) -> Iterator[None]:
-    """Who imports this module finds that it is not there."""
+    """Let who imports this module find that it is not there."""
     if module in sys.modules:
         yield
         return
@@ -51,7 +51,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Entry:
-    """Code is compiled anew when what it is made of changes: other modules, too. numba looks at one file."""
+    """Compiles code anew when what it is made of changes: other modules, too. numba looks at one file."""
 
     def __init__(self, py_func: Any, py_file: str) -> None:
         super().__init__(py_func, py_file)  # type: ignore[call-arg]
@@ -69,7 +69,8 @@ class _Locator(_Entry, InTreeCacheLocator):
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> Any:
-        """The locator; None, for the next one to be tried, if nothing is there and nothing can be written."""
+        """Return the locator; None, for the next one to be tried, if nothing is there and nothing can be
+        written."""
         locator = super().from_function(py_func, py_file)  # type: ignore[no-untyped-call]
         if locator is None:
             there: Any = cls(py_func, py_file)
@@ -79,12 +80,12 @@ class _Locator(_Entry, InTreeCacheLocator):
 
 
 class _UserLocator(_Entry, UserWideCacheLocator):
-    """The same in the user's cache folder."""
+    """Does the same in the user's cache folder."""
 
 
 def _stamp(entry: Any) -> str:
-    """What an entry is made of, in short: its code and constants, and those of the kernels that it calls.
-    Their modules, too: compiled code imports the module of each kernel when it is loaded."""
+    """Return what an entry is made of, in short: its code and constants, and those of the kernels that it
+    calls. Their modules, too: compiled code imports the module of each kernel when it is loaded."""
     digest = hashlib.sha256(Path(__file__).read_bytes())
     waiting, seen = [entry], set()
     while waiting:
@@ -124,14 +125,14 @@ _settings.CACHE_LOCATOR_CLASSES = ",".join(
 
 
 class _Part(JITCodeLibrary):
-    """What is linked into entries: it is never run by itself, so it does not become machine code."""
+    """Holds what is linked into entries: it is never run by itself, so it does not become machine code."""
 
     def _optimize_functions(self, ll_module: Any) -> None:
         """Leave it to the entry, which optimises all of its parts together."""
         ll_module.data_layout = self._codegen._data_layout
 
     def _optimize_final_module(self) -> None:
-        """The same."""
+        """Do nothing, too."""
 
     def _finalize_final_module(self) -> None:
         """Keep the module for those that link it; the execution engine does not get it."""
@@ -139,7 +140,7 @@ class _Part(JITCodeLibrary):
         self._finalized = True
 
     def get_pointer_to_function(self, name: str) -> int:
-        """The address of a function that refuses a call from Python, by a TypeError."""
+        """Return the address of a function that refuses a call from Python, by a TypeError."""
         self._ensure_finalized()  # type: ignore[no-untyped-call]
         return ctypes.cast(ctypes.pythonapi.PyObject_Call, ctypes.c_void_p).value or 0
 
@@ -182,13 +183,13 @@ _OPTIONS: Any = {"error_model": "numpy", "no_cfunc_wrapper": True}
 
 
 def kernel(function: F) -> F:
-    """A function that kernels and entries call; Python calls its ``py_func``."""
+    """Make a function that kernels and entries call; Python calls its ``py_func``."""
     options: Any = {**_OPTIONS, "no_cpython_wrapper": True, "pipeline_class": _KernelCompiler}
     return cast("F", njit(**options)(function))
 
 
 def entry(*signatures: str) -> Callable[[F], F]:
-    """A function that Python calls, for arguments of one of the ``signatures``."""
+    """Make a function that Python calls, for arguments of one of the ``signatures``."""
 
     def compiled(function: F) -> F:
         return cast(

@@ -1,4 +1,5 @@
-"""Whether an estimator can be built at all: within a bound on time and memory, tried in a process of its own.
+"""Tells whether an estimator can be built at all: within a bound on time and memory, tried in a process of
+its own.
 
 An expression of a few letters, such as ``ARFRegressor(n_models=100000000)``, may ask for more than a machine
 has. In our own process there would be no way back from that.
@@ -17,7 +18,7 @@ _NO_MEMORY = 3
 
 
 class TooLargeError(ValueError):
-    """Building it takes more time or memory than a model may; says which."""
+    """Says that building it takes more time or memory than a model may; says which."""
 
 
 def check_construction(
@@ -40,7 +41,8 @@ def check_construction(
 
 
 def _build_and_exit(build: Callable[[], object], cpu_seconds: int, most_bytes: int) -> None:
-    """The whole of the child: it says by its status alone how it went, and runs nothing of the parent's."""
+    """Run the whole of the child: it says by its status alone how it went, and runs nothing of the
+    parent's."""
     status = 0
     try:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends the process, whatever it is doing

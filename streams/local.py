@@ -23,7 +23,7 @@ _PARTITION = 0
 
 
 class LocalPipeline:
-    """All stages with the operators of all their keys, which leave when they were idle as in a worker.
+    """Runs all stages with the operators of all their keys, which leave when they were idle as in a worker.
 
     ``happened`` counts named events. Outputs that other stages read are passed on at once; all outputs
     are returned as well, so that a trace of everything can be written.
@@ -88,7 +88,7 @@ class LocalPipeline:
         return self._each(LocalStage.flush)
 
     def close(self) -> list[ProducerRecord]:
-        """The input has ended: close what is open, stage by stage."""
+        """Close what is open at the end of the input, stage by stage."""
         return self._each(LocalStage.close)
 
     def states(self) -> Iterator[bytes]:
@@ -105,7 +105,7 @@ class LocalPipeline:
 
 
 class LocalStage:
-    """The operators of one stage, as in a worker, with its changelog in memory.
+    """Runs the operators of one stage, as in a worker, with its changelog in memory.
 
     All records count as one partition, numbered as they come: a trace may join the logs of several clusters.
     """
@@ -123,7 +123,7 @@ class LocalStage:
         return sorted(self._operators)
 
     def observe(self, ts_ms: int) -> None:
-        """A record of this time comes, of whatever use."""
+        """Note the time of a record, of whatever use it is."""
         self._clock.observe(self._clock.offset + 1, ts_ms)
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
@@ -193,5 +193,5 @@ class LocalStage:
                 yield b"".join(value for _, value in (*packed.pieces, packed.head))
 
     def close(self, key: str) -> list[Emission]:
-        """The input has ended."""
+        """Close a key at the end of the input."""
         return self._operators[key].close()

@@ -1,4 +1,4 @@
-"""Models that a user brings: from their specification to what the operators run. Imports River for them only.
+"""Makes of the specification of a user's models what the operators run. Imports River for them only.
 
 A specification is an expression of River's public classes, such as ``preprocessing.StandardScaler() |
 linear_model.LinearRegression()``, which is read and not run; or ``module:factory``, a function without
@@ -36,11 +36,12 @@ _NO_MODELS = frozenset({"api", "checks", "compat", "conf", "datasets", "evaluate
 
 
 class _NoSpecError(ValueError):
-    """A specification that is none; says why."""
+    """Says why a specification is none."""
 
 
 def models_of(settings: Settings) -> ModelsConfig:
-    """Every model of the settings, each tried on made-up ticks. Raises ``SettingError`` naming the model."""
+    """Return every model of the settings, each tried on made-up ticks. Raises ``SettingError`` naming the
+    model."""
     models = tuple(_model(model, settings) for model in settings.models)
     for model in models:
         probe(model, settings.models_lags)
@@ -149,7 +150,7 @@ def _built(node: ast.expr, seed: int) -> Any:
 
 
 def _seeded(made: Callable[..., Any], named: dict[str, Any], seed: int) -> dict[str, Any]:
-    """A model without a seed would be another one each time."""
+    """Add a seed where a model takes one: without it, it would be another model each time."""
     return {"seed": seed} | named if "seed" in inspect.signature(made).parameters else named
 
 

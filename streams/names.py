@@ -1,4 +1,5 @@
-"""The stages by name, for who needs no operator: importing those takes seconds, most of it compiled loops."""
+"""Lists the stages by name, for who needs no operator: importing those takes seconds, most of it compiled
+loops."""
 
 from itertools import pairwise
 
@@ -52,7 +53,8 @@ def changelog_stage(settings: Settings, changelog: str) -> str:
 
 
 def changelogs(settings: Settings) -> dict[str, str]:
-    """Full names of all changelogs: name of the source that must have the same number of partitions."""
+    """Return full names of all changelogs: name of the source that must have the same number of
+    partitions."""
     return {
         changelog_name(settings, stage): source
         for stage, source in sources(settings).items()

@@ -1,4 +1,4 @@
-"""A worker of the streams: from a broker that may not be there yet to an orderly end."""
+"""Runs a worker of the streams: from a broker that may not be there yet to an orderly end."""
 
 import asyncio
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
 async def run_stages(
     settings: Settings, stages: Sequence[Stage], telemetry: Telemetry, stop: asyncio.Event
 ) -> None:
-    """``run`` for any list of stages."""
+    """Do as ``run``, for any list of stages."""
     telemetry.expect(
         events,
         state_events,

@@ -1,4 +1,4 @@
-"""Whether the states that were recovered are of the logs that there are now.
+"""Tells whether the states that were recovered are of the logs that there are now.
 
 Somebody may delete a changelog, or a source, and make it again: the offsets in the states are then of a log
 that is no more. The state is made again from the first record, where that is exact or was allowed; else the
@@ -24,7 +24,7 @@ from streams.state.recovery import read_to
 
 
 class SourceLogs:
-    """The sources of one worker, and the states that were made from them.
+    """Keeps the sources of one worker, and the states that were made from them.
 
     ``changelogs``: full names of the changelogs, with the full names of their sources; ``tables`` by the full
     names of their changelogs; ``topic_ids`` by the full names of sources, filled here after each recovery.
@@ -129,7 +129,8 @@ class SourceLogs:
                 self.refuse(place, describe_truncation(*place, known[place], end))
 
     async def begins_anew(self, place: TopicPartition, committed: int) -> bool:
-        """Whether a source is read from its first record, as the state of what is committed of it is gone.
+        """Tell whether a source is read from its first record, as the state of what is committed of it is
+        gone.
 
         Where no record of the source is gone, all is made again. Else the worker ends, unless
         ``DUTYCYCLE_LOST_STATE=begin-anew``: what the state knew is not in the records that are left. A state
@@ -171,7 +172,7 @@ class SourceLogs:
         self._coordinator.fail(f"{what}; {how_to_begin_anew(place.topic, states, self._app.conf.id)}")
 
     def missing_states(self) -> list[str]:
-        """Partitions of sources that were assigned without their changelog."""
+        """Return partitions of sources that were assigned without their changelog."""
         assigned = {(place.topic, place.partition) for place in self._app.consumer.assignment()}
         return [
             f"{source}-{partition}"
@@ -182,7 +183,7 @@ class SourceLogs:
 
 
 def how_to_begin_anew(topic: str, changelogs: Iterable[str], group: str) -> str:
-    """What to do, in words. ``changelogs`` hold the state that is kept of ``topic``; all by full names."""
+    """Say in words what to do. ``changelogs`` hold the state that is kept of ``topic``; all by full names."""
     states = "".join(f"the topic {name} and " for name in sorted(changelogs))
     return (
         f"stop the stream workers, delete {states}the offsets that the consumer group {group} has committed "

@@ -1,4 +1,5 @@
-"""The pipeline's stages: which topic feeds which operator. A replay and the Faust app run this same list."""
+"""Lists the pipeline's stages: which topic feeds which operator. A replay and the Faust app run this same
+list."""
 
 import difflib
 from collections.abc import Callable
@@ -29,8 +30,8 @@ _MS = 1000
 
 
 def stages(settings: Settings) -> list[Stage]:
-    """Every stage that the chosen analyses need, sources first: what a stage sends is read by a later one or
-    by nobody."""
+    """Return every stage that the chosen analyses need, sources first: what a stage sends is read by a later
+    one or by nobody."""
     check_settings(settings)
     evict_ms, evict_pods_ms, evict_jobs_ms = (
         int(seconds * _MS) for seconds in (settings.evict, settings.evict_pods, settings.evict_jobs)
@@ -132,7 +133,7 @@ def _known_metrics(of: str, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class _Resumable(Operator, Protocol):
-    """An operator that a snapshot can be given to."""
+    """Is an operator that a snapshot can be given to."""
 
     def restore(self, plain: Snapshot) -> None: ...
 

@@ -1,4 +1,4 @@
-"""What an operator is: pure state of one key that turns records into emissions.
+"""Defines what an operator is: pure state of one key that turns records into emissions.
 
 ``streams.runtime`` owns keys, Kafka, clocks and logs. It builds one operator per key, gives it the key's
 records in the order of the log, sends what comes back, and keeps the snapshot. Nothing here does I/O, so
@@ -14,7 +14,7 @@ from dutycycle.contract.log import ConsumerRecord, ProducerRecord
 
 @dataclass(frozen=True, slots=True)
 class CountedEvent:
-    """A named event (``dutycycle.telemetry.events``) to count: a late tick, a duplicate."""
+    """Names an event (``dutycycle.telemetry.events``) to count: a late tick, a duplicate."""
 
     event: str
     count: int = 1
@@ -26,7 +26,7 @@ Snapshot = dict[str, Any]
 
 
 class Operator(Protocol):
-    """The state of one key."""
+    """Keeps the state of one key."""
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
         """Take the next record of the key. Raises ``contract.codec.DecodeError`` for one it cannot use,
@@ -34,11 +34,12 @@ class Operator(Protocol):
         ...
 
     def flush(self) -> list[Emission]:
-        """What changed since the last call and is sent coalesced: the newest state, once per output key."""
+        """Return what changed since the last call and is sent coalesced: the newest state, once per output
+        key."""
         ...
 
     def close(self) -> list[Emission]:
-        """The input has ended: close what is open, then flush."""
+        """Close what is open at the end of the input, then flush."""
         ...
 
     def snapshot(self) -> Snapshot:
@@ -47,13 +48,13 @@ class Operator(Protocol):
 
 
 def nothing_unwritten(_operator: Any) -> list[Emission]:
-    """For an operator that sends at once, or coalesced, all that it sends."""
+    """Return nothing, for an operator that sends all at once, or coalesced."""
     return []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """One step of the pipeline: a source topic, and how the operator of one of its keys is built.
+    """Describes one step of the pipeline: a source topic, and how the operator of one of its keys is built.
 
     ``build(key, snapshot)`` goes on from a snapshot, or starts afresh with None; it raises
     ``ValueError`` for a snapshot of a version that it cannot use.
@@ -79,8 +80,8 @@ class Stage:
 
     @property
     def stride_ms(self) -> int:
-        """The most by which one record moves the clock of its partition. Once in a stride it is looked for
-        idle keys."""
+        """Return the most by which one record moves the clock of its partition. Once in a stride it is looked
+        for idle keys."""
         return (self.evict_ms or 0) // self.strides
 
     def is_idle(self, seen_ms: int, now_ms: int) -> bool:

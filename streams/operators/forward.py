@@ -18,8 +18,8 @@ PARTS = ("pod-parts", "insight-parts")
 
 
 class PodForwarder:
-    """Stateless: each record of ``pods`` becomes one of ``pod-parts`` and one of ``insight-parts``, as far as
-    those are among ``topics``; a tombstone says that the pod is gone."""
+    """Forwards, without state, each record of ``pods`` as one of ``pod-parts`` and one of ``insight-parts``,
+    as far as those are among ``topics``; a tombstone says that the pod is gone."""
 
     def __init__(self, uid: str, topics: Collection[str] = PARTS) -> None:
         self._uid = uid
@@ -40,20 +40,21 @@ class PodForwarder:
         ]
 
     def flush(self) -> list[Emission]:
-        """Nothing is held back."""
+        """Return nothing: nothing is held back."""
         return []
 
     def close(self) -> list[Emission]:
-        """Nothing is open."""
+        """Return nothing: nothing is open."""
         return []
 
     def snapshot(self) -> Snapshot:
-        """There is no state."""
+        """Return a version alone: there is no state."""
         return {"v": 1}
 
 
 class StepForwarder:
-    """Stateless: of each record of ``processes`` the steps of each pod whose training reports some."""
+    """Forwards, without state, of each record of ``processes`` the steps of each pod whose training reports
+    some."""
 
     def __init__(self, node: str) -> None:
         self._node = node
@@ -80,13 +81,13 @@ class StepForwarder:
         return InsightPart(uid=uid, source=PROCESSES, node=self._node, start_ms=ts_ms, steps=steps)
 
     def flush(self) -> list[Emission]:
-        """Nothing is held back."""
+        """Return nothing: nothing is held back."""
         return []
 
     def close(self) -> list[Emission]:
-        """Nothing is open."""
+        """Return nothing: nothing is open."""
         return []
 
     def snapshot(self) -> Snapshot:
-        """There is no state."""
+        """Return a version alone: there is no state."""
         return {"v": 1}

@@ -1,4 +1,4 @@
-"""Whether a node's GPUs are in order: every event of them, folded into a verdict a GPU."""
+"""Tells whether a node's GPUs are in order: every event of them, folded into a verdict a GPU."""
 
 from dutycycle.contract.codec import encode, from_plain, to_plain
 from dutycycle.contract.health.verdict import fold
@@ -16,7 +16,7 @@ _MOST_COLLECTORS = 4
 
 
 class HealthOperator:
-    """The state of one node's GPUs, by UUID."""
+    """Keeps the state of one node's GPUs, by UUID."""
 
     def __init__(self, node: str) -> None:
         self._node = node
@@ -52,7 +52,7 @@ class HealthOperator:
         return [ProducerRecord("gpu-health", self._node, encode(health), ts_ms)]
 
     def close(self) -> list[Emission]:
-        """The input has ended."""
+        """Flush at the end of the input."""
         return self.flush()
 
     def snapshot(self) -> Snapshot:

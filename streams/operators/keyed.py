@@ -1,4 +1,4 @@
-"""Records of one key: decoded, and refused where they are another key's."""
+"""Decodes records of one key, and refuses those of another key."""
 
 from operator import attrgetter
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""Numbers as a reader likes them."""
+"""Makes numbers as a reader likes them."""
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,6 @@ def tidy(value: float) -> float:
 
 
 def tidied(column: npt.NDArray[np.float64]) -> list[float]:
-    """``tidy`` of each number of a column."""
+    """Return ``tidy`` of each number of a column."""
     most, least = _EXACT, -_EXACT  # inlined: most numbers of a node's windows come by here
     return [int(value) if value.is_integer() and least < value < most else value for value in column.tolist()]

@@ -1,4 +1,4 @@
-"""The order of doing things that makes a worker exact, over all its stages.
+"""Keeps the order of doing things that makes a worker exact, over all its stages.
 
 1. A record is applied at once; its outputs are put in line, in order. Coalesced outputs follow every two
    to thirty seconds: they need no checkpoint, as a newer one replaces the older.
@@ -166,12 +166,12 @@ class CheckpointCoordinator:
 
     @property
     def has_unsent(self) -> bool:
-        """Whether something that was put in line has not arrived."""
+        """Tell whether something that was put in line has not arrived."""
         return any(not answer.done() for answer in self._under_way)
 
     def held_up(self) -> bool:
-        """Whether no more is processed because the broker takes nothing, however long that lasts: this is no
-        worker that is stuck. That nothing is committed is said elsewhere."""
+        """Tell whether no more is processed because the broker takes nothing, however long that lasts: this
+        is no worker that is stuck. That nothing is committed is said elsewhere."""
         return not self._room.is_set() or self.has_unsent
 
     async def _outputs_arrived(self) -> None:
@@ -325,7 +325,8 @@ class CheckpointCoordinator:
         self._port.fail(reason)
 
     def forget(self) -> None:
-        """The partitions were handed over or assigned anew: what was not committed is somebody's again."""
+        """Forget all, as the partitions were handed over or assigned anew: what was not committed is
+        somebody's again."""
         self._make_room()
         self._outbox.clear()
         self._under_way.clear()
@@ -336,7 +337,7 @@ class CheckpointCoordinator:
             task.forget()
 
     def begin(self) -> None:
-        """The states are recovered: go on from them."""
+        """Go on from the states that are recovered."""
         self.forget()
         for task in self._tasks:
             task.begin()

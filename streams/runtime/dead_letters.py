@@ -1,4 +1,4 @@
-"""What becomes of a record that no operator can use. A replay and a worker do the same."""
+"""Decides what becomes of a record that no operator can use. A replay and a worker do the same."""
 
 from dutycycle.contract.codec import DecodeError, encode
 from dutycycle.contract.log import ConsumerRecord, ProducerRecord

@@ -1,4 +1,4 @@
-"""What a worker of the streams counts of its states, as named events."""
+"""Declares what a worker of the streams counts of its states, as named events."""
 
 import logging
 from collections.abc import Iterable

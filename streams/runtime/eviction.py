@@ -1,4 +1,4 @@
-"""Which keys of a stage are idle, and what has to leave the changelog with them. Waits for nothing.
+"""Decides which keys of a stage are idle, and what has to leave the changelog with them. Waits for nothing.
 
 A key leaves in two phases. First its operator is closed and what it had open is sent. Then, once that has
 arrived, its records are removed, and only if all records that made its state are committed: none of them can
@@ -28,7 +28,8 @@ AT_ONCE = 1_000
 
 
 class Tombstones(NamedTuple):
-    """Records to be removed from a partition of the changelog, up to ``offset`` or whatever it is, in order.
+    """Lists records to be removed from a partition of the changelog, up to ``offset`` or whatever it is, in
+    order.
 
     The head goes first: what is left of the pieces by a crash is found, and removed, the next time.
     """
@@ -39,14 +40,14 @@ class Tombstones(NamedTuple):
 
 
 class EvictedKey(NamedTuple):
-    """A key that was idle, and is to be forgotten."""
+    """Names a key that was idle, and is to be forgotten."""
 
     key: str
     removal: Tombstones
 
 
 class Eviction:
-    """The clocks of a stage's partitions, and which keys are idle: looked for once in a stride."""
+    """Keeps the clocks of a stage's partitions, and which keys are idle: looked for once in a stride."""
 
     def __init__(self, stage: Stage, port: StreamsPort) -> None:
         self._stage = stage
@@ -63,7 +64,8 @@ class Eviction:
         return clock.now_ms
 
     def stored_to(self, partition: int) -> int | None:
-        """The last record that the stored states of a partition have seen; None if no clock says so."""
+        """Return the last record that the stored states of a partition have seen; None if no clock says
+        so."""
         if self._stage.evict_ms is None:
             return None
         offset = offset_of(self._port.load(self._stage.name, clock_key(partition)))
@@ -97,14 +99,14 @@ class Eviction:
 
     @property
     def partitions(self) -> Collection[int]:
-        """Those that have a clock."""
+        """Return the partitions that have a clock."""
         return self._clocks.keys()
 
     def due(
         self, heads: Mapping[bytes, bytes], partitions: Collection[int]
     ) -> tuple[list[EvictedKey], list[Tombstones]]:
-        """Of some partitions the keys that are idle, and pieces of states that nothing needs once ``heads``
-        are stored, by key. ``heads`` are of all keys of these partitions that changed."""
+        """Return of some partitions the keys that are idle, and pieces of states that nothing needs once
+        ``heads`` are stored, by key. ``heads`` are of all keys of these partitions that changed."""
         clocks = {partition: clock for partition, clock in self._clocks.items() if partition in partitions}
         if all(clock.now_ms < self._next_ms.get(partition, 0) for partition, clock in clocks.items()):
             return [], []
@@ -141,6 +143,6 @@ class Eviction:
         yield EvictedKey(name, Tombstones(partition, offset, keys))
 
     def forget(self) -> None:
-        """The partitions were handed over, or assigned anew."""
+        """Forget all clocks: the partitions were handed over, or assigned anew."""
         self._clocks.clear()
         self._next_ms.clear()

@@ -1,4 +1,4 @@
-"""The streams' port on Faust: state in tables whose changelogs the coordinator writes itself."""
+"""Is the streams' port on Faust: state in tables whose changelogs the coordinator writes itself."""
 
 from asyncio import Future
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +17,7 @@ from streams.state.recovery import ChangelogReducer, Rewrite
 
 
 class StateTable(faust.Table[bytes, bytes]):
-    """A table that Faust fills from its changelog, and that nobody writes by Faust's own way.
+    """Is a table that Faust fills from its changelog, and that nobody writes by Faust's own way.
 
     Which of its records count says ``reducer``; whether others write into it, ``fence``.
     """
@@ -52,7 +52,8 @@ class StateTable(faust.Table[bytes, bytes]):
             store._key_partition[key] = partition
 
     def seen_to(self, partition: int) -> int:
-        """The offset after the last record of the source that a partition's states have seen; 0 for none."""
+        """Return the offset after the last record of the source that a partition's states have seen; 0 for
+        none."""
         read = offset_of(self.stored(clock_key(partition))) + 1
         if read == 0:  # no clock, or a damaged one
             states = (offset_of(value) for key, value in self.everything() if partition_of(key) == partition)

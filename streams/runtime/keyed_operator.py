@@ -1,4 +1,4 @@
-"""The operator of one key: how it begins anew after it was idle, and is rebuilt after a failure."""
+"""Holds the operator of one key: how it begins anew after it was idle, and is rebuilt after a failure."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -13,12 +13,13 @@ from streams.state.record import state_key
 
 
 class OperatorFailedError(Exception):
-    """An operator failed on a record, with something else than ``DecodeError``. It is as before it."""
+    """Says that an operator failed on a record, with something else than ``DecodeError``. It is as before
+    it."""
 
 
 class _Recent(NamedTuple):
-    """A record since the last stored state. They are half a minute of all input, so the value is kept in LZ4:
-    a quarter of the room for 1 µs a kB."""
+    """Holds a record since the last stored state. They are half a minute of all input, so the value is kept
+    in LZ4: a quarter of the room for 1 µs a kB."""
 
     offset: int
     ts_ms: int
@@ -27,7 +28,7 @@ class _Recent(NamedTuple):
 
 
 class KeyedOperator:
-    """An operator with the offset that it is at, and the records since its last stored state.
+    """Holds an operator with the offset that it is at, and the records since its last stored state.
 
     Made from the stored state, or from nothing; ``reset`` is called when a stored state cannot be used.
     ``seen_ms`` is what the partition's clock said at the last record that was used; None before the first.
@@ -113,11 +114,12 @@ class KeyedOperator:
         return len(self._recent)
 
     def stored(self, count: int) -> None:
-        """The oldest ``count`` of the recent records are covered by the stored state now."""
+        """Note that the oldest ``count`` of the recent records are covered by the stored state now."""
         del self._recent[:count]
 
     def _rebuild(self) -> None:
-        """From the stored state and the records since. What they had put out has been sent already."""
+        """Rebuild the operator from the stored state and the records since. What they had put out has been
+        sent already."""
         self.seen_ms = None
         self._operator = self._resume()
         for seen in self._recent:

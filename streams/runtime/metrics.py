@@ -1,4 +1,4 @@
-"""The metrics of the streams, as a worker serves them."""
+"""Counts the metrics of the streams, as a worker serves them."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -22,7 +22,8 @@ STUCK_S = 60.0
 
 
 class StreamsMetrics:
-    """Of one worker. What tasks count is read when somebody scrapes: a lock would double a record's cost."""
+    """Counts what one worker does. What tasks count is read when somebody scrapes: a lock would double a
+    record's cost."""
 
     def __init__(
         self,
@@ -49,7 +50,7 @@ class StreamsMetrics:
         metrics.read(RECORDS_USED, lambda: {(task.stage.source,): float(task.used) for task in tasks})
 
     def stored(self, task: StageTask, checkpoint: Checkpoint) -> None:
-        """A checkpoint is on the broker."""
+        """Count a checkpoint that is on the broker."""
         records = [
             piece for write in checkpoint.writes for piece in (*write.packed.pieces, write.packed.head)
         ]
@@ -59,17 +60,17 @@ class StreamsMetrics:
         self.state_bytes += size
 
     def committed(self, took_s: float) -> None:
-        """A commit has succeeded, with all of its checkpoints."""
+        """Count a commit that has succeeded, with all of its checkpoints."""
         self._committed_s = self.now_s()
         self._commits.inc()
         self._commit_s.inc(took_s)
 
     def assigned(self) -> None:
-        """Everything begins anew."""
+        """Begin the time of commits anew."""
         self._committed_s = self.now_s()
 
     def age_s(self) -> float:
-        """Time since the last commit, or since the assignment."""
+        """Return the seconds since the last commit, or since the assignment."""
         return self.now_s() - self._committed_s
 
     def overdue(self, most_s: float) -> str | None:

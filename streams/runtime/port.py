@@ -1,4 +1,5 @@
-"""What tasks and coordinator need of Kafka beyond what every worker needs: the changelogs of states."""
+"""Declares what tasks and coordinator need of Kafka beyond what every worker needs: the changelogs of
+states."""
 
 from asyncio import Future
 from collections.abc import Iterable
@@ -10,10 +11,10 @@ from streams.state.recovery import Rewrite
 
 
 class StreamsPort(WorkerPort, Protocol):
-    """Kafka, as tasks and coordinator see it. ``stage`` is a name without prefix."""
+    """Is Kafka as tasks and coordinator see it. ``stage`` is a name without prefix."""
 
     async def post(self, out: ProducerRecord) -> "Future[object]":
-        """As of ``WorkerPort``. The answer may be that of many records: it is not to be cancelled."""
+        """Send as ``WorkerPort.post``. The answer may be that of many records: it is not to be cancelled."""
         ...
 
     async def save(self, stage: str, partition: int, key: bytes, value: bytes) -> "Future[object]":
@@ -32,11 +33,11 @@ class StreamsPort(WorkerPort, Protocol):
         ...
 
     def outdated(self, stage: str) -> list[Rewrite]:
-        """Recovered records that count although an older one was written after them. Pieces first."""
+        """Return recovered records that count although an older one was written after them. Pieces first."""
         ...
 
     def rewritten(self, stage: str) -> None:
-        """All that was outdated is written anew."""
+        """Note that all that was outdated is written anew."""
         ...
 
     async def drop(self, stage: str, partition: int, key: bytes, offset: int | None) -> "Future[object]":
@@ -56,7 +57,8 @@ class StreamsPort(WorkerPort, Protocol):
         ...
 
     def topic_id(self, source: str) -> str | None:
-        """The identity of the topic that is read as ``source``, as of the recovery; None if unknown."""
+        """Return the identity of the topic that is read as ``source``, as of the recovery; None if
+        unknown."""
         ...
 
     def committed(self, source: TopicPartition) -> int:

@@ -1,4 +1,4 @@
-"""The exact state of one stage: an operator per key, and checkpoints of what has to be stored.
+"""Keeps the exact state of one stage: an operator per key, and checkpoints of what has to be stored.
 
 Nothing here waits. ``process`` applies a record. ``flush`` returns coalesced outputs. ``checkpoint``
 returns, at one instant, what has to be on the broker before the records processed so far may be acknowledged.
@@ -34,7 +34,7 @@ _Key = tuple[int, str]
 
 
 class StateWrite(NamedTuple):
-    """A state to be stored. It includes the first ``covers`` of its operator's recent records."""
+    """Holds a state to be stored. It includes the first ``covers`` of its operator's recent records."""
 
     operator: KeyedOperator
     covers: int
@@ -43,7 +43,7 @@ class StateWrite(NamedTuple):
 
 @dataclass(slots=True)
 class Checkpoint:
-    """What a stage has to put on the broker, taken at one instant.
+    """Holds what a stage has to put on the broker, taken at one instant.
 
     ``done`` is the last offset processed of each partition. It is acknowledged once ``outs``, ``rewrites``,
     ``writes`` and ``clocks`` are on the broker, in this order, and what is ``gone`` is removed from it.
@@ -62,7 +62,8 @@ class Checkpoint:
 
 
 class StageTask:
-    """All keys of one stage that this worker was assigned. The public counts may be read by any thread."""
+    """Keeps all keys of one stage that this worker was assigned. The public counts may be read by any
+    thread."""
 
     def __init__(
         self,
@@ -93,7 +94,7 @@ class StageTask:
 
     @property
     def resident(self) -> int:
-        """How many keys have their operator in memory."""
+        """Return how many keys have their operator in memory."""
         return len(self._operators)
 
     def _source(self, partition: int) -> TopicPartition:
@@ -149,13 +150,14 @@ class StageTask:
         self._telemetry.emit(STATE_RESET, detail, stage=self.stage.name)
 
     def flush(self, most: int) -> list[ProducerRecord]:
-        """The coalesced outputs of keys that changed and were not flushed since, of ``most`` at most."""
+        """Return the coalesced outputs of keys that changed and were not flushed since, of ``most`` at
+        most."""
         keys = list(islice(self._unflushed, most))
         return [out for key in keys for out in self._flushed(self._unflushed.pop(key))]
 
     @property
     def unflushed(self) -> int:
-        """How many keys have changed since they were flushed."""
+        """Return how many keys have changed since they were flushed."""
         return len(self._unflushed)
 
     def _flushed(self, operator: KeyedOperator) -> list[ProducerRecord]:
@@ -165,7 +167,8 @@ class StageTask:
         return counted(operator.unwritten(), self.stage.source, self._telemetry)
 
     def _or_anew(self, operator: KeyedOperator, act: Callable[[], T]) -> T:
-        """What ``act`` makes of ``operator``; if it fails, the operator begins anew, and it is done again."""
+        """Return what ``act`` makes of ``operator``; if it fails, the operator begins anew, and it is done
+        again."""
         try:
             return act()
         except Exception as error:  # noqa: BLE001 - one key's operator is broken: the other keys go on
@@ -174,7 +177,8 @@ class StageTask:
             return act()
 
     def pending(self) -> dict[int, int]:
-        """The partitions that a checkpoint may find something in, and how many of their keys changed."""
+        """Return the partitions that a checkpoint may find something in, and how many of their keys
+        changed."""
         rewritten = (rewrite.partition for rewrite in self._rewrites)
         counts = dict.fromkeys((*self._eviction.partitions, *self._done, *rewritten), 0)
         for partition, _ in self._changed:
@@ -182,8 +186,8 @@ class StageTask:
         return counts
 
     def checkpoint(self, partitions: Collection[int]) -> Checkpoint:
-        """Everything processed of some partitions since their last checkpoint, which the next one does not
-        hold again; with the first one after a recovery all that is to be written anew."""
+        """Return everything processed of some partitions since their last checkpoint, which the next one does
+        not hold again; with the first one after a recovery all that is to be written anew."""
         done = {partition: self._done.pop(partition) for partition in partitions if partition in self._done}
         checkpoint = Checkpoint(done=done, rewrites=self._rewrites)
         self._rewrites = []
@@ -208,7 +212,8 @@ class StageTask:
         checkpoint.evicted = len(evicted)
 
     def _closed(self, evicted: EvictedKey) -> list[ProducerRecord]:
-        """The last outputs of a key that leaves. A record that comes before it has left begins it anew."""
+        """Return the last outputs of a key that leaves. A record that comes before it has left begins it
+        anew."""
         key = (evicted.removal.partition, evicted.key)
         try:
             operator = self._operators.pop(key, None) or self._operator(key)
@@ -218,7 +223,7 @@ class StageTask:
         return counted(operator.close(), self.stage.source, self._telemetry)
 
     def checkpoint_done(self, checkpoint: Checkpoint) -> None:
-        """Everything in ``checkpoint`` is on the broker: mirror it, acknowledge the offsets."""
+        """Mirror a checkpoint that is on the broker, and acknowledge the offsets."""
         for operator, covers, packed in checkpoint.writes:
             for key, value in (*packed.pieces, packed.head):
                 self._port.mirror(self.stage.name, operator.partition, key, value)
@@ -247,7 +252,7 @@ class StageTask:
                 del self._operators[key]
 
     def forget(self) -> None:
-        """The partitions were handed over, or assigned anew: only what is stored counts."""
+        """Forget all but what is stored: the partitions were handed over, or assigned anew."""
         self._operators.clear()
         self._changed.clear()
         self._unflushed.clear()
@@ -257,7 +262,8 @@ class StageTask:
         self.newest_ms = None
 
     def begin(self) -> None:
-        """The states are recovered: only they count, and what is outdated in their changelog is put right."""
+        """Begin with the recovered states: only they count, and what is outdated in their changelog is put
+        right."""
         self.forget()
         self._rewrites = self._port.outdated(self.stage.name)
         if not self._rewrites:

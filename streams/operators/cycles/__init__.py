@@ -1,1 +1,1 @@
-"""Cycle detection: many series at once, on several time scales. Pure. May import: ``columns``."""
+"""Detects cycles: of many series at once, on several time scales. Pure. May import: ``columns``."""

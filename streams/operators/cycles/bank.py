@@ -1,4 +1,4 @@
-"""The cycles of many series on one time scale: samples in, and every few seconds what has a period."""
+"""Finds the cycles of many series on one time scale: samples in, and every few seconds what has a period."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -35,13 +35,14 @@ SHARED = 2
 
 
 def is_same_interval(interval_ms: int, other_ms: int) -> bool:
-    """Whether both are one interval between ticks, whatever the ticks' jitter is."""
+    """Tell whether both are one interval between ticks, whatever the ticks' jitter is."""
     return abs(interval_ms - other_ms) * SAME <= other_ms
 
 
 @entry("float64[::1](float64[:])")
 def common_periods(periods: Floats) -> Floats:
-    """The periods that most series have, at most ``SHARED`` of them, those of most series first; NaN is none.
+    """Return the periods that most series have, at most ``SHARED`` of them, those of most series first; NaN
+    is none.
 
     Periods that follow one another closely are one: the middle of them.
     """
@@ -61,8 +62,8 @@ def common_periods(periods: Floats) -> Floats:
 
 
 def sampled(detection: Detection, periods: Floats) -> Detection:
-    """What was ``found``, with the period that it has by the ``periods`` (samples) that are known of this
-    series and its kin, if it is a multiple of one of few samples.
+    """Return the ``detection`` with the period that it has by the ``periods`` (samples) that are known of
+    this series and its kin, if it is a multiple of one of few samples.
 
     Ticks fall differently into each of its periods, and in one series a step may show in every other alone.
     """
@@ -76,8 +77,9 @@ def sampled(detection: Detection, periods: Floats) -> Detection:
 
 
 def shortest(new: Sequence[Detection], least: int, flat: float = FLAT) -> list[Detection]:
-    """What was found anew, each with the period of which its newest half is as sure, if that is a part of its
-    own and has at least ``least`` samples: where a run begins or changes, a multiple may explain more."""
+    """Return what was found anew, each with the period of which its newest half is as sure, if that is a part
+    of its own and has at least ``least`` samples: where a run begins or changes, a multiple may explain
+    more."""
     if not new:
         return []
     halves = find_cycles([detection.samples[detection.samples.size // 2 :] for detection in new], flat)
@@ -93,7 +95,7 @@ def shortest(new: Sequence[Detection], least: int, flat: float = FLAT) -> list[D
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CycleConfig:
-    """A window of the newest ``samples`` on a grid of ``interval_ms``, until a tick says otherwise.
+    """Describes a window of the newest ``samples`` on a grid of ``interval_ms``, until a tick says otherwise.
 
     Periods from ``least`` intervals (3 or more) to a third of the window can be found; with ``early``, those
     that have begun are found after two and a half periods. ``store`` is how samples are kept.
@@ -123,8 +125,8 @@ TICKS = CycleConfig()
 
 
 class LockedCycles(NamedTuple):
-    """The columns with a cycle that goes on, their periods, and the samples of each since it began, which are
-    ``interval_ms`` apart."""
+    """Holds the columns with a cycle that goes on, their periods, and the samples of each since it began,
+    which are ``interval_ms`` apart."""
 
     columns: Ints
     periods_s: Floats
@@ -133,7 +135,7 @@ class LockedCycles(NamedTuple):
 
 
 class CycleBank:
-    """The windows of n series, and the cycles that were found in them."""
+    """Keeps the windows of n series, and the cycles that were found in them."""
 
     def __init__(self, n: int = 0, config: CycleConfig = TICKS, kin: Ints | None = None) -> None:
         self._config = config
@@ -156,17 +158,17 @@ class CycleBank:
 
     @property
     def n(self) -> int:
-        """How many columns there are."""
+        """Return how many columns there are."""
         return self._ring.n
 
     @property
     def interval_ms(self) -> int:
-        """The time between samples."""
+        """Return the time between samples."""
         return self._ring.interval_ms
 
     @property
     def window_s(self) -> float:
-        """How far back the window reaches."""
+        """Return how many seconds the window reaches back."""
         return self._ring.interval_ms / 1000 * self._config.samples
 
     def resize(self, keep: Ints, kin: Ints | None = None) -> None:
@@ -224,11 +226,11 @@ class CycleBank:
         return min(ticks, left)
 
     def current(self, column: int) -> CycleResult:
-        """The cycle that a column is locked on."""
+        """Return the cycle that a column is locked on."""
         return self._trackers[column].current
 
     def locked(self, among: Bools | None = None) -> LockedCycles:
-        """The cycles that go on now, by column; ``among``, shape (n,): only of these."""
+        """Return the cycles that go on now, by column; ``among``, shape (n,): only of these."""
         locked = self._locks.locked
         columns = (locked if among is None else locked & among).nonzero()[0]
         return LockedCycles(
@@ -236,7 +238,7 @@ class CycleBank:
         )
 
     def changes(self, ts_ms: int) -> list[tuple[int, CycleResult]]:
-        """The columns whose cycle was found, changed or lost since the last call, as of ``ts_ms``.
+        """Return the columns whose cycle was found, changed or lost since the last call, as of ``ts_ms``.
 
         A cycle that is locked is followed, and looked for again now and then. Without a lock, a window is
         looked at when enough in it is new. Raises ``ValueError`` if ``ts_ms`` lies before the last tick.
@@ -252,7 +254,7 @@ class CycleBank:
         return changes
 
     def _take(self, ts_ms: int, column: int, detection: Detection | None) -> CycleResult | None:
-        """What to publish after a look at a column."""
+        """Return what to publish after a look at a column; None for nothing."""
         tracker = self._trackers[column]
         result = NO_CYCLE if detection is None or not detection.goes_on else self._result(detection)
         if detection is not None and self._short[column] and not detection.short:
@@ -291,7 +293,7 @@ class CycleBank:
             self._schedule.wake(self._ring.slot, column)
 
     def _look(self) -> list[tuple[int, Detection | None]]:
-        """The columns that were looked at to some purpose, and what is in them that is sure enough."""
+        """Return the columns that were looked at to some purpose, and what is in them that is sure enough."""
         config, slot, locked = self._config, self._ring.slot, self._locks.locked
         settled = locked & ~self._short
         unsure = self._doubted | self._short
@@ -354,11 +356,11 @@ class CycleBank:
                 sure[int(rows[at])] = known
 
     def _period_s(self, detection: Detection) -> float:
-        """The period of the main cycle in seconds."""
+        """Return the period of the main cycle in seconds."""
         return detection.cycles[0].period * self._ring.interval_ms / 1000
 
     def _sure(self, column: int, detection: Detection, periods: Floats) -> Detection | None:
-        """What was found, if that is enough to lock, or to stay locked."""
+        """Return what was found, if that is enough to lock, or to stay locked."""
         before_s, now_s = self._trackers[column].period_s, self._period_s(detection)
         if before_s is not None and (near(now_s, before_s, DRIFT) or not self._short[column]):
             return detection.slower(self._config.least)
@@ -387,7 +389,7 @@ class CycleBank:
         return self._ring.windows(columns, self._since_ms)
 
     def _began_ms(self, detection: Detection) -> int:
-        """When the unbroken run of the main cycle began."""
+        """Return when the unbroken run of the main cycle began."""
         size = detection.samples.size
         run = unbroken(np.ascontiguousarray(detection.samples), detection.cycles[0].period)
         return self._ring.start_ms(min(run, size) + detection.idle)
@@ -404,7 +406,7 @@ class CycleBank:
         )
 
     def snapshot(self) -> dict[str, Any]:
-        """Plain data from which ``restore`` goes on bit for bit."""
+        """Return plain data from which ``restore`` goes on bit for bit."""
         return {
             "v": SNAPSHOT_VERSION,
             "n": self.n,
@@ -424,7 +426,7 @@ class CycleBank:
     def restore(
         cls, plain: dict[str, Any], config: CycleConfig = TICKS, kin: Ints | None = None
     ) -> "CycleBank":
-        """The bank that wrote ``plain``. Raises ``ValueError`` for one of another version or shape."""
+        """Return the bank that wrote ``plain``. Raises ``ValueError`` for one of another version or shape."""
         check_version(plain, SNAPSHOT_VERSION, "cycles")
         bank = cls(plain["n"], config, kin)
         if plain["samples"] != config.samples:

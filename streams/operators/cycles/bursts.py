@@ -1,4 +1,4 @@
-"""Cycles below a few seconds, from the driver's own samples between the ticks.
+"""Finds cycles below a few seconds, from the driver's own samples between the ticks.
 
 A tick a second cannot see a training step of half a second, or sees a slow cycle that is none. The
 driver's samples can. They are many, so each series has sampling slots: ``SLOT_MS`` of samples are kept, then
@@ -44,7 +44,7 @@ Burst = Sequence[Sequence[float]]
 
 
 class _BurstWindow:
-    """The samples of one series in its sampling slot."""
+    """Collects the samples of one series in its sampling slot."""
 
     def __init__(self, from_ms: int) -> None:
         self.tracker = CycleTracker(misses=DROPPED)
@@ -72,7 +72,7 @@ class _BurstWindow:
             self.pairs.append(pairs[-MOST:])
 
     def samples(self) -> tuple[Ints, Floats]:
-        """Moments in milliseconds, in order, and values, as they are kept in a snapshot."""
+        """Return moments in milliseconds, in order, and values, as they are kept in a snapshot."""
         pairs = np.concatenate(self.pairs) if self.pairs else np.zeros((0, 2))
         good = (pairs[:, 0] >= 0) & (pairs[:, 0] < LATEST_MS) & (np.abs(pairs[:, 1]) < LARGEST)
         pairs = pairs[good]
@@ -116,7 +116,7 @@ class _BurstWindow:
 
 
 class BurstBank:
-    """The driver's samples of n series, most of which have none, and their cycles."""
+    """Keeps the driver's samples of n series, most of which have none, and their cycles."""
 
     def __init__(self) -> None:
         self._windows: dict[int, _BurstWindow] = {}
@@ -136,7 +136,7 @@ class BurstBank:
                 window.add(ts_ms, burst)
 
     def wake(self, ts_ms: int, columns: Sequence[int]) -> None:
-        """Something changed in these: end their pause."""
+        """End the pause of these, in which something changed."""
         for column in columns:
             window = self._windows.get(column)
             if window is not None and window.from_ms > ts_ms:

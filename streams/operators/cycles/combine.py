@@ -1,4 +1,4 @@
-"""One answer from what several time scales say of one series."""
+"""Makes one answer of what several time scales say of one series."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ OTHERS = 3
 
 @dataclass(frozen=True, slots=True)
 class ScaleResult:
-    """What one scale says of samples ``interval_s`` apart, over ``window_s``; None: too few samples."""
+    """Holds what one scale says of samples ``interval_s`` apart, over ``window_s``; None: too few samples."""
 
     interval_s: float
     window_s: float
@@ -37,7 +37,7 @@ class ScaleResult:
 
 @dataclass(frozen=True, slots=True)
 class _KnownCycle:
-    """A cycle of one scale, and the error of its frequency."""
+    """Holds a cycle of one scale, and the error of its frequency."""
 
     period_s: float
     confidence: float
@@ -98,8 +98,8 @@ def _main(known: list[_KnownCycle], before: CycleResult | None) -> _KnownCycle:
 
 
 def _repeats(cycle: _KnownCycle, mine: Sequence[_KnownCycle], interval_s: float) -> bool:
-    """Whether it is a multiple of what the same scale sees, of so few samples that those fall differently
-    in each period."""
+    """Tell whether it is a multiple of what the same scale sees, of so few samples that those fall
+    differently in each period."""
     return any(
         other.period_s < FEW_SAMPLES * interval_s and multiple(cycle.period_s, other.period_s)
         for other in mine
@@ -107,7 +107,8 @@ def _repeats(cycle: _KnownCycle, mine: Sequence[_KnownCycle], interval_s: float)
 
 
 def _is_echo(cycle: _KnownCycle, finer: _KnownCycle, scale: ScaleResult, tick_s: float) -> bool:
-    """Whether a scale only sees what a finer one sees better: the same, a multiple of it, or an alias."""
+    """Tell whether a scale only sees what a finer one sees better: the same, a multiple of it, or an
+    alias."""
     if near(cycle.period_s, finer.period_s, SAME) or multiple(cycle.period_s, finer.period_s):
         return True
     for interval_s in {tick_s, scale.interval_s}:

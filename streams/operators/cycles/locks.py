@@ -1,4 +1,4 @@
-"""How the locked cycles of n series go on: each is followed, and released when it has ended.
+"""Follows how the locked cycles of n series go on: each is held, and released when it has ended.
 
 The end is found by Page's test with the mean so far (E. S. Page 1954, D. Hinkley 1971) on the *gain* of the
 newest periods (``detect.follow``), as River's ``PageHinkley`` does it.
@@ -39,7 +39,7 @@ _GOES_ON, _DOUBTED = -1, -2
 
 @entry("boolean(float64[::1])")
 def falls(gains: Floats) -> bool:
-    """Whether Page's test fires at the last of the ``gains``; it begins anew after it has fired."""
+    """Tell whether Page's test fires at the last of the ``gains``; it begins anew after it has fired."""
     fired, count, mean, total, most = False, 0, 0.0, 0.0, -1.0
     for gain in gains:
         if fired:
@@ -100,25 +100,25 @@ def _to_follow(floats: Floats, ints: Ints, ts_ms: int) -> Ints:
 
 
 class Locks(SeriesState):
-    """The period of the locked cycle of each of n series, and how it was followed: a row each of ``floats``
-    (period in seconds, noise, gains; NaN where there is none) and ``ints``."""
+    """Holds the period of the locked cycle of each of n series, and how it was followed: a row each of
+    ``floats`` (period in seconds, noise, gains; NaN where there is none) and ``ints``."""
 
     floats: Floats = array("n", _GAINS + REMEMBERED, fill=np.nan)
     ints: Ints = array("n", 3, dtype=np.int64)
 
     @property
     def periods_s(self) -> Floats:
-        """The newest period of each locked cycle, NaN without a lock; shape (n,)."""
+        """Return the newest period of each locked cycle, NaN without a lock; shape (n,)."""
         return self.floats[:, _PERIOD]
 
     @property
     def locked(self) -> Bools:
-        """Which series are locked."""
+        """Tell which series are locked; shape (n,)."""
         return np.asarray(~np.isnan(self.floats[:, _PERIOD]))
 
     def hold(self, column: int, period_s: float | None) -> None:
-        """The series is locked on this period now, which is that of another cycle if it is not near; None:
-        there is no cycle any more."""
+        """Lock the series on this period, which is that of another cycle if it is not near; None: there is no
+        cycle any more."""
         before_s = float(self.floats[column, _PERIOD])
         if period_s is None or not near(period_s, before_s, DRIFT):
             self.floats[column], self.ints[column] = np.nan, 0
@@ -126,7 +126,7 @@ class Locks(SeriesState):
             self.floats[column, _PERIOD] = period_s
 
     def to_follow(self, ts_ms: int) -> Ints:
-        """The columns whose gain is due at ``ts_ms``: four times in a period."""
+        """Return the columns whose gain is due at ``ts_ms``: four times in a period."""
         return _to_follow(self.floats, self.ints, ts_ms)
 
     def follow(
@@ -145,7 +145,7 @@ class Locks(SeriesState):
         return ended, columns[strayed == _DOUBTED]
 
     def snapshot(self) -> dict[str, Any]:
-        """Plain data: of what is locked, which is little."""
+        """Return plain data: of what is locked, which is little."""
         columns = self.locked.nonzero()[0]
         return {
             "columns": columns.tolist(),

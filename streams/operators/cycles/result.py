@@ -1,4 +1,4 @@
-"""What is said of a series' cycle, and when two answers say the same."""
+"""Holds what is said of a series' cycle, and when two answers say the same."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ SHARPER, MANY = 0.005, 6.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CycleResult:
-    """Whether a series has a cycle now. Without one, all but ``cyclic`` is None.
+    """Says whether a series has a cycle now. Without one, all but ``cyclic`` is None.
 
     ``period_s`` in seconds; ``confidence`` the chance that the period is right, 0-1; ``since_ms`` the start
     of the oldest period of the unbroken run that reaches to now; ``others`` further cycles, None if there

@@ -1,4 +1,4 @@
-"""The newest samples of n series on a regular grid.
+"""Keeps the newest samples of n series on a regular grid.
 
 Windows are nearly all of a node's state, which goes through Kafka every few seconds. So samples are kept in
 four bytes each, or in two where the scale is slow.
@@ -33,7 +33,8 @@ Samples = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """How samples are kept. What spreads by less than the share ``flat`` of its mean is only rounding."""
+    """Says how samples are kept. What spreads by less than the share ``flat`` of its mean is only
+    rounding."""
 
     dtype: str
     absent: float
@@ -160,7 +161,7 @@ def _unrolled(kept: Samples, values: Floats, oldest: int, skip: int, window: Flo
 
 @kernel
 def _skip(since_ms: int, samples: int, place: Ints) -> int:
-    """How many of the oldest samples lie before that moment."""
+    """Return how many of the oldest samples lie before that moment."""
     oldest_ms = place[_ANCHOR] + (place[_SLOT] - samples + 1) * place[_INTERVAL] + place[_INTERVAL] // 2
     return int(min(max((since_ms - oldest_ms) // place[_INTERVAL], 0), samples))
 
@@ -194,7 +195,7 @@ def _bridged(row: Floats, window: Floats) -> tuple[int, int]:
 
 
 class Ring:
-    """One row per series, one column per grid slot; shape (n, samples).
+    """Keeps one row per series, one column per grid slot; shape (n, samples).
 
     A slot begins half an interval before the first tick's moment, so that a jittering tick stays in its
     own. Several ticks in one slot are averaged, so the grid may be coarser than the ticks.
@@ -216,7 +217,7 @@ class Ring:
 
     @property
     def slot(self) -> int:
-        """The newest slot; -1 before the first."""
+        """Return the newest slot; -1 before the first."""
         return int(self._place[_SLOT])
 
     def resize(self, keep: Ints) -> None:
@@ -230,29 +231,29 @@ class Ring:
         _extend(times, rows, self._kept, self._store.values, self._place, self._sums)
 
     def recent(self, count: int) -> Floats:
-        """The newest ``count`` samples of each series, shape (n, count), NaN where absent."""
+        """Return the newest ``count`` samples of each series, shape (n, count), NaN where absent."""
         recent = np.empty((self.n, count))
         _recent(self._kept, self._store.values, self.slot, recent)
         return recent
 
     def start_ms(self, length: int) -> int:
-        """The moment of the oldest of the newest ``length`` samples."""
+        """Return the moment of the oldest of the newest ``length`` samples."""
         interval_ms = self.interval_ms
         return int(self._place[_ANCHOR]) + (self.slot - length + 1) * interval_ms + interval_ms // 2
 
     def sizes(self, since_ms: Ints) -> Ints:
-        """How many slots have passed since the moment of each series, as far as they are kept."""
+        """Return how many slots have passed since the moment of each series, as far as they are kept."""
         return _sizes(since_ms, self._samples, self._place)
 
     def windows(self, columns: Ints, since_ms: Ints) -> Windows:
-        """The usable samples of these columns up to now, none from before the moment of the column in
+        """Return the usable samples of these columns up to now, none from before the moment of the column in
         ``since_ms`` (n,); none of a series that is absent now."""
         windows = Windows(np.empty((columns.size, self._samples)), np.empty((columns.size, 2), np.int64))
         _windows(self._kept, self._store.values, self._place, columns, since_ms, *windows)
         return windows
 
     def snapshot(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return {"place": self._place.tolist(), "kept": pack(self._kept), "sums": pack(self._sums)}
 
     def restore(self, plain: dict[str, Any]) -> None:
@@ -264,7 +265,8 @@ class Ring:
 
 
 def bridged(row: Floats) -> Floats:
-    """What follows the last long gap of ``row``, short gaps filled in by lines; empty if it ends in one."""
+    """Return what follows the last long gap of ``row``, short gaps filled in by lines; empty if it ends in
+    one."""
     window = np.empty(row.size)
     begin, end = _bridged(row, window)
     return window[begin:end]

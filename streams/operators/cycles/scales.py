@@ -1,4 +1,4 @@
-"""The cycles of many series on several time scales, from a tenth of a second to a day.
+"""Finds the cycles of many series on several time scales, from a tenth of a second to a day.
 
 Beside the ticks themselves, means over 10 s, 1 min and 10 min are evaluated, each scale in a window of its
 own and the more rarely the slower it is, and the driver's samples between the ticks. What they say of a
@@ -48,8 +48,8 @@ EVERY = 10
 
 
 class Means(SeriesState):
-    """The mean of each of n series over each interval of ``interval_ms``, the first of which begins just
-    before the first tick."""
+    """Keeps the mean of each of n series over each interval of ``interval_ms``, the first of which begins
+    just before the first tick."""
 
     _sums: Floats = array(2, "n")
 
@@ -81,7 +81,7 @@ class Means(SeriesState):
 
 
 class _Scale:
-    """One scale's window, and the means that it is fed."""
+    """Holds one scale's window, and the means that it is fed."""
 
     def __init__(self, config: CycleConfig, n: int) -> None:
         self._config = config
@@ -123,7 +123,8 @@ class _Scale:
 
 
 class CycleScales:
-    """The windows of n series on all scales, and what was published of them. ``ticks``: of the finest."""
+    """Keeps the windows of n series on all scales, and what was published of them. ``ticks``: of the
+    finest."""
 
     def __init__(self, n: int = 0, ticks: CycleConfig = TICKS, witnesses: Ints | None = None) -> None:
         self._witnesses: Ints = np.arange(n) if witnesses is None else witnesses
@@ -139,7 +140,7 @@ class CycleScales:
 
     @property
     def n(self) -> int:
-        """How many columns there are."""
+        """Return how many columns there are."""
         return self._ticks.n
 
     def resize(self, keep: Ints, witnesses: Ints | None = None) -> None:
@@ -211,7 +212,8 @@ class CycleScales:
         return [(column, change) for column in sorted(changed) if (change := self._change(ts_ms, column))]
 
     def _change(self, ts_ms: int, column: int) -> CycleResult | None:
-        """What to publish of a column; None if it is what was published, or too soon for a small change."""
+        """Return what to publish of a column; None if it is what was published, or too soon for a small
+        change."""
         before, before_ms = self._published[column], self._published_ms[column]
         now = combined(self._results(column), before, self._witness(column))
         if before is None:

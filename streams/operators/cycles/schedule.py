@@ -1,4 +1,4 @@
-"""When a series is looked at: once enough is new, and less often if it goes on as it did."""
+"""Plans when a series is looked at: once enough is new, and less often if it goes on as it did."""
 
 import numpy as np
 
@@ -98,7 +98,7 @@ def _limits(
 
 
 class Schedule(SeriesState):
-    """What is usual in n series, when something new was last seen, and when each was looked at.
+    """Remembers what is usual in n series, when something new was last seen, and when each was looked at.
 
     ``samples``: how many a window has. Moments are slots of the grid.
     """
@@ -117,14 +117,15 @@ class Schedule(SeriesState):
         _observe(recent, slot, self._usual, self._fresh)
 
     def due(self, slot: int, sizes: Ints, locked: Bools, doubted: Bools) -> Ints:
-        """The columns that may be due at ``slot``; ``sizes``: how many samples there are of each at most.
+        """Return the columns that may be due at ``slot``; ``sizes``: how many samples there are of each at
+        most.
 
         Of those that are ``locked`` it is sure that they are due.
         """
         return _due(slot, self._looked, self._fresh, sizes, locked, doubted)
 
     def limits(self, slot: int, columns: Ints, parts: Ints, expected: Bools) -> Ints:
-        """How many of the newest samples of these columns are looked at now, 0 for none.
+        """Return how many of the newest samples of these columns are looked at now, 0 for none.
 
         ``parts``: begins and ends of their active parts. Those that are ``expected``, of all columns, to have
         a cycle are looked at in any case.
@@ -132,9 +133,9 @@ class Schedule(SeriesState):
         return _limits(columns, parts, expected, self._samples, slot, self._looked, self._fresh)
 
     def short(self, slot: int, columns: Ints, sizes: Ints, held: Bools) -> tuple[Ints, Ints]:
-        """Those of which a short part is looked at now, too: their places among these ``columns``, which have
-        no settled cycle and hold so many samples; and the lengths of the parts. ``held``, of all columns:
-        those whose cycle was found in such a part."""
+        """Return those of which a short part is looked at now, too: their places among these ``columns``,
+        which have no settled cycle and hold so many samples; and the lengths of the parts. ``held``, of all
+        columns: those whose cycle was found in such a part."""
         lengths = np.zeros(columns.size, np.int64)
         steady = (slot - self._fresh[columns] >= PATIENT) & ~held[columns]
         for at, part in enumerate(SHORT):
@@ -147,6 +148,6 @@ class Schedule(SeriesState):
         return places, lengths[places]
 
     def wake(self, slot: int, column: int) -> None:
-        """Something new is in this column at ``slot``: a cycle was found, or has ended."""
+        """Note that something new is in this column at ``slot``: a cycle was found, or has ended."""
         self._fresh[column], self._looked[column] = slot, _NEVER
         self._looked_short[column] = _NEVER

@@ -1,4 +1,4 @@
-"""When a cycle begins, changes and is lost: the state of one series between evaluations."""
+"""Decides when a cycle begins, changes and is lost: the state of one series between evaluations."""
 
 from dataclasses import replace
 from typing import Any
@@ -57,7 +57,7 @@ class CycleTracker:
         self._challenger: CycleResult | None = None
 
     def release(self, ts_ms: int) -> None:
-        """The cycle has ended."""
+        """Release the lock: the cycle has ended."""
         self._ended_ms, self._ended_s = ts_ms, self.period_s
         self._unlock()
 
@@ -67,20 +67,20 @@ class CycleTracker:
 
     @property
     def current(self) -> CycleResult:
-        """The cycle that is told, with its newest period."""
+        """Return the cycle that is told, with its newest period."""
         if self.published is None or not self.published.cyclic:
             return NO_CYCLE
         return self.published if self.period_s is None else replace(self.published, period_s=self.period_s)
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether the series should be looked at again soon: the last look did not confirm the lock."""
+        """Tell whether the series should be looked at again soon: the last look did not confirm the lock."""
         unsure = self._challenger is not None and self._agreeing < AGREEING_MULTIPLE
         return self._misses > 0 or unsure or (self.has_told and self.period_s is None)
 
     @property
     def has_told(self) -> bool:
-        """Whether a cycle was published last."""
+        """Tell whether a cycle was published last."""
         return self.published is not None and self.published.cyclic
 
     def update(self, ts_ms: int, result: CycleResult) -> CycleResult | None:
@@ -139,7 +139,7 @@ class CycleTracker:
         return None
 
     def _challenge(self, ts_ms: int, result: CycleResult) -> CycleResult | None:
-        """A result other than what was published is published once it is confirmed, and not too soon."""
+        """Publish a result other than what was published once it is confirmed, and not too soon."""
         self._agree(result)
         if self.published is None or result.period_s is None or self.period_s is None:
             return None

@@ -1,4 +1,5 @@
-"""A cycle as an estimator of River: learns one value after another, and goes on as the last periods did."""
+"""Makes a cycle an estimator of River: it learns one value after another, and goes on as the last periods
+did."""
 
 from typing import Any
 
@@ -60,12 +61,12 @@ class CycleForecaster(time_series.base.Forecaster):
 
     @property
     def period(self) -> float | None:
-        """In values; None without a cycle."""
+        """Return the period in values; None without a cycle."""
         return self._cycles.current(0).period_s
 
     @property
     def confidence(self) -> float | None:
-        """The chance that the period is right; None without a cycle."""
+        """Return the chance that the period is right; None without a cycle."""
         return self._cycles.current(0).confidence
 
     @property
@@ -102,7 +103,7 @@ class CycleForecaster(time_series.base.Forecaster):
         return values
 
     def __getstate__(self) -> dict[str, Any]:
-        """Parameters, and the banks as plain data: small, and exact to the last bit."""
+        """Return parameters, and the banks as plain data: small, and exact to the last bit."""
         return {**vars(self), "_cycles": self._cycles.snapshot()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

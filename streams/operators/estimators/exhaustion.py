@@ -1,4 +1,4 @@
-"""When a series reaches its capacity, as an estimator of River."""
+"""Tells when a series reaches its capacity, as an estimator of River."""
 
 import numpy as np
 
@@ -47,7 +47,7 @@ class ExhaustionForecaster(TrendForecaster):
 
     @property
     def exhausts_in(self) -> float | None:
-        """Steps until it is full; None while it is not running out."""
+        """Return the steps until it is full; None while it is not running out."""
         return self._left
 
     @property

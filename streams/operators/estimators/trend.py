@@ -1,4 +1,4 @@
-"""Level, slope and cycle as an estimator of River, whose intervals come from errors really made."""
+"""Makes level, slope and cycle an estimator of River, whose intervals come from errors really made."""
 
 from typing import Any
 
@@ -67,26 +67,26 @@ class TrendForecaster(CycleForecaster):
 
     @property
     def _capacity(self) -> Floats | None:
-        """What the series runs into, shape (1,)."""
+        """Return what the series runs into, shape (1,)."""
         return None
 
     def _path(self, horizon: int) -> Floats:
-        """Value, 5 % and 95 % point of each step, shape (3, steps); NaN where too little is known."""
+        """Return value, 5 % and 95 % point of each step, shape (3, steps); NaN where too little is known."""
         return self._trends.path(
             np.arange(1.0, horizon + 1), self._season(), lower=_bound(self.lower), upper=_bound(self.upper),
             capacity=self._capacity, exhausts_in_s=_bound(self._left),
         )[:, :, 0]  # fmt: skip
 
     def forecast(self, horizon: int, xs: list[dict[Any, Any]] | None = None) -> list[float]:
-        """The value of each of the next ``horizon`` steps; the newest where too little is known. ``xs`` is
-        not used."""
+        """Return the value of each of the next ``horizon`` steps; the newest where too little is known.
+        ``xs`` is not used."""
         values = self._path(horizon)[0]
         forecast: list[float] = np.where(np.isnan(values), self._newest, values).tolist()
         return forecast
 
     def forecast_interval(self, horizon: int) -> list[Interval | None]:
-        """Of each of the next ``horizon`` steps the interval that nine of ten values lie in; None where too
-        few forecasts have been measured, and beyond the last of ``HORIZONS``."""
+        """Return of each of the next ``horizon`` steps the interval that nine of ten values lie in; None
+        where too few forecasts have been measured, and beyond the last of ``HORIZONS``."""
         value, low, high = self._path(horizon).tolist()
         steps = zip(range(1, horizon + 1), value, low, high, strict=True)
         return [

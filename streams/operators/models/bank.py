@@ -1,4 +1,4 @@
-"""The models of one node: one of each for every subject that has its metrics."""
+"""Runs the models of one node: one of each for every subject that has its metrics."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,8 @@ _DETAIL = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A model that runs for each subject of ``kind`` (None: of any) that has all of its ``metrics``.
+    """Describes a model that runs for each subject of ``kind`` (None: of any) that has all of its
+    ``metrics``.
 
     ``text`` is its specification: with another one it begins anew. ``build`` makes one estimator, ``role``
     what is done with it.
@@ -46,8 +47,8 @@ class Model:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelsConfig:
-    """``horizons_s``: how far ahead forecasts reach. ``lags``: newest values that a regressor gets.
-    ``state_bytes``: the most that one model's state of one subject may have."""
+    """Says which models run. ``horizons_s``: how far ahead forecasts reach. ``lags``: newest values that a
+    regressor gets. ``state_bytes``: the most that one model's state of one subject may have."""
 
     models: tuple[Model, ...] = ()
     horizons_s: tuple[float, ...] = ()
@@ -62,8 +63,8 @@ Place = tuple[str, str, str]
 
 @dataclass(slots=True)
 class _Running:
-    """One model of one subject; without a ``role`` it pauses until ``resume_ms``. ``ts_ms``: of the newest
-    tick. ``scores``: newest, largest, when that was, and how many since the last record."""
+    """Holds one model of one subject; without a ``role`` it pauses until ``resume_ms``. ``ts_ms``: of the
+    newest tick. ``scores``: newest, largest, when that was, and how many since the last record."""
 
     model: Model
     role: ModelRole | None
@@ -75,8 +76,8 @@ class _Running:
 
 
 class ModelBank:
-    """Every model of every subject of a node. A model that raises is dropped and begins anew; the others, and
-    the banks beside it, go on."""
+    """Runs every model of every subject of a node. A model that raises is dropped and begins anew; the
+    others, and the banks beside it, go on."""
 
     def __init__(self, node: str, source: str, config: ModelsConfig) -> None:
         self._node, self._source, self._config = node, source, config
@@ -170,7 +171,7 @@ class ModelBank:
         return ProducerRecord("model-events", subject.key, encode(record), ts_ms)
 
     def evaluate(self, ts_ms: int) -> list[Emission]:
-        """Forecasts and scores, as of the last tick at ``ts_ms``; none of what it did not measure."""
+        """Return forecasts and scores, as of the last tick at ``ts_ms``; none of what it did not measure."""
         outs: list[Emission] = []
         for place, running in self._running.items():
             if running.scores is not None:
@@ -234,7 +235,7 @@ class ModelBank:
             return None
 
     def _identity(self, model: Model) -> list[Any]:
-        """A state is that of these, and of no other."""
+        """Return what a state has to be of: with other figures it is another model's."""
         return [model.text, list(self._config.horizons_s), self._config.lags]
 
     def restore(self, plain: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The state of a River model as plain data, and back, without pickle.
+"""Turns the state of a River model into plain data, and back, without pickle.
 
 A changelog comes over the network, and pickle would run what stands there. Here an object is its class, by
 name, and its attributes, as its own ``__reduce_ex__`` gives them. Only classes of River, a few of the
@@ -36,11 +36,12 @@ Rows = list[list[Any]]
 
 
 class UnsupportedStateError(ValueError):
-    """A state that cannot be stored or restored; the message names what it holds."""
+    """Says why a state cannot be stored or restored; the message names what it holds."""
 
 
 class StateCodec:
-    """``packages``: top-level packages whose classes are trusted beside River's: those of the factories."""
+    """Encodes and decodes states. ``packages``: top-level packages whose classes are trusted beside River's:
+    those of the factories."""
 
     def __init__(self, packages: Iterable[str] = ()) -> None:
         self._packages = frozenset(packages)
@@ -187,7 +188,8 @@ class _Encoder:
         return ["object", how, name, *self._refs((tuple(rest), state, listed, mapped))]
 
     def _shape(self, name: str, attributes: tuple[Any, ...]) -> int:
-        """The place of a row that many objects share: their class, and the names of their attributes."""
+        """Return the place of a row that many objects share: their class, and the names of their
+        attributes."""
         shape = (name, *attributes)
         if shape not in self._shapes:
             if not all(type(name_of_attribute) is str for name_of_attribute in attributes):
@@ -302,7 +304,7 @@ class _Decoder:
 
 
 def _set_state(thing: Any, state: Any) -> None:
-    """As ``copyreg`` has it: a dict, or a dict and the slots."""
+    """Set a state as ``copyreg`` has it: a dict, or a dict and the slots."""
     if hasattr(thing, "__setstate__"):
         thing.__setstate__(state)
         return

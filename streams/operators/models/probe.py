@@ -1,4 +1,5 @@
-"""Whether a model can be trusted with a state: restored, it has to say the same as if it never stopped."""
+"""Tells whether a model can be trusted with a state: restored, it has to say the same as if it never
+stopped."""
 
 from collections.abc import Sequence
 from math import sin

@@ -1,4 +1,4 @@
-"""What each kind of River's estimators does with a tick: forecast, score, or notice."""
+"""Says what each kind of River's estimators does with a tick: forecast, score, or notice."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class OutputStep:
-    """What a tick gave: an anomaly ``score``, and an event that it is."""
+    """Holds what a tick gave: an anomaly ``score``, and an event that it is."""
 
     score: float | None = None
     event: str | None = None
@@ -27,14 +27,15 @@ WARM_UP = 10_000
 
 
 class ModelRole(Protocol):
-    """One model of one subject. Raises whatever the model raises."""
+    """Runs one model of one subject. Raises whatever the model raises."""
 
     def learn(self, row: Sequence[float]) -> OutputStep:
         """Take a tick: the values of the model's metrics."""
         ...
 
     def forecast(self) -> list[float]:
-        """The values of the first metric, one for each of ``steps``; none where it does not forecast."""
+        """Return the values of the first metric, one for each of ``steps``; none where it does not
+        forecast."""
         ...
 
     def snapshot(self) -> Plain:
@@ -48,8 +49,8 @@ class ModelRole(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RoleConfig:
-    """``metrics``: of the model. ``steps``: ticks ahead, ascending. ``lags``: newest values that a regressor
-    gets."""
+    """Configures a role. ``metrics``: of the model. ``steps``: ticks ahead, ascending. ``lags``: newest
+    values that a regressor gets."""
 
     metrics: tuple[str, ...]
     steps: tuple[int, ...]
@@ -58,7 +59,7 @@ class RoleConfig:
 
 
 class _Single:
-    """A role with one estimator."""
+    """Is a role with one estimator."""
 
     def __init__(self, build: Build, config: RoleConfig) -> None:
         self._config = config
@@ -91,7 +92,7 @@ class _Single:
 
 
 class Forecasting(_Single):
-    """``time_series``: learns the first metric; the others are features of the moment."""
+    """Forecasts by ``time_series``: learns the first metric; the others are features of the moment."""
 
     def __init__(self, build: Build, config: RoleConfig) -> None:
         super().__init__(build, config)
@@ -124,7 +125,8 @@ class Forecasting(_Single):
 
 
 class Scoring(_Single):
-    """``anomaly``: scores a tick, then learns it. A filter notices the first of the ticks that it refuses."""
+    """Runs ``anomaly``: scores a tick, then learns it. A filter notices the first of the ticks that it
+    refuses."""
 
     def __init__(self, build: Build, config: RoleConfig) -> None:
         super().__init__(build, config)
@@ -153,14 +155,14 @@ class Scoring(_Single):
 
 
 class ScoringAgainst(Scoring):
-    """The same of a detector that judges the first metric, given the others."""
+    """Scores by a detector that judges the first metric, given the others."""
 
     def _of(self, row: Sequence[float]) -> tuple[Any, ...]:
         return dict(zip(self._config.metrics[1:], row[1:], strict=True)), row[0]
 
 
 class Noticing(_Single):
-    """``drift``: notices that the first metric changed."""
+    """Runs ``drift``: notices that the first metric changed."""
 
     def learn(self, row: Sequence[float]) -> OutputStep:
         self._model.update(row[0])
@@ -168,7 +170,8 @@ class Noticing(_Single):
 
 
 class Regressing:
-    """A regressor for each horizon, over the newest values of the first metric and those of the others now.
+    """Trains a regressor for each horizon, over the newest values of the first metric and those of the others
+    now.
 
     It learns each tick from what was known when the tick would have been forecast.
     """
@@ -217,7 +220,7 @@ def _finite(value: Any) -> float:
 
 
 def _river() -> Any:
-    """River, imported where a model asks for it: who has none need not wait for it."""
+    """Return River, imported where a model asks for it: who has none need not wait for it."""
     import river.base
     import river.compose
     import river.time_series

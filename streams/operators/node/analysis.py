@@ -223,7 +223,7 @@ class AnalysisBank:
 
 
 def _witness_of(subject_series: Series) -> Series:
-    """Return the series whose bursts show the quick cycles of ``one``, if it has no bursts."""
+    """Return the series whose bursts show the quick cycles of a series, if it has no bursts."""
     return (
         subject_series._replace(metric=FOLLOWS_STEPS[0])
         if subject_series.metric in FOLLOWS_STEPS
@@ -232,7 +232,7 @@ def _witness_of(subject_series: Series) -> Series:
 
 
 def _capacity_of(subject_series: Series) -> Series:
-    """Return the series that says how much there is of what ``one`` uses; perhaps one that is not there."""
+    """Return the series that says how much there is of what a series counts; perhaps none has it."""
     metric = "mem_limit_bytes" if subject_series.kind == "pod" else "mem_total_bytes"
     return Series(
         subject_series.kind,

@@ -33,8 +33,7 @@ Trends = dict[tuple[str, str], dict[str, Any]]
 
 
 def analysis_records(node: str, source: str, analysis: Evaluation, trends: Trends) -> list[Emission]:
-    """A ``Trend`` of each subject of ``trends``, which are those of ``found``, and a ``Cycle`` of each of
-    which a cycle changed."""
+    """Return a ``Trend`` of each subject of ``trends``, and a ``Cycle`` of each of which a cycle changed."""
     return [*_trends(node, source, analysis.ts_ms, trends), *_cycles(node, source, analysis)]
 
 

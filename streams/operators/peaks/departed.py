@@ -1,4 +1,5 @@
-"""The pods that a job no longer keeps one by one: one sum for all of them, so that its state stays small.
+"""Sums the pods that a job no longer keeps one by one: one sum for all of them, so that its state stays
+small.
 
 A job may run for years and start a pod every minute. Of a pod that has ended the job needs only what it adds
 to the whole, and that can be kept exactly: a maximum with its time, a count, and the sum as the few floats
@@ -26,7 +27,8 @@ _MOST_COUNT = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """A metric of all departed pods: like ``Tally``, but ``sums`` are floats whose exact sum is the sum."""
+    """Holds a metric of all departed pods: like ``Tally``, but ``sums`` are floats whose exact sum is the
+    sum."""
 
     max: Number
     at_ms: int
@@ -35,7 +37,7 @@ class _Sum:
     histogram: bytes | None = None
 
     def plus(self, tally: Tally) -> "_Sum":
-        """This and ``one``."""
+        """Return the sum of this and one more ``tally``."""
         high, at_ms = max(
             (self.max, self.at_ms), (tally.max, tally.at_ms), key=lambda peak: (peak[0], -peak[1])
         )
@@ -68,11 +70,10 @@ def _exact(values: Iterable[float]) -> list[float]:
 
 @dataclass(slots=True)
 class DepartedPods:
-    """What the departed pods of a job add to it. ``pods``: how many there are; ``with_gpus``: how many of
-    them had metrics of single GPUs. ``uid in departed`` holds for those that departed last.
-    ``span``: their first and last moment. ``sums`` by metric. ``uids``: in the order in which they departed.
-    ``totals``: what they used, by name, as floats whose exact sum it is.
-    """
+    """Holds what the departed pods of a job add to it. ``pods``: how many there are; ``with_gpus``: how many
+    of them had metrics of single GPUs. ``uid in departed`` holds for those that departed last. ``span``:
+    their first and last moment. ``sums`` by metric. ``uids``: in the order in which they departed.
+    ``totals``: what they used, by name, as floats whose exact sum it is."""
 
     pods: int = 0
     with_gpus: int = 0
@@ -104,7 +105,7 @@ class DepartedPods:
         return self.span or ()
 
     def all_totals(self) -> Iterable[dict[str, float]]:
-        """Totals whose sum is theirs."""
+        """Yield totals whose sum is theirs."""
         yield from ({name: value} for name, values in self.totals.items() for value in values)
 
     def tallies(self) -> Iterable[dict[str, Tally]]:

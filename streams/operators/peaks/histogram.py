@@ -1,4 +1,5 @@
-"""How often each value came, for percentiles: in buckets that are the same everywhere, so that counts add up.
+"""Counts how often each value came, for percentiles: in buckets that are the same everywhere, so that counts
+add up.
 
 Below 128 a bucket is a whole number; from there on each doubling has 32 of them. So a value is off by at most
 0.5 or 1/64 of itself, whichever is more. The buckets are like those of HdrHistogram; the guarantee is that of
@@ -32,7 +33,7 @@ Counts = npt.NDArray[np.uint32]
 
 
 def bucket_of(value: float) -> int:
-    """The bucket of a value; below zero counts as zero."""
+    """Return the bucket of a value; below zero counts as zero."""
     if value < _LINEAR:
         return max(int(value + 0.5), 0)
     mantissa, exponent = frexp(value)
@@ -40,7 +41,7 @@ def bucket_of(value: float) -> int:
 
 
 def value_of(bucket: int) -> float:
-    """The value that stands for a bucket."""
+    """Return the value that stands for a bucket."""
     if bucket < _LINEAR:
         return bucket
     doublings, step = divmod(bucket - _LINEAR, PAGE)
@@ -131,7 +132,7 @@ def _read(raw: Bytes) -> Ints:
 
 @entry("int64(uint8[::1], int64)")
 def _percentile(raw: Bytes, percent: int) -> int:
-    """The bucket, or -1 without any value."""
+    """Return the bucket, or -1 without any value."""
     counts = _read(raw)
     left = (percent * counts.sum() + 99) // 100
     last = -1
@@ -156,21 +157,21 @@ def _merge(raw: Bytes) -> Bytes:
 
 
 def merged(histograms: Iterable[bytes]) -> bytes:
-    """One histogram for several; in whatever order they come, the same bytes."""
+    """Return one histogram for several; in whatever order they come, the same bytes."""
     every = list(histograms)
     return every[0] if len(every) == 1 else _merge(bytes_of(b"\0".join(every))).tobytes()
 
 
 def percentile(histogram: bytes, percent: int) -> float | None:
-    """The value, as exact as its bucket, that ``percent`` of all values do not exceed (the inverse of the
-    empirical distribution: definition 1 of Hyndman and Fan, 1996); None without any."""
+    """Return the value, as exact as its bucket, that ``percent`` of all values do not exceed (the inverse of
+    the empirical distribution: definition 1 of Hyndman and Fan, 1996); None without any."""
     bucket = _percentile(bytes_of(histogram), percent)
     return None if bucket < 0 else value_of(bucket)
 
 
 class Histograms:
-    """Histograms, one a row. ``_places``: where in ``_pages`` the counts of each page of buckets are, or
-    -1."""
+    """Keeps histograms, one a row. ``_places``: where in ``_pages`` the counts of each page of buckets are,
+    or -1."""
 
     def __init__(self) -> None:
         self._places: Places = np.full((0, PAGES), -1, np.int32)
@@ -181,8 +182,8 @@ class Histograms:
         return len(self._places)
 
     def with_room(self, size: int, rows: Ints, values: Floats) -> tuple[Places, Counts]:
-        """What ``count`` needs to count ``values``, shape (ticks, m), in ``rows``, shape (m,), of ``size`` in
-        all; -1 counts nowhere."""
+        """Return what ``count`` needs to count ``values``, shape (ticks, m), in ``rows``, shape (m,), of
+        ``size`` in all; -1 counts nowhere."""
         if size > len(self._places):
             more: Places = np.full((size - len(self._places), PAGES), -1, np.int32)
             self._places = np.concatenate((self._places, more))
@@ -194,7 +195,7 @@ class Histograms:
         return self._places, self._pages
 
     def written(self) -> list[bytes]:
-        """Each row as bytes; empty without a value."""
+        """Return each row as bytes; empty without a value."""
         out: Bytes = np.empty(self._used * PAGE * _MOST_BYTES, np.uint8)
         ends: Ints = np.zeros(len(self._places), np.int64)
         _write(self._places, self._pages, out, ends)
@@ -210,7 +211,7 @@ class Histograms:
         self._places[there] = np.arange(self._used)
 
     def snapshot(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return {"rows": self.written()}
 
     def restore(self, plain: dict[str, Any]) -> None:

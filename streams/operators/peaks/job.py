@@ -1,4 +1,5 @@
-"""The peaks of one job: those of all its pods on all nodes, merged, and kept after the pods are gone."""
+"""Merges the peaks of one job: those of all its pods on all nodes, merged, and kept after the pods are
+gone."""
 
 from collections.abc import Set
 from heapq import heapify, heappop, heappush
@@ -26,7 +27,7 @@ _LEAST_PEAK_BYTES = len('"m":{"max":0,"mean":0,"at_ms":0},')
 
 
 class JobOperator:
-    """The state of one job: the newest part of each of its pods, and the sum of those that departed.
+    """Keeps the state of one job: the newest part of each of its pods, and the sum of those that departed.
 
     Pods depart in ``update``, never in ``flush``. So which of them have departed does not depend on when
     commits and restarts happened.
@@ -65,7 +66,7 @@ class JobOperator:
         return ends
 
     def _depart(self) -> None:
-        """Of too many pods those depart that ended longest ago; a pod that may still change stays."""
+        """Let depart of too many pods those that ended longest ago; a pod that may still change stays."""
         before_ms, departed = self._newest_ms - DEPART_AFTER_MS, self._departed.pods
         while len(self._parts) > MAX_JOB_PODS and self._ended and self._ended[0][0] <= before_ms:
             last_ms, uid = heappop(self._ended)
@@ -88,7 +89,7 @@ class JobOperator:
         return [ProducerRecord("job-peaks", self._uid, text, peaks.last_ms)]
 
     def close(self) -> list[Emission]:
-        """The input has ended."""
+        """Flush at the end of the input."""
         return self.flush()
 
     def _merged(self) -> JobPeaks:
@@ -111,7 +112,8 @@ class JobOperator:
         )  # fmt: skip
 
     def _current(self, parts: list[JobPart]) -> Set[str]:
-        """The revisions of an owner that does not end: those with pods that have not ended, or the newest."""
+        """Return the revisions of an owner that does not end: those with pods that have not ended, or the
+        newest."""
         began = [
             (not part.final, part.first_ms, revision)
             for part in parts
@@ -166,7 +168,8 @@ def _of_the_whole(part: JobPart) -> JobRef:
 
 
 def _by_name(parts: list[JobPart], current: Set[str]) -> dict[str, PodOfJob]:
-    """Pods by name. Of pods that had one name one after the other, the later ones carry their start in it."""
+    """Return the pods by name. Of pods that had one name one after the other, the later ones carry their
+    start in it."""
     pods: dict[str, PodOfJob] = {}
     for part in parts:
         name = part.pod_name if part.pod_name not in pods else f"{part.pod_name}@{part.first_ms}"

@@ -11,8 +11,8 @@ from streams.operators.rounding import tidy
 
 
 def merge_tally(tallies: Iterable[Tally]) -> Tally:
-    """One tally for several, at least one: the largest maximum (the earliest of equal ones), sums and counts
-    added, those of histograms too.
+    """Return one tally for several, at least one: the largest maximum (the earliest of equal ones), sums and
+    counts added, those of histograms too.
 
     ``math.fsum`` rounds once, so that the order makes no difference.
     """

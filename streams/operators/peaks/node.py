@@ -1,4 +1,4 @@
-"""The most that a node needed on a day (UTC), so far: its GPUs, the sum over them, and its host.
+"""Finds the most that a node needed on a day (UTC), so far: its GPUs, the sum over them, and its host.
 
 Only ticks in their order count. The maximum of a GPU is that of the driver's samples where there are any, as
 in windows; that of a sum is of the ticks' values, because what was highest at different moments does not add
@@ -46,7 +46,7 @@ Scoped = tuple[str, str]
 
 
 class NodePeakBank:
-    """One node by the samples of ``source``; of others than nvml and cgroup, nothing."""
+    """Keeps the peaks of one node by the samples of ``source``; of others than nvml and cgroup, nothing."""
 
     def __init__(self, node: str, source: str) -> None:
         self._node = node
@@ -57,7 +57,7 @@ class NodePeakBank:
         self._begin()
 
     def _begin(self) -> None:
-        """A day begins."""
+        """Begin a day."""
         self._index: ColumnIndex[Scoped] = ColumnIndex()
         self._state: Floats = np.zeros((4, 0))
         self._counted: ColumnIndex[Scoped] = ColumnIndex()
@@ -67,7 +67,7 @@ class NodePeakBank:
         self._first_ms = self._samples = self._written = 0
 
     def advance(self, ts_ms: int) -> list[Emission]:
-        """A tick at ``ts_ms`` comes: what is left of the day that it ends."""
+        """Take the time ``ts_ms`` of a tick that comes, and return what is left of the day that it ends."""
         if self._last_ms < 0 or self._last_ms // DAY_MS == ts_ms // DAY_MS:
             return []
         emissions = self.flush()
@@ -82,7 +82,7 @@ class NodePeakBank:
         return emissions
 
     def take_left(self, before: "NodePeakBank", ts_ms: int) -> None:
-        """As ``UsageBank.take_left``."""
+        """Do as ``UsageBank.take_left``."""
         before.advance(ts_ms)
         self._left = before._left
 
@@ -107,7 +107,7 @@ class NodePeakBank:
         self._samples += len(block.times)
 
     def _lay_out(self, layout: Layout) -> None:
-        """Other GPUs than before, or another day."""
+        """Lay out columns and rows anew, for other GPUs than before, or another day."""
         self._layout = layout
         series = _series(layout) if self._source == "nvml" else tuple(("", metric) for metric in _HOST)
         self._columns = self._index.columns(series)
@@ -121,7 +121,7 @@ class NodePeakBank:
         return emissions
 
     def unwritten(self) -> list[Emission]:
-        """The day so far, if there was a tick since it was written, which it is not by this."""
+        """Return the day so far, if there was a tick since it was written, which it is not by this."""
         if self._samples == self._written:
             return []
         scopes = self._peaks()
@@ -150,7 +150,7 @@ class NodePeakBank:
         return {scope: to_peaks(dict(sorted(tallies[scope].items()))) for scope in sorted(tallies)}
 
     def snapshot(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return self._day() | {"left": [[day, plain] for day, plain in self._left.items()]}
 
     def restore(self, plain: Mapping[str, Any]) -> None:
@@ -177,19 +177,20 @@ class NodePeakBank:
 
 
 def _series(layout: Layout) -> tuple[Scoped, ...]:
-    """What ``_of_gpus`` has in its columns."""
+    """Return the series that ``_of_gpus`` has in its columns."""
     each = [(scope, metric) for scope in layout.gpus for metric in _OF_GPU]
     return (*each, *(("", metric) for metric in _SUMS))
 
 
 def _counted_as(scope: str, metric: str) -> Scoped | None:
-    """Where values are counted: what has no sum, of all GPUs together."""
+    """Return where values are counted: what has no sum, of all GPUs together."""
     return ("", metric) if metric in P95_METRICS and (not scope or metric in _OVER_GPUS) else None
 
 
 @entry("float64[:, ::1](float64[:, ::1], int64)")
 def _of_gpus(values: Floats, gpus: int) -> Floats:
-    """Shape (ticks, ``_OF_GPU`` of each GPU and ``_SUMS``), over the GPUs of which anything is known."""
+    """Return the values in shape (ticks, ``_OF_GPU`` of each GPU and ``_SUMS``), over the GPUs of which
+    anything is known."""
     rows = np.full((len(values), _WIDTH * gpus + len(_SUMS)), np.nan)
     for tick in range(len(values)):
         for gpu in range(gpus):

@@ -1,4 +1,4 @@
-"""The peaks of one pod: what its node's sources and the API server know of it, merged.
+"""Merges the peaks of one pod: what its node's sources and the API server know of it, merged.
 
 Parts are cumulative: the newest part of each accumulation counts. So the result does not depend on the order
 in which the sources come.
@@ -21,7 +21,7 @@ _TOPIC = "pod-parts"
 
 
 class PodOperator:
-    """The state of one pod: who it is, and the newest part of each accumulation."""
+    """Keeps the state of one pod: who it is, and the newest part of each accumulation."""
 
     def __init__(self, uid: str) -> None:
         self._uid = uid
@@ -56,7 +56,7 @@ class PodOperator:
         return outs
 
     def close(self) -> list[Emission]:
-        """The input has ended."""
+        """Flush at the end of the input."""
         return self.flush()
 
     def _merged(self) -> tuple[PodPeaks, JobPart | None]:

@@ -1,4 +1,4 @@
-"""Which processes of a pod are kept: a pod may start thousands, one after the other.
+"""Chooses which processes of a pod are kept: a pod may start thousands, one after the other.
 
 Those with the highest maxima are kept: by memory on the GPU, then by utilization, then the latest. The others
 are counted; what they used is in the metrics of the pod and of its GPUs all the same.
@@ -21,8 +21,8 @@ Rank = tuple[float, float, float, str]
 
 
 def process_rank(scope: str, maxima: Mapping[str, float], at_ms: float) -> Rank:
-    """What orders the processes of a pod, from a process's maxima by metric and the time of the last of
-    them."""
+    """Return what orders the processes of a pod, from a process's maxima by metric and the time of the last
+    of them."""
     memory, busy = (maxima.get(metric, -1.0) for metric in _BY)
     return memory, busy, at_ms, scope
 
@@ -33,7 +33,7 @@ def highest_ranked(ranks: Iterable[Rank], most: int = MAX_POD_PROCESSES) -> set[
 
 
 def pods_over_limit(ids: Iterable[TallySeries]) -> dict[str, dict[str, dict[str, int]]]:
-    """Of each pod with too many processes: the place in ``ids`` by scope and metric."""
+    """Return of each pod with too many processes the place in ``ids`` by scope and metric."""
     columns: dict[str, dict[str, dict[str, int]]] = {}
     for at, tally_series in enumerate(ids):
         if tally_series.scope.count("/") == 2:

@@ -1,5 +1,5 @@
-"""The most that each pod of a node used so far, and sums for the mean: of the pod, on each GPU, of each
-process; of the pod also how often it used how much, for percentiles."""
+"""Counts the most that each pod of a node used so far, and sums for the mean: of the pod, on each GPU, of
+each process; of the pod also how often it used how much, for percentiles."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
@@ -58,22 +58,22 @@ def add_ticks(
 
 
 def widened(state: Floats, size: int) -> Floats:
-    """The state of ``size`` series, the first of which are there already."""
+    """Return the state of ``size`` series, the first of which are there already."""
     wider = np.repeat(np.array(_FILL)[:, None], size, axis=1)
     wider[:, : state.shape[1]] = state
     return wider
 
 
 def rows_of(index: ColumnIndex[K], counted: Sequence[K | None]) -> Ints:
-    """Of each series the row of the histogram in which it is counted, as ``index`` has them from now on; -1
-    for None."""
+    """Return of each series the row of the histogram in which it is counted, as ``index`` has them from now
+    on; -1 for None."""
     index.columns(tuple(tally_series for tally_series in counted if tally_series is not None))
     row = {tally_series: at for at, tally_series in enumerate(index.ids)}
     return np.array([-1 if tally_series is None else row[tally_series] for tally_series in counted], np.int64)
 
 
 class PeakTally:
-    """Peaks of the pods of one node, from one source; of an empty one, nothing."""
+    """Keeps the peaks of the pods of one node, from one source; of an empty one, nothing."""
 
     def __init__(self, node: str, source: str) -> None:
         self._node = node
@@ -147,7 +147,7 @@ class PeakTally:
         self._index.retain(keep)
 
     def _lay_out(self, layout: Layout) -> None:
-        """Other GPUs, pods or processes than before."""
+        """Lay out rows anew, for other GPUs, pods or processes than before."""
         self._layout = layout
         self._rows = rows_of(self._counted, [_counted_as(tally_series) for tally_series in layout.tallies])
         for (uid, scope), word in layout.attribution.items():
@@ -155,8 +155,8 @@ class PeakTally:
             scopes[scope] = less_sure(scopes.get(scope), word)
 
     def parts(self, totals: Mapping[str, Totals]) -> list[tuple[str, bytes, int]]:
-        """(pod uid, encoded ``PodPart``, last ms) of each pod that changed since the last call. ``totals``:
-        what each used since its accumulation began."""
+        """Return (pod uid, encoded ``PodPart``, last ms) of each pod that changed since the last call.
+        ``totals``: what each used since its accumulation began."""
         if not self._changed:
             return []
         columns: dict[str, list[int]] = {uid: [] for uid in sorted(self._changed)}
@@ -203,12 +203,12 @@ class PeakTally:
         )  # fmt: skip
 
     def set_back(self, ts_ms: int) -> None:
-        """The node's clock was wrong, and is at ``ts_ms``: no pod was seen after that."""
+        """Set the clock back, which was wrong and is at ``ts_ms``: no pod was seen after that."""
         for span in self._pods.values():
             span[1], span[2] = min(span[1], ts_ms), min(span[2], ts_ms)
 
     def is_stale(self, before_ms: int) -> bool:
-        """Whether a pod was last seen before ``before_ms``."""
+        """Tell whether a pod was last seen before ``before_ms``."""
         return any(last < before_ms for _, _, last, _ in self._pods.values())
 
     def retire(self, before_ms: int) -> set[str]:
@@ -237,7 +237,7 @@ class PeakTally:
         return gone
 
     def snapshot(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return {
             "series": [list(tally_series) for tally_series in self._index.ids],
             "state": pack(self._state[:, : len(self._index)]),
@@ -262,7 +262,8 @@ class PeakTally:
 
 
 def _counted_as(tally_series: TallySeries) -> TallySeries | None:
-    """Where the values of a series are counted: what is known of single GPUs alone in the whole pod."""
+    """Return where the values of a series are counted: what is known of single GPUs alone in the whole
+    pod."""
     if tally_series.metric in PCT_OF_GPU:
         return (
             TallySeries(tally_series.pod_uid, "", tally_series.metric)

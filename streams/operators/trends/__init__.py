@@ -1,1 +1,2 @@
-"""Trends: level, slope, forecasts, and when memory runs out. Pure. May import: ``cycles``, ``columns``."""
+"""Computes trends: level, slope, forecasts, and when memory runs out. Pure. May import: ``cycles``,
+``columns``."""

@@ -1,4 +1,4 @@
-"""Level, slope and forecast of many series at once, learned tick by tick.
+"""Learns level, slope and forecast of many series at once, tick by tick.
 
 ``TrendBank`` holds one column per series and does for all of them together what
 ``river.time_series.HoltWinters(alpha, beta)`` does for one: on regular ticks level and slope are the same.
@@ -56,7 +56,7 @@ def _take(
 
 @dataclass(frozen=True, slots=True)
 class TrendForecast:
-    """The trends of k series at one moment. NaN is absent.
+    """Holds the trends of k series at one moment. NaN is absent.
 
     ``level`` (unit of the metric), ``slope_per_s`` (that per second) and ``exhausts_in_s`` have shape (k,);
     ``value``, the 5 % and 95 % points ``p05`` and ``p95``, and ``method``, a place in ``METHODS``, have shape
@@ -75,11 +75,11 @@ class TrendForecast:
 
     @property
     def known(self) -> Bools:
-        """Which forecasts there are, shape (horizons, k): those that the history of the series bears."""
+        """Tell which forecasts there are, shape (horizons, k): those that the history of the series bears."""
         return np.asarray(np.isfinite(self.value) & np.isfinite(self.p05) & np.isfinite(self.p95))
 
     def pick(self, rows: Ints) -> "TrendForecast":
-        """The same of some of the series."""
+        """Return the same of some of the series."""
         return TrendForecast(
             horizons_s=self.horizons_s,
             level=self.level[rows],
@@ -93,7 +93,7 @@ class TrendForecast:
 
 
 class TrendBank:
-    """The trends of n series.
+    """Learns the trends of n series.
 
     ``update`` takes every tick, ``extend`` some at once. ``forecast`` is asked every ten seconds or so.
 
@@ -117,7 +117,7 @@ class TrendBank:
 
     @property
     def n(self) -> int:
-        """How many columns there are."""
+        """Return how many columns there are."""
         return self._holt.n
 
     def resize(self, keep: Ints) -> None:
@@ -166,9 +166,9 @@ class TrendBank:
         capacity: Floats | None = None,
         resolution: Floats | None = None,
     ) -> TrendForecast:
-        """The trends of all columns as of the last tick, with the cycles of ``season``, which include it. To
-        be asked every ten seconds or so: the forecasts are kept until their moments come, and
-        what is said to run out counts as announced.
+        """Return the trends of all columns as of the last tick, with the cycles of ``season``, which include
+        it. To be asked every ten seconds or so: the forecasts are kept until their moments come, and what is
+        said to run out counts as announced.
 
         ``lower``, ``upper``, ``capacity`` and ``resolution`` have shape (n,) and the metric's unit; NaN is no
         bound. Level and forecasts are clipped to the bounds; without ``capacity`` nothing is said to run out.
@@ -195,16 +195,16 @@ class TrendBank:
         capacity: Floats | None = None,
         exhausts_in_s: Floats | None = None,
     ) -> Floats:
-        """Value, 5 % and 95 % points ``ahead_s`` (ascending) after the last tick, shape (3, times, n): with
-        the errors that were measured at the horizons around. As ``forecast``, but nothing is kept or
+        """Return value, 5 % and 95 % points ``ahead_s`` (ascending) after the last tick, shape (3, times, n):
+        with the errors that were measured at the horizons around. As ``forecast``, but nothing is kept or
         announced: ``exhausts_in_s`` is what that has said."""
         recent = self._recent.read(self._last_ms, self._holt.state[VARIANCE])
         bounds = self._bounds(lower, upper, capacity, exhausts_in_s)
         return self._horizons.path(self._last_ms, ahead_s, self._holt, recent, bounds, season)
 
     def _bounds(self, *known: Floats | None) -> Floats:
-        """Least and largest value, capacity, seconds until it is reached, and resolution, shape (5, n); NaN
-        for none."""
+        """Return least and largest value, capacity, seconds until it is reached, and resolution, shape (5,
+        n); NaN for none."""
         bounds = np.full((5, self.n), np.nan)
         for row, bound in enumerate(known):
             if bound is not None:
@@ -212,7 +212,7 @@ class TrendBank:
         return bounds
 
     def snapshot(self) -> dict[str, Any]:
-        """Plain data from which ``restore`` goes on bit for bit."""
+        """Return plain data from which ``restore`` goes on bit for bit."""
         return {
             "v": SNAPSHOT_VERSION,
             "n": self.n,
@@ -226,7 +226,7 @@ class TrendBank:
 
     @classmethod
     def restore(cls, plain: dict[str, Any], horizons_s: tuple[float, ...] = HORIZONS_S) -> "TrendBank":
-        """The bank that wrote ``plain``. Raises ``ValueError`` for one of another version or shape."""
+        """Return the bank that wrote ``plain``. Raises ``ValueError`` for one of another version or shape."""
         check_version(plain, SNAPSHOT_VERSION, "trends")
         bank = cls(plain["n"], horizons_s)
         bank._began_ms, bank._last_ms = plain["began_ms"], plain["last_ms"]

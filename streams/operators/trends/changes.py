@@ -1,5 +1,5 @@
-"""Which trends are published: at once if something changed, else no more often than once a minute; and with
-each all others of its subject, as a record has all of them.
+"""Decides which trends are published: at once if something changed, else no more often than once a minute;
+and with each all others of its subject, as a record has all of them.
 
 Something changed when memory begins or ceases to run out, or will be full much sooner or later than was
 published; when a cycle is found or lost; and when the level of a series without a cycle stays outside of its
@@ -42,7 +42,7 @@ _NOTHING[[SINCE_MS, PUBLISHED_MS, EXHAUSTS]] = NEVER
 def _figures(
     level: float, slope: float, value: Floats, p05: Floats, p95: Floats, left_s: float, cyclic: bool
 ) -> Floats:
-    """The rows of what would be published of a series; the bounds are the widest of all horizons."""
+    """Return the rows of what would be published of a series; the bounds are the widest of all horizons."""
     now = np.zeros(ROWS)
     now[LEVEL], now[SLOPE], now[CYCLIC] = level, slope, cyclic
     now[VALUE] = now[LOW] = now[HIGH] = np.nan
@@ -58,7 +58,7 @@ def _figures(
 
 @kernel
 def _moved(now: Floats, last: Floats) -> bool:
-    """Whether any figure is other than was published."""
+    """Tell whether any figure is other than was published."""
     moved = now[SLOPE] != last[SLOPE] or now[HORIZONS] != last[HORIZONS] or now[EXHAUSTS] != last[EXHAUSTS]
     for about in (LEVEL, VALUE, LOW, HIGH):
         # What has no forecast has no interval that it could stay in: its distance is NaN.
@@ -68,7 +68,7 @@ def _moved(now: Floats, last: Floats) -> bool:
 
 @kernel
 def _ends_elsewhere(ts_ms: int, now: Floats, last: Floats) -> bool:
-    """Whether memory began or ceased to run out, or does so at another time than was published."""
+    """Tell whether memory began or ceased to run out, or does so at another time than was published."""
     ends, ended = now[EXHAUSTS] >= 0, last[EXHAUSTS] >= 0
     left_s = last[EXHAUSTS] - (ts_ms - last[PUBLISHED_MS]) / 1000
     off = abs(now[EXHAUSTS] - left_s)
@@ -77,7 +77,8 @@ def _ends_elsewhere(ts_ms: int, now: Floats, last: Floats) -> bool:
 
 @kernel
 def _is_due(ts_ms: int, now: Floats, last: Floats) -> bool:
-    """Whether a series changed enough; notes in ``last`` since when it is seen, and how often outside."""
+    """Tell whether a series changed enough; notes in ``last`` since when it is seen, and how often
+    outside."""
     if not np.isfinite(now[LEVEL]):
         last[SINCE_MS] = last[PUBLISHED_MS] = NEVER
         last[OUTSIDE] = 0
@@ -118,12 +119,12 @@ def _changes(
 
 
 class TrendDebouncer(SeriesState):
-    """What was published of n series, in the rows of an array of shape (ROWS, n)."""
+    """Remembers what was published of n series, in the rows of an array of shape (ROWS, n)."""
 
     _published: Floats = array(ROWS, "n", fill=_NOTHING)
 
     def changes(self, ts_ms: int, forecast: TrendForecast, cyclic: Bools, subjects: Ints) -> Ints:
-        """The columns to publish of a ``forecast`` of all n; from now on they count as published.
+        """Return the columns to publish of a ``forecast`` of all n; from now on they count as published.
 
         ``cyclic``, shape (n,), says which series have a cycle. ``subjects``, shape (n,): a number below n for
         each series, the same for all of one subject.

@@ -1,4 +1,4 @@
-"""When a series that climbs, such as a leak in memory, reaches its capacity.
+"""Tells when a series that climbs, such as a leak in memory, reaches its capacity.
 
 A climb of any length is announced when it is nearly over: loading a model or filling a cache climbs as
 straight as a leak, and ends before memory is full. So a series is announced when it climbed evenly, by much
@@ -86,8 +86,8 @@ SURELY = 1.0
 
 
 class ClimbRule(NamedTuple):
-    """A climb of ``parts`` parts of so many ``blocks`` each. Every part climbs ``least`` of what a steady
-    climb would, and the newest part ``newest`` of it, as the climb may have ended just now."""
+    """Describes a climb of ``parts`` parts of so many ``blocks`` each. Every part climbs ``least`` of what a
+    steady climb would, and the newest part ``newest`` of it, as the climb may have ended just now."""
 
     parts: int
     blocks: int
@@ -135,8 +135,8 @@ def close_levels(
 
 @kernel
 def _fitted(levels: Floats) -> tuple[float, float, float, float, float]:
-    """The least-squares parabola in orthogonal terms: the factors of the place and of its square, the sum of
-    squares of what is left, and those of place and square themselves."""
+    """Fit the least-squares parabola in orthogonal terms: the factors of the place and of its square, the sum
+    of squares of what is left, and those of place and square themselves."""
     centre, mean, mean_square = (levels.size - 1) / 2, 0.0, 0.0
     for at in range(levels.size):
         mean += levels[at]
@@ -160,8 +160,9 @@ def _fitted(levels: Floats) -> tuple[float, float, float, float, float]:
 
 @kernel
 def _until_full(levels: Floats, room: float, sigmas: float) -> float:
-    """Seconds in which ``levels`` climb by ``room``; NaN if they come to rest before, should they bend down
-    by so many standard errors more than they seem to. As if only every fourth block were independent."""
+    """Return the seconds in which ``levels`` climb by ``room``; NaN if they come to rest before, should they
+    bend down by so many standard errors more than they seem to. As if only every fourth block were
+    independent."""
     straight, bent, rest, places, squares = _fitted(levels)
     scatter = np.sqrt(rest / (levels.size / 4 - 3))
     slope, bend = straight + bent * (levels.size - 1), 2 * bent
@@ -179,7 +180,8 @@ def _until_full(levels: Floats, room: float, sigmas: float) -> float:
 
 @kernel
 def _left(levels: Floats, rule: ClimbRule, capacity: float, top: float) -> float:
-    """Seconds from the highest recent level ``top`` to ``capacity``, if ``levels`` climb by the rule."""
+    """Return the seconds from the highest recent level ``top`` to ``capacity``, if ``levels`` climb by the
+    rule."""
     room, climbed = capacity - top, levels[-1] - levels[0]
     if np.isnan(levels).any() or room <= 0 or climbed < RISE * capacity:
         return np.nan
@@ -195,7 +197,7 @@ def _left(levels: Floats, rule: ClimbRule, capacity: float, top: float) -> float
 
 @kernel
 def _floors(low: Floats) -> Floats:
-    """The least of the last ``FLOOR`` levels at each; NaN where one of them is unknown."""
+    """Return the least of the last ``FLOOR`` levels at each; NaN where one of them is unknown."""
     floors = low[FLOOR - 1 :].copy()
     for at in range(floors.size):
         for level in low[at : at + FLOOR - 1]:
@@ -205,7 +207,7 @@ def _floors(low: Floats) -> Floats:
 
 @kernel
 def _time_left(low: Floats, top: float, capacity: float) -> float:
-    """The same, if the levels ``low`` climb steadily."""
+    """Return the same seconds, if the levels ``low`` climb steadily."""
     left_s = _left(low[-STRAIGHT_POINTS:], STRAIGHT, capacity, top)
     if not np.isnan(left_s):
         return left_s
@@ -219,8 +221,8 @@ def _time_left(low: Floats, top: float, capacity: float) -> float:
 
 @kernel
 def _was_up_before(means: npt.NDArray[np.float32], begin: int, high: float, capacity: float) -> bool:
-    """Whether a mean before ``begin`` was at least so ``high``, and of the same program: one that ends gives
-    back nearly all."""
+    """Tell whether a mean before ``begin`` was at least so ``high``, and of the same program: one that ends
+    gives back nearly all."""
     for at in range(begin - 1, -1, -1):
         if means[at] < NOTHING * capacity:
             return False
@@ -233,7 +235,8 @@ def _was_up_before(means: npt.NDArray[np.float32], begin: int, high: float, capa
 def _nearly_full(
     means: npt.NDArray[np.float32], top: float, capacity: float, most: float, tick_s: float
 ) -> float:
-    """The same, if the newest ``means`` climbed at least by the room that is left over ``most``."""
+    """Return the same seconds, if the newest ``means`` climbed at least by the room that is left over
+    ``most``."""
     room = capacity - top
     for quarter in QUARTERS:
         if 4 * quarter * MEANS_S < SAMPLES * tick_s:
@@ -262,7 +265,8 @@ def _nearly_full(
 
 @kernel
 def _still_left(low: Floats, top: float, capacity: float) -> float:
-    """The same of a series that was announced: it is over when it pauses for longer than it did before."""
+    """Return the same of a series that was announced: it is over when it pauses for longer than it did
+    before."""
     room, climbed = capacity - top, low[-1] - low[0]
     if np.isnan(low).any() or room <= 0 or climbed < RISE * capacity:
         return np.nan
@@ -303,7 +307,7 @@ def _judged(
     low: Floats, means: npt.NDArray[np.float32], top: float, capacity: float, began: Floats, block: int,
     announced: bool, tick_s: float,
 ) -> float:  # fmt: skip
-    """Seconds until one series is full."""
+    """Return the seconds until one series is full."""
     _bridge(low)
     from_nothing, left_s = began[0] < NOTHING * capacity, np.nan
     if not (from_nothing and block - began[1] < LASTING):
@@ -346,7 +350,7 @@ def _exhausts_in_s(
 
 
 class ExhaustionDetector(SeriesState):
-    """The recent levels of n series, in the metric's unit; NaN where a series was not seen.
+    """Keeps the recent levels of n series, in the metric's unit; NaN where a series was not seen.
 
     ``low`` holds the lowest value of each block, oldest first, shape (BLOCKS, n), and ``now`` that of the
     open block, which has the last tick. ``high`` holds the highest value since the last and since the last
@@ -363,8 +367,9 @@ class ExhaustionDetector(SeriesState):
     _announced: Floats = array(2, "n", fill=np.nan)
 
     def exhausts_in_s(self, capacity: Floats, now_ms: int, means: npt.NDArray[np.float32]) -> Floats:
-        """Seconds from ``now_ms``, the last tick, until each series reaches its ``capacity``, shape (n,); NaN
-        for one that is not running out. ``means`` are those of its newest blocks of ten seconds.
+        """Return the seconds from ``now_ms``, the last tick, until each series reaches its ``capacity``,
+        shape (n,); NaN for one that is not running out. ``means`` are those of its newest blocks of ten
+        seconds.
 
         What is returned counts as announced. While an announced series is absent, its time counts down.
         """

@@ -1,4 +1,4 @@
-"""Holt's linear smoothing in columns, the slow mean, and what they expect next.
+"""Computes Holt's linear smoothing in columns, the slow mean, and what they expect next.
 
 Source: C. C. Holt 1957, in the error form of Hyndman and Athanasopoulos, "Forecasting: Principles and
 Practice", 8.1-8.2 (damped: E. S. Gardner and E. McKenzie 1985). Initial values as in River.
@@ -33,13 +33,13 @@ TOO_LARGE = 1e30
 
 @kernel
 def is_measured(value: float) -> bool:
-    """Whether it is a value; NaN is absent."""
+    """Tell whether it is a value; NaN is absent."""
     return abs(value) < TOO_LARGE
 
 
 @kernel
 def _gains(dt_ms: float) -> tuple[float, float, float]:
-    """Those of level, slope and slow mean for a step of ``dt_ms``, from those of one interval."""
+    """Return the gains of level, slope and slow mean for a step of ``dt_ms``, from those of one interval."""
     steps, dt_s = dt_ms / INTERVAL_MS, dt_ms / 1000
     level = 1 - (1 - ALPHA) ** steps
     return level, (1 - (1 - BETA) ** steps) * level / dt_s, 1 - np.exp(-dt_s / MEAN_S)
@@ -83,7 +83,7 @@ def update_holt(ts_ms: int, values: Floats, state: Floats) -> None:
 
 @kernel
 def is_known(now_ms: int, trend: Floats) -> bool:
-    """Whether a series can be forecast: seen twice, and not too long ago."""
+    """Tell whether a series can be forecast: seen twice, and not too long ago."""
     return bool(trend[SEEN_MS] >= now_ms - RESET_MS and trend[COUNT] >= BEGUN)
 
 
@@ -96,6 +96,6 @@ def expect(ahead_s: float, unseen_s: float, trend: Floats, expected: Floats) -> 
 
 
 class Holt(SeriesState):
-    """Level, slope and slow mean of n series, in the rows of ``state``, shape (ROWS, n)."""
+    """Keeps level, slope and slow mean of n series, in the rows of ``state``, shape (ROWS, n)."""
 
     state: Floats = array(ROWS, "n")

@@ -1,4 +1,4 @@
-"""Forecasts at several horizons: simple forecasters, weighed by their recent errors at each horizon.
+"""Forecasts at several horizons by simple forecasters, weighed by their recent errors at each horizon.
 
 A forecast is kept until its moment comes and is then compared with what was measured: by the tick that came
 nearest. So the interval is that of errors really made at this horizon, and needs no model of how errors grow;
@@ -97,8 +97,8 @@ LEAST = 1e-6
 
 @kernel
 def _blended(forecasts: Floats, errors: Floats) -> float:
-    """The mean of a series' forecasts, each weighed by the inverse eighth power of its error; NaN is no
-    forecast."""
+    """Return the mean of a series' forecasts, each weighed by the inverse eighth power of its error; NaN is
+    no forecast."""
     most, least = 0.0, np.inf
     for model in range(MODELS):
         if not np.isnan(forecasts[model]):
@@ -164,7 +164,7 @@ def _learn(
 
 @kernel
 def _expected(of_it: Floats) -> float:
-    """The forecasters' weighted mean error of one series at one horizon."""
+    """Return the forecasters' weighted mean error of one series at one horizon."""
     errors = of_it[:MODELS].copy()
     if of_it[PERIOD] > 0:
         errors[MEDIANS] = np.nan
@@ -205,7 +205,7 @@ def _begin(changed: Ints, before: Floats, state: Floats) -> None:
 
 @entry("boolean[:, ::1](float64[::1], float64[:, :, ::1])")
 def _worth(overlap: Floats, state: Floats) -> Bools:
-    """Where the blend is told and not persistence, shape (horizons, series)."""
+    """Tell where the blend is told and not persistence, shape (horizons, series)."""
     worth = np.zeros((len(state), state.shape[2]), np.bool_)
     for column in range(state.shape[2]):
         before = compared = 0.0
@@ -225,8 +225,8 @@ def _worth(overlap: Floats, state: Floats) -> Bools:
 
 @kernel
 def _spread(overlap: float, root: float, count: float) -> tuple[float, bool]:
-    """The standard error of what has this mean ``root`` of errors, and whether it is known from enough of
-    them."""
+    """Return the standard error of what has this mean ``root`` of errors, and whether it is known from enough
+    of them."""
     independent = min(count, 2 / (FASTER * FADING)) / overlap
     # Larger, the fewer errors it is known from: times the 95 % point of Student's distribution over that of
     # the normal one, about.
@@ -238,8 +238,8 @@ def _spread(overlap: float, root: float, count: float) -> tuple[float, bool]:
 def _points(
     overlap: float, worth: bool, announced: bool, of_it: Floats, models: Floats
 ) -> tuple[float, float, float, int, bool]:
-    """Value, 5 % and 95 % point of what is told, less the newest value, its place in ``METHODS``, and whether
-    enough errors are known. The blend and the points are written to ``models``, to be kept."""
+    """Return value, 5 % and 95 % point of what is told, less the newest value, its place in ``METHODS``, and
+    whether enough errors are known. The blend and the points are written to ``models``, to be kept."""
     models[BLEND] = _blended(models, of_it)
     value, root, method = 0.0, of_it[STILL], PERSISTENCE
     if announced or worth:
@@ -255,7 +255,8 @@ def _points(
 
 @kernel
 def _medians(values: Floats, wanted: bool, medians: Floats) -> None:
-    """The median of each number of the newest ``values``, oldest first; NaN is none, or not wanted."""
+    """Write into ``medians`` the median of each number of the newest ``values``, oldest first; NaN is none,
+    or not wanted."""
     medians[:] = np.nan
     if not wanted:
         return
@@ -275,7 +276,7 @@ def _keep_seasonal(kept: Floats, cyclic: Ints, seasonal: Floats) -> None:
 
 @kernel
 def _within(value: float, lower: float, upper: float) -> float:
-    """The value clipped to bounds; a NaN bound does not bind, a NaN value stays NaN."""
+    """Return the value clipped to bounds; a NaN bound does not bind, a NaN value stays NaN."""
     if value < lower:
         value = lower
     if value > upper:
@@ -340,7 +341,7 @@ _NO_PERIODS: Floats = np.zeros(0)
 
 
 class Horizons:
-    """Forecasts of n series at ``horizons_s`` (ascending), and their errors so far.
+    """Keeps forecasts of n series at ``horizons_s`` (ascending), and their errors so far.
 
     The errors are the rows of ``_state``, shape (horizons, ROWS, n).
     """
@@ -383,7 +384,7 @@ class Horizons:
         return max(int(times.searchsorted(self._next_ms - EARLY_MS)), 1)
 
     def follow(self, season: Season | None) -> None:
-        """The known cycles are those of ``season`` from now on.
+        """Follow the cycles of ``season`` from now on.
 
         Where a cycle was found or lost, the interval changes at once, in proportion to the expected error.
         """
@@ -402,8 +403,8 @@ class Horizons:
     def forecast(
         self, ts_ms: int, holt: Holt, recent: Floats, bounds: Floats, season: Season | None
     ) -> tuple[Floats, Ints, Floats]:
-        """Value, 5 % and 95 % points of all columns, shape (3, horizons, n), NaN where the age of the series
-        and the errors that were measured do not bear the horizon; how they are forecast, places in
+        """Return value, 5 % and 95 % points of all columns, shape (3, horizons, n), NaN where the age of the
+        series and the errors that were measured do not bear the horizon; how they are forecast, places in
         ``METHODS``, shape (horizons, n); and level and slope, shape (2, n).
 
         ``recent`` is what ``RecentMeans.read`` says. ``bounds``, shape (5, n): least and largest value,
@@ -429,8 +430,8 @@ class Horizons:
     def path(
         self, ts_ms: int, ahead_s: Floats, holt: Holt, recent: Floats, bounds: Floats, season: Season | None
     ) -> Floats:
-        """The same at any other times (ascending), shape (3, times, n): with the interval of the next later
-        horizon, or the last. Nothing is kept.
+        """Return the same at any other times (ascending), shape (3, times, n): with the interval of the next
+        later horizon, or the last. Nothing is kept.
 
         A forecaster is as wrong as at the worse of the two horizons around: that what is now stays is right
         at each multiple of a period, and wrong in between.
@@ -450,7 +451,7 @@ class Horizons:
         )[1]
 
     def snapshot(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         horizons = [
             {**forecasts.snapshot(), "state": pack(state)}
             for state, forecasts in zip(self._state, self._kept, strict=True)

@@ -1,4 +1,4 @@
-"""The forecasts of one horizon that wait for their moment."""
+"""Keeps the forecasts of one horizon that wait for their moment."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ NEVER_MS = 1 << 62
 
 
 class PendingForecasts(SeriesState):
-    """Forecasts ``horizon_s`` ahead of n series, each of ``rows`` figures beside the value of then.
+    """Keeps forecasts ``horizon_s`` ahead of n series, each of ``rows`` figures beside the value of then.
 
     From ``next_ms`` on one is to be taken out again.
     """
@@ -55,8 +55,8 @@ class PendingForecasts(SeriesState):
         self._plan()
 
     def take(self) -> tuple[int, Floats, npt.NDArray[np.float32]]:
-        """The moment (ms) of the oldest that waits, and the values of then and figures beside which it was
-        kept; it waits no longer."""
+        """Return the moment (ms) of the oldest that waits, and the values of then and figures beside which it
+        was kept; it waits no longer."""
         due_ms, slot = min((due_ms, slot) for slot, due_ms in enumerate(self._due) if due_ms >= 0)
         self._due[slot] = -1
         self._plan()

@@ -1,4 +1,4 @@
-"""The recent past of many series, as means of ten seconds: the line through the newest, and the trend.
+"""Keeps the recent past of many series, as means of ten seconds: the line through the newest, and the trend.
 
 A trend is the slope of the smoothed means if it is significant, else 0. The smoothing (J. von Hann's window,
 two longest cycles wide) takes out what repeats, found or not. What is left counts as independent once in a
@@ -70,8 +70,8 @@ def close_means(
 
 @kernel
 def _line(means: npt.NDArray[np.float32], open_s: float) -> tuple[float, float]:
-    """Level and slope of the least-squares line through the newest of the ``means``, the last of which ended
-    ``open_s`` ago."""
+    """Return level and slope of the least-squares line through the newest of the ``means``, the last of which
+    ended ``open_s`` ago."""
     newest, used = means[-LINE:].astype(np.float64), 0
     while used < LINE and not np.isnan(newest[LINE - 1 - used]):
         used += 1
@@ -92,7 +92,7 @@ def _line(means: npt.NDArray[np.float32], open_s: float) -> tuple[float, float]:
 
 
 def _window(size: int) -> Floats:
-    """The weights that smooth ``size`` blocks."""
+    """Return the weights that smooth ``size`` blocks."""
     width = min(2 * LONGEST, size // 3)
     window = np.sin(np.pi * (np.arange(width) + 0.5) / width) ** 2
     return np.asarray(window / window.sum())
@@ -113,7 +113,7 @@ def _smoothed(means: Floats, window: Floats) -> Floats:
 
 @kernel
 def _trend(smooth: Floats, deviation: float) -> float:
-    """The slope per block; 0 if it is not significant."""
+    """Return the slope per block; 0 if it is not significant."""
     size = smooth.size
     mean, product, square, rest = smooth.mean(), 0.0, 0.0, 0.0
     for block in range(size):
@@ -134,7 +134,7 @@ def _trend(smooth: Floats, deviation: float) -> float:
 
 @kernel
 def _trend_of(means: npt.NDArray[np.float32], deviation: float) -> float:
-    """The slope per second of a series; 0 if there is no trend."""
+    """Return the slope per second of a series; 0 if there is no trend."""
     known, which = 0, 0
     while known < BLOCKS and not np.isnan(means[BLOCKS - 1 - known]):
         known += 1
@@ -150,7 +150,7 @@ def _trend_of(means: npt.NDArray[np.float32], deviation: float) -> float:
 
 @entry("float64[:, ::1](float32[:, ::1], float64, float64[::1])")
 def _read(means: npt.NDArray[np.float32], open_s: float, variance: Floats) -> Floats:
-    """Level and slope of the line, trend, and age in seconds of all series."""
+    """Return level and slope of the line, trend, and age in seconds of all series."""
     lines = np.empty((4, variance.size))
     for column in range(variance.size):
         of_it = means[:, column]
@@ -161,15 +161,16 @@ def _read(means: npt.NDArray[np.float32], open_s: float, variance: Floats) -> Fl
 
 
 class RecentMeans(SeriesState):
-    """The newest closed blocks of n series in ``means``, oldest first, shape (BLOCKS, n); NaN where nothing
-    was seen. ``open`` holds sum, number and total offset (s) of the values since the open block began."""
+    """Keeps the newest closed blocks of n series in ``means``, oldest first, shape (BLOCKS, n); NaN where
+    nothing was seen. ``open`` holds sum, number and total offset (s) of the values since the open block
+    began."""
 
     means: npt.NDArray[np.float32] = array(BLOCKS, "n", fill=np.nan, dtype=np.float32)
     open: Floats = array(3, "n")
 
     def read(self, now_ms: int, variance: Floats) -> Floats:
-        """Of each series as of ``now_ms``, the last tick, shape (4, n): level and slope per second of the
-        least-squares line through the newest blocks, NaN where too few are known; the slope per second of its
-        trend, 0 without one; for how long it is known (s), of the time that is remembered. ``variance``
+        """Return of each series as of ``now_ms``, the last tick, shape (4, n): level and slope per second of
+        the least-squares line through the newest blocks, NaN where too few are known; the slope per second of
+        its trend, 0 without one; for how long it is known (s), of the time that is remembered. ``variance``
         (n,) is that of the values."""
         return _read(self.means, now_ms % BLOCK_MS / 1000, variance)

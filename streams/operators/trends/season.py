@@ -1,4 +1,4 @@
-"""What a known cycle says about the future: the values one, two, … periods before the moment asked for.
+"""Says what a known cycle says about the future: the values one, two, … periods before the moment asked for.
 
 Seasonal averaging over the newest periods, about a level that follows slow drift: the average of n periods
 has an n-th of the noise's variance. Periods need not be whole: of each, the sample nearest in phase counts,
@@ -34,7 +34,7 @@ TRIED = 24
 
 
 def season_of(cycles: "LockedCycles", columns: Ints) -> "Season | None":
-    """Forecasters for those ``cycles`` that hold a whole period; None if there are none.
+    """Return forecasters for those ``cycles`` that hold a whole period; None if there are none.
 
     Column j of the cycles is column ``columns[j]`` of the trends; -1 has no trend.
     """
@@ -58,7 +58,7 @@ def season_of(cycles: "LockedCycles", columns: Ints) -> "Season | None":
 
 @kernel
 def _mean(sums: Floats, youngest: int, oldest: int) -> float:
-    """Mean of the samples of ages from ``youngest`` up to before ``oldest``."""
+    """Return the mean of the samples of ages from ``youngest`` up to before ``oldest``."""
     end, begin = sums.size - 1 - youngest, sums.size - 1 - oldest
     return float((sums[end] - sums[begin]) / (end - begin))
 
@@ -75,7 +75,8 @@ def _drift(sums: Floats, period: float) -> float:
 
 @kernel
 def _known(window: Floats, period: float) -> tuple[Floats, int, float, float]:
-    """Of a series: the sums of its samples up to each, how many make its level, its drift, and its level."""
+    """Return of a series the sums of its samples up to each, how many make its level, its drift, and its
+    level."""
     sums = np.zeros(window.size + 1)
     for place in range(window.size):
         sums[place + 1] = sums[place] + window[place]
@@ -86,7 +87,7 @@ def _known(window: Floats, period: float) -> tuple[Floats, int, float, float]:
 
 @kernel
 def _shape(window: Floats, sums: Floats, width: int, drift: float, age: int) -> float:
-    """The sample of this age less the mean over the surrounding periods."""
+    """Return the sample of this age less the mean over the surrounding periods."""
     youngest = min(max(age - width // 2, 0), window.size - width)
     middle = youngest + (width - 1) / 2
     value = window[window.size - 1 - age]
@@ -97,7 +98,7 @@ def _shape(window: Floats, sums: Floats, width: int, drift: float, age: int) -> 
 def _folded(
     steps: float, period: float, window: Floats, sums: Floats, width: int, drift: float, shape: Floats
 ) -> None:
-    """What each forecaster expects of the ``shape`` so many steps after the newest sample."""
+    """Write into ``shape`` what each forecaster expects so many steps after the newest sample."""
     first = max(np.ceil(steps / period), 1.0)
     total = np.zeros(SEASONS)
     shape[:] = 0.0
@@ -118,7 +119,7 @@ def _folded(
 
 @entry("float64[:, :, ::1](float64[::1], float64[::1], float64[:, ::1], int64[:, ::1])")
 def _ahead(steps: Floats, periods: Floats, samples: Floats, bounds: Ints) -> Floats:
-    """What each forecaster expects, shape (steps, SEASONS, periods)."""
+    """Return what each forecaster expects, shape (steps, SEASONS, periods)."""
     expected, shape = np.empty((steps.size, SEASONS, periods.size)), np.empty(SEASONS)
     for place, period in enumerate(periods):
         window = samples[place, bounds[place, 0] : bounds[place, 1]]
@@ -133,7 +134,7 @@ def _ahead(steps: Floats, periods: Floats, samples: Floats, bounds: Ints) -> Flo
 
 @entry("float64[:, ::1](int64[::1], float64[::1], float64[:, ::1], int64[:, ::1])")
 def _errors(places: Ints, periods: Floats, samples: Floats, bounds: Ints) -> Floats:
-    """Mean absolute error of each forecaster on the newest samples, shape (SEASONS, places)."""
+    """Return the mean absolute error of each forecaster on the newest samples, shape (SEASONS, places)."""
     errors, shape = np.zeros((SEASONS, places.size)), np.empty(SEASONS)
     for column, place in enumerate(places):
         window, period = samples[place, bounds[place, 0] : bounds[place, 1]], periods[place]
@@ -152,7 +153,7 @@ def _errors(places: Ints, periods: Floats, samples: Floats, bounds: Ints) -> Flo
 
 
 class Season:
-    """Forecasts of k series from their cycles.
+    """Forecasts k series from their cycles.
 
     ``columns`` (k,) are those of the trends, ``periods`` (k,) in samples, and ``windows`` the samples of
     each since its cycle began.
@@ -164,10 +165,11 @@ class Season:
         self._periods, self._windows = periods, windows
 
     def ahead(self, horizons_s: Floats) -> Floats:
-        """What each forecaster expects so long after the newest sample, shape (horizons, SEASONS, k)."""
+        """Return what each forecaster expects so long after the newest sample, shape (horizons, SEASONS,
+        k)."""
         return _ahead(horizons_s / self._interval_s, self._periods, *self._windows)
 
     def errors(self, places: Ints) -> Floats:
-        """Mean absolute error of each forecaster of the series at ``places`` on their newest samples,
-        shape (SEASONS, places)."""
+        """Return the mean absolute error of each forecaster of the series at ``places`` on their newest
+        samples, shape (SEASONS, places)."""
         return _errors(places, self._periods, *self._windows)

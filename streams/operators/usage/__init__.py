@@ -1,4 +1,4 @@
-"""What was used of a node in each hour of the clock, and by whom: the ledger. Pure.
+"""Counts what was used of a node in each hour of the clock, and by whom: the ledger. Pure.
 
 Imports columns, and is imported by the node operator alone.
 """

@@ -1,4 +1,4 @@
-"""The ledger of one node: each hour so far. The times of ticks are those of the samples."""
+"""Keeps the ledger of one node: each hour so far. The times of ticks are those of the samples."""
 
 from collections.abc import Collection, Iterable
 from itertools import pairwise
@@ -23,7 +23,8 @@ MOST_LEFT = 4
 
 
 class UsageBank:
-    """What was used of one node, by the samples of ``source``; of others than nvml and cgroup, nothing."""
+    """Counts what was used of one node, by the samples of ``source``; of others than nvml and cgroup,
+    nothing."""
 
     def __init__(self, node: str, source: str) -> None:
         self._node = node
@@ -38,7 +39,7 @@ class UsageBank:
         """Hours that were left by a jump of the clock, which may come back, as snapshots of the meter."""
 
     def advance(self, ts_ms: int) -> list[Emission]:
-        """A tick at ``ts_ms`` comes: what is left of the hour that it ends."""
+        """Take the time ``ts_ms`` of a tick that comes, and return what is left of the hour that it ends."""
         if self._last_ms is None or self._meter is None or self._last_ms // HOUR_MS == ts_ms // HOUR_MS:
             return []
         emissions = self.flush()
@@ -77,7 +78,7 @@ class UsageBank:
         return self.unwritten(keep=False)
 
     def unwritten(self, *, keep: bool = True) -> list[Emission]:
-        """The rows of the hour that changed since they were written, which they are not by this."""
+        """Return the rows of the hour that changed since they were written, which they are not by this."""
         gpus = self._gpus.changed(keep=keep) if self._gpus else ()
         pods = self._pods.changed(keep=keep) if self._pods else ()
         if self._last_ms is None or not (gpus or pods):
@@ -89,7 +90,7 @@ class UsageBank:
         return [ProducerRecord("usage", self._node, encode(record), self._last_ms)]
 
     def totals(self) -> dict[str, dict[str, float]]:
-        """What each pod used since it was first seen, or forgotten."""
+        """Return what each pod used since it was first seen, or forgotten."""
         totals: dict[str, dict[str, float]] = {}
         sums = sorted(self._sums().items())  # a worker that took over has them in another order
         for (uid, _), used in sums:
@@ -99,11 +100,11 @@ class UsageBank:
         return {uid: {name: tidy(of[name]) for name in sorted(of)} for uid, of in totals.items()}
 
     def of_gpus(self) -> dict[str, dict[str, float]]:
-        """What each GPU did since it was first seen, by UUID."""
+        """Return what each GPU did since it was first seen, by UUID."""
         return self._gpus.of_gpus() if self._gpus else {}
 
     def of_pods_on_gpus(self) -> tuple[PodOnGpu, ...]:
-        """What each pod used of each GPU since it was first seen there, or forgotten."""
+        """Return what each pod used of each GPU since it was first seen there, or forgotten."""
         if self._gpus is None:
             return ()
         sums = self._sums()
@@ -122,7 +123,7 @@ class UsageBank:
         return sums
 
     def forget(self, pods: Collection[str]) -> None:
-        """These pods begin anew if they come back."""
+        """Let these pods begin anew if they come back."""
         self._before = {key: used for key, used in self._before.items() if key[0] not in pods}
         if self._gpus:
             self._gpus.forget(pods)
@@ -130,7 +131,7 @@ class UsageBank:
             self._take_off(key for key in self._meter.sums() if key[0] in pods)
 
     def _take_off(self, keys: Iterable[OnGpu]) -> None:
-        """What the hour has of these is no part of what they used since it began."""
+        """Take off what the hour has of these: it is no part of what they used since it began."""
         sums = self._meter.sums() if self._meter else {}
         for key in keys:
             before = self._before.setdefault(key, {})
@@ -138,7 +139,7 @@ class UsageBank:
                 before[name] = before.get(name, 0.0) - amount
 
     def snapshot(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return {
             "last_ms": self._last_ms,
             "before": [[*key, used] for key, used in self._before.items()],

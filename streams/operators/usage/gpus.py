@@ -1,4 +1,4 @@
-"""The time and energy of a node's GPUs, divided among those who have them: see ``contract.records.hours``."""
+"""Divides time and energy of a node's GPUs among those who have them: see ``contract.records.hours``."""
 
 from collections.abc import Container
 from typing import Any
@@ -139,9 +139,9 @@ def _add(
 
 
 class GpuMeter:
-    """The GPUs of one node. ``_wholes`` has a row for each of ``_gpus``, with the columns of ``_OF_GPU``.
-    ``_origins``: how it is known that a pod has a GPU, since it was first seen there; ``_words`` in the hour.
-    """
+    """Meters the GPUs of one node. ``_wholes`` has a row for each of ``_gpus``, with the columns of
+    ``_OF_GPU``. ``_origins``: how it is known that a pod has a GPU, since it was first seen there; ``_words``
+    in the hour."""
 
     def __init__(self) -> None:
         self._hour = HourTable(FIGURES)
@@ -165,7 +165,7 @@ class GpuMeter:
         )  # fmt: skip
 
     def _lay_out(self, layout: Layout) -> None:
-        """Other GPUs, pods or processes than before, or another hour."""
+        """Lay out rows anew, for other GPUs, pods or processes than before, or another hour."""
         held = layout.holdings
         if held is None:
             raise ValueError("ticks of GPUs say who has them")
@@ -186,7 +186,7 @@ class GpuMeter:
         self._layout = layout
 
     def changed(self, *, keep: bool = False) -> tuple[GpuHour, ...]:
-        """The rows that changed since they were written: see ``HourTable``."""
+        """Return the rows that changed since they were written: see ``HourTable``."""
         return tuple(
             GpuHour(
                 pod_uid=key[0] or None, gpu=key[1], model=self._models[key[1]] or None,
@@ -204,7 +204,7 @@ class GpuMeter:
         )  # fmt: skip
 
     def sums(self) -> dict[OnGpu, dict[str, float]]:
-        """What each pod used of each GPU in the hour so far."""
+        """Return what each pod used of each GPU in the hour so far."""
         sums: dict[OnGpu, dict[str, float]] = {}
         for (pod, gpu), figures in zip(self._hour.keys, self._hour.figures.tolist(), strict=False):
             if pod:
@@ -225,28 +225,28 @@ class GpuMeter:
         return sums
 
     def of_gpus(self) -> dict[str, dict[str, float]]:
-        """What each GPU did since it was first seen, whosever it was."""
+        """Return what each GPU did since it was first seen, whosever it was."""
         return {
             uuid: {name: whole[at] for name, at in _NAMES if whole[at + 1]}
             for uuid, whole in zip(self._gpus, self._wholes.tolist(), strict=True)
         }
 
     def origins(self) -> dict[OnGpu, str]:
-        """How it is known that a pod has a GPU, of every pod on every GPU until it is forgotten."""
+        """Return how it is known that a pod has a GPU, of every pod on every GPU until it is forgotten."""
         return self._origins
 
     def forget(self, pods: Container[str]) -> None:
-        """These pods begin anew if they come back."""
+        """Let these pods begin anew if they come back."""
         self._origins = {key: word for key, word in self._origins.items() if key[0] not in pods}
         self._layout = None
 
     def begin(self) -> None:
-        """Another hour begins."""
+        """Begin another hour."""
         self._hour.clear()
         self._words, self._layout = {}, None
 
     def hour(self) -> dict[str, Any]:
-        """The hour alone, as plain data."""
+        """Return the hour alone, as plain data."""
         words = [[*key, word] for key, word in self._words.items()]
         return {"hour": self._hour.snapshot(), "words": words}
 
@@ -256,7 +256,7 @@ class GpuMeter:
         self._words = {(pod, gpu): word for pod, gpu, word in hour["words"]}
 
     def snapshot(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return self.hour() | {
             "origins": [[*key, word] for key, word in self._origins.items()],
             "models": dict(self._models),

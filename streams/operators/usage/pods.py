@@ -1,4 +1,4 @@
-"""CPU time and memory of a node's pods, and what its host uses beyond them."""
+"""Meters CPU time and memory of a node's pods, and what its host uses beyond them."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def _add(hour: Floats, values: Floats, seconds: Floats, rows: Ints, columns: Int
 
 
 class PodMeter:
-    """The host and the pods of one node."""
+    """Meters the host and the pods of one node."""
 
     def __init__(self) -> None:
         self._hour = HourTable(FIGURES)
@@ -45,13 +45,14 @@ class PodMeter:
         self._columns: Ints = np.zeros((0, 2), np.int64)
 
     def add(self, block: TickBlock, seconds: Floats, _gaps: Bools) -> None:
-        """As ``GpuMeter.add``. After a gap, a rate counts for no more time than its tick does."""
+        """Add ticks as ``GpuMeter.add``. After a gap, a rate counts for no more time than its tick does."""
         if block.layout is not self._layout:
             self._lay_out(block.layout)
         _add(self._hour.figures, block.values, seconds, self._rows, self._columns)
 
     def _lay_out(self, layout: Layout) -> None:
-        """Other pods than before, or another hour. The member of the host is empty, and so is its key."""
+        """Lay out rows anew, for other pods than before, or another hour. The member of the host is empty,
+        and so is its key."""
         column = {column_series: at for at, column_series in enumerate(layout.series)}
         members = dict.fromkeys((column_series.kind, column_series.member) for column_series in layout.series)
         cells = [
@@ -63,8 +64,8 @@ class PodMeter:
         self._layout = layout
 
     def changed(self, *, keep: bool = False) -> tuple[PodHour, ...]:
-        """The rows that changed since they were written (see ``HourTable``); of the host, what its pods so
-        far leave of it."""
+        """Return the rows that changed since they were written (see ``HourTable``); of the host, what its
+        pods so far leave of it."""
         keys = self._hour.keys
         every = self._hour.figures[: len(keys)]
         of_pods = every[[key != _HOST for key in keys]].sum(axis=0)
@@ -77,7 +78,7 @@ class PodMeter:
         return tuple(rows)
 
     def sums(self) -> dict[OnGpu, dict[str, float]]:
-        """What each pod used in the hour so far."""
+        """Return what each pod used in the hour so far."""
         return {
             (uid, ""): {"cpu_s": figures[_CPU]}
             for (uid,), figures in zip(self._hour.keys, self._hour.figures.tolist(), strict=False)
@@ -85,20 +86,20 @@ class PodMeter:
         }
 
     def begin(self) -> None:
-        """Another hour begins."""
+        """Begin another hour."""
         self._hour.clear()
         self._layout = None
 
     def hour(self) -> dict[str, Any]:
-        """As ``GpuMeter.hour``."""
+        """Do as ``GpuMeter.hour``."""
         return self.snapshot()
 
     def go_on(self, hour: dict[str, Any]) -> None:
-        """As ``GpuMeter.go_on``."""
+        """Do as ``GpuMeter.go_on``."""
         self.restore(hour)
 
     def snapshot(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return {"hour": self._hour.snapshot()}
 
     def restore(self, plain: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The figures of an hour so far, a row for each of its keys; and which of them changed."""
+"""Keeps the figures of an hour so far, a row for each of its keys; and which of them changed."""
 
 from typing import Any
 
@@ -14,7 +14,8 @@ _ROOM = 16
 
 
 class HourTable:
-    """``figures`` has shape (rows, 1 + figures), with room for more rows; its first column is ``CHANGED``."""
+    """Keeps the figures of an hour. ``figures`` has shape (rows, 1 + figures), with room for more rows; its
+    first column is ``CHANGED``."""
 
     def __init__(self, figures: int) -> None:
         self.keys: list[tuple[str, ...]] = []
@@ -34,15 +35,15 @@ class HourTable:
         return np.fromiter((self._row[key] for key in keys), np.int64, len(keys))
 
     def changed(self, *, keep: bool = False) -> list[tuple[tuple[str, ...], list[float]]]:
-        """The rows that changed since they were written, and their figures. They are written now, unless the
-        changes are to be kept."""
+        """Return the rows that changed since they were written, and their figures. They are written now,
+        unless the changes are to be kept."""
         rows = np.flatnonzero(self.figures[:, CHANGED])
         if not keep:
             self.figures[rows, CHANGED] = 0
         return [(self.keys[row], self.figures[row, 1:].tolist()) for row in rows.tolist()]
 
     def clear(self) -> None:
-        """Another hour begins."""
+        """Clear all rows for another hour."""
         self.keys, self._row = [], {}
         self.figures = np.zeros_like(self.figures[:_ROOM])
 

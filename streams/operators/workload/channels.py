@@ -1,4 +1,4 @@
-"""The channels of a pod, and their values as bytes: one byte a second and channel.
+"""Codes the channels of a pod, and their values as bytes: one byte a second and channel.
 
 A channel is one measured quantity of a pod by the second. A byte (a *code*) holds a share in whole percent,
 memory in half percents, and any other quantity as its logarithm in steps of 3.5 %. That is finer than any
@@ -77,7 +77,7 @@ CODINGS = {
 
 
 def _decoding_table() -> Floats:
-    """The value of each code, shape (channels, 256)."""
+    """Return the value of each code, shape (channels, 256)."""
     codes = np.arange(256.0)
     values = np.stack([codes / 2, codes, 2 ** (codes / 10) - 1])
     values[:, ABSENT_CODE] = np.nan
@@ -90,7 +90,7 @@ _OFFSETS = (256 * np.arange(len(CHANNELS), dtype=np.int16))[:, np.newaxis]
 
 @kernel
 def code_of(value: float, coding: int) -> int:
-    """The code of a value, NaN is absent."""
+    """Return the code of a value, NaN is absent."""
     if np.isnan(value):
         return ABSENT_CODE
     if coding == _HALF:
@@ -110,31 +110,32 @@ def _quantized(values: Floats, codings: Ints) -> Codes:
 
 
 def quantize(source: str, values: Floats) -> Codes:
-    """Codes of values, shape (rows, channels of ``source``); NaN is absent."""
+    """Return codes of values, shape (rows, channels of ``source``); NaN is absent."""
     return _quantized(np.ascontiguousarray(values), CODINGS[source])
 
 
 def dequantize(codes: Codes) -> Floats:
-    """Values of the codes of all ``CHANNELS``, shape (channels, seconds); NaN is absent."""
+    """Return values of the codes of all ``CHANNELS``, shape (channels, seconds); NaN is absent."""
     return np.asarray(_VALUES[codes + _OFFSETS])
 
 
 def dequantize_one(channel: str, code: int) -> float:
-    """The value of one code of a channel; NaN is absent."""
+    """Return the value of one code of a channel; NaN is absent."""
     return float(_VALUES[256 * CHANNEL_ROW[channel] + code])
 
 
 def dequantize_row(channel: str, codes: Codes) -> Floats:
-    """Values of codes of one channel; NaN is absent."""
+    """Return values of codes of one channel; NaN is absent."""
     return np.asarray(_VALUES[codes + np.int64(256 * CHANNEL_ROW[channel])])
 
 
 def codes_to_text(codes: Codes) -> str:
-    """Codes as base64."""
+    """Return codes as base64."""
     return b2a_base64(np.ascontiguousarray(codes).tobytes(), newline=False).decode("ascii")
 
 
 def codes_from_text(text: str, rows: int) -> Codes:
-    """Codes of ``rows`` channels, shape (rows, seconds). Raises ``ValueError`` for a text that holds none."""
+    """Return codes of ``rows`` channels, shape (rows, seconds). Raises ``ValueError`` for a text that holds
+    none."""
     flat = np.frombuffer(a2b_base64(text, strict_mode=True), np.uint8)
     return flat.reshape(rows, -1)

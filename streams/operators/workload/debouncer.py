@@ -1,4 +1,5 @@
-"""Which of a pod's judgements, one every ten seconds, are published: those that changed and stay changed."""
+"""Chooses which of a pod's judgements, one every ten seconds, are published: those that changed and stay
+changed."""
 
 from dataclasses import dataclass, field, replace
 
@@ -32,7 +33,7 @@ IDLE_REFRESH_S = 600.0
 
 @dataclass(slots=True)
 class _Streak:
-    """How many times in a row the same word was judged, and since when."""
+    """Counts how many times in a row the same word was judged, and since when."""
 
     word: str = ""
     count: int = 0
@@ -46,16 +47,16 @@ class _Streak:
 
 @dataclass(slots=True)
 class InsightDebouncer:
-    """``published``: the judgement that was published last, if any. ``kind`` and ``bottleneck``: what the
-    newest judgements said, published or not."""
+    """Decides which judgements are published. ``published``: the judgement that was published last, if any.
+    ``kind`` and ``bottleneck``: what the newest judgements said, published or not."""
 
     published: Judgement | None = None
     kind: _Streak = field(default_factory=_Streak)
     bottleneck: _Streak = field(default_factory=_Streak)
 
     def began_ms(self, kind: str, start_ms: int) -> int | None:
-        """Since when the pod is of ``kind``, if the span that began at ``start_ms`` says that it is. None
-        before anything was published."""
+        """Tell since when the pod is of ``kind``, if the span that began at ``start_ms`` says that it is.
+        None before anything was published."""
         if self.published is None:
             return None
         if kind == self.published.kind:
@@ -64,7 +65,7 @@ class InsightDebouncer:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the last two minutes of judgements said what was published."""
+        """Tell whether the last two minutes of judgements said what was published."""
         if self.published is None or self.published.kind != self.kind.word:
             return False
         same = self.published.bottleneck == self.bottleneck.word
@@ -93,7 +94,7 @@ class InsightDebouncer:
         return unknown
 
     def _changed_since_ms(self, now: Judgement) -> int | None:
-        """None if there is nothing to publish, else since when the pod is of its kind."""
+        """Return None if there is nothing to publish, else since when the pod is of its kind."""
         if self._kind_changed(now):
             return self.kind.since_ms
         before = self.published
@@ -129,8 +130,8 @@ class InsightDebouncer:
 
 
 def _still_held_back(now: Judgement, before: Judgement) -> Judgement:
-    """Of a pod whose kind was not known ``before``: its kind is told by what it did then, and so what held it
-    back then does so until something else is found."""
+    """Keep what held back a pod whose kind was not known ``before``: its kind is told by what it did then,
+    and so what held it back then does so until something else is found."""
     if before.bottleneck in (IDLE, UNKNOWN_BOTTLENECK):
         return now
     evidence = {**before.evidence, **now.evidence}

@@ -22,19 +22,19 @@ _MOST_EPOCHS = 4
 
 
 class JoinedSpan(NamedTuple):
-    """A span of ``nvml``, and that of ``cgroup`` if there is one."""
+    """Holds a span of ``nvml``, and that of ``cgroup`` if there is one."""
 
     gpu: InsightPart
     cgroup: InsightPart | None
 
     @property
     def end_ms(self) -> int:
-        """Where the span ends."""
+        """Return where the span ends."""
         return self.gpu.start_ms + SPAN_MS
 
 
 class SpanJoin:
-    """Spans that wait for the other source."""
+    """Keeps spans that wait for the other source."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, deque[InsightPart]] = {"nvml": deque(), "cgroup": deque()}
@@ -44,20 +44,20 @@ class SpanJoin:
 
     @property
     def has_cgroup(self) -> bool:
-        """Whether ``cgroup`` ever sent a span of the pod."""
+        """Tell whether ``cgroup`` ever sent a span of the pod."""
         return self._newest_ms["cgroup"] >= 0
 
     @property
     def has_gpu(self) -> bool:
-        """Whether ``nvml`` ever sent a span of the pod."""
+        """Tell whether ``nvml`` ever sent a span of the pod."""
         return self._newest_ms["nvml"] >= 0
 
     def is_repeat(self, part: InsightPart) -> bool:
-        """Whether its source has already sent that span, or a later one of its epoch."""
+        """Tell whether its source has already sent that span, or a later one of its epoch."""
         return part.start_ms <= self._epochs[part.source].get(part.epoch_ms or 0, -1)
 
     def begins_epoch(self, part: InsightPart) -> bool:
-        """Whether a part that is no repeat is of another epoch than those of its source before it."""
+        """Tell whether a part that is no repeat is of another epoch than those of its source before it."""
         epochs = self._epochs[part.source]
         return bool(epochs) and next(reversed(epochs)) != (part.epoch_ms or 0)
 
@@ -94,7 +94,7 @@ class SpanJoin:
         return done
 
     def snapshot(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         waiting = {source: [to_plain(part) for part in parts] for source, parts in self._waiting.items()}
         epochs = {source: [list(entry) for entry in of.items()] for source, of in self._epochs.items()}
         return {"waiting": waiting, "newest_ms": dict(self._newest_ms), "epochs": epochs}

@@ -1,4 +1,4 @@
-"""The loops of a span, compiled: over ticks, pods and the GPUs of each pod."""
+"""Loops over a span, compiled: over ticks, pods and the GPUs of each pod."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ NO_GPU = -1
 
 @kernel
 def _share(part: float, whole: float) -> float:
-    """In percent; NaN of what is 0 or absent."""
+    """Return a share in percent; NaN of what is 0 or absent."""
     return 100.0 * part / whole if whole > 0.0 else np.nan
 
 
@@ -50,7 +50,7 @@ def _gpus_of(
 
 @kernel
 def _idleness(row: Floats, metrics: int, gpus: int, places: Ints) -> tuple[float, float]:
-    """How many GPUs are idle, and the utilization of the least busy; NaN where none is measured."""
+    """Return how many GPUs are idle, and the utilization of the least busy; NaN where none is measured."""
     idle = least = np.nan
     for place in places:
         if place == NO_GPU or place >= gpus:
@@ -138,7 +138,7 @@ def cgroup_channels(rows: Floats, channels: Floats) -> None:
 
 @kernel
 def _mean(channels: Floats, seconds: Ints, second: int, pod: int, channel: int) -> float:
-    """Of the ticks that cover a second; NaN where nothing was measured."""
+    """Return the mean of the ticks that cover a second; NaN where nothing was measured."""
     total, count = 0.0, 0
     for tick in range(len(channels)):
         value = channels[tick, pod, channel]

@@ -1,5 +1,5 @@
-"""The insight of one pod: what kind it is, what holds it back and what it asks for too much, published when
-any of that changed."""
+"""Finds the insight of one pod: what kind it is, what holds it back and what it asks for too much, published
+when any of that changed."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -39,7 +39,7 @@ _GPU_ONLY_SPANS = 3
 
 
 class PodInsightOperator:
-    """The state of one pod.
+    """Keeps the state of one pod.
 
     What it publishes is a function of the pod's spans, in the order of time, and of what is known of the pod
     by then. The last insight is the same, whenever the pod's identity became known.
@@ -57,7 +57,7 @@ class PodInsightOperator:
         self._gone_ms: int | None = None
 
     def _begin(self) -> None:
-        """Nothing is known of what the pod does, or of when: its time begins."""
+        """Begin the pod's time: nothing is known of what it does, or of when."""
         self._track = self._new_track()
         self._gpu_only: Track | None = None
         self._gpu_only_spans = 0
@@ -108,7 +108,7 @@ class PodInsightOperator:
         return outs + self._to_job()
 
     def _add_cpu_only(self, part: InsightPart) -> list[ProducerRecord]:
-        """A pod without a GPU is judged by what its training reports, once there is such a report."""
+        """Judge a pod without a GPU by what its training reports, once there is such a report."""
         if self._track.debouncer.published is None and not self._steps.figures(part.start_ms):
             return []
         no_gpu = InsightPart(
@@ -133,7 +133,8 @@ class PodInsightOperator:
         return outs + self._repeated(self._track, span.end_ms, outs)
 
     def _republished(self, before: Mapping[str, Size], *, anomalies: bool) -> list[ProducerRecord]:
-        """The published judgement once more, if with other sizes or ``anomalies`` it says something else."""
+        """Return the published judgement once more, if with other sizes or ``anomalies`` it says something
+        else."""
         published, now = self._track.debouncer.published, self._track.sizer.sizes
         if published is None or (now is before and not anomalies):
             return []
@@ -144,7 +145,7 @@ class PodInsightOperator:
         return self._publish(published)
 
     def _add_gpu_only(self, part: InsightPart) -> list[ProducerRecord]:
-        """Where only ``nvml`` ever sent spans, those are judged until ``cgroup`` sends some as well."""
+        """Judge spans where only ``nvml`` ever sent some, until ``cgroup`` sends some as well."""
         if part.source != "nvml" or self._join.has_cgroup:
             return []
         self._gpu_only = self._gpu_only or self._new_track()
@@ -167,7 +168,8 @@ class PodInsightOperator:
     def _repeated(
         self, track: Track, end_ms: int, outs: Sequence[ProducerRecord] = ()
     ) -> list[ProducerRecord]:
-        """What was published last, once more, if that is due at the end of this span and not in ``outs``."""
+        """Return what was published last, once more, if that is due at the end of this span and not in
+        ``outs``."""
         published = track.debouncer.published
         if published is None or end_ms % REPEAT_MS:
             return []
@@ -197,11 +199,11 @@ class PodInsightOperator:
 
     @property
     def _shown(self) -> Track:
-        """The track that the pod is judged by now."""
+        """Return the track that the pod is judged by now."""
         return self._gpu_only or self._track
 
     def _anomalies(self, pod: Pod | None) -> tuple[Anomaly, ...]:
-        """What is told of the pod. One GPU alone waits for nobody, unless there are other ranks in its
+        """Return what is told of the pod. One GPU alone waits for nobody, unless there are other ranks in its
         job."""
         waits = self._gpus > 1 or (pod is not None and pod.job is not None)
         return tuple(
@@ -209,7 +211,8 @@ class PodInsightOperator:
         )
 
     def _concerns_job(self, end_ms: int, changed: bool) -> bool:
-        """Whether the job gets a part: something changed, or a rank sample is due, which is taken here."""
+        """Tell whether the job gets a part: something changed, or a rank sample is due, which is taken
+        here."""
         if self._track.debouncer.published is None:
             return False
         due = self._rank.is_due(end_ms)
@@ -234,18 +237,18 @@ class PodInsightOperator:
         return [ProducerRecord("job-insight-parts", part.job.uid, encode(part), self._job_ms)]
 
     def flush(self) -> list[Emission]:
-        """Nothing is held back."""
+        """Return nothing: nothing is held back."""
         return []
 
     def close(self) -> list[Emission]:
-        """A span without its other half stays unjudged. Of a pod that ends while the other source might still
-        have come, what its GPU alone says is published now."""
+        """End the pod's time. A span without its other half stays unjudged. Of a pod that ends while the
+        other source might still have come, what its GPU alone says is published now."""
         waits = self._gpu_only is not None and self._gpu_only_spans < _GPU_ONLY_SPANS
         published = self._gpu_only.debouncer.published if self._gpu_only is not None and waits else None
         return [] if published is None else [*self._publish(published)]
 
     def snapshot(self) -> Snapshot:
-        """Plain data."""
+        """Return plain data."""
         return {
             "v": SNAPSHOT_VERSION,
             "pod": None if self._pod is None else to_plain(self._pod),
@@ -283,12 +286,12 @@ class PodInsightOperator:
 
 
 def _judgement(insight: Insight) -> dict[str, Any]:
-    """What a pod's insight and its job's part have in common."""
+    """Return what a pod's insight and its job's part have in common."""
     return {name: getattr(insight, name) for name in _COMMON}
 
 
 def _gone_ms(part: InsightPart, ts_ms: int, before_ms: int | None) -> int | None:
-    """When the pod ended, as an identity of ``ts_ms`` says; None while it is there."""
+    """Tell when the pod ended, as an identity of ``ts_ms`` says; None while it is there."""
     if part.pod is not None and part.pod.finished_ms is not None:
         return part.pod.finished_ms
     ended = part.gone or (part.pod is not None and part.pod.finished)

@@ -26,7 +26,7 @@ _REFRESH_PCT = 2.5
 
 @dataclass(slots=True)
 class RankSamples:
-    """A pod's figures for the comparison at the last two sample times.
+    """Keeps a pod's figures for the comparison at the last two sample times.
 
     ``figures``, ``before``: means in percent by metric of ``COMPARED_METRICS``. ``changed_ms``: the sample
     time at which ``figures`` last changed, 0 before the first. ``sample_ms``: the last sample time.
@@ -61,8 +61,9 @@ def _differs(first: Mapping[str, float], other: Mapping[str, float], allowed: fl
 
 
 def largest_gap(parts: Iterable[JobInsightPart]) -> tuple[float, str, str]:
-    """The largest difference between two pods in any compared metric, in percentage points, and the names of
-    the pod that does less and of the one that does more. 0 and empty names for fewer than two pods."""
+    """Return the largest difference between two pods in any compared metric, in percentage points, and the
+    names of the pod that does less and of the one that does more. 0 and empty names for fewer than two
+    pods."""
     widest = (0.0, "", "")
     ranks = list(aligned(list(parts)))
     for name in COMPARED_METRICS:
@@ -84,7 +85,8 @@ def aligned(parts: list[JobInsightPart]) -> Iterator[tuple[str, Mapping[str, Num
 
 @dataclass(slots=True)
 class LatestChange:
-    """When anything about a job's pods last changed: the time of the job's insight. It never goes back.
+    """Remembers when anything about a job's pods last changed: the time of the job's insight. It never goes
+    back.
 
     Changes are a pod's insight, its end, and, in a job of several pods, another figure of a training rank.
     Pods that are gone count as well.
@@ -96,7 +98,7 @@ class LatestChange:
 
     @property
     def ms(self) -> int:
-        """Unix milliseconds; 0 before any change."""
+        """Return Unix milliseconds; 0 before any change."""
         return max(self.insight_ms, self.rank_ms) if self.several else self.insight_ms
 
     def add(self, part: JobInsightPart, *, several: bool) -> bool:

@@ -1,4 +1,4 @@
-"""What a node sends for the insights of its pods: every ten seconds of event time, a part for each pod.
+"""Makes what a node sends for the insights of its pods: every ten seconds of event time, a part for each pod.
 
 Spans are aligned to the Unix epoch. Only ticks newer than the last are taken, as for trends. So a span ends
 when the first tick of a later span comes. Its parts are made later, when the node asks for them: the spans of
@@ -44,8 +44,8 @@ _CHANNELS: Mapping[str, type[TickChannels]] = {"nvml": NvmlTickChannels, "cgroup
 
 @dataclass(slots=True)
 class _Run:
-    """Ticks of one plan within the open span: of each the first and last second that it covers, and their
-    rows, some in one array. ``tick_ms``: the time that the newest measures."""
+    """Holds ticks of one plan within the open span: of each the first and last second that it covers, and
+    their rows, some in one array. ``tick_ms``: the time that the newest measures."""
 
     plan: RowPlan
     seconds: list[list[int]] = field(default_factory=list)
@@ -53,13 +53,13 @@ class _Run:
     tick_ms: int = 0
 
     def all_rows(self) -> Floats:
-        """Shape (ticks, numbers)."""
+        """Return all rows, shape (ticks, numbers)."""
         return np.concatenate(self.rows)
 
 
 @dataclass(slots=True)
 class _Span:
-    """Of ticks from ``start_ms`` on."""
+    """Holds the ticks from ``start_ms`` on."""
 
     start_ms: int = 0
     runs: list[_Run] = field(default_factory=list)
@@ -83,7 +83,8 @@ class SpanBank:
         self._frozen: Mapping[str, tuple[str, int]] = {}
 
     def advance(self, ts_ms: int) -> list[Emission]:
-        """A tick at ``ts_ms`` comes, which may end the open span: the parts of the one that ended before."""
+        """Take the time ``ts_ms`` of a tick that comes, which may end the open span; return the parts of the
+        one that ended before."""
         start_ms = ts_ms // SPAN_MS * SPAN_MS
         if start_ms <= self._open.start_ms:
             return []
@@ -115,7 +116,7 @@ class SpanBank:
         run.rows.append(self._channels.rows(block))
 
     def set_cycle(self, member: str, ts_ms: int, cycle: CycleResult, metric: str | None = None) -> None:
-        """The cycle of a pod's utilization, or of a GPU's ``metric``, was found, changed or lost at
+        """Note that the cycle of a pod's utilization, or of a GPU's ``metric``, was found, changed or lost at
         ``ts_ms``."""
         cycle_facts: dict[str, Any] = {"cycle_ms": ts_ms}
         if cycle.cyclic and cycle.period_s is not None:
@@ -126,20 +127,20 @@ class SpanBank:
         self._cycles[member] = cycle_facts
 
     def set_trend(self, uid: str, ts_ms: int, metrics: Mapping[str, Any]) -> None:
-        """The trends of a pod, as plain data, were published at ``ts_ms``."""
+        """Note that the trends of a pod, as plain data, were published at ``ts_ms``."""
         known = {name: _short(metrics[name]) for name in TRENDS.get(self._source, ()) if name in metrics}
         if known:
             self._trends[uid] = {"ts_ms": ts_ms, "metrics": known}
 
     def set_memory_full(self, member: str, full_ms: int | None) -> None:
-        """When a pod's memory reaches its limit, or that of a GPU is full; None if it does not."""
+        """Note when a pod's memory reaches its limit, or that of a GPU is full; None if it does not."""
         if full_ms is None:
             self._full_ms.pop(member, None)
         else:
             self._full_ms[member] = min(full_ms, END_OF_TIME_MS)
 
     def set_frozen(self, since_ms: Mapping[str, tuple[str, int]]) -> None:
-        """Of the GPUs whose source repeats itself, by uuid: ``<node>/<index>``, and since when."""
+        """Note the GPUs whose source repeats itself, by uuid: ``<node>/<index>``, and since when."""
         self._frozen = since_ms
 
     def retain(self, members: Collection[str]) -> None:
@@ -197,8 +198,8 @@ class SpanBank:
         return head
 
     def _cycle_of(self, uid: str, gpus: Collection[str]) -> dict[str, Any]:
-        """The cycle of a pod, or else of the work inside of one of its ``gpus``: utilization that is always
-        full shows none."""
+        """Return the cycle of a pod, or else of the work inside of one of its ``gpus``: utilization that is
+        always full shows none."""
         known = [self._cycles[member] for member in (uid, *gpus) if member in self._cycles]
         if not known:
             return {}

@@ -1,4 +1,4 @@
-"""From the ticks of a node to the channels of its pods: one class for each source.
+"""Turns the ticks of a node into the channels of its pods: one class for each source.
 
 A tick is reduced to a row of the numbers that are needed, and the rows of a span become channels at its end.
 """
@@ -35,7 +35,7 @@ _LIMIT = POD_CGROUP_METRICS.index("mem_limit_bytes")
 
 @dataclass(frozen=True, slots=True)
 class RowPlan:
-    """What a row holds: the pods, and for each the GPUs that it holds.
+    """Says what a row holds: the pods, and for each the GPUs that it holds.
 
     ``alone``: of each pod, the places (0 to ``gpus`` - 1) of the GPUs that no other pod uses. ``held``: of
     each pod, how many GPUs it holds in all. ``gpus``: how many GPUs the row has, ``scopes``: what they are
@@ -54,7 +54,8 @@ class RowPlan:
     scopes: tuple[str, ...] = ()
 
     def own_gpus(self, pod: int) -> tuple[str, ...]:
-        """The uuids of a pod's GPUs if it has all of them to itself; none of a source that has no GPUs."""
+        """Return the uuids of a pod's GPUs if it has all of them to itself; none of a source that has no
+        GPUs."""
         return self.fills[pod] if self.gpus and len(self.alone[pod]) == self.held[pod] else ()
 
 
@@ -78,7 +79,8 @@ class TickChannels(ABC):
         return self._plan
 
     def rows(self, block: TickBlock) -> Floats:
-        """The numbers that are needed of ticks whose ``plan`` was just asked for, shape (ticks, numbers)."""
+        """Return the numbers that are needed of ticks whose ``plan`` was just asked for, shape (ticks,
+        numbers)."""
         values = block.values.take(self._columns, axis=1)
         values[:, self._missing] = np.nan
         return np.concatenate((values, block.facts), axis=1)
@@ -93,16 +95,16 @@ class TickChannels(ABC):
         """Return the source's channels, shape (ticks, pods, channels), of rows of shape (ticks, numbers)."""
 
     def gpu_means(self, plan: RowPlan, rows: Floats) -> list[dict[str, list[float | None]]]:
-        """Of each pod means over the rows of each GPU that it holds alone; see ``InsightPart``."""
+        """Return of each pod means over the rows of each GPU that it holds alone; see ``InsightPart``."""
         return [{} for _ in plan.uids]
 
     @abstractmethod
     def fields(self, plan: RowPlan, rows: Floats) -> list[dict[str, Any]]:
-        """Of each pod the fields of ``InsightPart`` that are no channels, as of the newest row."""
+        """Return of each pod the fields of ``InsightPart`` that are no channels, as of the newest row."""
 
 
 class NvmlTickChannels(TickChannels):
-    """``nvml-samples``: pods on GPUs."""
+    """Reads ``nvml-samples``: pods on GPUs."""
 
     def rows(self, block: TickBlock) -> Floats:
         """See ``TickChannels``. Utilization is of a second at most, and so of the end of a longer tick, where
@@ -179,7 +181,7 @@ class NvmlTickChannels(TickChannels):
 
 
 class CgroupTickChannels(TickChannels):
-    """``cgroup-samples``: all pods of the node. The source does not know which of them have GPUs."""
+    """Reads ``cgroup-samples``: all pods of the node. The source does not know which of them have GPUs."""
 
     def _plan_of(self, layout: Layout) -> tuple[RowPlan, list[Series]]:
         uids = _pods_of(layout)
@@ -201,7 +203,7 @@ class CgroupTickChannels(TickChannels):
 
 
 class NoTickChannels(TickChannels):
-    """A source that tells nothing for insights."""
+    """Stands for a source that tells nothing for insights."""
 
     def _plan_of(self, layout: Layout) -> tuple[RowPlan, list[Series]]:
         return RowPlan(()), []
@@ -221,7 +223,7 @@ def _pods_of(layout: Layout) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def _places(alone: tuple[tuple[int, ...], ...], slices: tuple[tuple[int, ...], ...]) -> Ints:
-    """Of each pod the GPUs, then the slices that it holds alone, filled up with ``NO_GPU``."""
+    """Return of each pod the GPUs, then the slices that it holds alone, filled up with ``NO_GPU``."""
     own = [(*gpus, *of) for gpus, of in zip(alone, slices, strict=True)]
     places = np.full((len(own), max((len(of) for of in own), default=0)), NO_GPU)
     for pod, of in enumerate(own):

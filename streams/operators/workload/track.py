@@ -1,4 +1,4 @@
-"""A pod's last minutes, and what is judged of them at the end of each span."""
+"""Keeps a pod's last minutes, and what is judged of them at the end of each span."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -103,14 +103,14 @@ _SILENT_MS, _SILENT_TICKS = 120_000, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """What a GPU costs, in any one currency; None where that is not known."""
+    """Says what a GPU costs, in any one currency; None where that is not known."""
 
     per_gpu_hour: float | None = None
     per_kwh: float | None = None
 
 
 class Track:
-    """The last four minutes of one pod, and what was published of it."""
+    """Keeps the last four minutes of one pod, and what was published of it."""
 
     def __init__(self, prices: Prices, *, anomalies: bool = True) -> None:
         self._prices = prices
@@ -133,17 +133,17 @@ class Track:
 
     @property
     def anomalies(self) -> tuple[Found, ...]:
-        """What is odd now; nothing where that is not looked for."""
+        """Return what is odd now; nothing where that is not looked for."""
         return self._anomalies.current if self._anomalies else ()
 
     @property
     def anomalies_changed_ms(self) -> int:
-        """When that changed last; 0 before there was anything."""
+        """Return when that changed last; 0 before there was anything."""
         return self._anomalies.changed_ms if self._anomalies else 0
 
     @property
     def state(self) -> WorkloadState | None:
-        """What holds beside the insight; None before the first span."""
+        """Return what holds beside the insight; None before the first span."""
         return self._states.state
 
     def add(self, span: JoinedSpan, steps: ReportedSteps | None = None) -> Judgement | None:
@@ -167,9 +167,9 @@ class Track:
         return judged
 
     def silence(self, start_ms: int) -> Judgement | None:
-        """What is to be published of the time before the span that begins at ``start_ms``: where nothing came
-        for minutes, nobody knew any more whether the pod was still idle, or loading. None if that is not so:
-        what a job is at work does not change by nobody looking."""
+        """Return what is to be published of the time before the span that begins at ``start_ms``: where
+        nothing came for minutes, nobody knew any more whether the pod was still idle, or loading. None if
+        that is not so: what a job is at work does not change by nobody looking."""
         published = self.debouncer.published
         lost_ms = self._end_ms + max(_SILENT_MS, int(_SILENT_TICKS * 1000 * self._tick_s))
         if published is None or published.kind not in MAY_PASS or start_ms <= lost_ms:
@@ -183,15 +183,15 @@ class Track:
         )  # fmt: skip
 
     def recent(self) -> dict[str, float]:
-        """The pod's evidence of the last three minutes, and how far it is from its past; empty if too little
-        is known."""
+        """Return the pod's evidence of the last three minutes, and how far it is from its past; empty if too
+        little is known."""
         stats = pod_stats(dequantize(self._codes))
         drift = self._anomalies.drift.figures() if self._anomalies else {}
         return {} if stats is None else stats.evidence() | drift
 
     def _append(self, span: JoinedSpan) -> None:
-        """The new span at the end; seconds of which nothing is known are absent. A tick that measures longer
-        than a span is what is known of the seconds before it."""
+        """Append the new span; seconds of which nothing is known are absent. A tick that measures longer than
+        a span is what is known of the seconds before it."""
         self._tick_s = (span.gpu.tick_ms or 1000) / 1000
         if span.gpu.start_ms - self._end_ms > max(_MAX_GAP_MS, _MISSED_TICKS * 1000 * self._tick_s):
             self._idle_since_ms, self._idle_j = None, 0.0
@@ -233,7 +233,7 @@ class Track:
         return self.debouncer.add(self._judgement(span, values, kind, reported), span.gpu.start_ms)
 
     def _may_skip(self) -> bool:
-        """Whether the span need not be judged: the pod is settled, and the span looks like the minute
+        """Tell whether the span need not be judged: the pod is settled, and the span looks like the minute
         before."""
         if not self.debouncer.is_settled or self._skipped >= _MAX_SKIPPED:
             return False
@@ -287,14 +287,14 @@ class Track:
         return checked_kind(checked_loading(choose_kind(self._probabilities, published), seen), values[_UTIL])
 
     def _share_of_work_before(self) -> float:
-        """Of the work that was seen by now, the share that was by the judgement before: what was thought
-        before there was any says nothing of its kind. 1 as long as there is none."""
+        """Return of the work that was seen by now the share that was by the judgement before: what was
+        thought before there was any says nothing of its kind. 1 as long as there is none."""
         before_s, self._work_s = self._work_s, self._history.work_s
         return min(before_s / self._work_s, 1.0) if self._work_s >= LEAST_WORK_S else 1.0
 
     def _follow_idleness(self, span: JoinedSpan, values: Floats, kind: str) -> None:
-        """Since when no GPU is used, and the energy since. Where utilization is not measured, power has to
-        tell, and with it the kind."""
+        """Follow since when no GPU is used, and the energy since. Where utilization is not measured, power
+        has to tell, and with it the kind."""
         util = values[_UTIL, -SPAN_S:]
         rests = (util < IDLE_PCT).any() or (np.isnan(util).all() and kind == IDLE)
         if kind == "loading" or not rests or (util >= IDLE_PCT).any():
@@ -344,7 +344,7 @@ class Track:
         return waste | ({"idle_cost": sum(costs)} if costs else {})
 
     def snapshot(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return {
             "codes": codes_to_text(self._codes),
             "end_ms": self._end_ms,
@@ -381,14 +381,14 @@ class Track:
 
 
 def _frozen_ms(gpu: InsightPart) -> int | None:
-    """Since when the sources of all GPUs of a pod repeat themselves; None if one of them does not."""
+    """Tell since when the sources of all GPUs of a pod repeat themselves; None if one of them does not."""
     since_ms = (gpu.frozen or {}).values()
     return max(since_ms) if since_ms and len(since_ms) >= (gpu.gpus or 1) else None
 
 
 def _fill_before(codes: Codes, seconds: int) -> None:
-    """Of each channel, the first known value of the last span also in the absent seconds before it, at most
-    so many."""
+    """Put of each channel the first known value of the last span in the absent seconds before it, too, at
+    most in so many."""
     for row in codes:
         known = np.flatnonzero(row[-SPAN_S:] != ABSENT_CODE)
         if known.size:
@@ -399,14 +399,15 @@ def _fill_before(codes: Codes, seconds: int) -> None:
 
 
 def _with_idleness(finding: Finding, kind: str, idle_s: int) -> Finding:
-    """``found``, but idleness is judged by its own clock, which goes back further than the statistics."""
+    """Return the finding, but idleness is judged by its own clock, which goes back further than the
+    statistics."""
     if idle_s >= (_IDLE_S if kind == "idle" else _RESTING_S):
         return Finding(IDLE, min(0.8 + idle_s / 3000, 0.99))
     return Finding(UNKNOWN_BOTTLENECK, 1.0) if finding.bottleneck == IDLE else finding
 
 
 def _loaded(values: Floats) -> dict[str, float]:
-    """What an idle pod keeps in GPU memory, beyond what any program that has opened a GPU does."""
+    """Return what an idle pod keeps in GPU memory, beyond what any program that has opened a GPU does."""
     memory = values[_MEMORY_PCT, -SPAN_S:]
     known = memory[~np.isnan(memory)]
     held = float(known.mean()) if known.size else 0.0
@@ -414,7 +415,7 @@ def _loaded(values: Floats) -> dict[str, float]:
 
 
 def _limit_evidence(stats: PodStats | None, cgroup: InsightPart | None) -> dict[str, float]:
-    """The limit of host memory and how much of it is needed, once that is known for some minutes."""
+    """Return the limit of host memory and how much of it is needed, once that is known for some minutes."""
     limit = None if cgroup is None else cgroup.mem_limit_bytes
     if stats is None or stats.seconds < _RESTING_S - SPAN_S or not limit:
         return {}

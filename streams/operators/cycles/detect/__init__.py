@@ -1,1 +1,1 @@
-"""Whether a window of samples has a cycle: spectrum, fold, confidence. Pure."""
+"""Tells whether a window of samples has a cycle: spectrum, fold, confidence. Pure."""

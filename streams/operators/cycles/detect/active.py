@@ -1,4 +1,5 @@
-"""The part of a series in which something goes on, so that idleness around a job does not hide its cycle."""
+"""Finds the part of a series in which something goes on, so that idleness around a job does not hide its
+cycle."""
 
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Floats
@@ -17,7 +18,7 @@ LONGER = 1.5
 
 @kernel
 def span_of(samples: Floats) -> tuple[float, float]:
-    """The smallest and the largest of the samples."""
+    """Return the smallest and the largest of the samples."""
     low = high = samples[0]
     for value in samples:
         low, high = min(low, value), max(high, value)
@@ -26,7 +27,7 @@ def span_of(samples: Floats) -> tuple[float, float]:
 
 @entry("UniTuple(int64, 2)(float64[::1])")
 def active(samples: Floats) -> tuple[int, int]:
-    """Where the active part of ``samples`` begins and ends.
+    """Return where the active part of ``samples`` begins and ends.
 
     All of them if they have no idle ends, none of them if they are the same value throughout.
     """
@@ -56,7 +57,8 @@ def active(samples: Floats) -> tuple[int, int]:
 
 @entry("int64(float64[::1], int64)")
 def beginning(window: Floats, begin: int) -> int:
-    """The sample of ``window`` from which it is active; ``begin`` is the block in which it starts to be."""
+    """Return the sample of ``window`` from which it is active; ``begin`` is the block in which it starts to
+    be."""
     if begin <= 0:
         return 0
     low, high = span_of(window[max(begin - BEFORE, 0) : begin])

@@ -1,4 +1,4 @@
-"""The chance that a period is that of a real cycle, from what the spectrum and the fold say of it.
+"""Weighs the chance that a period is that of a real cycle, from what the spectrum and the fold say of it.
 
 A logistic regression, whose weights were fitted to windows of 76 to 600 samples (ADR 5); of the
 periods that are judged there nine in ten are right. Where cycles are rarer, so is being right with a low
@@ -37,7 +37,7 @@ def weigh(score: float, noise: float, periods: float, explained: float, varied: 
 
 @kernel
 def chance(known: Floats, weights: tuple[float, ...]) -> float:
-    """The chance (0-1) that follows from the evidence that is ``known``."""
+    """Return the chance (0-1) that follows from the evidence that is ``known``."""
     total = 0.0
     for at in range(known.size):
         total += known[at] * weights[at]

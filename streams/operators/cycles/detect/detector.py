@@ -1,4 +1,4 @@
-"""Whether a window of samples holds a cycle: the spectrum proposes, the fold of the periods decides."""
+"""Tells whether a window of samples holds a cycle: the spectrum proposes, the fold of the periods decides."""
 
 from dataclasses import dataclass
 
@@ -70,14 +70,14 @@ _TABLE = (CANDIDATES + MULTIPLES - 1, len(COLUMNS))
 
 @dataclass(frozen=True, slots=True)
 class FoundCycle:
-    """A cycle of ``period`` samples, and the chance (0-1) that it is one."""
+    """Holds a cycle of ``period`` samples, and the chance (0-1) that it is one."""
 
     period: float
     confidence: float
 
 
 def spectra(series: Floats) -> Lines:
-    """The spectrum of each row up to half the sampling rate; rows are standardised.
+    """Return the spectrum of each row up to half the sampling rate; rows are standardised.
 
     One transform of many rows does the same to each as one of it alone. Half the precision is enough, and
     takes half the memory.
@@ -88,8 +88,8 @@ def spectra(series: Floats) -> Lines:
 
 @kernel
 def _is_likely(candidate: Floats, noise: float, period_and_chance: Floats, known: Floats) -> bool:
-    """Whether that is likely to be a cycle. Period and confidence are written into ``found``, the evidence
-    into ``known``."""
+    """Tell whether that is likely to be a cycle. Period and confidence are written into
+    ``period_and_chance``, the evidence into ``known``."""
     weigh(candidate[SCORE], noise, candidate[PERIODS], candidate[SHARE], candidate[VARIED], known)
     period_and_chance[0], period_and_chance[1] = candidate[PERIOD], chance(known, WEIGHTS)
     return bool(period_and_chance[1] >= LIKELY)
@@ -111,7 +111,7 @@ def _fold(series: Floats, candidate: Floats, phases: int) -> None:
 
 @kernel
 def _folded(series: Floats, lines: Lines, power: Singles, known: Singles, point: int, score: float) -> Floats:
-    """The cycle at a ``point`` of the spectrum, folded."""
+    """Return the cycle at a ``point`` of the spectrum, folded."""
     candidate, length = np.empty(6), series.size
     place = fundamental(lines, power, known, length, float(point))
     candidate[PERIOD], candidate[SCORE] = min(FINE * length / place, length / 2), score
@@ -144,7 +144,7 @@ def _peaks(series: Floats, lines: Lines, power: Singles, known: Singles, tried: 
 
 @kernel
 def _shortest(tried: Floats, least: float) -> Floats:
-    """The shortest period that gains as much as ``least``, with the best score that led to it."""
+    """Return the shortest period that gains as much as ``least``, with the best score that led to it."""
     chosen = -1
     for place in range(len(tried)):
         if tried[place, GAINED] >= least and (chosen < 0 or tried[place, PERIOD] < tried[chosen, PERIOD]):
@@ -175,7 +175,7 @@ def _with_multiples(series: Floats, tried: Floats, count: int, best: int) -> int
 
 @kernel
 def _stands_alone(series: Floats, candidate: Floats, multiples: Floats) -> bool:
-    """Whether that is likely to be a cycle that needs no multiple of its period, which gain so much.
+    """Tell whether that is likely to be a cycle that needs no multiple of its period, which gain so much.
 
     Of few samples each period is sampled at another phase, and what is seen often and jitters is alike by
     chance in each other of its periods: that alone lets a multiple gain more.
@@ -191,7 +191,7 @@ def _stands_alone(series: Floats, candidate: Floats, multiples: Floats) -> bool:
 
 @kernel
 def _roughness(series: Floats, period: float) -> float:
-    """Squared differences of the samples in the order of their phases (J. Lafler, T. Kinman 1965)."""
+    """Sum squared differences of the samples in the order of their phases (J. Lafler, T. Kinman 1965)."""
     phases = np.arange(series.size) / period
     order = order_of(phases - np.floor(phases))
     before, total = series[order[-1]], 0.0
@@ -203,9 +203,9 @@ def _roughness(series: Floats, period: float) -> float:
 
 @kernel
 def as_sampled(series: Floats, period: float) -> float:
-    """The true period of what repeats after ``period`` samples: a fraction of it, if that is of few samples
-    and its phases follow one another more smoothly. A period of 3.5 samples repeats after 7, as two that
-    look different."""
+    """Return the true period of what repeats after ``period`` samples: a fraction of it, if that is of few
+    samples and its phases follow one another more smoothly. A period of 3.5 samples repeats after 7, as two
+    that look different."""
     if not 2 * SHORTEST <= period < SKIPPED * FEW_SAMPLES:
         return period
     newest = series[max(series.size - NEWEST, 0) :]
@@ -219,7 +219,7 @@ def as_sampled(series: Floats, period: float) -> float:
 
 @kernel
 def likeliest(series: Floats, lines: Lines, power: Singles, known: Singles) -> Floats:
-    """The likeliest cycle of a series, whatever its confidence; a period of 0 if there is none.
+    """Return the likeliest cycle of a series, whatever its confidence; a period of 0 if there is none.
 
     Of the highest peaks it is the shortest period that explains about as much as any: a multiple of the
     true period explains as much as it does, a fraction of it less. If that period is too long to be sure
@@ -257,7 +257,8 @@ def _silence(known: Singles, place: float) -> None:
 
 @kernel
 def _is_multiple_of_quicker(candidate: Floats, power: Singles) -> bool:
-    """Whether of the lines of a short period one that is too quick to be told is the strongest by far."""
+    """Tell whether of the lines of a short period one that is too quick to be told is the strongest by
+    far."""
     slow, quick, place = 0.0, 0.0, 2 * power.size / candidate[PERIOD]
     line = place
     while line + 0.5 < power.size and candidate[PERIOD] < CONFUSED:
@@ -279,8 +280,9 @@ def _recognised(
     periods: Floats,
     period_and_chance: Floats,
 ) -> int:
-    """Write the likeliest of the ``periods`` that other series have into ``found``, if this one has it, too;
-    how many that are. It was not looked for among many, so less evidence is enough."""
+    """Write the likeliest of the ``periods`` that other series have into
+    ``period_and_chance``, if this one has it, too; return how many that are. It was not looked for among
+    many, so less evidence is enough."""
     candidate, best, other = np.empty(6), np.zeros(2), np.empty(EVIDENCE)
     for period in periods:
         expected = FINE * series.size / period
@@ -300,7 +302,7 @@ def _recognised(
 
 @kernel
 def judge(series: Floats, lines: Lines, periods: Floats, cycles: Floats, known: Floats) -> int:
-    """Write periods and confidences of the cycles of a ``series``, standardised, into ``found``; how many.
+    """Write periods and confidences of a standardised ``series``' cycles into ``cycles``; return how many.
 
     Of the main one both, and its evidence into ``known``, however unlikely; a period of 0 if no peak of the
     spectrum is worth folding. ``periods``: those of other series, see ``_recognised``.
@@ -348,8 +350,8 @@ def judge(series: Floats, lines: Lines, periods: Floats, cycles: Floats, known: 
 def judge_each(
     series: Floats, lines: Lines, rows: Ints, periods: Floats, cycles: Floats, known: Floats
 ) -> Ints:  # fmt: skip
-    """The same for each of the ``series``, whose length is a multiple of 4, into ``rows`` of ``found`` and
-    ``known``; how many cycles there are of each."""
+    """Judge each of the ``series``, whose length is a multiple of 4, into ``rows`` of ``cycles`` and
+    ``known``; return how many cycles there are of each."""
     counts = np.empty(len(series), np.int64)
     for at in range(len(series)):
         counts[at] = judge(series[at], lines[at], periods, cycles[rows[at]], known[rows[at]])

@@ -1,4 +1,4 @@
-"""A cycle that has only begun: two and a half periods, found by how well they repeat.
+"""Finds a cycle that has only begun: two and a half periods, found by how well they repeat.
 
 The spectrum needs three periods, as a line has to stand out from its surroundings. What began a moment ago
 can be found sooner, from the samples themselves: the squared difference of a series to itself a lag ago has a
@@ -29,8 +29,8 @@ QUICK = 1.2
 
 @kernel
 def _differences(series: Floats) -> Floats:
-    """Variance of the difference of the series (variance 1) to itself a lag ago, over twice its own: 0 if it
-    repeats exactly, about 1 if it does not at all. Of lags from 0 to past the longest period."""
+    """Return the variance of the difference of the series (variance 1) to itself a lag ago, over twice its
+    own: 0 if it repeats exactly, about 1 if it does not at all. Of lags from 0 to past the longest period."""
     length = series.size
     lags = int(min(length / FEWEST, float(SLOWEST))) + 3
     both, sums, squares = np.zeros(lags), np.zeros(length + 1), np.zeros(length + 1)
@@ -49,7 +49,7 @@ def _differences(series: Floats) -> Floats:
 
 @kernel
 def _evidence(off: Floats, top: int, length: int, evidence: Floats) -> None:
-    """What speaks for a period of ``top`` samples."""
+    """Write into ``evidence`` what speaks for a period of ``top`` samples."""
     beside = np.inf
     for lag in range(off.size):
         if abs(lag - top / 2) <= 1:
@@ -64,7 +64,7 @@ def _evidence(off: Floats, top: int, length: int, evidence: Floats) -> None:
 
 @kernel
 def _is_quicker(off: Floats, top: int) -> bool:
-    """Whether the period of ``top`` samples is a multiple or an alias of one below three.
+    """Tell whether the period of ``top`` samples is a multiple or an alias of one below three.
 
     The transform of how alike the series is to itself at each lag is the power of its lines.
     """
@@ -82,9 +82,9 @@ def _is_quicker(off: Floats, top: int) -> bool:
 
 @entry("UniTuple(float64, 2)(float64[::1], float64, float64, float64[::1])")
 def repeats(samples: Floats, flat: float, least_chance: float, evidence: Floats) -> tuple[float, float]:
-    """The likeliest period of ``samples`` (oldest first, ``LEAST`` to ``LONGEST`` of them, no NaN), and the
-    chance (0-1) that it is that of a cycle; 0 if nothing repeats, or with less than ``least_chance``. What
-    the chance follows from is written into ``evidence``.
+    """Return the likeliest period of ``samples`` (oldest first, ``LEAST`` to ``LONGEST`` of them, no NaN),
+    and the chance (0-1) that it is that of a cycle; 0 if nothing repeats, or with less than ``least_chance``.
+    What the chance follows from is written into ``evidence``.
 
     What spreads by less than the share ``flat`` of its mean does not repeat.
     """

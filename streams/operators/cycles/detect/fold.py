@@ -1,4 +1,4 @@
-"""Folding a series at a period: does each period look like the others?
+"""Folds a series at a period: does each period look like the others?
 
 Epoch folding (D. A. Leahy et al. 1983), cross-validated: the periods are dealt into blocks, and each
 block is held against the mean shape of all others. A step, a pulse or a wander fits itself, but not
@@ -20,13 +20,14 @@ SMOOTHED = 16
 
 @kernel
 def phases_of(period: float, most: int = PHASES) -> int:
-    """Into how many phases a period of so many samples is divided."""
+    """Return into how many phases a period of so many samples is divided."""
     return int(min(max(period, 3.0), float(most)))
 
 
 @kernel
 def phase_of(ago: int, period: float, phases: int) -> int:
-    """Into which of so many phases a sample falls that is ``ago`` samples old, the newest into the last."""
+    """Return into which of so many phases a sample falls that is ``ago`` samples old, the newest into the
+    last."""
     age = ago / period
     phase = int((1 - (age - int(age))) * phases)
     return phase if phase < phases else 0
@@ -34,7 +35,7 @@ def phase_of(ago: int, period: float, phases: int) -> int:
 
 @kernel
 def without_drift(series: Floats, period: float) -> Floats:
-    """``series`` less its means over the surrounding ``period``, which takes out what is slower.
+    """Return ``series`` less its means over the surrounding ``period``, which takes out what is slower.
 
     Of short periods the means are over several: a mean over whole samples is then nearly one over whole
     periods, and takes nothing out of these.
@@ -55,8 +56,8 @@ def without_drift(series: Floats, period: float) -> Floats:
 
 @kernel
 def fold(series: Floats, period: float, phases: int) -> tuple[int, float, float, float]:
-    """How well the whole periods repeat of a ``series`` (variance 1) with a ``period`` (samples) that fits in
-    twice or more, cut into so many phases.
+    """Tell how well the whole periods repeat of a ``series`` (variance 1) with a ``period`` (samples) that
+    fits in twice or more, cut into so many phases.
 
     Their number; the share of the variance within periods that the shape of the other blocks predicts (at
     most 1, below 0 if worse than a constant); what that is in units of the series' variance, which periods
@@ -93,7 +94,7 @@ def fold(series: Floats, period: float, phases: int) -> tuple[int, float, float,
 
 @kernel
 def without_shape(series: Floats, period: float) -> Floats:
-    """``series`` less its mean shape over ``period``."""
+    """Return ``series`` less its mean shape over ``period``."""
     phases = phases_of(period, 4 * PHASES)
     quick = without_drift(series, period)
     total, count = np.zeros(phases), np.zeros(phases)

@@ -1,4 +1,4 @@
-"""How a known cycle goes on: whether its newest periods still have the shape of those before.
+"""Tells how a known cycle goes on: whether its newest periods still have the shape of those before.
 
 The newest one and a half periods are projected on the mean shape of the eight before them. The *gain* is the
 least-squares factor: 1 for the same shape, 0 for none of it.
@@ -27,7 +27,7 @@ LEAST = 96
 
 @kernel
 def _shape(quick: Floats, period: float, tail: int, taught: int) -> Floats:
-    """The mean shape of the samples ``tail`` to ``taught``, laid under all samples."""
+    """Return the mean shape of the samples ``tail`` to ``taught``, laid under all samples."""
     phases = phases_of(period)
     total, count = np.zeros(phases), np.zeros(phases)
     for ago in range(tail, taught):
@@ -43,7 +43,7 @@ def _shape(quick: Floats, period: float, tail: int, taught: int) -> Floats:
 
 @kernel
 def _level(series: Floats, tail: int, taught: int) -> Floats:
-    """``series`` without the slope that the samples ``tail`` to ``taught`` have."""
+    """Return ``series`` without the slope that the samples ``tail`` to ``taught`` have."""
     middle = (tail + taught - 1) / 2
     both, power = 0.0, TINY
     for ago in range(tail, taught):
@@ -57,7 +57,7 @@ def _level(series: Floats, tail: int, taught: int) -> Floats:
 
 @kernel
 def _strayed(level: Floats, shape: Floats, tail: int, taught: int, bound: float, reach: int) -> int:
-    """How many of the newest samples are too far off the shape: those whose squares exceed by most, in
+    """Count how many of the newest samples are too far off the shape: those whose squares exceed by most, in
     sum, the ``bound`` between the noise's variance and that of the shape (E. S. Page 1954, backwards)."""
     middle = level[tail:taught].mean() - shape[tail:taught].mean() if taught > tail else 0.0
     excess, most, strayed = 0.0, 0.0, 0
@@ -70,7 +70,7 @@ def _strayed(level: Floats, shape: Floats, tail: int, taught: int, bound: float,
 
 @kernel
 def _per_stretch(quick: Floats, shape: Floats, stretch: float) -> Floats:
-    """The gain of each stretch of samples, from now backwards."""
+    """Return the gain of each stretch of samples, from now backwards."""
     parts = int((quick.size - 1) / stretch) + 1
     both, power = np.zeros(parts), np.zeros(parts)
     for ago in range(quick.size):
@@ -84,7 +84,8 @@ def _per_stretch(quick: Floats, shape: Floats, stretch: float) -> Floats:
 
 @kernel
 def _unsteadiness(gains: Floats, whole: int) -> float:
-    """Variance of the gain over the stretches before the newest two: bursts that jitter, cycles that vary.
+    """Return the variance of the gain over the stretches before the newest two: bursts that jitter, cycles
+    that vary.
 
     Of the ``whole`` ones: a rest of a few samples may have any gain.
     """
@@ -98,7 +99,7 @@ def _unsteadiness(gains: Floats, whole: int) -> float:
 
 @kernel
 def _follow(series: Floats, period: float) -> tuple[float, float, int, int]:
-    """How a ``series`` has followed its ``period`` (samples), of which it holds three.
+    """Tell how a ``series`` has followed its ``period`` (samples), of which it holds three.
 
     The gain of the newest periods, 1 as before and 0 no longer there; its standard error; how many samples up
     to now follow the shape unbroken; and how many do not follow it any more, if it has ended.
@@ -137,7 +138,7 @@ def _follow(series: Floats, period: float) -> tuple[float, float, int, int]:
 
 @kernel
 def samples_to_follow(period: float) -> int:
-    """How many samples the gain of a ``period`` needs."""
+    """Return how many samples the gain of a ``period`` needs."""
     return max(int(max(NEWEST * period, float(FEW)) + (BEFORE + 1) * period), LEAST)
 
 
@@ -148,8 +149,8 @@ def _is_known(samples: int, period: float) -> bool:
 
 @kernel
 def follow_newest(window: Floats, period: float) -> tuple[bool, float, float, int]:
-    """Whether a ``window`` is long enough to follow its ``period`` (samples) in, and of the newest of its
-    samples the gain, its standard error, and how many samples do not follow any more."""
+    """Tell whether a ``window`` is long enough to follow its ``period`` (samples) in, and of the newest of
+    its samples the gain, its standard error, and how many samples do not follow any more."""
     if not _is_known(window.size, period):
         return False, 0.0, 0.0, 0
     gain, noise, _, strayed = _follow(window[max(window.size - samples_to_follow(period), 0) :], period)
@@ -158,7 +159,7 @@ def follow_newest(window: Floats, period: float) -> tuple[bool, float, float, in
 
 @entry("int64(float64[::1], float64)")
 def unbroken(series: Floats, period: float) -> int:
-    """How many samples up to now follow their ``period`` unbroken; all of too few."""
+    """Return how many samples up to now follow their ``period`` unbroken; all of too few."""
     if not _is_known(series.size, period):
         return series.size
     return max(_follow(series, period)[2], int(period + 0.5))

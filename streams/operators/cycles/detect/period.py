@@ -1,4 +1,4 @@
-"""From a peak of the spectrum to the exact fundamental period.
+"""Finds the exact fundamental period from a peak of the spectrum.
 
 A place is counted in points of the spectrum, fractions allowed.
 """
@@ -40,7 +40,7 @@ COARSE, FINER = 0.5, 16
 
 @kernel
 def fundamental(lines: Lines, power: Singles, evidence: Singles, length: int, place: float) -> float:
-    """The exact place of the fundamental near ``place``, in a series of ``length`` samples.
+    """Return the exact place of the fundamental near ``place``, in a series of ``length`` samples.
 
     At a multiple of it if only the lines of that are there, and at a fraction of it if there are
     lines as strong between its own: all lines of a short burst in a long rest are alike.
@@ -63,7 +63,7 @@ def fundamental(lines: Lines, power: Singles, evidence: Singles, length: int, pl
 
 @kernel
 def refined(lines: Lines, place: float) -> float:
-    """The fundamental near ``place`` that fits the peaks of its harmonics best.
+    """Return the fundamental near ``place`` that fits the peaks of its harmonics best.
 
     Each peak is the top of a parabola through the logarithms of three points of the Hann-windowed
     spectrum. The k-th harmonic fixes the fundamental k times as sharply, and the better the stronger it
@@ -93,7 +93,8 @@ def refined(lines: Lines, place: float) -> float:
 
 @kernel
 def _windowed(lines: Lines, point: int) -> float:
-    """Power with Hann's window, which is a sum of three neighbouring bins of the spectrum without one."""
+    """Return the power with Hann's window, which is a sum of three neighbouring bins of the spectrum without
+    one."""
     low, at, high = lines[point - FINE], lines[point], lines[point + FINE]
     real = 0.5 * at.real - 0.25 * (low.real + high.real)
     imaginary = 0.5 * at.imag - 0.25 * (low.imag + high.imag)
@@ -102,7 +103,7 @@ def _windowed(lines: Lines, point: int) -> float:
 
 @kernel
 def fitted(lines: Lines, length: int, period: float) -> float:
-    """The ``period`` (samples) of a series of ``length`` samples, as exactly as they tell.
+    """Return the ``period`` (samples) of a series of ``length`` samples, as exactly as they tell.
 
     It is that near it whose harmonics have the most power together, without a window: the least-squares fit
     of a periodic shape in white noise (B. G. Quinn, P. J. Thomson 1991). Hann's window gives the ends of
@@ -129,7 +130,8 @@ def fitted(lines: Lines, length: int, period: float) -> float:
 
 @kernel
 def _power_at(lines: Lines, place: float) -> float:
-    """Power between two points of the spectrum: that of the parabola through the three around it."""
+    """Return the power between two points of the spectrum: that of the parabola through the three around
+    it."""
     point = int(place + 0.5)
     if point + 1 >= lines.size:
         return 0.0
@@ -143,7 +145,7 @@ def _power_at(lines: Lines, place: float) -> float:
 
 @kernel
 def _only_multiples(power: Singles, evidence: Singles, length: int, place: float, factor: int) -> bool:
-    """Whether of the lines of the fundamental at ``place`` only each ``factor``-th is there."""
+    """Tell whether of the lines of the fundamental at ``place`` only each ``factor``-th is there."""
     if place * factor > FINE * length / SHORTEST:
         return False
     strength, known = _lines(power, evidence, place)
@@ -160,7 +162,8 @@ def _only_multiples(power: Singles, evidence: Singles, length: int, place: float
 
 @kernel
 def _more_between(power: Singles, evidence: Singles, place: float, factor: int) -> bool:
-    """Whether of the fundamental at ``place`` the lines between each ``factor``-th are as strong as those."""
+    """Tell whether of the fundamental at ``place`` the lines between each ``factor``-th are as strong as
+    those."""
     if place < FINE * (FEWEST - ALMOST):
         return False
     strength, known = _lines(power, evidence, place)
@@ -177,7 +180,7 @@ def _more_between(power: Singles, evidence: Singles, place: float, factor: int) 
 
 @kernel
 def _lines(power: Singles, evidence: Singles, place: float) -> tuple[Floats, Floats]:
-    """Power and evidence of the lines of the fundamental at ``place``."""
+    """Return power and evidence of the lines of the fundamental at ``place``."""
     strength, known = np.zeros(HARMONICS), np.zeros(HARMONICS)
     for line in range(HARMONICS):
         point = int(place * (line + 1) + 0.5)
@@ -188,8 +191,8 @@ def _lines(power: Singles, evidence: Singles, place: float) -> tuple[Floats, Flo
 
 @kernel
 def _stand_out(strength: Floats, known: Floats, factor: int) -> bool:
-    """Whether the lines between each ``factor``-th together stand out by more than chance, as far as they
-    matter."""
+    """Tell whether the lines between each ``factor``-th together stand out by more than chance, as far as
+    they matter."""
     least = SHARE * strength.max()
     total, count = 0.0, 0
     for line in range(HARMONICS):

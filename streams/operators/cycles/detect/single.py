@@ -1,4 +1,5 @@
-"""Logarithm and exponential of single precision, in operations that a processor does for several at once.
+"""Computes logarithm and exponential of single precision, in operations that a processor does for several at
+once.
 
 Those of the C library take one value at a time, and differ in the last bit from one processor to another.
 """
@@ -14,7 +15,7 @@ LARGEST = 87.0
 
 @kernel
 def log(value: np.float32) -> np.float32:
-    """The natural logarithm of a normal number, to 1e-7 of it (FreeBSD's ``logf``)."""
+    """Return the natural logarithm of a normal number, to 1e-7 of it (FreeBSD's ``logf``)."""
     bits = _F(value).view(_I)
     power = _I((_I(bits - 0x3F3504F3)) >> 23)
     off = _I(bits - _I(power << 23)).view(_F) - _F(1)  # from sqrt(1/2) to sqrt(2), less one
@@ -29,7 +30,7 @@ def log(value: np.float32) -> np.float32:
 
 @kernel
 def exp(value: np.float32) -> np.float32:
-    """e to the ``value``, to 1e-7 of it (S. L. Moshier's ``expf``); at most ``LARGEST`` counts."""
+    """Return e to the ``value``, to 1e-7 of it (S. L. Moshier's ``expf``); at most ``LARGEST`` counts."""
     value = min(max(value, _F(-LARGEST)), _F(LARGEST))
     power = _I(_I(value * _F(1.44269504) + _F(127.5)) - 127)  # positive before it is cut off: rounded
     times = _F(power)

@@ -1,4 +1,4 @@
-"""Where a cycle could be: lines in the spectrum that stand out from their surroundings, at multiples.
+"""Finds where a cycle could be: lines in the spectrum that stand out from their surroundings, at multiples.
 
 A cycle of period P over n samples is a comb of lines at k n / P; noise, drift and random walks have
 spectra that are smooth over a few bins. So each frequency is held against its own neighbours at whole
@@ -47,7 +47,7 @@ _SCORED = np.array(BY_CHANCE, np.float32)
 
 @kernel
 def _dithers(samples: Floats) -> bool:
-    """Whether they are whole numbers no more than one apart: a constant, rounded now up and now down."""
+    """Tell whether they are whole numbers no more than one apart: a constant, rounded now up and now down."""
     low, high = span_of(samples)
     if high != low and (high != low + 1 or low != np.floor(low)):
         return False
@@ -59,7 +59,7 @@ def _dithers(samples: Floats) -> bool:
 
 @kernel
 def _middle(values: Floats) -> float:
-    """The upper median of ``values``, which are rearranged (C. A. R. Hoare 1961, "Find")."""
+    """Return the upper median of ``values``, which are rearranged (C. A. R. Hoare 1961, "Find")."""
     first, last, middle = 0, values.size - 1, values.size // 2
     while first < last:
         pivot, low, high = values[middle], first, last
@@ -80,8 +80,8 @@ def _middle(values: Floats) -> float:
 
 @kernel
 def noise_of(series: Floats) -> float:
-    """Variance of white noise whose differences have the median of those of the series: jumps do not count
-    (F. Hampel 1974, median absolute deviation)."""
+    """Return the variance of white noise whose differences have the median of those of the series: jumps do
+    not count (F. Hampel 1974, median absolute deviation)."""
     off = np.empty(series.size - 1)
     for at in range(off.size):
         off[at] = abs(series[at + 1] - series[at])
@@ -90,8 +90,8 @@ def noise_of(series: Floats) -> float:
 
 @kernel
 def evidence_of(lines: Lines, length: int) -> tuple[Singles, Singles]:
-    """The power at each point of the spectrum of ``length`` samples (variance 1), point j lying at j / FINE
-    bins; and minus the logarithm of the chance that surroundings alone give the point so much.
+    """Return the power at each point of the spectrum of ``length`` samples (variance 1), point j lying at j /
+    FINE bins; and minus the logarithm of the chance that surroundings alone give the point so much.
 
     Each loop does little, so that it is done for several points at once.
     """
@@ -125,7 +125,7 @@ def evidence_of(lines: Lines, length: int) -> tuple[Singles, Singles]:
 
 @kernel
 def scores(evidence: Singles, length: int) -> Singles:
-    """How far the harmonics of each fundamental stand out.
+    """Tell how far the harmonics of each fundamental stand out.
 
     Place c is the fundamental at point ``LOWEST + c``, of a series of ``length`` samples. In units of the
     natural logarithm of chance; above 0 is rarer than one in a million.
@@ -145,7 +145,7 @@ def scores(evidence: Singles, length: int) -> Singles:
 
 @kernel
 def highest(score: Singles) -> tuple[int, float]:
-    """The point of the highest of ``scores``, and its height; it is taken out, with a bin on either side."""
+    """Take out the highest of the scores, with a bin on either side; return its point and its height."""
     top = 0
     for place in range(score.size):
         if score[place] > score[top]:
@@ -157,7 +157,7 @@ def highest(score: Singles) -> tuple[int, float]:
 
 @kernel
 def highest_near(evidence: Singles, place: float, reach: float) -> tuple[float, int]:
-    """The best score that a fundamental near ``place`` has, and its point."""
+    """Return the best score that a fundamental near ``place`` has, and its point."""
     best, top = -np.inf, 0
     for point in range(max(int(place - reach), LOWEST), int(place + reach) + 2):
         total = np.float32(0)

@@ -1,4 +1,4 @@
-"""The cycles of the active part of each of many windows."""
+"""Finds the cycles of the active part of each of many windows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -35,30 +35,30 @@ ENDED = 1.5
 
 
 class Windows(NamedTuple):
-    """Of each row of ``samples`` (rows, size) those from ``bounds[row, 0]`` to ``bounds[row, 1]`` count,
-    oldest first, none of them NaN."""
+    """Says which samples count: of each row of ``samples`` (rows, size) those from ``bounds[row, 0]`` to
+    ``bounds[row, 1]`` count, oldest first, none of them NaN."""
 
     samples: Floats
     bounds: Ints
 
     def of(self, row: int) -> Floats:
-        """The samples of a row that count."""
+        """Return the samples of a row that count."""
         begin, end = self.bounds[row].tolist()
         return self.samples[row, begin:end]
 
     @property
     def sizes(self) -> Ints:
-        """How many samples of each row count."""
+        """Return how many samples of each row count."""
         return np.asarray(self.bounds[:, 1] - self.bounds[:, 0])
 
     def newest(self, rows: Ints, lengths: Ints) -> "Windows":
-        """The newest samples of these rows, at most as many as the ``lengths`` say."""
+        """Return the newest samples of these rows, at most as many as the ``lengths`` say."""
         bounds = self.bounds[rows]
         bounds[:, 0] = np.maximum(bounds[:, 0], bounds[:, 1] - lengths)
         return Windows(self.samples[rows], bounds)
 
     def joined(self, other: "Windows") -> "Windows":
-        """These rows, and then those of the ``other``, which are as long."""
+        """Return these rows, and then those of the ``other``, which are as long."""
         if not len(other.bounds):
             return self
         samples = np.concatenate((self.samples, other.samples))
@@ -67,7 +67,8 @@ class Windows(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """The cycles (the main one first) of ``samples``, which end ``idle`` samples before the window does.
+    """Holds the cycles (the main one first) of ``samples``, which end ``idle`` samples before the window
+    does.
 
     ``whole`` if these are all of the active part, ``begun`` if that is too short for the spectrum; ``short``
     if they are all of a short part.
@@ -81,7 +82,7 @@ class Detection:
     short: bool = False
 
     def slower(self, least: int) -> "Detection | None":
-        """The cycles with a period of at least ``least`` samples; None if there is none."""
+        """Return the cycles with a period of at least ``least`` samples; None if there is none."""
         cycles = tuple(cycle for cycle in self.cycles if cycle.period >= least)
         if len(cycles) == len(self.cycles):
             return self
@@ -89,14 +90,14 @@ class Detection:
 
     @property
     def goes_on(self) -> bool:
-        """Whether the main cycle is there now, and not only was."""
+        """Tell whether the main cycle is there now, and not only was."""
         return self.idle <= ENDED * self.cycles[0].period
 
 
 def find_cycles(
     windows: Sequence[Floats], flat: float = FLAT, *, early: bool = False
 ) -> list[Detection | None]:
-    """The cycles of each window (oldest sample first, no NaN, any length); None for no cycle.
+    """Return the cycles of each window (oldest sample first, no NaN, any length); None for no cycle.
 
     What spreads by less than the share ``flat`` of its mean has none. With ``early``, cycles that have only
     begun are found, too.
@@ -117,7 +118,8 @@ def find_cycles(
 
 
 def active_parts(windows: Windows) -> Ints:
-    """Where the active part of each window begins and ends, in samples of the window; shape (rows, 2)."""
+    """Return where the active part of each window begins and ends, in samples of the window; shape (rows,
+    2)."""
     parts = np.empty((len(windows.samples), 2), np.int64)
     _active_parts(windows.samples, windows.bounds, parts)
     return parts
@@ -132,7 +134,7 @@ def look(
     early: int = 0,
     periods: Floats = NONE,
 ) -> dict[int, Detection]:
-    """The cycles of those windows that have any, by row.
+    """Return the cycles of those windows that have any, by row.
 
     They are those of the newest ``limits`` samples of the active ``parts``; with a limit of 0 there is none.
     ``early``: of so many of the first rows what has only begun is looked for, too.
@@ -172,7 +174,8 @@ def _detection(window: Floats, part: Ints, limit: int, start: int, pairs: Floats
 
 @kernel
 def _rounded(length: int) -> int:
-    """A length a little shorter, a multiple of 4, of which there are few: equal lengths share a call."""
+    """Return a length a little shorter, a multiple of 4, of which there are few: equal lengths share a
+    call."""
     octave = 1
     while octave <= length:
         octave *= 2
@@ -182,7 +185,7 @@ def _rounded(length: int) -> int:
 
 @entry("int64(int64, int64, int64)")
 def _length(begin: int, end: int, limit: int) -> int:
-    """How many samples of such a part are looked at."""
+    """Return how many samples of such a part are looked at."""
     return limit if end - begin >= limit else _rounded(end - begin)
 
 

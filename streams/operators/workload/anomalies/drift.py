@@ -1,4 +1,5 @@
-"""How far a pod's GPUs are from their own past, for the comparison with the other ranks of its job."""
+"""Measures how far a pod's GPUs are from their own past, for the comparison with the other ranks of its
+job."""
 
 from dataclasses import dataclass, field
 from math import isnan
@@ -14,8 +15,8 @@ _NEWEST = 5
 
 @dataclass(slots=True)
 class Drift:
-    """Usual temperature (degrees), clock (MHz) and power (percent) of one pod at work, means over its GPUs;
-    and those of the newest minutes."""
+    """Keeps usual temperature (degrees), clock (MHz) and power (percent) of one pod at work, means over its
+    GPUs; and those of the newest minutes."""
 
     usual: list[Level] = field(default_factory=lambda: [Level(), Level(), Level()])
     newest: list[list[float]] = field(default_factory=list)
@@ -35,7 +36,8 @@ class Drift:
         self.newest = [*self.newest[1 - _NEWEST :], now]
 
     def figures(self) -> dict[str, float]:
-        """Degrees warmer, and percent of clock and power lower than usual; empty before that is known."""
+        """Return degrees warmer, and percent of clock and power lower than usual; empty before that is
+        known."""
         if not self.usual[0].is_known(KNOWN):
             return {}
         temp, clock, power = (sum(column) / len(self.newest) for column in zip(*self.newest, strict=True))

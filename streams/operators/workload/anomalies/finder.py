@@ -1,4 +1,4 @@
-"""All kinds of anomalies of one pod, minute by minute, and what is told of them."""
+"""Finds all kinds of anomalies of one pod, minute by minute, and what is told of them."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,5 @@
-"""A rank that hangs: the others wait for it in kernels that spin, at full utilization and little power."""
+"""Finds a rank that hangs: the others wait for it in kernels that spin, at full utilization and little
+power."""
 
 from dataclasses import dataclass, field
 from math import isnan

@@ -1,4 +1,4 @@
-"""The anomalies of a job: those of its pods, and what shows only between its pods."""
+"""Finds the anomalies of a job: those of its pods, and what shows only between its pods."""
 
 from collections.abc import Iterator, Mapping
 from statistics import median
@@ -21,7 +21,7 @@ WARMER_C, LOWER_PCT = 8.0, 5.0
 
 
 def job_anomalies(parts: list[JobInsightPart]) -> tuple[Anomaly, ...]:
-    """Of the pods that count, in any order; a function of the parts alone."""
+    """Return the anomalies of the pods that count, in any order; a function of the parts alone."""
     anomalies = [
         replace(anomaly, pod=part.pod_name)
         for part in parts
@@ -55,7 +55,8 @@ def _hang(parts: list[JobInsightPart]) -> Iterator[Anomaly]:
 
 
 def _stall(parts: list[JobInsightPart]) -> Iterator[Anomaly]:
-    """One for all pods that step no more; it names the pod, if it is one of those that do report steps."""
+    """Yield one for all pods that step no more; it names the pod, if it is one of those that do report
+    steps."""
     stalled = [
         (part.pod_name, anomaly) for part in parts for anomaly in part.anomalies if anomaly.kind == STALL
     ]
@@ -66,7 +67,7 @@ def _stall(parts: list[JobInsightPart]) -> Iterator[Anomaly]:
 
 
 def _apart(parts: list[JobInsightPart]) -> Iterator[Anomaly]:
-    """Ranks that went another way than the others since each was usual."""
+    """Yield ranks that went another way than the others since each was usual."""
     parts = [part for part in parts if part.kind == "training"]
     times = {part.pod_name: part.rank_changed_ms for part in parts}
     ranks = {name: figures for name, figures in aligned(parts) if "warmer_c" in figures}

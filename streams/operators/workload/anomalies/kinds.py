@@ -1,4 +1,4 @@
-"""What is said of an anomaly."""
+"""Names what is said of an anomaly."""
 
 from dataclasses import dataclass, field
 
@@ -8,8 +8,8 @@ STALL, FROZEN = "stall", "frozen"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """One anomaly that holds now, since ``since_ms``. ``evidence``: figures, units at the end of the names.
-    ``gpu``: the GPU that it is about, where that is one."""
+    """Describes one anomaly that holds now, since ``since_ms``. ``evidence``: figures, units at the end of
+    the names. ``gpu``: the GPU that it is about, where that is one."""
 
     kind: str
     since_ms: int
@@ -18,5 +18,5 @@ class Found:
 
     @property
     def name(self) -> tuple[str, str, int]:
-        """Which one it is, whatever its figures are now."""
+        """Return which one it is, whatever its figures are now."""
         return self.kind, self.gpu or "", self.since_ms

@@ -1,4 +1,4 @@
-"""What anomalies are found from: figures of a pod over one minute."""
+"""Computes what anomalies are found from: figures of a pod over one minute."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ _UTIL, _COPY, _MEMORY, _POWER, _TENSOR, _DRAM, _FP32 = (
 
 
 class GpuMinute(NamedTuple):
-    """One GPU that the pod holds alone, over the newest ten seconds of the minute; NaN is absent.
+    """Holds one GPU that the pod holds alone, over the newest ten seconds of the minute; NaN is absent.
 
     ``power_pct`` is a share of its limit. ``temp_c`` and ``clock_mhz`` (of the SMs) are means; that of the
     clock counts the time in which the GPU works, and is absent if it never did.
@@ -38,7 +38,7 @@ class GpuMinute(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Minute:
-    """Means over the minute that ended at ``end_ms``, over all GPUs of the pod; NaN is absent.
+    """Holds means over the minute that ended at ``end_ms``, over all GPUs of the pod; NaN is absent.
 
     ``util_spread`` and ``power_spread`` are standard deviations between its seconds, ``mem_pct`` is the least
     GPU memory in use and ``copy_pct`` the activity of the memory controller; ``tensor_pct``, ``dram_pct`` and
@@ -65,8 +65,8 @@ class Minute:
 
 
 def minute_of(end_ms: int, values: Floats, part: InsightPart, step_s: float | None) -> Minute:
-    """The minute of which ``values``, shape (channels, seconds), are the seconds, and ``part`` the last
-    span. ``step_s``: as reported."""
+    """Return the minute of which ``values``, shape (channels, seconds), are the seconds, and ``part`` the
+    last span. ``step_s``: as reported."""
     util, power = _known(values[_UTIL]), _known(values[_POWER])
     memory, copies = _known(values[_MEMORY]), _known(values[_COPY])
     gpus = [

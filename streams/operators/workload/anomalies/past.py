@@ -1,4 +1,4 @@
-"""What was usual so far, and since when it is not: a few numbers each, updated once a minute."""
+"""Learns what was usual so far, and since when it is not: a few numbers each, updated once a minute."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ RELEARN = 360
 
 @dataclass(slots=True)
 class Level:
-    """A figure's usual value and its mean absolute deviation (Huber's location, fading), of ``count``
+    """Learns a figure's usual value and its mean absolute deviation (Huber's location, fading), of ``count``
     minutes."""
 
     count: int = 0
@@ -41,8 +41,8 @@ class Level:
 
 @dataclass(slots=True)
 class Suspicion:
-    """Odd minutes less the others, since the count was 0 last; from ``needed`` on it holds until it is 0
-    again."""
+    """Counts odd minutes less the others, since the count was 0 last; from ``needed`` on it holds until it is
+    0 again."""
 
     odd: int = 0
     since_ms: int = 0
@@ -60,5 +60,5 @@ class Suspicion:
 
     @property
     def is_old(self) -> bool:
-        """Whether it was told for so long that it is what is usual now."""
+        """Tell whether it was told for so long that it is what is usual now."""
         return self.minutes >= RELEARN

@@ -1,4 +1,4 @@
-"""Power that does not fit utilization: clocks that are held down, or work that does not show."""
+"""Finds power that does not fit utilization: clocks that are held down, or work that does not show."""
 
 from dataclasses import dataclass, field
 from math import isnan

@@ -1,4 +1,5 @@
-"""A GPU that is hotter, or clocked lower, than the other GPUs of its pod, by more than it always was."""
+"""Finds a GPU that is hotter, or clocked lower, than the other GPUs of its pod, by more than it always
+was."""
 
 from dataclasses import dataclass, field
 from math import isnan
@@ -21,7 +22,7 @@ NEEDED = 6
 
 @dataclass(slots=True)
 class _GpuDeviation:
-    """How one GPU differs from the others: degrees, and clock and power in percent."""
+    """Keeps how one GPU differs from the others: degrees, and clock and power in percent."""
 
     temp: Level = field(default_factory=Level)
     clock: Level = field(default_factory=Level)
@@ -90,7 +91,7 @@ def _found(name: str, gpu: _GpuDeviation) -> list[Found]:
 
 
 def _median(values: list[float]) -> float:
-    """Of those that are known; NaN of none."""
+    """Return the median of those that are known; NaN of none."""
     known = sorted(value for value in values if not isnan(value))
     if not known:
         return float("nan")

@@ -1,4 +1,5 @@
-"""A training that reports its steps and does none any more, while it keeps its memory and its GPUs rest."""
+"""Finds a training that reports its steps and does none any more, while it keeps its memory and its GPUs
+rest."""
 
 from dataclasses import dataclass, field
 from math import isnan

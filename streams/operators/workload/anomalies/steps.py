@@ -1,5 +1,5 @@
-"""A job whose steps take longer than they used to, by its own past: as it reports them, or else the period of
-its cycle."""
+"""Finds a job whose steps take longer than they used to, by its own past: as it reports them, or else the
+period of its cycle."""
 
 from dataclasses import dataclass, field
 from math import isnan

@@ -1,4 +1,4 @@
-"""What an anomaly is to a person: a sentence, from its evidence."""
+"""Tells a person what an anomaly is: in a sentence, from its evidence."""
 
 from collections.abc import Callable, Mapping
 
@@ -19,7 +19,7 @@ Evidence = Mapping[str, float]
 
 
 def anomaly_of(anomaly: Found) -> Anomaly:
-    """As it is published."""
+    """Return the anomaly as it is published."""
     evidence = {name: three_digits(value) for name, value in anomaly.evidence.items()}
     return Anomaly(
         kind=anomaly.kind, since_ms=anomaly.since_ms, gpu=anomaly.gpu, evidence=evidence,

@@ -1,1 +1,1 @@
-"""A job: the states and findings of its pods, merged. Imports its parent's modules; they never import it."""
+"""Merges the states and findings of a job's pods. Imports its parent's modules; they never import it."""

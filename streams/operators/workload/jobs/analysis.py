@@ -1,4 +1,4 @@
-"""What a job's cycle, trends and state are, from the states of its ranks, and when that is published.
+"""Tells what a job's cycle, trends and state are, from the states of its ranks, and when that is published.
 
 A record is a function of the newest parts of all pods, and its time that of the newest change of any pod that
 ever was: so neither the order of the parts nor a restart changes the last record.
@@ -30,8 +30,8 @@ _FULL = {"gpu_mem_used_bytes": "gpu_mem_full_ms", "mem_used_bytes": "mem_full_ms
 
 
 def merged_state(ranks: Sequence[Rank]) -> WorkloadState | None:
-    """The state of a job of these ranks; None without any. A cycle is lost when the job has none, and some
-    rank lost its own."""
+    """Return the state of a job of these ranks; None without any. A cycle is lost when the job has none, and
+    some rank lost its own."""
     states = [state for _, state in ranks]
     if not states:
         return None
@@ -52,8 +52,8 @@ def merged_state(ranks: Sequence[Rank]) -> WorkloadState | None:
 
 
 def _steps(ranks: Sequence[Rank], period_s: float | None) -> dict[str, Any]:
-    """What the ranks report of their steps, as of one training: the steps of the middle rank, the samples of
-    all.
+    """Return what the ranks report of their steps, as of one training: the steps of the middle rank, the
+    samples of all.
 
     Samples are absent where a rank that steps does not count its own. ``period_s`` is that of the job; where
     it comes from, and of how many steps it is, say most of the GPUs that have it.
@@ -78,8 +78,8 @@ def _first(moments: Iterable[int | None]) -> int | None:
 
 
 def job_trends(ranks: Sequence[Rank], source: str, ts_ms: int) -> dict[str, TrendMetric]:
-    """The trends of a job as of ``ts_ms``: means over the GPUs of what is a percentage, sums of the rest. A
-    metric is said of a job only where it is of each of its ranks."""
+    """Return the trends of a job as of ``ts_ms``: means over the GPUs of what is a percentage, sums of the
+    rest. A metric is said of a job only where it is of each of its ranks."""
     known = [trend for _, state in ranks if (trend := (state.trends or {}).get(source)) is not None]
     if not ranks or len(known) < len(ranks):
         return {}
@@ -102,8 +102,8 @@ def job_trends(ranks: Sequence[Rank], source: str, ts_ms: int) -> dict[str, Tren
 
 
 def _together(trends: Sequence[TrendMetric], shares: Sequence[float]) -> TrendMetric:
-    """Their weighted sum. The ranks rise and fall together, so the ends of their intervals are added, too.
-    The method is that of all ranks, or else ``blend``."""
+    """Return their weighted sum. The ranks rise and fall together, so the ends of their intervals are added,
+    too. The method is that of all ranks, or else ``blend``."""
 
     def total(values: Iterable[float]) -> float:
         return tidy(float(f"{sum(share * value for share, value in zip(shares, values, strict=True)):.6g}"))
@@ -129,8 +129,9 @@ def _together(trends: Sequence[TrendMetric], shares: Sequence[float]) -> TrendMe
 
 @dataclass(slots=True)
 class JobAnalyses:
-    """What was published of a job's cycle and trends, as digests by topic and key, and the newest change of
-    any of its pods: of a cycle (or when it had lasted), of the trends of each source, and its end."""
+    """Remembers what was published of a job's cycle and trends, as digests by topic and key, and the newest
+    change of any of its pods: of a cycle (or when it had lasted), of the trends of each source, and its
+    end."""
 
     sent: dict[str, str] = field(default_factory=dict)
     cycle_ms: int = 0

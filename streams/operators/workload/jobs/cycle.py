@@ -1,4 +1,4 @@
-"""One cycle for a job from the cycles of its ranks, which step together: that which most of them have.
+"""Finds one cycle for a job from the cycles of its ranks, which step together: that which most of them have.
 
 A cycle that a single rank has may be chance, or its own. What ranks of no cycle do together by chance looks
 like one to all of them, so a job waits until a cycle has lasted for longer than chance does. A job has
@@ -31,8 +31,8 @@ OTHERS = 3
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The cycles of all ranks, by rising length: each with its rank's GPUs, and whether it has ``lasted``.
-    Shape (n,) each."""
+    """Holds the cycles of all ranks, by rising length: each with its rank's GPUs, and whether it has
+    ``lasted``. Shape (n,) each."""
 
     periods: Floats
     confidences: Floats
@@ -48,7 +48,8 @@ class _Known:
 
 
 def job_cycle(ranks: Sequence[Rank]) -> CycleMetric:
-    """The cycle that most of the ranks have, weighted by their GPUs and how sure they are, and further ones.
+    """Return the cycle that most of the ranks have, weighted by their GPUs and how sure they are, and further
+    ones.
 
     Of a job of one rank it is that rank's, once it has lasted. The period is the weighted median, the
     confidence the weighted mean, since when the median of those that have it.
@@ -78,8 +79,8 @@ def job_cycle(ranks: Sequence[Rank]) -> CycleMetric:
 
 
 def lasted_ms(state: WorkloadState) -> list[int]:
-    """When each of a rank's cycles has lasted for long enough, the main one first; 0 if it is not known since
-    when. That of further ones is not told, so they count from the start of the main one."""
+    """Tell when each of a rank's cycles has lasted for long enough, the main one first; 0 if it is not known
+    since when. That of further ones is not told, so they count from the start of the main one."""
     since_ms = state.cycle_since_ms
     return [
         0 if since_ms is None else since_ms + round(1000 * LASTED * period_s)
@@ -118,7 +119,7 @@ def _heaviest(known: _Known) -> Bools:
 
 
 def _middle(known: _Known) -> tuple[float, float, int]:
-    """Period, confidence and since when of cycles that are one."""
+    """Return period, confidence and since when of cycles that are one."""
     weights = known.confidences * known.gpus
     sums = np.cumsum(weights)
     place = int(np.searchsorted(sums, sums[-1] / 2))

@@ -1,4 +1,4 @@
-"""The insight of one job: what its pods do, and whether some of them wait for others.
+"""Finds the insight of one job: what its pods do, and whether some of them wait for others.
 
 The newest part of each pod counts, and of pods that had one name the newest pod, so the order in which parts
 come does not matter. A pod that has ended counts no more; of a job that has, those pods count that ended
@@ -49,7 +49,7 @@ _OF_EVERY_POD = {
 
 
 class JobInsightOperator:
-    """The state of one job: the newest part of each of its pods, when anything about any of them last
+    """Keeps the state of one job: the newest part of each of its pods, when anything about any of them last
     changed, and what was published last."""
 
     def __init__(self, uid: str) -> None:
@@ -73,7 +73,8 @@ class JobInsightOperator:
         return []
 
     def flush(self) -> list[Emission]:
-        """The job's insight, if it changed; for the sinks with each part, as they may have just started."""
+        """Return the job's insight, if it changed; for the sinks with each part, as they may have just
+        started."""
         if not self._changed:
             return []
         self._changed = False
@@ -93,7 +94,7 @@ class JobInsightOperator:
         return JobInsight(job=whole, namespace=newest.namespace, insight=insight, state=state)
 
     def close(self) -> list[Emission]:
-        """The input has ended."""
+        """Flush at the end of the input."""
         return self.flush()
 
     def snapshot(self) -> Snapshot:
@@ -126,7 +127,7 @@ def _fresh(parts: Iterable[JobInsightPart]) -> list[JobInsightPart]:
 
 
 def _counted(parts: Iterable[JobInsightPart]) -> list[JobInsightPart]:
-    """Of each name the newest pod, if it has not ended; if all have, those that ended last."""
+    """Return of each name the newest pod, if it has not ended; if all have, those that ended last."""
     by_name: dict[str, JobInsightPart] = {}
     for part in _fresh(parts):
         known = by_name.get(part.pod_name)
@@ -168,7 +169,8 @@ def job_insight(uid: str, every: Iterable[JobInsightPart], ts_ms: int) -> Insigh
 
 
 def job_state(every: Iterable[JobInsightPart]) -> WorkloadState | None:
-    """The state of a job from the parts of its pods, in any order; None of one whose pods have ended."""
+    """Return the state of a job from the parts of its pods, in any order; None of one whose pods have
+    ended."""
     return merged_state(_ranks([part for part in _counted(every) if part.gone_ms is None]))
 
 
@@ -177,8 +179,8 @@ def _ranks(parts: Iterable[JobInsightPart]) -> list[Rank]:
 
 
 def _vote(words: Iterable[tuple[str, float, int]], last: str) -> tuple[str, float]:
-    """The word of most GPUs, weighted by confidence, and how sure that is. ``words``: word, confidence, GPUs
-    of each pod. ``last`` wins only if no pod has another word."""
+    """Return the word of most GPUs, weighted by confidence, and how sure that is. ``words``: word,
+    confidence, GPUs of each pod. ``last`` wins only if no pod has another word."""
     weights: dict[str, float] = defaultdict(float)
     total = 0.0
     for word, confidence, gpus in words:

@@ -1,4 +1,4 @@
-"""What kind of job a pod is, from the features of its last minutes: an additive multinomial logistic
+"""Tells what kind of job a pod is, from the features of its last minutes: an additive multinomial logistic
 regression.
 
 Each feature adds to the score of each kind by a curve of straight pieces, so any answer can be taken apart.
@@ -42,7 +42,8 @@ _PLACE = {name: place for place, name in enumerate(NAMES)}
 
 
 class KindEstimate(NamedTuple):
-    """A kind and the probability that it is right, 0-1. For ``unknown``: that no other answer would be."""
+    """Holds a kind and the probability that it is right, 0-1. For ``unknown``: that no other answer would
+    be."""
 
     kind: str
     confidence: float
@@ -100,16 +101,16 @@ def with_steps_inside(probabilities: Floats, confidence: float) -> Floats:
 
 
 def checked_kind(estimate: KindEstimate, util: Floats) -> KindEstimate:
-    """``found``, or ``unknown`` where utilization rules it out: a pod is neither idle nor loading whose GPU
-    is used, whatever a model makes of it. ``util``: by second, newest last."""
+    """Return the estimate, or ``unknown`` where utilization rules it out: a pod is neither idle nor loading
+    whose GPU is used, whatever a model makes of it. ``util``: by second, newest last."""
     if estimate.kind in (_IDLE, _LOADING) and _used(util):
         return KindEstimate(UNKNOWN_KIND, 1.0 - estimate.confidence)
     return estimate
 
 
 def checked_loading(estimate: KindEstimate, features: Floats) -> KindEstimate:
-    """``found``, or ``unknown`` if a pod is called loading while no data come and no memory fills: all
-    loading pods that the model was fitted to did some of that."""
+    """Return the estimate, or ``unknown`` if a pod is called loading while no data come and no memory fills:
+    all loading pods that the model was fitted to did some of that."""
     if estimate.kind == _LOADING and not _takes_in(features):
         return KindEstimate(UNKNOWN_KIND, 1.0 - estimate.confidence)
     return estimate

@@ -1,4 +1,4 @@
-"""What a pod's last minutes look like, as numbers: what its kind is judged by.
+"""Computes what a pod's last minutes look like, as numbers: what its kind is judged by.
 
 ``features`` takes decoded channels (``streams.operators.workload.channels``), newest second last. "Recent" is
 the last minute, "all" up to four. A figure that cannot be known is the one of a quiet pod, and flagged.
@@ -40,7 +40,7 @@ _RX_ROW, _TX_ROW, _READ_ROW, _WRITE_ROW = (
 
 
 def features(values: Floats, period_confidence: float) -> Floats | None:
-    """The vector, shape (len(NAMES),); None with less than ``_MIN_S`` seconds of utilization.
+    """Return the vector, shape (len(NAMES),); None with less than ``_MIN_S`` seconds of utilization.
 
     ``values``: shape (channels, seconds). ``period_confidence``: of the cycle that the node found, 0 for
     none.
@@ -51,7 +51,7 @@ def features(values: Floats, period_confidence: float) -> Floats | None:
 
 @kernel
 def _filled(values: Floats) -> Floats:
-    """Gaps filled with the value before them; 0 before the first."""
+    """Return values whose gaps are filled with the value before them; 0 before the first."""
     filled, last = np.empty(values.size), 0.0
     for at in range(values.size):
         if not np.isnan(values[at]):
@@ -62,7 +62,7 @@ def _filled(values: Floats) -> Floats:
 
 @kernel
 def _logs(values: Floats) -> Floats:
-    """Of what is there, and 0 where nothing is."""
+    """Return the logarithm of what is there, and of 0 where nothing is."""
     logs = _filled(values)
     for at in range(logs.size):
         logs[at] = np.log2(1 + logs[at])
@@ -71,7 +71,7 @@ def _logs(values: Floats) -> Floats:
 
 @kernel
 def _avg(values: Floats) -> float:
-    """The mean of at least one value."""
+    """Return the mean of at least one value."""
     total = 0.0
     for value in values:
         total += value
@@ -80,7 +80,7 @@ def _avg(values: Floats) -> float:
 
 @kernel
 def _recent(values: Floats) -> float:
-    """The mean of the last minute."""
+    """Return the mean of the last minute."""
     return _avg(values[max(values.size - _RECENT_S, 0) :])
 
 
@@ -94,7 +94,7 @@ def _std(values: Floats) -> float:
 
 @kernel
 def _share(values: Floats, least: float) -> float:
-    """Of the values that are not below ``least``."""
+    """Return the share of the values that are not below ``least``."""
     count = 0
     for value in values:
         count += value >= least
@@ -103,7 +103,7 @@ def _share(values: Floats, least: float) -> float:
 
 @kernel
 def _absent(values: Floats) -> float:
-    """The share of the values that are."""
+    """Return the share of the values that are absent."""
     count = 0
     for value in values:
         count += np.isnan(value)
@@ -112,7 +112,7 @@ def _absent(values: Floats) -> float:
 
 @kernel
 def _median(values: Floats) -> float:
-    """The middle value, of two the larger; 0 of none."""
+    """Return the middle value, of two the larger; 0 of none."""
     ordered = values.copy()
     sort(ordered)
     return float(ordered[values.size // 2]) if values.size else 0.0
@@ -120,7 +120,7 @@ def _median(values: Floats) -> float:
 
 @kernel
 def _mean_where(values: Floats, where: Bools) -> float:
-    """Of the values that are there and picked; 0 of none."""
+    """Return the mean of the values that are there and picked; 0 of none."""
     total, count = 0.0, 0
     for at in range(values.size):
         if where[at] and not np.isnan(values[at]):
@@ -131,7 +131,7 @@ def _mean_where(values: Floats, where: Bools) -> float:
 
 @kernel
 def _follows(first: Floats, other: Floats) -> float:
-    """Pearson's correlation; 0 where one of the two does not move."""
+    """Return Pearson's correlation; 0 where one of the two does not move."""
     mean, mean_other = _avg(first), _avg(other)
     both, square, square_other = 0.0, 0.0, 0.0
     for at in range(first.size):
@@ -145,7 +145,8 @@ def _follows(first: Floats, other: Floats) -> float:
 
 @kernel
 def _periodicity(util: Floats) -> float:
-    """The largest autocorrelation at a lag from three seconds to a third, after the first that is below 0."""
+    """Return the largest autocorrelation at a lag from three seconds to a third, after the first that is
+    below 0."""
     n = util.size
     lags = n // 2
     sums, off = np.zeros(lags), util - _avg(util)
@@ -164,7 +165,7 @@ def _periodicity(util: Floats) -> float:
 
 @kernel
 def _rests(busy: Bools) -> tuple[int, int]:
-    """The longest run of seconds that are not busy, and the one that lasts until now."""
+    """Return the longest run of seconds that are not busy, and the one that lasts until now."""
     longest = run = 0
     for is_busy in busy:
         run = 0 if is_busy else run + 1
@@ -174,7 +175,8 @@ def _rests(busy: Bools) -> tuple[int, int]:
 
 @kernel
 def _changes(busy: Bools, high: Bools, util: Floats, out: Floats) -> None:
-    """How often the GPU starts to work and how regularly, how often it dips, and how noisy it is at work."""
+    """Write into ``out`` how often the GPU starts to work and how regularly, how often it dips, and how noisy
+    it is at work."""
     starts, count = np.empty(util.size), 0
     dips, moved, used, before = 0, 0.0, 0, 0.0
     for at in range(util.size):
@@ -241,7 +243,7 @@ def _traffic(rows: Floats, util: Floats, out: Floats) -> None:
 
 @entry("boolean(float64[:, ::1], float64, float64[::1])")
 def _features(values: Floats, period_confidence: float, out: Floats) -> bool:
-    """Fill ``found``, if there is enough to judge."""
+    """Fill ``out``, if there is enough to judge, and tell whether there is."""
     seconds = values.shape[1]
     first, count = seconds, 0
     for at in range(seconds - 1, -1, -1):

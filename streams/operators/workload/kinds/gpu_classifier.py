@@ -1,8 +1,9 @@
-"""What kind of job a pod is, from its GPUs alone: an additive multinomial logistic regression, as
+"""Tells what kind of job a pod is, from its GPUs alone: an additive multinomial logistic regression, as
 ``classifier`` is, in which a figure that is not known has a weight of its own instead of a value.
 
 Kinds are as common as in public logs of GPUs. A cycle of utilization is further evidence: trainings have one
-far more often than servers."""
+far more often than servers.
+"""
 
 from collections.abc import Sequence
 
@@ -48,8 +49,8 @@ _WORK = frozenset({_TRAINING, "inference", "interactive"})
 def choose_gpu_kind(
     probabilities: Floats, before: str | None, history: GpuHistory, *, still: bool = False
 ) -> KindEstimate:
-    """The likeliest kind, or ``unknown`` where none is likely enough. ``before``: the one that was told;
-    ``still``: it is one GPU whose utilization does not move now."""
+    """Return the likeliest kind, or ``unknown`` where none is likely enough. ``before``: the one that was
+    told; ``still``: it is one GPU whose utilization does not move now."""
     likeliest = WORKLOAD_KINDS[int(np.argmax(probabilities))]
     least = _LEAST.get(likeliest, _LEAST_OF_OTHERS)
     if likeliest == _TRAINING:
@@ -66,8 +67,8 @@ def _from_work(steps: Sequence[tuple[int, float]], history: GpuHistory) -> float
 
 
 def terms(features: Floats, knots: Sequence[Sequence[float]] = KNOTS) -> Floats:
-    """What the scores are sums of: one, and of each feature whether it is absent, its value, and how far it
-    is beyond each knot; last axis (1 + all of them,). Of an absent feature all but the first are 0."""
+    """Return what the scores are sums of: one, and of each feature whether it is absent, its value, and how
+    far it is beyond each knot; last axis (1 + all of them,). Of an absent feature all but the first are 0."""
     columns = [np.ones(features.shape[:-1])]
     for place, bends in enumerate(knots):
         column = features[..., place]
@@ -79,9 +80,9 @@ def terms(features: Floats, knots: Sequence[Sequence[float]] = KNOTS) -> Floats:
 
 
 def gpu_kind_probabilities(features: Floats, rhythm: float, tried: float = 0.0) -> Floats:
-    """The probability of each of ``WORKLOAD_KINDS``, shape (kinds,); they add up to 1. ``rhythm``: how sure a
-    cycle of its utilization was in the last half hour, 0 for none; ``tried``: how sure it is that its runs
-    are tries."""
+    """Return the probability of each of ``WORKLOAD_KINDS``, shape (kinds,); they add up to 1. ``rhythm``: how
+    sure a cycle of its utilization was in the last half hour, 0 for none; ``tried``: how sure it is that its
+    runs are tries."""
     # One fixed order of summing: the same bits on every machine.
     scores = (_WEIGHTS * terms(features)[:, np.newaxis]).sum(axis=0) / TEMPERATURE
     scores = scores + rhythm * _CYCLE + tried * _TRIED

@@ -1,8 +1,9 @@
-"""What a pod's GPUs did in its last half hour, as numbers that mean the same at any tick from a tenth of a
-second to a minute. A figure that is not known is NaN, and no figure of another.
+"""Computes what a pod's GPUs did in its last half hour, as numbers that mean the same at any tick from a
+tenth of a second to a minute. A figure that is not known is NaN, and no figure of another.
 
 Spans of ten seconds are the unit, or ticks where those are longer. What needs seconds (dips, noise from
-second to second) is NaN where ticks are further apart."""
+second to second) is NaN where ticks are further apart.
+"""
 
 import numpy as np
 
@@ -112,9 +113,9 @@ def _utilization(kept: Floats, busy: np.ndarray, recent: int) -> dict[str, float
 
 
 def _ranges(kept: Floats, busy: np.ndarray, gpus: int) -> dict[str, float]:
-    """How far utilization moves within ten seconds, and whether it does so alike in all of them; how often it
-    does not move at all, where there is one GPU, as with a kernel in a loop, and how often where there are
-    several, as with ranks that wait for one another."""
+    """Tell how far utilization moves within ten seconds, and whether it does so alike in all of them; how
+    often it does not move at all, where there is one GPU, as with a kernel in a loop, and how often where
+    there are several, as with ranks that wait for one another."""
     if not busy.any():
         return {}
     wide = (kept[_ROW["most"]] - kept[_ROW["least"]])[busy]
@@ -157,8 +158,8 @@ def _memory(memory: Floats) -> dict[str, float]:
 
 
 def _power(kept: Floats, busy: np.ndarray, recent: int, ever: Floats) -> dict[str, float]:
-    """``ever``: watts of all spans, the start too: the least of them is the nearest to what an idle GPU
-    draws."""
+    """Return figures of power. ``ever``: watts of all spans, the start too: the least of them is the nearest
+    to what an idle GPU draws."""
     watts, share = kept[_ROW["power_w"]], kept[_ROW["power_pct"]]
     known = ~np.isnan(watts)
     if not known.any():
@@ -179,7 +180,7 @@ def _power(kept: Floats, busy: np.ndarray, recent: int, ever: Floats) -> dict[st
 
 
 def _correlation(first: Floats, other: Floats) -> float:
-    """Pearson's; NaN of too few, or of what does not move."""
+    """Return Pearson's correlation; NaN of too few, or of what does not move."""
     if first.size < _FEWEST:
         return np.nan
     a, b = first - first.mean(), other - other.mean()

@@ -1,5 +1,5 @@
-"""A pod's GPUs in its last half hour, ten seconds at a time: what its kind is judged by where nothing else is
-seen, or ticks are far apart."""
+"""Keeps a pod's GPUs in its last half hour, ten seconds at a time: what its kind is judged by where nothing
+else is seen, or ticks are far apart."""
 
 import numpy as np
 
@@ -28,8 +28,8 @@ _CHANNELS = ("busiest_gpu_util_pct",) * 3 + ("mem_copy_util_pct", "gpu_mem_pct",
 
 
 class GpuHistory:
-    """Codes of ``ROWS`` by span, newest last. A mean of codes is coded as they are: of power, whose codes are
-    logarithms, it is the geometric mean."""
+    """Keeps codes of ``ROWS`` by span, newest last. A mean of codes is coded as they are: of power, whose
+    codes are logarithms, it is the geometric mean."""
 
     def __init__(self) -> None:
         self._codes = np.full((len(ROWS), SPANS), ABSENT_CODE, np.uint8)
@@ -45,7 +45,8 @@ class GpuHistory:
             self._codes[:, SPANS - 1 - back] = _span_codes(codes[:, end - SPAN_S : end])
 
     def values(self) -> Floats:
-        """The values of ``ROWS``, NaN for absent, from the first span of which the utilization is known."""
+        """Return the values of ``ROWS``, NaN for absent, from the first span of which the utilization is
+        known."""
         known = np.flatnonzero(self._codes[0] != ABSENT_CODE)
         first = int(known[0]) if known.size else SPANS
         rows = [
@@ -55,19 +56,19 @@ class GpuHistory:
 
     @property
     def worked_s(self) -> int:
-        """In how many seconds of these spans a GPU was busy at some moment of the span."""
+        """Return in how many seconds of these spans a GPU was busy at some moment of the span."""
         most = self._codes[2]
         return SPAN_S * int(((most >= _BUSY_CODE) & (most != ABSENT_CODE)).sum())
 
     @property
     def work_s(self) -> float:
-        """For how many seconds the busiest GPU would have been full to do what it did."""
+        """Return for how many seconds the busiest GPU would have been full to do what it did."""
         mean = self._codes[0]
         return SPAN_S * int(mean[mean != ABSENT_CODE].sum(dtype=np.int64)) / 100
 
     @property
     def moves(self) -> int:
-        """In how many spans utilization moved by more than a percent while a GPU was busy."""
+        """Return in how many spans utilization moved by more than a percent while a GPU was busy."""
         least, most = (self._codes[row].astype(np.int16) for row in (1, 2))
         busy = (most >= _BUSY_CODE) & (most != ABSENT_CODE)
         return int((most - least > 1)[busy].sum())

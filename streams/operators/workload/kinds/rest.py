@@ -1,4 +1,4 @@
-"""Whether a pod's GPUs do nothing, by what they draw and hold and not by utilization alone."""
+"""Tells whether a pod's GPUs do nothing, by what they draw and hold and not by utilization alone."""
 
 import numpy as np
 
@@ -19,8 +19,8 @@ _MEMORY_PCT = 1.0
 
 
 def is_unused(values: Floats, tick_s: float) -> bool:
-    """Whether utilization was next to nothing in the last minute, and in the last two ticks at least, and
-    known in most of it: after a shorter time nobody can call a GPU idle. A tick is of one second, but one
+    """Tell whether utilization was next to nothing in the last minute, and in the last two ticks at least,
+    and known in most of it: after a shorter time nobody can call a GPU idle. A tick is of one second, but one
     longer than a span is of all that it measures."""
     seconds = max(REST_S, int(2 * tick_s))
     ticks = seconds if tick_s > SPAN_S else seconds / max(tick_s, 1.0)
@@ -29,9 +29,9 @@ def is_unused(values: Floats, tick_s: float) -> bool:
 
 
 def is_at_rest(values: Floats, tick_s: float, gpus: int) -> bool:
-    """Whether in the last minute, and in the last two ticks at least, utilization was next to nothing, and
-    memory and power stayed where they were. Where power is not measured, nobody can say. Where only power is,
-    the GPUs have to be asleep.
+    """Tell whether in the last minute, and in the last two ticks at least, utilization was next to nothing,
+    and memory and power stayed where they were. Where power is not measured, nobody can say. Where only power
+    is, the GPUs have to be asleep.
 
     ``values``: of all channels by second, newest last.
     """

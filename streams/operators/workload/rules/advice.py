@@ -1,4 +1,4 @@
-"""What to do about a bottleneck, in a sentence or two. Numbers come from the evidence."""
+"""Says what to do about a bottleneck, in a sentence or two. Numbers come from the evidence."""
 
 from collections.abc import Callable, Mapping
 
@@ -18,7 +18,7 @@ def advice(bottleneck: str, kind: str, of: Evidence) -> str | None:
 
 
 def _size(of: Evidence, name: str, unit: str, what: str, scale: float) -> str:
-    """What it asks for, what it used, and what would do; of a job that is what each of its pods does."""
+    """Say what it asks for, what it used, and what would do; of a job that is what each of its pods does."""
     asked, most, enough = (
         of.get(f"{name}_{part}_{unit}", 0.0) / scale for part in ("request", "most", "enough")
     )

@@ -1,4 +1,4 @@
-"""What holds a pod back: rules over its statistics, the plainest cause first.
+"""Finds what holds a pod back: rules over its statistics, the plainest cause first.
 
 Each rule looks at the statistics of a pod's last minutes and says how sure it is, or None. The order is one
 of causes: a GPU that is held down by power is busy, too, and one that waits for data may also be short of
@@ -43,7 +43,7 @@ _TOO_LARGE = "gpu_mem_most_pct"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What a pod is and what holds it back, at the end of a span. Times in Unix milliseconds."""
+    """Says what a pod is and what holds it back, at the end of a span. Times in Unix milliseconds."""
 
     ts_ms: int
     since_ms: int
@@ -55,7 +55,7 @@ class Judgement:
     advice: str | None = None
 
     def fields(self) -> dict[str, Any]:
-        """By name; they are not copied."""
+        """Return the fields by name; they are not copied."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -160,9 +160,9 @@ def _checkpoint(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
 
 
 def _host(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
-    """Its own CPUs work while the GPU waits, and rest while it works: what the GPU waits for is computed
-    there, as with an optimizer or parameters that live on the host. Workers that prepare data go on while the
-    GPU works."""
+    """Find own CPUs that work while the GPU waits, and rest while it works: what the GPU waits for is
+    computed there, as with an optimizer or parameters that live on the host. Workers that prepare data go on
+    while the GPU works."""
     if kind in ("inference", "loading"):
         return None
     more, cpu = stats.contrast("cpu_pct")
@@ -181,8 +181,8 @@ def _communication(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
 
 
 def _unseen_network(stats: PodStats, kind: str, gpus: int) -> Finding | None:
-    """Kernels wait, and for what cannot be seen: what is sent by RDMA, or on the host's network, is in no
-    counter of the pod's. It still crosses PCIe, and unlike data that are read it does so both ways."""
+    """Find kernels that wait, and for what cannot be seen: what is sent by RDMA, or on the host's network, is
+    in no counter of the pod's. It still crosses PCIe, and unlike data that are read it does so both ways."""
     spins, measured = _spins(stats), "tx_kb_per_s" in stats.means
     if kind == "inference" or spins < 0.5 or (gpus < 2 and measured):
         return None
@@ -202,7 +202,7 @@ def _unseen_network(stats: PodStats, kind: str, gpus: int) -> Finding | None:
 
 
 def _one_core(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
-    """One thread that prepares data is a whole core, no more and no less, while the GPU waits."""
+    """Find one thread that prepares data: it is a whole core, no more and no less, while the GPU waits."""
     _, cpu = stats.contrast("cpu_pct")
     if kind == "inference":
         return None
@@ -225,8 +225,8 @@ def _spins(stats: PodStats) -> float:
 
 
 def _unused(stats: PodStats, _kind: str, gpus: int) -> Finding | None:
-    """Some of its GPUs do nothing while others work. Where even the busiest waits most of the time, each may
-    rest in another second, and how many rest does not say that the same ones always do."""
+    """Find GPUs of its own that do nothing while others work. Where even the busiest waits most of the time,
+    each may rest in another second, and how many rest does not say that the same ones always do."""
     if gpus < 2 or stats.level_pct < IDLE_PCT or not stats.idle_gpus or stats.waits > _MOST_WAITS:
         return None
     sure = confidence(ramp(stats.loads.get("idle_gpus", (0.0, 0.0))[1], 0.7, 0.98))
@@ -234,8 +234,8 @@ def _unused(stats: PodStats, _kind: str, gpus: int) -> Finding | None:
 
 
 def _imbalance(stats: PodStats, _kind: str, gpus: int) -> Finding | None:
-    """Its own GPUs: one works, another waits. Where even the busiest of each second rests most of the time,
-    all of them wait, at other moments, and for something else."""
+    """Find imbalance among its own GPUs: one works, another waits. Where even the busiest of each second
+    rests most of the time, all of them wait, at other moments, and for something else."""
     gap = stats.mean(_UTIL) - stats.mean("least_gpu_util_pct", stats.mean(_UTIL))
     if gpus < 2 or stats.waits > _MOST_WAITS:
         return None
@@ -244,7 +244,7 @@ def _imbalance(stats: PodStats, _kind: str, gpus: int) -> Finding | None:
 
 
 def _collective(stats: PodStats, kind: str, gpus: int) -> Finding | None:
-    """Kernels that move data between GPUs, or spin until the others come: nothing is computed meanwhile.
+    """Find kernels that move data between GPUs, or spin until the others come: nothing is computed meanwhile.
 
     What NVLink carries tells the one. The other is a GPU that is busy, hardly touches its memory, has idle
     tensor cores and needs little power. How many multiprocessors spin says nothing: it depends on NCCL. That
@@ -262,9 +262,9 @@ def _collective(stats: PodStats, kind: str, gpus: int) -> Finding | None:
 
 
 def _launch(stats: PodStats, _kind: str, gpus: int) -> Finding | None:
-    """A kernel runs most of the time, and most multiprocessors have nothing to do then: kernels are too
-    small, or too few at a time. One that only spins until other GPUs come looks alike, but touches no memory.
-    """
+    """Find launches that limit: a kernel runs most of the time, and most multiprocessors have nothing to do
+    then: kernels are too small, or too few at a time. One that only spins until other GPUs come looks alike,
+    but touches no memory."""
     if not _has_counters(stats):
         return None
     # Of the time in which it is in use: a server without requests has nothing to do, either.
@@ -276,9 +276,9 @@ def _launch(stats: PodStats, _kind: str, gpus: int) -> Finding | None:
 
 
 def _computes(stats: PodStats, gpus: int) -> float:
-    """Whether kernels compute, and do not spin until other GPUs come: these touch no memory, or need little
-    power while gigabytes a second cross PCIe both ways, as for a network that no counter of the pod's has.
-    """
+    """Tell whether kernels compute, and do not spin until other GPUs come: these touch no memory, or need
+    little power while gigabytes a second cross PCIe both ways, as for a network that no counter of the pod's
+    has."""
     if gpus < 2 and "tx_kb_per_s" in stats.means:
         return 1.0  # others are on other nodes, and what they send was seen
     works = max(stats.mean("tensor_active_pct"), stats.mean("dram_active_pct"))
@@ -287,8 +287,8 @@ def _computes(stats: PodStats, gpus: int) -> float:
 
 
 def _transfers(stats: PodStats, kind: str, gpus: int) -> Finding | None:
-    """The host and the GPU copy, and most multiprocessors have nothing to do meanwhile. Several GPUs that
-    send as much as they receive may also talk to one another."""
+    """Find copies that limit: the host and the GPU copy, and most multiprocessors have nothing to do
+    meanwhile. Several GPUs that send as much as they receive may also talk to one another."""
     if kind == "loading" or not _has_counters(stats):
         return None
     most_kb = stats.mean("pcie_most_kb_per_s")
@@ -301,8 +301,9 @@ def _transfers(stats: PodStats, kind: str, gpus: int) -> Finding | None:
 
 
 def _occupancy(stats: PodStats, _kind: str, gpus: int) -> Finding | None:
-    """Multiprocessors have warps, but few, and neither a pipe nor memory is near its limit: each warp waits
-    for itself. What is not measured (pipes for integers and 64-bit floats) would need power."""
+    """Find low occupancy: multiprocessors have warps, but few, and neither a pipe nor memory is near its
+    limit: each warp waits for itself. What is not measured (pipes for integers and 64-bit floats) would need
+    power."""
     occupancy, sm = stats.mean("sm_occupancy_pct", 100), stats.mean("sm_active_pct")
     tensor, dram = stats.mean("tensor_active_pct", 100), stats.mean("dram_active_pct", 100)
     sure = confidence(
@@ -315,7 +316,7 @@ def _occupancy(stats: PodStats, _kind: str, gpus: int) -> Finding | None:
 
 
 def _precision(stats: PodStats, _kind: str, _gpus: int) -> Finding | None:
-    """It computes in 32-bit floats, for which there is another way."""
+    """Find computing in 32-bit floats, for which there is another way."""
     fp32 = stats.mean("fp32_active_pct")
     sure = confidence(
         ramp(fp32, 15, 30), ramp(-stats.mean("tensor_active_pct", 100), -6, -3),
@@ -336,8 +337,8 @@ def _has_work(stats: PodStats) -> bool:
 
 
 def _memory(stats: PodStats, _kind: str, _gpus: int) -> Finding | None:
-    """The memory's bandwidth is used up; about 80 % can be had. Where it is not measured, the share of time
-    in which the memory controller was busy stands for it."""
+    """Find memory whose bandwidth is used up; about 80 % can be had. Where it is not measured, the share of
+    time in which the memory controller was busy stands for it."""
     if _has_work(stats):
         full = ramp(stats.mean("dram_active_pct"), 45, 60)
         sure = confidence(full, ramp(-stats.mean("tensor_active_pct"), -60, -40))
@@ -352,7 +353,7 @@ def _gpu(stats: PodStats, _kind: str, _gpus: int) -> Finding | None:
 
 
 def _too_large(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
-    """Neither its time nor its memory is needed: a smaller GPU, or a slice, would do."""
+    """Find a GPU of which neither time nor memory is needed: a smaller GPU, or a slice, would do."""
     if kind == "loading" or _MEMORY_PCT not in stats.most:
         return None
     most = stats.most[_MEMORY_PCT]

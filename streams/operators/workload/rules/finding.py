@@ -1,4 +1,4 @@
-"""What a rule finds, and how sure it is."""
+"""Holds what a rule finds, and how sure it is."""
 
 from dataclasses import dataclass, field
 
@@ -7,7 +7,7 @@ NO_BOTTLENECK, UNKNOWN_BOTTLENECK = "none", "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A bottleneck, how sure that is (0-1), and the evidence that belongs to it alone."""
+    """Holds a bottleneck, how sure that is (0-1), and the evidence that belongs to it alone."""
 
     bottleneck: str
     confidence: float
@@ -15,11 +15,12 @@ class Finding:
 
 
 def ramp(value: float, low: float, high: float) -> float:
-    """0 below ``low``, 1 above ``high``, straight in between."""
+    """Return 0 below ``low``, 1 above ``high``, straight in between."""
     return min(max((value - low) / (high - low), 0.0), 1.0)
 
 
 def confidence(*parts: float) -> float:
-    """As sure as the weakest of what has to hold: 0 if one does not at all, else 0.5 to 0.98."""
+    """Return how sure a rule is: as sure as the weakest of what has to hold: 0 if one does not at all, else
+    0.5 to 0.98."""
     weakest = min(parts)
     return 0.0 if weakest <= 0 else 0.5 + 0.48 * weakest

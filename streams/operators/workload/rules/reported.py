@@ -1,4 +1,5 @@
-"""What the training in a pod reports of itself: the steps of its last minutes, and how many make a cycle."""
+"""Keeps what the training in a pod reports of itself: the steps of its last minutes, and how many make a
+cycle."""
 
 from dataclasses import dataclass, field
 from statistics import median
@@ -30,7 +31,8 @@ _LONG = 3.0
 
 @dataclass(slots=True)
 class ReportedSteps:
-    """``reports``: time, steps, seconds, samples (None: not counted), in the order in which they came."""
+    """Keeps reports of steps. ``reports``: time, steps, seconds, samples (None: not counted), in the order in
+    which they came."""
 
     reports: list[tuple[int, int, float, int | None]] = field(default_factory=list)
 
@@ -42,8 +44,8 @@ class ReportedSteps:
         del self.reports[:-_MOST]
 
     def figures(self, until_ms: int) -> dict[str, float]:
-        """Steps a minute, seconds of a step and, where all are counted, samples a second, of the two minutes
-        before ``until_ms``; empty where no training reports any.
+        """Return steps a minute, seconds of a step and, where all are counted, samples a second, of the two
+        minutes before ``until_ms``; empty where no training reports any.
 
         By the time of the reports, and a span behind: which of the topics was read first changes nothing.
         """
@@ -82,7 +84,8 @@ class ReportedSteps:
 
 
 def with_steps(state: WorkloadState, reported: ReportedSteps, until_ms: int) -> WorkloadState:
-    """The state of a pod with what its training reported until ``until_ms``; as it is where that is nothing.
+    """Return the state of a pod with what its training reported until ``until_ms``; as it is where that is
+    nothing.
 
     A cycle of a whole number of steps, by count or of usual or of the newest steps, says how many. One that
     is none contradicts who steps: then the time of a step is the period, from the source ``reported``, and

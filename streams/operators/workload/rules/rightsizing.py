@@ -1,4 +1,4 @@
-"""What a pod asks for of CPU and host memory, compared with the most that it used in the last hour.
+"""Compares what a pod asks for of CPU and host memory, compared with the most that it used in the last hour.
 
 ``Sizer`` follows the spans of a pod and does not need to know what it asks for; ``with_sizes`` puts the two
 together. So the last insight is the same, whenever the pod's requests become known.
@@ -37,7 +37,7 @@ _NOTHING = -1
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Cores or bytes: the ``most`` that was used, and what is ``enough``. Known since ``ts_ms``."""
+    """Holds cores or bytes: the ``most`` that was used, and what is ``enough``. Known since ``ts_ms``."""
 
     ts_ms: int
     most: float
@@ -46,7 +46,7 @@ class Size:
 
 @dataclass(slots=True)
 class Sizer:
-    """The most CPU and host memory that a pod used in the last hour, and the sizes that are enough.
+    """Keeps the most CPU and host memory that a pod used in the last hour, and the sizes that are enough.
 
     ``sizes``: by ``cpu`` and ``mem``, as far as known. It is another object after a size changed. ``hour``:
     the highest codes of the last hour. ``spans``: how many had a known CPU, at most ``MIN_SPANS``.
@@ -68,7 +68,7 @@ class Sizer:
                 self._resize(name, end_ms)
 
     def _resize(self, name: str, end_ms: int) -> None:
-        """A size is replaced when another is enough, and not each time that the most moves a little."""
+        """Replace a size when another is enough, and not each time that the most moves a little."""
         code = self.hour[name].value
         if code == _NOTHING:
             return
@@ -80,7 +80,8 @@ class Sizer:
 
 
 def _starts(published: Judgement | None, end_ms: int) -> bool:
-    """Whether the pod, or what it does now, began so short a time ago that a first size would be a guess."""
+    """Tell whether the pod, or what it does now, began so short a time ago that a first size would be a
+    guess."""
     if published is None or published.kind in _KINDS_LEFT_OUT:
         return True
     return end_ms - published.since_ms < MIN_SPANS * SPAN_MS
@@ -96,8 +97,8 @@ def _rung(need: float, least: float) -> float:
 
 
 def with_sizes(judged: Judgement, sizes: Mapping[str, Size], pod: Pod | None) -> Judgement:
-    """A judgement of a pod, with what the pod asks for too much; unchanged where nothing is, or nothing is
-    known."""
+    """Return a judgement of a pod, with what the pod asks for too much; unchanged where nothing is, or
+    nothing is known."""
     if pod is None or judged.bottleneck in _BOTTLENECKS_LEFT_OUT or judged.kind in _KINDS_LEFT_OUT:
         return judged
     requests = {"cpu": pod.cpu_request, "mem": pod.mem_request_bytes}

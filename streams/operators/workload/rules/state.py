@@ -1,5 +1,5 @@
-"""What holds of a pod beside its insight: its cycle, since when a training lost it, its trends, and when
-memory is full."""
+"""Tells what holds of a pod beside its insight: its cycle, since when a training lost it, its trends, and
+when memory is full."""
 
 from dataclasses import dataclass
 
@@ -71,9 +71,9 @@ def _trends(nvml: InsightPart, cgroup: InsightPart | None, util: Codes) -> dict[
 
 
 def _over_the_cycle(trend: TrendMetric, util: Codes, period_s: float) -> TrendMetric:
-    """The trend of a series with a cycle, whatever the moment of the cycle: the mean and the 5-95 % interval
-    of the newest whole cycles. A forecast of one moment is out of date before anybody reads it, and those of
-    a job's ranks are not of one moment."""
+    """Return the trend of a series with a cycle, whatever the moment of the cycle: the mean and the 5-95 %
+    interval of the newest whole cycles. A forecast of one moment is out of date before anybody reads it, and
+    those of a job's ranks are not of one moment."""
     whole = len(util) if period_s > len(util) else round(len(util) // period_s * period_s)
     known = util[-whole:]
     known = known[known != ABSENT_CODE]

@@ -1,4 +1,5 @@
-"""Statistics of a pod's last minutes, which the rules judge by, and the largest values of its last hour."""
+"""Computes statistics of a pod's last minutes, which the rules judge by, and the largest values of its last
+hour."""
 
 from dataclasses import dataclass, field
 
@@ -33,7 +34,7 @@ _RATES = {
 
 @dataclass(frozen=True, slots=True)
 class PodStats:
-    """Of the last three minutes at most; only seconds with a known utilization count.
+    """Holds statistics of the last three minutes at most; only seconds with a known utilization count.
 
     ``seconds``: how many there are. ``means``, ``most``: mean and largest value by channel, absent channels
     left out. ``level_pct``: the 90th percentile of utilization, the usual one of a GPU at work. ``waits``:
@@ -51,22 +52,22 @@ class PodStats:
     idle_gpus: int = 0
 
     def mean(self, channel: str, absent: float = 0.0) -> float:
-        """The mean of a channel, or ``absent``."""
+        """Return the mean of a channel, or ``absent``."""
         return self.means.get(channel, absent)
 
     def sum_of(self, *channels: str) -> float | None:
-        """The sum of the means of several channels; None if none is known."""
+        """Return the sum of the means of several channels; None if none is known."""
         known = [self.means[name] for name in channels if name in self.means]
         return sum(known) if known else None
 
     def contrast(self, channel: str) -> tuple[float, float]:
-        """How many times more of it there is while the GPU waits than otherwise, and how much there is
+        """Return how many times more of it there is while the GPU waits than otherwise, and how much there is
         then."""
         waiting, otherwise = self.loads.get(channel, (0.0, 0.0))
         return (waiting + 1.0) / (otherwise + 1.0), waiting
 
     def evidence(self) -> dict[str, float]:
-        """The figures that every insight has in its evidence, as far as they are known."""
+        """Return the figures that every insight has in its evidence, as far as they are known."""
         evidence = {name: self.means[channel] for name, channel in _EVIDENCE.items() if channel in self.means}
         for name, channels in _RATES.items():
             if (rate := self.sum_of(*channels)) is not None:
@@ -75,8 +76,8 @@ class PodStats:
 
 
 def pod_stats(values: Floats) -> PodStats | None:
-    """Statistics of values of all channels, shape (channels, seconds), newest second last. None for fewer
-    than 45 seconds with a known utilization."""
+    """Return statistics of values of all channels, shape (channels, seconds), newest second last. None for
+    fewer than 45 seconds with a known utilization."""
     figures = np.empty((len(CHANNEL_ROW), _FIGURES))
     seconds, level, waits = _statistics(np.ascontiguousarray(values), figures)
     if seconds < _MIN_S:
@@ -95,17 +96,17 @@ def pod_stats(values: Floats) -> PodStats | None:
 
 
 def _idle_gpus(counts: Floats) -> int:
-    """GPUs that did nothing in all of the seconds but for the few in which they blinked. GPUs that work in
-    turns are idle in most seconds, one or the other, and each of them works."""
+    """Count GPUs that did nothing in all of the seconds but for the few in which they blinked. GPUs that work
+    in turns are idle in most seconds, one or the other, and each of them works."""
     known = np.sort(counts[~np.isnan(counts)])
     return int(known[int(_BLINKS * known.size)]) if known.size else 0
 
 
 @entry("Tuple((int64, float64, float64))(float64[:, ::1], float64[:, ::1])")
 def _statistics(values: Floats, figures: Floats) -> tuple[int, float, float]:
-    """The seconds that count, and if they are enough the usual utilization, and how often the GPU waits; into
-    ``figures`` of each channel its mean, those while the GPU waits and otherwise, its largest value, and in
-    how many seconds it is there."""
+    """Return the seconds that count, and if they are enough the usual utilization, and how often the GPU
+    waits; into ``figures`` of each channel its mean, those while the GPU waits and otherwise, its largest
+    value, and in how many seconds it is there."""
     util = values[_UTIL, max(values.shape[1] - _WINDOW_S, 0) :]
     known = np.flatnonzero(~np.isnan(util))
     seconds, first = len(known), values.shape[1] - len(util)
@@ -129,7 +130,7 @@ def _statistics(values: Floats, figures: Floats) -> tuple[int, float, float]:
 
 @dataclass(slots=True)
 class HourlyMax:
-    """The largest value of the last hour, in whole numbers, kept by five minutes.
+    """Keeps the largest value of the last hour, in whole numbers, kept by five minutes.
 
     ``blocks``: [number of the five minutes since the epoch, largest value], in the order of time, as values
     come.
@@ -149,11 +150,11 @@ class HourlyMax:
 
     @property
     def value(self) -> int:
-        """The largest value, of at least one."""
+        """Return the largest value, of at least one."""
         return max(high for _, high in self.blocks)
 
 
 def three_digits(value: float) -> float:
-    """Three significant digits; more would be noise. An integer where it is one."""
+    """Round to three significant digits; more would be noise. An integer where it is one."""
     rounded = float(f"{value:.3g}")
     return int(rounded) if rounded.is_integer() else rounded

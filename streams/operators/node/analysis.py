@@ -232,7 +232,7 @@ def _witness_of(subject_series: Series) -> Series:
 
 
 def _capacity_of(subject_series: Series) -> Series:
-    """Return the series that says how much there is of what a series counts; perhaps none has it."""
+    """Return the series that says the capacity of what a series counts; it may not be there."""
     metric = "mem_limit_bytes" if subject_series.kind == "pod" else "mem_total_bytes"
     return Series(
         subject_series.kind,

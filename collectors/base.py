@@ -1,4 +1,4 @@
-"""What a collector is: one subsystem, asked once a tick, that answers with records."""
+"""Defines what a collector is: one subsystem, asked once a tick, that answers with records."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """One round of the collector loop, the same for every collector.
+    """Holds one round of the collector loop, the same for every collector.
 
     ``ts_ms`` is wall-clock (it goes into records), ``monotonic_s`` never steps back (rates are taken
     over it). ``collector`` is new for each start; ``seq`` counts from 0.
@@ -23,7 +23,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
-    """A record on its way to Kafka. ``topic`` is without prefix; ``payload`` None is a tombstone."""
+    """Holds a record on its way to Kafka. ``topic`` is without prefix; ``payload`` None is a tombstone."""
 
     topic: str
     key: str
@@ -32,7 +32,8 @@ class Outgoing:
 
 
 class Collector(Protocol):
-    """One subsystem. ``collect`` blocks (it runs in a thread of its own); raising is a failed tick."""
+    """Measures one subsystem. ``collect`` blocks (it runs in a thread of its own); raising is a failed
+    tick."""
 
     name: str
 

@@ -1,4 +1,4 @@
-"""Kernel files that are read again at every tick: kept open, because opening costs six times the reading."""
+"""Reads kernel files again at every tick: they are kept open, because opening costs six times the reading."""
 
 import os
 import resource
@@ -9,19 +9,20 @@ _HUGE = 1_048_576
 
 
 class FilePool:
-    """How many files may be kept open. Past ``limit`` a file is opened and closed for each reading."""
+    """Bounds how many files may be kept open. Past ``limit`` a file is opened and closed for each reading."""
 
     def __init__(self, limit: int | None = None) -> None:
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self.free = limit if limit is not None else max(0, soft // 2)
 
     def file(self, path: str) -> "CounterFile":
-        """A file of this pool; nothing is opened before it is read."""
+        """Return a file of this pool; nothing is opened before it is read."""
         return CounterFile(path, self)
 
 
 class CounterFile:
-    """One small file of the kernel's, such as ``cpu.stat``. ``read`` answers None when it is not there."""
+    """Reads one small file of the kernel's, such as ``cpu.stat``. ``read`` answers None when it is not
+    there."""
 
     __slots__ = ("_fd", "_path", "_pool", "opened")
 
@@ -33,7 +34,7 @@ class CounterFile:
         """How often it was opened: once, as long as it is the same file and may be kept open."""
 
     def read(self) -> bytes | None:
-        """What the file says now; None when it is gone, not permitted, or switched off."""
+        """Return what the file says now; None when it is gone, not permitted, or switched off."""
         if self._fd >= 0:
             try:
                 data = os.pread(self._fd, _ENOUGH, 0)  # not by a call more: a node has hundreds of these
@@ -54,7 +55,8 @@ class CounterFile:
             self._keep(fd)
 
     def number(self) -> int | None:
-        """The one number in the file; None when it is not there or says something else, such as "max"."""
+        """Return the one number in the file; None when it is not there or says something else, such as
+        "max"."""
         try:
             return int(self.read() or b"")
         except ValueError:
@@ -85,7 +87,7 @@ def read_small(path: str) -> bytes:
 
 
 def field_of(text: bytes, name: bytes) -> int | None:
-    """The number after ``name`` in lines of "name number"; None when there is no such line."""
+    """Return the number after ``name`` in lines of "name number"; None when there is no such line."""
     line = name + b" "
     at = 0
     if not text.startswith(line):

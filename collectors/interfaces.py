@@ -1,4 +1,5 @@
-"""Network interfaces, from ``net/dev`` and sysfs: bytes received and sent since each came up, and speeds."""
+"""Reads network interfaces, from ``net/dev`` and sysfs: bytes received and sent since each came up, and
+speeds."""
 
 import re
 from collections.abc import Iterable
@@ -34,7 +35,8 @@ def physical(names: Iterable[str], host_root: str) -> frozenset[str]:
 
 
 def speed(names: Iterable[str], host_root: str) -> int | None:
-    """Bytes per second that the interfaces carry together in each direction; None unless known of each.
+    """Return the bytes per second that the interfaces carry together in each direction; None unless known of
+    each.
 
     A virtual machine's often do not say, and one that is down cannot.
     """

@@ -1,4 +1,4 @@
-"""Metrics of the collector's process: its ticks, and each source."""
+"""Counts in metrics of the collector's process: its ticks, and each source."""
 
 import time
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _LEAST_BOUND_S = 60.0
 
 
 class CollectorMetrics:
-    """Metrics of the tick loop. A source is a collector by its name."""
+    """Keeps the metrics of the tick loop. A source is a collector by its name."""
 
     def __init__(self, telemetry: Telemetry, interval_s: float, clock: Callable[[], float] = time.monotonic):
         self._telemetry = telemetry
@@ -29,18 +29,19 @@ class CollectorMetrics:
         self._ticked_s = clock()
 
     def expect(self, source: str) -> None:
-        """There is such a source; it has not measured yet."""
+        """Note that there is such a source, which has not measured yet."""
         self._metrics.gauge(SOURCE_UP, collector=source)
         for metric in (SOURCE_RESTARTS, MEASURES, MEASURE_SECONDS):
             self._metrics.counter(metric, collector=source)
 
     def tick_begun(self) -> None:
-        """A tick begins."""
+        """Count a tick that begins."""
         self._ticked_s = self._clock()
         self._ticks.inc()
 
     def measured(self, source: str, tick: Tick) -> None:
-        """A source answered the tick in time. If it had failed, ``Telemetry`` still has the condition."""
+        """Count a source that answered the tick in time. If it had failed, ``Telemetry`` still has the
+        condition."""
         took_s = max(self._clock() - tick.monotonic_s, 0.0)
         self._metrics.gauge(SOURCE_UP, collector=source).set(1)
         self._metrics.gauge(LAST_MEASURE_SECONDS, collector=source).set(took_s)
@@ -50,10 +51,11 @@ class CollectorMetrics:
             self._metrics.counter(SOURCE_RESTARTS, collector=source).inc()
 
     def failed(self, source: str) -> None:
-        """A source failed, or did not answer in time."""
+        """Note that a source failed, or did not answer in time."""
         self._metrics.gauge(SOURCE_UP, collector=source).set(0)
 
     def readiness_error(self) -> str | None:
-        """What is wrong: no tick has begun for five intervals, and for a minute. None when all is well."""
+        """Tell what is wrong: no tick has begun for five intervals, and for a minute. None when all is
+        well."""
         silent_s = self._clock() - self._ticked_s
         return f"none has begun for {silent_s:.0f} s" if silent_s > self._bound_s else None

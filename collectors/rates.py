@@ -1,4 +1,4 @@
-"""From counters that only grow to rates, over the time that really passed.
+"""Makes rates of counters that only grow, over the time that really passed.
 
 A counter that falls began anew, or could not be read: the next reading tells. If that is not below the value
 before the fall, the counter is back, and by how much it grew is not known. A 0 may be a failure again and
@@ -38,7 +38,7 @@ class Growth:
 
 
 class Rate:
-    """The rate of one counter; see ``Growth``."""
+    """Tells the rate of one counter; see ``Growth``."""
 
     __slots__ = ("_at", "_growth")
 
@@ -47,14 +47,15 @@ class Rate:
         self._at = 0.0
 
     def per_s(self, value: int | None, now: float) -> float | None:
-        """Growth per second since the last reading; ``now`` in seconds of a clock that never steps back."""
+        """Return the growth per second since the last reading; ``now`` in seconds of a clock that never steps
+        back."""
         grown, passed = self._growth.add(value), now - self._at
         self._at = now
         return grown / passed if grown is not None and passed > 0 else None
 
 
 class CounterRatio:
-    """The growth of one counter as a part of another's, in percent (0-100)."""
+    """Tells the growth of one counter as a part of another's, in percent (0-100)."""
 
     __slots__ = ("_part", "_whole")
 
@@ -62,7 +63,8 @@ class CounterRatio:
         self._part, self._whole = Growth(), Growth()
 
     def pct(self, part: int | None, whole: int | None) -> float | None:
-        """Absent where the growth of one is; 0 where the whole did not grow, for then no part of it did."""
+        """Return the percentage; absent where the growth of one is; 0 where the whole did not grow, for then
+        no part of it did."""
         are_read = part is not None and whole is not None
         grown, all_grown = (
             self._part.add(part if are_read else None),
@@ -74,7 +76,7 @@ class CounterRatio:
 
 
 class PairRate:
-    """The rates of two counters (in and out), summed over devices that come and go.
+    """Tells the rates of two counters (in and out), summed over devices that come and go.
 
     Only devices whose growth is known count: one that just appeared brings its history along.
     """
@@ -88,7 +90,8 @@ class PairRate:
     def per_s(
         self, devices: dict[str, tuple[int, int]], now: float
     ) -> tuple[float, float] | tuple[None, None]:
-        """Both rates, or neither: at first, where a counter of any device falls, and where there is none."""
+        """Return both rates, or neither: at first, where a counter of any device falls, and where there is
+        none."""
         passed, self._at = now - self._at, now
         self._devices = {name: self._devices.get(name) or (Growth(), Growth()) for name in devices}
         of_devices = [(*self._devices[name], *counts) for name, counts in devices.items()]

@@ -1,4 +1,4 @@
-"""The collector loop: one tick for all collectors, each in a thread of its own."""
+"""Runs the collector loop: one tick for all collectors, each in a thread of its own."""
 
 import asyncio
 import queue
@@ -19,14 +19,14 @@ _Answer = Callable[[Any, Tick, _Outcome], None]
 
 
 class MachineClock:
-    """This machine's clocks; tests bring their own."""
+    """Reads this machine's clocks; tests bring their own."""
 
     def monotonic_s(self) -> float:
         """Return seconds that never step back."""
         return time.monotonic()
 
     def wall_ms(self) -> int:
-        """Unix milliseconds; may step when the clock is set."""
+        """Return Unix milliseconds; may step when the clock is set."""
         return time.time_ns() // 1_000_000
 
     async def sleep_until(self, due_s: float, stop: asyncio.Event) -> None:
@@ -39,7 +39,8 @@ class MachineClock:
 
 
 class TickSchedule:
-    """Ticks at ``start_s``, ``start_s + interval_s``, … of the monotonic clock, however long each takes.
+    """Plans ticks at ``start_s``, ``start_s + interval_s``, … of the monotonic clock, however long each
+    takes.
 
     A tick that would begin when the one after it is due is left out, never made up for.
     """
@@ -51,11 +52,11 @@ class TickSchedule:
 
     @property
     def due_s(self) -> float:
-        """When the next tick is due. A product, not a sum: sums of a float interval would drift."""
+        """Return when the next tick is due. A product, not a sum: sums of a float interval would drift."""
         return self._start_s + self._next * self._interval_s
 
     def begin(self, now_s: float) -> int:
-        """A tick begins ``now_s``, when it is due or later; answers how many before it are left out."""
+        """Begin a tick at ``now_s``, when it is due or later; answers how many before it are left out."""
         current = max(self._next, int((now_s - self._start_s) / self._interval_s))
         left_out = current - self._next
         self._next = current + 1
@@ -63,7 +64,7 @@ class TickSchedule:
 
 
 class CollectorThread:
-    """One collector in a thread: nothing that it does can hold up the others.
+    """Runs one collector in a thread: nothing that it does can hold up the others.
 
     It measures one tick at a time. ``answer`` is called in the event loop. The thread is a daemon: one that
     hangs in a driver for ever does not keep the process from ending.

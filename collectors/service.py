@@ -1,4 +1,4 @@
-"""The node collector, put together: what measures, the loop, the publisher and its spool."""
+"""Puts the node collector together: what measures, the loop, the publisher and its spool."""
 
 import asyncio
 import os
@@ -68,7 +68,8 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
 
 
 def collectors(settings: Settings, telemetry: Telemetry, pods: PodsCollector | None) -> Iterator[Collector]:
-    """What measures: this node itself, a Prometheus for all nodes, or a simulation; and who the pods are."""
+    """Yield what measures: this node itself, a Prometheus for all nodes, or a simulation; and who the pods
+    are."""
     if settings.demo == "on":
         from collectors.demo.collector import DemoCollector  # only here: a node's own does without
 
@@ -153,7 +154,7 @@ def _steps(settings: Settings, telemetry: Telemetry) -> StepSocket | None:
 
 
 def _nobody(_namespace: str, _name: str) -> None:
-    """Without an API server no uid is known."""
+    """Return None: without an API server no uid is known."""
 
 
 async def _tick(

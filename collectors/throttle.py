@@ -1,4 +1,4 @@
-"""What holds a GPU's clocks down: NVML's bits as short names."""
+"""Tells what holds a GPU's clocks down: NVML's bits as short names."""
 
 _NAMES = {
     0x002: "applications_clocks_setting",

@@ -1,4 +1,4 @@
-"""From a process, a cgroup or a device to the pod that uses it.
+"""Finds the pod that uses a process, a cgroup or a device.
 
 ``processes``: who runs there, by ``/proc/<pid>/cgroup``. ``allocations``: who has the device, by the kubelet.
 The streams decide which of the two a figure follows: ``dutycycle.contract.ownership``.

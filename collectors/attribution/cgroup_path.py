@@ -1,4 +1,5 @@
-"""From a cgroup's path to who it is: a pod's container, another container, a systemd unit, or none of these.
+"""Tells from a cgroup's path who it is: a pod's container, another container, a systemd unit, or none of
+these.
 
 Pure text work. The layouts are those of the kubelet's two drivers and of the runtimes below it:
 
@@ -28,7 +29,7 @@ _SYNTHETIC_UIDS = uuid5(NAMESPACE_DNS, "dutycycle.io")
 
 
 class CgroupKind(StrEnum):
-    """What a cgroup belongs to; ``OTHER`` is a group that nobody we know made."""
+    """Says what a cgroup belongs to; ``OTHER`` is a group that nobody we know made."""
 
     POD = "pod"
     CONTAINER = "container"
@@ -38,7 +39,7 @@ class CgroupKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CgroupId:
-    """Who a cgroup is.
+    """Says who a cgroup is.
 
     ``path``: the cgroup that stands for it, below its hierarchy's root: a container's (or, when the path
     says no container, the pod's), never one nested inside it. ``pod_uid``: of a pod its uid, of anything
@@ -69,7 +70,7 @@ class CgroupId:
 
 @dataclass(frozen=True, slots=True)
 class _PathPart:
-    """One name of a path. ``depth``: how many directories down it ends."""
+    """Holds one name of a path. ``depth``: how many directories down it ends."""
 
     name: str
     depth: int

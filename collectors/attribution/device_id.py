@@ -1,4 +1,4 @@
-"""From the id that the kubelet gave a container to the GPU or MIG slice that it means. Pure text work.
+"""Finds the GPU or MIG slice that is meant by the id that the kubelet gave a container. Pure text work.
 
 The forms, as NVIDIA's device plugin, its older versions and GKE's plugin write them:
 
@@ -20,7 +20,7 @@ _GKE = re.compile(r"nvidia(?P<index>\d+)(?:/gi(?P<gi>\d+))?(?P<share>/vgpu\d+)?"
 
 @dataclass(frozen=True, slots=True)
 class DeviceId:
-    """What an id means.
+    """Says what an id means.
 
     ``uuid``: of the GPU, or of the slice where it begins with ``MIG-``; absent for GKE's form, which has the
     GPU's ``index`` instead. ``instance``: the GPU instance of a slice that is named by it. ``shared``: others

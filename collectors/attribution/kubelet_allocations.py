@@ -1,4 +1,4 @@
-"""Which containers each GPU is allocated to, by the kubelet's pod-resources socket."""
+"""Tells which containers each GPU is allocated to, by the kubelet's pod-resources socket."""
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -111,7 +111,8 @@ class Allocations:
 
 
 def _is_gpu(device: AllocatedDevice) -> bool:
-    """Whether the id at least looks like NVIDIA's: devices of other plugins are left out without a word."""
+    """Tell whether the id at least looks like NVIDIA's: devices of other plugins are left out without a
+    word."""
     return device.device_id.startswith(("GPU-", "MIG-", "nvidia"))
 
 

@@ -1,4 +1,4 @@
-"""From a process to the pod, container or unit that it runs in, by ``/proc/<pid>/cgroup`` alone.
+"""Finds the pod, container or unit that a process runs in, by ``/proc/<pid>/cgroup`` alone.
 
 ``Attribution.of_pid`` is what other collectors use. Process ids are the host's: in a container that takes
 ``hostPID`` and the host's ``/proc`` under ``host_root``.
@@ -28,7 +28,7 @@ _START_TIME = 19
 
 
 class Unattributed(StrEnum):
-    """Why a process has no pod; the ``reason`` of the event ``attribution_failed``."""
+    """Says why a process has no pod; the ``reason`` of the event ``attribution_failed``."""
 
     GONE = "gone"
     """It ended, or its pid is of another pid namespace than ``host_root``'s ``/proc``."""
@@ -126,7 +126,8 @@ def cgroup_paths(text: str) -> list[str]:
 
 
 def best_of(paths: Iterable[str]) -> CgroupId | None:
-    """The most specific of a process's cgroups: on v1 it may be in a container in some hierarchies only."""
+    """Return the most specific of a process's cgroups: on v1 it may be in a container in some hierarchies
+    only."""
     cgroups = [
         cgroup_path for path in dict.fromkeys(paths) if (cgroup_path := parse_cgroup_path(path)) is not None
     ]
@@ -134,6 +135,6 @@ def best_of(paths: Iterable[str]) -> CgroupId | None:
 
 
 def printable(text: str) -> str | None:
-    """``text`` with "?" for what cannot be printed, 1024 characters at most; None for an empty one."""
+    """Return ``text`` with "?" for what cannot be printed, 1024 characters at most; None for an empty one."""
     shown = "".join(letter if letter.isprintable() else "?" for letter in text).strip()
     return shown[:1024] or None

@@ -1,4 +1,4 @@
-"""The cgroup collector: at every tick the host, and each pod's containers, from the kernel's own counters."""
+"""Measures at every tick the host, and each pod's containers, from the kernel's own counters."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ _NETWORKED = frozenset({CgroupKind.POD, CgroupKind.CONTAINER})
 
 @dataclass(slots=True)
 class _Reported:
-    """What is one pod in a sample, or stands for one: its uid, and its groups with what measures each.
+    """Holds what is one pod in a sample, or stands for one: its uid, and its groups with what measures each.
 
     ``folders``: where its processes are; none where its network is the host's.
     """
@@ -66,7 +66,8 @@ class CgroupCollector:
         self._report_missing_controllers(hierarchies)
 
     def collect(self, tick: Tick) -> Sequence[Outgoing]:
-        """One sample, after the changes of synthetic pods. Raises ``OSError`` as ``CgroupTree`` does."""
+        """Return one sample, after the changes of synthetic pods. Raises ``OSError`` as ``CgroupTree``
+        does."""
         host = self._host.read()
         groups = self._tree.groups()
         if groups is not self._groups:

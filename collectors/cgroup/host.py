@@ -1,4 +1,4 @@
-"""The node itself: CPU, memory, disks and network, from the host's ``/proc``."""
+"""Measures the node itself: CPU, memory, disks and network, from the host's ``/proc``."""
 
 import os
 import re
@@ -90,7 +90,8 @@ class HostReader:
 
 
 def cpu_ticks(stat: str | None) -> tuple[int | None, int | None]:
-    """Busy ticks of all CPUs together since boot, and how many CPUs are online, from ``/proc/stat``."""
+    """Return busy ticks of all CPUs together since boot, and how many CPUs are online, from
+    ``/proc/stat``."""
     lines = [line.split() for line in (stat or "").splitlines() if line.startswith("cpu")]
     totals = [line for line in lines if line[0] == "cpu" and len(line) > max(_BUSY) + 1]
     if not totals:

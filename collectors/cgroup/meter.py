@@ -1,4 +1,4 @@
-"""One container from tick to tick: its files, its counters, its rates."""
+"""Measures one container from tick to tick: its files, its counters, its rates."""
 
 import time
 from collections.abc import Callable
@@ -38,7 +38,7 @@ class ContainerMeter:
         self._written = Rate()
 
     def measure(self, disks: Disks) -> Container | None:
-        """The container now; None when it is gone.
+        """Measure the container now; None when it is gone.
 
         CPU in percent of a core, throttling in percent of the limit's periods, memory in bytes, I/O in bytes
         per second on ``disks``. Rates are absent at first; what no controller of the host counts, always.
@@ -74,7 +74,7 @@ class ContainerMeter:
 
 
 def _controllers(folders: list[CgroupFolder], pool: FilePool) -> list[Controller]:
-    """What is read for each quantity: from v1's hierarchies first, from v2 what those lack."""
+    """Return what is read for each quantity: from v1's hierarchies first, from v2 what those lack."""
     by_v1 = {
         name for folder in folders if folder.hierarchy.version == 1 for name in folder.hierarchy.controllers
     }

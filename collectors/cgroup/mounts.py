@@ -1,4 +1,5 @@
-"""Where a host's cgroup hierarchies are mounted: one for v2, one per controller for v1, both on a hybrid."""
+"""Finds where a host's cgroup hierarchies are mounted: one for v2, one per controller for v1, both on a
+hybrid."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ V1_CONTROLLERS = frozenset({"cpu", "cpuacct", "memory", "blkio"})
 
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
-    """One mounted tree of cgroups.
+    """Describes one mounted tree of cgroups.
 
     ``controllers``: of v1, those that it measures; of v2, those enabled. ``io_file``: of v1's blkio, the
     name of the file that counts bytes.

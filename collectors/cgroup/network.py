@@ -1,4 +1,4 @@
-"""A pod's network: the counters of its network namespace, seen through one of its processes."""
+"""Measures a pod's network: the counters of its network namespace, seen through one of its processes."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,8 @@ _HOST_CALLS = 10
 
 @dataclass(slots=True)
 class _Seen:
-    """One pod: the process whose ``net/dev`` is read, its cgroup folder and network namespace, the rates.
+    """Holds of one pod the process whose ``net/dev`` is read, its cgroup folder and network namespace, the
+    rates.
 
     ``comm`` is a file of that process, kept open: it can be read while the process is there, and never tells
     of another one that was given its pid.

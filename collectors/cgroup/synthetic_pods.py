@@ -1,4 +1,4 @@
-"""Records of the topic ``pods`` for what is no pod: containers and units, which no API server names."""
+"""Makes records of the topic ``pods`` for what is no pod: containers and units, which no API server names."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _REPEAT_S = 300.0
 
 @dataclass(slots=True)
 class _SyntheticPod:
-    """One synthetic pod. Times in monotonic seconds; ``gone_s`` None while it is there."""
+    """Holds one synthetic pod. Times in monotonic seconds; ``gone_s`` None while it is there."""
 
     id: CgroupId
     published_s: float
@@ -23,7 +23,7 @@ class _SyntheticPod:
 
 
 class SyntheticPods:
-    """A record for each that came or went, and a tombstone ``retire_s`` seconds after it went."""
+    """Makes a record for each that came or went, and a tombstone ``retire_s`` seconds after it went."""
 
     def __init__(self, retire_s: float) -> None:
         self._retire_s = retire_s

@@ -1,4 +1,4 @@
-"""Which cgroups are reported: one for each container, unit or other group, found in every hierarchy."""
+"""Finds which cgroups are reported: one for each container, unit or other group, found in every hierarchy."""
 
 import os
 import re
@@ -29,7 +29,7 @@ looks at which nothing changed, the largest is looked at each time, and each of 
 
 @dataclass(frozen=True, slots=True)
 class CgroupFolder:
-    """A group's folder in one hierarchy. ``inode`` is another one when the folder was made anew."""
+    """Names a group's folder in one hierarchy. ``inode`` is another one when the folder was made anew."""
 
     hierarchy: Hierarchy
     path: str
@@ -38,7 +38,7 @@ class CgroupFolder:
 
 @dataclass(slots=True)
 class Group:
-    """One reported cgroup.
+    """Describes one reported cgroup.
 
     ``key``: pod and container; the same from tick to tick, in whichever hierarchies the group is.
     ``own_folders``: where its counters are, one for each hierarchy. ``folders``: the paths of those and of
@@ -52,7 +52,7 @@ class Group:
 
 
 class _Base(NamedTuple):
-    """A folder that is held open, and how long its path is, with the slash behind it."""
+    """Holds a folder that is held open, and how long its path is, with the slash behind it."""
 
     fd: int
     length: int
@@ -63,7 +63,7 @@ _Seen = tuple[str, int | None, _Found]
 
 
 class FolderListing:
-    """Every folder of one hierarchy, listed anew only when one came or went.
+    """Lists every folder of one hierarchy, listed anew only when one came or went.
 
     ``folders``: path from there → inode, which a folder made anew does not share.
     """
@@ -181,7 +181,7 @@ class CgroupTree:
         """How many groups the limit left out of the last list."""
 
     def groups(self) -> list[Group]:
-        """The groups that exist now, in a lasting order; the same list as before if they are the same.
+        """Return the groups that exist now, in a lasting order; the same list as before if they are the same.
 
         Raises ``OSError`` when a hierarchy cannot be listed at all.
         """
@@ -232,7 +232,7 @@ class CgroupTree:
         return who.kind in self._kinds and (who.kind is not CgroupKind.POD or who.container_id is not None)
 
     def _is_used(self, group: Group) -> bool:
-        """Whether anything runs there. A container's folder exists as long as the container does."""
+        """Tell whether anything runs there. A container's folder exists as long as the container does."""
         return group.id.kind in (CgroupKind.POD, CgroupKind.CONTAINER) or any(
             first_pid(folder) is not None for folder in group.folders
         )
@@ -267,7 +267,7 @@ def _parents(groups: Collection[Group]) -> set[str]:
 
 
 def first_pid(folder: str) -> int | None:
-    """The first process in a cgroup; None when there is none, or none that we may see."""
+    """Return the first process in a cgroup; None when there is none, or none that we may see."""
     try:
         fd = os.open(f"{folder}/cgroup.procs", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

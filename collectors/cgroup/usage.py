@@ -1,4 +1,4 @@
-"""What a container has used so far, and the kernel files that it is read from."""
+"""Holds what a container has used so far, and the kernel files that it is read from."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from collectors.files import CounterFile, FilePool, field_of
 
 
 class ContainerUsage(Struct):
-    """Counters since the cgroup was made, and memory now; None: the host does not measure it there.
+    """Holds counters since the cgroup was made, and memory now; None: the host does not measure it there.
 
     ``cpu_ns``: CPU time. ``periods``, ``throttled``: enforcement periods of the CPU limit, and those in
     which it was hit. ``mem_used``: working set, bytes. ``mem_limit``: bytes, None for no limit; as it was
@@ -32,7 +32,7 @@ _Reader = Callable[[ContainerUsage, list[CounterFile], Disks], bool]
 
 
 class Controller:
-    """The files of one controller in one cgroup, and how they are read.
+    """Reads the files of one controller in one cgroup, and how they are read.
 
     ``sleeps``: they say the same as long as the group uses no CPU.
     """
@@ -53,14 +53,15 @@ class Controller:
 
 
 def read_periods(usage: ContainerUsage, stat: bytes) -> None:
-    """Periods of the CPU limit, from ``cpu.stat`` of either version; absent without the cpu controller."""
+    """Read periods of the CPU limit, from ``cpu.stat`` of either version; absent without the cpu
+    controller."""
     usage.periods, usage.throttled = field_of(stat, b"nr_periods"), field_of(stat, b"nr_throttled")
 
 
 def read_working_set(
     usage: ContainerUsage, used: int | None, stat: bytes | None, inactive_file: bytes
 ) -> bool:
-    """Memory that cannot simply be taken back: used less inactive page cache, never below 0.
+    """Read the memory that cannot simply be taken back: used less inactive page cache, never below 0.
 
     The kubelet's and cAdvisor's definition, which the out-of-memory decisions of a node follow.
     """

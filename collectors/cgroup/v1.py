@@ -1,4 +1,4 @@
-"""Counters of cgroup v1: each controller has files, and mostly a hierarchy, of its own."""
+"""Reads counters of cgroup v1: each controller has files, and mostly a hierarchy, of its own."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ _NO_LIMIT = 2**60
 
 
 def v1_controllers(folder: str, hierarchy: Hierarchy, pool: FilePool) -> Iterator[Controller]:
-    """The controllers of one cgroup in one hierarchy."""
+    """Yield the controllers of one cgroup in one hierarchy."""
     if "cpuacct" in hierarchy.controllers:
         yield Controller(_cpu_time, pool, folder, "cpuacct.usage")
     if "cpu" in hierarchy.controllers:
@@ -24,7 +24,7 @@ def v1_controllers(folder: str, hierarchy: Hierarchy, pool: FilePool) -> Iterato
 
 
 def _cpu_time(usage: ContainerUsage, files: list[CounterFile], _disks: Disks) -> bool:
-    """``cpuacct.usage``: nanoseconds, the groups below included."""
+    """Read ``cpuacct.usage``: nanoseconds, the groups below included."""
     usage.cpu_ns = files[0].number()
     return usage.cpu_ns is not None
 
@@ -37,7 +37,7 @@ def _throttling(usage: ContainerUsage, files: list[CounterFile], _disks: Disks) 
 
 
 def _memory(usage: ContainerUsage, files: list[CounterFile], _disks: Disks) -> bool:
-    """Bytes. ``total_…`` includes the groups below, as ``usage_in_bytes`` does."""
+    """Read bytes. ``total_…`` includes the groups below, as ``usage_in_bytes`` does."""
     used, stat, limit = files
     if not read_working_set(usage, used.number(), stat.read(), b"total_inactive_file"):
         return False
@@ -48,7 +48,7 @@ def _memory(usage: ContainerUsage, files: list[CounterFile], _disks: Disks) -> b
 
 
 def _io(usage: ContainerUsage, files: list[CounterFile], disks: Disks) -> bool:
-    """``blkio.throttle.io_service_bytes``, or bfq's: lines such as ``8:0 Read 4096``, bytes."""
+    """Read ``blkio.throttle.io_service_bytes``, or bfq's: lines such as ``8:0 Read 4096``, bytes."""
     if (text := files[0].read()) is None:
         return False
     sums = {b"Read": 0, b"Write": 0}

@@ -1,4 +1,4 @@
-"""Counters of cgroup v2: one folder holds the files of every controller that is switched on for it."""
+"""Reads counters of cgroup v2: one folder holds the files of every controller that is switched on for it."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from collectors.files import CounterFile, FilePool, field_of
 def v2_controllers(
     folder: str, hierarchy: Hierarchy, pool: FilePool, *, with_cpu: bool = True
 ) -> Iterator[Controller]:
-    """The controllers of one cgroup, in a hierarchy whose root has these.
+    """Yield the controllers of one cgroup, in a hierarchy whose root has these.
 
     ``with_cpu`` False: v1 measures all of the CPU already.
     """
@@ -24,7 +24,7 @@ def v2_controllers(
 
 
 def _cpu(usage: ContainerUsage, files: list[CounterFile], _disks: Disks) -> bool:
-    """``cpu.stat``: microseconds, always there; the limit's periods only with the cpu controller.
+    """Read ``cpu.stat``: microseconds, always there; the limit's periods only with the cpu controller.
 
     On a hybrid host v1 may have filled in a part already: that stays.
     """
@@ -40,7 +40,7 @@ def _cpu(usage: ContainerUsage, files: list[CounterFile], _disks: Disks) -> bool
 
 
 def _memory(usage: ContainerUsage, files: list[CounterFile], _disks: Disks) -> bool:
-    """Bytes. ``memory.max`` says "max" for no limit."""
+    """Read bytes. ``memory.max`` says "max" for no limit."""
     used, stat, limit = files
     if not read_working_set(usage, used.number(), stat.read(), b"inactive_file"):
         return False
@@ -50,7 +50,8 @@ def _memory(usage: ContainerUsage, files: list[CounterFile], _disks: Disks) -> b
 
 
 def _io(usage: ContainerUsage, files: list[CounterFile], disks: Disks) -> bool:
-    """``io.stat``: lines such as ``8:0 rbytes=4096 wbytes=0 rios=1 …``; empty for a group without I/O."""
+    """Read ``io.stat``: lines such as ``8:0 rbytes=4096 wbytes=0 rios=1 …``; empty for a group without
+    I/O."""
     if (text := files[0].read()) is None:
         return False
     read = written = 0

@@ -1,4 +1,4 @@
-"""The CUDA collector: kernel launches and copies of pods, from logs of libraries that intercept CUDA calls.
+"""Collects kernel launches and copies of pods, from logs of libraries that intercept CUDA calls.
 
 ``counters`` and ``pod_file`` are pure. May import ``collectors.rates``, ``telemetry``, ``contract``.
 """

@@ -1,4 +1,4 @@
-"""The collector of CUDA logs: what each pod does, by the logs of the libraries that intercept its calls."""
+"""Collects what each pod does, by the logs of the libraries that intercept its calls."""
 
 import time
 from collections import defaultdict
@@ -40,7 +40,8 @@ class CudaCollector:
         self._logs: dict[Path, PolledLog] = {}
 
     def collect(self, tick: Tick) -> Sequence[Outgoing]:
-        """One ``cuda-samples`` record with the pods whose logs were written, or nothing if there are none."""
+        """Return one ``cuda-samples`` record with the pods whose logs were written, or nothing if there are
+        none."""
         pods: dict[str, list[CudaUse]] = defaultdict(list)
         paths = sorted(self._folder.glob(f"*/{LOG_FILE}"))[:_MOST_LOGS]
         self._logs = {path: self._logs.get(path) or PolledLog(path) for path in paths}
@@ -57,7 +58,7 @@ class CudaCollector:
         return (Outgoing(topic="cuda-samples", key=tick.node, payload=encode(sample), ts_ms=tick.ts_ms),)
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: nothing is held open."""
 
     def _use(self, path: Path, tick: Tick) -> CudaUse | None:
         try:
@@ -73,7 +74,8 @@ class CudaCollector:
         return use
 
     def _owner(self, path: Path) -> str | None:
-        """The uid of the pod that a file names. Whose log it is can change: a folder may be used again."""
+        """Return the uid of the pod that a file names. Whose log it is can change: a folder may be used
+        again."""
         who = _named(path)
         if who is None:
             detail = f"{path}: expected the lines podname:… and namespace:…"

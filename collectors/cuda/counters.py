@@ -1,4 +1,4 @@
-"""What a CUDA intercept library wrote in its log. Pure.
+"""Reads what a CUDA intercept library wrote in its log. Pure.
 
 A log has ``key:value`` pairs, in lines or with commas or spaces between them, in one of two forms:
 
@@ -26,7 +26,7 @@ _MOST = 2**63
 
 @dataclass(slots=True)
 class CudaLog:
-    """The values that were read last, and how many lines could not be (``bad_lines``)."""
+    """Keeps the values that were read last, and how many lines could not be (``bad_lines``)."""
 
     values: dict[str, int] = field(default_factory=dict)
     calls: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -61,17 +61,17 @@ class CudaLog:
 
     @property
     def launches(self) -> int | None:
-        """Kernels that were launched."""
+        """Return how many kernels were launched; None where the log does not say."""
         return self._known("kernel-cnt", "count")
 
     @property
     def burst_us(self) -> int | None:
-        """Microseconds of bursts of kernels."""
+        """Return the microseconds of bursts of kernels; None where the log does not say."""
         return self._known("burst-tm", "burst")
 
     @property
     def copies(self) -> int | None:
-        """Copies between host and device."""
+        """Return how many copies between host and device there were; None where the log does not say."""
         counts = [
             of["count"] for name, of in self.calls.items() if name.startswith(_COPIES) and "count" in of
         ]
@@ -79,7 +79,7 @@ class CudaLog:
 
     @property
     def mem_used_bytes(self) -> int | None:
-        """Memory of the device that is allocated."""
+        """Return the bytes of device memory that are allocated; None where the log does not say."""
         return self.values.get("mem-used")
 
     def _known(self, key: str, of_call: str) -> int | None:

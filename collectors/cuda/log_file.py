@@ -1,4 +1,4 @@
-"""The log of one library: its counters as they are now, and their rates."""
+"""Reads the log of one library: its counters as they are now, and their rates."""
 
 import os
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _SILENT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class CudaUse:
-    """Of one log at one tick. Rates are absent at first, and after the counters began anew."""
+    """Holds the use by one log at one tick. Rates are absent at first, and after the counters began anew."""
 
     launches_per_s: float | None
     burst_us_per_s: float | None
@@ -61,7 +61,7 @@ class PolledLog:
         )
 
     def _read(self) -> tuple[str, float]:
-        """Whole lines of the file's end, and when it was written."""
+        """Return whole lines of the file's end, and when it was written."""
         with self._path.open("rb") as file:
             status = os.fstat(file.fileno())
             cut = max(0, status.st_size - _MOST_BYTES)
@@ -72,5 +72,5 @@ class PolledLog:
 
 
 def _rate(rate: Rate, value: int | None, now_s: float) -> float | None:
-    """A counter that is not in the file this time keeps its beginning."""
+    """Return the rate of a counter. One that is not in the file this time keeps its beginning."""
     return None if value is None else rate.per_s(value, now_s)

@@ -1,4 +1,4 @@
-"""Whose log it is, by the file ``podInfo`` beside it: ``podname:bert-0``, ``namespace:team``. Pure."""
+"""Tells whose log it is, by the file ``podInfo`` beside it: ``podname:bert-0``, ``namespace:team``. Pure."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ _UID = ("uid", "pod_uid", "poduid")
 
 @dataclass(frozen=True, slots=True)
 class PodName:
-    """A pod by its names; ``uid`` where the file has it."""
+    """Names a pod by its names; ``uid`` where the file has it."""
 
     namespace: str
     pod: str

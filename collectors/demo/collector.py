@@ -1,4 +1,4 @@
-"""The simulated machine as a collector: its records instead of this node's."""
+"""Makes the simulated machine a collector: its records instead of this node's."""
 
 from collections.abc import Sequence
 

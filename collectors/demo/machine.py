@@ -1,4 +1,4 @@
-"""A node with eight simulated GPUs, measured once a tick as a real one is: NVML, cgroups, pods, processes."""
+"""Simulates a node with eight GPUs, measured once a tick as a real one is: NVML, cgroups, pods, processes."""
 
 import math
 import random
@@ -180,8 +180,8 @@ class DemoMachine:
         return host, tuple(pods)
 
     def _processes(self, second: float) -> Iterator[Process]:
-        """What the processes run, once a minute, and the steps that a training has finished since it said so
-        last."""
+        """Yield what the processes run, once a minute, and the steps that a training has finished since it
+        said so last."""
         with_software = second >= self._software_due_s
         if with_software:
             self._software_due_s = second + _SOFTWARE_EVERY_S
@@ -240,8 +240,8 @@ def _pod(tick: Tick, workload: DemoWorkload, rank: int, life: int, phase: str) -
 
 
 def _activity(loads: list[GpuLoad], *, several: bool) -> dict[str, Any]:
-    """What the counters of a GPU say of the mean of ``loads``. Power is what tensor cores, memory and the
-    rest need: what memory does not explain is computation. ``several``: its job has other GPUs, too."""
+    """Return what the counters of a GPU say of the mean of ``loads``. Power is what tensor cores, memory and
+    the rest need: what memory does not explain is computation. ``several``: its job has other GPUs, too."""
     busy, effort, traffic = (
         sum(part) / len(loads)
         for part in zip(*((load.busy, load.effort, load.memory_traffic) for load in loads), strict=True)

@@ -1,4 +1,4 @@
-"""What the pods of the simulated machine do: pure functions of the seconds since it was started.
+"""Says what the pods of the simulated machine do: pure functions of the seconds since it was started.
 
 Five workloads, each with one thing to discover: a training whose fourth rank is slowed by heat, a training
 whose memory leaks until it fails, a training that waits for its loader, a server with a load in waves, and
@@ -38,7 +38,7 @@ class HostLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoWorkload:
-    """One pod, or several alike, of one owner. ``gpus``: the indices of each pod's GPUs.
+    """Describes one pod, or several alike, of one owner. ``gpus``: the indices of each pod's GPUs.
 
     ``load`` and ``host`` take seconds since the start; ``load`` takes the GPU's index first, ``gpu_memory``
     is bytes by both. ``life_s``: after so many seconds the pod fails and another one takes its place.
@@ -87,8 +87,8 @@ def finished_steps(second: float) -> float:
 
 
 def data_parallel(gpu: int, second: float) -> GpuLoad:
-    """Four ranks compute, then wait for one another; once one of them is slow, the three others spin: their
-    utilization stays full, and their power falls."""
+    """Simulate four ranks that compute, then wait for one another; once one of them is slow, the three others
+    spin: their utilization stays full, and their power falls."""
     if in_checkpoint(second):
         return GpuLoad(busy=0.02, effort=0.02)
     progress = finished_steps(second) % 1.0
@@ -103,7 +103,7 @@ def data_parallel(gpu: int, second: float) -> GpuLoad:
 
 
 def data_parallel_host(second: float) -> HostLoad:
-    """Loaders that keep up; a checkpoint of tens of gigabytes now and then."""
+    """Simulate loaders that keep up; a checkpoint of tens of gigabytes now and then."""
     if in_checkpoint(second):
         return HostLoad(cores=1.2, mem_bytes=60 * GIB, write_bytes_per_s=1.9e9)
     return HostLoad(cores=9, mem_bytes=60 * GIB, read_bytes_per_s=2.2e8, net_bytes_per_s=9e8)
@@ -113,7 +113,7 @@ LEAK_STEP_S, LEAK_START, LEAK_PER_S, LEAK_LIFE_S = 6.0, 34 * GIB, 0.021 * GIB, 2
 
 
 def leaking(_gpu: int, second: float) -> GpuLoad:
-    """Accumulated gradients: five seconds of work, one of an optimizer on the CPU."""
+    """Simulate accumulated gradients: five seconds of work, one of an optimizer on the CPU."""
     if second % LEAK_LIFE_S < 20:
         return GpuLoad()  # the process that took its place loads its model
     return (
@@ -142,7 +142,8 @@ def chance(number: int) -> float:
 
 
 def serving(_gpu: int, second: float) -> GpuLoad:
-    """Requests in waves of twenty minutes; within a wave they come by chance, some of them many at once."""
+    """Simulate requests in waves of twenty minutes; within a wave they come by chance, some of them many at
+    once."""
     wave = 0.42 + 0.28 * math.sin(2 * math.pi * second / 1200)
     crowd, request = chance(int(second / 7)), chance(1_000_003 + int(3 * second))
     busy = min(max(wave + 0.35 * (crowd - 0.5) + 0.5 * (request - 0.5), 0.02), 0.98)
@@ -150,7 +151,7 @@ def serving(_gpu: int, second: float) -> GpuLoad:
 
 
 def serving_host(second: float) -> HostLoad:
-    """Requests come and answers go over the network."""
+    """Simulate a server to which requests come and whose answers go over the network."""
     busy = serving(0, second).busy
     return HostLoad(cores=0.4 + 3 * busy, mem_bytes=14 * GIB, net_bytes_per_s=2.4e7 * busy)
 

@@ -1,4 +1,5 @@
-"""The driver's time stamps on the wall clock. NVML calls them "CPU time" and does not say of which clock.
+"""Puts the driver's time stamps on the wall clock. NVML calls them "CPU time" and does not say of which
+clock.
 
 Most drivers stamp in Unix microseconds, some in microseconds since the machine's start
 (polarsignals/gpu-metrics-agent#36), so each batch is compared with the clocks that there are.
@@ -16,7 +17,7 @@ _Sample = TypeVar("_Sample", bound=tuple[Any, ...])
 
 
 class Now(NamedTuple):
-    """One moment on each clock that a driver may use, microseconds."""
+    """Holds one moment on each clock that a driver may use, microseconds."""
 
     wall_us: int
     boot_us: int
@@ -24,7 +25,7 @@ class Now(NamedTuple):
 
     @classmethod
     def read(cls) -> "Now":
-        """This moment."""
+        """Return this moment."""
         return cls(
             time.time_ns() // 1000,
             time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000,
@@ -33,7 +34,7 @@ class Now(NamedTuple):
 
 
 def wall_shift_us(newest_us: int, now: Now) -> int | None:
-    """What to add to stamps to get Unix microseconds, judged by the newest; None: of no clock we know.
+    """Return what to add to stamps to get Unix microseconds, judged by the newest; None: of no clock we know.
 
     Of the clocks by which ``newest_us`` is not in the future and at most a day old, the one that makes it
     the youngest.
@@ -43,7 +44,7 @@ def wall_shift_us(newest_us: int, now: Now) -> int | None:
 
 
 class Cursor:
-    """Up to which stamp a buffer has been read; 0 before anything was.
+    """Remembers up to which stamp a buffer has been read; 0 before anything was.
 
     It moves by returned stamps only: the driver adds samples late, and in its own time.
     """
@@ -52,7 +53,7 @@ class Cursor:
         self.last_us = 0
 
     def after_us(self, now: Now) -> int:
-        """What to give to the driver: samples newer than this are new."""
+        """Return what to give to the driver: samples newer than this are new."""
         if _is_ahead(self.last_us, now):
             # The clock was set back: all that is new has older stamps than this.
             self.last_us = 0

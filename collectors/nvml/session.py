@@ -1,4 +1,5 @@
-"""Which GPUs can be read now. Opens the library, leaves lost GPUs out, tries again, logs each change once."""
+"""Knows which GPUs can be read now: opens the library, leaves lost GPUs out, tries again, logs each change
+once."""
 
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -23,7 +24,7 @@ ADVICE = {
 
 
 class Session:
-    """The library and its devices. Times are monotonic seconds, given by the caller.
+    """Holds the library and its devices. Times are monotonic seconds, given by the caller.
 
     ``activity``: the fields that are read of what GPUs really do. ``before_close`` gives back what else has
     to be given back while the library is open.
@@ -56,12 +57,12 @@ class Session:
 
     @property
     def driver(self) -> str:
-        """The driver's version; empty before the library was opened."""
+        """Return the driver's version; empty before the library was opened."""
         return self._driver
 
     @property
     def lost(self) -> Mapping[str, str]:
-        """Why GPUs do not answer, by UUID, or by ``GPU <index>`` where that is not known."""
+        """Tell why GPUs do not answer, by UUID, or by ``GPU <index>`` where that is not known."""
         return self._silent
 
     def device(self, uuid: str) -> Device | None:
@@ -69,7 +70,8 @@ class Session:
         return self._devices.get(uuid)
 
     def devices(self, now_s: float) -> list[Device]:
-        """The GPUs that can be read, by index. None raises nothing: it is logged and tried again later."""
+        """Return the GPUs that can be read, by index. None raises nothing: it is logged and tried again
+        later."""
         try:
             self._ensure_open(now_s)
         except NvmlError as error:
@@ -80,16 +82,16 @@ class Session:
         return sorted(usable, key=lambda device: device.ref.index)
 
     def mark_answered(self, device: Device) -> None:
-        """A GPU was read to its end: if it had been lost, log that it is back."""
+        """Log that a GPU is back that had been lost, and was read to its end now."""
         if device.ref.uuid in self._silent:
             self._mark_back(device.ref.uuid)
 
     def mark_lost(self, device: Device, error: DeviceLostError, now_s: float) -> None:
-        """A GPU stopped answering: leave it out, and look for it after a while."""
+        """Leave out a GPU that stopped answering, and look for it after a while."""
         self._mark_missing(device.ref.uuid, device.ref.label, error.reason, now_s)
 
     def driver_failed(self, error: NvmlError, now_s: float) -> None:
-        """The driver does not answer: close the library, and open it after a while."""
+        """Close the library, as the driver does not answer, and open it after a while."""
         self.close()
         self._open_backoff.wait_from(now_s)
         if error.reason != self._unavailable:
@@ -183,7 +185,7 @@ class Session:
 
 
 def _list_devices(count: int) -> tuple[list[DeviceRef], dict[str, str]]:
-    """The GPUs that can be listed, and the reasons of those that cannot, by "GPU <index>"."""
+    """Return the GPUs that can be listed, and the reasons of those that cannot, by "GPU <index>"."""
     refs: list[DeviceRef] = []
     failed: dict[str, str] = {}
     for index in range(count):

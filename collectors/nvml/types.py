@@ -1,4 +1,4 @@
-"""NVML's answers as plain values, and its errors sorted by what follows from each."""
+"""Holds NVML's answers as plain values, and its errors sorted by what follows from each."""
 
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -8,7 +8,7 @@ Handle = Any
 
 
 class SampleBuffer(IntEnum):
-    """The driver's ring buffers that are read, by NVML's number (``nvmlSamplingType_t``)."""
+    """Names the driver's ring buffers that are read, by NVML's number (``nvmlSamplingType_t``)."""
 
     POWER_MW = 0
     GPU_UTIL = 1
@@ -20,7 +20,7 @@ and its value."""
 
 
 class ProcessUtilization(NamedTuple):
-    """One process's part of a GPU in the driver's sampling period that ends at ``stamp_us``, percent.
+    """Holds one process's part of a GPU in the driver's sampling period that ends at ``stamp_us``, percent.
 
     ``sm_pct``: of time with a kernel of it running. ``mem_copy_pct``: of time with the memory controller
     busy for it. Drivers report values over 100.
@@ -33,7 +33,7 @@ class ProcessUtilization(NamedTuple):
 
 
 class RunningProcess(NamedTuple):
-    """A process that holds memory on a GPU, once for each MIG instance (GPU and compute instance id).
+    """Names a process that holds memory on a GPU, once for each MIG instance (GPU and compute instance id).
 
     ``used_bytes`` None: the driver does not know.
     """
@@ -44,14 +44,14 @@ class RunningProcess(NamedTuple):
 
 
 class FieldValue(NamedTuple):
-    """The value of a field by its id, and the bits it counts with."""
+    """Holds the value of a field by its id, and the bits it counts with."""
 
     value: int
     bits: int
 
 
 class MigSize(NamedTuple):
-    """The size of a MIG slice: parts of the GPU (of 7 or so), of them for compute, and memory."""
+    """Holds the size of a MIG slice: parts of the GPU (of 7 or so), of them for compute, and memory."""
 
     gpu_slices: int
     compute_slices: int
@@ -59,8 +59,8 @@ class MigSize(NamedTuple):
 
 
 class RawEvent(NamedTuple):
-    """What happened to the GPU with this handle: a bit of NVML's types of events, of an Xid its number, and
-    the MIG instance, None for the whole GPU."""
+    """Holds what happened to the GPU with this handle: a bit of NVML's types of events, of an Xid its number,
+    and the MIG instance, None for the whole GPU."""
 
     address: int
     type: int
@@ -69,14 +69,14 @@ class RawEvent(NamedTuple):
 
 
 class FabricState(NamedTuple):
-    """The state of the NVLink fabric, and its health; NVIDIA's numbers."""
+    """Holds the state of the NVLink fabric, and its health; NVIDIA's numbers."""
 
     state: int
     health: int | None
 
 
 class NvmlError(Exception):
-    """A call without an answer. ``reason`` is short and one of a few: a label of events."""
+    """Says why a call has no answer. ``reason`` is short and one of a few: a label of events."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -84,23 +84,23 @@ class NvmlError(Exception):
 
 
 class UnsupportedError(NvmlError):
-    """This device with this driver never answers this call: it is not asked again."""
+    """Says that this device with this driver never answers this call: it is not asked again."""
 
 
 class NoDataError(NvmlError):
-    """Nothing to answer now: a buffer is empty, a MIG index is not used. No failure."""
+    """Says that there is nothing to answer now: a buffer is empty, a MIG index is not used. No failure."""
 
 
 class TransientError(NvmlError):
-    """This call failed; the next one may not."""
+    """Says that this call failed; the next one may not."""
 
 
 class DeviceLostError(NvmlError):
-    """The GPU fell off the bus or needs a reset. The other GPUs still answer."""
+    """Says that the GPU fell off the bus or needs a reset. The other GPUs still answer."""
 
 
 class DriverUnavailableError(NvmlError):
-    """The library or the kernel module is not there: no GPU can be asked."""
+    """Says that the library or the kernel module is not there: no GPU can be asked."""
 
 
 def is_refused(error: NvmlError) -> bool:

@@ -1,4 +1,4 @@
-"""The pods collector: it watches the API server's pods and publishes which they are and which job owns them.
+"""Watches the API server's pods and publishes which they are and which job owns them.
 
 May import ``kube``, beside what every collector may.
 """

@@ -1,4 +1,4 @@
-"""The pods collector: who the pods are that are measured, and which job owns them, from the API server."""
+"""Collects who the pods are that are measured, and which job owns them, from the API server."""
 
 import threading
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class PodsCollector:
 
     @property
     def running(self) -> bool:
-        """Whether the watch goes on."""
+        """Tell whether the watch goes on."""
         return self._thread.is_alive()
 
     def uid_of(self, namespace: str, name: str) -> str | None:
@@ -49,7 +49,8 @@ class PodsCollector:
         return self._watch.pod_of(uid)
 
     def collect(self, tick: Tick) -> Sequence[Outgoing]:
-        """The records that are new. Raises ``RuntimeError`` if the watch had died; it is begun anew."""
+        """Return the records that are new. Raises ``RuntimeError`` if the watch had died; it is begun
+        anew."""
         if self._failure is not None:
             failure, self._failure = self._failure, None
             self._thread = self._start()
@@ -79,7 +80,8 @@ class PodsCollector:
 async def pods_collector(
     settings: Settings, telemetry: Telemetry, refresh: "RefreshPolicy | None" = None
 ) -> PodsCollector | None:
-    """The collector that ``settings.kubernetes`` asks for; None, said once, where there is no API server.
+    """Return the collector that ``settings.kubernetes`` asks for; None, said once, where there is no API
+    server.
 
     It watches this node's pods; where a Prometheus is the source of samples, those of all its nodes.
 

@@ -1,4 +1,4 @@
-"""From a pod as the API server shows it to the record on the topic ``pods``. Pure."""
+"""Turns a pod as the API server shows it into the record on the topic ``pods``. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -109,7 +109,7 @@ def _finished_ms(status: Mapping[str, Any]) -> int | None:
 
 
 def _ms(text: str | None) -> int | None:
-    """Unix milliseconds of an RFC 3339 time; None for none, or for one that is no time."""
+    """Return the Unix milliseconds of an RFC 3339 time; None for none, or for one that is no time."""
     try:
         return round(datetime.fromisoformat(text).timestamp() * 1000) if text else None
     except ValueError:
@@ -117,7 +117,8 @@ def _ms(text: str | None) -> int | None:
 
 
 def role_of(labels: Mapping[str, str]) -> str | None:
-    """``worker``, ``launcher``, ``master``, ``head`` … in lower case; None where no operator says it."""
+    """Return ``worker``, ``launcher``, ``master``, ``head`` … in lower case; None where no operator says
+    it."""
     return next((labels[key].lower() for key in _ROLES if labels.get(key)), None)
 
 
@@ -133,7 +134,8 @@ def replica_of(labels: Mapping[str, str]) -> int | None:
 
 
 def revision_of(kind: str, labels: Mapping[str, str]) -> str | None:
-    """Which of the templates, or the runs, of a job of this kind a pod is of; None for a job that ends."""
+    """Tell which of the templates, or the runs, of a job of this kind a pod is of; None for a job that
+    ends."""
     if kind not in UNENDING:
         return None
     keys = (_RUNS[kind],) if kind in _RUNS else _REVISIONS

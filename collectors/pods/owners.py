@@ -1,4 +1,4 @@
-"""From a pod to its job: the walk up the owner references, over owners that were read a while ago.
+"""Finds the job of a pod: walks up the owner references, over owners that were read a while ago.
 
 A job of a hundred pods so costs one walk and not a hundred.
 """
@@ -33,7 +33,7 @@ def controller_of(meta: Metadata, namespace: str) -> ObjectRef | None:
 
 
 async def topmost_owner(pod: Metadata, read: ReadOwner) -> ObjectRef | None:
-    """The topmost owner that can be read; the one that the pod itself names where not even that can.
+    """Return the topmost owner that can be read; the one that the pod itself names where not even that can.
 
     An owner whose uid is not the one referred to is another object of the same name: it counts as gone.
     Owners that own each other end the walk at the last new one. What ``read`` raises passes through.
@@ -56,7 +56,8 @@ async def topmost_owner(pod: Metadata, read: ReadOwner) -> ObjectRef | None:
 
 @dataclass(frozen=True, slots=True)
 class _OwnerEntry:
-    """What is known of an owner, and when it was last asked for; ``meta`` is None for one never read."""
+    """Holds what is known of an owner, and when it was last asked for; ``meta`` is None for one never
+    read."""
 
     asked_s: float
     meta: Metadata | None
@@ -86,7 +87,8 @@ class OwnerCache:
         self._known: OrderedDict[str | None, _OwnerEntry] = OrderedDict()
 
     async def job_of(self, pod: Metadata) -> tuple[ObjectRef | None, bool]:
-        """The pod's topmost owner, and whether a permission lacks to read further. Raises as ``read``."""
+        """Return the pod's topmost owner, and whether a permission lacks to read further. Raises as
+        ``read``."""
         asked: list[ObjectRef] = []
 
         async def read(owner: ObjectRef) -> Metadata | None:

@@ -1,4 +1,5 @@
-"""What has been said about pods and what is new to say: changes, and tombstones when time is up. Pure."""
+"""Remembers what has been said about pods and what is new to say: changes, and tombstones when time is up.
+Pure."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ class _PodRow:
 
 
 class PodTable:
-    """The pods of one node. Times are monotonic seconds; from end to tombstone ``retire_s`` pass."""
+    """Keeps the pods of one node. Times are monotonic seconds; from end to tombstone ``retire_s`` pass."""
 
     def __init__(self, retire_s: float) -> None:
         self._retire_s = retire_s
@@ -27,7 +28,7 @@ class PodTable:
         self._named: dict[tuple[str | None, str], dict[str, None]] = {}
 
     def put(self, pod: Pod) -> None:
-        """The pod is there, as this."""
+        """Note that the pod is there, as this."""
         row = self._rows.setdefault(pod.uid, _PodRow(pod))
         self._named.setdefault((pod.namespace, pod.name), {})[pod.uid] = None
         row.pod, row.gone_s = pod, None
@@ -35,26 +36,27 @@ class PodTable:
         self._changed[pod.uid] = None
 
     def assign(self, uid: str, job: JobRef | None) -> None:
-        """The pod, if it is still there, belongs to this job."""
+        """Note that the pod, if it is still there, belongs to this job."""
         row = self._rows.get(uid)
         if row is not None and row.gone_s is None:
             row.pod = replace(row.pod, job=job)
             self._changed[uid] = None
 
     def remove(self, uid: str) -> None:
-        """The pod is there no more."""
+        """Note that the pod is there no more."""
         if uid in self._rows and self._rows[uid].gone_s is None:
             self._unsaid_ends[uid] = None
 
     def keep_only(self, uids: Iterable[str]) -> None:
-        """A new list holds ``uids`` alone: what else was there ended unseen."""
+        """Keep ``uids`` alone, as a new list does: what else was there ended unseen."""
         kept = frozenset(uids)
         for uid in self._rows:
             if uid not in kept:
                 self.remove(uid)
 
     def uid_of(self, namespace: str, name: str) -> str | None:
-        """The uid of the pod that has this name now; of a static pod the one that its cgroup carries."""
+        """Return the uid of the pod that has this name now; of a static pod the one that its cgroup
+        carries."""
         named = self._named.get((namespace, name), {})
         return next((uid for uid in reversed(named) if self._rows[uid].gone_s is None), None)
 
@@ -64,16 +66,18 @@ class PodTable:
         return None if row is None else row.pod
 
     def snapshot(self) -> list[tuple[Pod, float | None]]:
-        """Every pod as it was said last, and since when it is gone; in between two calls of ``drain``."""
+        """Return every pod as it was said last, and since when it is gone; in between two calls of
+        ``drain``."""
         return [(row.pod, row.gone_s) for row in self._rows.values()]
 
     def restore(self, pod: Pod, gone_s: float | None) -> None:
-        """The pod is known, and was said as this."""
+        """Take a pod that is known, and was said as this."""
         self._rows[pod.uid] = _PodRow(pod, encode(pod), gone_s)
         self._named.setdefault((pod.namespace, pod.name), {})[pod.uid] = None
 
     def drain(self, now_s: float, now_ms: int) -> Iterator[tuple[str, bytes | None]]:
-        """What is to be published now, by key; None is a tombstone. A pod that ended has ``finished_ms``."""
+        """Yield what is to be published now, by key; None is a tombstone. A pod that ended has
+        ``finished_ms``."""
         for uid in self._unsaid_ends:
             row = self._rows[uid]
             row.gone_s = now_s

@@ -1,4 +1,4 @@
-"""The watch of pods, in a thread of its own: list, follow, and list again where that alone can help."""
+"""Watches pods, in a thread of its own: list, follow, and list again where that alone can help."""
 
 import asyncio
 import threading
@@ -26,7 +26,7 @@ _EXPIRED = "410"
 
 @dataclass(frozen=True, slots=True)
 class RefreshPolicy:
-    """How often what is known is asked for again.
+    """Says how often what is known is asked for again.
 
     A watch is renewed after ``watch_s``: a connection that died unnoticed costs no more. Of the pods whose
     job no role let us read, ``walked_again`` are then looked at again. An owner is read again
@@ -71,17 +71,17 @@ class PodWatch:
         self._forbidden: dict[str, Metadata] = {}
 
     def drain(self, now_s: float, now_ms: int) -> Sequence[tuple[str, bytes | None]]:
-        """As ``PodTable.drain``."""
+        """Do as ``PodTable.drain``, but return all at once; from any thread."""
         with self._lock:
             return list(self._table.drain(now_s, now_ms))
 
     def uid_of(self, namespace: str, name: str) -> str | None:
-        """As ``PodTable.uid_of``; from any thread."""
+        """Do as ``PodTable.uid_of``, from any thread."""
         with self._lock:
             return self._table.uid_of(namespace, name)
 
     def pod_of(self, uid: str) -> Pod | None:
-        """As ``PodTable.pod_of``; from any thread."""
+        """Do as ``PodTable.pod_of``, from any thread."""
         with self._lock:
             return self._table.pod_of(uid)
 
@@ -208,7 +208,8 @@ class PodWatch:
         return owner
 
     async def _walk_again(self) -> None:
-        """Of the pods whose job no role let us read, those that wait longest: a role may let us now."""
+        """Walk again from those pods, whose job no role let us read, those that wait longest: a role may let
+        us now."""
         for uid, meta in list(islice(self._forbidden.items(), self._refresh.walked_again)):
             try:
                 job = job_ref(await self._walk(uid, meta), meta.get("labels") or {})

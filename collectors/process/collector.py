@@ -1,4 +1,4 @@
-"""The collector of processes: what they run, and the steps of their training loops."""
+"""Collects what processes run, and the steps of their training loops."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -52,7 +52,8 @@ class ProcessCollector:
         self._trained: set[int] = set()
 
     def collect(self, tick: Tick) -> Sequence[Outgoing]:
-        """One ``processes`` record with those that were read or that reported; nothing if there are none."""
+        """Return one ``processes`` record with those that were read or that reported; nothing if there are
+        none."""
         reports = {report.pid: report for report in (self._steps.take() if self._steps else ())}
         for pid in reports.keys() - self._trained:  # now it has loaded all that it needs, and has its workers
             self._due.pop(pid, None)
@@ -102,7 +103,7 @@ class ProcessCollector:
                 )  # fmt: skip
 
     def _now_due(self, there: Sequence[int], now_s: float) -> list[int]:
-        """Also forgets those that are gone."""
+        """Return the processes that are due to be read, and forget those that are gone."""
         if len(there) > _MOST:
             self._telemetry.emit(PROCESSES_LEFT_OUT, f"{len(there)} processes", count=len(there) - _MOST)
         self._due = {pid: self._due.get(pid, (now_s, self._first_s)) for pid in there[:_MOST]}

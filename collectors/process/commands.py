@@ -1,4 +1,4 @@
-"""What command lines and environments of processes say: launcher, data-loader workers, rank. Pure."""
+"""Reads what command lines and environments of processes say: launcher, data-loader workers, rank. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ _LONGEST = 253
 
 @dataclass(frozen=True, slots=True)
 class ProcessEntry:
-    """A process as its ``stat`` and ``cmdline`` show it."""
+    """Holds a process as its ``stat`` and ``cmdline`` show it."""
 
     pid: int
     parent: int
@@ -46,7 +46,8 @@ def launcher_of(ancestors: Iterable[ProcessEntry]) -> str | None:
 
 
 def _launcher(command: Sequence[bytes]) -> str | None:
-    """By the program, by the script that an interpreter runs, or by the module after ``-m``."""
+    """Tell the launcher by the program, by the script that an interpreter runs, or by the module after
+    ``-m``."""
     program, *words = [word.decode(errors="replace") for word in command[:5]]
     if (name := _PROGRAMS.get(program.rpartition("/")[2])) is not None or "python" not in program:
         return name
@@ -89,8 +90,8 @@ def _has(process: ProcessEntry, words: bytes) -> bool:
 
 
 def rank_of(environ: bytes) -> dict[str, int | str]:
-    """The fields of ``Software`` that come from the environment. No other variable is looked at: they hold
-    secrets."""
+    """Return the fields of ``Software`` that come from the environment. No other variable is looked at: they
+    hold secrets."""
     known = dict(_known(environ))
     fields: dict[str, int | str] = {}
     for field, names in _RANK.items():

@@ -1,4 +1,5 @@
-"""Which frameworks and CUDA libraries a process has loaded, by the names of the files that it maps. Pure.
+"""Finds which frameworks and CUDA libraries a process has loaded, by the names of the files that it maps.
+Pure.
 
 A version is looked for in three places, the most precise first: the folder ``<package>-<version>.dist-info``
 beside the package, the name of the mapped file, and nothing.
@@ -43,7 +44,7 @@ _INFO = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Libraries:
-    """What is loaded; None or empty for what is not, or is not known."""
+    """Says what is loaded; None or empty for what is not, or is not known."""
 
     python: str | None
     frameworks: tuple[Package, ...]
@@ -52,7 +53,7 @@ class Libraries:
 
 
 def libraries_of(maps: str, listing: Listing) -> Libraries:
-    """Of a process with these ``/proc/<pid>/maps``."""
+    """Return the libraries of a process with these ``/proc/<pid>/maps``."""
     paths = sorted(set(_paths(maps)))
     folders = sorted({match["folder"] for path in paths if (match := _PACKAGES.match(path))})
     versions = {name: version for folder in folders for name, version in _versions(listing(folder))}

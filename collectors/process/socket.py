@@ -1,4 +1,5 @@
-"""The socket on which training loops report their steps: one datagram a message, who sent it by the kernel.
+"""Listens on the socket on which training loops report their steps: one datagram a message, who sent it by
+the kernel.
 
 ``SO_PASSCRED`` has the kernel put the sender's process id beside each datagram (unix(7)). The pod is looked
 up by that, at once, and nothing in the datagram can name another. A thread takes datagrams as they come: the
@@ -35,7 +36,7 @@ _PROC = Path("/proc")
 
 
 class SocketTakenError(OSError):
-    """Another collector listens there."""
+    """Says that another collector listens there."""
 
 
 class StepSocket:
@@ -148,7 +149,8 @@ def _together(before: Loop, now: Loop) -> Loop:
 
 
 def _sender(ancillary: Iterable[tuple[int, int, bytes]]) -> int:
-    """The process id, in the collector's pid namespace; 0 (there is no such) for one that it cannot see."""
+    """Return the sender's process id, in the collector's pid namespace; 0 (there is no such) for one that it
+    cannot see."""
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
             pid: int = _CREDENTIALS.unpack_from(data)[0]
@@ -172,7 +174,7 @@ def _bound(path: Path) -> socket.socket:
 
 
 def _remove_stale(path: Path) -> None:
-    """What a collector left that was killed; raises ``SocketTakenError`` where one listens."""
+    """Remove what a collector left that was killed; raises ``SocketTakenError`` where one listens."""
     try:
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise FileExistsError(f"{path} is no socket")

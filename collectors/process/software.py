@@ -24,7 +24,7 @@ _INIT = 1
 
 
 class Processes:
-    """The processes of a machine as they are now: a look at all, then the files of those asked for."""
+    """Reads the processes of a machine as they are now: a look at all, then the files of those asked for."""
 
     def __init__(self, proc: Path) -> None:
         self._proc = proc
@@ -34,7 +34,8 @@ class Processes:
             self._children[process.parent].append(process)
 
     def software(self, pid: int, ranks: frozenset[int]) -> Software | None:
-        """What a process runs; None when it has ended. ``ranks``: processes that are nobody's workers."""
+        """Tell what a process runs; None when it has ended. ``ranks``: processes that are nobody's
+        workers."""
         unreadable: list[str] = []
         maps = self._read(pid, "maps", _MAPS_BYTES, unreadable)
         environ = self._read(pid, "environ", _ENVIRON_BYTES, unreadable)

@@ -1,4 +1,4 @@
-"""What each answer of a Prometheus teaches: names, units, nodes, clusters and exporters. Pure."""
+"""Reads what each answer of a Prometheus teaches: names, units, nodes, clusters and exporters. Pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ NoNumbers = Counter[tuple[str, str]]
 
 
 class LearnedState(RecordBase, frozen=True, kw_only=True):
-    """What goes from one part of the past to the next."""
+    """Holds what goes from one part of the past to the next."""
 
     cluster: str | None = None
     host_names: tuple[tuple[Target, str], ...] = written(tuple)
@@ -34,7 +34,7 @@ class LearnedState(RecordBase, frozen=True, kw_only=True):
 
 
 class LeftOut(NamedTuple):
-    """What is in no record, in a sentence; ``what`` and ``reason``: its words in counters."""
+    """Says what is in no record, in a sentence; ``what`` and ``reason``: its words in counters."""
 
     detail: str
     samples: int
@@ -70,7 +70,7 @@ class AnswerReader:
     def read(
         self, answers: Mapping[str, Sequence[ScrapedSeries]], after_ms: int = 0
     ) -> dict[str, list[ScrapedSeries]]:
-        """The answers to some of the queries, by what was asked for.
+        """Return the answers to some of the queries, by what was asked for.
 
         Samples after ``after_ms`` that are no numbers are counted, each once though it is asked for again.
         Raises ``ClustersMixedError`` where clusters cannot be told apart.
@@ -126,7 +126,7 @@ class AnswerReader:
                         self._counted_ms[what] = max(self._counted_ms[what], ts_ms)
 
     def snapshot(self) -> LearnedState:
-        """For ``restore``."""
+        """Return what was learned, for ``restore``."""
         gpus, renamed = self.nodes.snapshot()
         return LearnedState(
             cluster=self.clusters.label, host_names=tuple(self.nodes.hosts.items()), gpus=gpus,

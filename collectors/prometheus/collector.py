@@ -1,4 +1,4 @@
-"""The Prometheus collector: samples of all nodes that a Prometheus scrapes, a record per node and scrape.
+"""Collects samples of all nodes that a Prometheus scrapes, a record per node and scrape.
 
 Each sample is given out once, when it is new, with its own time. So a target that is not scraped any more
 is absent, and a value is never repeated between two scrapes.
@@ -40,7 +40,7 @@ _HELP_S = 4
 
 
 class PrometheusApi(Protocol):
-    """What is asked; each method raises ``QueryError``. See ``Prometheus``."""
+    """Declares what is asked; each method raises ``QueryError``. See ``Prometheus``."""
 
     def samples(self, selector: str, seconds: float, deadline_s: float) -> list[ScrapedSeries]: ...
 
@@ -54,7 +54,8 @@ class PrometheusApi(Protocol):
 
 
 class PrometheusCollector:
-    """``uid_of``: the pods of the API server. Without it, records of pods are given out too.
+    """Collects from a Prometheus. ``uid_of``: the pods of the API server. Without it, records of pods are
+    given out too.
 
     ``health``: faults of GPUs are told of, as far as the exporters have them.
     """

@@ -1,4 +1,4 @@
-"""From cAdvisor's metrics to pods and their containers. Pure."""
+"""Makes pods and their containers of cAdvisor's metrics. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +26,8 @@ _NO_LIMIT = 2.0**62
 
 
 def without_pod_sums(series: Sequence[ScrapedSeries]) -> list[ScrapedSeries]:
-    """The series without those of a pod's own cgroup, which adds up its containers, where these have some.
+    """Return the series without those of a pod's own cgroup, which adds up its containers, where these have
+    some.
 
     Some runtimes have series of pods alone (a kubelet with cri-dockerd).
     """
@@ -100,15 +101,16 @@ def cpu_pct(samples: Iterable[NewSample]) -> float | None:
 
 
 def total_per_s(samples: Iterable[NewSample], name: str) -> float | None:
-    """The growth per second of a counter over all its devices; absent as long as none has one, and where it
-    is more than a machine has."""
+    """Return the growth per second of a counter over all its devices; absent as long as none has one, and
+    where it is more than a machine has."""
     rates = [sample.per_s for sample in samples if sample.name == name and sample.per_s is not None]
     most = _MOST_CORES if name == CPU else _MOST_PER_S
     return sum(rates) if rates and sum(rates) <= most else None
 
 
 def _throttled_pct(samples: list[NewSample]) -> float | None:
-    """Of the scheduler's periods those in which the container was held back; absent without a CPU limit."""
+    """Return in percent of the scheduler's periods those in which the container was held back; absent without
+    a CPU limit."""
     periods, throttled = total_per_s(samples, PERIODS), total_per_s(samples, THROTTLED)
     if periods is None or throttled is None:
         return None

@@ -1,4 +1,4 @@
-"""From what a Prometheus kept to the records that the collector would have written, in order of time. Pure.
+"""Makes of what a Prometheus kept the records that the collector would have written, in order of time. Pure.
 
 History is taken in chunks. A chunk needs nothing of the one before but what ``HistoryState`` holds, so that a
 run that was interrupted goes on with the same records.
@@ -34,7 +34,7 @@ _Scrapes = dict[tuple[int, str], dict[str, list[NewSample]]]
 
 
 class HistoryState(RecordBase, frozen=True, kw_only=True):
-    """What goes from one chunk to the next. ``hosts``: nodes for which node_exporter speaks."""
+    """Holds what goes from one chunk to the next. ``hosts``: nodes for which node_exporter speaks."""
 
     seq: int = written(int)
     hosts: tuple[str, ...] = written(tuple)
@@ -44,7 +44,7 @@ class HistoryState(RecordBase, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The answers for ``(start_ms, end_ms]`` by the names of ``History.selectors``.
+    """Holds the answers for ``(start_ms, end_ms]`` by the names of ``History.selectors``.
 
     Points before ``start_ms`` are there for rates and names alone. Over more than ``gap_ms`` no rate is
     taken.
@@ -75,7 +75,7 @@ class History:
         self._hosts: set[str] = set()
 
     def snapshot(self) -> HistoryState:
-        """After a chunk: what the next one needs."""
+        """Return after a chunk what the next one needs."""
         return HistoryState(
             seq=self._seq, hosts=tuple(sorted(self._hosts)), learned=self._reader.snapshot(),
             pods=tuple(self._names.snapshot()),
@@ -158,8 +158,8 @@ class History:
 
 
 def _gap_ms(what: str, series: ScrapedSeries, most_ms: int) -> float:
-    """How long a series may have no sample and go on. What a counter grew in that time is known, but what a
-    GPU did is not: for some scrapes that failed nobody saw it."""
+    """Return how long a series may have no sample and go on. What a counter grew in that time is known, but
+    what a GPU did is not: for some scrapes that failed nobody saw it."""
     steps = [after[0] - before[0] for before, after in pairwise(series.points)]
     return min(most_ms, _FAILED_SCRAPES * median(steps)) if what == "gpus" and steps else most_ms
 

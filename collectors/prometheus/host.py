@@ -1,4 +1,5 @@
-"""The node itself: from node_exporter where it is scraped, else from cAdvisor's root cgroup. Pure."""
+"""Measures the node itself: from node_exporter where it is scraped, else from cAdvisor's root cgroup.
+Pure."""
 
 import os
 import re
@@ -46,7 +47,7 @@ def from_node_exporter(samples: list[NewSample]) -> Host:
 
 
 def _speed(links: Iterable[NewSample]) -> int | None:
-    """Of all that ever received anything; absent unless known of each."""
+    """Sum the speed of all links that ever received anything; absent unless known of each."""
     values = {(sample.name, sample.labels["device"]): sample.value for sample in links}
     used = [device for (name, device), value in values.items() if name == _RECEIVED and value > 0]
     speeds = [values.get((_SPEED, device), 0.0) for device in used]
@@ -58,8 +59,8 @@ def _cpus(samples: Iterable[NewSample]) -> int:
 
 
 def _busy_pct(samples: list[NewSample]) -> float | None:
-    """All CPUs' time less the idle; absent unless it is known of each CPU, and where more was idle than there
-    is, by more than what the moment of a scrape makes."""
+    """Return all CPUs' time less the idle; absent unless it is known of each CPU, and where more was idle
+    than there is, by more than what the moment of a scrape makes."""
     rates = [sample.per_s for sample in samples if sample.name == _CPU]
     idle = [rate for rate in rates if rate is not None]
     if not idle or len(idle) < len(rates) or sum(idle) > _MOST_IDLE * _cpus(samples):
@@ -68,7 +69,8 @@ def _busy_pct(samples: list[NewSample]) -> float | None:
 
 
 def from_root_cgroup(samples: Iterable[NewSample]) -> Host:
-    """The host from cAdvisor's metrics of one node: working set and CPU of its root cgroup, no disks."""
+    """Return the host from cAdvisor's metrics of one node: working set and CPU of its root cgroup, no
+    disks."""
     samples = list(samples)
     root = [sample for sample in samples if sample.labels.get("id") == "/"]
     links = _of_hardware(root, "interface")

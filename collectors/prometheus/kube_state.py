@@ -1,4 +1,4 @@
-"""What kube-state-metrics tells of pods: owners, phase, times, and what they request. Pure.
+"""Reads what kube-state-metrics tells of pods: owners, phase, times, and what they request. Pure.
 
 Init containers have metrics of their own, which are not read: what they request counts rarely.
 """
@@ -35,7 +35,7 @@ _Amounts = dict[tuple[str, str], float]
 
 
 class KubeState:
-    """What was there when it was last asked for, and how often that was (``answers``).
+    """Holds what was there when it was last asked for, and how often that was (``answers``).
 
     A fact that is gone since changes nothing of a pod.
     """
@@ -65,7 +65,7 @@ class KubeState:
 
 
 class _Facts:
-    """Of one pod."""
+    """Collects the facts of one pod."""
 
     def __init__(self) -> None:
         self._fields: dict[str, Any] = {}

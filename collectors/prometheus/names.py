@@ -1,4 +1,4 @@
-"""The names of pods from the labels of their series, where there is no API server. Pure."""
+"""Reads the names of pods from the labels of their series, where there is no API server. Pure."""
 
 from collections.abc import Iterable, Iterator
 
@@ -20,7 +20,7 @@ ScrapedPod = tuple[str, str, Workload]
 
 
 class PodState(RecordBase, frozen=True, kw_only=True):
-    """A pod that is known: when it was scraped last, or since when it is gone."""
+    """Holds a pod that is known: when it was scraped last, or since when it is gone."""
 
     pod: Pod
     seen_s: float | None = None
@@ -28,7 +28,7 @@ class PodState(RecordBase, frozen=True, kw_only=True):
 
 
 class PodNames:
-    """Records of the scraped pods. A pod without a known owner is its own job."""
+    """Makes records of the scraped pods. A pod without a known owner is its own job."""
 
     def __init__(self, retire_s: float) -> None:
         self._table = PodTable(retire_s)

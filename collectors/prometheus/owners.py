@@ -1,4 +1,4 @@
-"""Which job a pod belongs to, from the metrics of kube-state-metrics. Pure.
+"""Finds which job a pod belongs to, from the metrics of kube-state-metrics. Pure.
 
 They have no uid of an owner, so a job is known by its name: see ``name_key``.
 """
@@ -24,7 +24,7 @@ _Owned = tuple[str, str, str]
 
 
 class OwnerIndex:
-    """The owners that were there when it was last asked for them."""
+    """Keeps the owners that were there when it was last asked for them."""
 
     def __init__(self) -> None:
         self._owners: dict[_Owned, tuple[str, str]] = {}

@@ -1,4 +1,4 @@
-"""The gate to Prometheus: raw samples of series, and its errors in words that help."""
+"""Is the gate to Prometheus: raw samples of series, and its errors in words that help."""
 
 import json
 import re
@@ -31,19 +31,19 @@ _LIMITS = ("too many", "exceed", "timeout", "timed out", "limit")
 
 
 class QueryError(Exception):
-    """Prometheus did not answer a query, or not with samples. The text says why, and what may help."""
+    """Says that Prometheus did not answer a query, or not with samples: why, and what may help."""
 
 
 class AwayError(QueryError):
-    """It does not answer now: the same query may be answered later."""
+    """Says that it does not answer now: the same query may be answered later."""
 
 
 class TooMuchError(QueryError):
-    """It did not finish in time, or within its limits: a smaller query may be answered."""
+    """Says that it did not finish in time, or within its limits: a smaller query may be answered."""
 
 
 class Prometheus:
-    """One Prometheus. A user and a password may be in its URL; they are never shown."""
+    """Asks one Prometheus. A user and a password may be in its URL; they are never shown."""
 
     def __init__(self, settings: PrometheusSettings) -> None:
         url = settings.prometheus or ""
@@ -95,7 +95,8 @@ class Prometheus:
     def by_step(
         self, function: str, name: str, selector: str, start_ms: int, end_ms: int, step_s: int, timeout_s: int
     ) -> list[ScrapedSeries]:
-        """One metric of a selector, as ``function`` (``avg_over_time``) makes it of the samples of each step.
+        """Return one metric of a selector, as ``function`` (``avg_over_time``) makes it of the samples of
+        each step.
 
         Prometheus drops the name of what it computes, so that each metric is a query.
         """
@@ -120,8 +121,8 @@ class Prometheus:
         return help_by_name
 
     def incomplete(self) -> list[str]:
-        """What the answers since the last call said of what they lack, such as a store of Thanos that is
-        away; each text once."""
+        """Return what the answers since the last call said of what they lack, such as a store of Thanos that
+        is away; each text once."""
         texts, self._incomplete = list(dict.fromkeys(self._incomplete)), []
         return texts
 
@@ -143,7 +144,7 @@ class Prometheus:
         return re.sub(r",?\}", lambda end: f",{self._matcher}}}", query).replace("{,", "{")
 
     def _note_incomplete(self, response: requests.Response, *_: Any, **__: Any) -> None:
-        """A hook: the client gives out the samples of an answer alone."""
+        """Note in a hook what an answer lacks: the client gives out the samples of an answer alone."""
         self._error = ""
         if not any(word in response.content for word in (b'"warnings"', b'"isPartial"', b'"error"')):
             return
@@ -193,7 +194,7 @@ class Prometheus:
             raise QueryError(self._no_prometheus("its answer holds no samples")) from error
 
     def _refused(self, text: str) -> QueryError:
-        """``text`` is the client's: ``HTTP Status Code 401 (b'…')``."""
+        """Return the error of a refusal. ``text`` is the client's: ``HTTP Status Code 401 (b'…')``."""
         status = next((word for word in text.split() if word.isdigit()), "")
         if status in ("401", "403") and _NO_TENANT.search(text):
             where = "DUTYCYCLE_PROMETHEUS_HEADERS='X-Scope-OrgID: <tenant>'"
@@ -214,8 +215,8 @@ class Prometheus:
 
 
 def _within(step_s: int) -> str:
-    """The range of one step. Prometheus 2 counts a sample at its very beginning, which is the end of the step
-    before."""
+    """Return the range of one step. Prometheus 2 counts a sample at its very beginning, which is the end of
+    the step before."""
     return f"{1000 * step_s - 1}ms"
 
 

@@ -1,4 +1,4 @@
-"""From the samples of one tick to the records of each node. Pure."""
+"""Makes of the samples of one tick the records of each node. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ ByNode = Mapping[str, Sequence[NewSample]]
 
 
 def by_node(samples: Iterable[NewSample], nodes: NodeNames, apart_ms: int) -> dict[str, list[NewSample]]:
-    """News by node; under the empty name those whose node has none that a record may carry.
+    """Return new samples by node; under the empty name those whose node has none that a record may carry.
 
     A record is of one moment: what is more than ``apart_ms`` older than the node's newest is left out.
     """
@@ -61,7 +61,8 @@ def cgroup_samples(
 
 
 def _ts_ms(samples: Iterable[NewSample]) -> int:
-    """The newest sample's time: dcgm-exporter's are all of one moment, cAdvisor's of the last seconds."""
+    """Return the newest sample's time: dcgm-exporter's are all of one moment, cAdvisor's of the last
+    seconds."""
     return max(sample.ts_ms for sample in samples)
 
 

@@ -1,4 +1,4 @@
-"""Series as Prometheus answers them, and which of their samples are new. Pure."""
+"""Reads series as Prometheus answers them, and tells which of their samples are new. Pure."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ Point = tuple[int, float]
 
 @dataclass(frozen=True, slots=True)
 class ScrapedSeries:
-    """One series: its labels, the name among them, and its samples (Unix ms, value), oldest first.
+    """Holds one series: its labels, the name among them, and its samples (Unix ms, value), oldest first.
 
     With one sample a step, by the time of a point: ``highs`` has the largest value in the step, of which the
     point is the mean, and ``per_s`` a counter's growth per second. None where every sample is there.
@@ -51,7 +51,7 @@ class ScrapedSeries:
 
 @dataclass(frozen=True, slots=True)
 class NewSample:
-    """A sample of a series, seen for the first time.
+    """Holds a sample of a series, seen for the first time.
 
     ``passed_ms`` lies between it and the one before, ``per_s`` is a counter's growth since then. Both are
     absent for a first sample, ``per_s`` as well where a counter's growth is not known
@@ -68,7 +68,7 @@ class NewSample:
 
     @property
     def name(self) -> str:
-        """The metric's name."""
+        """Return the metric's name."""
         return self.labels["__name__"]
 
 

@@ -1,4 +1,4 @@
-"""One sample a step: what is known of the whole step, and not of its last instant alone. Pure.
+"""Makes one sample a step: what is known of the whole step, and not of its last instant alone. Pure.
 
 Utilization and power are means, utilization has its maximum as well, counters have their growth; what is left
 is the newest value of the step. Who holds a GPU may change within a step: then each holder has its own part.
@@ -30,8 +30,8 @@ Counts = Mapping[_Key, Mapping[int, float]]
 
 @dataclass(slots=True)
 class StepAnswers:
-    """What was computed of each step, by metric: ``means``, ``highs`` and ``counts`` of samples of GPUs, and
-    ``increases`` of counters, by what is asked for as well."""
+    """Holds what was computed of each step, by metric: ``means``, ``highs`` and ``counts`` of samples of
+    GPUs, and ``increases`` of counters, by what is asked for as well."""
 
     means: dict[str, list[ScrapedSeries]] = field(default_factory=dict)
     highs: dict[str, list[ScrapedSeries]] = field(default_factory=dict)
@@ -48,7 +48,8 @@ def names_of(series: Iterable[ScrapedSeries], wanted: Iterable[str]) -> list[str
 def of_steps(
     newest: Mapping[str, Sequence[ScrapedSeries]], answers: StepAnswers, step_s: int, vocabulary: Vocabulary
 ) -> dict[str, list[ScrapedSeries]]:
-    """The newest values of each step, with what is known of the whole step in their place or beside them."""
+    """Return the newest values of each step, with what is known of the whole step in their place or beside
+    them."""
     series_by_what = {what: list(series) for what, series in newest.items()}
     for (what, name), increases in answers.increases.items():
         grown = dict(_by_labels(increases))
@@ -101,8 +102,8 @@ def _per_s(series: ScrapedSeries, grown: Mapping[int, float], step_s: int) -> di
 def _averaged(
     series: ScrapedSeries, means: Mapping[int, float], highs: Mapping[int, float], vocabulary: Vocabulary
 ) -> ScrapedSeries:
-    """The series with its means. A value that no GPU has, or that is no number, spoils that of its step, and
-    stands there itself: so it is left out, and counted."""
+    """Return the series with its means. A value that no GPU has, or that is no number, spoils that of its
+    step, and stands there itself: so it is left out, and counted."""
     spoiled = {
         ts_ms: high
         for ts_ms, high in highs.items()
@@ -115,7 +116,8 @@ def _averaged(
 
 
 class _Turns:
-    """Series that differ in who holds the device alone, and that share a step by time and not the device.
+    """Divides series that differ in who holds the device alone, and that share a step by time and not the
+    device.
 
     Each has the end of its own part of the step as its time. The other GPUs of the exporter have a sample
     there as well, for a record is of all GPUs of its node. What an exporter was there for of a step is told
@@ -227,7 +229,8 @@ class _Turns:
 def _as_they_ended(
     there: dict[_Key, float], ts_ms: int, meters: Mapping[_Key, Mapping[int, float]]
 ) -> dict[_Key, float]:
-    """The holders of a step in the order of their last samples in it, as the device's energy counter tells.
+    """Return the holders of a step in the order of their last samples in it, as the device's energy counter
+    tells.
 
     A GPU is nobody's again and again: when its holders were first and last seen says nothing of one step.
     """

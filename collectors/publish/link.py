@@ -1,4 +1,4 @@
-"""The way to the broker that the publisher sends by."""
+"""Is the way to the broker that the publisher sends by."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ from dutycycle.telemetry.events import Telemetry
 
 @dataclass(frozen=True, slots=True)
 class RefusedRecord:
-    """A record that was not stored, and why."""
+    """Names a record that was not stored, and why."""
 
     record: Outgoing
     error: BrokerError
 
 
 class Link(Protocol):
-    """A connection that sends. After an error or a refusal it can only be aborted."""
+    """Sends over a connection. After an error or a refusal it can only be aborted."""
 
     async def deliver(self, records: Sequence[Outgoing]) -> list[RefusedRecord]:
         """Return when all are acknowledged but those in the answer; raises ``BrokerError``.
@@ -39,7 +39,7 @@ class Link(Protocol):
 
 
 class KafkaLink:
-    """An idempotent producer, with the topics that it writes to."""
+    """Sends by an idempotent producer, with the topics that it writes to."""
 
     def __init__(self, producer: Producer, prefix: str) -> None:
         self._producer = producer

@@ -1,4 +1,4 @@
-"""What is waiting to be sent: one queue, its older part on disk, its newer part in memory.
+"""Keeps what is waiting to be sent: one queue, its older part on disk, its newer part in memory.
 
 Everything in the spool is older than everything in memory, and the batch that is being sent is older than
 both or the head of the spool. So order holds whatever moves to disk, and whenever.
@@ -22,14 +22,16 @@ _R = TypeVar("_R")
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Records that are being sent. ``through`` is the last one's id in the spool, None if it is not there."""
+    """Holds records that are being sent. ``through`` is the last one's id in the spool, None if it is not
+    there."""
 
     records: tuple[Outgoing, ...]
     through: int | None
 
 
 class Outbox:
-    """A queue of records with one reader. ``put`` never waits; the disk is written in a thread of its own.
+    """Keeps a queue of records with one reader. ``put`` never waits; the disk is written in a thread of its
+    own.
 
     All methods belong to one event loop.
     """
@@ -48,17 +50,18 @@ class Outbox:
         self._turn = asyncio.Lock()
 
     def __len__(self) -> int:
-        """How many records wait: those being sent or written to disk are some of them, for a moment twice."""
+        """Return how many records wait: those being sent or written to disk are some of them, for a moment
+        twice."""
         return len(self._memory) + self._moving + len(self._spool) + len(self._only_in_memory())
 
     @property
     def spooled(self) -> int:
-        """How many records are on disk."""
+        """Return how many records are on disk."""
         return len(self._spool)
 
     @property
     def spooled_bytes(self) -> int:
-        """What they take there; 0 without any, although the file keeps some pages."""
+        """Return the bytes that they take there; 0 without any, although the file keeps some pages."""
         return self._spool.used_bytes if len(self._spool) else 0
 
     def put(self, records: Sequence[Outgoing]) -> None:
@@ -69,7 +72,8 @@ class Outbox:
         self.has_new.set()
 
     async def next_batch(self, most: int, most_bytes: int) -> Batch | None:
-        """The oldest records, in flight until ``acknowledge`` or ``give_back``; None when nothing waits."""
+        """Return the oldest records, in flight until ``acknowledge`` or ``give_back``; None when nothing
+        waits."""
         return await self._in_turn(self._next_batch(most, most_bytes))
 
     async def move_to_disk(self) -> None:
@@ -77,11 +81,11 @@ class Outbox:
         await self._in_turn(self._move_to_disk())
 
     async def acknowledge(self) -> None:
-        """The batch was acknowledged by the broker: forget it."""
+        """Forget the batch, which was acknowledged by the broker."""
         await self._in_turn(self._acknowledge())
 
     async def give_back(self) -> None:
-        """The batch was not sent: it is the oldest again."""
+        """Put the batch back, which was not sent: it is the oldest again."""
         # In turn as well: an append may be writing it at this moment, and then it is on disk.
         await self._in_turn(self._give_back())
 
@@ -146,7 +150,7 @@ class Outbox:
         self._disk.shutdown(wait=False)
 
     def _only_in_memory(self) -> tuple[Outgoing, ...]:
-        """The records that are being sent and are not on disk."""
+        """Return the records that are being sent and are not on disk."""
         return self._in_flight.records if self._in_flight and self._in_flight.through is None else ()
 
     def _put_back(self, records: Sequence[Outgoing]) -> None:
@@ -173,7 +177,8 @@ class Outbox:
             yield self._memory.popleft()
 
     async def _in_turn(self, step: Coroutine[Any, Any, _R]) -> _R:
-        """One step at a time. It ends even if its caller is cancelled: records are in its hands alone."""
+        """Take one step at a time. It ends even if its caller is cancelled: records are in its hands
+        alone."""
 
         async def whole() -> _R:
             async with self._turn:
@@ -193,7 +198,7 @@ class Outbox:
             return None
 
     async def _renew(self, damage: Exception) -> None:
-        """The file broke while in use: put it aside and begin anew."""
+        """Put the file aside that broke while in use, and begin anew."""
         try:
             lost = await asyncio.get_running_loop().run_in_executor(self._disk, self._spool.renew)
         except SpoolError as error:

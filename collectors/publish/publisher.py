@@ -1,4 +1,5 @@
-"""From the collectors to the broker: in order, acknowledged, on disk while the broker is unreachable."""
+"""Publishes from the collectors to the broker: in order, acknowledged, on disk while the broker is
+unreachable."""
 
 import asyncio
 from collections import Counter
@@ -24,7 +25,7 @@ _R = TypeVar("_R")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishTimeouts:
-    """How long an acknowledgement is waited for, seconds.
+    """Says how long an acknowledgement is waited for, seconds.
 
     Without an acknowledgement for ``spool_s`` the records go on disk, and the producer goes on trying: what
     an idempotent producer sends again is stored once (except by a broker that stops at that very moment).
@@ -37,7 +38,8 @@ class PublishTimeouts:
 
 
 class Publisher:
-    """``publish`` never waits. From ``start`` to ``close`` a task sends, one batch after the other."""
+    """Publishes records; ``publish`` never waits. From ``start`` to ``close`` a task sends, one batch after
+    the other."""
 
     def __init__(
         self,
@@ -50,7 +52,8 @@ class Publisher:
         backoff: Backoff | None = None,
         gather_s: float = 0.0,
     ) -> None:
-        """``gather_s``: how long after the first new record the others of its tick are waited for."""
+        """Publish by ``connect``. ``gather_s``: how long after the first new record the others of its tick
+        are waited for."""
         self._gather_s = gather_s
         self._outbox = outbox
         self._telemetry = telemetry

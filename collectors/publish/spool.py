@@ -1,4 +1,4 @@
-"""Records on disk while the broker is unreachable: in order, bounded, still there after a crash."""
+"""Keeps records on disk while the broker is unreachable: in order, bounded, still there after a crash."""
 
 import fcntl
 import os
@@ -25,20 +25,20 @@ _LAST_ID = 2**63 - 1
 
 
 class SpoolError(DutycycleError):
-    """The spool cannot be used: names the folder, the reason and what to do."""
+    """Says that the spool cannot be used: the folder, the reason and what to do."""
 
 
 class SpoolBusyError(SpoolError):
-    """Another collector uses the folder."""
+    """Says that another collector uses the folder."""
 
 
 class SpoolWriteError(Exception):
-    """The disk did not take records: full, or broken. Nothing was stored of them."""
+    """Says that the disk did not take records: full, or broken. Nothing was stored of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spooled:
-    """A record with its place in the spool."""
+    """Holds a record with its place in the spool."""
 
     id: int
     record: Outgoing
@@ -46,14 +46,16 @@ class Spooled:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """Where records went: the id of the first (the others follow), and how many of the oldest had to go."""
+    """Says where records went: the id of the first (the others follow), and how many of the oldest had to
+    go."""
 
     first_id: int
     dropped: int
 
 
 class Spool:
-    """First in, first out, on disk. One at a time may use a folder; calls may come from any one thread.
+    """Keeps records on disk, first in, first out. One at a time may use a folder; calls may come from any one
+    thread.
 
     ``most_bytes`` bounds the pages of the file that hold something. Payloads are compressed (zstd): a
     sample takes a quarter of its size.
@@ -86,7 +88,7 @@ class Spool:
 
     @property
     def was_damaged(self) -> bool:
-        """Whether a spool of before could not be read, and was put aside as ``spool.damaged``."""
+        """Tell whether a spool of before could not be read, and was put aside as ``spool.damaged``."""
         return self._file.was_damaged
 
     def append(self, records: Sequence[Outgoing], *, keep_through: int = 0) -> Appended:
@@ -112,7 +114,8 @@ class Spool:
         return Appended(last - len(records) + 1, dropped)
 
     def oldest(self, most: int, most_bytes: int) -> list[Spooled]:
-        """The oldest records: at most ``most``, about ``most_bytes``, and one at least if there is any."""
+        """Return the oldest records: at most ``most``, about ``most_bytes``, and one at least if there is
+        any."""
         while True:
             entries, broken = self._read(most, most_bytes)
             for number in broken:

@@ -1,4 +1,4 @@
-"""The spool's SQLite file: opened, checked, and put aside when it is damaged."""
+"""Opens and checks the spool's SQLite file, and puts it aside when it is damaged."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def put_aside(path: Path) -> None:
 
 
 class SpoolFile:
-    """A database with the table ``record``. Raises ``sqlite3.Error``.
+    """Holds a database with the table ``record``. Raises ``sqlite3.Error``.
 
     Write-ahead mode with ``synchronous=NORMAL`` makes a transaction cheap: it survives the death of the
     process; of what was written just before a power cut, the newest may be missing.
@@ -59,7 +59,7 @@ class SpoolFile:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All of it, or nothing."""
+        """Run what is done inside as a transaction: all of it, or nothing."""
         self.database.execute("BEGIN IMMEDIATE")
         try:
             yield self.database

@@ -1,4 +1,4 @@
-"""Where the spool is."""
+"""Says where the spool is."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +10,8 @@ from dutycycle.telemetry.events import SPOOL_DROPPED, Telemetry
 
 
 def open_spool(settings: Settings, telemetry: Telemetry, environ: Mapping[str, str]) -> Spool:
-    """The spool in ``DUTYCYCLE_SPOOL``, or in a folder of this user's state, one for each node and prefix.
+    """Open the spool in ``DUTYCYCLE_SPOOL``, or in a folder of this user's state, one for each node and
+    prefix.
 
     Its lock refuses a second collector on this machine. Records that wait for one topic prefix never go to
     another; a broker that moved to another address gets what waits for it.
@@ -25,7 +26,7 @@ def open_spool(settings: Settings, telemetry: Telemetry, environ: Mapping[str, s
 
 
 def default_folder(environ: Mapping[str, str]) -> Path:
-    """``$XDG_STATE_HOME/dutycycle/spool``; without an absolute one, below ``~/.local/state``."""
+    """Return ``$XDG_STATE_HOME/dutycycle/spool``; without an absolute one, below ``~/.local/state``."""
     state = Path(environ.get("XDG_STATE_HOME") or "")
     if not state.is_absolute():  # the XDG specification has a relative one ignored
         home = environ.get("HOME")

@@ -16,7 +16,7 @@ _LARGEST_BYTES = 16 * 1024 * 1024
 
 
 class KubeletClient:
-    """One connection, made at the first question and again after a failure."""
+    """Holds one connection, made at the first question and again after a failure."""
 
     def __init__(self, socket: Path) -> None:
         self._socket = socket
@@ -65,6 +65,6 @@ def _device_ids(container: api_pb2.ContainerResources) -> Iterator[str]:
 
 
 def _in_one_line(error: grpc.RpcError) -> str:
-    """Status and words of a failed call, in one line."""
+    """Return status and words of a failed call, in one line."""
     details = " ".join(str(error.details()).split())
     return f"{error.code().name}: {details:.200}"

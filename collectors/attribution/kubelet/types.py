@@ -1,10 +1,11 @@
-"""What the kubelet answers: which devices it allocated to which container."""
+"""Holds what the kubelet answers: which devices it allocated to which container."""
 
 from typing import NamedTuple
 
 
 class AllocatedDevice(NamedTuple):
-    """A device that a container has. ``device_id`` is a device plugin's, or the last part of a CDI name."""
+    """Names a device that a container has. ``device_id`` is a device plugin's, or the last part of a CDI
+    name."""
 
     namespace: str
     pod: str
@@ -13,4 +14,4 @@ class AllocatedDevice(NamedTuple):
 
 
 class KubeletError(Exception):
-    """The kubelet does not answer, or not as it should. Names the socket and why."""
+    """Says that the kubelet does not answer, or not as it should: at which socket, and why."""

@@ -1,4 +1,4 @@
-"""Whether the GPUs are in order: the driver's events, counters of faults, and what changed.
+"""Tells whether the GPUs are in order: the driver's events, counters of faults, and what changed.
 
 May import ``collectors.nvml`` and what that may.
 """

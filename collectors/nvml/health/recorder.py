@@ -1,4 +1,4 @@
-"""Events of the node's GPUs, as records: what the driver told, which counters changed, who was lost."""
+"""Records events of the node's GPUs: what the driver told, which counters changed, who was lost."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ _TOPIC = "gpu-events"
 
 
 class HealthReading(NamedTuple):
-    """What was read of a GPU: None of ``counters`` if it was not due, or answers nothing."""
+    """Holds what was read of a GPU: None of ``counters`` if it was not due, or answers nothing."""
 
     counters: HealthCounters | None
     facts: GpuFacts | None
@@ -73,7 +73,8 @@ class HealthRecorder:
         self._driver_events = self.watch.drain()
 
     def read(self, device: Device, tick: Tick) -> HealthReading:
-        """The GPU's counters, if they are due or something happened to it; its facts, if they are new."""
+        """Return the GPU's counters, if they are due or something happened to it; its facts, if they are
+        new."""
         uuid = device.ref.uuid
         known = self._readers.get(uuid)
         renewed = known is None or known[0] is not device.ref or known[1] != device.divided
@@ -127,7 +128,7 @@ class HealthRecorder:
         ]
 
     def _happened(self, session: Session, readings: Mapping[str, HealthReading]) -> Iterator["_Happening"]:
-        """Xids, then the lost and the returned, then what changed."""
+        """Yield Xids, then the lost and the returned, then what changed."""
         for event, count in self._driver_events.items():
             if event.type == XID and session.device(event.uuid) is not None:
                 if event.data == FALLEN_OFF and event.uuid in self._fallen & self._lost:
@@ -144,7 +145,8 @@ class HealthRecorder:
                     yield _Happening(uuid, change)
 
     def _lost_and_returned(self, session: Session) -> Iterator["_Happening"]:
-        """Each once. A GPU that is lost has fallen off the bus, whether the driver has said so or not."""
+        """Yield each that was lost or came back once. A GPU that is lost has fallen off the bus, whether the
+        driver has said so or not."""
         for uuid, reason in session.lost.items():
             if uuid in self._lost or reason not in _LOST:
                 continue

@@ -1,4 +1,5 @@
-"""The driver's own events, such as Xids: one set for all GPUs, asked at each tick and never waited for.
+"""Listens to the driver's own events, such as Xids: one set for all GPUs, asked at each tick and never waited
+for.
 
 So there is no thread, and none can be in the driver when the library is closed.
 """
@@ -23,7 +24,8 @@ _MOST_XID = 0xFFFF
 
 
 class DriverEvent(NamedTuple):
-    """What the driver told: of which GPU, a bit of NVML's types, an Xid's number, and the MIG instance."""
+    """Holds what the driver told: of which GPU, a bit of NVML's types, an Xid's number, and the MIG
+    instance."""
 
     uuid: str
     type: int
@@ -63,7 +65,8 @@ class EventWatch:
             self._uuids[address] = device.ref.uuid
 
     def drain(self) -> Counter[DriverEvent]:
-        """What has happened since the last call, and how often each. Raises ``DriverUnavailableError``."""
+        """Return what has happened since the last call, and how often each. Raises
+        ``DriverUnavailableError``."""
         events: Counter[DriverEvent] = Counter()
         for _ in range(MOST_AT_ONCE if self._events is not None else 0):
             try:

@@ -1,4 +1,4 @@
-"""From the samples of one moment to the GPUs of a node. Pure.
+"""Makes the GPUs of a node of the samples of one moment. Pure.
 
 An exporter has rows for the GPU itself, for its MIG instances, or for the pods that share it. What is of the
 whole device (power, energy, temperature, clocks) is the same in each of them.
@@ -42,8 +42,8 @@ Nameless = Counter[tuple[str, str]]
 
 
 class _Row(NamedTuple):
-    """A sample of a GPU, in our unit; ``holder``: who has the device, or a part of it; ``high``: the largest
-    value since the sample before, in our unit too."""
+    """Holds a sample of a GPU, in our unit; ``holder``: who has the device, or a part of it; ``high``: the
+    largest value since the sample before, in our unit too."""
 
     sample: NewSample
     reading: Reading
@@ -133,7 +133,7 @@ def explain_nameless(nameless: Nameless) -> str:
 
 
 def _missing_label(labels: SeriesLabels) -> str:
-    """The label that should tell the GPU and does not; empty where both do."""
+    """Return the label that should tell the GPU and does not; empty where both do."""
     if not labels.get("UUID"):
         return "UUID"
     return "gpu" if _index_of(labels) is None else ""
@@ -211,8 +211,8 @@ def _values(rows: Iterable[_Row], *, are_parts: bool = False) -> dict[str, float
 
 
 def _value(field: str, rows: list[_Row], *, are_parts: bool) -> float | None:
-    """Of the device: the sum of what its pods have of it, or a row of it all; None where parts are more than
-    the whole."""
+    """Return a value of the device: the sum of what its pods have of it, or a row of it all; None where parts
+    are more than the whole."""
     value: float | None = next(
         (row.reading.value for row in rows if row.holder is None), rows[-1].reading.value
     )
@@ -231,7 +231,8 @@ def _high(rows: Iterable[_Row]) -> float | None:
 
 
 def _memory(values: Mapping[str, float]) -> dict[str, Any]:
-    """Used and total bytes. What the driver keeps for itself is in the total, where the exporter has it."""
+    """Return used and total bytes. What the driver keeps for itself is in the total, where the exporter has
+    it."""
     used, free = values.get("mem_used_bytes"), values.get("mem_free_bytes")
     total = values.get("mem_total_bytes")
     if total is None and used is not None and free is not None:
@@ -240,7 +241,8 @@ def _memory(values: Mapping[str, float]) -> dict[str, Any]:
 
 
 def _holders(uuid: str, rows: Iterable[_Row], pod_index: PodIndex) -> tuple[Allocation, ...] | None:
-    """The containers that the GPU or its slices were given to, as the exporter has it from the kubelet.
+    """Return the containers that the GPU or its slices were given to, as the exporter has it from the
+    kubelet.
 
     None without any such label: an exporter outside Kubernetes has none, nor has one for a GPU that is free.
     """

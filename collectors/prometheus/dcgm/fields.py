@@ -1,4 +1,4 @@
-"""The names that versions of dcgm-exporter have for what a GPU does, with their units. Pure.
+"""Knows the names that versions of dcgm-exporter have for what a GPU does, with their units. Pure.
 
 Three vocabularies are in use. Version 1 has ``dcgm_gpu_utilization``; later ones DCGM's own names
 (``DCGM_FI_DEV_GPU_UTIL``) with percent, MiB, millijoules and MHz; those from 4.9 on name the unit
@@ -66,7 +66,7 @@ _RATIO = re.compile(r"\bratio\b|\bfraction\b|0(?:\.0)? ?(?:-|–|to) ?1(?:\.0)?\
 
 
 class Field(NamedTuple):
-    """A field of ours, and by what an exporter's value is multiplied for our unit."""
+    """Names a field of ours, and by what an exporter's value is multiplied for our unit."""
 
     name: str
     factor: float = 1.0
@@ -94,7 +94,7 @@ _TARGETS = frozenset({*_FIELDS, *_RANGES, *LABELS})
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A value in our unit. Of several of one field the one of the highest ``rank`` counts."""
+    """Holds a value in our unit. Of several of one field the one of the highest ``rank`` counts."""
 
     field: str
     value: float
@@ -102,13 +102,13 @@ class Reading:
 
     @property
     def possible(self) -> bool:
-        """Whether a GPU can have it."""
+        """Tell whether a GPU can have it."""
         low, high = _RANGES[self.field]
         return low <= self.value <= high
 
 
 class Vocabulary:
-    """From the names and units of exporters to ours.
+    """Translates the names and units of exporters into ours.
 
     ``names``: more names of metrics and labels, each with the known one that it stands for: a name above, a
     field of ours, or one of ``LABELS``.
@@ -174,7 +174,8 @@ class Vocabulary:
         self._of_target |= {(name, job, instance): factor for name, job, instance, factor in state}
 
     def averaged(self, series: Iterable[ScrapedSeries]) -> dict[str, bool]:
-        """The metrics there of which a step is better known by its mean; whether they are utilization."""
+        """Return the metrics there of which a step is better known by its mean; whether they are
+        utilization."""
         names = {scraped.labels.get("__name__", "") for scraped in series}
         fields = {name: self.field_of(name) for name in sorted(names)}
         return {name: field != "power_w" for name, field in fields.items() if field in AVERAGED}
@@ -206,7 +207,7 @@ class Vocabulary:
 
 
 def _factor_of(text: str) -> float | None:
-    """By what a value with this HELP text is multiplied for percent; None where it says nothing."""
+    """Return by what a value with this HELP text is multiplied for percent; None where it says nothing."""
     if _PERCENT.search(text):
         return 1.0
     return 100.0 if _RATIO.search(text) else None

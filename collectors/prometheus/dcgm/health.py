@@ -1,4 +1,4 @@
-"""What dcgm-exporter tells of faults, as events. Pure.
+"""Turns what dcgm-exporter tells of faults into events. Pure.
 
 Its gauge of Xids is sticky: it has the last one, however long ago that was. So a GPU's first value is no
 event, and a later one is where it has changed; the same Xid again cannot be seen. Counters are as NVML's.
@@ -90,8 +90,8 @@ class DcgmHealth:
 
 
 def _counters_of(values: dict[str, float]) -> HealthCounters | None:
-    """None where the exporter has none of them. Errors of NVLinks, and retired pages, are those of all kinds
-    that it has."""
+    """Return the counters; None where the exporter has none of them. Errors of NVLinks, and retired pages,
+    are those of all kinds that it has."""
     known = {
         name: bool(value) if name in _FLAGS else round(value)
         for name, value in values.items()

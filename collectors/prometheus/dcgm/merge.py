@@ -1,4 +1,4 @@
-"""Several exporters that show the same GPU are one source. Pure.
+"""Merges several exporters that show the same GPU into one source. Pure.
 
 One of them may know pods and the other not, or each may have metrics of its own. So one exporter of a GPU
 speaks first: the one that names pods. Another fills in the fields that it lacks, at its moments, and all of

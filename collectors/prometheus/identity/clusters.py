@@ -1,4 +1,4 @@
-"""What one Prometheus, Thanos or Mimir has of several clusters is kept apart. Pure.
+"""Keeps apart what one Prometheus, Thanos or Mimir has of several clusters. Pure.
 
 Clusters may have nodes, namespaces and pods of equal names. A label tells them apart, such as the external
 label ``cluster``. Where it has several values, namespaces become ``<cluster>.<namespace>`` and nodes
@@ -32,11 +32,11 @@ Answers = Mapping[str, Sequence[ScrapedSeries]]
 
 
 class ClustersMixedError(DutycycleError):
-    """Machines of one name, and several labels that could tell them apart."""
+    """Says that there are machines of one name, and several labels that could tell them apart."""
 
 
 class Clusters:
-    """``label``: the one that has the cluster's name; None where it is to be found."""
+    """Keeps clusters apart. ``label``: the one that has the cluster's name; None where it is to be found."""
 
     def __init__(self, label: str | None = None) -> None:
         self._given = label
@@ -44,7 +44,7 @@ class Clusters:
         """None while there is only one cluster."""
 
     def apart(self, answers: Answers) -> dict[str, list[ScrapedSeries]]:
-        """The same answers, with namespaces and ``CLUSTER`` as names need them.
+        """Return the same answers, with namespaces and ``CLUSTER`` as names need them.
 
         Raises ``ClustersMixedError`` where that cannot be decided.
         """
@@ -79,7 +79,7 @@ def _label_in(answers: Answers) -> str | None:
 
 
 def _label_of_collision(gpus: Iterable[ScrapedSeries]) -> str | None:
-    """Of GPUs that have one node's name and one number at one time, but are two."""
+    """Return the label of GPUs that have one node's name and one number at one time, but are two."""
     places: dict[tuple[str, str], dict[str, list[ScrapedSeries]]] = defaultdict(lambda: defaultdict(list))
     for scraped in gpus:
         host = scraped.labels.get("node") or scraped.labels.get("Hostname")
@@ -111,7 +111,8 @@ def _overlap(first: Sequence[ScrapedSeries], second: Sequence[ScrapedSeries]) ->
 
 
 def _differing(first: SeriesLabels, second: SeriesLabels) -> list[str]:
-    """Of what both have; a usual label of a cluster may also be in one of them alone."""
+    """Return the labels that differ of those that both have; a usual label of a cluster may also be in one of
+    them alone."""
     names = (first.keys() & second.keys()) | ((first.keys() ^ second.keys()) & set(_USUAL))
     return [
         name for name in sorted(names)

@@ -1,4 +1,4 @@
-"""Which exporter a series of dcgm-exporter is of, and whose pod it names. Pure."""
+"""Tells which exporter a series of dcgm-exporter is of, and whose pod it names. Pure."""
 
 from collections.abc import Iterable
 
@@ -20,7 +20,7 @@ _Name = tuple[str, str]
 
 
 class Exporters:
-    """Whether the pod that a series of dcgm-exporter names is the exporter's own.
+    """Tells whether the pod that a series of dcgm-exporter names is the exporter's own.
 
     A scrape adds the labels of the target: in place of the exporter's own, or where a free GPU has none.
     """
@@ -87,5 +87,6 @@ def _scrape_of(labels: SeriesLabels) -> str:
 
 
 def _has_both(labels: SeriesLabels) -> bool:
-    """Whether the pod's name is there in the old form, beside the form in which a scrape writes its own."""
+    """Tell whether the pod's name is there in the old form, beside the form in which a scrape writes its
+    own."""
     return bool(labels.get("pod_name") and labels.get("pod"))

@@ -1,4 +1,4 @@
-"""What the labels of a series say of its target, its namespace, and the pod that it is about. Pure."""
+"""Reads what the labels of a series say of its target, its namespace, and the pod that it is about. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _SANDBOX = ("", "POD")
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A pod by its names, and the container inside, which is empty for the pod as a whole."""
+    """Names a pod by its names, and the container inside, which is empty for the pod as a whole."""
 
     namespace: str
     pod: str
@@ -40,7 +40,8 @@ def workload_of(labels: SeriesLabels) -> Workload | None:
 
 
 def workloads(labels: SeriesLabels) -> Iterator[tuple[bool, Workload]]:
-    """What the labels may mean, the surest first; True where a scrape may have written its own pod there."""
+    """Yield what the labels may mean, the surest first; True where a scrape may have written its own pod
+    there."""
     for prefix, suffix in _KINDS:
         if pod := labels.get(f"{prefix}pod{suffix}"):
             container = labels.get(f"{prefix}container{suffix}", "")

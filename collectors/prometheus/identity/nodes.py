@@ -1,4 +1,4 @@
-"""The node that a series is about. Pure.
+"""Finds the node that a series is about. Pure.
 
 A scrape configuration may name it; else the exporter does, and may be wrong: dcgm-exporter in a pod of its
 own takes the pod's name, or ``localhost``, for the node's. What kube-state-metrics says of pods mends that.
@@ -126,7 +126,8 @@ class NodeNames:
         return ""
 
     def _node_of(self, labels: SeriesLabels) -> str:
-        """As the scrape configuration says it, as the exporter does if it can know it, or by the address."""
+        """Return the node as the scrape configuration says it, as the exporter does if it can know it, or by
+        the address."""
         if node := _first(labels, _BY_SCRAPE):
             return _in_cluster(labels, node)
         host, address = _first(labels, _BY_EXPORTER), address_of(labels)

@@ -1,4 +1,4 @@
-"""From the names of pods to their uids. Pure."""
+"""Finds the uids of pods by their names. Pure."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ _Name = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class PodRef:
-    """A pod, as the cgroup samples name it. ``container_id`` is absent for what is no container's:
-    the cgroup of the pod as a whole (``is_whole``), and its sandbox, which has the network."""
+    """Names a pod, as the cgroup samples name it. ``container_id`` is absent for what is no container's: the
+    cgroup of the pod as a whole (``is_whole``), and its sandbox, which has the network."""
 
     uid: str
     container_id: str | None = None
@@ -28,7 +28,7 @@ class PodRef:
 
 
 class PodIndex:
-    """From names to uids: by the cgroup's path where cAdvisor shows it, else by ``kube_pod_info``.
+    """Finds uids by names: by the cgroup's path where cAdvisor shows it, else by ``kube_pod_info``.
 
     ``uid_of``: the API server, where there is one. Without one a pod whose uid no series tells is known by a
     ``name_key``. While series do tell those of others, that waits for some answers: a uid that came after it
@@ -96,8 +96,8 @@ class PodIndex:
         )  # fmt: skip
 
     def find(self, who: Workload, labels: SeriesLabels) -> str | None:
-        """The uid of the pod that a series of dcgm-exporter names, which may have it in a label; None while
-        it is not known."""
+        """Return the uid of the pod that a series of dcgm-exporter names, which may have it in a label; None
+        while it is not known."""
         return labels.get("pod_uid") or self._key_of(who)
 
     def _key_of(self, who: Workload) -> str | None:

@@ -1,4 +1,4 @@
-"""What the topics say now, followed in no group: the follower that sinks and commands share.
+"""Tells what the topics say now, followed in no group: the follower that sinks and commands share.
 
 May import: ``kafka``, ``telemetry``, ``contract``.
 """

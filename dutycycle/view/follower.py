@@ -27,7 +27,7 @@ _LAST = frozenset({"pods", "pod-peaks"})
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What somebody wants of the topics.
+    """Says what somebody wants of the topics.
 
     ``topics``: without prefix, each with how many seconds back it begins; None: at its oldest record.
     ``take`` gets topic, key and record, which is None for a tombstone: the bytes where it ``decodes`` by
@@ -87,7 +87,8 @@ class TopicFollower:
         return "beginning" if back_s is None else max(0, round((self._wall() - back_s) * 1000))
 
     def readiness_error(self, topics: Collection[str]) -> str | None:
-        """Which of ``topics`` were not read yet as far as they were there at the start; None if all were."""
+        """Tell which of ``topics`` were not read yet as far as they were there at the start; None if all
+        were."""
         unread = {*self._first.unread(topics), *self._rest.unread(topics)}
         return f"reading {', '.join(topic for topic in topics if topic in unread)}" if unread else None
 

@@ -1,4 +1,4 @@
-"""The newest record of each key, with its age: the one rule of all who answer from the topics. Pure.
+"""Keeps the newest record of each key, with its age: the one rule of all who answer from the topics. Pure.
 
 On a compacted topic the last record of a key is the newest: who begins to read now finds no other. Parts of
 nodes have counters, which a worker tells again from its checkpoint on, however long ago that is: of the same
@@ -22,7 +22,7 @@ _COMPACTED = {topic.record for topic in TOPICS.values() if topic.cleanup == "com
 
 
 class NewestRecords:
-    """By kind and key. ``wall``: Unix seconds.
+    """Keeps records by kind and key. ``wall``: Unix seconds.
 
     Other threads may read: records never change, and who goes over a dictionary goes over a copy of it.
     """

@@ -1,4 +1,4 @@
-"""What each figure of a page is and how it is made: of metrics by their catalogue."""
+"""Says what each figure of a page is and how it is made: of metrics by their catalogue."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,5 @@
-"""GPUs that somebody holds and nobody uses: whose they are, since when, what that costs, how to end it."""
+"""Finds GPUs that somebody holds and nobody uses: whose they are, since when, what that costs, how to end
+it."""
 
 from dataclasses import dataclass
 from shlex import quote

@@ -1,4 +1,4 @@
-"""The page beside a screen, where it is asked for."""
+"""Opens the page beside a screen, where it is asked for."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -27,7 +27,7 @@ Links = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class MadePage:
-    """A page, when it was made (``time.monotonic``), and for how long it is as good as new."""
+    """Holds a page, when it was made (``time.monotonic``), and for how long it is as good as new."""
 
     text: str
     at_s: float

@@ -22,7 +22,7 @@ _NICE = 10
 
 @dataclass(frozen=True, slots=True)
 class RunSpan:
-    """A job, by its uid and by what people call it, in ``[start_ms, end_ms)``."""
+    """Names a job, by its uid and by what people call it, in ``[start_ms, end_ms)``."""
 
     uid: str
     name: str

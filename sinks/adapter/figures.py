@@ -1,4 +1,4 @@
-"""The current figures of pods, GPUs and hosts, from the newest windows, trends and cycles.
+"""Keeps the current figures of pods, GPUs and hosts, from the newest windows, trends and cycles.
 
 A figure is the mean of the shortest of the windows that ended last. A pod whose windows no longer come has
 none, which is not 0: an idle pod has windows, and in them 0. The clock of a node may be ahead: what it said
@@ -25,7 +25,7 @@ _OF_GPUS = {"gpu_mem_used_bytes": "mem_used_bytes"}
 
 
 class MetricValue(NamedTuple):
-    """A value in the metric's unit, the end of the window that it is of, and the window's length."""
+    """Holds a value in the metric's unit, the end of the window that it is of, and the window's length."""
 
     value: float
     end_ms: int
@@ -33,7 +33,7 @@ class MetricValue(NamedTuple):
 
 
 class _Means(NamedTuple):
-    """What is kept of a window: the means, by metric. ``key``: of its subject and source."""
+    """Holds what is kept of a window: the means, by metric. ``key``: of its subject and source."""
 
     key: str
     start_ms: int
@@ -43,8 +43,8 @@ class _Means(NamedTuple):
 
 
 class Figures:
-    """Of all pods, and of all nodes. ``lateness_s`` is that of the streams: so much after its end a window is
-    written. ``wall``: Unix seconds."""
+    """Keeps the figures of all pods and all nodes. ``lateness_s`` is that of the streams: so much after its
+    end a window is written. ``wall``: Unix seconds."""
 
     def __init__(self, lateness_s: float, wall: Callable[[], float] = time.time) -> None:
         self._newest = NewestRecords(wall)
@@ -61,7 +61,7 @@ class Figures:
         self._swept_ms = 0
 
     def take(self, topic: str, key: str, record: Any) -> None:
-        """A record of one of the role's topics, or None for a tombstone.
+        """Take a record of one of the role's topics, or None for a tombstone.
 
         Of GPUs and nodes their windows alone are kept, of jobs nothing.
         """
@@ -138,7 +138,7 @@ class Figures:
         return self._newest.heard_ms(_Means, f"{window.key}/{window.size_ms}")
 
     def _is_overdue(self, window: _Means, now_ms: int) -> bool:
-        """Whether the next one of its length should be there."""
+        """Tell whether the next one of its length should be there."""
         return now_ms > self._heard_ms(window) + window.size_ms + self._wait_ms
 
     def _forecast(
@@ -178,7 +178,8 @@ class Figures:
         return None
 
     def _period_s(self, workload: str, metric: str) -> float | None:
-        """That of the most certain cycle of any of its pods, among those that are long enough."""
+        """Return the period of the most certain cycle of any of its pods, among those that are long
+        enough."""
         amplitudes = [
             (confidence, period_s)
             for uid in self._pods_of(workload)
@@ -187,7 +188,7 @@ class Figures:
         return max(amplitudes)[1] if amplitudes else None
 
     def _cycles_of(self, uid: str) -> Mapping[str, list[tuple[float, float]]]:
-        """Period and confidence of each cycle that is long enough, by metric."""
+        """Return period and confidence of each cycle that is long enough, by metric."""
         return {
             metric: cycles
             for source in _SOURCES
@@ -228,7 +229,7 @@ class Figures:
         return uid if job is None else job.uid
 
     def _regroup(self, uid: str, before: str | None) -> None:
-        """A pod, which was of the workload ``before``, came, changed or is gone."""
+        """Move a pod, which was of the workload ``before`` and came, changed or is gone."""
         if before is not None:
             self._members[before].discard(uid)
         if uid in self._pods:
@@ -247,7 +248,7 @@ class Figures:
         return self._members.get(workload) or (workload,)
 
     def _sweep(self, now_ms: int) -> None:
-        """Every minute: forget windows that are of no use any more."""
+        """Forget every minute windows that are of no use any more."""
         if now_ms - self._swept_ms < 60_000:
             return
         self._swept_ms = now_ms

@@ -1,4 +1,4 @@
-"""Which workloads are proven idle: each pod of theirs that holds GPUs is, now and for hours. Pure."""
+"""Decides which workloads are proven idle: each pod of theirs that holds GPUs is, now and for hours. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ Object = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class IdlePod:
-    """What a pod's newest record says of the moment ``ts_ms``. ``idle_since_ms``: None while it uses a GPU,
-    or nobody knows."""
+    """Holds what a pod's newest record says of the moment ``ts_ms``. ``idle_since_ms``: None while it uses a
+    GPU, or nobody knows."""
 
     uid: str
     name: str
@@ -30,7 +30,7 @@ class IdlePod:
 
 @dataclass(frozen=True, slots=True)
 class IdleWorkload:
-    """The topmost owner of ``pods``, none of which has used a GPU since ``since_ms``."""
+    """Names the topmost owner of ``pods``, none of which has used a GPU since ``since_ms``."""
 
     job: JobRef
     namespace: str
@@ -42,14 +42,14 @@ class IdleWorkload:
 
 
 class IdlePods:
-    """The newest record of each pod that holds GPUs and has an owner."""
+    """Keeps the newest record of each pod that holds GPUs and has an owner."""
 
     def __init__(self) -> None:
         self._newest = NewestRecords()
         self._pods = self._newest.of(IdlePod)
 
     def take(self, record: PodInsight) -> None:
-        """A record of ``pod-insights``."""
+        """Take a record of ``pod-insights``."""
         pod, state = record.pod, record.state
         if state is None or pod.job is None or pod.namespace is None or is_name_key(pod.job.uid):
             return

@@ -1,4 +1,4 @@
-"""What the page of one GPU, node, pod or job shows beside its figures: charts, health, the past.
+"""Makes what the page of one GPU, node, pod or job shows beside its figures: charts, health, the past.
 
 It may import what ``dutycycle.web`` may, and nothing of it.
 """

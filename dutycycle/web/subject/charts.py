@@ -1,4 +1,4 @@
-"""The chart of one subject's last minutes with its forecast, drawn as those of a report are."""
+"""Draws the chart of one subject's last minutes with its forecast, drawn as those of a report are."""
 
 import numpy as np
 

@@ -1,4 +1,5 @@
-"""Whether a GPU, or those of a node, are in order: the verdict, what it follows from, and how old it is."""
+"""Tells whether a GPU, or those of a node, are in order: the verdict, what it follows from, and how old it
+is."""
 
 from dataclasses import dataclass
 

@@ -1,5 +1,5 @@
-"""What a GPU or node did in the past days, who used it, and what happened to it: by the records, and its
-figures by a Prometheus where one is set. Topics are never read for it."""
+"""Reads what a GPU or node did in the past days, who used it, and what happened to it: by the records, and
+its figures by a Prometheus where one is set. Topics are never read for it."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ class HardwareKey:
 
 @dataclass(slots=True)
 class Past:
-    """What is known of ``[start_ms, end_ms)``. ``said``: for each part what it is made of, or why not.
+    """Holds what is known of ``[start_ms, end_ms)``. ``said``: for each part what it is made of, or why not.
 
     ``charts``: title, note and figure; ``users``: rows of ``sinks.records.usage``; ``events``: of
     ``gpu_events`` with ``at_ms``.

@@ -1,4 +1,4 @@
-"""GPU-seconds by namespace and team over a sliding window, as the ledger measured them."""
+"""Counts GPU-seconds by namespace and team over a sliding window, as the ledger measured them."""
 
 from dataclasses import dataclass, field
 
@@ -18,7 +18,7 @@ def owners(namespace: str, team: str | None) -> Owners:
 
 @dataclass(slots=True)
 class _Hour:
-    """The newest figure of each row, and their sums by pod uid."""
+    """Holds the newest figure of each row, and their sums by pod uid."""
 
     rows: dict[_Row, float] = field(default_factory=dict)
     pods: dict[str, float] = field(default_factory=dict)
@@ -56,7 +56,8 @@ class Ledger:
         (self._running.add if runs else self._running.discard)(pod.uid)
 
     def _take(self, record: UsageHour) -> None:
-        """What the pods on a node had of its GPUs in an hour so far: it replaces what was known of it."""
+        """Take what the pods on a node had of its GPUs in an hour so far: it replaces what was known of
+        it."""
         hour = self._hours.setdefault(record.hour_ms, _Hour())
         for use in record.gpus:
             if use.pod_uid is not None:
@@ -66,7 +67,7 @@ class Ledger:
                 hour.pods[use.pod_uid] = hour.pods.get(use.pod_uid, 0.0) + more
 
     def used(self, now_s: float) -> dict[str, float]:
-        """GPU-seconds in the window, by owner. Of the hour in which it begins, its part counts."""
+        """Return GPU-seconds in the window, by owner. Of the hour in which it begins, its part counts."""
         begin_ms = now_s * 1000 - self._window_ms
         self._forget(begin_ms)
         sums: dict[str, float] = {}

@@ -14,7 +14,7 @@ from dutycycle.contract.topics import full_name
 from dutycycle.kafka.producer import Producer
 from dutycycle.kafka.reachability import answered_within, wait_for_broker
 from dutycycle.kafka.topics import ensure_topics
-from dutycycle.profile.profile import Profile
+from dutycycle.report.profiled import Profile
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.traces.extract import read_all
 from dutycycle.traces.subject import subject_of

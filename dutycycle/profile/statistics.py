@@ -7,32 +7,11 @@ from math import floor, sqrt
 from operator import itemgetter
 
 from dutycycle.profile.export import COPY, KERNEL, SET, Export, does
+from dutycycle.report.profiled import Cell, StatisticsTable
 
-Cell = str | int | float
 _TIMES = ("Avg (ns)", "Med (ns)", "Min (ns)", "Max (ns)", "StdDev (ns)")
 _SIZES = ("Avg (MB)", "Med (MB)", "Min (MB)", "Max (MB)", "StdDev (MB)")
 _MB = 1e6
-TEXTS = frozenset({"Name", "Operation", "Style", "Range", "Family", "Largest Kernel", "What", "For", "GPU"})
-"""Columns that are no figures."""
-
-
-@dataclass(frozen=True, slots=True)
-class StatisticsTable:
-    """Holds a summary: its rows have one cell a column, largest first."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: list[tuple[Cell, ...]]
-
-
-def cell_text(column: str, cell: Cell) -> str:
-    """Return a cell with separators, and the digits that ``nsys stats`` gives it; control characters become
-    ``?``."""
-    if isinstance(cell, str):
-        return "".join(letter if letter.isprintable() else "?" for letter in cell)
-    if isinstance(cell, int):
-        return f"{cell:,}"
-    return f"{cell:,.3f}" if "(MB)" in column else f"{cell:,.1f}"
 
 
 @dataclass(slots=True)

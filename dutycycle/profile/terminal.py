@@ -7,9 +7,8 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from dutycycle.profile.profile import Profile
-from dutycycle.profile.statistics import TEXTS, StatisticsTable, cell_text
 from dutycycle.profile.verdict import GPU_TIME
+from dutycycle.report.profiled import TEXTS, Profile, StatisticsTable, cell_text
 
 _NARROW = 130
 _LEFT_OUT = ("Med", "Min", "Max", "StdDev")

@@ -104,6 +104,12 @@ class GpuTime:
         shares = {name: totals[place + 1] - totals[place] for place, name in enumerate(sorts)}
         return shares | {f"wait_{cause}": self.waits.get(cause, 0) for cause in _CAUSES}
 
+    def plain(self) -> dict[str, int]:
+        """Return it as plain figures for JSON."""
+        times = {"span_ns": self.span, "busy_ns": self.busy, "activities": self.activities}
+        shares = {f"{part}_ns": value for part, value in self.shares().items()}
+        return times | shares | {"longest_wait_ns": self.longest[0], "longest_wait_at_ns": self.longest[1]}
+
 
 _CAUSES = (INPUT, SYNCHRONIZATION, LAUNCH, HOST, QUEUED, UNEXPLAINED)
 

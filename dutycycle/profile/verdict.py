@@ -9,8 +9,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dutycycle.contract.units import Number
-from dutycycle.profile.statistics import Cell, Spread, StatisticsTable
+from dutycycle.profile.statistics import Spread
 from dutycycle.profile.timeline import GpuTime
+from dutycycle.report.profiled import Cell, StatisticsTable
 from streams.operators.workload.rules.advice import advice as advice_of
 from streams.operators.workload.rules.finding import (
     NO_BOTTLENECK,

@@ -11,7 +11,6 @@ from dutycycle.contract.errors import DutycycleError, SettingError
 from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import SAMPLE_TOPICS
-from dutycycle.profile.profile import Profile
 from dutycycle.progress import Progress
 from dutycycle.report.charts.chart import POINTS
 from dutycycle.report.charts.choice import charts_of
@@ -21,6 +20,7 @@ from dutycycle.report.facts import facts_of
 from dutycycle.report.gather import Gathered
 from dutycycle.report.page import Report, html_of
 from dutycycle.report.phases import phases_of
+from dutycycle.report.profiled import Profile
 from dutycycle.report.tables import write_tables
 from dutycycle.report.view import View, insights_of, view_of
 from dutycycle.traces.samples import TraceSamples, no_samples

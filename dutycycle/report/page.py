@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
-from dutycycle.profile.profile import Profile
-from dutycycle.profile.statistics import TEXTS, cell_text
 from dutycycle.report.charts.chart import Chart
 from dutycycle.report.charts.plot import Figure, color_of, figure_of
 from dutycycle.report.facts import (
@@ -28,6 +26,7 @@ from dutycycle.report.facts import (
     key_figures,
 )
 from dutycycle.report.phases import Phase, seconds_by_name
+from dutycycle.report.profiled import TEXTS, Profile, cell_text
 from dutycycle.report.view import View
 from dutycycle.traces.processes import (
     model_words,

@@ -12,7 +12,7 @@ from dutycycle.run.command import NOT_FOUND, CannotStartError
 from dutycycle.run.folder import PROFILE
 
 if TYPE_CHECKING:
-    from dutycycle.profile.profile import Profile
+    from dutycycle.report.profiled import Profile
 
 _PROFILE = ("profile", "--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none")
 """What is read of it, and no more: the rest costs time and space."""

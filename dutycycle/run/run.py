@@ -18,8 +18,8 @@ from dutycycle.run.nsys import Nsys
 from dutycycle.run.report import conclude
 
 if TYPE_CHECKING:
-    from dutycycle.profile.profile import Profile
     from dutycycle.report.page import Report
+    from dutycycle.report.profiled import Profile
 
 
 def run_command(

@@ -18,6 +18,7 @@ PARTS: dict[str, str | tuple[str, ...]] = {
     "dutycycle/experiments": "dutycycle/cli/studies/replay.py",
     "dutycycle/imports": "dutycycle/cli/studies/import_.py",
     "dutycycle/plot": "dutycycle/cli/studies/plot.py",
+    "dutycycle/profile": ("dutycycle/cli/studies/report.py", "dutycycle/run/nsys.py"),
     "dutycycle/trial": "dutycycle/cli/studies/trial.py",
     "dutycycle/web": (
         "dutycycle/cli/commands/top.py",
@@ -33,6 +34,7 @@ GOES_WITH = {
     "sinks/scheduling": (
         "dutycycle/schedule", "dutycycle/cli/commands/schedule.py", "dutycycle/cli/commands/predict.py",
     ),
+    "dutycycle/profile": ("dutycycle/cli/studies/profile.py",),
 }  # fmt: skip
 """What is deleted with a part: commands over it, which ``dutycycle.cli.main`` knows by their names alone."""
 FILES = [

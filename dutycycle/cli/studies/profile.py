@@ -14,7 +14,7 @@ from dutycycle.status_line import StatusLine
 
 if TYPE_CHECKING:
     from dutycycle.contract.records.pods import Pod
-    from dutycycle.profile.profile import Profile
+    from dutycycle.report.profiled import Profile
 
 EXAMPLE = """dutycycle profile report1.sqlite
 dutycycle profile rank0.pt.trace.json.gz --format json | jq .bottleneck

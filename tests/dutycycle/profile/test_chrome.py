@@ -64,7 +64,7 @@ def test_nanoseconds_are_kept_at_times_of_today(tmp_path: Path) -> None:
         + "]}"
     )
     gpu = read(path).gpus["0"]
-    assert (gpu.span, gpu.busy) == (250, 200)
+    assert (gpu["span_ns"], gpu["busy_ns"]) == (250, 200)
 
 
 def test_the_names_of_copies_say_their_kind_and_memory(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_trace_that_is_cut_off_is_shown_as_far_as_it_goes(tmp_path: Path, suff
     path.write_bytes(whole[: int(len(whole) * part)])
     found = read(path)
     assert found.notes[0].startswith("the file is cut off or damaged after ")
-    assert 0 < found.gpus["0"].activities <= 400
+    assert 0 < found.gpus["0"]["activities"] <= 400
     assert found.headline() == "no verdict, since the file is cut off"
     assert (found.finding.bottleneck, found.evidence, found.advice) == ("unknown", {}, None)
     assert "CUDA GPU Kernel Summary" in {one.title for one in found.tables}
@@ -120,7 +120,7 @@ def test_events_that_make_no_sense_do_no_harm(tmp_path: Path) -> None:
     ]  # fmt: skip
     odd = [good | {"args": None}, good | {"args": {"device": "many", "correlation": 2.5, "bytes": []}}]
     found = read(trace(tmp_path / "trace.json", {"traceEvents": [*bad, good, *odd]}))
-    assert found.gpus["0"].activities == 3
+    assert found.gpus["0"]["activities"] == 3
     assert found.notes[0] == "5 events have no time, and are left out"
 
 
@@ -138,7 +138,7 @@ from pathlib import Path
 from dutycycle.profile.profile import read
 read(Path(sys.argv[1]))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-assert read(Path(sys.argv[2])).gpus["0"].activities == 120_000
+assert read(Path(sys.argv[2])).gpus["0"]["activities"] == 120_000
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from dutycycle.contract.errors import DutycycleError
-from dutycycle.profile.profile import Profile, read
+from dutycycle.profile.profile import read
+from dutycycle.report.profiled import Profile
 from tests.support.data.profiled import (
     GEMM,
     MS,

@@ -3,15 +3,17 @@
 import asyncio
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dutycycle.contract.errors import DutycycleError, SettingError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.kube.objects import ApiServer
 from dutycycle.process import stopped_within
-from dutycycle.run.folder import TRACE, run_folder, say
+from dutycycle.run.folder import TRACE, run_folder, say, say_where
+from dutycycle.run.report import conclude
 from dutycycle.submit.documents import ManifestDocument, read_documents
 from dutycycle.submit.follow import JobFollower
 from dutycycle.submit.logs import Logs
@@ -19,9 +21,9 @@ from dutycycle.submit.objects import Entry, Objects, cluster_of
 from dutycycle.submit.outcome import NOT_RUN, OF_A_SIGNAL, Outcome
 from dutycycle.submit.progress import JobProgress
 from dutycycle.submit.records import Records
-from dutycycle.submit.report import write_report_of
 from dutycycle.submit.states import Thing
 from dutycycle.submit.view import JobStatusLine, status_of
+from dutycycle.traces.subject import the_one
 
 _LOOK_S = 0.3
 _LAST_RECORDS_S = 10.0
@@ -240,3 +242,32 @@ def past_run_s(records: str, entries: Sequence[Entry]) -> float | None:
             last_ms, first_ms = max(spans)
             return (last_ms - first_ms) / 1000
     return None
+
+
+if TYPE_CHECKING:
+    from dutycycle.report.page import Report
+
+
+def write_report_of(
+    folder: Path,
+    settings: Settings,
+    pods: Collection[str],
+    *,
+    title: str | None = None,
+    ended: str | None = None,
+) -> None:
+    """Write the report of these pods (uids). Why there is none is said, and is no failure of the job.
+
+    ``title``: one that a person chose; ``ended``: how the job did.
+    """
+
+    def make() -> "Report":
+        from dutycycle.report.build import gather, report_of  # here, not above: the job need not wait for it
+
+        gathered = gather([str(folder / TRACE)], settings)
+        job, pod = the_one([gathered.identities[uid] for uid in pods if uid in gathered.identities])
+        return report_of(gathered, settings, TRACE, job=job, pod=pod, title=title, ended=ended)
+
+    if failure := conclude(make, folder):
+        say(f"dutycycle: {failure}")
+    say_where(folder)

@@ -19,8 +19,7 @@ from dutycycle.contract.settings.parsers import label_name
 from dutycycle.contract.tensor_peak import tensor_of_peak_pct
 from dutycycle.telemetry.metrics import Labels, Metric
 from sinks.prometheus import metrics as m
-from sinks.prometheus.analysis import Rows, analysis_of_job, exhausted_s, forecasts, put
-from sinks.prometheus.health import health_rows
+from sinks.prometheus.analysis import Rows, analysis_of_job, exhausted_s, forecasts, health_rows, put
 from sinks.prometheus.view import MetricsView, NodeNow
 
 _FACTORS = {row.field: row.series.factor for row in GPU_ROWS if row.series is not None}

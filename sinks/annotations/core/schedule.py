@@ -7,15 +7,45 @@ it may offsets be acknowledged.
 """
 
 import heapq
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 
 from dutycycle.contract.log import TopicPartition
 from dutycycle.contract.settings.groups import Settings
-from sinks.annotations.core.damping import Damping
 from sinks.annotations.core.targets import Target
 from sinks.base import PendingOffsets
+
+MOST_DAMPED = 120
+"""The longest wait, in intervals: an hour, by default."""
+CALM = 2 * MOST_DAMPED
+"""A figure that did not change for so many intervals begins anew."""
+
+
+@dataclass(slots=True)
+class Damping:
+    """Remembers the figures of one object that changed a while ago, by name: how long each waits, since when.
+
+    A figure that keeps changing, by noise or with a cycle, is written less and less often. Its first change
+    is at once; each further one waits twice as long, an hour at most, counted from the last write of the
+    object, which wrote this figure, too. So a value is never older than the time for which it has changed.
+    """
+
+    _waits: dict[str, tuple[int, float]] = field(default_factory=dict)
+
+    def wrote(self, changed: Iterable[str], now: float, interval_s: float) -> None:
+        """Note that a write at ``now`` had these figures, changed by enough to matter."""
+        calm_at = now - CALM * interval_s
+        self._waits = {name: wait for name, wait in self._waits.items() if wait[1] > calm_at}
+        for name in changed:
+            before, _ = self._waits.get(name, (0, now))
+            self._waits[name] = min(2 * before, MOST_DAMPED) or 1, now
+
+    def waiting(self, since_s: float, interval_s: float) -> Collection[str]:
+        """Return the figures whose change is no reason to write, ``since_s`` after the last write of the
+        object."""
+        return {name for name, (wait, _) in self._waits.items() if since_s < wait * interval_s}
+
 
 EVALUATE_SHARE = 10
 """What changed was not enough for a write: after a tenth of the interval it is compared again."""

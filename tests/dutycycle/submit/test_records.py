@@ -17,8 +17,7 @@ from dutycycle.contract.topics import TOPICS, full_name
 from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.submit.objects import CannotRunError
 from dutycycle.submit.records import Records
-from dutycycle.submit.report import write_report_of
-from dutycycle.submit.run import past_run_s
+from dutycycle.submit.run import past_run_s, write_report_of
 from dutycycle.submit.view import status_of
 from sinks.records.writer import RecordsWriter
 from tests.support.data.traces import read_trace

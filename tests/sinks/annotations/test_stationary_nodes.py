@@ -5,8 +5,7 @@ import random
 import pytest
 from msgspec.structs import replace
 
-from sinks.annotations.core.damping import CALM, MOST, Damping
-from sinks.annotations.core.schedule import WritePolicy
+from sinks.annotations.core.schedule import CALM, MOST_DAMPED, Damping, WritePolicy
 from tests.support.sinks.made import K80, node_part, sample
 from tests.support.sinks.queueless import QueuelessSink
 from tests.support.sinks.stationary import Load, WrittenNode, flat, square, wave, writes_of_node
@@ -59,7 +58,7 @@ def test_each_further_change_waits_twice_as_long() -> None:
         wait = next(s for s in range(1000) if not damping.waiting(s * INTERVAL_S, INTERVAL_S))
         waits.append(wait)
         last, now = now, now + wait * INTERVAL_S
-    assert waits == [1, 2, 4, 8, 16, 32, 64, MOST, MOST, MOST]
+    assert waits == [1, 2, 4, 8, 16, 32, 64, MOST_DAMPED, MOST_DAMPED, MOST_DAMPED]
     damping.wrote((), last + (CALM - 1) * INTERVAL_S, INTERVAL_S)
     assert damping.waiting(INTERVAL_S, INTERVAL_S) == {"a"}
     damping.wrote((), last + CALM * INTERVAL_S, INTERVAL_S)

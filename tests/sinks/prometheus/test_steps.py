@@ -3,7 +3,7 @@
 import pytest
 
 from dutycycle.contract.records.processes import Loop, Process, ProcessSample
-from sinks.prometheus.steps import StepRates, StepReports
+from sinks.prometheus.view import StepRates, StepReports
 
 Report = tuple[int, list[tuple[int, float, int | None]]]
 """A second, and of each process its steps, their seconds and samples."""

@@ -1,1 +1,2 @@
-"""``dutycycle up``: the processes on this machine (``children``), and a view of the topics (``follow``)."""
+"""Runs ``dutycycle up``: the processes on this machine (``children``), and a view of the topics
+(``follow``)."""

@@ -1,4 +1,5 @@
-"""The processes of ``dutycycle up``: sub-commands, restarted when they fail, their logs kept and watched."""
+"""Runs the processes of ``dutycycle up``: sub-commands, restarted when they fail, their logs kept and
+watched."""
 
 import asyncio
 import logging
@@ -25,7 +26,8 @@ _LOG = logging.getLogger("up")
 
 
 class Child:
-    """One sub-command in a process of its own. Its stderr goes to a log file; warnings are kept for show."""
+    """Runs one sub-command in a process of its own. Its stderr goes to a log file; warnings are kept for
+    show."""
 
     def __init__(self, name: str, environ: Mapping[str, str], log: Path) -> None:
         self.name = name
@@ -50,7 +52,8 @@ class Child:
 
     @property
     def messages(self) -> list[str]:
-        """What a person should know of it: its newest warnings, and how long it compiles: tens of seconds."""
+        """Return what a person should know of it: its newest warnings, and how long it compiles: tens of
+        seconds."""
         if self._compiling_since is None or self.begun.is_set():
             return [*self.warnings]
         tens = (time.monotonic() - self._compiling_since) // 10
@@ -133,7 +136,8 @@ class Child:
             self._log_failed = False
 
     async def stop(self) -> int | None:
-        """SIGTERM, then wait; SIGKILL if it does not end in time. The exit status, None if it did not run."""
+        """Stop the process by SIGTERM, and by SIGKILL if it does not end in time. Return the exit status,
+        None if it did not run."""
         self._stopping.set()
         process = self._process
         if process is None or process.returncode is not None:

@@ -44,7 +44,7 @@ class ClusterFollower:
 
     @property
     def is_caught_up(self) -> bool:
-        """Whether all has been read that was said before."""
+        """Tell whether all has been read that was said before."""
         return not self._reader.unread(self._reader.caught_up)
 
     def problems(self) -> list[str]:

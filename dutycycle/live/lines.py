@@ -1,4 +1,4 @@
-"""The view without a terminal: plain lines for a log, one a node, GPU and pod."""
+"""Shows the view without a terminal: plain lines for a log, one a node, GPU and pod."""
 
 import sys
 import time
@@ -53,7 +53,7 @@ def _trend(row: _Row) -> Iterator[str]:
 
 
 def _figures(row: _Row) -> tuple[str, str, str, float | None]:
-    """Use and its maximum, memory and its maximum."""
+    """Return use and its maximum, memory and its maximum."""
     if isinstance(row, GpuRow):
         now = row.now
         memory = of_bytes(now.mem_used_bytes, now.mem_total_bytes)
@@ -77,7 +77,7 @@ class LinePrinter:
         self._due = 0.0
 
     def show(self) -> None:
-        """What is new."""
+        """Print what is new."""
         for line in (*health_warnings(self._state), *self._degraded()):
             if line not in self._printed:
                 self._printed.add(line)
@@ -90,5 +90,5 @@ class LinePrinter:
 
 
 def say(line: str) -> None:
-    """A line on stdout, at once."""
+    """Print a line on stdout, at once."""
     print(line, file=sys.stdout, flush=True)  # noqa: T201

@@ -1,4 +1,4 @@
-"""One picture of the state for scripts: JSON whose names are those of the records, or lines."""
+"""Makes one picture of the state for scripts: JSON whose names are those of the records, or lines."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ _HOST = (*HOST_METRICS, "cpu_count")
 
 
 def written(state: LiveState, degraded: Sequence[str], form: str) -> str:
-    """As ``text`` or ``json``."""
+    """Return the state as ``text`` or ``json``."""
     if form == "json":
         return orjson.dumps(picture(state, degraded), option=orjson.OPT_INDENT_2).decode()
     lines = (f"! {line}" for line in warnings(state, degraded))

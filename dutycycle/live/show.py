@@ -21,7 +21,7 @@ def is_screen() -> bool:
 
 
 async def show(source: Source, ended: asyncio.Event) -> None:
-    """Until ``ended``, which is later than ``stop``: so long keys come here, and not to the shell."""
+    """Show until ``ended``, which is later than ``stop``: so long keys come here, and not to the shell."""
     if is_screen():
         from dutycycle.live.screen.app import Screen  # a quarter of a second: lines need nothing of it
 

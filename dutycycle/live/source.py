@@ -1,4 +1,4 @@
-"""What a live view is of."""
+"""Says what a live view is of."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from dutycycle.live.model.state import LiveState
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What is shown. ``title`` and ``place``: whose it is, and where the records come from.
+    """Holds what is shown. ``title`` and ``place``: whose it is, and where the records come from.
 
     ``degraded``: what does not work, and why; ``stop`` is set when somebody wants to leave.
     """

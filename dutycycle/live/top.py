@@ -1,4 +1,4 @@
-"""``dutycycle top``: follows the topics of a broker that others feed, and starts nothing."""
+"""Runs ``dutycycle top``: follows the topics of a broker that others feed, and starts nothing."""
 
 import asyncio
 
@@ -19,7 +19,7 @@ _LOOK_S = 0.1
 
 
 async def top(settings: Settings, state: LiveState, with_page: WithPage) -> int:
-    """Until a key or a signal ends it."""
+    """Show until a key or a signal ends it."""
     stop = stop_on_signals()
     state.local = local_processes(settings)
     follower = ClusterFollower(settings, state)

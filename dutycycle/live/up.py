@@ -93,7 +93,7 @@ def _of_demo(settings: Settings, given: Mapping[str, str]) -> tuple[Settings, di
 
 @asynccontextmanager
 async def _broker(settings: Settings) -> AsyncIterator[tuple[int | None, str]]:
-    """(partitions, URL) of the embedded broker, or (None, URL) of the one that the settings name."""
+    """Give (partitions, URL) of the embedded broker, or (None, URL) of the one that the settings name."""
     if settings.broker is not None:
         yield None, settings.broker
         return
@@ -108,7 +108,8 @@ async def _broker(settings: Settings) -> AsyncIterator[tuple[int | None, str]]:
 
 
 def child_environ(environ: Mapping[str, str], settings: Settings, given: Mapping[str, str]) -> dict[str, str]:
-    """The environment of the children: ours, our flags as variables, and what ``up`` decides by itself."""
+    """Return the environment of the children: ours, our flags as variables, and what ``up`` decides by
+    itself."""
     decided = {
         "broker": settings.broker or "",
         "partitions": str(settings.partitions),

@@ -305,7 +305,7 @@ class Telemetry:
 
 
 class _EventMetrics(Collector):
-    """Counts of events, read at the scrape."""
+    """Collects counts of events at the scrape."""
 
     def __init__(self, telemetry: Telemetry) -> None:
         self._telemetry = telemetry

@@ -1,1 +1,1 @@
-"""The state of keys in changelog topics: written, read back, fenced."""
+"""Writes the state of keys to changelog topics, reads it back, and fences it."""

@@ -1,4 +1,4 @@
-"""How the state of a key is written to its changelog topic, and read back.
+"""Writes the state of a key to its changelog topic, and reads it back.
 
 The header of a value (``state_record``) holds the offset of the last source record that the state covers,
 so that a record is never applied twice and of two states the newer is known without reading them.
@@ -38,12 +38,12 @@ Lookup = Callable[[bytes], bytes | None]
 
 
 class StateError(ValueError):
-    """A stored state cannot be read. Names why."""
+    """Says why a stored state cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """A state read back: ``offset`` is that of the last source record it covers, ``seen_ms`` what its
+    """Holds a state read back: ``offset`` is that of the last source record it covers, ``seen_ms`` what its
     partition's clock said then."""
 
     offset: int
@@ -53,7 +53,7 @@ class Resumed:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A state to be written: all ``pieces`` have to be on the broker before ``head`` is sent."""
+    """Holds a state to be written: all ``pieces`` have to be on the broker before ``head`` is sent."""
 
     pieces: list[Record]
     head: Record
@@ -101,7 +101,8 @@ def pack(
 
 
 def unpack(key: bytes, lookup: Lookup) -> Resumed | None:
-    """The state stored under ``key``, None if there is none. Raises ``StateError`` if it cannot be read."""
+    """Return the state stored under ``key``, None if there is none. Raises ``StateError`` if it cannot be
+    read."""
     value = lookup(key)
     if value is None:
         return None

@@ -1,4 +1,4 @@
-"""Whether somebody else writes into a partition of a changelog, seen by the offsets of our own records.
+"""Tells whether somebody else writes into a partition of a changelog, seen by the offsets of our own records.
 
 A partition of a changelog has one writer, its owner. Offsets follow one another. So a hole between what was
 read and our first record, or between two of our records, is another worker's record: that worker was replaced
@@ -10,25 +10,26 @@ time to time.
 
 
 class ForeignWriterError(Exception):
-    """Somebody else wrote into a partition of a changelog. Names both."""
+    """Says that somebody else wrote into a partition of a changelog."""
 
 
 class ChangelogFence:
-    """Where each partition of a changelog ends, as far as this worker knows."""
+    """Knows where each partition of a changelog ends, as far as this worker knows."""
 
     def __init__(self) -> None:
         self._ends: dict[int, int] = {}
 
     def read(self, partition: int, offset: int) -> None:
-        """A record was read there, in order."""
+        """Note that a record was read there, in order."""
         self._ends[partition] = offset + 1
 
     def ends(self, partition: int, end: int) -> bool:
-        """The partition ends at ``end``, nothing of ours is under way; False if others wrote there."""
+        """Take it that the partition ends at ``end``, and nothing of ours is under way; False if others wrote
+        there."""
         return end <= self._ends.get(partition, end)
 
     def wrote(self, partition: int, offset: int) -> bool:
-        """A record of ours lies at ``offset``; False if others lie before it that are not ours.
+        """Note that a record of ours lies at ``offset``; False if others lie before it that are not ours.
 
         A negative offset is none: the broker had taken the record before, and does not say where it is.
         """

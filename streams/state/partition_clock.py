@@ -1,4 +1,4 @@
-"""The time of a partition: how much event time went by while its records came.
+"""Measures the time of a partition: how much event time went by while its records came.
 
 What is idle is judged by this clock and never by the time of day, so that it depends on the log alone:
 the same in a replay, after a restart, and while a backlog is worked off. It depends on the timestamps alone,
@@ -19,7 +19,8 @@ _VERSION = 1
 
 
 class PartitionClock:
-    """``now_ms`` counts from 0 and never goes back. ``offset`` is that of the last record observed.
+    """Measures the time of one partition. ``now_ms`` counts from 0 and never goes back. ``offset`` is that of
+    the last record observed.
 
     After ``confirm`` records in a row that are all behind by over a stride it was the reference that was
     wrong. Many, because a node that comes back sends what it kept in one go: to follow it into the past would
@@ -52,8 +53,8 @@ class PartitionClock:
             self._high_ms, self._behind = ts_ms, 0
 
     def stored(self, partition: int, topic_id: str | None = None) -> Record:
-        """The clock as a record of the changelog, with the identity of the topic whose records it saw; None
-        where the broker knows none."""
+        """Return the clock as a record of the changelog, with the identity of the topic whose records it saw;
+        None where the broker knows none."""
         body = orjson.dumps(
             {"v": _VERSION, "high_ms": self._high_ms, "behind": self._behind, "topic_id": topic_id}
         )

@@ -1,4 +1,4 @@
-"""The records of a changelog topic: their keys, and the header of their values.
+"""Defines the records of a changelog topic: their keys, and the header of their values.
 
 A key begins with the source's partition (2 bytes), because offsets compare only within one, and a role:
 
@@ -33,7 +33,7 @@ Headers = list[tuple[str, bytes]]
 
 
 class BodyKind(IntEnum):
-    """What a value's body is."""
+    """Says what a value's body is."""
 
     PLAIN = 0
     """As it is."""
@@ -44,8 +44,8 @@ class BodyKind(IntEnum):
 
 
 class Header(NamedTuple):
-    """``offset`` is that of the last source record that the value covers; ``seen_ms`` what its partition's
-    clock said then."""
+    """Begins a value. ``offset`` is that of the last source record that the value covers; ``seen_ms`` what
+    its partition's clock said then."""
 
     kind: int
     offset: int
@@ -53,7 +53,7 @@ class Header(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Which piece a key names: of the state under ``head``, in ``slot``, ``number`` counted from 0."""
+    """Says which piece a key names: of the state under ``head``, in ``slot``, ``number`` counted from 0."""
 
     head: bytes
     slot: int
@@ -76,7 +76,8 @@ def piece_key(head: bytes, slot: int, number: int) -> bytes:
 
 
 def is_ours(key: bytes) -> bool:
-    """Whether ``key`` is one that we write. Anybody can write to a topic: a stray record stops nobody."""
+    """Tell whether ``key`` is one that we write. Anybody can write to a topic: a stray record stops
+    nobody."""
     role, rest = key[_PARTITION.size : _KEY_AT], key[_KEY_AT:]
     if role == _PIECE_ROLE:
         return len(rest) > _PIECE.size and _is_text(rest[_PIECE.size :])
@@ -150,11 +151,13 @@ def named_pieces(key: bytes, value: bytes) -> list[bytes]:
 
 
 def tombstone_headers(offset: int | None) -> Headers:
-    """What a tombstone carries, as it has no value: the offset of the state that it removes; None: any."""
+    """Return what a tombstone carries, as it has no value: the offset of the state that it removes; None:
+    any."""
     return [] if offset is None else [(_OFFSET_NAME, b"%d" % offset)]
 
 
 def tombstone_offset(headers: Iterable[tuple[str, bytes]]) -> int | None:
-    """The offset of the newest state that a tombstone removes; None if it does not say, and removes any."""
+    """Return the offset of the newest state that a tombstone removes; None if it does not say, and removes
+    any."""
     given = dict(headers).get(_OFFSET_NAME, b"")
     return int(given) if given.isdigit() else None

@@ -1,4 +1,4 @@
-"""Which of the records of a changelog count: the newest by its offset, whichever was written last.
+"""Decides which of the records of a changelog count: the newest by its offset, whichever was written last.
 
 A worker that stood still, or was cut off from its group, does not know yet that it was replaced, and may
 write an old state, clock, piece or tombstone after a newer one. At recovery the newer one is preferred. But
@@ -33,8 +33,8 @@ _GONE, _OTHER = -1, -2
 
 
 class Rewrite(NamedTuple):
-    """A record that counts although it is not the last one of its key; ``value`` None is a tombstone, which
-    removes what is no newer than ``offset``, or whatever there is where that is None."""
+    """Holds a record that counts although it is not the last one of its key; ``value`` None is a tombstone,
+    which removes what is no newer than ``offset``, or whatever there is where that is None."""
 
     partition: int
     key: bytes
@@ -53,7 +53,8 @@ class ChangelogReducer:
         self._discarded: set[bytes] = set()
 
     def read(self, key: bytes, value: bytes | None, headers: Headers) -> list[Change]:
-        """What changes by the next record. Anybody can write to a topic: a stray one changes nothing."""
+        """Return what changes by the next record. Anybody can write to a topic: a stray one changes
+        nothing."""
         if not is_ours(key):
             return []
         self._last[key] = _GONE if value is None else offset_of(value)
@@ -115,8 +116,8 @@ class ChangelogReducer:
         return keys
 
     def outdated(self, partitions: Collection[int]) -> list[Rewrite]:
-        """What counts and is not the last record of its key, pieces first and clocks last, which say that
-        there is a state; other partitions are forgotten."""
+        """Return what counts and is not the last record of its key, pieces first and clocks last, which say
+        that there is a state; other partitions are forgotten."""
         self._last = {key: last for key, last in self._last.items() if partition_of(key) in partitions}
         rewrites = []
         for key, last in self._last.items():
@@ -135,7 +136,8 @@ class ChangelogReducer:
         )
 
     def rewritten(self) -> None:
-        """All that was outdated is written anew: the last record of each key is the one that counts."""
+        """Note that all that was outdated is written anew: the last record of each key is the one that
+        counts."""
         self._last.clear()
         self._removed.clear()
         self._ahead.clear()

@@ -1,4 +1,5 @@
-"""What the live view knows, bounded: the newest of every node, GPU, pod and job, with a history of each.
+"""Holds what the live view knows, bounded: the newest of every node, GPU, pod and job, with a history of
+each.
 
 Pure: records in, values out. Time comes with the records.
 """

@@ -1,4 +1,5 @@
-"""What the streams made of one subject: read when somebody looks at it, because most of it nobody does."""
+"""Holds what the streams made of one subject: read when somebody looks at it, because most of it nobody
+does."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -23,14 +24,14 @@ R = TypeVar("R")
 
 
 class _Window(msgspec.Struct):
-    """The part of a window that says which one it is."""
+    """Holds the part of a window that says which one it is."""
 
     source: str
     size_ms: int
 
 
 class Lazy(Generic[R]):
-    """A record as it came. ``unreadable`` is called once if it turns out to be none."""
+    """Holds a record as it came. ``unreadable`` is called once if it turns out to be none."""
 
     __slots__ = ("_payload", "_record", "_topic", "_unreadable")
 
@@ -53,7 +54,7 @@ class Lazy(Generic[R]):
 
 @dataclass(slots=True)
 class Derived:
-    """The newest records of a subject: by source, of windows by source and size."""
+    """Keeps the newest records of a subject: by source, of windows by source and size."""
 
     cycles: dict[str, Lazy[Cycle]] = field(default_factory=dict)
     trends: dict[str, Lazy[Trend]] = field(default_factory=dict)
@@ -71,7 +72,7 @@ class Derived:
         self.windows[which.source, which.size_ms] = Lazy("window-aggregates", payload, unreadable)
 
     def copy(self) -> "Derived":
-        """As it is now, whatever comes later."""
+        """Return it as it is now, whatever comes later."""
         return Derived(dict(self.cycles), dict(self.trends), dict(self.windows), self.insight, self.peaks)
 
     def cycle(self, metric: str) -> CycleMetric | None:

@@ -1,4 +1,4 @@
-"""The last ticks of one subject, in rings of a fixed size."""
+"""Keeps the last ticks of one subject, in rings of a fixed size."""
 
 from array import array
 from collections.abc import Sequence
@@ -12,7 +12,8 @@ TICKS = 600
 
 
 class MetricHistory:
-    """A column of values for each of ``metrics``; NaN is what was not measured. The newest tick is last."""
+    """Keeps a column of values for each of ``metrics``; NaN is what was not measured. The newest tick is
+    last."""
 
     __slots__ = ("_columns", "_next", "_size", "_ts", "metrics")
 
@@ -29,7 +30,7 @@ class MetricHistory:
 
     @property
     def last_ms(self) -> int:
-        """The moment of the newest tick; 0 before the first."""
+        """Return the moment of the newest tick, in Unix milliseconds; 0 before the first."""
         return self._ts[self._next - 1] if self._ts else 0
 
     def add(self, ts_ms: int, values: Sequence[float | None]) -> None:
@@ -60,7 +61,8 @@ class MetricHistory:
         return self._tail(self._columns[metric], most)
 
     def _tail(self, column: "array[Any]", most: int) -> "array[Any]":
-        """Of a full ring the oldest is where the next one goes, else all ends there."""
+        """Return the newest of a column: of a full ring the oldest is where the next one goes, else all ends
+        there."""
         count = min(len(column), most)
         begin = (self._next - count) % max(len(column), 1)
         if begin + count <= len(column):
@@ -68,7 +70,7 @@ class MetricHistory:
         return column[begin:] + column[: begin + count - len(column)]
 
     def copy(self) -> "MetricHistory":
-        """As it is now, whatever is added later."""
+        """Return it as it is now, whatever is added later."""
         other = MetricHistory(self.metrics, self._size)
         other._next, other._ts = self._next, self._ts[:]
         other._columns = {name: column[:] for name, column in self._columns.items()}

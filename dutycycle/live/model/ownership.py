@@ -1,4 +1,4 @@
-"""What each pod uses of the GPUs of a node at one tick. Apart from the rest because it brings numpy."""
+"""Tells what each pod uses of the GPUs of a node at one tick. Apart from the rest because it brings numpy."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ _BUSY_PCT = 1.0
 
 @dataclass(slots=True)
 class PodUse:
-    """Percent (mean over its GPUs), bytes, the percent of its busiest GPU; None is unknown.
+    """Holds percent (mean over its GPUs), bytes, the percent of its busiest GPU; None is unknown.
 
     ``gpus``: by index of those that it uses or was given, whether it works there. ``programs``: the names of
     its processes there; ``name``: the pod's, where the kubelet said it.
@@ -26,7 +26,7 @@ class PodUse:
 
 
 def uses_of_pods(sample: NvmlSample) -> dict[str, PodUse]:
-    """By pod uid."""
+    """Return the use of each pod, by its uid."""
     pods: dict[str, PodUse] = defaultdict(PodUse)
     utils: dict[str, list[float]] = defaultdict(list)
     indexes = {gpu.uuid: gpu.index for gpu in sample.gpus}

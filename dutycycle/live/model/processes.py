@@ -1,4 +1,5 @@
-"""What this machine knows of the processes on its GPUs, as ``ps`` would say it. Only of its own node."""
+"""Reads what this machine knows of the processes on its GPUs, as ``ps`` would say it. Only of its own
+node."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -18,8 +19,8 @@ _FORGOTTEN_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessFacts:
-    """One process. ``started_s``: Unix seconds; ``cpu_pct``: of one core since the look before, None at the
-    first; ``command``: its whole command line; ``parent``: name and id. None is unknown."""
+    """Describes one process. ``started_s``: Unix seconds; ``cpu_pct``: of one core since the look before,
+    None at the first; ``command``: its whole command line; ``parent``: name and id. None is unknown."""
 
     pid: int
     user: str | None = None
@@ -104,7 +105,8 @@ class LocalProcesses:
 
 
 def local_processes(settings: Settings) -> LocalProcesses | None:
-    """What can be asked of this machine; None where process ids are those of another one, or simulated."""
+    """Return what can be asked of this machine; None where process ids are those of another one, or
+    simulated."""
     if settings.demo == "on" or settings.host_root != "/":
         return None
     return LocalProcesses(settings.node, may_signal=settings.signals == "on")

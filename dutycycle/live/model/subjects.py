@@ -1,4 +1,4 @@
-"""One row of the live view: a node, a GPU, a pod or a job, with its newest figures and its history.
+"""Holds one row of the live view: a node, a GPU, a pod or a job, with its newest figures and its history.
 
 None is unknown, never idle. ``seen_ms`` is when the last sample came in, by our clock: those of nodes differ.
 """
@@ -23,7 +23,7 @@ _SILENT_TICKS = 5
 
 @dataclass(slots=True)
 class SubjectRow:
-    """What all rows have."""
+    """Holds what all rows have."""
 
     key: str
     name: str
@@ -35,16 +35,16 @@ class SubjectRow:
 
     @property
     def title(self) -> str:
-        """What people call it."""
+        """Return what people call it."""
         return self.name
 
     def silent_s(self, now_ms: int) -> float | None:
-        """For how long no sample has come in; None while it is not longer than usual."""
+        """Return for how many seconds no sample has come in; None while it is not longer than usual."""
         silent_ms = now_ms - self.seen_ms
         return silent_ms / 1000 if silent_ms > max(_SILENT_MS, _SILENT_TICKS * self.interval_ms) else None
 
     def frozen(self) -> Self:
-        """As it is now, whatever comes later."""
+        """Return it as it is now, whatever comes later."""
         other = copy(self)
         other.derived = self.derived.copy()
         return other
@@ -52,7 +52,7 @@ class SubjectRow:
 
 @dataclass(slots=True)
 class GpuRow(SubjectRow):
-    """A GPU of a node; ``pods``: the uids of those that use it, or were given it."""
+    """Holds a GPU of a node; ``pods``: the uids of those that use it, or were given it."""
 
     node: str = ""
     now: Gpu = field(default_factory=lambda: Gpu(uuid="", index=0))
@@ -63,21 +63,21 @@ class GpuRow(SubjectRow):
 
     @property
     def main(self) -> str:
-        """The metric that counts most."""
+        """Return the metric that counts most."""
         return "gpu_util_pct"
 
     @property
     def processes(self) -> tuple[GpuProcess, ...]:
-        """Of the newest tick."""
+        """Return the processes of the newest tick."""
         return self.now.processes or ()
 
     @property
     def order(self) -> tuple[str, int, str]:
-        """GPU 10 comes after GPU 9."""
+        """Return the key for sorting, by which GPU 10 comes after GPU 9."""
         return self.node, self.now.index, self.key
 
     def frozen(self) -> Self:
-        """With a history of its own."""
+        """Return it as it is now, with a history of its own."""
         other = super(GpuRow, self).frozen()
         other.history = self.history.copy()
         return other
@@ -85,7 +85,7 @@ class GpuRow(SubjectRow):
 
 @dataclass(slots=True)
 class NodeRow(SubjectRow):
-    """A host."""
+    """Holds a host."""
 
     now: Host = field(default_factory=Host)
     util_max: Value = None
@@ -94,11 +94,11 @@ class NodeRow(SubjectRow):
 
     @property
     def main(self) -> str:
-        """The metric that counts most."""
+        """Return the metric that counts most."""
         return "cpu_util_pct"
 
     def frozen(self) -> Self:
-        """With a history of its own."""
+        """Return it as it is now, with a history of its own."""
         other = super(NodeRow, self).frozen()
         other.history = self.history.copy()
         return other
@@ -106,7 +106,7 @@ class NodeRow(SubjectRow):
 
 @dataclass(slots=True)
 class PodRow(SubjectRow):
-    """A pod, or outside Kubernetes a container or unit. ``name`` is empty until it is told.
+    """Holds a pod, or outside Kubernetes a container or unit. ``name`` is empty until it is told.
 
     ``cpu`` in percent of a core, ``mem`` in bytes; ``gpu_util`` is the mean over its GPUs, ``gpu_util_max``
     the most of any of them. ``gpus``: (index, whether it ever used it) of those that it has. ``programs`` (on
@@ -133,7 +133,7 @@ class PodRow(SubjectRow):
 
     @property
     def title(self) -> str:
-        """The name; without one, what is known of it."""
+        """Return the name; without one, what is known of it."""
         if self.name:
             return self.name
         known = self.programs or self.container
@@ -141,16 +141,16 @@ class PodRow(SubjectRow):
 
     @property
     def namespace(self) -> str:
-        """Empty where it is not known."""
+        """Return the namespace, which is empty where it is not known."""
         return self.name.rpartition("/")[0]
 
     @property
     def main(self) -> str:
-        """The metric that counts most."""
+        """Return the metric that counts most."""
         return "cpu_util_pct" if self.gpu_util_max is None else "gpu_util_pct"
 
     def frozen(self) -> Self:
-        """With histories of its own."""
+        """Return it as it is now, with histories of its own."""
         other = super(PodRow, self).frozen()
         other.history, other.gpu_history = self.history.copy(), self.gpu_history.copy()
         other.gpus = dict(self.gpus)
@@ -159,7 +159,7 @@ class PodRow(SubjectRow):
 
 @dataclass(slots=True)
 class JobRow(SubjectRow):
-    """A job, by its pods that are there; ``pods`` by their uids."""
+    """Holds a job, by its pods that are there; ``pods`` by their uids."""
 
     ref: JobRef | None = None
     namespace: str = ""
@@ -167,18 +167,18 @@ class JobRow(SubjectRow):
 
     @property
     def main(self) -> str:
-        """The metric that counts most."""
+        """Return the metric that counts most."""
         of_gpus = any(pod.gpu_util_max is not None for pod in self.pods.values())
         return "gpu_util_pct" if of_gpus else "cpu_util_pct"
 
     @property
     def title(self) -> str:
-        """``ml/bert``."""
+        """Return its name with the namespace, such as ``ml/bert``."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
     @property
     def kind(self) -> str:
-        """``PyTorchJob``."""
+        """Return its kind, such as ``PyTorchJob``; empty where it is not known."""
         return "" if self.ref is None else self.ref.kind
 
     def total(self, name: str) -> Value:
@@ -187,7 +187,7 @@ class JobRow(SubjectRow):
 
     @property
     def gpu_util(self) -> Value:
-        """The mean over its pods, each as often as it has GPUs."""
+        """Return the mean over its pods, each as often as it has GPUs."""
         known = [(pod.gpu_util, len(pod.gpus) or 1) for pod in self.pods.values() if pod.gpu_util is not None]
         count = sum(weight for _, weight in known)
         return sum(value * weight for value, weight in known) / count if count else None

@@ -1,4 +1,4 @@
-"""The screen as an application of Textual: views, keys and the mouse."""
+"""Runs the screen as an application of Textual: views, keys and the mouse."""
 
 import signal
 import time
@@ -87,7 +87,7 @@ class Screen(App[None]):
         """Whether somebody has chosen a view: before that, a machine without GPUs shows its pods."""
 
     def compose(self) -> ComposeResult:
-        """From top to bottom."""
+        """Yield the widgets from top to bottom."""
         yield Static(id="summary")
         yield Static(id="tabs")
         yield Rows()
@@ -101,7 +101,7 @@ class Screen(App[None]):
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
-        """The first frame, and the clock."""
+        """Draw the first frame, and start the clock."""
         self._lines: dict[str, Line] = {}
         self.query_one(Input).display = False
         self._open(None)
@@ -111,21 +111,21 @@ class Screen(App[None]):
 
     @property
     def rows(self) -> Rows:
-        """The table."""
+        """Return the table."""
         return self.query_one(Rows)
 
     @property
     def state(self) -> LiveState:
-        """What is shown: as it is, or as it was when it was frozen."""
+        """Return what is shown: as it is, or as it was when it was frozen."""
         return self._frozen or self._source.state
 
     @property
     def page(self) -> Page:
-        """What is in the table's place when it is asked for."""
+        """Return what is in the table's place when it is asked for."""
         return self.query_one(Page)
 
     def on_resize(self) -> None:
-        """Once all have their new places."""
+        """Draw anew once all have their new places."""
         self.set_timer(_WAITING_S, self.action_whole)
 
     def action_whole(self) -> None:
@@ -158,11 +158,11 @@ class Screen(App[None]):
         self._draw_brief()
 
     def on_rows_moved(self) -> None:
-        """Below the table is what the cursor is on."""
+        """Show below the table what the cursor is on."""
         self._draw_brief()
 
     def _draw_brief(self) -> None:
-        """The subject of the cursor in a few lines, where the table leaves room for them."""
+        """Draw the subject of the cursor in a few lines, where the table leaves room for them."""
         below = self.query_one("#brief", Page)
         row = self.state.row(self.rows.subject) if self._page is None else None
         lines = [] if row is None else brief(self.state, row, self.size.width)
@@ -206,26 +206,26 @@ class Screen(App[None]):
         self._source.stop.set()
 
     async def action_quit(self) -> None:
-        """Textual's own name for it."""
+        """Leave, under Textual's own name for it."""
         self.action_leave()
 
     def action_view(self, number: int) -> None:
-        """Another table."""
+        """Show another table."""
         self._is_chosen = True
         self.rows.view = VIEWS[number]
         self.rows.scroll_to(y=0, animate=False)
         self._open(None)
 
     def action_turn(self, step: int) -> None:
-        """The next table."""
+        """Show the next table."""
         self.action_view((VIEWS.index(self.rows.view) + step) % len(VIEWS))
 
     def action_sort(self, step: int) -> None:
-        """By the next column."""
+        """Sort by the next column."""
         self.rows.sort_by(step)
 
     def action_reverse(self) -> None:
-        """The other way round."""
+        """Sort the other way round."""
         self.rows.reverse()
 
     def action_freeze(self) -> None:
@@ -240,7 +240,7 @@ class Screen(App[None]):
         field.focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """While it is typed."""
+        """Filter while it is typed."""
         self.rows.words = event.value
         self.draw()
 
@@ -250,11 +250,11 @@ class Screen(App[None]):
         self.rows.focus()
 
     def action_help(self) -> None:
-        """Keys, and what is meant by what; or back."""
+        """Show keys, and what is meant by what; or go back."""
         self._open(_help if self._page is not _help else None)
 
     def action_warnings(self) -> None:
-        """All of them, or back."""
+        """Show all warnings, or go back."""
         shown = self._page == self._warnings
         self._open(None if shown else self._warnings)
 
@@ -262,7 +262,7 @@ class Screen(App[None]):
         return warnings_page(warnings(self._source.state, self._source.degraded()), width)
 
     def on_rows_opened(self, event: Rows.Opened) -> None:
-        """One subject in depth."""
+        """Show one subject in depth."""
         if self.rows.view is PROCESSES:
             key = PROCESSES.key(self.rows.current)
             self._open(lambda width: process_page(self.state, key, width))
@@ -279,7 +279,7 @@ class Screen(App[None]):
         self._open(content)
 
     def on_page_turned(self, event: Page.Turned) -> None:
-        """The neighbour of a subject."""
+        """Show the neighbour of a subject."""
         if self._page not in (_help, self._warnings):
             self.rows.action_move(event.step)
             self.rows.action_open()
@@ -301,11 +301,11 @@ class Screen(App[None]):
             )
 
     def on_question_answered(self) -> None:
-        """The keys go to the table or the page again."""
+        """Let the keys go to the table or the page again."""
         (self.rows if self._page is None else self.page).focus()
 
     async def action_back(self) -> None:
-        """Out of a page, or of the filter."""
+        """Go out of a page, or of the filter."""
         if self._page is not None:
             self._open(None)
             return
@@ -315,7 +315,7 @@ class Screen(App[None]):
         self.rows.focus()
 
     def on_click(self, event: events.Click) -> None:
-        """A tab."""
+        """Show the table whose tab was clicked."""
         if getattr(event.widget, "id", None) == "tabs":
             begin = 0
             for at, view in enumerate(VIEWS):

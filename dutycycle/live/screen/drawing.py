@@ -1,4 +1,4 @@
-"""Lines of spans on a terminal, by Textual; only what changed is drawn again."""
+"""Draws lines of spans on a terminal, by Textual; only what changed is drawn again."""
 
 from rich.segment import Segment
 from rich.style import Style
@@ -29,7 +29,7 @@ def strip_of(line: Line, width: int) -> Strip:
 
 
 def text_of_line(line: Line) -> Text:
-    """For a widget of one line."""
+    """Return the text for a widget of one line."""
     return Text.assemble(*((text, _STYLES[style]) for text, style in line), no_wrap=True, overflow="ellipsis")
 
 
@@ -63,12 +63,12 @@ class Lines(ScrollView, can_focus=True):
 
     @property
     def room(self) -> int:
-        """Cells that a line has."""
+        """Return how many cells a line has."""
         return self.scrollable_content_region.width
 
     @property
     def page(self) -> int:
-        """Lines that are seen at once."""
+        """Return how many lines are seen at once."""
         return max(self.scrollable_content_region.height - len(self.head()), 1)
 
     def redraw(self) -> None:
@@ -89,12 +89,12 @@ class Lines(ScrollView, can_focus=True):
         return lines + [[]] * (self.scrollable_content_region.height - len(lines))
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Other lines are seen now."""
+        """Draw the other lines that are seen now."""
         super().watch_scroll_y(old_value, new_value)
         self._drawn = self._seen()
 
     def on_resize(self) -> None:
-        """Another width: all lines are others."""
+        """Draw all lines anew, as another width makes them others."""
         self.redraw()
 
     def render_line(self, y: int) -> Strip:

@@ -1,4 +1,4 @@
-"""A page of lines that is scrolled: one subject, the help, the warnings."""
+"""Shows a page of lines that is scrolled: one subject, the help, the warnings."""
 
 from collections.abc import Callable, Sequence
 from typing import ClassVar
@@ -22,7 +22,7 @@ class Page(Lines):
     ]
 
     class Turned(Message):
-        """Somebody wants to see the subject before, or the next one."""
+        """Says that somebody wants to see the subject before, or the next one."""
 
         def __init__(self, step: int) -> None:
             super().__init__()
@@ -34,13 +34,13 @@ class Page(Lines):
         self._lines: Sequence[Line] = ()
 
     def show(self, content: Content) -> None:
-        """Something else, or the same as it is now."""
+        """Show something else, or the same as it is now."""
         self._content = content
         self._lines = content(self.room)
         self.redraw()
 
     def on_resize(self) -> None:
-        """For another width there are other lines."""
+        """Show other lines for another width."""
         self.show(self._content)
 
     def count(self) -> int:
@@ -52,5 +52,5 @@ class Page(Lines):
         return self._lines[number]
 
     def action_turn(self, step: int) -> None:
-        """To the side."""
+        """Ask for the neighbour at one side."""
         self.post_message(self.Turned(step))

@@ -1,4 +1,4 @@
-"""A question on one line, answered by a key."""
+"""Asks a question on one line, answered by a key."""
 
 from collections.abc import Callable
 from typing import ClassVar
@@ -12,7 +12,7 @@ _SHOWN_S = 6.0
 
 
 class Question(Static, can_focus=True):
-    """Hidden until something is asked; ``y`` is yes, every other key that it knows is no."""
+    """Asks a question, and is hidden until then; ``y`` is yes, every other key that it knows is no."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer(True)", "yes", show=False),
@@ -20,7 +20,7 @@ class Question(Static, can_focus=True):
     ]
 
     class Answered(Message):
-        """The keys are free again."""
+        """Says that the keys are free again."""
 
     def __init__(self) -> None:
         super().__init__(markup=False)  # a process may be called [so]
@@ -49,7 +49,7 @@ class Question(Static, can_focus=True):
             self.display = False
 
     def on_blur(self) -> None:
-        """Whoever turns to something else has not said yes."""
+        """Take it as a no that somebody turns to something else."""
         if self._on_yes is not None:
             self._on_yes = None
             self.display = False

@@ -1,4 +1,4 @@
-"""A table with a cursor that stays on its subject, whatever is sorted, filtered or scrolled."""
+"""Draws a table with a cursor that stays on its subject, whatever is sorted, filtered or scrolled."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -16,7 +16,7 @@ from dutycycle.live.views.tables.table import TableView
 
 
 class Rows(Lines):
-    """The rows of one ``TableView``; only those that are seen are made into lines."""
+    """Draws the rows of one ``TableView``; only those that are seen are made into lines."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "up", show=False),
@@ -29,14 +29,14 @@ class Rows(Lines):
     ]
 
     class Opened(Message):
-        """Somebody wants to know more of a subject."""
+        """Says that somebody wants to know more of a subject."""
 
         def __init__(self, key: str) -> None:
             super().__init__()
             self.key = key
 
     class Moved(Message):
-        """The cursor is on another row."""
+        """Says that the cursor is on another row."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class Rows(Lines):
 
     @property
     def sort(self) -> tuple[str, bool]:
-        """The title of the column, empty for the natural order, and whether it is reversed."""
+        """Return the title of the column, empty for the natural order, and whether it is reversed."""
         return self._sorts.get(self.view.title, ("", False))
 
     def show(self, state: LiveState) -> None:
@@ -72,14 +72,14 @@ class Rows(Lines):
         self.redraw()
 
     def sort_by(self, step: int) -> None:
-        """The next column, or the one before; at the end comes the natural order."""
+        """Sort by the next column, or the one before; at the end comes the natural order."""
         titles = ["", *(column.title for column, _ in self._layout.columns)]
         at = titles.index(self.sort[0]) if self.sort[0] in titles else 0
         self._sorts[self.view.title] = (titles[(at + step) % len(titles)], False)
         self.show(self._state)
 
     def reverse(self) -> None:
-        """The other way round."""
+        """Sort the other way round."""
         title, reverse = self.sort
         self._sorts[self.view.title] = (title or self._layout.columns[0][0].title, not reverse)
         self.show(self._state)
@@ -90,7 +90,7 @@ class Rows(Lines):
         return [self._layout.header(title, reverse=reverse)]
 
     def count(self) -> int:
-        """Rows, or one line that says why there are none."""
+        """Return how many rows there are, or one for the line that says why there are none."""
         return len(self._rows) or 1
 
     def line(self, number: int) -> Line:
@@ -119,16 +119,16 @@ class Rows(Lines):
 
     @property
     def current(self) -> Any:
-        """The row that the cursor is on; None without rows."""
+        """Return the row that the cursor is on; None without rows."""
         return self._rows[self.cursor] if self._rows else None
 
     @property
     def subject(self) -> str:
-        """The key of what the cursor's row is about; empty without rows."""
+        """Return the key of what the cursor's row is about; empty without rows."""
         return self.view.subject(self._rows[self.cursor]) if self._rows else ""
 
     def on_resize(self) -> None:
-        """Other columns have room."""
+        """Show the columns that have room now."""
         self.show(self._state)
 
     def _put(self, number: int) -> None:
@@ -143,7 +143,7 @@ class Rows(Lines):
         self.post_message(self.Moved())
 
     def on_click(self, event: events.Click) -> None:
-        """A row, or a title, by which it is sorted then."""
+        """Choose a row, or sort by a title."""
         if event.y == 0:
             column = self._layout.column_at(event.x)
             if column is not None:

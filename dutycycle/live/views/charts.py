@@ -1,4 +1,4 @@
-"""Charts of blocks: a history with its forecast, and one cycle folded over its period. Pure."""
+"""Draws charts of blocks: a history with its forecast, and one cycle folded over its period. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,14 +18,15 @@ _NEAR = 1
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Of a chart: its height in lines, its largest value, and how a value is written beside it."""
+    """Holds the scale of a chart: its height in lines, its largest value, and how a value is written beside
+    it."""
 
     height: int
     top: float
     unit: str = "%"
 
     def label(self, line: int) -> str:
-        """Beside the first and the last line."""
+        """Return the label beside the first and the last line; spaces beside others."""
         if line not in (0, self.height - 1):
             return " " * _LABEL
         value = self.top if line == 0 else 0.0
@@ -50,7 +51,8 @@ def bucketed(
 
 
 def fold(times: Sequence[int], values: Sequence[float], period_s: float, bins: int) -> list[float]:
-    """The mean at each phase of a cycle. It begins where the values climb most: so a step is in one piece."""
+    """Return the mean at each phase of a cycle. It begins where the values climb most: so a step is in one
+    piece."""
     sums, counts = [0.0] * bins, [0] * bins
     for ts_ms, value in zip(times, values, strict=True):
         if not isnan(value):
@@ -67,7 +69,7 @@ def fold(times: Sequence[int], values: Sequence[float], period_s: float, bins: i
 
 
 def columns(values: Sequence[float], scale: Scale, style: Style) -> list[Line]:
-    """Bars from the bottom, one a cell, with the axis at the left."""
+    """Draw bars from the bottom, one a cell, with the axis at the left."""
     lines: list[Line] = []
     for line in range(scale.height):
         low = scale.top * (scale.height - 1 - line) / scale.height
@@ -85,7 +87,7 @@ def _block(value: float, low: float, size: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ForecastCells:
-    """What is expected ``cells`` after now, each ``cell_s`` long.
+    """Holds what is expected ``cells`` after now, each ``cell_s`` long.
 
     Of what repeats only the horizons are shown: between two of them it goes up and down.
     """
@@ -97,7 +99,7 @@ class ForecastCells:
     repeats: bool = False
 
     def shown(self, cell: int) -> tuple[float, float, float] | None:
-        """(5 %, expected, 95 %) of a cell, None where nothing is drawn."""
+        """Return (5 %, expected, 95 %) of a cell, None where nothing is drawn."""
         if not self.repeats:
             return self.at(cell)
         ends = ((min(int(point.horizon_s / self.cell_s), self.cells - 1), point) for point in self.forecast)
@@ -106,7 +108,7 @@ class ForecastCells:
         )
 
     def at(self, cell: int) -> tuple[float, float, float]:
-        """(5 %, expected, 95 %) at a cell: between the horizons on a straight line."""
+        """Return (5 %, expected, 95 %) at a cell: between the horizons on a straight line."""
         after_s = (cell + 1) * self.cell_s
         before = (0.0, self.level, self.level, self.level)
         for forecast in self.forecast:
@@ -141,7 +143,7 @@ def with_fan(values: Sequence[float], fan: ForecastCells | None, scale: Scale) -
 
 
 def time_axis(cells: int, cell_s: float, fan: ForecastCells | None) -> Line:
-    """``-5m … now … +5m``."""
+    """Return the axis, ``-5m … now … +5m``."""
     past = f"-{short_duration(cells * cell_s)}"
     line = past + "now".rjust(max(cells - len(past), 4))
     if fan is not None:
@@ -150,5 +152,5 @@ def time_axis(cells: int, cell_s: float, fan: ForecastCells | None) -> Line:
 
 
 def room_for(width: int) -> int:
-    """Cells of a chart in a line of ``width``."""
+    """Return the cells of a chart in a line of ``width``."""
     return max(width - _LABEL - 1, 10)

@@ -1,4 +1,4 @@
-"""One subject in depth: figures, findings, history and forecast, cycle, windows, peaks, processes."""
+"""Shows one subject in depth: figures, findings, history and forecast, cycle, windows, peaks, processes."""
 
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -41,7 +41,7 @@ def brief(state: LiveState, row: Row, width: int) -> list[Line]:
 
 
 def _head(row: Row, width: int) -> Iterator[Line]:
-    """Pairs of name and figure, in as many columns as there is room for."""
+    """Yield pairs of name and figure, in as many columns as there is room for."""
     yield [(figures.kind(row), "dim"), (row.title, "bold"), (f"  {figures.more(row)}", "dim")]
     pairs = list(figures.now(row))
     across = max(1, min(4, width // 38))
@@ -148,7 +148,7 @@ def _cycle(row: Row, width: int) -> Iterator[Line]:
 
 
 def _filled(values: Sequence[float]) -> list[float]:
-    """A phase that no tick has hit has the value of the one before."""
+    """Fill a phase that no tick has hit with the value of the one before."""
     filled: list[float] = []
     for value in values:
         filled.append(filled[-1] if value != value and filled else value)

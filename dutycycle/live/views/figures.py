@@ -1,4 +1,4 @@
-"""The figures of one subject: now, in its windows, and at most."""
+"""Shows the figures of one subject: now, in its windows, and at most."""
 
 from collections.abc import Iterator, Sequence
 from math import isnan

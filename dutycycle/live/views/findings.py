@@ -1,4 +1,4 @@
-"""What the streams say of a subject, in words: what it does, its cycle, where it is heading."""
+"""Says what the streams say of a subject, in words: what it does, its cycle, where it is heading."""
 
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import GpuRow, JobRow, NodeRow, Row
@@ -20,7 +20,8 @@ _THROTTLES = {
 
 
 def throttle_words(row: GpuRow) -> str:
-    """``heat``, ``power``: what holds the clocks down; empty for nothing, and for what is nobody's fault."""
+    """Return ``heat``, ``power``: what holds the clocks down; empty for nothing, and for what is nobody's
+    fault."""
     words = (_THROTTLES.get(reason, reason.replace("_", " ")) for reason in row.now.throttle or ())
     return ", ".join(dict.fromkeys(filter(None, words)))
 
@@ -46,7 +47,7 @@ def period_s(row: Row) -> float | None:
 
 
 def cycle_words(row: Row) -> str:
-    """``cycle 10 s``; empty without a cycle."""
+    """Return ``cycle 10 s``; empty without a cycle."""
     period = period_s(row)
     return "" if period is None else f"cycle {digits(period)} s"
 
@@ -61,13 +62,13 @@ def full_in_s(row: Row) -> float | None:
 
 
 def full_words(row: Row) -> str:
-    """``memory full in 14m``; empty while it does not run out."""
+    """Return ``memory full in 14m``; empty while it does not run out."""
     full_s = full_in_s(row)
     return "" if full_s is None else f"memory full in {short_duration(full_s)}"
 
 
 def forecast_words(row: Row) -> str:
-    """``58 % in 5m``: where the main metric goes, while it is measured.
+    """Return ``58 % in 5m``: where the main metric goes, while it is measured.
 
     A trend that does not change is told once: it holds for as long as its metric is measured.
     """

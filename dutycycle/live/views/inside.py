@@ -1,4 +1,4 @@
-"""What is inside of a subject: the processes on a GPU, the GPUs of a pod, the pods of a job or node."""
+"""Shows what is inside of a subject: the processes on a GPU, the GPUs of a pod, the pods of a job or node."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,7 +9,7 @@ from dutycycle.words import bytes_text, percent_text
 
 
 def inside(state: LiveState, row: Row, width: int) -> Iterator[Line]:
-    """Processes, GPUs or pods."""
+    """Yield the lines of processes, GPUs or pods."""
     if isinstance(row, GpuRow):
         yield from _processes(state, row)
     elif isinstance(row, JobRow):

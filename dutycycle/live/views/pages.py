@@ -1,4 +1,4 @@
-"""Pages of lines that are no table: help, and all warnings."""
+"""Makes pages of lines that are no table: help, and all warnings."""
 
 import textwrap
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ _MEANINGS: tuple[Line, ...] = (
 
 
 def help_page() -> list[Line]:
-    """Keys, and what is meant by what."""
+    """Return keys, and what is meant by what."""
     keys: list[Line] = [[(f"  {key:<24}", "bold"), (words, "")] for key, words in _KEYS]
     meanings: list[Line] = [[("  ", ""), *line] for line in _MEANINGS]
     return [[("Keys", "bold")], *keys, [], [("What it shows", "bold")], *meanings]

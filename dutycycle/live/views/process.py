@@ -1,4 +1,4 @@
-"""One process in depth, and the question before a signal."""
+"""Shows one process in depth, and the question before a signal."""
 
 import textwrap
 from datetime import datetime
@@ -12,7 +12,8 @@ _NAME = 14
 
 
 def process_page(state: LiveState, key: str, width: int) -> list[Line]:
-    """All that is known of a process, on every GPU that it uses; a line that it is gone where it is."""
+    """Return all that is known of a process, on every GPU that it uses; a line that it is gone where it
+    is."""
     rows = on_gpus(state)
     shown = next((row for row in rows if row.key == key), None)
     if shown is None:

@@ -1,4 +1,4 @@
-"""Pieces of a line: bars, sparklines, figures, cut and padded to a width."""
+"""Makes pieces of a line: bars, sparklines, figures, cut and padded to a width."""
 
 from collections.abc import Sequence
 from math import isnan
@@ -19,14 +19,14 @@ IDLE_PCT = 5.0
 
 
 def util_style(value: float | None) -> Style:
-    """Of a GPU work is good, idleness is worth a look."""
+    """Return the style of use: of a GPU work is good, idleness is worth a look."""
     if value is None or value < IDLE_PCT:
         return "dim"
     return "good" if value >= _BUSY_PCT else "warn"
 
 
 def fill_style(used: float | None, total: float | None) -> Style:
-    """Of memory or power: how near it is to its limit."""
+    """Return the style of memory or power: how near it is to its limit."""
     if used is None or not total:
         return ""
     share = used / total
@@ -34,14 +34,15 @@ def fill_style(used: float | None, total: float | None) -> Style:
 
 
 def heat_style(celsius: float | None) -> Style:
-    """Of a chip."""
+    """Return the style of a chip's temperature."""
     if celsius is None:
         return "dim"
     return "bad" if celsius >= _HOT_C else "warn" if celsius >= _WARM_C else ""
 
 
 def bar(share: float | None, width: int, style: Style) -> Line:
-    """``share`` of ``width`` cells, in eighths of a cell; nothing but a dotted line where it is not known."""
+    """Draw ``share`` of ``width`` cells, in eighths of a cell; nothing but a dotted line where it is not
+    known."""
     if share is None:
         return [("·" * width, "dim")]
     eighths = round(max(0.0, min(share, 1.0)) * width * 8)
@@ -51,7 +52,8 @@ def bar(share: float | None, width: int, style: Style) -> Line:
 
 
 def sparkline(values: Sequence[float], width: int, top: float) -> Line:
-    """The newest values, one a cell, of 0 to ``top``; the newest is at the right, unknown ones are gaps."""
+    """Draw the newest values, one a cell, of 0 to ``top``; the newest is at the right, unknown ones are
+    gaps."""
     shown = values[-width:]
     text = "".join(height(value, top) for value in shown)
     return [(text.rjust(width), "info")]
@@ -66,7 +68,7 @@ def height(value: float, top: float) -> str:
 
 
 def width_of(line: Line) -> int:
-    """In cells of a terminal."""
+    """Return the width in cells of a terminal."""
     return sum(len(text) if text.isascii() else cell_len(text) for text, _ in line)
 
 
@@ -88,5 +90,5 @@ def fit(line: Line, width: int, *, right: bool = False) -> Line:
 
 
 def text_of(line: Line) -> str:
-    """Without its styles."""
+    """Return the text without its styles."""
     return "".join(text for text, _ in line)

@@ -1,4 +1,4 @@
-"""The first line of the screen: everything in a few figures."""
+"""Makes the first line of the screen: everything in a few figures."""
 
 from collections.abc import Iterator
 

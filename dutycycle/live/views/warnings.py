@@ -1,4 +1,4 @@
-"""What a person should know is not well, the most urgent first."""
+"""Says what a person should know is not well, the most urgent first."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,7 +14,7 @@ _SOON_S = 3600.0
 
 
 def warnings(state: LiveState, degraded: Sequence[str]) -> list[str]:
-    """``degraded``: of the processes that measure and compute."""
+    """Return all warnings. ``degraded``: of the processes that measure and compute."""
     return [*health_warnings(state), *_of_subjects(state), *degraded, *_of_records(state)]
 
 

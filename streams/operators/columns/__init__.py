@@ -1,4 +1,4 @@
-"""Samples become columns of numbers here: one row a tick, one column a series. Pure.
+"""Turns samples into columns of numbers: one row a tick, one column a series. Pure.
 
 Imports contract alone, and is imported by every bank.
 """

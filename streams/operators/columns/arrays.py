@@ -1,5 +1,5 @@
-"""What the banks share: types of arrays, arrays as bytes for snapshots, columns that come, go and move, and
-where blocks of time begin."""
+"""Holds what the banks share: types of arrays, arrays as bytes for snapshots, columns that come, go and move,
+and where blocks of time begin."""
 
 from typing import Any, TypeVar
 
@@ -39,7 +39,8 @@ def bytes_of(raw: bytes) -> Bytes:
 
 
 def remap(old: npt.NDArray[T], keep: Ints, fill: float) -> npt.NDArray[T]:
-    """``old`` with its last axis rearranged: column j is old column ``keep[j]``, or ``fill`` for -1."""
+    """Return ``old`` with its last axis rearranged: column j is old column ``keep[j]``, or ``fill`` for
+    -1."""
     new = np.full((*old.shape[:-1], keep.size), fill, dtype=old.dtype)
     kept = keep >= 0
     new[..., kept] = old[..., keep[kept]]
@@ -47,7 +48,7 @@ def remap(old: npt.NDArray[T], keep: Ints, fill: float) -> npt.NDArray[T]:
 
 
 def remap_rows(old: npt.NDArray[T], keep: Ints, fill: float) -> npt.NDArray[T]:
-    """``old`` with its rows rearranged as ``remap`` does with columns."""
+    """Return ``old`` with its rows rearranged as ``remap`` does with columns."""
     return np.ascontiguousarray(remap(old.T, keep, fill).T)
 
 

@@ -1,4 +1,4 @@
-"""Ticks that wait, and are taken in one piece: what a bank does for ten costs little more than for one."""
+"""Lets ticks wait, to be taken in one piece: what a bank does for ten costs little more than for one."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -15,7 +15,7 @@ MOST_WAITING = 32
 
 
 class TickBlock:
-    """k ticks of one layout and interval, each newer than the one before it: a row for each.
+    """Holds k ticks of one layout and interval, each newer than the one before it: a row for each.
 
     ``values`` (k, n): of ``layout.series``. ``tallies`` (k, m): of ``layout.tallies``. ``highs`` (k, m): the
     largest value since the last tick, from the driver's bursts where there are any. ``facts``: what has
@@ -58,13 +58,14 @@ class TickBlock:
         return self.values if begin == self._rows.shape[1] else self._part(begin, len(self.layout.series))
 
     def bursts(self) -> list[tuple[int, tuple[tuple[Series, Any], ...]]]:
-        """Those of the ticks that have any, with their times."""
+        """Return the bursts of the ticks that have any, with their times."""
         return [(tick.ts_ms, tick.bursts) for tick in self._ticks if tick.bursts]
 
 
 class TickQueue:
-    """Ticks that wait until something is asked, at ``due_ms`` at the latest: of one layout and interval, each
-    newer than the one before it. ``is_on``: whether anything is ever asked; else it keeps none."""
+    """Keeps ticks that wait until something is asked, at ``due_ms`` at the latest: of one layout and
+    interval, each newer than the one before it. ``is_on``: whether anything is ever asked; else it keeps
+    none."""
 
     def __init__(self, *, is_on: bool = True) -> None:
         self._is_on = is_on
@@ -72,7 +73,7 @@ class TickQueue:
         self.due_ms: float = 0 if is_on else float("inf")
 
     def accepts(self, tick: TickRow) -> bool:
-        """Whether the tick, newer than all before it, can wait with others that are there."""
+        """Tell whether the tick, newer than all before it, can wait with others that are there."""
         if not self._is_on:
             return True
         if not self._ticks or tick.ts_ms >= self.due_ms or self.room == 0:
@@ -81,15 +82,15 @@ class TickQueue:
 
     @property
     def room(self) -> int:
-        """How many more can wait."""
+        """Return how many more can wait."""
         return MOST_WAITING - len(self._ticks)
 
     def add(self, tick: TickRow) -> None:
-        """It waits."""
+        """Add a tick that waits."""
         if self._is_on:
             self._ticks.append(tick)
 
     def drain(self) -> TickBlock | None:
-        """The ticks, which do not wait any more; None if there is none."""
+        """Return the ticks, which do not wait any more; None if there is none."""
         ticks, self._ticks = self._ticks, []
         return TickBlock(ticks) if ticks else None

@@ -25,9 +25,9 @@ _cells_of_pod = attrgetter(*POD_CGROUP_METRICS[6:])
 
 @entry("float64[::1](float64[::1], int64[::1], int64[::1])")
 def _row(cells: Floats, containers: Ints, tallied: Ints) -> Floats:
-    """The host's values, of each pod (so many ``containers``) sums over them, but of the most throttled one;
-    of these once more those that are ``tallied``; and how busy the host is in percent of all its CPUs. NaN is
-    unknown."""
+    """Return the host's values, of each pod (so many ``containers``) sums over them, but of the most
+    throttled one; of these once more those that are ``tallied``; and how busy the host is in percent of all
+    its CPUs. NaN is unknown."""
     begin_tallies, begin = _HOST + _POD * containers.size, _HOST + 1
     values = np.empty(begin_tallies + tallied.size + 1)
     copy_into(values, cells[:_HOST])
@@ -65,7 +65,7 @@ class CgroupReader:
         self._lay_out(())
 
     def read(self, sample: CgroupSample, data: bytes = b"") -> TickRow:
-        """The tick in columns. ``data``: the record that it was decoded from."""
+        """Return the tick in columns. ``data``: the record that it was decoded from."""
         self._templates.learn(data, sample)
         pods = _pods(sample)
         if (names := tuple(pods)) != self._names:
@@ -75,8 +75,8 @@ class CgroupReader:
         return self._tick(sample.seq, sample.ts_ms, np.array(_cells(sample), np.float64))
 
     def read_unchanged(self, data: bytes | None) -> TickRow | None:
-        """The tick of a record that differs from the last one in numbers alone; None of another one, which is
-        to be decoded."""
+        """Return the tick of a record that differs from the last one in numbers alone; None of another one,
+        which is to be decoded."""
         record = self._templates.read(data)
         return None if record is None else self._tick(record.seq, record.ts_ms, record.cells)
 
@@ -85,7 +85,7 @@ class CgroupReader:
         return TickRow(self._collector, seq, ts_ms, self._interval_ms, self._layout, row)
 
     def _lay_out(self, pods: tuple[str, ...]) -> None:
-        """Other pods than before."""
+        """Lay out columns anew, for other pods than before."""
         self._names = pods
         series = [Series("node", "", metric) for metric in HOST_METRICS]
         series += [Series("pod", uid, metric) for uid in pods for metric in POD_CGROUP_METRICS]
@@ -109,7 +109,7 @@ def _pods(sample: CgroupSample) -> dict[str, PodCgroup]:
 
 
 def _cells(sample: CgroupSample) -> Cells:
-    """Those of the host, then of each pod those of its containers, and its own."""
+    """Return the cells of the host, then of each pod those of its containers, and its own."""
     cells: list[float | None] = [*_cells_of_host(sample.host)]
     for pod in _pods(sample).values():
         for container in pod.containers:

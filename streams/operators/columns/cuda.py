@@ -39,7 +39,7 @@ class CudaReader:
         return TickRow(self._collector, seq, ts_ms, self._interval_ms, self._layout, values)
 
     def _lay_out(self, pods: tuple[str, ...]) -> None:
-        """Other pods than before."""
+        """Lay out columns anew, for other pods than before."""
         self._names = pods
         series = [Series("pod", uid, metric) for uid in pods for metric in POD_CUDA_METRICS]
         self._layout = make_layout(

@@ -101,7 +101,8 @@ def _take_own(cells: Floats, ends: Ints, own_cells: Ints, means: Floats, highs: 
 
 
 def _packed(arrays: Iterable[Ints]) -> Ints:
-    """Arrays in one, because each that is given to a compiled loop takes time; ``_array`` takes one out."""
+    """Return arrays in one, because each that is given to a compiled loop takes time; ``_array`` takes one
+    out."""
     flat = [array.ravel() for array in arrays]
     return np.concatenate((np.cumsum([len(flat) + 1, *map(len, flat)]), *flat))
 
@@ -194,7 +195,7 @@ class NvmlReader:
         self._lay_out((), 0, 0, 0)
 
     def read(self, sample: NvmlSample, data: bytes = b"") -> TickRow:
-        """The tick in columns. ``data``: the record that it was decoded from."""
+        """Return the tick in columns. ``data``: the record that it was decoded from."""
         self._templates.learn(data, sample)
         gpus = _columns_of(sample.gpus, Gpu)
         uuids, indexes, allocated, slices, processes = _shape_of_gpus(gpus)
@@ -229,8 +230,8 @@ class NvmlReader:
         return self._tick(GapValues(sample.seq, sample.ts_ms, cells, pairs, ends))
 
     def read_unchanged(self, data: bytes | None) -> TickRow | None:
-        """The tick of a record that differs from the last one in numbers alone; None of another one, which is
-        to be decoded."""
+        """Return the tick of a record that differs from the last one in numbers alone; None of another one,
+        which is to be decoded."""
         record = self._templates.read(data)
         return None if record is None else self._tick(record)
 
@@ -245,7 +246,8 @@ class NvmlReader:
         return TickRow(self._collector, record.seq, record.ts_ms, self._interval_ms, layout, row, bursts)
 
     def _lay_out(self, gpus: tuple[Gpu, ...], slices: int, processes: int, allocations: int) -> None:
-        """Other GPUs, slices, processes or allocations than before, so many of each."""
+        """Lay out columns anew, for other GPUs, slices, processes or allocations than before, so many of
+        each."""
         plan = use_plan(self._node, gpus)
         self._alone = plan.alone()
         self._uuids = [gpu.uuid for gpu in gpus]
@@ -276,7 +278,7 @@ class NvmlReader:
         self._layout = make_layout(series, tallies, plan.attribution, scopes, held, of_pods, begins)
 
     def _series_of(self, bursts: Sequence[Floats]) -> tuple[tuple[Series, Floats], ...]:
-        """The driver's samples of each GPU, and of each pod that has one to itself (of its first)."""
+        """Return the driver's samples of each GPU, and of each pod that has one to itself (of its first)."""
         util: dict[int, Floats] = {}
         bursts_of_gpus: list[tuple[Series, Floats]] = []
         for (gpu, metric), burst in zip(self._with_bursts, bursts, strict=True):
@@ -291,7 +293,7 @@ class NvmlReader:
 
 
 def _bursts(sample: NvmlSample) -> Iterator[tuple[int, str, Pairs]]:
-    """The driver's samples that there are: of which GPU by position, of which metric."""
+    """Yield the driver's samples that there are: of which GPU by position, of which metric."""
     for at, gpu in enumerate(sample.gpus):
         if gpu.util_burst:
             yield at, "gpu_util_pct", gpu.util_burst
@@ -313,7 +315,7 @@ def _cells_of(sample: NvmlSample) -> Cells:
 
 
 def _cells_of_columns(gpus: Any, slices: Any, processes: Any, allocations: Any) -> Cells:
-    """One metric of all GPUs after the other, of all slices, of all processes, of all allocations; then
+    """Yield one metric of all GPUs after the other, of all slices, of all processes, of all allocations; then
     None."""
     return chain.from_iterable((
         *_cells_of_gpus(gpus), *_cells_of_slices(slices), *_cells_of_processes(processes),
@@ -322,7 +324,7 @@ def _cells_of_columns(gpus: Any, slices: Any, processes: Any, allocations: Any) 
 
 
 def _columns_of(records: Sequence[Any], kind: Any) -> Sequence[tuple[Any, ...]]:
-    """A column for each field of the records."""
+    """Return a column for each field of the records."""
     return tuple(zip(*map(astuple, records), strict=True)) or ((),) * len(kind.__struct_fields__)
 
 
@@ -335,8 +337,8 @@ def _counts(groups: Iterable[Sequence[Any] | None]) -> list[int]:
 
 
 def _cells(gpus: int, slices: int, processes: int, allocations: int) -> tuple[Ints, Ints, Ints, Ints]:
-    """Where the cells are: of the rows of a use table, of the values of GPUs and slices, of power limits, of
-    the utilization and its largest."""
+    """Return where the cells are: of the rows of a use table, of the values of GPUs and slices, of power
+    limits, of the utilization and its largest."""
     sizes = (len(_CELLS) * gpus, len(MIG_METRICS) * slices, len(USE_METRICS) * processes, 2 * allocations)
     each = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:3])
     of_gpus = each[0].reshape(len(_CELLS), gpus)
@@ -353,7 +355,8 @@ def _cells(gpus: int, slices: int, processes: int, allocations: int) -> tuple[In
 
 
 def _own_cells(owned: Sequence[Sequence[int]], gpus: int, slices: int) -> tuple[Ints, Ints]:
-    """Where the groups of ``OWN_GPU_METRICS`` end, and their cells; ``owned``: the rows of each place."""
+    """Return where the groups of ``OWN_GPU_METRICS`` end, and their cells; ``owned``: the rows of each
+    place."""
     groups = [
         [
             _CELLS.index(metric) * gpus + row
@@ -369,13 +372,15 @@ def _own_cells(owned: Sequence[Sequence[int]], gpus: int, slices: int) -> tuple[
 
 
 def _counted(columns: Sequence[tuple[Any, ...]]) -> Iterator[str]:
-    """The devices of which a metric of ``OWN_GPU_METRICS`` is known; the first column has their uuids."""
+    """Yield the devices of which a metric of ``OWN_GPU_METRICS`` is known; the first column has their
+    uuids."""
     uuids, *metrics = columns
     return (uuid for uuid, *cells in zip(uuids, *metrics, strict=True) if cells.count(None) < len(cells))
 
 
 def _sampled_cells(gpus: int, bursts: Sequence[tuple[int, str]]) -> Ints:
-    """Of each burst, of a GPU by position and a metric, the cell of that; and of utilization the GPU."""
+    """Return of each burst, of a GPU by position and a metric, the cell of that; and of utilization the
+    GPU."""
     cells = [
         (_CELLS.index(metric) * gpus + gpu, gpu if metric == "gpu_util_pct" else -1) for gpu, metric in bursts
     ]
@@ -384,7 +389,7 @@ def _sampled_cells(gpus: int, bursts: Sequence[tuple[int, str]]) -> Ints:
 
 @lru_cache(maxsize=1024)
 def _held_down(reasons: tuple[str, ...] | None) -> tuple[float | None, float | None]:
-    """Whether power and heat hold the clocks down, 0 or 100; None where the reasons are unknown."""
+    """Tell whether power and heat hold the clocks down, 0 or 100; None where the reasons are unknown."""
     if reasons is None:
         return None, None
     return 0.0 if BY_POWER.isdisjoint(reasons) else 100.0, 0.0 if BY_HEAT.isdisjoint(reasons) else 100.0

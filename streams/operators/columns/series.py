@@ -1,4 +1,4 @@
-"""Which series there are, and which column each of them has.
+"""Says which series there are, and which column each of them has.
 
 A series is one metric of one subject. Banks keep their state in columns over all series of a node, so that a
 tick is a few vector operations and no loop over values.
@@ -23,8 +23,8 @@ NO_POWER, GAUGE = -1, -2
 
 
 class Series(NamedTuple):
-    """One metric of one subject. ``kind``: ``gpu``, ``pod`` or ``node``; ``member``: the GPU's uuid or the
-    pod's uid, empty for the node."""
+    """Names one metric of one subject. ``kind``: ``gpu``, ``pod`` or ``node``; ``member``: the GPU's uuid or
+    the pod's uid, empty for the node."""
 
     kind: str
     member: str
@@ -40,7 +40,7 @@ def subject_of(node: str, kind: str, member: str) -> Subject:
 
 
 class TallySeries(NamedTuple):
-    """One metric of a pod: of the whole (``scope`` empty), on ``<node>/<gpu index>``, or of one process
+    """Names one metric of a pod: of the whole (``scope`` empty), on ``<node>/<gpu index>``, or of one process
     there (``<node>/<gpu index>/<pid>``)."""
 
     pod_uid: str
@@ -62,7 +62,8 @@ class ColumnIndex(Generic[K]):
         return len(self.ids)
 
     def columns(self, layout: tuple[K, ...]) -> Ints:
-        """The column of each series of ``layout``, shape (len(layout),); new series get new columns."""
+        """Return the column of each series of ``layout``, shape (len(layout),); new series get new
+        columns."""
         if layout is self._layout:
             return self._columns
         for key in layout:
@@ -75,8 +76,8 @@ class ColumnIndex(Generic[K]):
         return self._columns
 
     def spread(self, layout: tuple[K, ...], values: Floats) -> Floats:
-        """The values of a layout, shape (ticks, len(layout)), in all columns, NaN where there are none. The
-        same array if nothing has to move."""
+        """Return the values of a layout, shape (ticks, len(layout)), in all columns, NaN where there are
+        none. The same array if nothing has to move."""
         columns = self.columns(layout)
         if self._is_whole:
             return values
@@ -92,13 +93,14 @@ class ColumnIndex(Generic[K]):
 
 
 def remapped(old: Sequence[Hashable], new: Sequence[Hashable]) -> Ints:
-    """For each of ``new`` the position in ``old``, or -1; shape (len(new),)."""
+    """Return for each of ``new`` the position in ``old``, or -1; shape (len(new),)."""
     position = {key: column for column, key in enumerate(old)}
     return np.fromiter((position.get(key, -1) for key in new), np.int64, len(new))
 
 
 def subjects_of(series: Sequence[Series]) -> Ints:
-    """For each of the series a number that is the same for all of one subject, shape (len(series),)."""
+    """Return for each of the series a number that is the same for all of one subject, shape
+    (len(series),)."""
     numbers: dict[tuple[str, str], int] = {}
     each = (
         numbers.setdefault((each_series.kind, each_series.member), len(numbers)) for each_series in series
@@ -107,8 +109,8 @@ def subjects_of(series: Sequence[Series]) -> Ints:
 
 
 def powers_of_counters(series: Sequence[Series]) -> Ints:
-    """For each of the series that is a cumulative counter, all of which are of energy, the column of its
-    subject's power, or ``NO_POWER``; ``GAUGE`` for all others. Shape (len(series),)."""
+    """Return for each of the series that is a cumulative counter, all of which are of energy, the column of
+    its subject's power, or ``NO_POWER``; ``GAUGE`` for all others. Shape (len(series),)."""
     powers = {
         each_series.member: column
         for column, each_series in enumerate(series)

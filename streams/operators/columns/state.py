@@ -1,5 +1,5 @@
-"""The state of n series in arrays. Each array is declared once; how its columns are rearranged, stored and
-restored follows from that.
+"""Keeps the state of n series in arrays. Each array is declared once; how its columns are rearranged, stored
+and restored follows from that.
 
     class Sums(SeriesState):
         _sums: Floats = array(2, "n")
@@ -15,7 +15,8 @@ from streams.operators.columns.arrays import Ints, pack, unpack
 
 
 class _Array(NamedTuple):
-    """What is declared of an array. In its ``shape`` a name is that of an attribute; ``n``: the series."""
+    """Holds what is declared of an array. In its ``shape`` a name is that of an attribute; ``n``: the
+    series."""
 
     shape: tuple[int | str, ...]
     fill: Any
@@ -34,7 +35,7 @@ def array(*shape: int | str, fill: Any = 0.0, dtype: npt.DTypeLike = np.float64)
 
 
 class SeriesState:
-    """State in the arrays that a subclass declares. Attributes of which shapes are made are set before
+    """Keeps state in the arrays that a subclass declares. Attributes of which shapes are made are set before
     ``__init__``. In a snapshot an array has its attribute's name, less a leading underscore."""
 
     _arrays: ClassVar[dict[str, _Array]] = {}

@@ -50,9 +50,9 @@ _GAP = re.compile(
 
 
 class GapValues(NamedTuple):
-    """What a record has in its gaps. ``cells``: as ``cells_of`` would take them out of it, NaN is absent.
-    ``pairs``: those of all lists of pairs in it, in their order, shape (n, 2); ``pair_ends``: where each list
-    ends there, of use until the next record is read."""
+    """Holds what a record has in its gaps. ``cells``: as ``cells_of`` would take them out of it, NaN is
+    absent. ``pairs``: those of all lists of pairs in it, in their order, shape (n, 2); ``pair_ends``: where
+    each list ends there, of use until the next record is read."""
 
     seq: int
     ts_ms: int
@@ -61,14 +61,14 @@ class GapValues(NamedTuple):
     pair_ends: Ints
 
     def lists(self) -> list[Floats]:
-        """Each list of pairs."""
+        """Return each list of pairs."""
         return [self.pairs[begin:end] for begin, end in pairwise((0, *self.pair_ends.tolist()))]
 
 
 @kernel
 def _number(data: Any, at: int) -> tuple[float, int, bool]:
-    """The number that begins ``at``, where it ends (-1: it is none, or not written plainly), and whether it
-    is whole."""
+    """Return the number that begins ``at``, where it ends (-1: it is none, or not written plainly), and
+    whether it is whole."""
     negative = at < data.size and data[at] == _MINUS
     begin = at = at + 1 if negative else at
     mantissa, digits, point = 0, 0, -1
@@ -162,7 +162,7 @@ def _fill(
 
 
 class _Template:
-    """A record's text with gaps, and which cells the numbers in these are."""
+    """Holds a record's text with gaps, and which cells the numbers in these are."""
 
     def __init__(self, data: bytes, fields: "_Fields") -> None:
         begin, key = 0, ""
@@ -191,7 +191,7 @@ class _Template:
         self._numbers, self._cells = np.zeros(len(names)), np.zeros(0, np.int64)
 
     def numbered(self) -> bytes:
-        """The record with the multiple of ``_STEP`` in each gap that tells which number is there."""
+        """Return the record with the multiple of ``_STEP`` in each gap that tells which number is there."""
         number, parts = 0, [self._pieces[0]]
         for given, row, piece in zip(self._given, self._rows, self._pieces[1:], strict=True):
             number += not row[3]
@@ -214,7 +214,7 @@ class _Template:
         self._pieces, self._given, self._rows = [], [], []  # the text is kept once
 
     def read(self, data: bytes) -> GapValues | None:
-        """What is in the gaps; None if the record does not fit."""
+        """Return what is in the gaps; None if the record does not fit."""
         lists = self._pair_ends.size
         pairs = np.empty((len(data) // _SHORTEST, 2)) if lists else _NO_PAIRS
         raw, numbers = np.frombuffer(data, np.uint8), self._numbers
@@ -225,7 +225,7 @@ class _Template:
 
 
 class Templates(Generic[R]):
-    """The template of one key's records of a topic: the last that was decoded, if it was worth it.
+    """Keeps the template of one key's records of a topic: the last that was decoded, if it was worth it.
 
     ``cells_of``: the numbers of a record that are read, None is absent. Each is one of the record as it is,
     or depends on none that may change. ``pairs_of``: its lists of pairs that are not empty, in order.
@@ -243,8 +243,8 @@ class Templates(Generic[R]):
         self._patience = 1
 
     def read(self, data: bytes | None) -> GapValues | None:
-        """What a record has, if it is the last one that was decoded but for its numbers; else None, and it is
-        to be decoded."""
+        """Return what a record has, if it is the last one that was decoded but for its numbers; else None,
+        and it is to be decoded."""
         numbers = None if self._template is None or data is None else self._template.read(data)
         if numbers is None:
             self._template = None  # what the reader knows of the last record will be of another one
@@ -275,7 +275,8 @@ class Templates(Generic[R]):
         return template if numbers is not None and self._is_read(numbers, record) else None
 
     def _is_read(self, numbers: GapValues, record: R) -> bool:
-        """Whether what was read out of the text is what was decoded; lists may stand in another order."""
+        """Tell whether what was read out of the text is what was decoded; lists may stand in another
+        order."""
         cells, pairs = np.array([*self._cells_of(record)], np.float64), self._pairs_of(record)
         return np.array_equal(numbers.cells, cells, equal_nan=True) and [
             pairs_read.tolist() for pairs_read in numbers.lists()
@@ -283,15 +284,15 @@ class Templates(Generic[R]):
 
 
 class _Fields(NamedTuple):
-    """The fields of a record and its parts that hold a number which may change, or a list of pairs."""
+    """Lists the fields of a record and its parts that hold a number which may change, or a list of pairs."""
 
     numbers: dict[str, Range]
     lists: dict[str, Range]
 
 
 def _all_of(record_type: Any) -> _Fields:
-    """What is a whole number everywhere stays: it counts or names something. But for those of the record
-    itself."""
+    """Return the fields that may change. What is a whole number everywhere stays: it counts or names
+    something. But for those of the record itself."""
     numbers: dict[str, Range] = {}
     lists: dict[str, Range] = {}
     whole: dict[str, Range] = {}
@@ -310,7 +311,7 @@ _fields_of: Callable[[Any], _Fields] = cache(_all_of)
 
 
 def _narrow(known: dict[str, Range], name: str, kind: Any, whole: bool) -> None:
-    """The range of all fields of one name: what is in it is in that of each of them."""
+    """Narrow the range of all fields of one name: what is in it is in that of each of them."""
     low, high, _ = known.get(name, (-np.inf, np.inf, whole))
     low = low if kind.ge is None else max(low, kind.ge)
     high = high if kind.le is None else min(high, kind.le)
@@ -318,7 +319,7 @@ def _narrow(known: dict[str, Range], name: str, kind: Any, whole: bool) -> None:
 
 
 def _all_fields(kind: Any) -> Iterator[tuple[str, Any]]:
-    """The fields of a record and of its parts, each with one of the types that it may have."""
+    """Yield the fields of a record and of its parts, each with one of the types that it may have."""
     for alternative in _alternatives(kind):
         if isinstance(alternative, inspect.StructType):
             for field in alternative.fields:

@@ -1,4 +1,5 @@
-"""A tick: what a node measured at one moment, in columns. Each sample becomes one before any bank sees it."""
+"""Defines a tick: what a node measured at one moment, in columns. Each sample becomes one before any bank
+sees it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from streams.operators.columns.series import Series, TallySeries
 
 
 class Begins(NamedTuple):
-    """Where parts begin in the row of a tick; its values begin it."""
+    """Says where parts begin in the row of a tick; its values begin it."""
 
     tallies: int
     highs: int
@@ -20,8 +21,8 @@ class Begins(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Which series a tick holds. It is the same object as long as the GPUs, pods and processes of the node
-    are.
+    """Says which series a tick holds. It is the same object as long as the GPUs, pods and processes of the
+    node are.
 
     ``series`` has shape (n,) and ``tallies`` (m,). ``pods``: the uids in ``tallies`` and ``attribution``.
     ``attribution``, by pod and scope: how the use of a GPU is known (``dutycycle.contract.ownership.words``).
@@ -41,7 +42,7 @@ class Layout:
 
 
 class TickRow(NamedTuple):
-    """One tick of a node. What was not measured is NaN.
+    """Holds one tick of a node. What was not measured is NaN.
 
     ``interval_ms``: the time before ``ts_ms`` that it measures. ``row``: all of its numbers, whose parts are
     those of ``TickBlock``. ``bursts``: the driver's own samples since the last tick as in the record, of the
@@ -58,12 +59,12 @@ class TickRow(NamedTuple):
 
     @property
     def values(self) -> Floats:
-        """As of ``TickBlock``, shape (n,)."""
+        """Return the values as of ``TickBlock``, shape (n,)."""
         return self.row[: len(self.layout.series)]
 
     @property
     def value_highs(self) -> Floats | None:
-        """As of ``TickBlock``, shape (n,); None where there are no bursts."""
+        """Return the highs of values as of ``TickBlock``, shape (n,); None where there are no bursts."""
         highs = self.row[self.layout.begins.value_highs :]
         return highs if highs.size else None
 
@@ -86,8 +87,8 @@ def make_layout(
     slices: Mapping[str, tuple[str, ...]] | None = None,
     begins: Begins | None = None,
 ) -> Layout:
-    """A layout, with the pods that its tallies and its attribution name. Without ``begins`` a tick has values
-    alone, which are its tallies and their highs."""
+    """Return a layout, with the pods that its tallies and its attribution name. Without ``begins`` a tick has
+    values alone, which are its tallies and their highs."""
     series, of_pods, attribution = tuple(series), tuple(tallies), attribution or {}
     begins = begins or Begins(0, 0, len(series), len(series))
     uids = dict.fromkeys([*(tally.pod_uid for tally in of_pods), *(uid for uid, _ in attribution)])

@@ -1,4 +1,4 @@
-"""The analysis of a node: trends and cycles of those of its series that get them."""
+"""Analyses a node: trends and cycles of those of its series that get them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ FOLLOWS_STEPS = ("gpu_util_pct", "tensor_active_pct", "dram_active_pct", "mem_co
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What an evaluation found: trends, as a column of ``forecast`` for each of ``trend_series``, or
+    """Says what an evaluation found: trends, as a column of ``forecast`` for each of ``trend_series``, or
     ``cycles``. If one of a subject changed, all of that subject are there, as they are now. ``forecast`` is
     None if no trend changed."""
 
@@ -34,8 +34,8 @@ class Evaluation:
     cycles: list[tuple[Series, CycleResult]]
 
     def memory_full_ms(self) -> Iterator[tuple[Series, int | None]]:
-        """Of each pod whose host memory has a trend here, and of each GPU: when it is full, None if it does
-        not run out."""
+        """Yield of each pod whose host memory has a trend here, and of each GPU: when it is full, None if it
+        does not run out."""
         if self.forecast is not None:
             for trend_series, left_s in zip(
                 self.trend_series, self.forecast.exhausts_in_s.tolist(), strict=True
@@ -44,8 +44,8 @@ class Evaluation:
                     yield trend_series, None if isnan(left_s) else self.ts_ms + round(left_s * 1000)
 
     def cycles_of_subjects(self) -> Iterator[tuple[Series, CycleResult]]:
-        """Of each GPU and pod of which a cycle changed, its one cycle, and of which metric that is: of the
-        utilization, or else of what follows it."""
+        """Yield of each GPU and pod of which a cycle changed, its one cycle, and of which metric that is: of
+        the utilization, or else of what follows it."""
         of: dict[tuple[str, str], dict[str, CycleResult]] = {}
         for cycle_series, cycle in self.cycles:
             of.setdefault((cycle_series.kind, cycle_series.member), {})[cycle_series.metric] = cycle
@@ -58,7 +58,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalysisConfig:
-    """Which metrics have trends and cycles, how far ahead forecasts reach (seconds, ascending), and how
+    """Says which metrics have trends and cycles, how far ahead forecasts reach (seconds, ascending), and how
     cycles are looked for in the ticks."""
 
     trend_metrics: tuple[str, ...] = tuple(sorted(TREND_METRICS))
@@ -71,7 +71,7 @@ ANALYSIS = AnalysisConfig()
 
 
 class AnalysisBank:
-    """A ``TrendBank`` and ``CycleScales`` over subsets of the node's columns.
+    """Holds a ``TrendBank`` and ``CycleScales`` over subsets of the node's columns.
 
     ``series`` is always the list of all columns of the node. What few GPUs can measure
     (``ACTIVITY_METRICS``) has a cycle from its first value on, so that others need no room for it.
@@ -112,7 +112,7 @@ class AnalysisBank:
         )
 
     def resize(self, series: list[Series]) -> None:
-        """The node's columns are ``series`` now: keep what stays, begin what is new, drop what is gone."""
+        """Take ``series`` as the node's columns: keep what stays, begin what is new, drop what is gone."""
         trends, cycles = self._trend_series, self._cycle_series
         self._select(series)
         kept = remapped(trends, self._trend_series)

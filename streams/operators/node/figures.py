@@ -1,5 +1,5 @@
-"""The figures of a window over all series of a node, in one compiled call: ``ClosedWindow`` says what they
-are."""
+"""Computes the figures of a window over all series of a node, in one compiled call: ``ClosedWindow`` says
+what they are."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ _COUNT, _MEAN, _STD, _MIN, _MAX, _P50, _P95, _P99, _INCREASE = range(9)
 
 @kernel
 def _in_order(times: Ints, start: int, end: int) -> Ints:
-    """The rows of a window by time, and those of one time as they came."""
+    """Return the rows of a window by time, and those of one time as they came."""
     inside = np.empty(len(times), np.int64)
     count = 0
     for row in range(len(times)):
@@ -56,7 +56,7 @@ def _counter(
 
 @kernel
 def _gauge(values: Floats, figures: Floats) -> None:
-    """Everything but the count, of at least one value. Sorts ``values``."""
+    """Write every figure but the count, of at least one value. Sorts ``values``."""
     total = 0.0
     for value in values:
         total += value

@@ -1,7 +1,6 @@
-"""GPUs whose source repeats itself: every figure equal to the last bit for a minute, while the GPU is said to
-work. A GPU at work never draws the same to a hundredth of a watt for so long. Its driver hangs, or what reads
-it writes the last answer again and again: what the GPU does is not known.
-"""
+"""Finds GPUs whose source repeats itself: every figure equal to the last bit for a minute, while the GPU is
+said to work. A GPU at work never draws the same to a hundredth of a watt for so long. Its driver hangs, or
+what reads it writes the last answer again and again: what the GPU does is not known."""
 
 from typing import Any
 
@@ -92,7 +91,7 @@ class FrozenGpus:
         _count_repeats(block.times, block.values, self._figures, self._since_ms, self._ticks, self._is_frozen)
 
     def _lay_out(self, layout: Layout) -> None:
-        """Other GPUs than before: each keeps what is known of it."""
+        """Lay out figures anew, for other GPUs than before: each keeps what is known of it."""
         before = self._uuids
         self._layout, self._scopes = layout, list(layout.gpus)
         self._uuids = [layout.series[place * _FIGURES].member for place in range(len(layout.gpus))]
@@ -113,8 +112,8 @@ class FrozenGpus:
         }
 
     def checked(self, sample: NvmlSample) -> NvmlSample:
-        """The sample without the figures of GPUs that are frozen, and repeat them once more. Those that do
-        not are frozen no longer."""
+        """Return the sample without the figures of GPUs that are frozen, and repeat them once more. Those
+        that do not are frozen no longer."""
         return replace(sample, gpus=tuple(map(self._checked, sample.gpus)))
 
     def _checked(self, gpu: Gpu) -> Gpu:
@@ -130,7 +129,7 @@ class FrozenGpus:
         return replace(gpu, **_BLANK, processes=processes)
 
     def snapshot(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         each = zip(
             self._uuids, self._scopes, self._figures, self._since_ms.tolist(), self._ticks.tolist(),
             self._is_frozen.tolist(), strict=True,

@@ -1,4 +1,4 @@
-"""The trends and cycles of one node as records, ready to be sent."""
+"""Makes records, ready to be sent, of the trends and cycles of one node."""
 
 from functools import cache
 from math import isnan

@@ -1,4 +1,4 @@
-"""Event time of one node: the watermark, ticks seen twice, and a clock that jumps.
+"""Keeps event time of one node: the watermark, ticks seen twice, and a clock that jumps.
 
 The watermark is the largest timestamp accepted so far, and moves by data alone. A tick is identified by
 (collector, seq). A tick far from the watermark, ahead or behind, is held until ten in a row agree: ahead,
@@ -33,7 +33,7 @@ SEEN_BLOCKS = 8
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A tick that waits for others to confirm its time, and the JSON that it came from."""
+    """Holds a tick that waits for others to confirm its time, and the JSON that it came from."""
 
     tick: TickRow
     data: bytes
@@ -54,8 +54,9 @@ class Timeline:
         self._newest = ("", -1)
 
     def admit(self, tick: TickRow, data: bytes) -> tuple[list[TickRow], list[CountedEvent]]:
-        """The ticks that count now (none, this one, or this and held ones), and events to count. ``data``:
-        the JSON of the tick. If the watermark is behind where it was, an epoch has begun with these ticks."""
+        """Return the ticks that count now (none, this one, or this and held ones), and events to count.
+        ``data``: the JSON of the tick. If the watermark is behind where it was, an epoch has begun with these
+        ticks."""
         events = self._duplicate_producer(tick.collector)
         if self._repeated(tick.collector, tick.seq):
             return [], [CountedEvent(SAMPLE_DUPLICATE.name)]
@@ -80,7 +81,8 @@ class Timeline:
         return ticks, released + events
 
     def has_before(self, tick: TickRow) -> bool:
-        """Whether the tick came that its collector counted before this one: nothing is missing in between."""
+        """Tell whether the tick came that its collector counted before this one: nothing is missing in
+        between."""
         block, bit = divmod(tick.seq - 1, _BLOCK_TICKS)
         return bool(self._seen.get((tick.collector, block), 0) >> bit & 1)
 

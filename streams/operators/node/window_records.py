@@ -1,4 +1,4 @@
-"""Closed windows as records: one for each subject of the node, with all its metrics.
+"""Turns closed windows into records: one for each subject of the node, with all its metrics.
 
 Most of what streams send are windows. So their JSON is not made from objects: orjson writes all numbers of a
 window at once, and a compiled loop puts them where they belong in a form of all records.
@@ -26,7 +26,7 @@ _COMMA, _END, _POINT, _ZERO = b",].0"
 
 
 class _Subject(NamedTuple):
-    """The key of a subject, how its records begin, and its metrics."""
+    """Holds the key of a subject, how its records begin, and its metrics."""
 
     key: str
     head: bytes
@@ -34,8 +34,8 @@ class _Subject(NamedTuple):
 
 
 class _Form(NamedTuple):
-    """The records of a window without their times and numbers: the key of each and how it begins, and in one
-    piece the ``labels`` between the numbers, of which each ends at one of ``ends``."""
+    """Holds the records of a window without their times and numbers: the key of each and how it begins, and
+    in one piece the ``labels`` between the numbers, of which each ends at one of ``ends``."""
 
     records: list[tuple[str, bytes]]
     labels: Bytes
@@ -56,7 +56,7 @@ class WindowRecords:
         """The form of windows in which this is known."""
 
     def resize(self, series: Sequence[Series]) -> None:
-        """The node's columns are ``series`` now."""
+        """Take ``series`` as the node's columns."""
         columns: dict[tuple[str, str], list[int]] = {}
         for column, window_series in enumerate(series):
             if window_series.metric not in CAPACITIES:
@@ -75,7 +75,7 @@ class WindowRecords:
         )
 
     def of(self, window: ClosedWindow) -> list[Emission]:
-        """A record of each subject of which anything was measured in the window."""
+        """Return a record of each subject of which anything was measured in the window."""
         figures = window.figures[self._columns]
         known = ~np.isnan(figures)
         known[:, 0] = known[:, 1:].any(axis=1)  # no value, no count
@@ -95,7 +95,7 @@ class WindowRecords:
         ]
 
     def _form_of(self, counts: Sequence[int]) -> _Form:
-        """The form of windows with so many figures of each metric of all subjects."""
+        """Return the form of windows with so many figures of each metric of all subjects."""
         records, bodies, row = [], [], 0
         for key, head, metrics in self._subjects:
             mine = counts[row : row + len(metrics)]
@@ -109,8 +109,8 @@ class WindowRecords:
 
 
 def _body(metrics: Sequence[str], counts: Sequence[int]) -> bytes:
-    """The end of a record from its metrics on, with a place for each number; ``counts``: how many each metric
-    has."""
+    """Return the end of a record from its metrics on, with a place for each number; ``counts``: how many each
+    metric has."""
     named = (
         b'"%b":%b' % (metric.encode(), _places(n)) for metric, n in zip(metrics, counts, strict=True) if n
     )
@@ -118,15 +118,15 @@ def _body(metrics: Sequence[str], counts: Sequence[int]) -> bytes:
 
 
 def _places(count: int) -> bytes:
-    """A counter has two figures, the first and the last, a gauge all but the last."""
+    """Return places for the figures: a counter has two, the first and the last, a gauge all but the last."""
     figures = (FIGURES[0], FIGURES[-1]) if count == 2 else FIGURES[:-1]
     return b"{" + b",".join(b'"%b":%b' % (figure.encode(), _PLACE) for figure in figures) + b"}"
 
 
 @entry("uint8[::1](uint8[::1], int64[::1], uint8[::1])")
 def _filled(labels: Bytes, ends: Ints, numbers: Bytes) -> Bytes:
-    """The labels, and between them the numbers of a JSON list; one that is whole is written as an integer, as
-    ``streams.operators.rounding`` has it."""
+    """Return the labels, and between them the numbers of a JSON list; one that is whole is written as an
+    integer, as ``streams.operators.rounding`` has it."""
     out = np.empty(labels.size + numbers.size, np.uint8)
     at, begin, place = 0, 0, 1
     for label in range(ends.size):

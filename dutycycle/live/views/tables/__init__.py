@@ -1,1 +1,1 @@
-"""The tables of the screen, and the columns that they are made of."""
+"""Makes the tables of the screen, and the columns that they are made of."""

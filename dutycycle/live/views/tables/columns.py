@@ -1,4 +1,5 @@
-"""A table as a list of columns: which ones have room, in which order the rows are, and each row as a line."""
+"""Lays out a table as a list of columns: which ones have room, in which order the rows are, and each row as a
+line."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ Order = float | str | tuple[str, int, str]
 
 @dataclass(frozen=True)
 class TableColumn(Generic[R]):
-    """One column. ``cell`` makes a cell for the width that there is, ``order`` a key for sorting.
+    """Describes one column. ``cell`` makes a cell for the width that there is, ``order`` a key for sorting.
 
     ``rank``: columns of a higher one are left out first where there is no room; one from 3 on is not shown
     before all others have their ``comfort``. ``grows``: up to which width it takes what is left over. Figures
@@ -34,7 +35,7 @@ class TableColumn(Generic[R]):
 
 @dataclass(frozen=True)
 class TableLayout(Generic[R]):
-    """The columns that have room, each with its width."""
+    """Holds the columns that have room, each with its width."""
 
     columns: Sequence[tuple[TableColumn[R], int]]
 
@@ -91,7 +92,7 @@ def _grow(widths: list[int], most: Sequence[int], left: int) -> int:
 
 
 def sort_rows(rows: Sequence[R], column: TableColumn[R], *, reverse: bool) -> list[R]:
-    """In the order of a column; rows whose value is not known come last."""
+    """Sort in the order of a column; rows whose value is not known come last."""
     known = [(order, row) for row in rows if (order := column.order(row)) is not None]
     ordered_rows = {id(row) for _, row in known}
     ordered = sorted(known, key=lambda pair: pair[0], reverse=column.descending != reverse)

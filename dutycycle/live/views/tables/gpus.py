@@ -1,4 +1,4 @@
-"""The table of GPUs."""
+"""Makes the table of GPUs."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The table of jobs: what their pods do together."""
+"""Makes the table of jobs: what their pods do together."""
 
 from collections.abc import Sequence
 from math import isnan, nan
@@ -14,13 +14,14 @@ from dutycycle.words import bytes_text, percent_text
 
 
 def gpus_of(job: JobRow) -> tuple[int, int]:
-    """On how many GPUs its pods ever worked, and how many they have or ask for."""
+    """Return on how many GPUs its pods ever worked, and how many they have or ask for."""
     each = [gpus_held(pod) for pod in job.pods.values()]
     return sum(used for used, _ in each), sum(held for _, held in each)
 
 
 def values(job: JobRow, most: int) -> list[float]:
-    """The mean GPU use of its pods over their newest ticks, the newest last; NaN where none is known."""
+    """Return the mean GPU use of its pods over their newest ticks, the newest last; NaN where none is
+    known."""
     each = [list(pod.gpu_history.values("gpu_util_pct", most)) for pod in job.pods.values()]
     length = max(map(len, each), default=0)
     padded = [[nan] * (length - len(series)) + series for series in each]

@@ -1,4 +1,5 @@
-"""Columns that several tables have: an amount, a share with a bar, a history, and what is said in words."""
+"""Makes columns that several tables have: an amount, a share with a bar, a history, and what is said in
+words."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""The table of nodes: the host, and what its GPUs do together."""
+"""Makes the table of nodes: the host, and what its GPUs do together."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ _FIGURE = 8
 
 
 def mean_util(gpus: Sequence[GpuRow]) -> Value:
-    """Of those whose use is known."""
+    """Return the mean use of those whose use is known; None for none."""
     known = [row.now.gpu_util_pct for row in gpus if row.now.gpu_util_pct is not None]
     return sum(known) / len(known) if known else None
 

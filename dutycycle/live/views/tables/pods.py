@@ -1,4 +1,4 @@
-"""The table of pods, or outside Kubernetes of containers and units."""
+"""Makes the table of pods, or outside Kubernetes of containers and units."""
 
 from collections.abc import Sequence
 
@@ -13,13 +13,13 @@ from dutycycle.words import bytes_text, percent_text
 
 
 def gpus_held(row: PodRow) -> tuple[int, int]:
-    """On how many GPUs it ever worked, and how many it has or asks for."""
+    """Return on how many GPUs it ever worked, and how many it has or asks for."""
     asked = row.identity.gpu_request if row.identity is not None else None
     return sum(row.gpus.values()), max(len(row.gpus), round(asked or 0))
 
 
 def of_gpus(used: int, held: int) -> Line:
-    """``1 of 4``; one figure where all are used, nothing without any."""
+    """Return ``1 of 4``; one figure where all are used, nothing without any."""
     if not held:
         return []
     return [(str(held), "")] if used == held else [(f"{used} of {held}", "warn")]

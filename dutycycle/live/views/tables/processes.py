@@ -1,4 +1,4 @@
-"""The table of processes on GPUs, by job: with what this machine knows of its own ones."""
+"""Makes the table of processes on GPUs, by job: with what this machine knows of its own ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from dutycycle.words import UNKNOWN, bytes_text, percent_text, short_duration
 
 @dataclass(frozen=True, slots=True)
 class OnGpu:
-    """One process on one GPU. ``job`` and ``pod``: names, empty for unknown; ``facts``: None for one of
+    """Holds one process on one GPU. ``job`` and ``pod``: names, empty for unknown; ``facts``: None for one of
     another machine. ``is_first``: of its job, in the natural order."""
 
     gpu: GpuRow
@@ -28,13 +28,13 @@ class OnGpu:
 
     @property
     def name(self) -> str:
-        """The program, with its arguments where they are known."""
+        """Return the program, with its arguments where they are known."""
         known = self.facts.command if self.facts is not None else None
         return known or self.process.name or UNKNOWN
 
     @property
     def group(self) -> str:
-        """What it belongs to: the job, or without one the pod."""
+        """Return what it belongs to: the job, or without one the pod."""
         return self.job or self.pod
 
     @property
@@ -67,15 +67,15 @@ def _job(pod: PodRow) -> str:
 
 
 def age_s(state: LiveState, facts: ProcessFacts | None) -> float | None:
-    """For how long a process has run; None for unknown."""
+    """Return for how many seconds a process has run; None for unknown."""
     if facts is None or facts.started_s is None:
         return None
     return max(state.now_ms / 1000 - facts.started_s, 0.0)
 
 
 def _tree(row: OnGpu, _: int) -> Line:
-    """The job once, and below it a line for each of its processes; without a job the pod, or login session,
-    which all of them have."""
+    """Return the job once, and below it a line for each of its processes; without a job the pod, or login
+    session, which all of them have."""
     if not row.group:
         return []
     return [(row.group, "bold")] if row.is_first else [("  └ ", "dim"), (row.pod if row.job else "", "dim")]

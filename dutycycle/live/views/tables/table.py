@@ -1,4 +1,4 @@
-"""One table of the screen: which rows, which columns, and what is said where there are none."""
+"""Describes one table of the screen: which rows, which columns, and what is said where there are none."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,9 +10,8 @@ from dutycycle.live.views.tables.columns import TableColumn
 
 @dataclass(frozen=True, slots=True)
 class TableView:
-    """``title`` is on its tab. ``rows`` are in their natural order; ``subject``: the key of what a row is
-    about; ``text``: what a filter looks at; ``empty``: instead of rows.
-    """
+    """Describes a table. ``title`` is on its tab. ``rows`` are in their natural order; ``subject``: the key
+    of what a row is about; ``text``: what a filter looks at; ``empty``: instead of rows."""
 
     title: str
     rows: Callable[[LiveState], Sequence[Any]]

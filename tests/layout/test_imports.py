@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
@@ -152,38 +152,40 @@ def test_every_way_to_bind_a_name_is_seen() -> None:
     assert sorted(bound_names(text)) == [(1, "one"), (2, "found"), (2, "one"), (2, "told"), (3, "one")]
 
 
-NO_VERBS = {
-    "A", "All", "An", "Another", "As", "Both", "By", "Bytes", "Cycles", "Each", "Every", "Everything",
-    "For", "From", "How", "In", "It", "Its", "Keys", "Names", "No", "None", "Nothing", "Of", "One",
-    "Other", "Plain", "Power", "Seconds", "Settings", "Steps", "That", "The", "Their", "There", "These",
-    "This", "Those", "Times", "Unix", "Until", "Value", "What", "When", "Where", "Whether", "Which",
-    "Who", "Whose", "Why", "With",
-}  # fmt: skip
-LEAST_SHARE = 0.63
-"""Of the docstrings of functions that begin with a verb: it goes up from change to change."""
+VERBS = """
+    Add Allow Analyse Announce Answer Append Apply Ask Assign Avoid Be Begin Belong Bound Bring Buffer
+    Build Call Carry Change Charge Check Choose Clear Close Code Collect Commit Compare Compile Complete
+    Compute Configure Connect Correct Count Create Cull Cut Deal Decide Declare Decode Decompress Define
+    Delete Describe Detect Disconnect Divide Do Draw Drop Encode End Enter Evaluate Execute Feed Fetch
+    Fill Filter Find Fit Flush Fold Follow Forecast Forget Forward Free Gather Generate Give Go Grade
+    Hand Handle Have Hear Hold Identify Ignore Implement Import Is Join Judge Keep Know Lay Learn Leave
+    Let List Listen Load Lock Log Look Loop Make Measure Mend Merge Meter Mirror Move Name Narrow Need
+    Note Offer Open Order Pack Parse Pass Place Plan Predict Prefer Print Publish Put Query Queue Quit
+    Raise Rank Read Rearrange Rebuild Receive Record Refuse Register Release Remember Remove Renew
+    Replace Replay Report Return Roll Round Run Sample Say Score Scrape Scroll Search See Send Serve Set
+    Show Shut Simulate Sort Stand Start Stop Store Stream Sum Take Tell Tick Train Translate Try Turn
+    Unpack Wait Walk Warn Watch Weigh Work Wrap Write Yield
+"""
+"""What docstrings begin with, as an order or in the third person: a new verb is added, a noun is not."""
+FIRST_WORDS = {form for verb in VERBS.split() for form in (verb, verb + "s", verb + "es", verb[:-1] + "ies")}
+LEAST_SHARE = 0.95
+"""Of all docstrings, of modules, classes and functions: it goes up from change to change."""
 
 
-def begins_with_a_verb(docstring: str) -> bool:
-    """Return whether the first word may be a verb; names in quotes and words in small letters are none."""
-    word = docstring.split()[0].strip(".,:;")
-    return word[:1].isupper() and word not in NO_VERBS
-
-
-def test_docstrings_of_functions_begin_with_a_verb() -> None:
-    """Those of properties are nouns, as attributes are."""
+def test_docstrings_begin_with_a_verb() -> None:
     docstrings = [
         docstring
         for path in files()
         for node in ast.walk(ast.parse((ROOT / path).read_text()))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and not any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         and (docstring := ast.get_docstring(node))
     ]
-    share = sum(map(begins_with_a_verb, docstrings)) / len(docstrings)
-    assert share >= LEAST_SHARE, f"{share:.3f}"
+    first_words = [docstring.split()[0].strip(".,:;") for docstring in docstrings]
+    nouns = Counter(word for word in first_words if word not in FIRST_WORDS)
+    share = 1 - nouns.total() / len(docstrings)
+    assert share >= LEAST_SHARE, f"{share:.3f}: the words that are no verbs: {nouns.most_common(9)}"
 
 
 def test_a_noun_is_no_verb() -> None:
-    assert [begins_with_a_verb(text) for text in ("Take it.", "The rows.", "``x`` is y.", "Plain data.")] == [
-        True, False, False, False,
-    ]  # fmt: skip
+    assert {"Take", "Takes", "Carries", "Passes"} <= FIRST_WORDS
+    assert not {"The", "Rows", "``x``", "What", "Plain"} & FIRST_WORDS

@@ -32,8 +32,7 @@ class Outgoing:
 
 
 class Collector(Protocol):
-    """Measures one subsystem. ``collect`` blocks (it runs in a thread of its own); raising is a failed
-    tick."""
+    """Measures one subsystem. ``collect`` blocks (it is in a thread of its own); raising is a failed tick."""
 
     name: str
 

@@ -58,8 +58,7 @@ class Sink(Protocol):
         ...
 
     def forget(self) -> None:
-        """Forget all records. The partitions are somebody else's now: what is not written is theirs to
-        write."""
+        """Forget all records. Partitions are somebody else's now: what is not written is theirs to write."""
         ...
 
     async def run(self) -> None:

@@ -57,8 +57,7 @@ async def _trim_heap() -> None:
 
 
 def pause_s(interval_s: float, took_s: float, written_bytes: int) -> float:
-    """Return the seconds of the commit after one that took ``took_s`` and wrote states of
-    ``written_bytes``."""
+    """Return seconds of the commit after one that took ``took_s`` and wrote states of ``written_bytes``."""
     wanted_s = max(took_s * _COMMIT_SHARE, written_bytes / _STATE_BYTES_PER_S)
     return max(interval_s, min(wanted_s, _LONGEST_PAUSE_S))
 
@@ -75,8 +74,7 @@ def group_protocol(settings: Settings) -> str:
 
 
 def changelog_topics(settings: Settings, stages: Sequence[Stage]) -> dict[str, str]:
-    """Return full names of the changelogs: name of the source that must have the same number of
-    partitions."""
+    """Return full names of the changelogs: name of the source that must have as many partitions."""
     return {changelog_name(settings, stage.name): stage.source for stage in stages if not stage.stateless}
 
 

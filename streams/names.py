@@ -53,8 +53,7 @@ def changelog_stage(settings: Settings, changelog: str) -> str:
 
 
 def changelogs(settings: Settings) -> dict[str, str]:
-    """Return full names of all changelogs: name of the source that must have the same number of
-    partitions."""
+    """Return full names of all changelogs: name of the source that must have as many partitions."""
     return {
         changelog_name(settings, stage): source
         for stage, source in sources(settings).items()

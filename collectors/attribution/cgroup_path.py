@@ -1,5 +1,5 @@
 """Tells from a cgroup's path who it is: a pod's container, another container, a systemd unit, or none of
-these.
+them.
 
 Pure text work. The layouts are those of the kubelet's two drivers and of the runtimes below it:
 

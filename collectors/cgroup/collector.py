@@ -66,8 +66,7 @@ class CgroupCollector:
         self._report_missing_controllers(hierarchies)
 
     def collect(self, tick: Tick) -> Sequence[Outgoing]:
-        """Return one sample, after the changes of synthetic pods. Raises ``OSError`` as ``CgroupTree``
-        does."""
+        """Return a sample, after the changes of synthetic pods. Raises ``OSError`` as ``CgroupTree`` does."""
         host = self._host.read()
         groups = self._tree.groups()
         if groups is not self._groups:

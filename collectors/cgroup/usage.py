@@ -53,7 +53,7 @@ class Controller:
 
 
 def read_periods(usage: ContainerUsage, stat: bytes) -> None:
-    """Read periods of the CPU limit, from ``cpu.stat`` of either version; absent without the cpu
+    """Read periods of the CPU limit from ``cpu.stat`` of either version; absent without the cpu
     controller."""
     usage.periods, usage.throttled = field_of(stat, b"nr_periods"), field_of(stat, b"nr_throttled")
 

@@ -50,8 +50,7 @@ def _memory(usage: ContainerUsage, files: list[CounterFile], _disks: Disks) -> b
 
 
 def _io(usage: ContainerUsage, files: list[CounterFile], disks: Disks) -> bool:
-    """Read ``io.stat``: lines such as ``8:0 rbytes=4096 wbytes=0 rios=1 …``; empty for a group without
-    I/O."""
+    """Read ``io.stat``: lines as ``8:0 rbytes=4096 wbytes=0 rios=1 …``; empty for a group without I/O."""
     if (text := files[0].read()) is None:
         return False
     read = written = 0

@@ -40,7 +40,7 @@ class CudaCollector:
         self._logs: dict[Path, PolledLog] = {}
 
     def collect(self, tick: Tick) -> Sequence[Outgoing]:
-        """Return one ``cuda-samples`` record with the pods whose logs were written, or nothing if there are
+        """Return a ``cuda-samples`` record with the pods whose logs were written, or nothing if there are
         none."""
         pods: dict[str, list[CudaUse]] = defaultdict(list)
         paths = sorted(self._folder.glob(f"*/{LOG_FILE}"))[:_MOST_LOGS]

@@ -180,8 +180,8 @@ class DemoMachine:
         return host, tuple(pods)
 
     def _processes(self, second: float) -> Iterator[Process]:
-        """Yield what the processes run, once a minute, and the steps that a training has finished since it
-        said so last."""
+        """Yield what the processes run, once a minute, and the steps that a training did since it said so
+        last."""
         with_software = second >= self._software_due_s
         if with_software:
             self._software_due_s = second + _SOFTWARE_EVERY_S

@@ -142,8 +142,7 @@ def chance(number: int) -> float:
 
 
 def serving(_gpu: int, second: float) -> GpuLoad:
-    """Simulate requests in waves of twenty minutes; within a wave they come by chance, some of them many at
-    once."""
+    """Simulate requests in waves of twenty minutes; in a wave they come by chance, at times many at once."""
     wave = 0.42 + 0.28 * math.sin(2 * math.pi * second / 1200)
     crowd, request = chance(int(second / 7)), chance(1_000_003 + int(3 * second))
     busy = min(max(wave + 0.35 * (crowd - 0.5) + 0.5 * (request - 0.5), 0.02), 0.98)

@@ -70,8 +70,7 @@ class Session:
         return self._devices.get(uuid)
 
     def devices(self, now_s: float) -> list[Device]:
-        """Return the GPUs that can be read, by index. None raises nothing: it is logged and tried again
-        later."""
+        """Return GPUs that can be read, by index. None raises nothing: it is logged and tried again later."""
         try:
             self._ensure_open(now_s)
         except NvmlError as error:

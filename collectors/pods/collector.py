@@ -49,8 +49,7 @@ class PodsCollector:
         return self._watch.pod_of(uid)
 
     def collect(self, tick: Tick) -> Sequence[Outgoing]:
-        """Return the records that are new. Raises ``RuntimeError`` if the watch had died; it is begun
-        anew."""
+        """Return records that are new. Raises ``RuntimeError`` if the watch had died; it is begun anew."""
         if self._failure is not None:
             failure, self._failure = self._failure, None
             self._thread = self._start()

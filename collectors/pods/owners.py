@@ -56,7 +56,7 @@ async def topmost_owner(pod: Metadata, read: ReadOwner) -> ObjectRef | None:
 
 @dataclass(frozen=True, slots=True)
 class _OwnerEntry:
-    """Holds what is known of an owner, and when it was last asked for; ``meta`` is None for one never
+    """Holds what is known of an owner, and when it was asked for last; ``meta`` is None for one never
     read."""
 
     asked_s: float

@@ -208,8 +208,8 @@ class PodWatch:
         return owner
 
     async def _walk_again(self) -> None:
-        """Walk again from those pods, whose job no role let us read, those that wait longest: a role may let
-        us now."""
+        """Walk again from the pods that wait longest for a role that lets us read their job: there may be one
+        now."""
         for uid, meta in list(islice(self._forbidden.items(), self._refresh.walked_again)):
             try:
                 job = job_ref(await self._walk(uid, meta), meta.get("labels") or {})

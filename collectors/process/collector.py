@@ -52,8 +52,7 @@ class ProcessCollector:
         self._trained: set[int] = set()
 
     def collect(self, tick: Tick) -> Sequence[Outgoing]:
-        """Return one ``processes`` record with those that were read or that reported; nothing if there are
-        none."""
+        """Return a ``processes`` record with those that were read or reported; nothing if there are none."""
         reports = {report.pid: report for report in (self._steps.take() if self._steps else ())}
         for pid in reports.keys() - self._trained:  # now it has loaded all that it needs, and has its workers
             self._due.pop(pid, None)

@@ -46,8 +46,7 @@ def launcher_of(ancestors: Iterable[ProcessEntry]) -> str | None:
 
 
 def _launcher(command: Sequence[bytes]) -> str | None:
-    """Tell the launcher by the program, by the script that an interpreter runs, or by the module after
-    ``-m``."""
+    """Tell the launcher by the program, the script that an interpreter runs, or the module after ``-m``."""
     program, *words = [word.decode(errors="replace") for word in command[:5]]
     if (name := _PROGRAMS.get(program.rpartition("/")[2])) is not None or "python" not in program:
         return name

@@ -1,5 +1,4 @@
-"""Finds which frameworks and CUDA libraries a process has loaded, by the names of the files that it maps.
-Pure.
+"""Finds the frameworks and CUDA libraries that a process has loaded, by the files that it maps. Pure.
 
 A version is looked for in three places, the most precise first: the folder ``<package>-<version>.dist-info``
 beside the package, the name of the mapped file, and nothing.

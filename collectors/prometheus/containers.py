@@ -26,8 +26,7 @@ _NO_LIMIT = 2.0**62
 
 
 def without_pod_sums(series: Sequence[ScrapedSeries]) -> list[ScrapedSeries]:
-    """Return the series without those of a pod's own cgroup, which adds up its containers, where these have
-    some.
+    """Return series without those of a pod's own cgroup, which adds up its containers, where these have some.
 
     Some runtimes have series of pods alone (a kubelet with cri-dockerd).
     """

@@ -229,8 +229,7 @@ class _Turns:
 def _as_they_ended(
     there: dict[_Key, float], ts_ms: int, meters: Mapping[_Key, Mapping[int, float]]
 ) -> dict[_Key, float]:
-    """Return the holders of a step in the order of their last samples in it, as the device's energy counter
-    tells.
+    """Return a step's holders in the order of their last samples in it, as the device's energy counter tells.
 
     A GPU is nobody's again and again: when its holders were first and last seen says nothing of one step.
     """

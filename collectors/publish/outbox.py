@@ -177,8 +177,7 @@ class Outbox:
             yield self._memory.popleft()
 
     async def _in_turn(self, step: Coroutine[Any, Any, _R]) -> _R:
-        """Take one step at a time. It ends even if its caller is cancelled: records are in its hands
-        alone."""
+        """Take one step at a time. It ends even if its caller is cancelled: it alone has the records."""
 
         async def whole() -> _R:
             async with self._turn:

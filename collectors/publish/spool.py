@@ -114,8 +114,7 @@ class Spool:
         return Appended(last - len(records) + 1, dropped)
 
     def oldest(self, most: int, most_bytes: int) -> list[Spooled]:
-        """Return the oldest records: at most ``most``, about ``most_bytes``, and one at least if there is
-        any."""
+        """Return the oldest records: at most ``most``, about ``most_bytes``, and at least one of any."""
         while True:
             entries, broken = self._read(most, most_bytes)
             for number in broken:

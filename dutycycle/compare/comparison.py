@@ -37,8 +37,7 @@ def change_of(figure: Figure, runs: Sequence[NamedRun], place: int) -> FigureCha
 
 
 def best(figure: Figure, runs: Sequence[NamedRun]) -> list[str]:
-    """Return the runs that are better than another and not worse than any; empty where there is no
-    difference."""
+    """Return runs that are better than another and not worse than any; empty where there is no difference."""
     known = [(run, run.measures[figure.id]) for run in runs if figure.id in run.measures]
     if len(known) < 2 or not figure.better:
         return []

@@ -84,8 +84,7 @@ def _shares(rows: list[Spread]) -> Iterator[tuple[float, Spread]]:
 
 
 def api_calls(export: Export) -> list[Spread]:
-    """Return CUDA API calls by name; the version of a function is a name of its own, as for ``nsys
-    stats``."""
+    """Return CUDA API calls by name; a function's version is a name of its own, as for ``nsys stats``."""
     return _by_name(export, "CUDA API calls", "calls")
 
 

@@ -154,8 +154,7 @@ def _much(rate: Floats, usual: float) -> bool:
 
 
 def _by_insight(first_ms: int, last_ms: int, insights: Sequence[Plain]) -> Iterator[Phase]:
-    """Cut a busy stretch by the kinds that the insights give it; the first one counts from the beginning
-    on."""
+    """Cut a busy stretch by the kinds that the insights give it; the first counts from the beginning on."""
     kinds = [
         (insight["since_ms"], insight["kind"])
         for insight in insights

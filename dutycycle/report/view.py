@@ -153,8 +153,7 @@ def _span_of(chosen: Sequence[Pod], gpus: Iterable[GpuSeen], cgroups: Mapping[st
 def _gpu_views(
     gathered: Gathered, keys: Iterable[tuple[str, str]], first_ms: int, last_ms: int, names: Mapping[str, str]
 ) -> list[GpuView]:
-    """Return the GPUs in the order of ``names``: what to call the node, or the rank, of each GPU by its
-    uuid."""
+    """Return GPUs in the order of ``names``: what to call the node, or the rank, of each GPU by its uuid."""
     places = list(names.values())
     gpus = sorted(
         (gathered.gpus[key] for key in keys),

@@ -72,8 +72,7 @@ class Measuring:
         self._computing.start()
 
     def stop(self, ended: Ended) -> None:
-        """Take one more tick for what was used since the last one, then the end of the trace and the
-        stages."""
+        """Take one more tick for what was used since the last, then the end of the trace and the stages."""
         self._own.end(ended)
         self._stop.set()
         self._ticking.join(_TICK_S)

@@ -14,8 +14,7 @@ _LEAST_S = 1.0
 
 
 def lines_of(name: str, ended: Ended, seconds: float, own_s: float) -> Iterator[str]:
-    """Yield how the command ended, and what it cost to look at it. ``own_s``: CPU seconds of ours
-    meanwhile."""
+    """Yield how the command ended, and what it cost to watch it. ``own_s``: CPU seconds of ours meanwhile."""
     yield f"{name}: {ended_words(ended)} after {_lasted(seconds)}"
     yield _row("CPU time", f"{ended.cpu_s:.2f} s")
     share = f", {100 * own_s / seconds:.1f} % of one core" if seconds >= _LEAST_S else ""

@@ -27,8 +27,7 @@ _DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Generator:
-    """Makes workloads. ``load``: the GPU time that is asked for over all that there is, until the last
-    arrival."""
+    """Makes workloads. ``load``: GPU time asked for over all that there is, until the last arrival."""
 
     jobs: int = 10_000
     nodes: int = 32

@@ -56,8 +56,7 @@ class TraceNode:
 
 @dataclass(frozen=True, slots=True)
 class JobTrace:
-    """Holds ``jobs`` in the order of their arrival. ``left_out``: jobs that do not fit even if all is
-    empty."""
+    """Holds ``jobs`` in order of arrival. ``left_out``: jobs that do not fit even if all is empty."""
 
     jobs: Sequence[TraceJob]
     machines: Sequence[TraceNode]

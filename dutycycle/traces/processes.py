@@ -49,8 +49,7 @@ class ProcessSeen:
 
     @property
     def step_s(self) -> float | None:
-        """Return the seconds that a step takes, in the median over the ticks; None where none was
-        reported."""
+        """Return seconds that a step takes, in the median over the ticks; None where none was reported."""
         values = self.frame.between(0, 2**62)["step_s"]
         return float(np.median(values)) if len(values) else None
 

@@ -83,8 +83,7 @@ class Watch:
         return next((f"namespace {name}: {why}" for name, why in self.refused.copy().items()), None)
 
     async def run(self) -> None:
-        """Look into the namespaces until a signal. Why a namespace waits is said once, and the others go
-        on."""
+        """Look into the namespaces until a signal. Why one waits is said once, and the others go on."""
         reasons: dict[str, str | None] = {}
         while not self.signals.stop.is_set():
             for namespace in self.namespaces:

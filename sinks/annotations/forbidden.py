@@ -60,8 +60,7 @@ class ForbiddenKinds:
         return None
 
     def add(self, target: Target, error: KubeError) -> bool:
-        """Note that the API server refused ``target`` for want of a permission, and tell whether that is
-        new."""
+        """Note that the API server refused ``target`` for want of a permission; tell whether that is new."""
         event = KIND_FORBIDDEN if isinstance(error, ForbiddenKindError) else PERMISSION_MISSING
         permission = missing_permission(str(error)) or f"get {target.api_kind}"
         known = self._refusals.get(_scope(target))

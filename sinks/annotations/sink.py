@@ -246,7 +246,7 @@ class AnnotationSink:
                 self._succeeded(target, written)
 
     def _hold(self, target: Target, refusal: Refusal) -> None:
-        """Keep an object that no role lets us write until one does, unless its kind was left out on
+        """Keep an object that no role lets us write until one does, unless its kind is left out on
         purpose."""
         if refusal.event is KIND_FORBIDDEN:
             self._forget(target)

@@ -33,8 +33,7 @@ class WriteRequests:
         self._series: dict[tuple[str, ...], bytes] = {}
 
     def at(self, ts_ms: int, samples: Iterable[tuple[str, Mapping[str, str], float]]) -> list[Request]:
-        """Return the samples of one moment (name, labels, value), all with its time; to be sent in this
-        order."""
+        """Return samples of one moment (name, labels, value), all with its time; to be sent in this order."""
         gone, self._series = self._series, {}
         moment = b"\x10" + _varint(ts_ms)
         encoded = []

@@ -45,8 +45,7 @@ _NO_POD = PodOfJob(node="", metrics={})
 
 
 def covers(new: SqlRow, old: SqlRow) -> bool:
-    """Tell whether ``new`` says everything that ``old`` does; both of one key. See also
-    ``store.covering``."""
+    """Tell whether ``new`` says all that ``old`` does; both of one key. See also ``store.covering``."""
     ours, theirs = new.values, old.values
     if new.table == HOUR_TABLE:
         return (_seconds(ours), ours["until"]) >= (_seconds(theirs), theirs["until"])

@@ -108,8 +108,7 @@ def _check_labels(connection: Connection, by: Sequence[str]) -> None:
 
 
 def label_names(url: str) -> list[str]:
-    """Return the labels that any pod of the records has, which usage can be asked for by. Raises as
-    ``usage``."""
+    """Return labels that any pod of the records has, which usage can be asked for by. Raises as ``usage``."""
     with reading(url) as connection:
         return sorted(_labels(connection))
 

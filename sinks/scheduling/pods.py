@@ -65,8 +65,7 @@ def _stem(name: str) -> str:
 
 
 def group(pod: Object) -> tuple[str, str] | None:
-    """Return namespace and name of the topmost owner, of which an operator tells by a label; None without
-    one.
+    """Return namespace and name of the topmost owner, which an operator tells by a label; None without.
 
     A new pod names its controller alone, which may be one of several Jobs of a JobSet.
     """

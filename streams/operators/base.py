@@ -34,8 +34,7 @@ class Operator(Protocol):
         ...
 
     def flush(self) -> list[Emission]:
-        """Return what changed since the last call and is sent coalesced: the newest state, once per output
-        key."""
+        """Return what changed since the last call, coalesced: the newest state, once per output key."""
         ...
 
     def close(self) -> list[Emission]:

@@ -28,8 +28,7 @@ AT_ONCE = 1_000
 
 
 class Tombstones(NamedTuple):
-    """Lists records to be removed from a partition of the changelog, up to ``offset`` or whatever it is, in
-    order.
+    """Lists records to be removed in order from a partition of the changelog, up to ``offset`` or any.
 
     The head goes first: what is left of the pieces by a crash is found, and removed, the next time.
     """
@@ -64,8 +63,7 @@ class Eviction:
         return clock.now_ms
 
     def stored_to(self, partition: int) -> int | None:
-        """Return the last record that the stored states of a partition have seen; None if no clock says
-        so."""
+        """Return the last record that a partition's stored states have seen; None if no clock says so."""
         if self._stage.evict_ms is None:
             return None
         offset = offset_of(self._port.load(self._stage.name, clock_key(partition)))

@@ -13,8 +13,7 @@ from streams.state.record import state_key
 
 
 class OperatorFailedError(Exception):
-    """Says that an operator failed on a record, with something else than ``DecodeError``. It is as before
-    it."""
+    """Says that an operator failed on a record, not with ``DecodeError``. It is as before it."""
 
 
 class _Recent(NamedTuple):

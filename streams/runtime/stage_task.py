@@ -150,8 +150,7 @@ class StageTask:
         self._telemetry.emit(STATE_RESET, detail, stage=self.stage.name)
 
     def flush(self, most: int) -> list[ProducerRecord]:
-        """Return the coalesced outputs of keys that changed and were not flushed since, of ``most`` at
-        most."""
+        """Return coalesced outputs of keys that changed and were not flushed since, of ``most`` at most."""
         keys = list(islice(self._unflushed, most))
         return [out for key in keys for out in self._flushed(self._unflushed.pop(key))]
 
@@ -177,8 +176,7 @@ class StageTask:
             return act()
 
     def pending(self) -> dict[int, int]:
-        """Return the partitions that a checkpoint may find something in, and how many of their keys
-        changed."""
+        """Return partitions that a checkpoint may find something in, and how many of their keys changed."""
         rewritten = (rewrite.partition for rewrite in self._rewrites)
         counts = dict.fromkeys((*self._eviction.partitions, *self._done, *rewritten), 0)
         for partition, _ in self._changed:

@@ -1,2 +1,1 @@
-"""Asks the kubelet's pod-resources interface which devices a container was given. ``api_pb2`` is
-generated."""
+"""Asks the kubelet's pod-resources interface which devices a container has. ``api_pb2`` is generated."""

@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 
 class AllocatedDevice(NamedTuple):
-    """Names a device that a container has. ``device_id`` is a device plugin's, or the last part of a CDI
-    name."""
+    """Names a container's device. ``device_id`` is a device plugin's, or the last part of a CDI name."""
 
     namespace: str
     pod: str

@@ -241,8 +241,7 @@ def _memory(values: Mapping[str, float]) -> dict[str, Any]:
 
 
 def _holders(uuid: str, rows: Iterable[_Row], pod_index: PodIndex) -> tuple[Allocation, ...] | None:
-    """Return the containers that the GPU or its slices were given to, as the exporter has it from the
-    kubelet.
+    """Return containers that the GPU or its slices were given to, as the exporter has it from the kubelet.
 
     None without any such label: an exporter outside Kubernetes has none, nor has one for a GPU that is free.
     """

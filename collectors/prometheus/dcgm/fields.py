@@ -174,8 +174,7 @@ class Vocabulary:
         self._of_target |= {(name, job, instance): factor for name, job, instance, factor in state}
 
     def averaged(self, series: Iterable[ScrapedSeries]) -> dict[str, bool]:
-        """Return the metrics there of which a step is better known by its mean; whether they are
-        utilization."""
+        """Return metrics there of which a step is better known by its mean; whether they are utilization."""
         names = {scraped.labels.get("__name__", "") for scraped in series}
         fields = {name: self.field_of(name) for name in sorted(names)}
         return {name: field != "power_w" for name, field in fields.items() if field in AVERAGED}

@@ -140,8 +140,7 @@ def _ints(rows: Sequence[tuple[int, ...]], width: int) -> Ints:
 
 
 def _tallied(plan: UsePlan, scope: str) -> dict[str, int]:
-    """Return the columns of utilization in the tallies, of the pods on a GPU: each pod's memory comes
-    before."""
+    """Return columns of utilization in the tallies, of the pods on a GPU: each pod's memory comes before."""
     return {
         uid: len(plan.pods) + at * len(USE_METRICS)
         for at, (uid, place) in enumerate(plan.sources)

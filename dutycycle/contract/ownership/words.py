@@ -19,8 +19,7 @@ _RANK = {UNKNOWN: 0, MEASURED: 1, ALLOCATED: 2}
 
 
 def merged(many: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Return the origins by scope for several such, in the order of the scopes; in whatever order they
-    come."""
+    """Return origins by scope for several such, in the order of the scopes; in whatever order they come."""
     words: dict[str, str] = {}
     for origins in many:
         for scope, word in origins.items():

@@ -199,8 +199,7 @@ class Vitals:
         return "recovering state"
 
     def lags(self) -> dict[Labels, list[int]]:
-        """Return the records not yet taken, of each partition, by topic; as of the last answer of the
-        broker."""
+        """Return records not yet taken, of each partition, by topic; as of the last answer of the broker."""
         lags_by_topic: dict[Labels, list[int]] = defaultdict(list)
         for topic, partition, end, position in self._places():
             taken = self._app.next_offset(topic, partition)

@@ -138,8 +138,7 @@ def points_of(view: View, ticks: FrameTicks, column: str, most: int = POINTS) ->
 
 
 def drawn_points(chart: Chart, line: Line) -> Buckets:
-    """Return the points of a line. Where a cycle ends the next begins: its first value stands at its end,
-    too."""
+    """Return points of a line. Where a cycle ends the next begins: its first value stands at its end, too."""
     points = line.points
     if chart.kind != "fold":
         return points

@@ -1,5 +1,4 @@
-"""Draws what GPUs do while in use: where their time goes, and whether tensor cores or memory are the
-limit."""
+"""Draws what GPUs do in use: where their time goes, and whether tensor cores or memory are the limit."""
 
 import numpy as np
 import numpy.typing as npt

@@ -92,8 +92,7 @@ class Annotations:
         return self._handlers[type(record)](record)
 
     def is_urgent(self, record: Record) -> bool:
-        """Tell whether it should not wait for its turn: a node's GPUs are judged otherwise. Before
-        ``take``."""
+        """Tell whether it cannot wait for its turn: a node's GPUs are judged otherwise. Before ``take``."""
         if not isinstance(record, NodeHealth):
             return False
         node = self._nodes.get(record.node)

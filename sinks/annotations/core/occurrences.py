@@ -169,8 +169,7 @@ def _holding(record: PodInsight | JobInsight, target: Target, state: WorkloadSta
 
 
 def _sick(record: NodeHealth, target: Target) -> Iterator[Occurrence]:
-    """Yield one for each GPU that should get no more work, the worst first; another one when it gets
-    worse."""
+    """Yield one for each GPU that should get no more work, the worst first; another when it gets worse."""
     for gpu in sorted(record.gpus, key=lambda gpu: -rank(gpu.level)):
         if is_sick(gpu):
             note, fault = sentence(gpu)[:_LONGEST_NOTE], f"{gpu.gpu}/{gpu.level}"

@@ -320,8 +320,7 @@ class WritePlan:
             heapq.heappop(queue)
 
     def _move(self, target: Target, entry: _PlannedWrite, *, anew: bool = False) -> None:
-        """Move an object to the end of its list: each is in the order in which its objects were touched
-        last."""
+        """Move an object to the end of its list, which is in the order in which they were touched last."""
         lru = _LruList.CLEAN if entry.clean else _LruList.FINAL if entry.final else _LruList.WAITING
         if anew or lru is not entry.lru:
             self._lru[entry.lru].pop(target, None)

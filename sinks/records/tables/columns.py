@@ -11,8 +11,7 @@ from sinks.records.rows import written
 
 
 class Document(UserDefinedType[str]):
-    """Holds JSON as text in our rows: ``jsonb`` in PostgreSQL, which sorts its keys; SQLite keeps the
-    text."""
+    """Holds JSON as text in our rows: ``jsonb`` in PostgreSQL, which sorts keys; SQLite keeps the text."""
 
     cache_ok = True
 

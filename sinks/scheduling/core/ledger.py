@@ -56,8 +56,7 @@ class Ledger:
         (self._running.add if runs else self._running.discard)(pod.uid)
 
     def _take(self, record: UsageHour) -> None:
-        """Take what the pods on a node had of its GPUs in an hour so far: it replaces what was known of
-        it."""
+        """Take what a node's pods had of its GPUs in an hour so far: it replaces what was known of it."""
         hour = self._hours.setdefault(record.hour_ms, _Hour())
         for use in record.gpus:
             if use.pod_uid is not None:

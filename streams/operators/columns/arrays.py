@@ -39,8 +39,7 @@ def bytes_of(raw: bytes) -> Bytes:
 
 
 def remap(old: npt.NDArray[T], keep: Ints, fill: float) -> npt.NDArray[T]:
-    """Return ``old`` with its last axis rearranged: column j is old column ``keep[j]``, or ``fill`` for
-    -1."""
+    """Return ``old`` with another last axis: column j is old column ``keep[j]``, or ``fill`` for -1."""
     new = np.full((*old.shape[:-1], keep.size), fill, dtype=old.dtype)
     kept = keep >= 0
     new[..., kept] = old[..., keep[kept]]

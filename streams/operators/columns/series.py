@@ -99,8 +99,7 @@ def remapped(old: Sequence[Hashable], new: Sequence[Hashable]) -> Ints:
 
 
 def subjects_of(series: Sequence[Series]) -> Ints:
-    """Return for each of the series a number that is the same for all of one subject, shape
-    (len(series),)."""
+    """Return for each of the series a number, the same for all of one subject, shape (len(series),)."""
     numbers: dict[tuple[str, str], int] = {}
     each = (
         numbers.setdefault((each_series.kind, each_series.member), len(numbers)) for each_series in series

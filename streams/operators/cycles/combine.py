@@ -107,8 +107,7 @@ def _repeats(cycle: _KnownCycle, mine: Sequence[_KnownCycle], interval_s: float)
 
 
 def _is_echo(cycle: _KnownCycle, finer: _KnownCycle, scale: ScaleResult, tick_s: float) -> bool:
-    """Tell whether a scale only sees what a finer one sees better: the same, a multiple of it, or an
-    alias."""
+    """Tell whether a scale only sees what a finer one sees better: the same, a multiple, or an alias."""
     if near(cycle.period_s, finer.period_s, SAME) or multiple(cycle.period_s, finer.period_s):
         return True
     for interval_s in {tick_s, scale.interval_s}:

@@ -117,8 +117,7 @@ class Schedule(SeriesState):
         _observe(recent, slot, self._usual, self._fresh)
 
     def due(self, slot: int, sizes: Ints, locked: Bools, doubted: Bools) -> Ints:
-        """Return the columns that may be due at ``slot``; ``sizes``: how many samples there are of each at
-        most.
+        """Return columns that may be due at ``slot``; ``sizes``: how many samples there are of each at most.
 
         Of those that are ``locked`` it is sure that they are due.
         """

@@ -34,8 +34,7 @@ class ModelRole(Protocol):
         ...
 
     def forecast(self) -> list[float]:
-        """Return the values of the first metric, one for each of ``steps``; none where it does not
-        forecast."""
+        """Return values of the first metric, one for each of ``steps``; none where it does not forecast."""
         ...
 
     def snapshot(self) -> Plain:

@@ -1,5 +1,4 @@
-"""Sums the pods that a job no longer keeps one by one: one sum for all of them, so that its state stays
-small.
+"""Sums the pods that a job no longer keeps one by one: one sum for all, so that its state stays small.
 
 A job may run for years and start a pod every minute. Of a pod that has ended the job needs only what it adds
 to the whole, and that can be kept exactly: a maximum with its time, a count, and the sum as the few floats

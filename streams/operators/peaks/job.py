@@ -1,5 +1,4 @@
-"""Merges the peaks of one job: those of all its pods on all nodes, merged, and kept after the pods are
-gone."""
+"""Merges the peaks of all pods of one job on all nodes, and keeps them after the pods are gone."""
 
 from collections.abc import Set
 from heapq import heapify, heappop, heappush

@@ -262,8 +262,7 @@ class PeakTally:
 
 
 def _counted_as(tally_series: TallySeries) -> TallySeries | None:
-    """Return where the values of a series are counted: what is known of single GPUs alone in the whole
-    pod."""
+    """Return where a series' values are counted: what is known of single GPUs alone in the whole pod."""
     if tally_series.metric in PCT_OF_GPU:
         return (
             TallySeries(tally_series.pod_uid, "", tally_series.metric)

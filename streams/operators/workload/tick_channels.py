@@ -54,8 +54,7 @@ class RowPlan:
     scopes: tuple[str, ...] = ()
 
     def own_gpus(self, pod: int) -> tuple[str, ...]:
-        """Return the uuids of a pod's GPUs if it has all of them to itself; none of a source that has no
-        GPUs."""
+        """Return uuids of a pod's GPUs if it has all of them to itself; none of a source that has no GPUs."""
         return self.fills[pod] if self.gpus and len(self.alone[pod]) == self.held[pod] else ()
 
 

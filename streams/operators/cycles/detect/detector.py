@@ -257,8 +257,7 @@ def _silence(known: Singles, place: float) -> None:
 
 @kernel
 def _is_multiple_of_quicker(candidate: Floats, power: Singles) -> bool:
-    """Tell whether of the lines of a short period one that is too quick to be told is the strongest by
-    far."""
+    """Tell whether of a short period's lines one that is too quick to be told is the strongest by far."""
     slow, quick, place = 0.0, 0.0, 2 * power.size / candidate[PERIOD]
     line = place
     while line + 0.5 < power.size and candidate[PERIOD] < CONFUSED:

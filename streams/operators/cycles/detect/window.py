@@ -174,8 +174,7 @@ def _detection(window: Floats, part: Ints, limit: int, start: int, pairs: Floats
 
 @kernel
 def _rounded(length: int) -> int:
-    """Return a length a little shorter, a multiple of 4, of which there are few: equal lengths share a
-    call."""
+    """Return a length a little shorter, a multiple of 4 of a few: equal lengths share a call."""
     octave = 1
     while octave <= length:
         octave *= 2

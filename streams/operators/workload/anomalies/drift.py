@@ -36,8 +36,7 @@ class Drift:
         self.newest = [*self.newest[1 - _NEWEST :], now]
 
     def figures(self) -> dict[str, float]:
-        """Return degrees warmer, and percent of clock and power lower than usual; empty before that is
-        known."""
+        """Return degrees warmer, and percent of clock and power lower than usual; empty while unknown."""
         if not self.usual[0].is_known(KNOWN):
             return {}
         temp, clock, power = (sum(column) / len(self.newest) for column in zip(*self.newest, strict=True))

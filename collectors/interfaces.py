@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-_MEGABIT = 1_000_000 // 8
+_MEGABIT = 1_000_000 // 8  # sysfs has the speed in megabits a second
 
 # Their bytes pass a physical interface too, or never leave the machine.
 _VIRTUAL = re.compile(

@@ -26,7 +26,7 @@ RESTARTS_VARIABLE = "DUTYCYCLE_UP_RESTARTS"
 """Set for the children of ``dutycycle up``: how often each was started again."""
 NOT_BEGUN = 128 + signal.SIGTERM
 """How a child of ``dutycycle up`` ends that was asked to before its work began."""
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h: Python has no call for it
 
 
 def command_name(arguments: Iterable[str]) -> str:

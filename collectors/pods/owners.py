@@ -14,7 +14,7 @@ from dutycycle.kube.references import Metadata, ObjectRef
 from dutycycle.telemetry.events import OWNER_FORBIDDEN, Telemetry
 
 _FORBIDDEN = "403"
-_MOST_LEVELS = 16
+_MOST_LEVELS = 16  # bounds what a chain of owners that never ends would read
 _NO_JOBS = frozenset({"Node"})
 """Owners that are no job: a static pod belongs to its node."""
 

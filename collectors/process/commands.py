@@ -26,7 +26,7 @@ _RANK = {
 _ADDRESS = "MASTER_ADDR"
 _NAMES = frozenset({_ADDRESS, *(name for names in _RANK.values() for name in names)})
 _MOST = 2**31
-_LONGEST = 253
+_LONGEST = 253  # no name in DNS is longer
 
 
 @dataclass(frozen=True, slots=True)

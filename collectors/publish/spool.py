@@ -21,7 +21,7 @@ _INSERT = "INSERT INTO record (topic, key, ts_ms, payload) VALUES (?, ?, ?, ?)"
 _OLDEST = "SELECT id, topic, key, ts_ms, payload FROM record WHERE id > ? ORDER BY id LIMIT ?"
 _EVICT = "DELETE FROM record WHERE id IN (SELECT id FROM record WHERE id > ? ORDER BY id LIMIT ?)"
 _COUNT = "SELECT count(*) FROM record WHERE id > ? AND id <= ?"
-_LAST_ID = 2**63 - 1
+_LAST_ID = 2**63 - 1  # the largest row that SQLite numbers
 
 
 class SpoolError(DutycycleError):

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_PRIMARY_CODE = 0xFF
+_PRIMARY_CODE = 0xFF  # SQLite's extended codes have the primary one in their lowest byte
 _SHRINK_PAGES = 500
 _SCHEMA = """
 PRAGMA auto_vacuum = INCREMENTAL;

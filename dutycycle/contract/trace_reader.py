@@ -17,7 +17,7 @@ from dutycycle.contract.trace import TraceError, TraceRecord, decode_line
 _DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError)
 _LONGEST_LINE = 64 * 1024 * 1024
 _CHUNK = 1 << 14
-_MAX_WINDOW = 1 << 27
+_MAX_WINDOW = 1 << 27  # what `zstd -d` takes without --long: a file cannot ask for more memory
 _GZIP_MAGIC, _ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 

@@ -18,6 +18,7 @@ CONTROLLER = "dutycycle.io/sinks"
 CULLER = "dutycycle.io/cull"
 """The same of Events on idle workloads that are stopped."""
 _ACTION = "Measuring"
+# With a dot and the digest a name stays below the 253 letters that Kubernetes allows.
 _LONGEST_NAME = 200
 _HASH_CHARS = 16
 

@@ -21,7 +21,7 @@ from dutycycle.kube.remote_command import output_of
 # Of ten thousand pods the specs and states would be a hundred megabytes; the annotations are a tenth of that.
 _METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
 _TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
-_PAGE = 500
+_PAGE = 500  # as large as kubectl's
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 PASSED_ON = frozenset(
     {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2}
 )
-NOT_FOUND, NOT_EXECUTABLE = 127, 126
+NOT_FOUND, NOT_EXECUTABLE = 127, 126  # as shells have it: POSIX, Shell Command Language, 2.8.2
 _OF_A_SIGNAL = 128
 _FROM_KERNEL = 0x80
 """``SI_KERNEL`` as the code of a signal: the terminal sent it, and to the child as well (sigaction(2))."""
-_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h: Python has no call for it
 
 
 class CannotStartError(Exception):

@@ -23,7 +23,7 @@ _ABOUT_THE_NEXT = (tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE, tarfile.XGLTYPE)
 _NAME_BYTES = tarfile.LENGTH_NAME - len("./")
 """What a header has of a name; of a longer one all of it stands in a header before."""
 _MOST_HEADER = 1024**2
-_NO_PROGRAM = (126, 127)
+_NO_PROGRAM = (126, 127)  # as shells have it: cannot be executed, is not there
 _MB = 1e6
 Progress = Callable[[str], None]
 

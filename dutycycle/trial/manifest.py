@@ -18,7 +18,7 @@ _HOST = "kubernetes.io/hostname"
 _OF_CONTROLLER = frozenset(
     {"controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"}
 )
-_LONGEST_NAME = 63
+_LONGEST_NAME = 63  # no value of a label is longer, and the Job's controller puts its name into one
 _TTL_S = 60
 _SPARE_S = 60.0
 _KEPT_OF_SPEC = ("template", "completionMode")

@@ -20,7 +20,7 @@ from sinks.culling.verdicts import IdlePods, IdleWorkload, unproven
 from sinks.events import CULL_ANNOUNCED, CULL_FAILED, CULL_LIMIT, CULLED
 
 WOULD_STOP, STOPS, STOPPED = "IdleWouldStop", "IdleStops", "IdleStopped"
-_LONGEST_NOTE = 1024
+_LONGEST_NOTE = 1024  # the API server refuses an Event with a longer one
 
 
 @dataclass(frozen=True, slots=True)

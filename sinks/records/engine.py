@@ -30,7 +30,7 @@ LOCKED = "database is locked"
 """What SQLite says when another program has written to the file for ``_BUSY_S``."""
 _BUSY_S = 5.0
 _POLL_S = 0.02
-_PRIMARY_CODE = 0xFF
+_PRIMARY_CODE = 0xFF  # SQLite's extended codes have the primary one in their lowest byte
 
 
 def make_engine(url: URL, *, writing: bool = True) -> Engine:

@@ -12,6 +12,7 @@ SNAPSHOT_VERSION = 1
 _TOPIC = "gpu-events"
 FORGET_MS = 7 * 24 * 3_600_000
 """A GPU of which nothing was said for so long is not in the node any more."""
+# A collector that starts again has another name and counts from 0: the names of those before are let go.
 _MOST_COLLECTORS = 4
 
 

@@ -24,7 +24,7 @@ UNAME = "node_uname_info"
 _BY_SCRAPE = (f"{RENAMED}node", "node", "kubernetes_node", "nodename", "kubernetes_io_hostname")
 _BY_EXPORTER = ("Hostname", "hostname")
 _NODE = re.compile(NAME_PATTERN)
-_MOST_LETTERS = 253
+_MOST_LETTERS = 253  # no name of a Kubernetes node is longer
 _OWN_HOST = ("localhost", "127.0.0.1", "::1")
 """What every host calls itself: it names none."""
 _FORGOTTEN_MS = 15 * 60_000

@@ -22,7 +22,7 @@ CHUNK = struct.Struct("<IHB")
 """Before each chunk: its checksum, length and type."""
 FULL, FIRST, MIDDLE, LAST = 1, 2, 3, 4
 _HEADER_BYTES = 7
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types; groups (3, 4) are not in use any more
 Value = int | bytes
 
 

@@ -19,7 +19,7 @@ from aiokafka.protocol.types import (
     TaggedFields,
 )
 
-_METADATA, _VERSION = 3, 10
+_METADATA, _VERSION = 3, 10  # the first version whose answers have identities: KIP-516
 _TEXT = CompactString("utf-8")
 _ID = (("id_high", Int64), ("id_low", Int64))
 

@@ -45,7 +45,7 @@ from sinks.records.tables.views import VIEWS, create_view
 
 VERSION = 6
 """A database of another version is refused: see ``prepare``."""
-_ADVISORY_LOCK = 0x6475747963796C65
+_ADVISORY_LOCK = 0x6475747963796C65  # letters of our name: a number that no other program takes
 metadata = MetaData()
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from sinks.scheduling.core.shares import excess
 
-_SLICES = 24
+_SLICES = 24  # what leaves the window is off by a 24th of it at most
 
 
 @dataclass(slots=True)

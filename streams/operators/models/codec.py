@@ -30,6 +30,7 @@ _OTHERS = frozenset({
     "collections:defaultdict", "collections:deque", "random:Random",
 })  # fmt: skip
 _ATOMS = (str, bytes, float, bool, type(None))
+# Larger ones, such as the state of a random generator, are written as text: JSON's writer takes 64 bits.
 _INTEGER = 1 << 62
 _DTYPES = frozenset("biuf")
 Rows = list[list[Any]]

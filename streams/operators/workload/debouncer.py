@@ -16,7 +16,7 @@ MAY_PASS = frozenset({IDLE, "loading"})
 _UNKNOWN_SPANS = 6
 """The same for ``unknown`` of a pod whose kind was known: doubt alone is no change. Of a pod of which nothing
 was said yet, ``unknown`` is published at once: that is how much is known."""
-_BOTTLENECK_SPANS = 3
+_BOTTLENECK_SPANS = 3  # chosen with the two above: docs/decisions/0019
 _MEASURED = "gpu_util_pct"
 """Without it in the evidence nothing is seen of the GPU any more: what held it back is no longer known."""
 _SETTLED_SPANS = 12

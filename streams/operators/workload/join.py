@@ -18,6 +18,7 @@ _MAX_WAITING = 180
 """Spans that are kept of a source that is ahead: half an hour."""
 _MAX_WAITING_UNSEEN = 36
 """The same for a pod that was never seen on a GPU: it is likely to have none."""
+# Each time that the node's clock is set back is one more: the oldest are let go, so that state is bounded.
 _MOST_EPOCHS = 4
 
 

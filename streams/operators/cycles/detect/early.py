@@ -22,7 +22,7 @@ ALIKE, NOISE = 1.3, 0.02
 """A shorter period counts if it differs by at most so many times the least difference, and so much more."""
 WEIGHTS = (-16.047, -16.485, 11.98, 0.821, 2.719, 8.131)
 """Of the figures of ``_evidence``: a logistic regression, fitted as ADR 5 says."""
-TINY = 0.01
+TINY = 0.01  # bounds the evidence of what repeats exactly
 QUICK = 1.2
 """A period is an alias, if a line below three samples is so many times as strong as any slower one."""
 

@@ -13,7 +13,7 @@ from streams.operators.cycles.detect.spectrum import ALMOST
 
 BLOCKS = 6
 PHASES = 16
-TINY = 1e-12
+TINY = 1e-12  # a series without any variance within its periods divides by this
 SMOOTHED = 16
 """Fewest samples of a mean that is taken for drift."""
 

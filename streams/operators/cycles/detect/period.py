@@ -29,7 +29,7 @@ ALIKE = 0.25
 """Lines of at least this share of the power of those beside them belong to one shape with them."""
 WIDEST = 1.5
 """How many points off its expected place the top of a harmonic may be."""
-TINY = 1e-300
+TINY = 1e-300  # the logarithm of no power at all stays finite
 FITTED, ENOUGH = 4, 4.5
 """Harmonics that fix the exact period, and periods that it takes."""
 ASTRAY = 4.0

@@ -32,6 +32,8 @@ ALMOST = 0.15
 """Share of a period that may be missing in the oldest one."""
 LOWEST = FINE * FEWEST - FINE // 4
 """The point of the longest period that can be found."""
+# Noise has a power that is distributed exponentially: the mean of its logarithm lies below the logarithm of
+# its mean by Euler's constant. Without it each point would seem to stand out by as much.
 EULER = 0.5772
 NORMAL = 0.6745
 """Median of the absolute value of a standard normal variable."""

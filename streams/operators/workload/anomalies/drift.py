@@ -8,7 +8,7 @@ from streams.operators.workload.anomalies.minute import Minute
 from streams.operators.workload.anomalies.past import Level
 
 BUSY_PCT = 30.0
-KNOWN = 20
+KNOWN = 20  # minutes at work before anything is told: docs/decisions/0034
 _NEWEST = 5
 """Minutes that the present is the mean of."""
 

@@ -25,7 +25,7 @@ LESS_COUNTED = 0.9
 power spins at not much less. It has to be a sign beside the counters (NVIDIA/DCGM#303)."""
 WORKED_PCT = 5.0
 """Least usual activity of tensor cores or memory of a pod of which counters can say that it has stopped."""
-KNOWN = 30
+KNOWN = 30  # minutes at work before anything is told: docs/decisions/0034
 NEEDED = 7
 LONGER = 1.5
 """A wait is told when it lasts so many times as long as the longest before it, which ended: a rank that

@@ -10,14 +10,14 @@ from streams.operators.workload.anomalies.past import Level, Suspicion
 
 BANDS = 5
 """Of utilization, each with its usual power."""
-KNOWN = 20
+KNOWN = 20  # minutes at work before anything is told: docs/decisions/0034
 BUSY_PCT = 40.0
 LOWER, SPREAD = 0.06, 4.0
 """Share by which the clocks, and the power at this utilization, are both lower than usual."""
 IDLE_PCT, BEYOND_PCT = 25.0, 12.0
 """No GPU at rest takes more of its limit; and a share of the limit beyond that and one for each percent of
 utilization."""
-NEEDED = 6
+NEEDED = 6  # half a dozen odd minutes: a single one begins and ends nothing
 
 
 @dataclass(slots=True)

@@ -11,13 +11,13 @@ from streams.operators.workload.anomalies.past import Level, Suspicion
 
 BUSY_PCT = 30.0
 """GPUs with less utilization are not compared."""
-KNOWN = 20
+KNOWN = 20  # minutes at work before anything is told: docs/decisions/0034
 HOTTER_C, LEAST_C, SPREAD = 7.0, 3.0, 4.0
 """How much hotter beyond what is usual; how much hotter at all; and how many deviations."""
 LOWER_PCT = 4.0
 """How much lower clocks and power are than usual, both of them: at its power limit a chip lowers its clock
 alone, and with less to do it takes less power at the same clock."""
-NEEDED = 6
+NEEDED = 6  # half a dozen odd minutes: a single one begins and ends nothing
 
 
 @dataclass(slots=True)

@@ -21,6 +21,7 @@ MOST_S = 240.0
 """A longer cycle is that of checkpoints or of demand."""
 FAST_S = 5.0
 """The period of faster steps is read from few samples each, and now and then wrongly."""
+# Minutes that have to be slow: evaluations and periods read wrongly last for less (docs/decisions/0034).
 NEEDED, NEEDED_FAST = 8, 20
 POWER = 1.08
 """Slower steps need no more power, and not much less than in proportion. Else it is another program."""

@@ -26,6 +26,7 @@ MIN_CONFIDENCE = 0.6
 NOTHING_KNOWN = 0.34
 """How sure ``unknown`` is where nothing is measured: that no other answer would be right, and two pods of
 three with a GPU train."""
+# Below it a pod is no longer kept at the kind that it was: doubt alone is no evidence of another one.
 _UNLIKELY = 0.2
 _USED_S = 30
 """A GPU whose mean utilization over so long is at least ``IDLE_PCT`` is used."""

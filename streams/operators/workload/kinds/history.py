@@ -14,7 +14,7 @@ from streams.operators.workload.channels import (
     dequantize_row,
 )
 
-SPANS = 180
+SPANS = 180  # half an hour: ticks may be a minute apart (docs/decisions/0053)
 ROWS = ("mean", "least", "most", "copy", "memory", "power_pct", "power_w")
 """Of each span: mean, least and most of the busiest GPU's utilization, the means of the memory controller's
 activity and of power, and the newest share of GPU memory."""

@@ -5,7 +5,7 @@ import numpy as np
 from streams.operators.columns.arrays import Floats
 from streams.operators.workload.channels import CHANNEL_ROW, IDLE_PCT, SPAN_S
 
-REST_S = 60
+REST_S = 60  # idle is told after a minute without use: docs/decisions/0053
 _UTIL, _MEMORY, _POWER, _SHARE = (
     CHANNEL_ROW[name] for name in ("busiest_gpu_util_pct", "gpu_mem_pct", "power_w", "power_pct")
 )

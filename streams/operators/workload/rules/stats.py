@@ -10,7 +10,7 @@ from streams.operators.columns.arrays import Floats
 from streams.operators.columns.vectors import sorted_known
 from streams.operators.workload.channels import CHANNEL_ROW
 
-_WINDOW_S = 180
+_WINDOW_S = 180  # rules judge means of three minutes at most: docs/decisions/0019
 _MIN_S = 45
 _WAITS = 0.6
 """A GPU waits in a second with less than this share of its usual utilization."""
@@ -18,6 +18,7 @@ _BLINKS = 0.05
 """Share of the seconds in which a GPU that does nothing may look as if it did."""
 _UTIL = CHANNEL_ROW["busiest_gpu_util_pct"]
 _FIGURES = 5
+# The most of an hour, by blocks: a size grows at once and shrinks after an hour (docs/decisions/0019).
 _BLOCK_MS = 300_000
 _BLOCKS = 12
 _EVIDENCE = {

@@ -93,6 +93,7 @@ class Dispatcher:
         wanting = [sink for sink in self.sinks if origin.topic in sink.topics and sink.wants(origin)]
         bad = self._give(origin, wanting)
         if bad is not None and not await self._letters.send(origin, *bad):
+            # For ever: the worker ends, and nothing after this record may count as done.
             await asyncio.Event().wait()
         if self._sequence.assignment != assignment:
             return  # as above

@@ -94,7 +94,7 @@ class Outbox:
         await self._in_turn(self._close())
 
     async def _next_batch(self, most: int, most_bytes: int) -> Batch | None:
-        self.has_new.clear()
+        self.has_new.clear()  # first: what is put while the disk reads sets it again
         if self._spool and (entries := await self._oldest(most, most_bytes)):
             self._in_flight = Batch(tuple(entry.record for entry in entries), entries[-1].id)
         elif self._memory:
@@ -115,7 +115,7 @@ class Outbox:
         if not in_flight and not waiting:
             return
         through = (self._in_flight.through if self._in_flight else None) or 0
-        records = [*in_flight, *waiting]
+        records = [*in_flight, *waiting]  # what is being sent is older than all that waits
         self._moving = len(waiting)
         stored = await self._on_disk(lambda: self._spool.append(records, keep_through=through))
         self._moving = 0

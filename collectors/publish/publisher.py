@@ -172,6 +172,7 @@ class Publisher:
         """Do ``work``; when it takes long, the broker counts as unreachable, and new records go on disk."""
         task = asyncio.create_task(work)
         try:
+            # Once an outage is known, what is new goes on disk at once.
             await asyncio.wait({task}, timeout=0 if self._unreachable else self._timeouts.spool_s)
             if not task.done() and not self._unreachable:
                 self._unreachable = True

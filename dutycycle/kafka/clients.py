@@ -243,6 +243,7 @@ async def stop_consumer(driver: Any) -> None:
     """
     stopping = asyncio.ensure_future(driver.stop())
     try:
+        # Not awaited itself: that it is cancelled would look as if we were.
         await asyncio.wait({stopping})
     finally:
         stopping.cancel()

@@ -209,6 +209,7 @@ class AnnotationSink:
                     self._writing.discard(over)
                     over.set_result(None)
                 continue
+            # Nothing was awaited since ``next_due``: so no call to wake up is lost here.
             self._wake.clear()
             try:
                 async with asyncio.timeout(self._plan.wait_s(self._clock()) if may else _LOOK_S):

@@ -102,6 +102,7 @@ class StageTask:
 
     def process(self, record: ConsumerRecord) -> list[ProducerRecord]:
         """Apply a record; what has to be sent for it, in order. Never raises for a bad record."""
+        # Of a record that cannot be used, too: its dead letter is among what is sent for it.
         self._done[record.partition] = record.offset
         self.processed += 1
         if self.newest_ms is None or record.ts_ms > self.newest_ms:

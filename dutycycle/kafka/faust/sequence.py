@@ -64,6 +64,7 @@ class SourceSequence:
         gap = f"{source.topic}-{source.partition}: {expected}-{record.offset - 1}"
         if first is not None and first < record.offset:
             self._fail(f"{gap} were not delivered, but are on the broker from {first} on")
+            # For ever: the worker ends, and the record must not count as taken.
             await asyncio.Event().wait()
         if not is_compacted and self._port.begins_at(source) is not None:
             self._telemetry.emit(

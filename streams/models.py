@@ -22,7 +22,7 @@ from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.models import ModelSetting
 from streams.construction import TooLargeError, check_construction
-from streams.operators.models.bank import Model, ModelsConfig
+from streams.operators.models.bank import Model, ModelBank, ModelsConfig
 from streams.operators.models.codec import StateCodec
 from streams.operators.models.probe import probe
 from streams.operators.models.roles import Build, role_of
@@ -51,6 +51,11 @@ def models_of(settings: Settings) -> ModelsConfig:
         lags=settings.models_lags,
         state_bytes=settings.models_bytes,
     )
+
+
+def bank_of(config: ModelsConfig, node: str, source: str) -> ModelBank:
+    """Make what runs the models on a node and source of samples."""
+    return ModelBank(node, source, config)
 
 
 def _model(setting: ModelSetting, settings: Settings) -> Model:

@@ -3,6 +3,7 @@ list."""
 
 import difflib
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from dutycycle.contract.analyses import written_topics
@@ -10,14 +11,13 @@ from dutycycle.contract.catalogue import COUNTERS, METRICS, WINDOW_METRICS
 from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.groups import Settings
 from streams.names import STATELESS, check_settings, sources
-from streams.operators.base import Operator, Snapshot, Stage, nothing_unwritten
+from streams.operators.base import NodeModels, Operator, Snapshot, Stage, no_models, nothing_unwritten
 from streams.operators.columns.cgroup import CgroupReader
 from streams.operators.columns.cuda import CudaReader
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.cycles.bank import CycleConfig
 from streams.operators.forward import PARTS, PodForwarder, StepForwarder
 from streams.operators.health import HealthOperator
-from streams.operators.models.bank import NO_MODELS, ModelsConfig
 from streams.operators.node.analysis import ANALYSIS, AnalysisConfig
 from streams.operators.node.operator import NodeConfig, NodeOperator
 from streams.operators.peaks.job import JobOperator
@@ -64,15 +64,15 @@ def stages(settings: Settings) -> list[Stage]:
     ]  # fmt: skip
 
 
-def _models(settings: Settings) -> ModelsConfig:
+def _models(settings: Settings) -> Callable[[str, str], NodeModels]:
     if not settings.models:
-        return NO_MODELS
-    from streams.models import models_of  # here, not above: who has no model need not wait for River
+        return no_models
+    from streams.models import bank_of, models_of  # here, not above: without models none waits for River
 
-    return models_of(settings)
+    return partial(bank_of, models_of(settings))
 
 
-def _node_config(settings: Settings, source: str, models: ModelsConfig) -> NodeConfig:
+def _node_config(settings: Settings, source: str, models: Callable[[str, str], NodeModels]) -> NodeConfig:
     return NodeConfig(
         topic=f"{source}-samples",
         source=source,

@@ -46,6 +46,33 @@ class Operator(Protocol):
         ...
 
 
+class NodeModels:
+    """Runs what a user brings beside the banks of a node: here nothing (``streams.operators.models``)."""
+
+    def add(self, tick: Any) -> list[Emission]:
+        """Take a tick that is newer than the last."""
+        return []
+
+    def evaluate(self, ts_ms: int) -> list[Emission]:
+        """Return forecasts and scores, as of the last tick at ``ts_ms``."""
+        return []
+
+    def retain(self, members: set[str]) -> None:
+        """Forget the subjects that are not among ``members``."""
+
+    def snapshot(self) -> Snapshot:
+        """Return plain data: that of no model, which any can go on from."""
+        return {"interval_ms": 0, "running": []}
+
+    def restore(self, plain: Snapshot) -> None:
+        """Go on from a snapshot; what it has of models is forgotten."""
+
+
+def no_models(_node: str, _source: str) -> NodeModels:
+    """Make what a node and source of samples have without models."""
+    return NodeModels()
+
+
 def nothing_unwritten(_operator: Any) -> list[Emission]:
     """Return nothing, for an operator that sends all at once, or coalesced."""
     return []

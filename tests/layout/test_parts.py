@@ -26,6 +26,7 @@ PARTS: dict[str, str | tuple[str, ...]] = {
         "sinks/serve/roles.py",
     ),
     "dutycycle/kubectl": "",
+    "streams/operators/models": "streams/topology.py",
     "streams/operators/estimators": "",
 }
 """By folder or file the one module that names it, or those of its ways in; none where a script of
@@ -35,6 +36,7 @@ GOES_WITH = {
         "dutycycle/schedule", "dutycycle/cli/commands/schedule.py", "dutycycle/cli/commands/predict.py",
     ),
     "dutycycle/profile": ("dutycycle/cli/studies/profile.py",),
+    "streams/operators/models": ("streams/models.py", "streams/construction.py"),
 }  # fmt: skip
 """What is deleted with a part: commands over it, which ``dutycycle.cli.main`` knows by their names alone."""
 FILES = [

@@ -11,7 +11,7 @@ from dutycycle.contract.codec import encode
 from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.records.models import ModelEvent, ModelForecast, ModelPoint, ModelScore
 from dutycycle.telemetry.events import MODEL_FAILED, MODEL_LARGE
-from streams.operators.base import CountedEvent, Emission
+from streams.operators.base import CountedEvent, Emission, NodeModels, Snapshot
 from streams.operators.columns.series import Series, subject_of
 from streams.operators.columns.tick import Layout, TickRow
 from streams.operators.models.codec import StateCodec
@@ -56,7 +56,6 @@ class ModelsConfig:
     state_bytes: int = 1_000_000
 
 
-NO_MODELS = ModelsConfig()
 Place = tuple[str, str, str]
 """A model's name, and kind and member of a subject."""
 
@@ -75,7 +74,7 @@ class _Running:
     scores: tuple[float, float, int, int] | None = None
 
 
-class ModelBank:
+class ModelBank(NodeModels):
     """Runs every model of every subject of a node. A model that raises is dropped and begins anew; the
     others, and the banks beside it, go on."""
 
@@ -212,7 +211,7 @@ class ModelBank:
         """Forget the subjects that are not among ``members``."""
         self._running = {place: running for place, running in self._running.items() if place[2] in members}
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> Snapshot:
         """Return plain data."""
         running = [
             [
@@ -238,7 +237,7 @@ class ModelBank:
         """Return what a state has to be of: with other figures it is another model's."""
         return [model.text, list(self._config.horizons_s), self._config.lags]
 
-    def restore(self, plain: dict[str, Any]) -> None:
+    def restore(self, plain: Snapshot) -> None:
         """Go on from a snapshot. A model that is another one now begins anew, and so does one whose state
         cannot be read."""
         known = {model.name: model for model in self._config.models}

@@ -7,6 +7,7 @@ node. Trends, cycles and spans need order and take only ticks newer than the las
 ones as well.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 from zlib import crc32
@@ -19,14 +20,13 @@ from dutycycle.contract.log import ConsumerRecord, ProducerRecord
 from dutycycle.contract.records.hours import HOUR_MS, MINUTE_MS
 from dutycycle.contract.topics import TOPICS
 from dutycycle.telemetry.events import SAMPLE_LATE
-from streams.operators.base import CountedEvent, Emission, Snapshot
+from streams.operators.base import CountedEvent, Emission, NodeModels, Snapshot, no_models
 from streams.operators.columns.arrays import BEFORE_MS, Floats, Ints, check_version
 from streams.operators.columns.block import TickBlock, TickQueue
 from streams.operators.columns.series import ColumnIndex, Series, powers_of_counters, remapped
 from streams.operators.columns.tick import Layout, TickRow
 from streams.operators.cycles.result import NO_CYCLE
 from streams.operators.keyed import decode_under_key
-from streams.operators.models.bank import NO_MODELS, ModelBank, ModelsConfig
 from streams.operators.node import records
 from streams.operators.node.analysis import ANALYSIS, AnalysisBank, AnalysisConfig, Evaluation
 from streams.operators.node.frozen import FrozenGpus
@@ -67,7 +67,8 @@ class NodeConfig:
     depends on the samples alone, and nodes that began at other moments do it at others. The ledger and the
     day's peaks, which say the same whenever they do, are written at a moment within a minute that follows
     from the node's name. Windows of all nodes close together, at full tens of seconds, and their records
-    would wait for all that. ``models``: what a user brings beside.
+    would wait for all that. ``models``: makes what a user brings beside, of a
+    node and source.
 
     ``analyses``: which of ``contract.analyses`` are computed; ``window_metrics``: what windows are made of.
     """
@@ -80,7 +81,7 @@ class NodeConfig:
     evict_ms: int = 86_400_000
     evaluate_ms: int = 10_000
     analysis: AnalysisConfig = ANALYSIS
-    models: ModelsConfig = NO_MODELS
+    models: Callable[[str, str], NodeModels] = no_models
     analyses: frozenset[str] = frozenset(ANALYSES)
     window_metrics: frozenset[str] = WINDOW_METRICS
 
@@ -126,7 +127,7 @@ class NodeOperator:
         self._spans = SpanBank(self._node, self._config.source_for("insights"), self._timeline.epoch_ms)
         self._gpus = NodeGpus(self._node)
         self._frozen = FrozenGpus()
-        self._models = ModelBank(self._node, self._config.source, self._config.models)
+        self._models = self._config.models(self._node, self._config.source)
         self._last_ms = self._closed_ms = -1
         self._evaluation_offset_ms = 0
         self._to_analyse, self._to_sum = TickQueue(), TickQueue()

@@ -12,7 +12,7 @@ from river import base
 from dutycycle.contract.log import ProducerRecord
 from streams.operators.base import CountedEvent, Emission
 from streams.operators.columns.nvml import NvmlReader
-from streams.operators.models.bank import SIZED_EVERY, Model, ModelsConfig
+from streams.operators.models.bank import SIZED_EVERY, Model, ModelBank, ModelsConfig
 from streams.operators.models.codec import StateCodec
 from streams.operators.models.roles import role_of
 from streams.operators.node.operator import NodeConfig, NodeOperator
@@ -42,7 +42,13 @@ def model(
 
 def operator(*models: Model, **more: Any) -> NodeOperator:
     config = ModelsConfig(models=models, horizons_s=HORIZONS_S, **more)
-    return NodeOperator(NodeConfig(topic="nvml-samples", source="nvml", models=config), "a", NvmlReader("a"))
+    return NodeOperator(
+        NodeConfig(
+            topic="nvml-samples", source="nvml", models=lambda node, source: ModelBank(node, source, config)
+        ),
+        "a",
+        NvmlReader("a"),
+    )
 
 
 def sample(second: int, **fields: Any) -> dict[str, Any]:

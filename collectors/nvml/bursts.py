@@ -22,10 +22,17 @@ class BurstReader:
     def __init__(self, buffer: SampleBuffer, what: str, per_unit: int, limits: tuple[float, float]) -> None:
         self._limits = limits
         self._buffer = buffer
+        self._samples = gate.buffered_samples(buffer)
         self._what = what
         self._per_unit = per_unit
         self._cursor = Cursor()
-        self._room = 0
+        self._has_room = False
+
+    def ask(self, query: DeviceQuery, now: Now) -> None:
+        """Ask the driver for what ``read`` reads next."""
+        if self._has_room:
+            self._samples.after_us.value = self._cursor.after_us(now)
+            query.begin(self._what, self._samples)
 
     def read(self, query: DeviceQuery, now: Now, ts_ms: int, interval_ms: int) -> _Burst | None:
         """Samples since the last read as (ms from ``ts_ms``, value in the record's unit), oldest first.
@@ -33,7 +40,8 @@ class BurstReader:
         At first those of one interval. None: there are none, as in the buffers of an idle GPU.
         """
         after_us = self._cursor.after_us(now)
-        samples = query.ask(self._what, lambda handle: self._new(handle, after_us, now))
+        self._samples.after_us.value = after_us
+        samples = query.ask(self._what, lambda handle: self._new(handle, now))
         if not samples:
             return None
         newest_us = self._cursor.last_us = samples[-1][0]
@@ -56,10 +64,9 @@ class BurstReader:
                 query.possible(self._what, value, self._limits)
         return tuple(sample for sample in burst if low <= sample[1] <= high) or None
 
-    def _new(self, handle: Handle, after_us: int, now: Now) -> list[BufferedSample]:
-        if not self._room:
-            self._room = gate.buffer_size(handle, self._buffer) + 1
-        samples = gate.buffered_samples(handle, self._buffer, after_us, self._room)
-        if len(samples) == self._room:
-            self._room = 0  # the buffer is larger than it said: there may be more
+    def _new(self, handle: Handle, now: Now) -> list[BufferedSample]:
+        if not self._has_room:
+            self._samples.make_room(gate.buffer_size(handle, self._buffer) + 1)
+        samples = self._samples(handle)
+        self._has_room = len(samples) < self._samples.room  # else it is larger than it said
         return self._cursor.new_of(samples, 0, now)

@@ -11,7 +11,7 @@ from collectors.base import Outgoing, Tick
 from collectors.nvml.device import Device
 from collectors.nvml.health.recorder import HealthReading, HealthRecorder
 from collectors.nvml.processes import ProcessIdentities
-from collectors.nvml.readers import Readers
+from collectors.nvml.readers import Readers, outcome
 from collectors.nvml.session import Session
 from collectors.nvml.types import DeviceLostError, DriverUnavailableError
 from dutycycle.contract.catalogue import USUAL_ACTIVITY
@@ -50,7 +50,7 @@ class NvmlCollector:
         self._session = Session(telemetry, retry_s, before_close, activity=activity)
         self._allocations = allocations
         self._identities = ProcessIdentities(attribution, host_root)
-        self._readers: Readers[tuple[Gpu, HealthReading]] = Readers()
+        self._readers: Readers[tuple[Gpu, HealthReading] | None] = Readers()
         self.pids: frozenset[int] = frozenset()
         """The processes that used a GPU at the last tick."""
 
@@ -95,7 +95,13 @@ class NvmlCollector:
             except DriverUnavailableError as error:
                 self._session.driver_failed(error, tick.monotonic_s)
                 return []
-        readings = self._readers.run([partial(self._read_device, device, tick) for device in devices])
+        for asked in self._readers.run([device.ask for device in devices]):
+            if asked is not None:
+                raise asked
+        reads = [partial(self._read_device, device, tick) for device in devices]
+        # What was asked ahead is read without a wait, in one thread: several would wait for one another.
+        at_once = all(device.is_asked_ahead for device in devices)
+        readings = [*map(outcome, reads)] if at_once else self._readers.run(reads)
         answered = []
         for device, reading in zip(devices, readings, strict=True):
             match reading:

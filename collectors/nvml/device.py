@@ -62,6 +62,15 @@ class Device:
         self._util_burst = BurstReader(SampleBuffer.GPU_UTIL, "util_burst", 1, LIMITS["gpu_util_pct"])
         self._power_burst = BurstReader(SampleBuffer.POWER_MW, "power_burst", 1000, LIMITS["power_w"])
         self._utilizations = ProcessUtilizationReader()
+        self._utilization, self._memory = gate.utilization(), gate.memory()
+        self._reasons, self._temperature, self._sm_clock = (
+            gate.event_reasons(), gate.temperature_c(), gate.sm_clock_mhz(),
+        )  # fmt: skip
+        self._compute_processes, self._graphics_processes = (
+            gate.compute_processes(),
+            gate.graphics_processes(),
+        )
+        self._now = Now.read()
         self._fields = FieldReader(activity)
         self._gpm = GpmReader(metrics_of("gpu", activity), "gpm")
         self._mig = MigReader(activity)
@@ -98,23 +107,45 @@ class Device:
         self._gpm.keep(())
         self._mig.release()
 
+    @property
+    def is_asked_ahead(self) -> bool:
+        """Whether ``ask`` asks for nearly all that is read at each tick: not so of slices, and before GPM."""
+        return self._gpm.is_supported and not self._divided
+
+    def ask(self) -> None:
+        """Ask the driver for what ``read`` reads next: of all GPUs before the first is read."""
+        begin, now = self.query.begin, Now.read()
+        self._now = now
+        begin("gpu_util", self._utilization)
+        begin("memory", self._memory)
+        if not self._divided:
+            self._gpm.ask(self.query)
+        self._fields.ask(self.query)
+        begin("throttle", self._reasons)
+        self._utilizations.ask(self.query, now)
+        begin("temperature", self._temperature)
+        begin("sm_clock", self._sm_clock)
+        self._util_burst.ask(self.query, now)
+        self._power_burst.ask(self.query, now)
+        begin("compute_processes", self._compute_processes)
+
     def read(self, tick: Tick, identities: ProcessIdentities) -> Gpu:
-        """The GPU now; what it cannot answer is an absent field.
+        """The GPU as it was at ``ask``; what it cannot answer is an absent field.
 
         Raises ``DeviceLostError`` and ``DriverUnavailableError``.
         """
-        ask, now = self.query.ask, Now.read()
+        ask, now = self.query.ask, self._now
         if (tick.seq + self.ref.index) % _STATIC_TICKS == 0:  # not all GPUs in the same tick
             self._static.clear()
         if self._divided or not self._static:
             self._note_mig_mode()
-        util, mem_copy_util = ask("gpu_util", gate.utilization) or (None, None)
+        util, mem_copy_util = ask("gpu_util", self._utilization) or (None, None)
         if util is None and not self._divided:
             self._note_mig_mode()
         self._model = self._model or printable(ask("model", gate.name) or "")
-        used, total = ask("memory", gate.memory, gate.memory_with_reserved) or (None, None)
+        used, total = ask("memory", self._memory, gate.memory_with_reserved) or (None, None)
         if self._graphics or not self._static:
-            self._graphics = ask("graphics_processes", gate.graphics_processes)
+            self._graphics = ask("graphics_processes", self._graphics_processes)
         power_limit_mw = self._ask_static("power_limit", gate.power_limit_mw)
         # In MIG mode the driver does not say whose a GPU's counters are; its slices have their own.
         activity = {} if self._divided else self._gpm.read(self.query, None, self.ref.uuid)
@@ -124,7 +155,7 @@ class Device:
         for field, what, way in _IN_MILLI:
             if field not in by_id and (milli := ask(what, way)) is not None:
                 fields[field] = milli / 1000
-        reasons = ask("throttle", gate.event_reasons, gate.throttle_reasons)
+        reasons = ask("throttle", self._reasons, gate.throttle_reasons)
         utilizations = self._utilizations.read(self.query, now, tick.interval_ms)
         gpu = Gpu(
             uuid=self.ref.uuid,
@@ -135,9 +166,9 @@ class Device:
             mem_used_bytes=used,
             mem_total_bytes=total,
             power_limit_w=None if power_limit_mw is None else power_limit_mw / 1000,
-            temp_c=ask("temperature", gate.temperature_c, gate.temperature_c_before_r570),
+            temp_c=ask("temperature", self._temperature, gate.temperature_c_before_r570),
             temp_margin_c=self._ask_static("temp_margin", gate.temp_margin_c, gate.temp_margin_by_threshold),
-            sm_clock_mhz=ask("sm_clock", gate.sm_clock_mhz),
+            sm_clock_mhz=ask("sm_clock", self._sm_clock),
             mem_clock_mhz=self._ask_static("mem_clock", gate.mem_clock_mhz),
             pcie_gen=self._ask_static("pcie_gen", gate.pcie_generation),
             pcie_width=self._ask_static("pcie_width", gate.pcie_width),
@@ -146,7 +177,7 @@ class Device:
             power_burst=self._power_burst.read(self.query, now, tick.ts_ms, tick.interval_ms),
             mig=self._mig.read(self.query, total) if self._divided else None,
             processes=read_processes(
-                ask("compute_processes", gate.compute_processes), self._graphics, utilizations, identities
+                ask("compute_processes", self._compute_processes), self._graphics, utilizations, identities
             ),
             **fields,
         )

@@ -8,6 +8,7 @@ about a second. There, the rates are absent.
 
 import time
 from collections.abc import Collection
+from typing import NamedTuple
 
 from collectors.nvml import gate
 from collectors.nvml.query import DeviceQuery
@@ -33,6 +34,13 @@ _LEAST_BITS = 63
 """A 32-bit counter of bytes wraps many times a second on a fast link: it has no rate."""
 
 
+class _Fields(NamedTuple):
+    """Names in a record by the fields' ids, and the question for all of them."""
+
+    names: dict[_Id, str]
+    question: gate.Question[list[FieldValue | NvmlError]]
+
+
 class FieldReader:
     """Fields of one GPU; rates are over the time that really passed between two reads."""
 
@@ -41,27 +49,35 @@ class FieldReader:
         self._before_gpm = {number: name for number, name in _BEFORE_GPM.items() if name in activity}
         self._refused: set[_Id] = set()
         self._last: dict[str, tuple[float, float]] = {}
-        self._asked: dict[bool, dict[_Id, str]] = {}
-        """What is not refused, before GPM and with it."""
+        self._questions: dict[bool, _Fields] = {}
+        """Of what is not refused, before GPM and with it."""
+        self._last_read: _Fields | None = None
 
     def forget(self) -> None:
         """Ask again for what was refused: the library was opened anew, or the GPU's MIG mode changed."""
         self._refused.clear()
-        self._asked.clear()
+        self._questions.clear()
+        self._last_read = None
+
+    def ask(self, query: DeviceQuery) -> None:
+        """Ask the driver for what ``read`` reads next, if that is what it read last."""
+        if self._last_read is not None:
+            query.begin("fields", self._last_read.question)
 
     def read(self, query: DeviceQuery, *, before_gpm: bool) -> dict[str, float]:
         """Give the values by fields of ``Gpu``. What the GPU does not tell is left out; a rate also at first
         and after a reset of its counter. ``before_gpm``: GPM does not tell of this GPU."""
-        if (asked := self._asked.get(before_gpm)) is None:
+        if (fields := self._questions.get(before_gpm)) is None:
             names = _NAMES | self._before_gpm if before_gpm else _NAMES
-            asked = {number: name for number, name in names.items() if number not in self._refused}
-            self._asked[before_gpm] = asked
-        if not asked:
+            names = {number: name for number, name in names.items() if number not in self._refused}
+            fields = self._questions[before_gpm] = _Fields(names, gate.field_values(names))
+        self._last_read = fields if fields.names else None
+        if not fields.names:
             return {}
         at_s = time.monotonic()
-        answers = query.ask("fields", lambda handle: gate.field_values(handle, [*asked])) or []
+        answers = query.ask("fields", fields.question) or []
         values: dict[str, float] = {}
-        for (number, name), answer in zip(asked.items(), answers, strict=False):
+        for (number, name), answer in zip(fields.names.items(), answers, strict=False):
             number_read = self._value(number, name, answer, query)
             value = (
                 self._rate(name, at_s, number_read)
@@ -84,7 +100,8 @@ class FieldReader:
         what = name.removesuffix("_per_s")
         if is_refused(answer):
             self._refused.add(number)
-            self._asked.clear()
+            self._questions.clear()
+            self._last_read = None
             if number not in _MILLI:
                 query.count_once(what, answer)
         elif number not in _MILLI:

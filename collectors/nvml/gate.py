@@ -4,13 +4,12 @@ Every function may raise the errors of ``nvml.types`` and nothing else of NVML's
 range here, as drivers report them. A docstring names what ``nvidia-smi`` shows of the same.
 """
 
-from collections.abc import Callable, Sequence
-from ctypes import byref, c_int32, c_uint, c_ulonglong, c_void_p, cast, create_string_buffer
-from functools import lru_cache
+from collections.abc import Callable, Collection, Sequence
+from ctypes import byref, c_int32, c_uint, c_ulonglong, c_void_p, cast, create_string_buffer, memmove, sizeof
 from itertools import islice
 from math import isfinite
 from struct import Struct, pack, unpack
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import pynvml
 
@@ -38,8 +37,6 @@ _UNKNOWN_32 = 0xFFFFFFFF
 _UNKNOWN_64 = 0xFFFFFFFFFFFFFFFF
 _LEAST_ROOM = 64
 _MOST_ROOM = 65_536
-_room: dict[str, int] = {}
-"""How many rows a function's answer has needed, where that is more than ``_LEAST_ROOM``."""
 _VALUE_OF_TYPE = {
     pynvml.NVML_VALUE_TYPE_DOUBLE: ("d", 64),
     pynvml.NVML_VALUE_TYPE_UNSIGNED_INT: ("I4x", 32),
@@ -102,6 +99,109 @@ def call(function: Callable[..., _T], *arguments: Any) -> _T:
         raise nvml_error(error.value) from error
 
 
+def check(code: int) -> None:
+    """Raise the ``NvmlError`` that a return code stands for, if it is no success."""
+    if code:
+        raise nvml_error(code)
+
+
+def _code_of(name: str, *arguments: Any) -> int:
+    """Call a function of the library; returns its code."""
+    try:
+        function = pynvml._nvmlGetFunctionPointer(name)
+    except pynvml.NVMLError as error:
+        return int(error.value)
+    return int(function(*arguments))
+
+
+class Question(Generic[_T]):
+    """A call that is made at each tick, in two steps: ``ask`` has the driver write, and what it wrote is read
+    by calling the question, which asks if nothing was asked.
+
+    So a tick waits for the driver first, for all of its answers, and reads them in one go then. To read each
+    after its wait takes more than twice the CPU time: after a wait the processor's caches are cold.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        arguments: Sequence[Any],
+        read: Callable[[], _T],
+        blank: tuple[Any, bytes] | None = None,
+    ) -> None:
+        """``arguments`` come after the handle. ``blank``: a place, and what is to be there before a call."""
+        self._name, self._arguments, self._read, self._blank = name, arguments, read, blank
+        self._code: int | None = None
+
+    def ask(self, handle: Handle) -> None:
+        """Call the driver."""
+        if self._blank is not None:
+            place, content = self._blank
+            memmove(place, content, len(content))
+        self._code = _code_of(self._name, handle, *self._arguments)
+
+    def drop(self) -> None:
+        """Forget what was asked."""
+        self._code = None
+
+    def __call__(self, handle: Handle) -> _T:
+        """Return the answer. Raises the ``NvmlError`` that the driver's code stands for."""
+        if self._code is None:
+            self.ask(handle)
+        code, self._code = self._code, None
+        check(code or 0)
+        return self._read()
+
+
+class Rows(Question[list[_T]]):
+    """A question for an array of rows, in one call; in one more where there was too little room.
+
+    The binding asks for the size first, each time, which is as long a call as the one for the answer.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        row: Any,
+        arguments: Callable[[Any, Any, Any], Sequence[Any]],
+        layout: Callable[[], Struct],
+        read: Callable[[list[tuple[Any, ...]]], list[_T]],
+    ) -> None:
+        """``arguments`` makes those after the handle of the count, the array and ``after_us``. ``layout`` is
+        asked for after a call."""
+        super().__init__(name, (), lambda: read(self._rows(layout())))
+        self.after_us = c_ulonglong()
+        """Of rows with a stamp, those are asked for that are newer; 0: all."""
+        self._row, self._arrange = row, arguments
+        self._count = c_uint()
+        self.make_room(_LEAST_ROOM)
+
+    def make_room(self, room: int) -> None:
+        """Have room for so many rows from now on."""
+        self.room = room
+        self._array = (self._row * room)()
+        # Some drivers count rows that they leave as they are.
+        self._blank = self._array, bytes(sizeof(self._array))
+        self._arguments = self._arrange(byref(self._count), self._array, self.after_us)
+
+    def ask(self, handle: Handle) -> None:
+        """Call the driver."""
+        self._count.value = self.room
+        super().ask(handle)
+
+    def __call__(self, handle: Handle) -> list[_T]:
+        """Return the rows."""
+        if self._code is None:
+            self.ask(handle)
+        while self._code == pynvml.NVML_ERROR_INSUFFICIENT_SIZE and self.room < _MOST_ROOM:
+            self.make_room(min(2 * max(self.room, self._count.value), _MOST_ROOM))
+            self.ask(handle)
+        return super().__call__(handle)
+
+    def _rows(self, layout: Struct) -> list[tuple[Any, ...]]:
+        return list(islice(layout.iter_unpack(self._array), min(self._count.value, self.room)))
+
+
 def open_library() -> None:
     """Load and initialise NVML, once for many ticks.
 
@@ -140,13 +240,14 @@ def name(handle: Handle) -> str:
     return str(call(pynvml.nvmlDeviceGetName, handle))
 
 
-def utilization(handle: Handle) -> tuple[int, int]:
-    """Return percent of the driver's last 1/6-1 s with a kernel running, and with the memory controller busy.
+def utilization() -> Question[tuple[int, int]]:
+    """Ask for percent of the driver's last 1/6-1 s with a kernel running, and with the memory controller at
+    work.
 
     nvidia-smi: utilization.gpu and utilization.memory, which is not the memory in use. None with MIG.
     """
-    rates = call(pynvml.nvmlDeviceGetUtilizationRates, handle)
-    return rates.gpu, rates.memory
+    rates = pynvml.c_nvmlUtilization_t()
+    return Question("nvmlDeviceGetUtilizationRates", (byref(rates),), lambda: (rates.gpu, rates.memory))
 
 
 def encoder_pct(handle: Handle) -> int:
@@ -169,10 +270,11 @@ def optical_flow_pct(handle: Handle) -> int:
     return int(call(pynvml.nvmlDeviceGetOfaUtilization, handle)[0])
 
 
-def memory(handle: Handle) -> tuple[int, int]:
-    """Return bytes used, without what the driver reserves, and in total (nvidia-smi: memory.used, .total)."""
-    info = call(pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2)
-    return info.used, info.total
+def memory() -> Question[tuple[int, int]]:
+    """Ask for bytes used, without what the driver reserves, and in total (nvidia-smi: memory.used,
+    memory.total)."""
+    info = pynvml.c_nvmlMemory_v2_t(version=pynvml.nvmlMemory_v2)
+    return Question("nvmlDeviceGetMemoryInfo_v2", (byref(info),), lambda: (info.used, info.total))
 
 
 def memory_with_reserved(handle: Handle) -> tuple[int, int]:
@@ -196,9 +298,12 @@ def energy_mj(handle: Handle) -> int:
     return int(call(pynvml.nvmlDeviceGetTotalEnergyConsumption, handle))
 
 
-def temperature_c(handle: Handle) -> int:
-    """Celsius of the GPU's core (nvidia-smi: temperature.gpu)."""
-    return int(call(pynvml.nvmlDeviceGetTemperatureV, handle, pynvml.NVML_TEMPERATURE_GPU))
+def temperature_c() -> Question[int]:
+    """Ask for Celsius of the GPU's core (nvidia-smi: temperature.gpu)."""
+    answer = pynvml.c_nvmlTemperature_v1_t(
+        version=pynvml.nvmlTemperature_v1, sensorType=pynvml.NVML_TEMPERATURE_GPU
+    )
+    return Question("nvmlDeviceGetTemperatureV", (byref(answer),), lambda: answer.temperature)
 
 
 def temperature_c_before_r570(handle: Handle) -> int:
@@ -219,9 +324,11 @@ def temp_margin_by_threshold(handle: Handle) -> int:
     return int(slowdown) - temperature_c_before_r570(handle)
 
 
-def sm_clock_mhz(handle: Handle) -> int:
-    """Return megahertz of the multiprocessors, now (nvidia-smi: clocks.sm)."""
-    return int(call(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM))
+def sm_clock_mhz() -> Question[int]:
+    """Ask for megahertz of the multiprocessors, now (nvidia-smi: clocks.sm)."""
+    clock = c_uint()
+    arguments = c_uint(pynvml.NVML_CLOCK_SM), byref(clock)
+    return Question("nvmlDeviceGetClockInfo", arguments, lambda: clock.value)
 
 
 def mem_clock_mhz(handle: Handle) -> int:
@@ -239,9 +346,10 @@ def pcie_width(handle: Handle) -> int:
     return int(call(pynvml.nvmlDeviceGetCurrPcieLinkWidth, handle))
 
 
-def event_reasons(handle: Handle) -> int:
-    """Return a bit for each reason that holds the clocks down (nvidia-smi: clocks_event_reasons.active)."""
-    return int(call(pynvml.nvmlDeviceGetCurrentClocksEventReasons, handle))
+def event_reasons() -> Question[int]:
+    """Ask for a bit for each reason that holds the clocks down (nvidia-smi: clocks_event_reasons.active)."""
+    reasons = c_ulonglong()
+    return Question("nvmlDeviceGetCurrentClocksEventReasons", (byref(reasons),), lambda: reasons.value)
 
 
 def throttle_reasons(handle: Handle) -> int:
@@ -252,119 +360,81 @@ def throttle_reasons(handle: Handle) -> int:
 def buffer_size(handle: Handle, buffer: SampleBuffer) -> int:
     """Tell how many samples a ring buffer holds at most."""
     count = c_uint(0)
-    code = call(_function, "nvmlDeviceGetSamples")(
-        handle, c_uint(buffer), c_ulonglong(0), byref(c_uint()), byref(count), None
+    check(
+        _code_of(
+            "nvmlDeviceGetSamples", handle, c_uint(buffer), c_ulonglong(), byref(c_uint()), byref(count), None
+        )
     )
-    if code:
-        raise nvml_error(code)
     return count.value
 
 
-def buffered_samples(handle: Handle, buffer: SampleBuffer, after_us: int, room: int) -> list[BufferedSample]:
-    """Return samples of a ring buffer newer than ``after_us`` (0: all), oldest first; ``room`` for so many.
+def buffered_samples(buffer: SampleBuffer) -> Rows[BufferedSample]:
+    """Ask for the samples of a ring buffer, oldest first.
 
-    Power in milliwatts, utilization in percent. Raises ``NoDataError`` for none: the buffers of an idle GPU
-    run dry. nvidia-smi does not show them.
+    Power in milliwatts, utilization in percent. ``NoDataError`` is none: the buffers of an idle GPU run dry.
+    nvidia-smi does not show them.
     """
-    kind = c_uint()
-    rows = _rows(
+    number, kind = c_uint(buffer), c_uint()
+    return Rows(
         "nvmlDeviceGetSamples",
         pynvml.c_nvmlSample_t,
-        room,
-        lambda function, count, rows: function(
-            handle, c_uint(buffer), c_ulonglong(after_us), byref(kind), byref(count), rows
-        ),
+        lambda count, rows, after_us: (number, after_us, byref(kind), count, rows),
         lambda: SAMPLE[_known_type(kind.value)],
+        lambda rows: sorted(row for row in rows if row[1] != _UNKNOWN_32),
     )
-    samples = [sample for sample in rows if sample[1] != _UNKNOWN_32]
-    samples.sort()
-    return samples
 
 
-def process_utilization(handle: Handle, after_us: int) -> list[ProcessUtilization]:
-    """Return the newest of each process that did anything after ``after_us`` (0: in up to nine seconds).
+def process_utilization() -> Rows[ProcessUtilization]:
+    """Ask for the newest of each process that did anything (without ``after_us``: in up to nine seconds).
 
-    nvidia-smi pmon: sm, mem.
+    ``NoDataError`` is none. nvidia-smi pmon: sm, mem.
     """
-    name = "nvmlDeviceGetProcessUtilization"
-    try:
-        rows = _rows(
-            name,
-            pynvml.c_nvmlProcessUtilizationSample_t,
-            _room.get(name, _LEAST_ROOM),
-            lambda function, count, rows: function(handle, rows, byref(count), c_ulonglong(after_us)),
-            lambda: PROCESS_UTILIZATION,
-        )
-    except NoDataError:
-        return []
-    # Some drivers name pid 0 in unused places of the answer.
-    return [ProcessUtilization(*row) for row in rows if row[0] and row[2] != _UNKNOWN_32]
+    return Rows(
+        "nvmlDeviceGetProcessUtilization",
+        pynvml.c_nvmlProcessUtilizationSample_t,
+        lambda count, rows, after_us: (rows, count, after_us),
+        lambda: PROCESS_UTILIZATION,
+        # Some drivers name pid 0 in unused places of the answer.
+        lambda rows: [ProcessUtilization(*row) for row in rows if row[0] and row[2] != _UNKNOWN_32],
+    )
 
 
-def compute_processes(handle: Handle) -> list[RunningProcess]:
-    """Processes with a compute context (nvidia-smi: type C); of a whole GPU, those of all its MIG slices."""
-    return _running_processes("nvmlDeviceGetComputeRunningProcesses_v3", handle)
+def compute_processes() -> Rows[RunningProcess]:
+    """Ask for processes with a compute context (nvidia-smi: type C): of a whole GPU, of all its slices, too."""
+    return _running_processes("nvmlDeviceGetComputeRunningProcesses_v3")
 
 
-def graphics_processes(handle: Handle) -> list[RunningProcess]:
-    """Return processes with a graphics context (nvidia-smi: type G); one with both is in both lists (C+G)."""
-    return _running_processes("nvmlDeviceGetGraphicsRunningProcesses_v3", handle)
+def graphics_processes() -> Rows[RunningProcess]:
+    """Ask for processes with a graphics context (nvidia-smi: type G); with both, it is in both lists (C+G)."""
+    return _running_processes("nvmlDeviceGetGraphicsRunningProcesses_v3")
 
 
-def _running_processes(name: str, handle: Handle) -> list[RunningProcess]:
-    rows = _rows(
+def _running_processes(name: str) -> Rows[RunningProcess]:
+    return Rows(
         name,
         pynvml.c_nvmlProcessInfo_v3_t,
-        _room.get(name, _LEAST_ROOM),
-        lambda function, count, rows: function(handle, byref(count), rows),
+        lambda count, rows, _: (count, rows),
         lambda: PROCESS_INFO,
+        lambda rows: [
+            RunningProcess(pid, None if used == _UNKNOWN_64 else used, (gpu_instance, compute_instance))
+            for pid, used, gpu_instance, compute_instance in rows
+        ],
     )
-    return [
-        RunningProcess(pid, None if used == _UNKNOWN_64 else used, (gpu_instance, compute_instance))
-        for pid, used, gpu_instance, compute_instance in rows
-    ]
 
 
-def _rows(
-    name: str, row: Any, room: int, ask: Callable[[Any, c_uint, Any], int], layout: Callable[[], Struct]
-) -> list[tuple[Any, ...]]:
-    """Return what a function writes into an array, in one call; in one more where there was too little room.
-    ``layout`` is asked for after the call.
-
-    The binding asks for the size first, each time, which is as long a call as the one for the answer.
-    """
-    function = call(_function, name)
-    while True:
-        count, rows = c_uint(room), (row * room)()
-        code = ask(function, count, rows)
-        if code != pynvml.NVML_ERROR_INSUFFICIENT_SIZE or room >= _MOST_ROOM:
-            break
-        room = _room[name] = min(2 * max(room, count.value), _MOST_ROOM)
-    if code:
-        raise nvml_error(code)
-    return list(islice(layout().iter_unpack(rows), min(count.value, room)))
-
-
-def _function(name: str) -> Any:
-    return pynvml._nvmlGetFunctionPointer(name)
-
-
-def field_values(handle: Handle, ids: Sequence[int | tuple[int, int]]) -> list[FieldValue | NvmlError]:
-    """Return several fields in one call, in the order of ``ids``; each has its own answer or error.
+def field_values(ids: Collection[int | tuple[int, int]]) -> Question[list[FieldValue | NvmlError]]:
+    """Ask for several fields in one call, in the order of ``ids``; each has its own answer or error.
 
     An id with a second number is of a scope, such as a link.
     """
-    asked = _asked_fields(tuple(ids))
-    values = create_string_buffer(asked, len(asked))
-    if code := call(_function, "nvmlDeviceGetFieldValues")(handle, c_int32(len(ids)), values):
-        raise nvml_error(code)
-    return [_field_value(*row) for row in FIELD_VALUE.iter_unpack(values)]
-
-
-@lru_cache(256)
-def _asked_fields(ids: tuple[int | tuple[int, int], ...]) -> bytes:
-    """The array for an answer: of each row the id and scope are set. The same ids are asked at each tick."""
-    return b"".join(pack("@II32x", *((number, 0) if isinstance(number, int) else number)) for number in ids)
+    asked = b"".join(pack("@II32x", *((number, 0) if isinstance(number, int) else number)) for number in ids)
+    values = create_string_buffer(len(asked))
+    return Question(
+        "nvmlDeviceGetFieldValues",
+        (c_int32(len(ids)), values),
+        lambda: [_field_value(*row) for row in FIELD_VALUE.iter_unpack(values)],
+        (values, asked),
+    )
 
 
 def _field_value(kind: int, code: int, value: bytes) -> FieldValue | NvmlError:
@@ -547,12 +617,12 @@ def gpm_sample_free(sample: Any) -> None:
     call(pynvml.nvmlGpmSampleFree, sample)
 
 
-def gpm_sample(handle: Handle, instance: int | None, sample: Any) -> None:
-    """Fill ``sample`` with the counters of a GPU, or of one of its GPU instances, as they are now."""
+def gpm_sample(handle: Handle, instance: int | None, sample: Any) -> int:
+    """Fill ``sample`` with the counters of a GPU, or of one of its GPU instances, as they are now; returns
+    NVML's code."""
     if instance is None:
-        call(pynvml.nvmlGpmSampleGet, handle, sample)
-    else:
-        call(pynvml.nvmlGpmMigSampleGet, handle, instance, sample)
+        return _code_of("nvmlGpmSampleGet", handle, sample)
+    return _code_of("nvmlGpmMigSampleGet", handle, c_uint(instance), sample)
 
 
 def gpm_question(metrics: Sequence[int]) -> Any:
@@ -565,13 +635,17 @@ def gpm_question(metrics: Sequence[int]) -> Any:
     return question
 
 
-def gpm_answers(question: Any, first: Any, second: Any) -> list[float | NvmlError]:
-    """Give the values between two samples, which must be 100 ms apart or more, or why there is none.
+def gpm_ask(question: Any, first: Any, second: Any) -> int:
+    """Ask for the values between two samples, which must be 100 ms apart or more; returns NVML's code."""
+    question.sample1, question.sample2 = first, second
+    return _code_of("nvmlGpmMetricsGet", byref(question))
+
+
+def gpm_answers(question: Any) -> list[float | NvmlError]:
+    """Give the values that were asked for, or why there is none.
 
     Percent, and MiB a second; they may be out of range.
     """
-    question.sample1, question.sample2 = first, second
-    call(pynvml.nvmlGpmMetricsGet, question)
     answers: list[float | NvmlError] = []
     for code, value in islice(GPM_METRIC.iter_unpack(question.metrics), question.numMetrics):
         if code:

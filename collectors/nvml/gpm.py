@@ -58,6 +58,9 @@ class _Samples:
     asked: dict[int, str]
     last_s: float | None = None
     question: Any = None
+    codes: tuple[int, int] | None = None
+    """What the driver said at ``asked_s`` to the sample, and to the question; None: not asked."""
+    asked_s: float = 0.0
 
 
 class GpmReader:
@@ -92,6 +95,14 @@ class GpmReader:
             answer = partial(_answers, query=query, instance=instance, samples=samples)
             return _values(query, samples, query.ask("gpm_sample", answer) or {})
 
+    def ask(self, query: DeviceQuery) -> None:
+        """Ask the driver for what ``read`` reads of the whole GPU next."""
+        samples = self._samples.get(None)
+        if samples is None or not (self._supported and samples.asked and query.supports("gpm_sample")):
+            return
+        with _ONE_AT_A_TIME:
+            _ask(query.handle, None, samples)
+
     def keep(self, instances: Iterable[int | None]) -> None:
         """Free the samples of all other instances. While the library is open only."""
         with _ONE_AT_A_TIME:
@@ -105,7 +116,7 @@ class GpmReader:
         """Ask for everything again: the library was opened anew, or the GPU's MIG mode changed."""
         self._supported = False
         for samples in self._samples.values():
-            samples.asked, samples.question = dict(self._metrics), None
+            samples.asked, samples.question, samples.codes = dict(self._metrics), None, None
 
     def _of(self, instance: int | None, key: str) -> _Samples:
         samples = self._samples.get(instance)
@@ -113,31 +124,42 @@ class GpmReader:
             samples = _Samples(key, *gate.gpm_samples_new(), dict(self._metrics))
             self._samples[instance] = samples
         elif samples.key != key:
-            samples.key, samples.last_s = key, None
-            samples.asked, samples.question = dict(self._metrics), None
+            self._samples[instance] = _Samples(key, samples.last, samples.spare, dict(self._metrics))
+            return self._samples[instance]
         return samples
+
+
+def _ask(handle: Handle, instance: int | None, samples: _Samples) -> None:
+    samples.codes, samples.asked_s = None, time.monotonic()
+    if samples.last_s is not None and samples.asked_s - samples.last_s < _LEAST_S:
+        return
+    sampled, answered = gate.gpm_sample(handle, instance, samples.spare), 0
+    if not sampled and samples.last_s is not None:
+        samples.question = samples.question or gate.gpm_question([*samples.asked])
+        answered = gate.gpm_ask(samples.question, samples.last, samples.spare)
+    samples.codes = sampled, answered
 
 
 def _answers(
     handle: Handle, query: DeviceQuery, instance: int | None, samples: _Samples
 ) -> dict[int, float | NvmlError]:
-    at_s = time.monotonic()
-    if samples.last_s is not None and at_s - samples.last_s < _LEAST_S:
+    if samples.codes is None:
+        _ask(handle, instance, samples)
+    if samples.codes is None:
         return {}
+    (sampled, answered), samples.codes = samples.codes, None
     try:
-        gate.gpm_sample(handle, instance, samples.spare)
+        gate.check(sampled)
     except UnsupportedError as error:  # one instance may refuse what another has
         samples.asked.clear()
         query.count_once("gpm_sample", error)
         return {}
     first = samples.last_s is None
-    samples.last, samples.spare, samples.last_s = samples.spare, samples.last, at_s
+    samples.last, samples.spare, samples.last_s = samples.spare, samples.last, samples.asked_s
     if first:
         return {}
-    if samples.question is None:
-        samples.question = gate.gpm_question([*samples.asked])
-    answers = gate.gpm_answers(samples.question, samples.spare, samples.last)
-    return dict(zip(samples.asked, answers, strict=True))
+    gate.check(answered)
+    return dict(zip(samples.asked, gate.gpm_answers(samples.question), strict=True))
 
 
 def _values(query: DeviceQuery, samples: _Samples, answers: dict[int, float | NvmlError]) -> dict[str, float]:

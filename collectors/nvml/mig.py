@@ -31,6 +31,7 @@ class MigReader:
     def __init__(self, activity: Collection[str]) -> None:
         """``activity``: the fields that are read of what slices really do."""
         self._gpm = GpmReader(metrics_of("slice", activity), "mig_util")
+        self._memory = gate.memory()
         self._profiles: dict[str, str | None] = {}
         self.uuids: dict[int, str] = {}
         """The slices' uuids by GPU instance, as of the last reading."""
@@ -64,7 +65,7 @@ class MigReader:
         return [mig for mig in possible if mig is not None]
 
     def _device(self, query: DeviceQuery, mig: _Slice, alone: bool) -> MigDevice:
-        memory = query.ask("mig_memory", gate.memory, gate.memory_with_reserved, of=mig.handle)
+        memory = query.ask("mig_memory", self._memory, gate.memory_with_reserved, of=mig.handle)
         used, total = memory or (None, None)
         activity: dict[str, float | None] = {}
         if mig.instance is not None and alone:

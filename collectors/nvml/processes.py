@@ -9,7 +9,7 @@ from collectors.files import CounterFile, FilePool
 from collectors.nvml import gate
 from collectors.nvml.clock import Cursor, Now, wall_shift_us
 from collectors.nvml.query import DeviceQuery
-from collectors.nvml.types import Handle, ProcessUtilization, RunningProcess
+from collectors.nvml.types import Handle, NoDataError, ProcessUtilization, RunningProcess
 from dutycycle.contract.catalogue import PCT
 from dutycycle.contract.records.samples import GpuProcess
 
@@ -121,12 +121,19 @@ class ProcessUtilizationReader:
 
     def __init__(self) -> None:
         self._cursor = Cursor()
+        self._rows = gate.process_utilization()
         self._moved_at_us = 0
+
+    def ask(self, query: DeviceQuery, now: Now) -> None:
+        """Ask the driver for what ``read`` reads next."""
+        self._rows.after_us.value = self._cursor.after_us(now)
+        query.begin("process_util", self._rows)
 
     def read(self, query: DeviceQuery, now: Now, interval_ms: int) -> ProcessUtilizations | None:
         """Utilization since the last read (at first: of one interval); None where there is none to have."""
         after_us = self._cursor.after_us(now)
-        utilizations = query.ask("process_util", lambda handle: self._new(handle, after_us, now))
+        self._rows.after_us.value = after_us
+        utilizations = query.ask("process_util", lambda handle: self._new(handle, now))
         if utilizations is None:
             return None
         quiet_us = self._age_us(after_us, now) if after_us else _PERIOD_US
@@ -152,8 +159,12 @@ class ProcessUtilizationReader:
         }
         return ProcessUtilizations(recent, covers_period=True, query=query)
 
-    def _new(self, handle: Handle, after_us: int, now: Now) -> list[ProcessUtilization]:
-        return self._cursor.new_of(gate.process_utilization(handle, after_us), 1, now)
+    def _new(self, handle: Handle, now: Now) -> list[ProcessUtilization]:
+        try:
+            rows = self._rows(handle)
+        except NoDataError:
+            return []
+        return self._cursor.new_of(rows, 1, now)
 
     def _age_us(self, stamp_us: int, now: Now) -> int:
         shift_us = wall_shift_us(stamp_us, now)

@@ -1,8 +1,9 @@
 """Queries to one GPU. What it does not support is counted once and never asked again."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from collectors.nvml.gate import Question
 from collectors.nvml.types import Handle, NoDataError, NvmlError, TransientError, UnsupportedError
 from dutycycle.telemetry.events import NOT_MEASURED, Telemetry
 
@@ -43,6 +44,16 @@ class DeviceQuery:
                 if number + 1 == len(calls):
                     self.count_once(what, error)
         return None
+
+    def supports(self, what: str) -> bool:
+        """Whether the newest of the calls for a quantity has not been refused."""
+        return not self._unsupported.get(what)
+
+    def begin(self, what: str, question: Question[Any]) -> None:
+        """Have the driver asked what is the first of the calls for a quantity; ``ask`` gives the answer."""
+        question.drop()
+        if self.supports(what):
+            question.ask(self.handle)
 
     def possible(self, what: str, value: float | None, limits: tuple[float, float]) -> float | None:
         """The value, or None, which is counted, where the driver's is outside of what a GPU can have."""

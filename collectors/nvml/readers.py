@@ -24,7 +24,7 @@ class Readers(Generic[_R]):
     def run(self, calls: Sequence[Callable[[], _R]]) -> list[_R | Exception]:
         """Return what each call returned or raised, in their order."""
         if len(calls) < 2:
-            return [_outcome(call) for call in calls]
+            return [outcome(call) for call in calls]
         while self._threads < min(THREADS, len(calls)):
             self._threads += 1
             threading.Thread(target=self._work, name=f"gpu reader {self._threads}", daemon=True).start()
@@ -42,10 +42,11 @@ class Readers(Generic[_R]):
     def _work(self) -> None:
         while (numbered := self._waiting.get()) is not None:
             number, call = numbered
-            self._done.put((number, _outcome(call)))
+            self._done.put((number, outcome(call)))
 
 
-def _outcome(call: Callable[[], _R]) -> _R | Exception:
+def outcome(call: Callable[[], _R]) -> _R | Exception:
+    """Return what a call returned or raised."""
     try:
         return call()
     except Exception as error:  # noqa: BLE001 - whoever asked decides

@@ -1,11 +1,10 @@
 """What one GPU counts of its faults: all fields in one call, each with its own answer or error."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 from collectors.nvml import gate
 from collectors.nvml.query import DeviceQuery
-from collectors.nvml.types import FieldValue, Handle, NvmlError, is_refused
+from collectors.nvml.types import FieldValue, is_refused
 from dutycycle.contract.records.health import HealthCounters
 from dutycycle.contract.units import MAX_INTEGER
 
@@ -102,7 +101,7 @@ class HealthReader:
         wanted = [key for key in keys if _number(key) not in self._unsupported]
         if not wanted:
             return {}
-        answers = query.ask("health", partial(_field_values, keys=wanted)) or []
+        answers = query.ask("health", gate.field_values(wanted)) or []
         values: dict[Key, int] = {}
         refused: set[int] = set()
         for key, answer in zip(wanted, answers, strict=False):
@@ -115,10 +114,6 @@ class HealthReader:
                 query.count("health", answer)
         self._unsupported |= refused - {_number(key) for key in values}  # one link may be another kind
         return values
-
-
-def _field_values(handle: Handle, keys: Sequence[Key]) -> list[FieldValue | NvmlError]:
-    return gate.field_values(handle, keys)
 
 
 def _flag(values: Mapping[Key, int], number: int) -> bool | None:

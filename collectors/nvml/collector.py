@@ -95,8 +95,9 @@ class NvmlCollector:
             except DriverUnavailableError as error:
                 self._session.driver_failed(error, tick.monotonic_s)
                 return []
-        for asked in self._readers.run([device.ask for device in devices]):
-            if asked is not None:
+        asks = [partial(_ask_activity, devices), *(device.ask for device in devices)]
+        for asked in self._readers.run(asks):
+            if isinstance(asked, Exception):
                 raise asked
         reads = [partial(self._read_device, device, tick) for device in devices]
         # What was asked ahead is read without a wait, in one thread: several would wait for one another.
@@ -113,7 +114,7 @@ class NvmlCollector:
                 case DriverUnavailableError():
                     self._session.driver_failed(reading, tick.monotonic_s)
                     break
-                case _:
+                case Exception():
                     raise reading
         return answered
 
@@ -125,3 +126,9 @@ class NvmlCollector:
         if self._allocations is None:
             return gpu
         return replace(gpu, allocated=self._allocations.of(gpu.uuid, gpu.index, device.slices))
+
+
+def _ask_activity(devices: Sequence[Device]) -> None:
+    # The last first: the others begin with the first, and the driver lets one call to a GPU in at a time.
+    for device in reversed(devices):
+        device.ask_activity()

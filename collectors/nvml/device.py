@@ -118,8 +118,6 @@ class Device:
         self._now = now
         begin("gpu_util", self._utilization)
         begin("memory", self._memory)
-        if not self._divided:
-            self._gpm.ask(self.query)
         self._fields.ask(self.query)
         begin("throttle", self._reasons)
         self._utilizations.ask(self.query, now)
@@ -128,6 +126,11 @@ class Device:
         self._util_burst.ask(self.query, now)
         self._power_burst.ask(self.query, now)
         begin("compute_processes", self._compute_processes)
+
+    def ask_activity(self) -> None:
+        """The same of GPM, which is asked of one GPU at a time."""
+        if not self._divided:
+            self._gpm.ask(self.query)
 
     def read(self, tick: Tick, identities: ProcessIdentities) -> Gpu:
         """The GPU as it was at ``ask``; what it cannot answer is an absent field.

@@ -52,6 +52,7 @@ class FieldReader:
         self._questions: dict[bool, _Fields] = {}
         """Of what is not refused, before GPM and with it."""
         self._last_read: _Fields | None = None
+        self._asked_s: float | None = None
 
     def forget(self) -> None:
         """Ask again for what was refused: the library was opened anew, or the GPU's MIG mode changed."""
@@ -62,6 +63,7 @@ class FieldReader:
     def ask(self, query: DeviceQuery) -> None:
         """Ask the driver for what ``read`` reads next, if that is what it read last."""
         if self._last_read is not None:
+            self._asked_s = time.monotonic()
             query.begin("fields", self._last_read.question)
 
     def read(self, query: DeviceQuery, *, before_gpm: bool) -> dict[str, float]:
@@ -74,7 +76,7 @@ class FieldReader:
         self._last_read = fields if fields.names else None
         if not fields.names:
             return {}
-        at_s = time.monotonic()
+        at_s, self._asked_s = self._asked_s or time.monotonic(), None
         answers = query.ask("fields", fields.question) or []
         values: dict[str, float] = {}
         for (number, name), answer in zip(fields.names.items(), answers, strict=False):

@@ -400,12 +400,12 @@ def process_utilization() -> Rows[ProcessUtilization]:
 
 
 def compute_processes() -> Rows[RunningProcess]:
-    """Ask for processes with a compute context (nvidia-smi: type C): of a whole GPU, of all its slices, too."""
+    """Ask for processes with a compute context (nvidia-smi: type C); of a whole GPU, of all slices."""
     return _running_processes("nvmlDeviceGetComputeRunningProcesses_v3")
 
 
 def graphics_processes() -> Rows[RunningProcess]:
-    """Ask for processes with a graphics context (nvidia-smi: type G); with both, it is in both lists (C+G)."""
+    """Ask for processes with a graphics context (nvidia-smi: type G); one with both is in both (C+G)."""
     return _running_processes("nvmlDeviceGetGraphicsRunningProcesses_v3")
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.base import Collector, Outgoing, Tick
-from collectors.runner import CollectorThread, MachineClock, Runner, TickSchedule
+from collectors.runner import TURN_S, CollectorThread, MachineClock, Runner, TickSchedule
 from dutycycle.telemetry.events import COLLECTOR_FAILED, TICK_LATE, Telemetry
 
 
@@ -266,6 +266,37 @@ async def test_real_threads_a_hanging_collector_holds_up_nothing() -> None:
     assert good.closed == 1
     assert telemetry.counts["collector_failed", ("bad", "closing")] == 1
     bad.go_on.set()
+
+
+async def test_real_threads_measure_one_after_the_other() -> None:
+    """One that works with the interpreter for a while is not interrupted by another."""
+    measuring: list[str] = []
+    beside: list[tuple[str, ...]] = []
+
+    class Slow(Scripted):
+        def collect(self, tick: Tick) -> Sequence[Outgoing]:
+            measuring.append(self.name)
+            time.sleep(TURN_S / 5)
+            beside.append(tuple(measuring))
+            measuring.remove(self.name)
+            return super().collect(tick)
+
+    stop = asyncio.Event()
+    published: list[Outgoing] = []
+    names = ["x", "y", "z"]
+    runner = Runner(
+        [Slow(name) for name in names], published.extend, Telemetry("test"), node="a", interval_s=0.2
+    )
+    task = asyncio.create_task(runner.run(stop))
+    end = time.monotonic() + 120
+    while len(published) < 4 * len(names):
+        assert time.monotonic() < end
+        await asyncio.sleep(0.01)
+    stop.set()
+    await asyncio.wait_for(task, 45)
+    # A machine may be so busy that a turn takes longer than it is waited for.
+    alone = [at for at in beside if len(at) == 1]
+    assert len(alone) > len(beside) / 2, beside
 
 
 async def test_a_thread_reports_what_its_collector_raised_while_closing() -> None:

@@ -95,7 +95,10 @@ class NvmlCollector:
             except DriverUnavailableError as error:
                 self._session.driver_failed(error, tick.monotonic_s)
                 return []
-        asks = [partial(_ask_activity, devices), *(device.ask for device in devices)]
+        asks: list[Callable[[], None]] = [
+            partial(_ask_activity, devices),
+            *(device.ask for device in devices),
+        ]
         for asked in self._readers.run(asks):
             if isinstance(asked, Exception):
                 raise asked

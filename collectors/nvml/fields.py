@@ -34,11 +34,11 @@ _LEAST_BITS = 63
 """A 32-bit counter of bytes wraps many times a second on a fast link: it has no rate."""
 
 
-class _Fields(NamedTuple):
+class _NamedFields(NamedTuple):
     """Names in a record by the fields' ids, and the question for all of them."""
 
     names: dict[_Id, str]
-    question: gate.Question[list[FieldValue | NvmlError]]
+    question: gate.DriverCall[list[FieldValue | NvmlError]]
 
 
 class FieldReader:
@@ -49,9 +49,9 @@ class FieldReader:
         self._before_gpm = {number: name for number, name in _BEFORE_GPM.items() if name in activity}
         self._refused: set[_Id] = set()
         self._last: dict[str, tuple[float, float]] = {}
-        self._questions: dict[bool, _Fields] = {}
+        self._questions: dict[bool, _NamedFields] = {}
         """Of what is not refused, before GPM and with it."""
-        self._last_read: _Fields | None = None
+        self._last_read: _NamedFields | None = None
         self._asked_s: float | None = None
 
     def forget(self) -> None:
@@ -72,7 +72,7 @@ class FieldReader:
         if (fields := self._questions.get(before_gpm)) is None:
             names = _NAMES | self._before_gpm if before_gpm else _NAMES
             names = {number: name for number, name in names.items() if number not in self._refused}
-            fields = self._questions[before_gpm] = _Fields(names, gate.field_values(names))
+            fields = self._questions[before_gpm] = _NamedFields(names, gate.field_values(names))
         self._last_read = fields if fields.names else None
         if not fields.names:
             return {}

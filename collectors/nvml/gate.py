@@ -114,12 +114,12 @@ def _code_of(name: str, *arguments: Any) -> int:
     return int(function(*arguments))
 
 
-class Question(Generic[_T]):
+class DriverCall(Generic[_T]):
     """A call that is made at each tick, in two steps: ``ask`` has the driver write, and what it wrote is read
-    by calling the question, which asks if nothing was asked.
+    by calling this, which asks if nothing was asked.
 
     So a tick waits for the driver first, for all of its answers, and reads them in one go then. To read each
-    after its wait takes more than twice the CPU time: after a wait the processor's caches are cold.
+    after its wait takes 1.4 times the CPU time: after a wait the processor's caches are cold.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class Question(Generic[_T]):
         return self._read()
 
 
-class Rows(Question[list[_T]]):
+class RowsCall(DriverCall[list[_T]]):
     """A question for an array of rows, in one call; in one more where there was too little room.
 
     The binding asks for the size first, each time, which is as long a call as the one for the answer.
@@ -240,14 +240,14 @@ def name(handle: Handle) -> str:
     return str(call(pynvml.nvmlDeviceGetName, handle))
 
 
-def utilization() -> Question[tuple[int, int]]:
+def utilization() -> DriverCall[tuple[int, int]]:
     """Ask for percent of the driver's last 1/6-1 s with a kernel running, and with the memory controller at
     work.
 
     nvidia-smi: utilization.gpu and utilization.memory, which is not the memory in use. None with MIG.
     """
     rates = pynvml.c_nvmlUtilization_t()
-    return Question("nvmlDeviceGetUtilizationRates", (byref(rates),), lambda: (rates.gpu, rates.memory))
+    return DriverCall("nvmlDeviceGetUtilizationRates", (byref(rates),), lambda: (rates.gpu, rates.memory))
 
 
 def encoder_pct(handle: Handle) -> int:
@@ -270,11 +270,11 @@ def optical_flow_pct(handle: Handle) -> int:
     return int(call(pynvml.nvmlDeviceGetOfaUtilization, handle)[0])
 
 
-def memory() -> Question[tuple[int, int]]:
+def memory() -> DriverCall[tuple[int, int]]:
     """Ask for bytes used, without what the driver reserves, and in total (nvidia-smi: memory.used,
     memory.total)."""
     info = pynvml.c_nvmlMemory_v2_t(version=pynvml.nvmlMemory_v2)
-    return Question("nvmlDeviceGetMemoryInfo_v2", (byref(info),), lambda: (info.used, info.total))
+    return DriverCall("nvmlDeviceGetMemoryInfo_v2", (byref(info),), lambda: (info.used, info.total))
 
 
 def memory_with_reserved(handle: Handle) -> tuple[int, int]:
@@ -298,12 +298,12 @@ def energy_mj(handle: Handle) -> int:
     return int(call(pynvml.nvmlDeviceGetTotalEnergyConsumption, handle))
 
 
-def temperature_c() -> Question[int]:
+def temperature_c() -> DriverCall[int]:
     """Ask for Celsius of the GPU's core (nvidia-smi: temperature.gpu)."""
     answer = pynvml.c_nvmlTemperature_v1_t(
         version=pynvml.nvmlTemperature_v1, sensorType=pynvml.NVML_TEMPERATURE_GPU
     )
-    return Question("nvmlDeviceGetTemperatureV", (byref(answer),), lambda: answer.temperature)
+    return DriverCall("nvmlDeviceGetTemperatureV", (byref(answer),), lambda: answer.temperature)
 
 
 def temperature_c_before_r570(handle: Handle) -> int:
@@ -324,11 +324,11 @@ def temp_margin_by_threshold(handle: Handle) -> int:
     return int(slowdown) - temperature_c_before_r570(handle)
 
 
-def sm_clock_mhz() -> Question[int]:
+def sm_clock_mhz() -> DriverCall[int]:
     """Ask for megahertz of the multiprocessors, now (nvidia-smi: clocks.sm)."""
     clock = c_uint()
     arguments = c_uint(pynvml.NVML_CLOCK_SM), byref(clock)
-    return Question("nvmlDeviceGetClockInfo", arguments, lambda: clock.value)
+    return DriverCall("nvmlDeviceGetClockInfo", arguments, lambda: clock.value)
 
 
 def mem_clock_mhz(handle: Handle) -> int:
@@ -346,10 +346,10 @@ def pcie_width(handle: Handle) -> int:
     return int(call(pynvml.nvmlDeviceGetCurrPcieLinkWidth, handle))
 
 
-def event_reasons() -> Question[int]:
+def event_reasons() -> DriverCall[int]:
     """Ask for a bit for each reason that holds the clocks down (nvidia-smi: clocks_event_reasons.active)."""
     reasons = c_ulonglong()
-    return Question("nvmlDeviceGetCurrentClocksEventReasons", (byref(reasons),), lambda: reasons.value)
+    return DriverCall("nvmlDeviceGetCurrentClocksEventReasons", (byref(reasons),), lambda: reasons.value)
 
 
 def throttle_reasons(handle: Handle) -> int:
@@ -368,14 +368,14 @@ def buffer_size(handle: Handle, buffer: SampleBuffer) -> int:
     return count.value
 
 
-def buffered_samples(buffer: SampleBuffer) -> Rows[BufferedSample]:
+def buffered_samples(buffer: SampleBuffer) -> RowsCall[BufferedSample]:
     """Ask for the samples of a ring buffer, oldest first.
 
     Power in milliwatts, utilization in percent. ``NoDataError`` is none: the buffers of an idle GPU run dry.
     nvidia-smi does not show them.
     """
     number, kind = c_uint(buffer), c_uint()
-    return Rows(
+    return RowsCall(
         "nvmlDeviceGetSamples",
         pynvml.c_nvmlSample_t,
         lambda count, rows, after_us: (number, after_us, byref(kind), count, rows),
@@ -384,12 +384,12 @@ def buffered_samples(buffer: SampleBuffer) -> Rows[BufferedSample]:
     )
 
 
-def process_utilization() -> Rows[ProcessUtilization]:
+def process_utilization() -> RowsCall[ProcessUtilization]:
     """Ask for the newest of each process that did anything (without ``after_us``: in up to nine seconds).
 
     ``NoDataError`` is none. nvidia-smi pmon: sm, mem.
     """
-    return Rows(
+    return RowsCall(
         "nvmlDeviceGetProcessUtilization",
         pynvml.c_nvmlProcessUtilizationSample_t,
         lambda count, rows, after_us: (rows, count, after_us),
@@ -399,18 +399,18 @@ def process_utilization() -> Rows[ProcessUtilization]:
     )
 
 
-def compute_processes() -> Rows[RunningProcess]:
+def compute_processes() -> RowsCall[RunningProcess]:
     """Ask for processes with a compute context (nvidia-smi: type C); of a whole GPU, of all slices."""
     return _running_processes("nvmlDeviceGetComputeRunningProcesses_v3")
 
 
-def graphics_processes() -> Rows[RunningProcess]:
+def graphics_processes() -> RowsCall[RunningProcess]:
     """Ask for processes with a graphics context (nvidia-smi: type G); one with both is in both (C+G)."""
     return _running_processes("nvmlDeviceGetGraphicsRunningProcesses_v3")
 
 
-def _running_processes(name: str) -> Rows[RunningProcess]:
-    return Rows(
+def _running_processes(name: str) -> RowsCall[RunningProcess]:
+    return RowsCall(
         name,
         pynvml.c_nvmlProcessInfo_v3_t,
         lambda count, rows, _: (count, rows),
@@ -422,14 +422,14 @@ def _running_processes(name: str) -> Rows[RunningProcess]:
     )
 
 
-def field_values(ids: Collection[int | tuple[int, int]]) -> Question[list[FieldValue | NvmlError]]:
+def field_values(ids: Collection[int | tuple[int, int]]) -> DriverCall[list[FieldValue | NvmlError]]:
     """Ask for several fields in one call, in the order of ``ids``; each has its own answer or error.
 
     An id with a second number is of a scope, such as a link.
     """
     asked = b"".join(pack("@II32x", *((number, 0) if isinstance(number, int) else number)) for number in ids)
     values = create_string_buffer(len(asked))
-    return Question(
+    return DriverCall(
         "nvmlDeviceGetFieldValues",
         (c_int32(len(ids)), values),
         lambda: [_field_value(*row) for row in FIELD_VALUE.iter_unpack(values)],

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from collectors.nvml.gate import Question
+from collectors.nvml.gate import DriverCall
 from collectors.nvml.types import Handle, NoDataError, NvmlError, TransientError, UnsupportedError
 from dutycycle.telemetry.events import NOT_MEASURED, Telemetry
 
@@ -49,7 +49,7 @@ class DeviceQuery:
         """Whether the newest of the calls for a quantity has not been refused."""
         return not self._unsupported.get(what)
 
-    def begin(self, what: str, question: Question[Any]) -> None:
+    def begin(self, what: str, question: DriverCall[Any]) -> None:
         """Have the driver asked what is the first of the calls for a quantity; ``ask`` gives the answer."""
         question.drop()
         if self.supports(what):

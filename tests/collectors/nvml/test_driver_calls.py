@@ -1,4 +1,4 @@
-"""A question is asked first and read later: what it says is of when it was asked, and is said once."""
+"""A call is asked first and read later: what it says is of when it was asked, and is said once."""
 
 from collections.abc import Callable
 from ctypes import POINTER, c_uint, cast, sizeof

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dutycycle.contract.settings import parsers
-from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.groups import Settings, ViewerSettings
 from dutycycle.contract.settings.parsers import duration
 from dutycycle.contract.units import END_OF_TIME_MS
 
@@ -24,7 +24,7 @@ OF_PROMETHEUS_ACCESS = ("prometheus_ca", "prometheus_username", "prometheus_clus
 OF_PROMETHEUS = ("prometheus", *OF_PROMETHEUS_ACCESS)
 OF_RESULTS = ("analyses",)
 OF_OPERATORS = ("windows", "lateness", "retire")
-OF_PAGE = ("web", "web_token")
+OF_PAGE = ("web", *(field.name for field in fields(ViewerSettings)))
 OF_WORKER = ("session_timeout",)
 OF_SINKS = (
     "annotations", "annotation_prefix", "annotation_interval", "annotation_heartbeat",

@@ -10,7 +10,8 @@ import orjson
 
 from dutycycle.contract.records.derived import Subject
 from dutycycle.contract.records.insights import Insight
-from dutycycle.web.questions import SPANS, PageError, Query, choice, span_of
+from dutycycle.web.questions import SPANS, NotThereError, PageError, Query, choice, span_of
+from dutycycle.web.viewer import Viewer
 from dutycycle.words import evidence_figures, held_back, kind_words
 from sinks.records.jobs import ORDERS, JobQuery, read_job, read_jobs
 
@@ -100,7 +101,7 @@ def job_use(row: Mapping[str, Any]) -> JobUse:
     )
 
 
-def history_values(url: str, query: Query) -> dict[str, Any]:
+def history_values(url: str, query: Query, viewer: Viewer) -> dict[str, Any]:
     """Give what the page of all jobs shows. Raises ``DutycycleError``."""
     since = query.get("since") or "7d"
     state = choice(query, "state", _STATES, "")
@@ -111,7 +112,8 @@ def history_values(url: str, query: Query) -> dict[str, Any]:
     asked = JobQuery(
         since_ms=span_of(since, time.time_ns() // 1_000_000)[0],
         order=choice(query, "sort", ORDERS, "waste"),
-        namespaces=[namespace] if namespace else None,
+        namespace=namespace or None,
+        namespaces=viewer.namespaces,
         kind=query.get("kind") or None,
         words=query.get("q", ""),
         label=(key.strip(), value.strip()) if key else None,
@@ -131,12 +133,12 @@ def history_values(url: str, query: Query) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def job_values(url: str, query: Query) -> dict[str, Any]:
+def job_values(url: str, query: Query, viewer: Viewer) -> dict[str, Any]:
     """Give what the page of one job shows. Raises ``DutycycleError``."""
     uid = query.get("uid", "")
-    record = read_job(url, uid)
+    record = read_job(url, uid, viewer.namespaces)
     if record is None:
-        raise PageError(f"{uid}: the records have no such job")
+        raise NotThereError(f"{uid}: the records have no such job")
     earlier = [job_use(row) for row in record.earlier]
     job = job_use(record.row)
     return {

@@ -15,6 +15,7 @@ from dutycycle.contract.errors import DutycycleError, NotInstalledError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.parsers import duration
 from dutycycle.contract.units import JOULES_PER_KWH
+from dutycycle.live.model.limits import OTHERS, limited, namespace_of
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import GpuRow, JobRow, NodeRow, PodRow, Row
 from dutycycle.live.source import Source
@@ -34,12 +35,12 @@ from dutycycle.report.page import moment
 from dutycycle.web import about, fleet
 from dutycycle.web.idle import idle_holders
 from dutycycle.web.jobs import DEFAULT_REPORT, REPORTS, history_values, job_use, job_values
-from dutycycle.web.questions import DAY_MS, SPANS, PageError, Query, choice, span_of
-from dutycycle.web.studies import Links
-from dutycycle.web.study import RunSpan
+from dutycycle.web.questions import DAY_MS, SPANS, NotThereError, PageError, Query, choice, span_of
+from dutycycle.web.study import Question, RunSpan
 from dutycycle.web.subject.charts import charts_of
 from dutycycle.web.subject.health import health_of
 from dutycycle.web.subject.past import DEFAULT_PAST, PAST_SPANS, HardwareKey, Past, read_past
+from dutycycle.web.viewer import EVERYBODY, Viewer
 from dutycycle.words import (
     UNKNOWN,
     bytes_text,
@@ -51,6 +52,7 @@ from dutycycle.words import (
 )
 from sinks.records.jobs import read_job
 from sinks.records.location import default_records_url
+from sinks.records.query import read_namespaces
 from sinks.records.usage import GROUPS, USAGE_SUMS, UsageQuery, label_names, usage
 
 TABLES: Mapping[str, TableView] = {
@@ -63,6 +65,7 @@ _TODAY_S = 20.0
 """For so long the sums of today are taken as they were read."""
 _PAST_MS, _PASTS = 60_000, 32
 """For so long the past of a GPU or node is taken as it was read, and of how many it is kept."""
+_NAMED_S = 60.0
 _BLOCKS = frozenset("░▏▎▍▌▋▊▉█▁▂▃▄▅▆▇· ")
 
 CellRow = tuple[str, list[Line]]
@@ -77,8 +80,9 @@ class Pages:
         self._url = settings.records or default_records_url()
         self._settings = settings
         self._today: tuple[float, Mapping[str, Any] | None] = (float("-inf"), None)
-        self._past: dict[tuple[HardwareKey, str], Past] = {}
-        """Of the spans of some, the oldest first."""
+        self._past: dict[tuple[HardwareKey, str, frozenset[str] | None], Past] = {}
+        """Of the spans of some, as some see them, the oldest first."""
+        self._named: tuple[float, set[str]] = (float("-inf"), set())
         self._templates = Environment(
             loader=PackageLoader("dutycycle.web"), autoescape=True, undefined=StrictUndefined,
             trim_blocks=True, lstrip_blocks=True,
@@ -94,24 +98,24 @@ class Pages:
             "places": about.anchors(),
         }  # fmt: skip
 
-    def fleet(self, query: Query) -> str:
+    def fleet(self, query: Query, viewer: Viewer) -> str:
         """Show the grid of GPUs, today's sums, and the warnings of now. Raises ``PageError``."""
-        state, color = self._source.state, choice(query, "color", fleet.COLORS, "use")
+        state, color = self._seen_by(viewer), choice(query, "color", fleet.COLORS, "use")
         chosen = fleet.GridFilter(
             **{name: query.get(name, "") for name in ("model", "node", "namespace", "state")}
         )
         choice(query, "state", ("", *fleet.STATES), "")
         gpus = fleet.shown_gpus(state, chosen)
         return self._render(
-            "fleet", title="Fleet", color=color, colors=fleet.COLORS, chosen=asdict(chosen),
+            "fleet", viewer, title="Fleet", color=color, colors=fleet.COLORS, chosen=asdict(chosen),
             squares=fleet.squares(state, gpus, color), shown=len(gpus), counts=fleet.counts(state),
             choices={**fleet.choices(state), "state": list(fleet.STATES)},
             today=self._today[1], warnings=warnings(state, self._source.degraded()),
         )  # fmt: skip
 
-    def table(self, name: str, query: Query) -> str:
+    def table(self, name: str, query: Query, viewer: Viewer) -> str:
         """Show one of ``TABLES``, sorted and filtered as the query says. Raises ``PageError``."""
-        state, view = self._source.state, TABLES[name]
+        state, view = self._seen_by(viewer), TABLES[name]
         columns: Sequence[TableColumn[Any]] = view.columns(state)
         rows, sort = view.matching(state, query.get("q", "")), query.get("sort", "")
         if sort:
@@ -120,20 +124,20 @@ class Pages:
                 raise PageError(f"sort={sort}: expected one of {', '.join(each.title for each in columns)}")
             rows = sort_rows(rows, column, reverse=query.get("reverse", "") == "1")
         return self._render(
-            "table", title=view.title, name=name, columns=columns,
+            "table", viewer, title=view.title, name=name, columns=columns,
             rows=_cells(view, columns, rows), count=len(rows),
             empty=view.empty, sort=sort, reverse=query.get("reverse", "") == "1", q=query.get("q", ""),
         )  # fmt: skip
 
-    def subject(self, query: Query, past: Past | None = None) -> str:
+    def subject(self, query: Query, viewer: Viewer, past: Past | None = None) -> str:
         """Show one GPU, pod, job or node in depth. Raises ``PageError`` for one that is not there.
 
         ``past``: of a GPU or node, as ``read_past`` gives it.
         """
-        state, key = self._source.state, query.get("key", "")
+        state, key = self._seen_by(viewer), query.get("key", "")
         row = state.row(key)
-        if row is None:
-            raise PageError(f"{key}: is not there any more, or was not seen yet")
+        if row is None or key == f"pod/{OTHERS}":
+            raise NotThereError(f"{key}: is not there any more, or was not seen yet")
         verdicts = [
             {
                 "title": "" if title == row.title else title,
@@ -144,7 +148,7 @@ class Pages:
             for title, insight in insights_on(state, row)
         ]
         return self._render(
-            "subject", title=row.title, kind=figures.kind(row).strip(), more=figures.more(row),
+            "subject", viewer, title=row.title, kind=figures.kind(row).strip(), more=figures.more(row),
             says=says(state, row), figures=list(figures.now(row)), verdicts=verdicts,
             charts=charts_of(row), seen_ms=row.ts_ms, age_s=(state.now_ms - row.seen_ms) / 1000,
             silent=row.silent_s(state.now_ms) is not None,
@@ -166,51 +170,55 @@ class Pages:
         gpus = ((gpu.now.uuid, gpu.name) for gpu in state.gpus() if gpu.node == row.name)
         return HardwareKey(row.name, None, tuple(gpus))
 
-    def read_past(self, hardware: HardwareKey, query: Query) -> Past:
+    def read_past(self, hardware: HardwareKey, query: Query, viewer: Viewer) -> Past:
         """Read what a GPU or node did before, for its page. What was read is taken for a minute. Raises
         ``PageError``."""
         span, now_ms = choice(query, "since", PAST_SPANS, DEFAULT_PAST), time.time_ns() // 1_000_000
-        known = self._past.get((hardware, span))
+        key = hardware, span, viewer.namespaces
+        known = self._past.get(key)
         if known is None or now_ms - known.end_ms > _PAST_MS:
-            known = read_past(self._settings, self._url, hardware, *span_of(span, now_ms))
-            self._past.pop((hardware, span), None)
-            self._past[hardware, span] = known
+            known = read_past(self._settings, self._url, hardware, *span_of(span, now_ms), viewer.namespaces)
+            self._past.pop(key, None)
+            self._past[key] = known
             if len(self._past) > _PASTS:
                 del self._past[next(iter(self._past))]
         return known
 
-    def idle(self, _: Query) -> str:
+    def idle(self, _: Query, viewer: Viewer) -> str:
         """Show who holds GPUs and does not use them, and which ones nobody holds."""
-        state = self._source.state
+        state = self._seen_by(viewer)
         free = [row for row in state.gpus() if fleet.use_of(row, state) == "free"]
+        price = self._settings.price_gpu_hour
+        holders, everybodys = idle_holders(state, price), idle_holders(self._source.state, price)
         return self._render(
-            "idle", title="Idle", holders=idle_holders(state, self._settings.price_gpu_hour),
-            price=self._settings.price_gpu_hour, free=free,
+            "idle", viewer, title="Idle", holders=holders, price=price, free=free,
+            hidden_gpus=sum(len(holder.gpus) for holder in everybodys)
+            - sum(len(holder.gpus) for holder in holders),
         )  # fmt: skip
 
-    def usage(self, query: Query) -> str:
+    def usage(self, query: Query, viewer: Viewer) -> str:
         """Show what was used, idle and paid in a time, of whom. Raises ``DutycycleError``."""
-        by, since, rows = self._usage_rows(query)
+        by, since, rows = self._usage_rows(query, viewer)
         chosen = {"by": ",".join(by), "since": since, "namespace": query.get("namespace", "")}
         return self._render(
-            "usage", title="Usage", by=by, since=since, rows=rows[:_MOST_ROWS], count=len(rows),
+            "usage", viewer, title="Usage", by=by, since=since, rows=rows[:_MOST_ROWS], count=len(rows),
             groups=GROUPS, kwh=JOULES_PER_KWH, namespace=chosen["namespace"], spans=SPANS, chosen=chosen,
-            offered=("namespace", *label_names(self._url), "model", "job", "node", "day"),
+            offered=("namespace", *label_names(self._url, viewer.namespaces), "model", "job", "node", "day"),
             question=urlencode({name: value for name, value in query.items() if value}),
         )  # fmt: skip
 
-    def usage_csv(self, query: Query) -> str:
+    def usage_csv(self, query: Query, viewer: Viewer) -> str:
         """Write the same as a table for other programs, in the ledger's own units."""
-        by, _, rows = self._usage_rows(query)
+        by, _, rows = self._usage_rows(query, viewer)
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow((*by, *USAGE_SUMS))
         writer.writerows([row[name] for name in (*by, *USAGE_SUMS)] for row in rows)
         return out.getvalue()
 
-    def usage_parquet(self, query: Query) -> bytes:
+    def usage_parquet(self, query: Query, viewer: Viewer) -> bytes:
         """Write the same as Parquet. Raises ``NotInstalledError`` without pyarrow."""
-        by, _, rows = self._usage_rows(query)
+        by, _, rows = self._usage_rows(query, viewer)
         try:
             import pyarrow
             from pyarrow import parquet
@@ -221,70 +229,96 @@ class Pages:
         parquet.write_table(pyarrow.Table.from_pylist(rows, schema=pyarrow.schema(types)), out)
         return out.getvalue()
 
-    def history(self, query: Query) -> str:
+    def history(self, query: Query, viewer: Viewer) -> str:
         """Show the jobs of the records, those that run and those that ended. Raises ``DutycycleError``."""
-        return self._render("history", title="Jobs, now and ended", **history_values(self._url, query))
+        values = history_values(self._url, query, viewer)
+        return self._render("history", viewer, title="Jobs, now and ended", **values)
 
-    def job(self, query: Query) -> str:
+    def job(self, query: Query, viewer: Viewer) -> str:
         """Show one job of the records, with the runs before it. Raises ``DutycycleError``."""
-        values = job_values(self._url, query)
+        values = job_values(self._url, query, viewer)
         is_live = self._source.state.row(f"job/{values['job'].uid}") is not None
-        return self._render("job", title=values["job"].title, is_live=is_live, **values)
+        return self._render("job", viewer, title=values["job"].title, is_live=is_live, **values)
 
-    def report_of(self, query: Query) -> tuple[object, tuple[RunSpan, ...], Links]:
+    def report_of(self, query: Query, viewer: Viewer) -> tuple[object, Question]:
         """Say of which runs a report, or with ``other`` a comparison, is to be made: a key that stays the
-        same while they go on, the runs, and links to other pages. Raises ``DutycycleError``."""
+        same while they go on, and the question. Raises ``DutycycleError``."""
         back = choice(query, "back", REPORTS, DEFAULT_REPORT)
         uids = [query.get("uid", ""), *filter(None, [query.get("other")])]
         back_ms = round(1000 * duration(back))
         # The earlier one first: changes are from it to the later.
-        runs = tuple(sorted((self._run_of(uid, back_ms) for uid in uids), key=lambda run: run.start_ms))
+        runs = tuple(
+            sorted((self._run_of(uid, back_ms, viewer) for uid in uids), key=lambda run: run.start_ms)
+        )
         links = [("fleet", "Fleet"), ("history", "All jobs")]
         links += [(_link("job", uid=run.uid), run.name) for run in runs]
         if len(runs) == 1:
             longer = {text: name for text, name in REPORTS.items() if text != back}
             links += [(_link("report", uid=uids[0], back=text), name) for text, name in longer.items()]
-        return (*uids, back), runs, tuple(links)
+        key = (*uids, back, viewer.namespaces)
+        return key, Question(runs, tuple(links), viewer.namespaces)
 
-    def _run_of(self, uid: str, back_ms: int) -> RunSpan:
+    def _run_of(self, uid: str, back_ms: int, viewer: Viewer) -> RunSpan:
         """Find a job, or a pod without one, among those that run, and in the records."""
-        state, now_ms = self._source.state, time.time_ns() // 1_000_000
+        state, now_ms = self._seen_by(viewer), time.time_ns() // 1_000_000
         row = state.row(f"job/{uid}") or next((pod for pod in state.pods() if pod.uid == uid), None)
         if row is not None:
             return RunSpan(uid, row.title, now_ms - back_ms, now_ms)
-        record = read_job(self._url, uid)
+        record = read_job(self._url, uid, viewer.namespaces)
         if record is None:
-            raise PageError(f"{uid}: no such job runs, and the records have none")
+            raise NotThereError(f"{uid}: no such job runs, and the records have none")
         job = job_use(record.row)
         end_ms = job.last_ms + 1000 if job.is_ended else now_ms
         return RunSpan(uid, job.title, max(end_ms - back_ms, job.first_ms), end_ms)
 
-    def about(self, _: Query) -> str:
+    def about(self, _: Query, viewer: Viewer) -> str:
         """Show what the figures are, and how they are made."""
-        return self._render("about", title="What it means", terms=about.TERMS, rows=about.metrics())
+        return self._render("about", viewer, title="What it means", terms=about.TERMS, rows=about.metrics())
 
     def failure(self, title: str, text: str) -> str:
         """Say what is wrong."""
-        return self._render("failure", title=title, text=text)
+        return self._render("failure", EVERYBODY, title=title, text=text)
 
     def login(self, *, refused: bool) -> str:
         """Ask for the token."""
-        return self._render("login", title="Sign in", refused=refused)
+        return self._render("login", EVERYBODY, title="Sign in", refused=refused)
 
-    def _render(self, template: str, **values: Any) -> str:
+    def _seen_by(self, viewer: Viewer) -> LiveState:
+        """Give what of now may be seen."""
+        state = self._source.state
+        return state if viewer.namespaces is None else limited(state, viewer.namespaces)
+
+    def _render(self, template: str, viewer: Viewer, **values: Any) -> str:
         state = self._source.state
         return self._templates.get_template(f"{template}.html").render(
-            page=template, now_ms=state.now_ms, ticks=state.ticks, tables=TABLES, **{"name": "", **values}
-        )
+            page=template, now_ms=state.now_ms, ticks=state.ticks, tables=TABLES, viewer=viewer,
+            **{"name": "", **values},
+        )  # fmt: skip
 
-    def _usage_rows(self, query: Query) -> tuple[tuple[str, ...], str, Sequence[Mapping[str, Any]]]:
+    def _usage_rows(
+        self, query: Query, viewer: Viewer
+    ) -> tuple[tuple[str, ...], str, Sequence[Mapping[str, Any]]]:
         by = tuple(filter(None, map(str.strip, query.get("by", "namespace").split(","))))
         if not by or len(set(by)) < len(by) or len(by) > 4:
             raise PageError(f"by={','.join(by)}: expected one to four names, each once, such as team,day")
         since = query.get("since") or "7d"
         start_ms, end_ms = span_of(since, time.time_ns() // 1_000_000)
-        asked = UsageQuery(by=by, start_ms=start_ms, end_ms=end_ms, namespace=query.get("namespace") or None)
+        asked = UsageQuery(
+            by=by, start_ms=start_ms, end_ms=end_ms, namespace=query.get("namespace") or None,
+            namespaces=viewer.namespaces,
+        )  # fmt: skip
         return by, since, usage(self._url, asked)
+
+    def namespaces(self) -> set[str]:
+        """Name those that are known now; those of the records as of a minute ago at most, and without them
+        while they cannot be read."""
+        if time.monotonic() - self._named[0] >= _NAMED_S:
+            try:
+                names = read_namespaces(self._url)
+            except DutycycleError:  # said on the pages of the records
+                names = self._named[1]
+            self._named = time.monotonic(), names
+        return {namespace_of(pod) for pod in self._source.state.pods()} - {""} | self._named[1]
 
     def read_today(self) -> None:
         """Read what was used since midnight UTC, for the grid, which does without where that fails."""

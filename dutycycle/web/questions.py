@@ -23,6 +23,14 @@ _LONGEST_S = 5 * 366 * 86_400.0
 class PageError(DutycycleError):
     """Says of a question why it cannot be answered, in words for who asked."""
 
+    status = 400
+
+
+class NotThereError(PageError):
+    """Says that there is nothing like that, which is all that is said of what may not be seen."""
+
+    status = 404
+
 
 def span_of(text: str, now_ms: int) -> tuple[int, int]:
     """Give the beginning and the end of a time, in UTC and from a whole hour on. Raises ``PageError``."""

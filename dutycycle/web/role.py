@@ -9,8 +9,9 @@ from dutycycle.live.model.state import LiveState
 from dutycycle.live.source import Source
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.view.follower import Subscription
-from dutycycle.web.server import WebPage
+from dutycycle.web.server import LARGEST, WebPage
 from sinks.events import WEB_SERVES
+from sinks.permissions import MissingPermissions
 from sinks.serve.base import Models, Role
 
 if TYPE_CHECKING:
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
 class WebRole(Role):
     """Shows what the screen of ``dutycycle top`` shows, and the ledger of the records."""
 
-    name, serves = "web", WEB_SERVES
+    name, serves, largest = "web", WEB_SERVES, LARGEST
 
     def __init__(self, settings: Settings, telemetry: Telemetry, models: Models) -> None:
-        """Raises ``SettingError`` where others reach the listener and no token is given."""
+        """Raises ``SettingError`` where others reach the listener and nobody is asked who he is."""
         super().__init__(settings, telemetry, models)
         self._state = LiveState()
 
@@ -32,9 +33,19 @@ class WebRole(Role):
             return [] if error is None else [error]
 
         source = Source(self._state, "dutycycle serve", f"broker: {settings.broker}", degraded)
-        self.routes: list[web.RouteDef] = WebPage(source, settings, settings.serve_listen).routes()
+        lacking = MissingPermissions("WebPage", telemetry, "who asks is told to try again")
+        self._page = WebPage(source, settings, settings.serve_listen, lacking.add)
+        self.routes: list[web.RouteDef] = self._page.routes()
         topics = dict.fromkeys(FROM_BEGINNING) | dict.fromkeys(FROM_END, 0.0)
         self.subscriptions = [Subscription(topics, self._take, decodes=True)]
+
+    async def open(self) -> None:
+        """Find the API server, where it is asked who may see what. Raises ``SettingError``."""
+        await self._page.gate.open()
+
+    async def close(self) -> None:
+        """Disconnect from it."""
+        await self._page.gate.close()
 
     def _take(self, topic: str, key: str, payload: bytes | None) -> None:
         self._state.feed(topic, key, payload, time.time_ns() // 1_000_000)

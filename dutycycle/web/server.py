@@ -1,39 +1,45 @@
 """Answers a browser: pages, their scripts and styles, and word that something changed."""
 
 import asyncio
-import hmac
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from secrets import token_urlsafe
+from typing import ParamSpec, TypeVar
 
 from aiohttp import web
 
 from dutycycle import report
 from dutycycle.contract.errors import DutycycleError, NotInstalledError, SettingError
 from dutycycle.contract.settings.groups import PREFIX, Settings
+from dutycycle.kube.errors import KubeError
 from dutycycle.live.source import Source
 from dutycycle.telemetry.endpoint import NEARBY, Address, parse
+from dutycycle.web.access import COOKIE, Gate, TooManyError
 from dutycycle.web.pages import TABLES, Pages
 from dutycycle.web.questions import PageError, Query
 from dutycycle.web.studies import Studies
+from dutycycle.web.viewer import Viewer
 from sinks.records.query import UnknownNameError
 
+P = ParamSpec("P")
+T = TypeVar("T")
 _STATIC = Path(__file__).parent / "static"
 _OF_REPORTS = {
     f"report{ending}": Path(report.__file__).with_name(f"page{ending}") for ending in (".css", ".js")
 }
 _TYPES = {".css": "text/css", ".js": "text/javascript"}
-_COOKIE = "dutycycle-session"
 _LONGEST = 2048
 """Letters of a question."""
 _EVERY_S, _PAUSE = 2.0, 50
 """A page is made anew after so long at the least, and after so many times of what making it took: an open
 page costs a fiftieth of a core at most."""
 _CLOSE_S = 1.0
-_LEAST_TOKEN = 16
+LARGEST = 16 * 1024
+"""Bytes of what is sent to the page: a token."""
+_MOST_READING, _MOST_OPEN = 8, 500
+"""Pages that are read from the records at once, and pages that are open and wait for changes."""
 _EMPTY = "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
 """An empty style, which Plotly fills with rules by script: no text of a page can be one."""
 _HEADERS = {
@@ -51,32 +57,43 @@ _OF_REPORT = {
     # Colors and places in a report's own charts are attributes; its text cannot make one.
     "Content-Security-Policy": f"{_HEADERS['Content-Security-Policy']}; style-src-attr 'unsafe-inline'",
 }
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_TITLES = {400: "This cannot be shown", 403: "Not allowed", 404: "Not there", 429: "Too much at once"}
+_AWAY = "Cannot be answered now"
+Handler = Callable[[web.Request, Viewer], Awaitable[web.StreamResponse]]
+Page = Callable[[Query, Viewer], str]
 
 
 class WebPage:
     """Serves the page of a ``source``. Each address is one level deep, so that it works behind any path."""
 
-    def __init__(self, source: Source, settings: Settings, listen: str | None = None) -> None:
-        """Make what answers at the address ``listen``, that of ``serve``, or at the page's own. Raises
-        ``SettingError`` for one that others reach without a token."""
+    def __init__(
+        self,
+        source: Source,
+        settings: Settings,
+        listen: str | None = None,
+        refused: Callable[[KubeError], object] = lambda _: None,
+    ) -> None:
+        """Make what answers at the address ``listen``, that of ``serve``, or at the page's own. ``refused``
+        hears of what the API server refuses. Raises ``SettingError`` for an address that others reach while
+        nobody is asked who he is."""
         self._source, self._address = source, parse(listen or settings.web or "")
         self._setting = f"{PREFIX}{'WEB' if listen is None else 'SERVE_LISTEN'}={self._address}"
-        self._token = _token_of(settings)
-        self._sessions: set[str] = set()
-        if self._address.host not in NEARBY and self._token is None:
+        self.gate = Gate(settings, self._namespaces, refused)
+        if self._address.host not in NEARBY and not self.gate.asks:
             raise SettingError(
                 f"{self._setting}: others can ask there: give a file with a token, DUTYCYCLE_WEB_TOKEN, or "
-                "listen on 127.0.0.1"
+                "DUTYCYCLE_WEB_PROXIES with DUTYCYCLE_WEB_ALLOW, or DUTYCYCLE_WEB_KUBERNETES=on, "
+                "or listen on 127.0.0.1"
             )
         self._pages = Pages(source, settings)
         self._studies = Studies(settings)
         self._took_s: dict[str, float] = {}
         """By path, what the page's last making took."""
+        self._reading, self._open = asyncio.Semaphore(_MOST_READING), 0
 
     def routes(self) -> list[web.RouteDef]:
         """Give what is answered at which path."""
-        pages: dict[str, Callable[[Query], str]] = {
+        pages: dict[str, Page] = {
             "about": self._pages.about, "idle": self._pages.idle,
             **{name: partial(self._pages.table, name) for name in TABLES},
         }  # fmt: skip
@@ -84,13 +101,18 @@ class WebPage:
             "": _to_fleet, "fleet": self._fleet, "subject": self._subject, "usage.csv": self._csv,
             "usage.parquet": self._parquet,
             "usage": self._html(self._pages.usage, reads_records=True), "changes": self._changes,
-            "login": self._ask_token, "static/{name}": _static, "report": self._report,
+            "report": self._report,
             "history": self._html(self._pages.history, reads_records=True),
             "job": self._html(self._pages.job, reads_records=True),
             **{name: self._html(page) for name, page in pages.items()},
         }  # fmt: skip
+        for_all = {"login": self._ask_token, "static/{name}": _static}
         return [
-            *(web.get(f"/{path}", partial(self._guard, handler)) for path, handler in handlers.items()),
+            *(
+                web.get(f"/{path}", partial(self._guard, partial(self._known, handler)))
+                for path, handler in handlers.items()
+            ),
+            *(web.get(f"/{path}", partial(self._guard, handler)) for path, handler in for_all.items()),
             web.post("/login", partial(self._guard, self._take_token)),
         ]
 
@@ -98,7 +120,8 @@ class WebPage:
     async def serving(self) -> AsyncIterator[str]:
         """Answer while the block runs; gives the page's address. Raises ``SettingError`` for one that cannot
         be had."""
-        app = web.Application(client_max_size=4096)
+        await self.gate.open()
+        app = web.Application(client_max_size=LARGEST)
         app.add_routes(self.routes())
         app.router.add_get("/{other:.*}", partial(self._guard, _not_found))
         runner = web.AppRunner(app, shutdown_timeout=_CLOSE_S, access_log=None)
@@ -112,12 +135,18 @@ class WebPage:
             yield f"http://{Address(address.host, runner.addresses[0][1])}/"
         finally:
             await runner.cleanup()
+            await self.gate.close()
 
-    async def _guard(self, handler: Handler, request: web.Request) -> web.StreamResponse:
+    async def _guard(
+        self, handler: Callable[[web.Request], Awaitable[web.StreamResponse]], request: web.Request
+    ) -> web.StreamResponse:
+        """Answer, whatever goes wrong, with the headers that every answer has."""
         try:
-            response = await self._guarded(request, handler)
-        except (PageError, UnknownNameError) as error:
-            response = self._failure(400, "This cannot be shown", str(error))
+            response = await self._answered(handler, request)
+        except PageError as error:
+            response = self._failure(error.status, _TITLES.get(error.status, _AWAY), str(error))
+        except UnknownNameError as error:
+            response = self._failure(400, _TITLES[400], str(error))
         except NotInstalledError as error:
             response = self._failure(501, "Not installed here", str(error))
         except DutycycleError as error:
@@ -132,21 +161,27 @@ class WebPage:
                 response.headers.setdefault(name, value)
         return response
 
-    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _answered(
+        self, handler: Callable[[web.Request], Awaitable[web.StreamResponse]], request: web.Request
+    ) -> web.StreamResponse:
         # A page of somebody else whose name leads here could read this one else (DNS rebinding).
-        if self._token is None and request.url.host not in NEARBY:
+        if not self.gate.asks and request.url.host not in NEARBY:
             return self._failure(403, "Not from here", f"asked for {request.host}: ask for 127.0.0.1")
         if len(request.path_qs) > _LONGEST:
             return self._failure(414, "Too long", f"a question has at most {_LONGEST} letters")
-        if not (self._is_known(request) or request.path == "/login" or request.path.startswith("/static/")):
-            raise web.HTTPSeeOther("login")
         return await handler(request)
 
-    def _is_known(self, request: web.Request) -> bool:
-        if self._token is None:
-            return True
-        given = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        return request.cookies.get(_COOKIE) in self._sessions or _equal(given, self._token)
+    async def _known(self, handler: Handler, request: web.Request) -> web.StreamResponse:
+        """Answer who may be answered, and ask others to sign in."""
+        viewer = await self.gate.viewer(request)
+        if viewer is not None:
+            return await handler(request, viewer)
+        if self.gate.takes_tokens and "Authorization" not in request.headers:
+            raise web.HTTPSeeOther("login")
+        return self._failure(401, "Who are you?", "Ask by the proxy that says who asks, or with a token.")
+
+    async def _namespaces(self) -> set[str]:
+        return await asyncio.to_thread(self._pages.namespaces)
 
     def _failure(self, status: int, title: str, text: str) -> web.Response:
         page = self._pages.failure(title, text)
@@ -156,92 +191,84 @@ class WebPage:
         return web.Response(text=self._pages.login(refused=False), content_type="text/html")
 
     async def _take_token(self, request: web.Request) -> web.StreamResponse:
-        given = str((await request.post()).get("token", "")).strip()
-        if self._token is not None and not _equal(given, self._token):
-            await asyncio.sleep(1)  # whoever tries many has to wait
+        session = await self.gate.sign_in(str((await request.post()).get("token", "")).strip())
+        if session is None:
             return web.Response(status=403, text=self._pages.login(refused=True), content_type="text/html")
-        session = token_urlsafe(32)
-        self._sessions.add(session)
         answer = web.HTTPSeeOther("fleet")
         answer.set_cookie(
-            _COOKIE, session, httponly=True, samesite="Strict", secure=request.url.scheme == "https"
+            COOKIE, session, httponly=True, samesite="Strict", secure=request.url.scheme == "https"
         )
         raise answer
 
-    def _html(self, page: Callable[[Query], str], *, reads_records: bool = False) -> Handler:
+    def _html(self, page: Page, *, reads_records: bool = False) -> Handler:
         """Answer with a page. It is made on the loop that feeds the state, so that it is of one moment; one
         that ``reads_records`` beside it, as other roles answer on the loop, too."""
 
-        async def answer(request: web.Request) -> web.Response:
+        async def answer(request: web.Request, viewer: Viewer) -> web.Response:
             began_s = time.perf_counter()
             query = request.query
-            text = await asyncio.to_thread(page, query) if reads_records else page(query)
+            text = await self._read(page, query, viewer) if reads_records else page(query, viewer)
             self._took_s[request.path] = time.perf_counter() - began_s
             return web.Response(text=text, content_type="text/html")
 
         return answer
 
-    async def _fleet(self, request: web.Request) -> web.StreamResponse:
-        """Answer with the grid; records are read beside the loop, on which other roles answer, too."""
-        await asyncio.to_thread(self._pages.read_today)
-        return await self._html(self._pages.fleet)(request)
+    async def _read(self, answer: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Give an answer from the records, which is read beside the loop."""
+        async with self._reading:
+            return await asyncio.to_thread(answer, *args, **kwargs)
 
-    async def _subject(self, request: web.Request) -> web.StreamResponse:
+    async def _fleet(self, request: web.Request, viewer: Viewer) -> web.StreamResponse:
+        """Answer with the grid; records are read beside the loop, on which other roles answer, too."""
+        await self._read(self._pages.read_today)
+        return await self._html(self._pages.fleet)(request, viewer)
+
+    async def _subject(self, request: web.Request, viewer: Viewer) -> web.StreamResponse:
         """Answer with a GPU, node, pod or job; records are read beside the loop."""
         hardware = self._pages.hardware_of(request.query)
         past = None
         if hardware is not None:
-            past = await asyncio.to_thread(self._pages.read_past, hardware, request.query)
-        return await self._html(partial(self._pages.subject, past=past))(request)
+            past = await self._read(self._pages.read_past, hardware, request.query, viewer)
+        return await self._html(partial(self._pages.subject, past=past))(request, viewer)
 
-    async def _report(self, request: web.Request) -> web.Response:
+    async def _report(self, request: web.Request, viewer: Viewer) -> web.Response:
         """Answer with the report of a job, or the comparison of two, which a process of its own makes."""
-        key, runs, links = await asyncio.to_thread(self._pages.report_of, request.query)
-        made = await self._studies.page(key, runs, links)
+        key, question = await self._read(self._pages.report_of, request.query, viewer)
+        made = await self._studies.page(key, question)
         headers = {**_OF_REPORT, "X-Made": f"{made.at_s:.3f}"}
         return web.Response(text=made.text, content_type="text/html", headers=headers)
 
-    async def _csv(self, request: web.Request) -> web.Response:
-        text = await asyncio.to_thread(self._pages.usage_csv, request.query)
+    async def _csv(self, request: web.Request, viewer: Viewer) -> web.Response:
+        text = await self._read(self._pages.usage_csv, request.query, viewer)
         name = {"Content-Disposition": 'attachment; filename="usage.csv"'}
         return web.Response(text=text, content_type="text/csv", headers=name)
 
-    async def _parquet(self, request: web.Request) -> web.Response:
-        body = await asyncio.to_thread(self._pages.usage_parquet, request.query)
+    async def _parquet(self, request: web.Request, viewer: Viewer) -> web.Response:
+        body = await self._read(self._pages.usage_parquet, request.query, viewer)
         name = {"Content-Disposition": 'attachment; filename="usage.parquet"'}
         return web.Response(body=body, content_type="application/vnd.apache.parquet", headers=name)
 
-    async def _changes(self, request: web.Request) -> web.StreamResponse:
+    async def _changes(self, request: web.Request, _: Viewer) -> web.StreamResponse:
         """Say when there is something new for the page ``of``, as server-sent events, until the browser
         leaves."""
+        if self._open >= _MOST_OPEN:
+            raise TooManyError("too many pages are open: this one is as of when it was opened")
         path = f"/{request.query.get('of', '')}"
         response = web.StreamResponse(headers={**_HEADERS, "Content-Type": "text/event-stream"})
         await response.prepare(request)
-        ticks = -1
-        while not self._source.stop.is_set():
-            if self._source.state.ticks != ticks:
-                ticks = self._source.state.ticks
-                await response.write(b"data: %d\n\n" % ticks)
-            await asyncio.sleep(max(_EVERY_S, _PAUSE * self._took_s.get(path, 0.0)))
+        ticks, self._open = -1, self._open + 1
+        try:
+            while not self._source.stop.is_set():
+                if self._source.state.ticks != ticks:
+                    ticks = self._source.state.ticks
+                    await response.write(b"data: %d\n\n" % ticks)
+                await asyncio.sleep(max(_EVERY_S, _PAUSE * self._took_s.get(path, 0.0)))
+        finally:
+            self._open -= 1
         return response
 
 
-def _token_of(settings: Settings) -> str | None:
-    if settings.web_token is None:
-        return None
-    token = Path(settings.web_token).read_text(encoding="utf-8").strip()
-    if len(token) < _LEAST_TOKEN:
-        raise SettingError(
-            f"DUTYCYCLE_WEB_TOKEN={settings.web_token}: expected a token of {_LEAST_TOKEN} letters or more"
-        )
-    return token
-
-
-def _equal(given: str, token: str) -> bool:
-    return hmac.compare_digest(given.encode(), token.encode())
-
-
-async def _to_fleet(request: web.Request) -> web.StreamResponse:
+async def _to_fleet(request: web.Request, _: Viewer) -> web.StreamResponse:
     raise web.HTTPSeeOther("fleet")
 
 

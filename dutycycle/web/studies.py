@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.process import PARENT_VARIABLE
 from dutycycle.web.questions import PageError
-from dutycycle.web.study import RunSpan
+from dutycycle.web.study import Question
 
 _KEPT = 16
 """Pages: a few hundred kB each."""
@@ -22,7 +22,6 @@ _LEAST_AGE_S = 30.0
 _PAUSE = 50
 """A page of a job that runs is made anew after so many times of what making it took: an open one costs a
 fiftieth of a core at most."""
-Links = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +47,8 @@ class Studies:
         self._making: dict[object, asyncio.Task[MadePage]] = {}
         self._turn = asyncio.Semaphore(1)
 
-    async def page(self, key: object, runs: tuple[RunSpan, ...], links: Links) -> MadePage:
-        """Give the page of ``key``, and make it of ``runs`` where none is fresh. Raises ``PageError``."""
+    async def page(self, key: object, question: Question) -> MadePage:
+        """Give the page of ``key``, and make it where none is fresh. Raises ``PageError``."""
         made = self._made.get(key)
         if made is not None and made.age_s < made.fresh_s:
             return made
@@ -57,15 +56,15 @@ class Studies:
         if task is None:
             if len(self._making) >= _MOST_WAITING:
                 raise PageError(f"{_MOST_WAITING} reports are being made: try again in a minute")
-            task = self._making[key] = asyncio.create_task(self._make(key, runs, links))
+            task = self._making[key] = asyncio.create_task(self._make(key, question))
         # Whoever leaves does not take it from others who wait for it.
         return await asyncio.shield(task)
 
-    async def _make(self, key: object, runs: tuple[RunSpan, ...], links: Links) -> MadePage:
+    async def _make(self, key: object, question: Question) -> MadePage:
         try:
             async with self._turn:
                 began_s = time.monotonic()
-                text = await self._ask((self._settings, runs, links))
+                text = await self._ask(question)
                 took_s = time.monotonic() - began_s
             made = MadePage(text, time.monotonic(), max(_LEAST_AGE_S, _PAUSE * took_s))
             self._made[key] = made
@@ -76,7 +75,7 @@ class Studies:
         finally:
             del self._making[key]
 
-    async def _ask(self, question: object) -> str:
+    async def _ask(self, question: Question) -> str:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "dutycycle.web.study", stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
@@ -84,7 +83,7 @@ class Studies:
         )  # fmt: skip
         try:
             async with asyncio.timeout(_LIMIT_S):
-                out, _ = await process.communicate(pickle.dumps(question))
+                out, _ = await process.communicate(pickle.dumps((self._settings, question)))
         except TimeoutError:
             raise PageError(f"it took longer than {_LIMIT_S:g} s: ask for a shorter time") from None
         finally:

@@ -4,11 +4,13 @@ https://kubernetes.io/docs/tasks/extend-kubernetes/configure-aggregation-layer/#
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import unquote
 
 import orjson
+
+from sinks.reviews import User
 
 _CA = "requestheader-client-ca-file"
 _ANONYMOUS = "system:anonymous"
@@ -26,15 +28,6 @@ class Headers(Protocol):
 
 class NoFrontProxyError(Exception):
     """Says that the API server does not say how to recognise it."""
-
-
-@dataclass(frozen=True, slots=True)
-class User:
-    """Says for whom the API server asks, as it has authenticated them."""
-
-    name: str
-    groups: tuple[str, ...] = ()
-    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)

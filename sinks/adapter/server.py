@@ -16,15 +16,16 @@ from dutycycle.kube.references import Metadata, ObjectRef
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.telemetry.metrics import ADAPTER_ANSWERS
 from sinks.adapter import answers, metric_names
-from sinks.adapter.access import ALLOWED, AccessReviewer
 from sinks.adapter.answers import CUSTOM, EXTERNAL, VERSION, Json, ObjectFigure, PodFigure
 from sinks.adapter.figures import Figures
-from sinks.adapter.front_proxy import FrontProxy, User
+from sinks.adapter.front_proxy import FrontProxy
 from sinks.adapter.metric_names import MetricName, UnknownMetricError
 from sinks.adapter.objects import Owner, combined, owners
 from sinks.permissions import MissingPermissions
+from sinks.reviews import Reviewer, User
 
 _ALL = "*"
+_ALLOWED = "allowed now"
 _NAMESPACE = "metrics"
 """In a path, in the place of a resource: what follows is of the namespace itself."""
 _NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
@@ -54,7 +55,7 @@ class MetricsApi:
         self._figures = figures
         self._server = server
         self._lacking = MissingPermissions("MetricValue", telemetry, "who asks is told so")
-        self._access = AccessReviewer(server, self._lacking)
+        self._access = Reviewer(server, lambda: self._lacking.clear(_ALLOWED, "create "))
         self._telemetry = telemetry
         self._wall = wall
 
@@ -106,7 +107,7 @@ class MetricsApi:
             pods = await self._select(request, namespace)
         else:
             pods = [await self._server.metadata(ObjectRef("v1", "Pod", name, namespace))]
-            self._lacking.clear(ALLOWED, "get ")
+            self._lacking.clear(_ALLOWED, "get ")
         figures = self._figures_of(pods, metric)
         if name != _ALL and not figures:
             raise _FailedError(404, f"{metric} of pod {namespace}/{name} is not measured now")
@@ -177,13 +178,13 @@ class MetricsApi:
         """Return those that have not ended and are not about to."""
         listed = self._server.each(POD, namespace, fields=_NOT_ENDED)
         pods = [pod async for pod in listed if not pod.get("deletionTimestamp")]
-        self._lacking.clear(ALLOWED, "list ")
+        self._lacking.clear(_ALLOWED, "list ")
         return pods
 
     async def _select(self, request: web.Request, namespace: str) -> list[Metadata]:
         selector = request.query.get("labelSelector")
         pods = [pod async for pod in self._server.each(POD, namespace, selector)]
-        self._lacking.clear(ALLOWED, "list ")
+        self._lacking.clear(_ALLOWED, "list ")
         return pods
 
     def _figures_of(self, pods: Iterable[Metadata], metric: MetricName) -> list[PodFigure]:

@@ -24,11 +24,10 @@ from sqlalchemy import (
     literal,
     select,
     table,
-    true,
     union_all,
 )
 
-from sinks.records.query import reading
+from sinks.records.query import may_be_seen, reading
 from sinks.records.rows import EVENT_TABLE, INSIGHT_TABLE, JOB_TABLE, POD_TABLE, moment
 from sinks.records.tables.columns import UtcTime
 from sinks.records.tables.schema import TABLES, usage_days, usage_hours
@@ -53,14 +52,16 @@ _SUFFIX = re.compile(r"[-.](?:(?=[a-z]*\d)[a-z0-9]{5}|[0-9][0-9.:_-]*)$")
 class JobQuery:
     """Says which jobs are wanted: those seen since ``since_ms``; of them ``most``, by one of ``ORDERS``.
 
-    ``namespaces``: only of these, None for all. ``kind``: of the owner, such as PyTorchJob. ``words``: a part
-    of the name. ``label``: a key and value that one of its pods has. ``ended``: None for both.
+    ``namespaces``: those that may be seen, None for all; ``namespace``: of them only this. ``kind``: of the
+    owner, such as PyTorchJob. ``words``: a part of the name. ``label``: a key and value that one of its pods
+    has. ``ended``: None for both.
     """
 
     since_ms: int
     order: str = "waste"
     most: int = 200
     namespaces: Collection[str] | None = None
+    namespace: str | None = None
     kind: str | None = None
     words: str = ""
     label: tuple[str, str] | None = None
@@ -81,7 +82,7 @@ class JobList:
 def read_jobs(url: str, query: JobQuery) -> JobList:
     """Read the jobs with what they used. Raises ``DutycycleError`` when the database cannot be read."""
     began = literal(moment(query.since_ms), UtcTime)
-    of_time = and_(_jobs.c.last_at >= began, _may_be_seen(_jobs.c.namespace, query.namespaces))
+    of_time = and_(_jobs.c.last_at >= began, may_be_seen(_jobs.c.namespace, query.namespaces))
     wanted = and_(of_time, *_conditions(query))
     with reading(url) as connection:
         rows = _read(connection, jobs_statement(query), began)
@@ -98,7 +99,7 @@ def jobs_statement(query: JobQuery) -> Select[Any]:
     began = literal(moment(query.since_ms), UtcTime)
     used = _used(began)
     statement = _of_jobs(used).where(
-        _jobs.c.last_at >= began, _may_be_seen(_jobs.c.namespace, query.namespaces), *_conditions(query)
+        _jobs.c.last_at >= began, may_be_seen(_jobs.c.namespace, query.namespaces), *_conditions(query)
     )
     idle_s = used.c.gpu_known_s - used.c.gpu_busy_s
     orders: dict[str, ColumnElement[Any]] = {
@@ -130,7 +131,7 @@ def read_job(url: str, uid: str, namespaces: Collection[str] | None = None) -> J
     always = literal(moment(0), UtcTime)
     used = _used(always, _pods.c.job_uid == uid)
     with reading(url) as connection:
-        of_uid = _of_jobs(used).where(_jobs.c.job_uid == uid, _may_be_seen(_jobs.c.namespace, namespaces))
+        of_uid = _of_jobs(used).where(_jobs.c.job_uid == uid, may_be_seen(_jobs.c.namespace, namespaces))
         rows = _read(connection, of_uid, always)
         if not rows:
             return None
@@ -143,7 +144,7 @@ def read_job(url: str, uid: str, namespaces: Collection[str] | None = None) -> J
                 "max_gpu_util_pct", "max_gpu_mem_used_bytes", "max_cpu_util_pct", "max_mem_used_bytes",
             )
         ]  # fmt: skip
-        of_job = _pods.c.job_uid == uid
+        of_job = and_(_pods.c.job_uid == uid, may_be_seen(_pods.c.namespace, namespaces))
         pods = select(*columns).where(of_job).order_by(_pods.c.first_at, _pods.c.name).limit(MOST_JOBS)
         count = connection.scalar(select(func.count()).select_from(_pods).where(of_job)) or 0
         happened = TABLES[EVENT_TABLE]
@@ -170,7 +171,7 @@ def _read_earlier(
         same | _jobs.c.name.startswith(stem + name[len(stem) : len(stem) + 1], autoescape=True),
         _jobs.c.job_uid != row["job_uid"],
         _jobs.c.first_at < row["first_at"],
-        _may_be_seen(_jobs.c.namespace, namespaces),
+        may_be_seen(_jobs.c.namespace, namespaces),
     )
     newest = before.add_columns(_jobs.c.name).order_by(same.desc(), _jobs.c.last_at.desc()).limit(100)
     alike = [uid for uid, other in connection.execute(newest) if _SUFFIX.sub("", other) == stem]
@@ -223,6 +224,8 @@ def _of_jobs(used: FromClause) -> Select[Any]:
 
 def _conditions(query: JobQuery) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = []
+    if query.namespace:
+        conditions.append(_jobs.c.namespace == query.namespace)
     if query.kind:
         conditions.append(_jobs.c.kind == query.kind)
     if query.words:
@@ -234,10 +237,6 @@ def _conditions(query: JobQuery) -> list[ColumnElement[bool]]:
         labelled = _pods.c.labels.op("->>")(literal(key, Text)) == value
         conditions.append(exists().where(_pods.c.job_uid == _jobs.c.job_uid, labelled))
     return conditions
-
-
-def _may_be_seen(namespace: ColumnElement[Any], namespaces: Collection[str] | None) -> ColumnElement[bool]:
-    return true() if namespaces is None else namespace.in_(namespaces)
 
 
 def _read(

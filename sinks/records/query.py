@@ -1,11 +1,24 @@
 """Reads peak records back, also while a sink writes: what ``dutycycle peaks`` and other tools use."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, Text, cast, exc, inspect, literal, or_, select
+from sqlalchemy import (
+    URL,
+    ColumnElement,
+    Connection,
+    Engine,
+    Text,
+    cast,
+    exc,
+    inspect,
+    literal,
+    or_,
+    select,
+    true,
+)
 
 from dutycycle.contract.codec import decode
 from dutycycle.contract.errors import DutycycleError
@@ -36,6 +49,7 @@ class Which:
 
 ALL = Which()
 _MOST_EVENTS = 100
+_OF_HIT_PODS = ("pod_uid", "namespace", "pod", "job", "job_kind", "job_uid")
 
 
 def pod_peaks(url: str, which: Which = ALL) -> list[PodPeaks]:
@@ -70,8 +84,11 @@ def _pod_order(record: PodPeaks) -> tuple[str, str, str, int, str]:
     return pod.namespace or "", pod.job.name if pod.job else "", pod.name, started_ms(record), pod.uid
 
 
-def gpu_events(url: str, node: str, gpu: str | None, since_ms: int) -> Sequence[Mapping[str, Any]]:
-    """Return the newest events of a GPU, or of all those of a node, a row for each pod that it hit.
+def gpu_events(
+    url: str, node: str, gpu: str | None, since_ms: int, namespaces: Collection[str] | None = None
+) -> Sequence[Mapping[str, Any]]:
+    """Return the newest events of a GPU, or of all those of a node, a row for each pod that it hit. Without
+    the names of pods that are not of ``namespaces``, if that is not None.
 
     Raises ``DutycycleError`` when the database cannot be read.
     """
@@ -81,7 +98,11 @@ def gpu_events(url: str, node: str, gpu: str | None, since_ms: int) -> Sequence[
         wanted = wanted.where(events.c.gpu == gpu)
     with reading(url) as connection:
         newest = wanted.order_by(events.c.at.desc()).limit(_MOST_EVENTS)
-        return [dict(row) for row in connection.execute(newest).mappings()]
+        rows = [dict(row) for row in connection.execute(newest).mappings()]
+    for row in rows:
+        if namespaces is not None and row["namespace"] not in namespaces:
+            row |= dict.fromkeys(_OF_HIT_PODS)
+    return rows
 
 
 @contextmanager
@@ -117,10 +138,27 @@ def require_namespace(url: str, name: str | None) -> None:
             check_namespace(connection, name)
 
 
-def check_namespace(connection: Connection, name: str | None) -> None:
-    """Do as ``require_namespace``, over an open connection."""
+def read_namespaces(url: str) -> set[str]:
+    """Return the namespaces of which anything was recorded. Raises as ``pod_peaks``."""
+    with reading(url) as connection:
+        names = (
+            connection.scalars(select(TABLES[of].c.namespace).distinct()) for of in (POD_TABLE, JOB_TABLE)
+        )
+        return {name for of_table in names for name in of_table if name}
+
+
+def may_be_seen(namespace: ColumnElement[Any], namespaces: Collection[str] | None) -> ColumnElement[bool]:
+    """Say in SQL whether a namespace is one of those that may be seen; None is all."""
+    return true() if namespaces is None else namespace.in_(namespaces)
+
+
+def check_namespace(
+    connection: Connection, name: str | None, namespaces: Collection[str] | None = None
+) -> None:
+    """Do as ``require_namespace``, over an open connection. One that is none of ``namespaces`` may not be seen: there is no such."""
     if name is not None:
-        there = connection.scalars(select(TABLES[POD_TABLE].c.namespace).distinct())
+        known = TABLES[POD_TABLE].c.namespace
+        there = connection.scalars(select(known).where(may_be_seen(known, namespaces)).distinct())
         check_name("namespace", name, [name for name in there if name], "--namespace")
 
 

@@ -1,6 +1,6 @@
 """Reads the ledger: what was used in a time, by team, job, node or what else is asked for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from sqlalchemy import (
     type_coerce,
 )
 
-from sinks.records.query import check_name, check_namespace, reading
+from sinks.records.query import check_name, check_namespace, may_be_seen, reading
 from sinks.records.rows import POD_TABLE, moment
 from sinks.records.tables.columns import Document, UtcTime
 from sinks.records.tables.schema import TABLES
@@ -30,6 +30,8 @@ NOBODY = "(nobody)"
 """What no pod had: idle GPUs, and CPU of the host itself."""
 NONE = "(none)"
 """What belongs to a pod that has no such label, job or namespace, or whose name is not known."""
+HIDDEN = "(another namespace)"
+"""What belongs to pods whose names may not be seen."""
 _usage = table(
     "usage",
     column("hour", UtcTime), column("labels", Document), column("pod_uid", Text), column("namespace", Text),
@@ -47,7 +49,11 @@ GROUPS = ("hour", "day", *_OF_PODS, *_OF_PLACES)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageQuery:
     """``by``: names of ``GROUPS``, or keys of labels. ``start_ms`` to ``end_ms``: hours that begin in it.
-    ``node`` and ``gpu``: of these alone."""
+    ``node`` and ``gpu``: of these alone.
+
+    ``namespace``: of this one alone. ``namespaces``: those whose names may be seen, None for all; what others
+    used is ``HIDDEN``.
+    """
 
     by: tuple[str, ...]
     start_ms: int
@@ -55,6 +61,7 @@ class UsageQuery:
     namespace: str | None = None
     node: str | None = None
     gpu: str | None = None
+    namespaces: Collection[str] | None = None
 
 
 def usage(url: str, query: UsageQuery) -> list[Mapping[str, Any]]:
@@ -63,9 +70,9 @@ def usage(url: str, query: UsageQuery) -> list[Mapping[str, Any]]:
     Raises ``DutycycleError`` for a namespace or label that nobody has, and when the database cannot be read.
     """
     with reading(url) as connection:
-        check_namespace(connection, query.namespace)
-        _check_labels(connection, query.by)
-        groups = [_group(name, connection.dialect.name) for name in query.by]
+        check_namespace(connection, query.namespace, query.namespaces)
+        _check_labels(connection, query)
+        groups = [_group(name, connection.dialect.name, query.namespaces) for name in query.by]
         idle_cost = _usage.c.gpu_cost * _usage.c.gpu_idle_s / func.nullif(_usage.c.gpu_s, 0.0)
         sums = [func.sum(_usage.c[name]).label(name) for name in SUMS]
         sums.append(func.sum(idle_cost).label("gpu_idle_cost"))
@@ -87,7 +94,7 @@ def _order(row: Mapping[str, Any], by: Sequence[str]) -> tuple[Any, ...]:
     return *times, -(row["gpu_s"] or 0.0), -(row["cpu_s"] or 0.0), *names
 
 
-def _group(name: str, dialect: str) -> ColumnElement[Any]:
+def _group(name: str, dialect: str, namespaces: Collection[str] | None) -> ColumnElement[Any]:
     if name == "hour":
         return _usage.c.hour
     if name == "day":
@@ -95,24 +102,31 @@ def _group(name: str, dialect: str) -> ColumnElement[Any]:
     if name in _OF_PLACES:
         return func.coalesce(_usage.c[_OF_PLACES[name]], NONE)
     value = _usage.c[_OF_PODS[name]] if name in _OF_PODS else _usage.c.labels.op("->>")(literal(name, Text))
-    return case((_usage.c.pod_uid.is_(None), NOBODY), else_=func.coalesce(value, NONE))
+    cases = [(_usage.c.pod_uid.is_(None), literal(NOBODY))]
+    if namespaces is not None:
+        # Of a pod without a name nobody knows whose it is.
+        cases.append((func.coalesce(_usage.c.namespace, "").not_in(namespaces), literal(HIDDEN)))
+    return case(*cases, else_=func.coalesce(value, NONE))
 
 
-def _check_labels(connection: Connection, by: Sequence[str]) -> None:
+def _check_labels(connection: Connection, query: UsageQuery) -> None:
     """Raises for a name that is neither of ``GROUPS`` nor a label that a pod has."""
-    labels = [name for name in by if name not in GROUPS]
+    labels = [name for name in query.by if name not in GROUPS]
     if labels:
-        there = [*GROUPS, *_labels(connection)]
+        there = [*GROUPS, *_labels(connection, query.namespaces)]
         for name in labels:
             check_name("group, nor a label kept by DUTYCYCLE_POD_LABELS", name, there, "--by")
 
 
-def label_names(url: str) -> list[str]:
-    """Return labels that any pod of the records has, which usage can be asked for by. Raises as ``usage``."""
+def label_names(url: str, namespaces: Collection[str] | None = None) -> list[str]:
+    """Return the labels that any pod of the records has, of ``namespaces`` if that is not None, which usage
+    can be asked for by. Raises as ``usage``."""
     with reading(url) as connection:
-        return sorted(_labels(connection))
+        return sorted(_labels(connection, namespaces))
 
 
-def _labels(connection: Connection) -> set[str]:
-    documents = connection.scalars(select(cast(TABLES[POD_TABLE].c.labels, Text)).distinct())
+def _labels(connection: Connection, namespaces: Collection[str] | None) -> set[str]:
+    pods = TABLES[POD_TABLE]
+    statement = select(cast(pods.c.labels, Text)).where(may_be_seen(pods.c.namespace, namespaces)).distinct()
+    documents = connection.scalars(statement)
     return {key for document in documents for key in orjson.loads(document)}

@@ -1,10 +1,11 @@
 """Registers the roles: a new role is one line here."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib import import_module
 
 from dutycycle.contract.errors import SettingError
+from dutycycle.contract.settings.groups import ViewerSettings
 from dutycycle.telemetry.events import ADAPTER, EXTENDER, METRICS, WEB, WEBHOOK
 from sinks.serve.base import Role
 
@@ -13,6 +14,8 @@ OF_METRICS = (
     "remote_write_username", "remote_write_labels", "remote_write_interval", "remote_write_bytes",
 )  # fmt: skip
 OF_LISTENER = ("serve_listen", "serve_cert", "serve_key")
+
+OF_VIEWERS = tuple(field.name for field in fields(ViewerSettings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ ROLES = {
     "web": RoleEntry(
         "dutycycle.web.role:WebRole", WEB,
         (
-            *OF_LISTENER, "web_token", "records", "price_gpu_hour", "price_kwh", "prometheus",
+            *OF_LISTENER, *OF_VIEWERS, "records", "price_gpu_hour", "price_kwh", "prometheus",
             "prometheus_ca", "prometheus_username", "prometheus_cluster", "prometheus_names",
         ),
     ),

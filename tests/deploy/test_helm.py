@@ -43,7 +43,7 @@ OURS = (
     "collector", "prometheus", "streams", "sinks", "metrics", "adapter", "extender", "webhook", "web",
     "trials", "cull", "topics",
 )  # fmt: skip
-WITH_TOKEN = ("collector", "prometheus", "sinks", "adapter", "webhook", "trials", "cull")
+WITH_TOKEN = ("collector", "prometheus", "sinks", "adapter", "webhook", "web", "trials", "cull")
 CERTIFIED: Object = {"certManager": {"enabled": True}}
 """For parts with certificates: those of Helm's own need a cluster that can be asked."""
 EXAMPLES = sorted((ROOT / "deploy/helm/examples").glob("*.yaml"))
@@ -194,6 +194,10 @@ def test_the_schema_accepts_what_is_right(values: Object) -> None:
         ({"collector": {"interval": "2d"}}, "collector.interval: 2d is not within 0.05s and 3600s"),
         ({"adapter": {"enabled": True, "port": 19470}}, "adapter.port: 19470 is listen.port"),
         ({"web": {"enabled": True}}, "web.tokenSecret: give a Secret"),
+        ({"web": {"enabled": True, "proxy": {"addresses": ["10.1.0.0/16"]}}}, "web.proxy: give both"),
+        ({"web": {"enabled": True, "kubernetes": True, "proxy": {"allow": ["*"]}}}, "web.proxy: give both"),
+        ({"web": {"enabled": True, "proxy": {"addresses": ["10.1.0.0/16"], "allow": ["*"]}}},
+         "networkPolicy.webFrom: give what selects the proxy"),
         ({"webhook": {"enabled": True, "port": 9000}, "listen": {"port": 9000}}, "webhook.port: 9000 is"),
         ({"webhook": {"enabled": True, "policy": "nonsense"}}, "webhook.policy: give TOML"),
         ({"webhook": {"enabled": True, "policy": "strech = 1"}}, "webhook.policy: there is no strech"),

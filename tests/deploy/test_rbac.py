@@ -231,6 +231,9 @@ def test_the_server_would_refuse_a_field_that_is_none(installed: Kube) -> None:
          ("get", "patch")),
         ("webhook", {(verb, "scheduling.k8s.io", "priorityclasses") for verb in ("list", "create", "delete")},
          ()),
+        ("web",
+         {("create", "authentication.k8s.io", "tokenreviews"),
+          ("create", "authorization.k8s.io", "subjectaccessreviews")}, ()),
         ("trials",
          {("get", "scheduling.k8s.io", "priorityclasses"), ("list", "", "nodes"), ("list", "", "pods")}, ()),
         (

@@ -431,10 +431,34 @@ class ScreenSettings:
     web: str | None = _setting(
         None, parsers.address, "serve a page for browsers, too: host:port, :0 for any free port"
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewerSettings:
+    """Who may see the page for browsers."""
+
     web_token: str | None = _setting(
         None,
         parsers.readable_file,
-        "file with the token that the page asks for; needed where others reach its address",
+        "file with the token that the page asks for: who has it sees all; where others reach the page it "
+        "needs this, or one of the next",
+    )
+    web_proxies: tuple[str, ...] = _setting(
+        (), parsers.networks, "addresses of the proxies that say who opens the page, such as 10.1.0.0/16"
+    )
+    web_user_header: str = _setting(
+        "X-Forwarded-User", parsers.header_name, "header in which they say who it is"
+    )
+    web_groups_header: str = _setting(
+        "X-Forwarded-Groups", parsers.header_name, "header with his groups, separated by commas"
+    )
+    web_allow: tuple[str, ...] = _setting(
+        (), parsers.names, "which of them may see the page: names, groups as group:ml, or * for all"
+    )
+    web_kubernetes: str = _setting(
+        "off",
+        parsers.choice("on", "off"),
+        "on takes tokens of Kubernetes, and shows names only of namespaces where who asks may list pods",
     )
 
 
@@ -468,6 +492,7 @@ class StatusSettings:
 class Settings(
     StatusSettings,
     ScreenSettings,
+    ViewerSettings,
     CullSettings,
     ServeSettings,
     RemoteWriteSettings,
@@ -484,6 +509,7 @@ class Settings(
 SETTING_GROUPS = (
     KafkaSettings, CollectorSettings, PrometheusSettings, StreamSettings, OperatorSettings,
     SinkSettings, RemoteWriteSettings, ServeSettings, CullSettings,
-    ScreenSettings, StatusSettings,
+    ScreenSettings,
+    ViewerSettings, StatusSettings,
 )  # fmt: skip
 """The groups in the order of the help."""

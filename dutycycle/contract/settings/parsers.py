@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from ipaddress import ip_network
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -254,6 +255,28 @@ def namespaces(value: str) -> tuple[str, ...]:
     if not all(_NAMESPACE.fullmatch(name) for name in names):
         raise ValueError("expected names of namespaces, separated by commas, such as ml,vision")
     return names
+
+
+def networks(value: str) -> tuple[str, ...]:
+    """Return addresses and networks, separated by commas."""
+    try:
+        return tuple(str(ip_network(part)) for part in _parts(value))
+    except ValueError as error:
+        raise ValueError(f"expected addresses or networks, such as 10.1.0.0/16,fd00::7: {error}") from error
+
+
+def header_name(value: str) -> str:
+    """Return the name of an HTTP header."""
+    if not re.fullmatch(r"[A-Za-z0-9-]{1,64}", value):
+        raise ValueError("expected the name of a header, such as X-Forwarded-User")
+    return value
+
+
+def names(value: str) -> tuple[str, ...]:
+    """Return names of people or groups, separated by commas."""
+    if not value.isprintable():
+        raise ValueError("expected names without control characters, separated by commas")
+    return _parts(value)
 
 
 def label_name(key: str) -> str:

@@ -244,7 +244,7 @@ class LiveState:
 
     def gpus(self) -> list[GpuRow]:
         """By node and index; with a namespace those that its pods use."""
-        rows = [row for row in self.rows.values() if isinstance(row, GpuRow)]
+        rows = [row for row in tuple(self.rows.values()) if isinstance(row, GpuRow)]
         if self.namespace is not None:
             shown = {pod.uid for pod in self.pods()}
             rows = [row for row in rows if row.pods & shown]
@@ -252,14 +252,14 @@ class LiveState:
 
     def node_rows(self) -> list[NodeRow]:
         """By name."""
-        rows = [row for row in self.rows.values() if isinstance(row, NodeRow)]
+        rows = [row for row in tuple(self.rows.values()) if isinstance(row, NodeRow)]
         return sorted(rows, key=lambda row: row.name)
 
     def pods(self) -> list[PodRow]:
         """Return those that were sampled within a minute, the busiest first."""
         rows = [
             row
-            for row in self.rows.values()
+            for row in tuple(self.rows.values())  # at once: a page of records is made beside what feeds
             if isinstance(row, PodRow) and row.ts_ms and self.now_ms - row.seen_ms < _HIDDEN_MS
         ]
         if self.namespace is not None:
@@ -289,12 +289,20 @@ class LiveState:
 
     def frozen(self) -> "LiveState":
         """As it is now, whatever comes later."""
-        other = LiveState(self.nodes, self.namespace, now_ms=self.now_ms, ticks=self.ticks)
+        other = self.of_rows({key: row.frozen() for key, row in self.rows.items()})
         other.local = None if self.local is None else self.local.frozen()
+        other._derived = {key: derived.copy() for key, derived in other._derived.items()}
+        return other
+
+    def of_rows(self, rows: dict[str, Row]) -> "LiveState":
+        """As it is now with these rows, and the jobs of their pods; without what this machine says of
+        processes."""
+        other = LiveState(self.nodes, self.namespace, now_ms=self.now_ms, ticks=self.ticks)
         other.health = dict(self.health)
         other.dead_letters, other.unreadable = self.dead_letters, self.unreadable
-        other.rows = {key: row.frozen() for key, row in self.rows.items()}
-        other._derived = {job.key: job.derived.copy() for job in self.jobs()}
+        other.rows = rows
+        other._derived = self._derived
+        other._derived = {job.key: job.derived for job in other.jobs()}
         return other
 
 

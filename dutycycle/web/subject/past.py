@@ -2,7 +2,7 @@
 its figures by a Prometheus where one is set. Topics are never read for it."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -63,8 +63,18 @@ class Past:
     errors: list[str] = field(default_factory=list)
 
 
-def read_past(settings: Settings, url: str, key: HardwareKey, start_ms: int, end_ms: int) -> Past:
-    """Read it. What cannot be read is named in ``errors``, and the rest is there all the same."""
+def read_past(
+    settings: Settings,
+    url: str,
+    key: HardwareKey,
+    start_ms: int,
+    end_ms: int,
+    namespaces: Collection[str] | None = None,
+) -> Past:
+    """Read it. What cannot be read is named in ``errors``, and the rest is there all the same.
+
+    ``namespaces``: those whose names may be told, None for all.
+    """
     past = Past(start_ms, end_ms)
     charts: list[Chart] = []
     if settings.prometheus is not None:
@@ -74,12 +84,14 @@ def read_past(settings: Settings, url: str, key: HardwareKey, start_ms: int, end
             past.errors.append(f"Prometheus: {error}")
         past.is_from_prometheus = bool(charts)
     try:
-        by_hour = UsageQuery(by=("hour",), start_ms=start_ms, end_ms=end_ms, node=key.node, gpu=key.uuid)
+        by_hour = UsageQuery(
+            by=("hour",), start_ms=start_ms, end_ms=end_ms, node=key.node, gpu=key.uuid, namespaces=namespaces
+        )
         charts = charts or list(_of_ledger(usage(url, by_hour), start_ms, end_ms))
         past.users = usage(url, replace(by_hour, by=("namespace", "job", "pod")))
         past.events = [
             {**event, "at_ms": round(datetime.fromisoformat(event["at"]).timestamp() * 1000)}
-            for event in gpu_events(url, key.node, key.uuid, start_ms)
+            for event in gpu_events(url, key.node, key.uuid, start_ms, namespaces)
         ]
     except DutycycleError as error:
         past.errors.append(str(error))

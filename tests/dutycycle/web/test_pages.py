@@ -141,11 +141,11 @@ async def test_filters_sorting_and_what_is_wrong_in_them(tmp_path: Path) -> None
             "gpus?sort=x": "expected one of GPU, use",
             "usage?since=soon": "since=soon",
             "usage?by=a,a": "each once",
-            "subject?key=gpu/x": "is not there",
             "fleet?state=odd": "expected one of busy",
         }
         for path, said in wrong.items():
             assert said in words(await text(client, path, 400)), path
+        assert "is not there" in words(await text(client, "subject?key=gpu/x", 404))
         assert "has at most" in await text(client, "gpus?q=" + "x" * 3000, 414)
         await text(client, "static/../server.py", 404)
         await text(client, "static/server.py", 404)
@@ -296,8 +296,8 @@ async def test_jobs_that_ended_by_what_they_wasted(tmp_path: Path) -> None:
         job = plain(await text(client, "job?uid=job-pod-d"))
         assert "idle 1.50" in job
         assert "name-of-pod-d gpu-a" in job
-        assert "no such job" in await text(client, "job?uid=<script>", 400)
-        assert "no such job runs" in await text(client, "report?uid=x", 400)
+        assert "no such job" in await text(client, "job?uid=<script>", 404)
+        assert "no such job runs" in await text(client, "report?uid=x", 404)
         for path in ("history", "job?uid=job-pod-d", "about"):
             checked = Checked()
             checked.feed(await text(client, path))

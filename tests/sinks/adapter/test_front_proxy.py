@@ -3,7 +3,8 @@
 import pytest
 from multidict import CIMultiDict
 
-from sinks.adapter.front_proxy import FrontProxy, NoFrontProxyError, User
+from sinks.adapter.front_proxy import FrontProxy, NoFrontProxyError
+from sinks.reviews import User
 
 DATA = {
     "requestheader-client-ca-file": "PEM",

@@ -68,6 +68,7 @@ _QUANTITY: Object = {
 }
 _AT_ONCE: Object = {"type": ["integer", "string"], "minimum": 0, "pattern": "^[0-9]+%?$"}
 _SECRET = _matching(f"|{_DNS}")
+_HEADER = _matching(r"[A-Za-z0-9-]{1,64}")
 
 _RULES: dict[str, Object] = {
     "analyses": _matching("({0})(,({0}))*".format("|".join(ANALYSES))),
@@ -77,6 +78,8 @@ _RULES: dict[str, Object] = {
     "apiServiceAnnotations": _map(_TEXT),
     "atOnce": _whole(1, 10_000),
     "commonLabels": _map(_TEXT),
+    "addresses": _list(_matching(r"[0-9a-fA-F.:]+(/[0-9]{1,3})?")),
+    "allow": _list(_matching(r"[^,]+")),
     "apis": _list(_one_of("custom.metrics.k8s.io", "external.metrics.k8s.io")),
     # What is wrong with the rest of it the templates say in better words; so of `digest`.
     "broker": _matching(r"|kafka(\+ssl)?://.+"),
@@ -115,6 +118,8 @@ _RULES: dict[str, Object] = {
     "metricsFrom": _list(_object(namespaceSelector=_ANY, podSelector=_ANY, ipBlock=_ANY)),
     "webFrom": _list(_object(namespaceSelector=_ANY, podSelector=_ANY, ipBlock=_ANY)),
     "tokenSecret": _SECRET,
+    "userHeader": _HEADER,
+    "groupsHeader": _HEADER,
     "namespaces": _list(_matching(_LABEL)),
     "namespaceSelector": _object(matchLabels=_map(_TEXT), matchExpressions=_list(_ANY)),
     "nodeSelector": _map(_TEXT),

@@ -55,7 +55,8 @@ FULL: Object = {
     "adapter": {"enabled": True, "apis": ["custom.metrics.k8s.io", "external.metrics.k8s.io"]},
     "extender": {"enabled": True, "tls": {"clientCaSecret": "scheduler-ca"}},
     "webhook": {"enabled": True, "policy": "stretch = 4.0\n", "tls": {"clientCaSecret": "api-server-ca"}},
-    "web": {"enabled": True, "tokenSecret": "web-token", "records": {"existingSecret": "records-reader"}},
+    "web": {"enabled": True, "tokenSecret": "web-token", "kubernetes": True,
+            "records": {"existingSecret": "records-reader"}},
     "trials": {"enabled": True, "namespaces": ["ml", "vision"], "atOnce": 2, "budget": 120.5},
     "cull": {"enabled": True, "namespaces": ["ml"], "dryRun": False, "after": "12h"},
     "podMonitor": {

@@ -229,12 +229,12 @@ class Gate:
 
 
 def _is_name(name: str) -> bool:
-    """Tell whether a proxy may call somebody, or a group, so. Kubernetes' own names are not its to give."""
+    """Tell whether a proxy may call somebody, or a group, so. Names of Kubernetes' own are not."""
     return (
         0 < len(name) <= _LONGEST_NAME
         and name.isprintable()
         and "," not in name
-        and not name.startswith(_KUBERNETES_OWN)
+        and not name.startswith((_KUBERNETES_OWN, _GROUP))
     )
 
 

@@ -155,7 +155,8 @@ def may_be_seen(namespace: ColumnElement[Any], namespaces: Collection[str] | Non
 def check_namespace(
     connection: Connection, name: str | None, namespaces: Collection[str] | None = None
 ) -> None:
-    """Do as ``require_namespace``, over an open connection. One that is none of ``namespaces`` may not be seen: there is no such."""
+    """Do as ``require_namespace``, over an open connection. Those of ``namespaces`` alone are there, if that
+    is not None."""
     if name is not None:
         known = TABLES[POD_TABLE].c.namespace
         there = connection.scalars(select(known).where(may_be_seen(known, namespaces)).distinct())

@@ -97,7 +97,7 @@ async def proxy(target: str) -> AsyncIterator[str]:
         headers["X-Forwarded-User"], headers["X-Forwarded-Groups"] = name, PASSWORDS[name]
         async with (
             aiohttp.ClientSession() as client,
-            client.get(URL(target).join(request.rel_url.relative()), headers=headers) as answer,
+            client.get(URL(target).join(request.rel_url), headers=headers) as answer,
         ):
             return web.Response(status=answer.status, body=await answer.read(), content_type="text/html")
 

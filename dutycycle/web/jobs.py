@@ -10,7 +10,7 @@ import orjson
 
 from dutycycle.contract.records.derived import Subject
 from dutycycle.contract.records.insights import Insight
-from dutycycle.web.questions import SPANS, NotThereError, PageError, Query, choice, span_of
+from dutycycle.web.questions import SPANS, NotShownError, PageError, Query, choice, span_of
 from dutycycle.web.viewer import Viewer
 from dutycycle.words import evidence_figures, held_back, kind_words
 from sinks.records.jobs import ORDERS, JobQuery, read_job, read_jobs
@@ -138,7 +138,7 @@ def job_values(url: str, query: Query, viewer: Viewer) -> dict[str, Any]:
     uid = query.get("uid", "")
     record = read_job(url, uid, viewer.namespaces)
     if record is None:
-        raise NotThereError(f"{uid}: the records have no such job")
+        raise NotShownError(f"{uid}: the records have no such job")
     earlier = [job_use(row) for row in record.earlier]
     job = job_use(record.row)
     return {

@@ -35,8 +35,8 @@ from dutycycle.report.page import moment
 from dutycycle.web import about, fleet
 from dutycycle.web.idle import idle_holders
 from dutycycle.web.jobs import DEFAULT_REPORT, REPORTS, history_values, job_use, job_values
-from dutycycle.web.questions import DAY_MS, SPANS, NotThereError, PageError, Query, choice, span_of
-from dutycycle.web.study import Question, RunSpan
+from dutycycle.web.questions import DAY_MS, SPANS, NotShownError, PageError, Query, choice, span_of
+from dutycycle.web.study import RunSpan, StudyQuestion
 from dutycycle.web.subject.charts import charts_of
 from dutycycle.web.subject.health import health_of
 from dutycycle.web.subject.past import DEFAULT_PAST, PAST_SPANS, HardwareKey, Past, read_past
@@ -137,7 +137,7 @@ class Pages:
         state, key = self._seen_by(viewer), query.get("key", "")
         row = state.row(key)
         if row is None or key == f"pod/{OTHERS}":
-            raise NotThereError(f"{key}: is not there any more, or was not seen yet")
+            raise NotShownError(f"{key}: is not there any more, or was not seen yet")
         verdicts = [
             {
                 "title": "" if title == row.title else title,
@@ -240,7 +240,7 @@ class Pages:
         is_live = self._source.state.row(f"job/{values['job'].uid}") is not None
         return self._render("job", viewer, title=values["job"].title, is_live=is_live, **values)
 
-    def report_of(self, query: Query, viewer: Viewer) -> tuple[object, Question]:
+    def report_of(self, query: Query, viewer: Viewer) -> tuple[object, StudyQuestion]:
         """Say of which runs a report, or with ``other`` a comparison, is to be made: a key that stays the
         same while they go on, and the question. Raises ``DutycycleError``."""
         back = choice(query, "back", REPORTS, DEFAULT_REPORT)
@@ -256,7 +256,7 @@ class Pages:
             longer = {text: name for text, name in REPORTS.items() if text != back}
             links += [(_link("report", uid=uids[0], back=text), name) for text, name in longer.items()]
         key = (*uids, back, viewer.namespaces)
-        return key, Question(runs, tuple(links), viewer.namespaces)
+        return key, StudyQuestion(runs, tuple(links), viewer.namespaces)
 
     def _run_of(self, uid: str, back_ms: int, viewer: Viewer) -> RunSpan:
         """Find a job, or a pod without one, among those that run, and in the records."""
@@ -266,7 +266,7 @@ class Pages:
             return RunSpan(uid, row.title, now_ms - back_ms, now_ms)
         record = read_job(self._url, uid, viewer.namespaces)
         if record is None:
-            raise NotThereError(f"{uid}: no such job runs, and the records have none")
+            raise NotShownError(f"{uid}: no such job runs, and the records have none")
         job = job_use(record.row)
         end_ms = job.last_ms + 1000 if job.is_ended else now_ms
         return RunSpan(uid, job.title, max(end_ms - back_ms, job.first_ms), end_ms)

@@ -26,7 +26,7 @@ class PageError(DutycycleError):
     status = 400
 
 
-class NotThereError(PageError):
+class NotShownError(PageError):
     """Says that there is nothing like that, which is all that is said of what may not be seen."""
 
     status = 404

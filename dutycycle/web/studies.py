@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.process import PARENT_VARIABLE
 from dutycycle.web.questions import PageError
-from dutycycle.web.study import Question
+from dutycycle.web.study import StudyQuestion
 
 _KEPT = 16
 """Pages: a few hundred kB each."""
@@ -47,7 +47,7 @@ class Studies:
         self._making: dict[object, asyncio.Task[MadePage]] = {}
         self._turn = asyncio.Semaphore(1)
 
-    async def page(self, key: object, question: Question) -> MadePage:
+    async def page(self, key: object, question: StudyQuestion) -> MadePage:
         """Give the page of ``key``, and make it where none is fresh. Raises ``PageError``."""
         made = self._made.get(key)
         if made is not None and made.age_s < made.fresh_s:
@@ -60,7 +60,7 @@ class Studies:
         # Whoever leaves does not take it from others who wait for it.
         return await asyncio.shield(task)
 
-    async def _make(self, key: object, question: Question) -> MadePage:
+    async def _make(self, key: object, question: StudyQuestion) -> MadePage:
         try:
             async with self._turn:
                 began_s = time.monotonic()
@@ -75,7 +75,7 @@ class Studies:
         finally:
             del self._making[key]
 
-    async def _ask(self, question: Question) -> str:
+    async def _ask(self, question: StudyQuestion) -> str:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "dutycycle.web.study", stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,

@@ -40,7 +40,7 @@ class RunSpan:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class StudyQuestion:
     """What is asked: the report of a run, or the comparison of several. ``links``: to other pages, with their
     names. ``namespaces``: those whose names may be told, None for all."""
 
@@ -49,7 +49,7 @@ class Question:
     namespaces: frozenset[str] | None
 
 
-def page_of(settings: Settings, question: Question) -> str:
+def page_of(settings: Settings, question: StudyQuestion) -> str:
     """Make the page. Raises ``DutycycleError``."""
     from dutycycle.compare import page as comparison_page
     from dutycycle.compare.comparison import NamedRun

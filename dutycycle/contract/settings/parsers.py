@@ -260,7 +260,7 @@ def namespaces(value: str) -> tuple[str, ...]:
 def networks(value: str) -> tuple[str, ...]:
     """Return addresses and networks, separated by commas."""
     try:
-        return tuple(str(ip_network(part)) for part in _parts(value))
+        return tuple(str(ip_network(part, strict=False)) for part in _parts(value))
     except ValueError as error:
         raise ValueError(f"expected addresses or networks, such as 10.1.0.0/16,fd00::7: {error}") from error
 

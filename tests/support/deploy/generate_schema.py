@@ -68,6 +68,13 @@ _QUANTITY: Object = {
 }
 _AT_ONCE: Object = {"type": ["integer", "string"], "minimum": 0, "pattern": "^[0-9]+%?$"}
 _SECRET = _matching(f"|{_DNS}")
+_OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_IPV4 = rf"({_OCTET}\.){{3}}{_OCTET}(/(3[0-2]|[12]?[0-9]))?"
+_WORD = "[0-9a-fA-F]{1,4}"
+_IPV6 = (
+    f"(({_WORD}:){{7}}{_WORD}|({_WORD}:){{1,4}}:({_WORD}(:{_WORD}){{0,2}})?|::({_WORD})?)"
+    "(/(12[0-8]|1[01][0-9]|[1-9]?[0-9]))?"
+)
 _HEADER = _matching(r"[A-Za-z0-9-]{1,64}")
 
 _RULES: dict[str, Object] = {
@@ -78,8 +85,8 @@ _RULES: dict[str, Object] = {
     "apiServiceAnnotations": _map(_TEXT),
     "atOnce": _whole(1, 10_000),
     "commonLabels": _map(_TEXT),
-    "addresses": _list(_matching(r"[0-9a-fA-F.:]+(/[0-9]{1,3})?")),
-    "allow": _list(_matching(r"[^,]+")),
+    "addresses": _list(_matching(f"{_IPV4}|{_IPV6}")),
+    "allow": _list(_matching(r"[!-+\--~]([ -+\--~]*[!-+\--~])?")),
     "apis": _list(_one_of("custom.metrics.k8s.io", "external.metrics.k8s.io")),
     # What is wrong with the rest of it the templates say in better words; so of `digest`.
     "broker": _matching(r"|kafka(\+ssl)?://.+"),

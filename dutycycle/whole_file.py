@@ -1,10 +1,22 @@
 """Writes files that are there as a whole, or not at all."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.errors import DutycycleError, SettingError
+
+PAGES = (".html", ".htm")
+
+
+def check_out(out: Path, endings: Sequence[str], *, overwrite: bool) -> None:
+    """Check, before anything is read, that ``--out`` can be written. Raises ``SettingError``."""
+    if out.suffix not in endings:
+        raise SettingError(f"--out {out}: expected a name that ends with {' or '.join(endings)}")
+    if out.is_dir() or not out.absolute().parent.is_dir():
+        raise SettingError(f"--out {out}: expected a file in a folder that is there")
+    if out.exists() and not overwrite:
+        raise SettingError(f"--out {out}: is there already; --force replaces it")
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from collectors.publish.spool import Spool
+from dutycycle.contract.settings.folders import state_folder
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import DEFAULT_PREFIX
 from dutycycle.telemetry.events import SPOOL_DROPPED, Telemetry
@@ -18,20 +19,15 @@ def open_spool(settings: Settings, telemetry: Telemetry, environ: Mapping[str, s
 
     Raises ``SpoolBusyError`` while another collector runs, ``SpoolError`` for a folder that cannot be used.
     """
-    folder = Path(settings.spool) if settings.spool is not None else default_folder(environ) / _name(settings)
+    folder = (
+        Path(settings.spool)
+        if settings.spool is not None
+        else state_folder(environ) / "spool" / _name(settings)
+    )
     spool = Spool(folder, settings.spool_bytes)
     if spool.was_damaged:
         telemetry.emit(SPOOL_DROPPED, f"{spool.folder} was damaged, and is put aside as spool.damaged")
     return spool
-
-
-def default_folder(environ: Mapping[str, str]) -> Path:
-    """Return ``$XDG_STATE_HOME/dutycycle/spool``; without an absolute one, below ``~/.local/state``."""
-    state = Path(environ.get("XDG_STATE_HOME") or "")
-    if not state.is_absolute():  # the XDG specification has a relative one ignored
-        home = environ.get("HOME")
-        state = (Path(home) if home else Path.home()) / ".local" / "state"
-    return state / "dutycycle" / "spool"
 
 
 def _name(settings: Settings) -> str:

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from dutycycle.contract.analyses import written_topics
 from dutycycle.contract.errors import SettingError
+from dutycycle.contract.settings.folders import state_folder
 from dutycycle.contract.settings.groups import PREFIX, Settings
 from dutycycle.contract.topics import TOPICS, full_name
 from dutycycle.kafka.embedded import EmbeddedBroker
@@ -50,7 +51,7 @@ async def up(
     if settings.demo == "on":
         settings, given = _of_demo(settings, given)
     stop = stop_on_signals()
-    logs = default_records_path().parent / "log"
+    logs = state_folder() / "log"
     for folder in (logs.parent, logs):  # a mode is for the last folder alone
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     async with AsyncExitStack() as stack:

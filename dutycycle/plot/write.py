@@ -3,23 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from dutycycle.contract.errors import SettingError
 from dutycycle.report.charts.chart import Chart
-from dutycycle.whole_file import whole_file
+from dutycycle.whole_file import PAGES, whole_file
 
 PICTURES = (".png", ".svg")
-PAGES = (".html", ".htm")
 _INCHES = (9.0, 3.4)
-
-
-def check_out(out: Path, *, overwrite: bool) -> None:
-    """Check, before anything is read, whether the picture can be written there. Raises ``SettingError``."""
-    if out.suffix not in PICTURES + PAGES:
-        raise SettingError(f"--out {out}: expected a name that ends with .png, .svg or .html")
-    if out.is_dir() or not out.absolute().parent.is_dir():
-        raise SettingError(f"--out {out}: expected a file in a folder that is there")
-    if out.exists() and not overwrite:
-        raise SettingError(f"--out {out}: is there already; --force replaces it")
 
 
 def write(charts: Sequence[Chart], title: str | None, span: tuple[int, int], out: Path) -> None:

@@ -7,7 +7,7 @@ from shutil import rmtree
 import numpy as np
 import numpy.typing as npt
 
-from dutycycle.contract.errors import DutycycleError, SettingError
+from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import SAMPLE_TOPICS
@@ -126,16 +126,6 @@ def _notes(gathered: Gathered, view: View, settings: Settings) -> Iterator[str]:
 
 def _gaps(times: npt.NDArray[np.int64], step_ms: int) -> int:
     return int((np.diff(times) > 2.5 * step_ms).sum()) if step_ms else 0
-
-
-def check_out(out: Path, *, overwrite: bool) -> None:
-    """Check, before anything is read, that the page can be written there. Raises ``SettingError``."""
-    if out.suffix not in (".html", ".htm"):
-        raise SettingError(f"--out {out}: a report is a page: expected a name that ends with .html")
-    if out.is_dir() or not out.absolute().parent.is_dir():
-        raise SettingError(f"--out {out}: expected a file in a folder that is there")
-    if out.exists() and not overwrite:
-        raise SettingError(f"--out {out}: is there already; --force replaces it")
 
 
 def folder_of(out: Path) -> Path:

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from dutycycle.contract.errors import DutycycleError
-from sinks.records.location import default_records_path
+from dutycycle.contract.settings.folders import state_folder
 
 TRACE, PAGE, PROFILE = "trace.jsonl.zst", "report.html", "nsys.nsys-rep"
 
@@ -15,7 +15,7 @@ def run_folder(name: str, out: Path | None) -> Path:
     ``DutycycleError``."""
     if out is None:
         stamp = time.strftime("%Y-%m-%dT%H-%M-%S", time.gmtime())
-        out = default_records_path().parent / "runs" / f"{stamp}-{name}"
+        out = state_folder() / "runs" / f"{stamp}-{name}"
         number = 1
         while out.exists():  # another one within the same second
             number += 1

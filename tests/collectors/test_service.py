@@ -8,7 +8,7 @@ import pytest
 
 from collectors.base import Outgoing
 from collectors.publish.spool import SpoolBusyError
-from collectors.publish.spool_location import default_folder, open_spool
+from collectors.publish.spool_location import open_spool
 from collectors.service import collectors
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load as load_settings
@@ -60,18 +60,6 @@ def test_a_nodes_collector_loads_only_what_it_uses() -> None:
     program = "import sys, collectors.service; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert HEAVY & set(done.stdout.split()) == set()
-
-
-@pytest.mark.parametrize(
-    ("environ", "folder"),
-    [
-        ({"XDG_STATE_HOME": "/x", "HOME": "/h"}, "/x/dutycycle/spool"),
-        ({"XDG_STATE_HOME": "relative", "HOME": "/h"}, "/h/.local/state/dutycycle/spool"),
-        ({"HOME": "/h"}, "/h/.local/state/dutycycle/spool"),
-    ],
-)
-def test_default_folder(environ: dict[str, str], folder: str) -> None:
-    assert default_folder(environ) == Path(folder)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from dutycycle.cli import arguments
 from dutycycle.contract.errors import DutycycleError, SettingError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.run.folder import TRACE
+from dutycycle.whole_file import PAGES, check_out
 
 EXAMPLE = """dutycycle compare before after
 dutycycle compare mon.jsonl.zst tue.jsonl.zst --job bert --price-gpu-hour 2.5 --out bert.html"""
@@ -44,11 +45,11 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     from dutycycle.compare.comparison import NamedRun  # here, not above: --help need not wait for it
     from dutycycle.compare.text import lines_of, plain_of
     from dutycycle.measures.figures import measures_of
-    from dutycycle.report.build import check_out, gather, report_of
+    from dutycycle.report.build import gather, report_of
     from dutycycle.traces.subject import the_one
 
     if args.out is not None:
-        check_out(args.out, overwrite=args.force)
+        check_out(args.out, PAGES, overwrite=args.force)
     traces = [_trace(run) for run in args.runs]
     runs = []
     for name, trace in zip(_names(args.runs), traces, strict=True):

@@ -8,6 +8,7 @@ from dutycycle.cli import arguments
 from dutycycle.contract.errors import DutycycleError, SettingError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.progress import Progress
+from dutycycle.whole_file import PAGES, check_out
 
 EXAMPLE = """dutycycle plot day.jsonl.zst --subject 'gpu/gpu-a/*' --metric gpu_util_pct --out util.png
 dutycycle plot day.jsonl.zst derived.jsonl.zst --metric gpu_util_pct --forecast 30s --out bert.html
@@ -53,9 +54,9 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     from dutycycle.plot.charts import charts_of, span_of  # here, not above: --help need not wait for it
     from dutycycle.plot.seen import Wanted
     from dutycycle.plot.sources import read, sources_of
-    from dutycycle.plot.write import check_out, write
+    from dutycycle.plot.write import PICTURES, write
 
-    check_out(args.out, overwrite=args.force)
+    check_out(args.out, (*PICTURES, *PAGES), overwrite=args.force)
     wanted = Wanted(args.subject, tuple(dict.fromkeys(args.metric)), args.forecast)
     with Progress("records") as progress:
         reading = settings.topic_prefix, lambda number: progress.show(number, number)

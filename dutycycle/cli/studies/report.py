@@ -8,6 +8,7 @@ from dutycycle.cli import arguments, history
 from dutycycle.contract.errors import DutycycleError, NotInstalledError, SettingError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.run.folder import TRACE
+from dutycycle.whole_file import PAGES, check_out
 
 EXAMPLE = """dutycycle report day.jsonl.zst --out day.html
 dutycycle report day.jsonl.zst --job bert --price-gpu-hour 2.5 --out bert.html
@@ -49,7 +50,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     from dutycycle.report import build
     from dutycycle.report.tables import table_formats
 
-    build.check_out(args.out, overwrite=args.force)
+    check_out(args.out, PAGES, overwrite=args.force)
     name = _name(args)
     profiles = [read(profile) for profile in args.profile]
     if args.since is None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import given
@@ -18,6 +18,7 @@ from sqlalchemy import create_engine, text
 from dutycycle.cli.main import main
 from dutycycle.contract.codec import encode
 from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.settings.folders import state_folder
 from sinks.records.location import default_records_path, default_records_url
 from sinks.records.query import pod_peaks
 from sinks.records.rows import pod_row
@@ -256,6 +257,16 @@ DEFAULTS = {
     "empty": ({"XDG_STATE_HOME": "", "HOME": "/h"}, "/h/.local/state/dutycycle/records.db"),
     "not set": ({"HOME": "/h"}, "/h/.local/state/dutycycle/records.db"),
 }
+
+
+def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(user: int) -> NoReturn:
+        raise KeyError(user)
+
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    with pytest.raises(DutycycleError, match="no home directory to keep files in: set HOME"):
+        state_folder({})
 
 
 @pytest.mark.parametrize(("environ", "path"), DEFAULTS.values(), ids=DEFAULTS.keys())

@@ -5,6 +5,8 @@ signatures that it names, when its module is imported, and kept in ``__pycache__
 second import takes milliseconds, and an image that was built with them never compiles. Without ``fastmath``
 each operation is rounded by itself, in the order in which it is written.
 
+What only compiling needs is not imported, parsed or made where all is compiled already.
+
 numba makes machine code of each function that it compiles, and a wrapper for Python. Here only an entry has
 both: a kernel is optimised where it is linked into one. This takes a third off the time to compile.
 """
@@ -13,39 +15,21 @@ import ctypes
 import hashlib
 import logging
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
+from llvmlite.binding import add_symbol, parse_bitcode  # type: ignore[import-untyped]
+from numba import config, njit
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, InTreeCacheLocator, UserWideCacheLocator
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+from numba.core.runtime import _nrt_python  # type: ignore[attr-defined]
 
 from streams.compile import COMPILING, PART_VARIABLE, compile_all
-
-
-@contextmanager
-def _absent(module: str) -> Iterator[None]:
-    """Let who imports this module find that it is not there."""
-    if module in sys.modules:
-        yield
-        return
-    modules: dict[str, Any] = sys.modules
-    modules[module] = None
-    try:
-        yield
-    finally:
-        del modules[module]
-
-
-with _absent(
-    "scipy.linalg.cython_blas"
-):  # for products of matrices, which no loop has: a third of the import
-    import numba.np.arraymath  # noqa: F401 - else it would be imported later, with the first entry
-    from numba import config, njit
-    from numba.core.caching import InTreeCacheLocator, UserWideCacheLocator
-    from numba.core.codegen import JITCodeLibrary
-    from numba.core.compiler import Compiler
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -83,10 +67,13 @@ class _UserLocator(_Entry, UserWideCacheLocator):
     """Does the same in the user's cache folder."""
 
 
+_OWN_CODE = Path(__file__).read_bytes()
+
+
 def _stamp(entry: Any) -> str:
     """Return what an entry is made of, in short: its code and constants, and those of the kernels that it
-    calls. Their modules, too: compiled code imports the module of each kernel when it is loaded."""
-    digest = hashlib.sha256(Path(__file__).read_bytes())
+    calls. Their modules, too: what numba keeps of a kernel names its module."""
+    digest = hashlib.sha256(_OWN_CODE)
     waiting, seen = [entry], set()
     while waiting:
         function = waiting.pop()
@@ -122,6 +109,72 @@ _settings.CPU_NAME, _settings.CPU_FEATURES = "generic", ""
 _settings.CACHE_LOCATOR_CLASSES = ",".join(
     f"{__name__}.{locator.__name__}" for locator in (_Locator, _UserLocator)
 )
+
+
+for _name, _address in _nrt_python.c_helpers.items():  # compiled code allocates by them
+    add_symbol(_name if _name.startswith("_") else f"NRT_{_name}", _address)
+
+
+@contextmanager
+def _library_class(codegen: Any, library_class: type) -> Iterator[None]:
+    """Let what is compiled or loaded meanwhile become this kind of library."""
+    usual = codegen._library_class
+    codegen._library_class = library_class
+    try:
+        yield
+    finally:
+        codegen._library_class = usual
+
+
+class _Loaded(JITCodeLibrary):
+    """Holds an entry that was compiled before; its bitcode, which numba would parse, is for what links it."""
+
+    _bitcode: bytes
+
+    @classmethod
+    def _unserialize(cls, codegen: Any, state: Any) -> Any:
+        name, _, (machine_code, bitcode) = state
+        library: Any = cls(codegen, name)
+        library._bitcode = bitcode
+        library.enable_object_caching()
+        library._set_compiled_object(machine_code)
+        library._finalize_final_module()
+        return library
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """Return the address of its wrapper for Python; nothing else is asked for."""
+        address: int = self._codegen._engine.get_function_address(name)
+        return address
+
+    def _get_module_for_linking(self) -> Any:
+        if self._shared_module is None:
+            self._shared_module = parse_bitcode(self._bitcode)
+        return self._shared_module
+
+
+class _KeptEntry(CompileResultCacheImpl):
+    """Decides how an entry is kept on disk."""
+
+    def reduce(self, data: Any) -> Any:
+        """Leave out what no call looks at: the types of its variables, as text, and of each function within
+        its module, which is imported where numba keeps it."""
+        *kept, _types, reload, environments = super().reduce(data)  # type: ignore[no-untyped-call]
+        return (*kept, "", reload, tuple(environment for environment in environments if environment.consts))
+
+    def rebuild(self, target_context: Any, reduced_data: Any) -> Any:
+        """Load it."""
+        with _library_class(target_context.codegen(), _Loaded):
+            return super().rebuild(target_context, reduced_data)  # type: ignore[no-untyped-call]
+
+
+class _Cache(FunctionCache):
+    """Keeps the entries of an installation."""
+
+    _impl_class = _KeptEntry
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Load without importing all that numba can compile: compiling asks for it itself."""
+        return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
 
 
 class _Part(JITCodeLibrary):
@@ -160,17 +213,18 @@ class _EntryCompiler(Compiler):
     def compile_extra(self, func: Any) -> Any:
         """Compile ``func``; what is compiled for it meanwhile, of numba's own functions too, is a part."""
         codegen = self._codegen
-        usual, set_env = codegen._library_class, codegen.set_env
+        set_env = codegen.set_env
 
         def set_env_of_entry(name: str, environment: Any) -> None:
             if codegen._engine.is_symbol_defined(name):  # a part has no address to write it to
                 set_env(name, environment)
 
-        codegen._library_class, codegen.set_env = _Part, set_env_of_entry
+        codegen.set_env = set_env_of_entry
         try:
-            return super().compile_extra(func)  # type: ignore[no-untyped-call]
+            with _library_class(codegen, _Part):
+                return super().compile_extra(func)  # type: ignore[no-untyped-call]
         finally:
-            codegen._library_class, codegen.set_env = usual, set_env
+            codegen.set_env = set_env
 
 
 class _KernelCompiler(_EntryCompiler):
@@ -182,18 +236,38 @@ class _KernelCompiler(_EntryCompiler):
 _OPTIONS: Any = {"error_model": "numpy", "no_cfunc_wrapper": True}
 
 
+class _Kernel:
+    """Shows numba a kernel when an entry is compiled that calls it, and not before."""
+
+    def __init__(self, py_func: Callable[..., Any]) -> None:
+        self.py_func = py_func
+
+    @cached_property
+    def _dispatcher(self) -> Any:
+        options: Any = {**_OPTIONS, "no_cpython_wrapper": True, "pipeline_class": _KernelCompiler}
+        return njit(**options)(self.py_func)
+
+    @property
+    def _numba_type_(self) -> Any:
+        return self._dispatcher._numba_type_
+
+
 def kernel(function: F) -> F:
-    """Make a function that kernels and entries call; Python calls its ``py_func``."""
-    options: Any = {**_OPTIONS, "no_cpython_wrapper": True, "pipeline_class": _KernelCompiler}
-    return cast("F", njit(**options)(function))
+    """Make a function that kernels and entries call; Python calls its ``py_func``, else a ``TypeError``."""
+    return function if _settings.DISABLE_JIT else cast("F", _Kernel(function))
 
 
 def entry(*signatures: str) -> Callable[[F], F]:
     """Make a function that Python calls, for arguments of one of the ``signatures``."""
 
     def compiled(function: F) -> F:
-        return cast(
-            "F", njit(list(signatures), cache=True, **_OPTIONS, pipeline_class=_EntryCompiler)(function)
-        )
+        if _settings.DISABLE_JIT:
+            return function
+        dispatcher: Any = njit(**_OPTIONS, pipeline_class=_EntryCompiler)(function)
+        dispatcher._cache = _Cache(function)  # type: ignore[no-untyped-call]
+        for signature in signatures:
+            dispatcher.compile(signature)
+        dispatcher.disable_compile()
+        return cast("F", dispatcher)
 
     return compiled

@@ -19,7 +19,7 @@ from other import twice
 def value(x: float) -> float:
     return twice(x) + 1
 
-print(value(3.0), sum(value.stats.cache_hits.values()), *value.nopython_signatures)
+print(value(3.0), sum(value.stats.cache_hits.values()))
 """
 ROOT = Path(compilation.__file__).parents[1]
 OTHER = """
@@ -42,12 +42,12 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def imported(folder: Path, **environ: str) -> list[str]:
-    """What the module prints in a process of its own: the value, and how often it was found compiled."""
+def imported(folder: Path, name: str = "module.py", **environ: str) -> list[str]:
+    """What a module prints in a process of its own: the value, how often it was found compiled, and more."""
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), **environ}
-    command = [sys.executable, str(folder / "module.py")]
+    command = [sys.executable, str(folder / name)]
     done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-    return done.stdout.split()[:2]
+    return done.stdout.split()
 
 
 def test_it_is_compiled_once_and_anew_when_what_it_is_made_of_changes(folder: Path) -> None:
@@ -64,6 +64,22 @@ def test_a_kernel_that_moves_to_another_module_is_no_longer_looked_for_in_the_ol
     (folder / "other.py").rename(folder / "third.py")
     (folder / "module.py").write_text(MODULE.replace("from other", "from third"))
     assert imported(folder) == ["7.0", "0"]
+
+
+def test_what_only_compiling_needs_is_not_imported_where_all_is_compiled(folder: Path) -> None:
+    (folder / "module.py").write_text(MODULE + "import sys; print('numba.np.arrayobj' in sys.modules)")
+    assert imported(folder)[1:] == ["0", "True"]
+    assert imported(folder)[1:] == ["1", "False"]
+
+
+def test_an_entry_that_was_loaded_is_linked_into_a_new_one(folder: Path) -> None:
+    user = folder / "fourth.py"
+    user.write_text("from streams.compiled import entry\nfrom module import value\n")
+    assert imported(folder, name="fourth.py") == ["7.0", "0"]
+    square = "def square(x: float) -> float:\n    return value(x) * value(x)\nprint(square(3.0))\n"
+    user.write_text(user.read_text() + "@entry('float64(float64)')\n" + square)
+    assert imported(folder, name="fourth.py") == ["7.0", "1", "49.0"]
+    assert imported(folder, name="fourth.py") == ["7.0", "1", "49.0"]
 
 
 def test_what_it_is_not_made_of_may_change(folder: Path) -> None:

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 import faust
+from faust.tables.manager import TableManager
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from faust.types import settings as faust_settings
@@ -27,6 +28,8 @@ from dutycycle.telemetry.events import Telemetry
 
 _STALL_SHARE = 0.6
 """Of the session: after a stall of the process that is longer, others may own its partitions."""
+_LOOK_S = 0.01
+"""So often it is looked whether all agents have named their topics."""
 REBALANCE_S = 30.0
 """How long the group waits for a worker to hand in its partitions."""
 
@@ -79,6 +82,21 @@ class NoMonitor(faust.Monitor):
 
     def track_tp_end_offset(self, tp: TP, offset: int) -> None:
         """Do nothing."""
+
+
+class PromptTables(TableManager):
+    """Lets a worker join its group once its agents have named their topics: Faust waits a second for them."""
+
+    async def on_start(self) -> None:
+        """Wait for them: a topic that is named after the worker has joined is read 45 s later."""
+        agents: Any = self.app.agents
+        wanted = {name for agent in agents.values() for name in agent.get_topic_names()}
+        while wanted - {name for topic in self.app.topics for name in topic.topics}:
+            await asyncio.sleep(_LOOK_S)
+            if self.should_stop:
+                return
+        await self._update_channels()
+        await self.recovery.start()
 
 
 class ExactTransport(driver.Transport):
@@ -209,6 +227,8 @@ _PLAIN: dict[str, Any] = {
     "stream_wait_empty": False,
     "Monitor": NoMonitor,
     "PartitionAssignor": ExactAssignor,
+    "TableManager": PromptTables,
+    "HttpClient": object,
     # An assignment made with an old view of the cluster is put right when the view is renewed.
     "consumer_metadata_max_age_ms": 10_000,
     "stream_buffer_maxsize": 2048,

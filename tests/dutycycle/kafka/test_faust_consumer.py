@@ -1,11 +1,14 @@
 """Faust's consumer around a rebalance: what is fetched before it seeks must not hide what comes after."""
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import Mapping
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from aiokafka.errors import KafkaConnectionError, NoError, RebalanceInProgressError, UnknownMemberIdError
@@ -14,6 +17,7 @@ from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, SyncGrou
 from faust.types import TP
 
 from dutycycle.contract.settings.load import load
+from dutycycle.kafka.faust.agent import add_agent
 from dutycycle.kafka.faust.app import create_app
 from dutycycle.kafka.faust.consumer import BatchScheduler, ConsumerThread, ExactConsumer
 from dutycycle.kafka.faust.runner import run_app
@@ -270,3 +274,33 @@ async def test_a_start_that_the_end_cuts_short_is_no_failure() -> None:
     stop.set()
     await asyncio.wait_for(running, 30)
     assert not app.telemetry.status.hangs
+
+
+async def test_a_worker_joins_its_group_as_soon_as_all_its_agents_have_named_their_topics(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not a second later, as Faust by itself; nor before: a topic named then would be read 45 s later."""
+    app: Any = create_app(load({"DUTYCYCLE_BROKER": "kafka://127.0.0.1:1"}), "test", Telemetry("test"))
+    for topic in ("nvml-samples", "pods"):
+        add_agent(app, topic, AsyncMock(), name=topic)
+    registered = AsyncMock()
+    monkeypatch.setattr(app.tables, "_update_channels", registered)
+    monkeypatch.setattr(app.tables.recovery, "start", AsyncMock())
+    monkeypatch.setattr(app.tables, "sleep", AsyncMock(side_effect=AssertionError("a fixed wait")))
+    starting = asyncio.create_task(app.tables.on_start())
+    for agent in app.agents.values():
+        await asyncio.sleep(0.05)
+        registered.assert_not_awaited()
+        app.topics.add(agent.channel)
+    await asyncio.wait_for(starting, 30)
+    registered.assert_awaited_once()
+    app.tables.recovery.start.assert_awaited_once()
+
+
+def test_a_worker_imports_no_client_for_http_and_whoever_needs_one_has_it() -> None:
+    script = (
+        "import sys, dutycycle.kafka.faust.app; assert 'aiohttp' not in sys.modules; "
+        "import aiohttp; print(aiohttp.ClientSession.__module__)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    assert done.stdout == "aiohttp.client\n"

@@ -41,11 +41,13 @@ class NewestRecords:
 
     def put(self, key: str, record: Any) -> bool:
         """Take a record whose moment is its ``ts_ms`` or ``end_ms``; tell whether it is the newest."""
-        known = self._records[type(record)].get(key)
-        if known is not None and _is_late(record, known):
+        kind = type(record)
+        records = self._records[kind]
+        known, ts_ms = records.get(key), _moment_ms(record)
+        if known is not None and _is_late(record, ts_ms, known):
             return False
-        self._heard_ms[type(record)][key] = heard_ms(_moment_ms(record), self._wall())
-        self._records[type(record)][key] = record
+        self._heard_ms[kind][key] = heard_ms(ts_ms, self._wall())
+        records[key] = record
         return True
 
     def of(self, kind: type[R]) -> dict[str, R]:
@@ -68,10 +70,11 @@ class NewestRecords:
 
 def _moment_ms(record: Any) -> int:
     """Return 0 for identities, which have none."""
-    return int(getattr(record, "ts_ms", 0) or getattr(record, "end_ms", 0))
+    ts_ms: int | None = getattr(record, "end_ms", None)
+    return getattr(record, "ts_ms", 0) if ts_ms is None else ts_ms
 
 
-def _is_late(record: Any, known: Any) -> bool:
+def _is_late(record: Any, ts_ms: int, known: Any) -> bool:
     if isinstance(record, NodePart):
-        return bool(record.since_ms == known.since_ms) and record.ts_ms < known.ts_ms
-    return type(record) not in _COMPACTED and is_outdated(_moment_ms(record), _moment_ms(known))
+        return bool(record.since_ms == known.since_ms) and ts_ms < known.ts_ms
+    return type(record) not in _COMPACTED and is_outdated(ts_ms, _moment_ms(known))

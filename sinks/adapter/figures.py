@@ -206,7 +206,7 @@ class Figures:
         if (before is not None and before.end_ms == record.end_ms) or not self._newest.put(name, window):
             return
         self._sizes.add(record.size_ms)
-        self._sweep(self._heard_ms(window))
+        self._sweep(self._newest.heard_ms(_Means, name))
         if subject.kind == "gpu":
             self._gpus.setdefault(subject.node or "", set()).add(key)
         elif subject.kind == "pod":

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _WAIT_S = 20.0
 """For so long a broker is waited for."""
 _NICE = 10
+_NOT_MADE = "no report can be made: the topics have its samples no more, or cannot be read now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,9 @@ def page_of(settings: Settings, question: StudyQuestion) -> str:
                     _hide_others(gathered, question.namespaces)
                 report = report_of(gathered, settings, f"what {settings.broker} has", job=run.uid)
             except DutycycleError as error:
-                raise DutycycleError(f"{run.name}: {error}") from error
+                # What is wrong may name others: of a job that the topics have no more, those that they have.
+                why = str(error) if question.namespaces is None else _NOT_MADE
+                raise DutycycleError(f"{run.name}: {why}") from error
             reports.append(replace(report, title=run.name))
             trace.unlink()
     if len(reports) == 1:

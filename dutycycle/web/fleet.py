@@ -1,8 +1,11 @@
 """The grid of all GPUs: a square each, in a color for one thing that is asked of them."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
+from urllib.parse import urlencode
 
 from dutycycle.contract.health.changes import HEARD_OF_MS
 from dutycycle.contract.health.verdict import rank
@@ -22,9 +25,10 @@ _COOL_C, _HOT_C = 30.0, 90.0
 
 @dataclass(frozen=True, slots=True)
 class Square:
-    """Shows one GPU in the grid. ``text``: its figure; ``shade``: 0 to 4, None where it is not known."""
+    """Shows one GPU in the grid. ``link``: to its page; ``text``: its figure; ``shade``: 0 to 4, None where
+    that is not known."""
 
-    key: str
+    link: str
     text: str
     title: str
     shade: int | None
@@ -38,6 +42,11 @@ class GridFilter:
     node: str = ""
     namespace: str = ""
     state: str = ""
+
+
+@lru_cache(65_536)
+def _link_to(key: str) -> str:
+    return f"subject?{urlencode({'key': key})}"
 
 
 def _percent(value: Value) -> str:
@@ -98,12 +107,13 @@ def use_of(row: GpuRow, state: LiveState) -> Use:
     return "idle" if row.pods or row.processes else "free"
 
 
-def shown_gpus(state: LiveState, chosen: GridFilter) -> list[GpuRow]:
+def shown_gpus(state: LiveState, gpus: Collection[GpuRow], chosen: GridFilter) -> list[GpuRow]:
     """List the GPUs that the filter leaves, in their order."""
-    of_namespace = {pod.uid for pod in state.pods() if pod.namespace == chosen.namespace}
+    wanted = chosen.namespace
+    of_namespace = {pod.uid for pod in state.pods() if pod.namespace == wanted} if wanted else set()
     return [
         row
-        for row in state.gpus()
+        for row in gpus
         if chosen.model in ("", row.now.model)
         and chosen.node in ("", row.node)
         and (not chosen.namespace or row.pods & of_namespace)
@@ -123,19 +133,18 @@ def squares(state: LiveState, gpus: Collection[GpuRow], color: str) -> dict[str,
         use = f"silent for {short_duration(silent_s)}" if silent_s is not None else activity(state, row)
         title = ", ".join(filter(None, (row.name, row.now.model or "", owners(state, row), use)))
         shade = None if value is None else max(0, min(int(value / 100 * _SHADES), _SHADES - 1))
-        by_node.setdefault(row.node, []).append(Square(row.key, text, title, shade))
+        by_node.setdefault(row.node, []).append(Square(_link_to(row.key), text, title, shade))
     return by_node
 
 
-def counts(state: LiveState) -> dict[Use, int]:
+def counts(state: LiveState, gpus: Collection[GpuRow]) -> dict[Use, int]:
     """Count the GPUs in each state."""
-    uses = [use_of(row, state) for row in state.gpus()]
-    return {name: uses.count(name) for name in STATES}
+    uses = Counter(use_of(row, state) for row in gpus)
+    return {name: uses[name] for name in STATES}
 
 
-def choices(state: LiveState) -> dict[str, list[str]]:
+def choices(state: LiveState, gpus: Collection[GpuRow]) -> dict[str, list[str]]:
     """List what can be chosen of models, nodes and namespaces."""
-    gpus = state.gpus()
     held = frozenset[str]().union(*(row.pods for row in gpus))
     pods = [row for row in state.rows.values() if isinstance(row, PodRow) and row.uid in held]
     return {

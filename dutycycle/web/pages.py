@@ -105,12 +105,13 @@ class Pages:
             **{name: query.get(name, "") for name in ("model", "node", "namespace", "state")}
         )
         choice(query, "state", ("", *fleet.STATES), "")
-        gpus = fleet.shown_gpus(state, chosen)
+        every = state.gpus()
+        gpus = fleet.shown_gpus(state, every, chosen)
         return self._render(
             "fleet", viewer, title="Fleet", color=color, colors=fleet.COLORS, chosen=asdict(chosen),
-            squares=fleet.squares(state, gpus, color), shown=len(gpus), counts=fleet.counts(state),
-            choices={**fleet.choices(state), "state": list(fleet.STATES)},
-            today=self._today[1], warnings=warnings(state, self._source.degraded()),
+            squares=fleet.squares(state, gpus, color), shown=len(gpus), counts=fleet.counts(state, every),
+            choices={**fleet.choices(state, every), "state": list(fleet.STATES)},
+            today=self._today[1], warnings=warnings(state, ()),
         )  # fmt: skip
 
     def table(self, name: str, query: Query, viewer: Viewer) -> str:
@@ -292,7 +293,7 @@ class Pages:
         state = self._source.state
         return self._templates.get_template(f"{template}.html").render(
             page=template, now_ms=state.now_ms, ticks=state.ticks, tables=TABLES, viewer=viewer,
-            **{"name": "", **values},
+            problems=self._source.degraded(), **{"name": "", **values},
         )  # fmt: skip
 
     def _usage_rows(

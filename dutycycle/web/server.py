@@ -32,6 +32,8 @@ _OF_REPORTS = {
 _TYPES = {".css": "text/css", ".js": "text/javascript"}
 _LONGEST = 2048
 """Letters of a question."""
+_COMPRESSED = 16_384
+"""Bytes from which an answer is compressed for a browser that takes it. The only secret is no part of any."""
 _EVERY_S, _PAUSE = 2.0, 50
 """A page is made anew after so long at the least, and after so many times of what making it took: an open
 page costs a fiftieth of a core at most."""
@@ -157,6 +159,8 @@ class WebPage:
                 raise
             response = self._failure(error.status, error.reason, request.path)
         if not response.prepared:
+            if isinstance(response, web.Response) and response.body and len(response.body) > _COMPRESSED:
+                response.enable_compression()
             for name, value in _HEADERS.items():
                 response.headers.setdefault(name, value)
         return response

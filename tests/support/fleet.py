@@ -13,20 +13,21 @@ START_MS = 1_700_000_000_000
 _PERIODS_S = (10, 16, 7, 30)
 
 
-def fleet(gpus: int, ticks: int = 120, now_ms: int | None = None) -> LiveState:
-    """After so many seconds; the clock stands at the last one, or ``now_ms`` if that is later."""
+def fleet(gpus: int, ticks: int = 120, now_ms: int | None = None, first: int = 0) -> LiveState:
+    """From the ``first`` second after ``START_MS`` for so many seconds; the clock stands at the last one, or
+    ``now_ms`` if that is later."""
     state = LiveState(now_ms=now_ms or 0)
     nodes = [f"gpu-{ascii_lowercase[at] if at < 26 else at}" for at in range(math.ceil(gpus / 8))]
     for node in nodes:
         for at in range(2):
-            _feed(state, "pods", _uid(node, at), _pod(node, at), 0)
-    for tick in range(ticks):
+            _feed(state, "pods", _uid(node, at), _pod(node, at), first)
+    for tick in range(first, first + ticks):
         for at, node in enumerate(nodes):
             of_node = range(min(8, gpus - 8 * at))
             _feed(state, "nvml-samples", node, _nvml(node, of_node, tick), tick)
             _feed(state, "cgroup-samples", node, _cgroup(node, tick), tick)
     for node in nodes:
-        _derived(state, node, ticks)
+        _derived(state, node, first, first + ticks)
     assert state.unreadable == 0, "a record of the fleet is wrong"
     return state
 
@@ -97,7 +98,8 @@ def _cgroup(node: str, tick: int) -> dict[str, Any]:
     return _head(node, tick) | {"host": host, "pods": pods}
 
 
-def _derived(state: LiveState, node: str, ticks: int) -> None:
+def _derived(state: LiveState, node: str, first: int, ticks: int) -> None:
+    since_ms = START_MS + 1000 * first
     ts_ms = START_MS + 1000 * (ticks - 1)
     for index in range(8):
         subject = {"kind": "gpu", "node": node, "gpu": f"GPU-{node}-{index}"}
@@ -105,7 +107,7 @@ def _derived(state: LiveState, node: str, ticks: int) -> None:
         head = {"subject": subject, "source": "nvml", "ts_ms": ts_ms}
         if index < 4:
             period_s = float(_PERIODS_S[index])
-            cycle = {"cyclic": True, "period_s": period_s, "confidence": 0.97, "since_ms": START_MS}
+            cycle = {"cyclic": True, "period_s": period_s, "confidence": 0.97, "since_ms": since_ms}
             _feed(state, "cycles", key, head | {"metrics": {"gpu_util_pct": cycle}}, ticks - 1)
         ahead = [
             {"horizon_s": horizon, "value": 61, "p05": 61 - horizon / 10, "p95": 61 + horizon / 10}
@@ -118,7 +120,7 @@ def _derived(state: LiveState, node: str, ticks: int) -> None:
     for at, (kind, bottleneck, evidence) in enumerate(_INSIGHTS):
         subject = {"kind": "pod", "node": node, "pod_uid": _uid(node, at)}
         found = {
-            "subject": subject, "ts_ms": ts_ms, "since_ms": START_MS, "kind": kind, "confidence": 0.9,
+            "subject": subject, "ts_ms": ts_ms, "since_ms": since_ms, "kind": kind, "confidence": 0.9,
             "bottleneck": bottleneck, "bottleneck_confidence": 0.8, "evidence": evidence,
             "advice": "the GPU waits while one CPU core is busy: use more loader workers",
         }  # fmt: skip

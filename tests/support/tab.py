@@ -71,6 +71,12 @@ class Tab:
             mobile=False,
         )
 
+    async def look(self, width: int, scheme: str) -> None:
+        """Be so wide, and ``light`` or ``dark``."""
+        await self.resize(width, 900)
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        await self.call("Emulation.setEmulatedMedia", features=features)
+
     async def press(self, key: str) -> None:
         """A key, down and up."""
         for kind in ("rawKeyDown", "char", "keyUp"):

@@ -17,7 +17,7 @@
       const shown = document.getElementById(part.id);
       if (!shown) continue;
       if (part.classList.contains('plot')) shown.dataset.figure = part.dataset.figure;
-      else if (!shown.contains(document.activeElement)) shown.innerHTML = part.innerHTML;
+      else if (shown.innerHTML !== part.innerHTML && !shown.contains(document.activeElement)) shown.innerHTML = part.innerHTML;
     }
     draw();
   };

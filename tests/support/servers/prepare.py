@@ -5,6 +5,7 @@ It never fails: what is missing here is skipped by the tests that need it (and f
 
 from collections.abc import Callable
 
+from tests.support.servers.axe import axe_script
 from tests.support.servers.compose import build_compose
 from tests.support.servers.helm.build import build_helm
 from tests.support.servers.kafka.jars import class_path
@@ -31,6 +32,8 @@ def _programs(*names: str) -> Callable[[], None]:
 
 
 _SERVERS: dict[str, Callable[[], object]] = {
+    "axe": axe_script,
+    "chromium": _programs("chromium"),
     "kafka": class_path,
     "kafka with TLS": _programs("openssl"),
     "postgres": find_programs,

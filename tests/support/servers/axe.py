@@ -1,0 +1,51 @@
+"""axe-core, which looks at a page for what keeps people out: fetched once, kept in the cache folder.
+
+The package of PyPI is a binding for another browser driver; only the script that it ships is used.
+"""
+
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+from tests.support.servers.cache import cache_folder, locked
+from tests.support.servers.missing import ServerMissingError
+
+_PINNED = (
+    "axe-playwright-python==0.1.8 "
+    "--hash=sha256:fdd263c998388f1a8e67cad02677e612d946248bd44d163be5e8650ea31f95f8\n"
+)
+_SCRIPT = "axe_playwright_python/axe.min.js"
+_VERSION = "4.12.1"
+_DOWNLOAD_S = 300
+
+
+def axe_script() -> str:
+    """The script as text. Raises ``ServerMissingError`` where it cannot be fetched."""
+    file = cache_folder() / f"axe-{_VERSION}.js"
+    with locked("axe"):
+        if not file.exists():
+            _download(file)
+    return file.read_text(encoding="utf-8")
+
+
+def _download(file: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=file.parent, prefix=file.name) as temporary:
+        wanted = Path(temporary) / "requirements.txt"
+        wanted.write_text(_PINNED, encoding="utf-8")
+        command = [
+            sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:",
+            "--require-hashes", "--dest", temporary, "--requirement", str(wanted),
+        ]  # fmt: skip
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_DOWNLOAD_S)
+        except subprocess.TimeoutExpired as error:
+            raise ServerMissingError(f"axe had not been fetched after {_DOWNLOAD_S} s") from error
+        if done.returncode:
+            raise ServerMissingError(f"axe could not be fetched: {done.stderr[-1500:]}")
+        wheel = next(Path(temporary).glob("*.whl"))
+        script = Path(temporary) / "axe.js"
+        script.write_bytes(zipfile.ZipFile(wheel).read(_SCRIPT))
+        assert f"axe v{_VERSION}" in script.read_text(encoding="utf-8")[:200]
+        script.rename(file)  # only a whole one gets the name

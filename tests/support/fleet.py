@@ -69,7 +69,7 @@ def _nvml(node: str, indices: range, tick: int) -> dict[str, Any]:
 
 def _gpu(node: str, index: int, tick: int) -> dict[str, Any]:
     util = _util(index, tick)
-    used = round((20 + 14 * index + (tick / 20 if index == 2 else 0)) * GIB)
+    used = round((20 + 14 * index + (tick % 1680 / 20 if index == 2 else 0)) * GIB)
     throttle = {1: ["sw_power_cap"], 3: ["hw_thermal_slowdown"]}.get(index, [])
     process = {
         "pid": 4000 + index, "pod_uid": _uid(node, index // 4), "name": "python", "gpu_util_pct": util,

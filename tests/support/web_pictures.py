@@ -11,12 +11,13 @@ from tests.support.web_worlds import records_of_teams, shown, usual
 DOCS = Path(__file__).parents[2] / "docs"
 _GPU = "subject?key=gpu/gpu-a/GPU-gpu-a-0"
 PICTURES = {
-    "web_fleet.png": ("fleet", 1100, 620, "light"),
-    "web_gpu.png": (_GPU, 1100, 1500, "light"),
+    "web_fleet.png": ("fleet", 1100, 860, "light"),
+    "web_gpu.png": (_GPU, 1100, 1240, "light"),
+    "web_past.png": (f"{_GPU}#past", 1100, 820, "light"),
     "web_node.png": ("subject?key=node/gpu-a", 1100, 900, "dark"),
     "web_jobs.png": ("history", 1400, 460, "light"),
     "web_usage.png": ("usage?by=team&since=7d", 1100, 420, "light"),
-    "web_idle.png": ("idle", 1100, 360, "light"),
+    "web_idle.png": ("idle", 1300, 320, "light"),
     "web_telephone.png": (_GPU, 390, 800, "dark"),
 }
 """By name: the page, width and height, and the scheme of its colors."""

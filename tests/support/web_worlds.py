@@ -83,7 +83,7 @@ def records_of_teams(folder: Path) -> str:
 
 
 def usual(records: str, gpus: int = 8, ticks: int = 120) -> WebWorld:
-    """So many GPUs, which work now; one of them was ill."""
+    """So many GPUs, which work now; one of them was ill, and four are held for nothing."""
     now_s = time.time_ns() // 10**9
     first = (now_s - START_MS // 1000 - ticks) // _PHASES_S * _PHASES_S
     state = fleet(gpus, ticks, first=first)
@@ -97,6 +97,13 @@ def usual(records: str, gpus: int = 8, ticks: int = 120) -> WebWorld:
     ]
     verdicts[0] |= told | {"findings": [finding]}
     feed(state, "gpu-health", "gpu-a", {"node": "gpu-a", "ts_ms": state.now_ms, "gpus": verdicts})
+    node = state.node_rows()[-1].name
+    idle = {
+        "subject": {"kind": "pod", "node": node, "pod_uid": f"{node}-1"}, "ts_ms": state.now_ms,
+        "since_ms": state.now_ms - 3 * HOUR_MS, "kind": "idle", "bottleneck": "idle", "confidence": 0.95,
+        "evidence": {"gpus": 4, "gpu_util_pct": 0}, "advice": "give it back, or stop it",
+    }  # fmt: skip
+    feed(state, "insights", f"pod/{node}-1", idle)
     assert state.unreadable == 0
     return WebWorld(state, records, "gpu/gpu-a/GPU-gpu-a-0", "node/gpu-a", "job-pod-b")
 

@@ -65,6 +65,9 @@ SAID: dict[str, dict[str, str]] = {
                 "job?uid=j": HOSTILE, "subject?key=gpu/a/GPU-1": HOSTILE},
 }  # fmt: skip
 """What is read on a page of each."""
+VIEWS = ((390, "light"), (2560, "dark"))
+"""With eight GPUs axe looks at each page in both, else in turns. Thousands of rows are as eight are,
+and axe would look at them for minutes."""
 
 
 def complaints(page: Tab) -> list[str]:
@@ -94,15 +97,18 @@ async def look(page: Tab, url: str, width: int, scheme: str) -> None:
 
 @pytest.mark.parametrize("name", WORLDS)
 async def test_every_page(name: str, tmp_path: Path) -> None:
-    world, script = WORLDS[name](tmp_path), axe_script()
+    script = axe_script()
+    world = WORLDS[name](tmp_path)
     async with shown(world) as url, tab(tmp_path / "profile") as page:
         for at, path in enumerate(world.paths):
-            for width, scheme in ((390, "light"), (2560, "dark")):
+            for view, (width, scheme) in enumerate(VIEWS):
+                is_next = at % len(VIEWS) == view
+                if name == "thousands" and path != "fleet" and not is_next:
+                    continue
                 await look(page, url + path, width, scheme)
                 assert await page.value(NOT_WIDER), (path, width)
                 assert await page.value(LABELLED), path
-                # Colors are those of a scheme, and all else is that of a width.
-                if name == "eight" or (width == 390) == (at % 2 == 0):
+                if name == "eight" or (name != "thousands" and is_next):
                     assert await findings(page, script) == [], (path, width, scheme)
             said = SAID[name].get(path, "")
             assert said in await page.value("document.body.textContent"), path
@@ -161,7 +167,7 @@ async def test_below_a_path_of_a_proxy_it_is_the_same_and_goes_on(tmp_path: Path
         behind_proxy(own) as url,
         tab(tmp_path / "profile") as page,
     ):
-        for path in ("", *world.paths):
+        for path in ("", world.paths[0], "history", "usage"):
             await look(page, url + path, 1280, "light")
             links = await page.value("[...document.querySelectorAll('a[href]')].map((link) => link.href)")
             strangers = [link for link in links if not urljoin(url, link).startswith((url, "data:"))]

@@ -159,7 +159,8 @@ class WebPage:
                 raise
             response = self._failure(error.status, error.reason, request.path)
         if not response.prepared:
-            if isinstance(response, web.Response) and response.body and len(response.body) > _COMPRESSED:
+            body = response.body if isinstance(response, web.Response) else None
+            if isinstance(body, bytes) and len(body) > _COMPRESSED:
                 response.enable_compression()
             for name, value in _HEADERS.items():
                 response.headers.setdefault(name, value)

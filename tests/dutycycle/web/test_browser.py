@@ -130,10 +130,10 @@ async def broker_away() -> AsyncIterator[WebWorld]:
             await reading
 
 
-async def test_a_broker_that_is_away_is_said_on_every_page(tmp_path: Path) -> None:
+async def test_a_broker_that_is_away_is_said(tmp_path: Path) -> None:
     async with broker_away() as world, shown(world) as url, tab(tmp_path / "profile") as page:
         script = axe_script()
-        for path in world.paths:
+        for path in ("fleet", "gpus", "jobs", "idle", "about"):
             await look(page, url + path, 390, "dark")
             # It is known after a while, and without a record nothing tells the page to look again.
             while "127.0.0.1" not in await page.value("document.getElementById('problems').textContent"):

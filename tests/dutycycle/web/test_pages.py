@@ -261,6 +261,9 @@ async def test_a_fleet_of_thousands_is_one_page(tmp_path: Path) -> None:
     async with served(state, tmp_path) as client:
         page = await text(client, "fleet")
         assert page.count("<li><a class=") == 2000
+        async with client.get("fleet") as answer:
+            assert answer.headers["Content-Encoding"] in ("gzip", "deflate")
+            assert int(answer.headers.get("Content-Length", 0)) < len(page) / 5
         assert "the first 500 of 2000" in words(await text(client, "gpus"))
 
 

@@ -87,15 +87,15 @@ def usual(records: str, gpus: int = 8, ticks: int = 120) -> WebWorld:
     now_s = time.time_ns() // 10**9
     first = (now_s - START_MS // 1000 - ticks) // _PHASES_S * _PHASES_S
     state = fleet(gpus, ticks, first=first)
-    told = {"level": "watch", "reason": "row remapping", "action": "look after it"}
+    watched = {"level": "watch", "reason": "row remapping", "action": "look after it"}
     ill_ms = state.now_ms - 30 * HOUR_MS
-    finding = told | {"kind": "xid", "code": 63, "since_ms": ill_ms, "last_ms": ill_ms}
+    finding = watched | {"kind": "xid", "code": 63, "since_ms": ill_ms, "last_ms": ill_ms}
     healthy = {"level": "healthy", "since_ms": ill_ms, "seen_ms": state.now_ms - 7000}
     verdicts: list[dict[str, Any]] = [
         healthy | {"gpu": f"GPU-gpu-a-{index}", "index": index, "counters": {"nvlinks_active": 18}}
         for index in range(8)
     ]
-    verdicts[0] |= told | {"findings": [finding]}
+    verdicts[0] |= watched | {"findings": [finding]}
     feed(state, "gpu-health", "gpu-a", {"node": "gpu-a", "ts_ms": state.now_ms, "gpus": verdicts})
     node = state.node_rows()[-1].name
     idle = {

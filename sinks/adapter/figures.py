@@ -19,6 +19,8 @@ from sinks.adapter.wave import LEAST_PERIOD_S, Wave
 
 _GRACE_MS = 30_000
 """How much later than its end and the allowed lateness a window may be: the next one's wait, and Kafka."""
+_GONE_MS = 3_600_000
+"""After so long without a window, a pod that nothing else knows of is gone."""
 _SOURCES = ("nvml", "cgroup")
 _OF_GPUS = {"gpu_mem_used_bytes": "mem_used_bytes"}
 """What a metric of pods is called in the windows of a GPU; every other one has the same name in both."""
@@ -248,13 +250,27 @@ class Figures:
         return self._members.get(workload) or (workload,)
 
     def _sweep(self, now_ms: int) -> None:
-        """Forget every minute windows that are of no use any more."""
+        """Forget every minute windows that are of no use any more, and what is known of pods that are gone.
+
+        A cycle is told when it changes: it stays as long as its pod is there, however old it is.
+        """
         if now_ms - self._swept_ms < 60_000:
             return
         self._swept_ms = now_ms
         current = {window.key for window in self._windows.values() if not self._is_overdue(window, now_ms)}
         self._newest.forget([_Means], now_ms, lambda window: window.key in current)
         self._gpus = {node: left for node, keys in self._gpus.items() if (left := keys & current)}
+
+        def is_there(record: Trend | Cycle) -> bool:
+            subject = record.subject
+            return subject.pod_uid in self._pods or source_key(subject, record.source) in current
+
+        self._newest.forget((Trend, Cycle), now_ms - _GONE_MS, is_there)
+        self._waves = {
+            (workload, metric): wave
+            for (workload, metric), wave in self._waves.items()
+            if workload in self._members or self._cycles_of(workload)
+        }
 
 
 def _cycles(metric: CycleMetric) -> Iterator[tuple[float, float]]:

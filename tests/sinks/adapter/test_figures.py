@@ -129,6 +129,22 @@ def test_each_source_has_metrics_of_its_own() -> None:
     assert found.names() == {"cpu_util_pct", "gpu_util_pct"}
 
 
+@pytest.mark.parametrize(
+    ("known", "stays"), [((), set()), (("a",), {"pod/a/nvml"})], ids=["gone", "still there"]
+)
+def test_what_was_told_of_pods_that_are_gone_is_forgotten(known: tuple[str, ...], stays: set[str]) -> None:
+    """Else an autoscaler of a cluster whose pods come and go would grow for ever."""
+    kept = figures()
+    for uid in known:
+        kept.take("pods", uid, pod(uid))
+    kept.take("cycles", "pod/a/nvml", cycle("a", 600.0))
+    kept.take("trends", "pod/a/nvml", trend("a", 50))
+    kept.take("window-aggregates", "pod/a", window("a", 100, 42))
+    assert kept._waves
+    kept.take("window-aggregates", "pod/b", window("b", 2 * 3600, 42))
+    assert (set(kept._trends), set(kept._cycles), bool(kept._waves)) == (stays, stays, bool(stays))
+
+
 def test_a_node_has_what_its_gpus_and_its_host_have() -> None:
     def of(subject: Subject, source: str = "nvml", **means: float) -> WindowAggregate:
         metrics = {name: WindowMetric(count=1, mean=mean) for name, mean in means.items()}

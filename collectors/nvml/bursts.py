@@ -1,4 +1,4 @@
-"""The driver's own samples between two ticks, from its ring buffers.
+"""Reads the driver's own samples between two ticks, from its ring buffers.
 
 A training step lasts 0.05-2 s: a poll of 1 Hz cannot see it, the buffers can.
 """
@@ -35,7 +35,8 @@ class BurstReader:
             query.begin(self._what, self._samples)
 
     def read(self, query: DeviceQuery, now: Now, ts_ms: int, interval_ms: int) -> _Burst | None:
-        """Samples since the last read as (ms from ``ts_ms``, value in the record's unit), oldest first.
+        """Return samples since the last read as (ms from ``ts_ms``, value in the record's unit), oldest
+        first.
 
         At first those of one interval. None: there are none, as in the buffers of an idle GPU.
         """

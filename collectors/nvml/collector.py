@@ -1,4 +1,4 @@
-"""The collector of GPUs: every GPU of the node at each tick, by NVML."""
+"""Collects every GPU of the node at each tick, by NVML."""
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
@@ -55,7 +55,8 @@ class NvmlCollector:
         """The processes that used a GPU at the last tick."""
 
     def collect(self, tick: Tick) -> Sequence[Outgoing]:
-        """One ``nvml-samples`` record with the GPUs that answered, if any did; and what happened to GPUs."""
+        """Return one ``nvml-samples`` record with the GPUs that answered, if any did; and what happened to
+        GPUs."""
         self._identities.begin_tick()
         readings = self._read(tick)
         gpus = [gpu for gpu, _ in readings]

@@ -1,4 +1,4 @@
-"""One GPU, read once a tick into its record. Each quantity that cannot be had is an absent field."""
+"""Reads one GPU once a tick into its record. Each quantity that cannot be had is an absent field."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -32,7 +32,8 @@ _limited = attrgetter(*LIMITS)
 
 @dataclass(frozen=True, slots=True)
 class DeviceRef:
-    """A GPU as NVML lists it since the library was opened: its index and handle, and its lasting uuid."""
+    """Names a GPU as NVML lists it since the library was opened: its index and handle, and its lasting
+    uuid."""
 
     index: int
     handle: Handle
@@ -40,7 +41,7 @@ class DeviceRef:
 
     @property
     def label(self) -> str:
-        """How the GPU is named in what is logged."""
+        """Return how the GPU is named in what is logged."""
         return f"GPU {self.index} ({self.uuid})"
 
 
@@ -51,13 +52,13 @@ _ENGINES = _VIDEO | {"jpeg_util_pct": gate.jpeg_pct, "ofa_util_pct": gate.optica
 
 
 class Device:
-    """A GPU, and what rates and cursors need from tick to tick. It outlives its handle: see ``renew``.
+    """Holds a GPU, and what rates and cursors need from tick to tick. It outlives its handle: see ``renew``.
 
     ``query`` asks it, and knows what it does not support.
     """
 
     def __init__(self, ref: DeviceRef, telemetry: Telemetry, activity: Collection[str]) -> None:
-        """``activity``: the fields that are read of what it really does, where it tells."""
+        """Read a GPU. ``activity``: the fields that are read of what it really does, where it tells."""
         self.query = DeviceQuery(ref.handle, ref.label, telemetry)
         self._util_burst = BurstReader(SampleBuffer.GPU_UTIL, "util_burst", 1, LIMITS["gpu_util_pct"])
         self._power_burst = BurstReader(SampleBuffer.POWER_MW, "power_burst", 1000, LIMITS["power_w"])
@@ -84,12 +85,12 @@ class Device:
 
     @property
     def slices(self) -> Mapping[int, str]:
-        """The uuids of its MIG slices by GPU instance; empty where it is not divided."""
+        """Return the uuids of its MIG slices by GPU instance; empty where it is not divided."""
         return self._mig.uuids if self._divided else {}
 
     @property
     def divided(self) -> bool:
-        """Whether it was in MIG mode when it was read last."""
+        """Tell whether it was in MIG mode when it was read last."""
         return self._divided
 
     def renew(self, ref: DeviceRef) -> None:
@@ -133,7 +134,7 @@ class Device:
             self._gpm.ask(self.query)
 
     def read(self, tick: Tick, identities: ProcessIdentities) -> Gpu:
-        """The GPU as it was at ``ask``; what it cannot answer is an absent field.
+        """Return the GPU as it was at ``ask``; what it cannot answer is an absent field.
 
         Raises ``DeviceLostError`` and ``DriverUnavailableError``.
         """
@@ -187,7 +188,7 @@ class Device:
         return self._possible(gpu)
 
     def _read_engines(self) -> dict[str, int]:
-        """What engines do: as asked for by name; encoder and decoder also where the GPU tells no more of
+        """Read what engines do: as asked for by name; encoder and decoder also where the GPU tells no more of
         itself."""
         before_gpm = self._asks_for_all and not self._gpm.is_supported
         ways = _VIDEO.items() if before_gpm else self._engines
@@ -195,7 +196,7 @@ class Device:
         return {name: pct for name, pct in pct_by_name.items() if pct is not None}
 
     def _possible(self, gpu: Gpu) -> Gpu:
-        """The GPU without values that none has."""
+        """Return the GPU without values that none has."""
         odd = {
             field: None
             for (field, (low, high)), value in zip(LIMITS.items(), _limited(gpu), strict=True)

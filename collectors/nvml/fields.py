@@ -1,4 +1,4 @@
-"""What the driver tells by the ids of fields: all in one call, each with its own answer or error.
+"""Reads what the driver tells by the ids of fields: all in one call, each with its own answer or error.
 
 The catalogue has the ids. NVLink's counters are asked for where GPM does not tell the same. A counter of
 bytes is read as a rate, one of nanoseconds as a share of the time. ``nvmlDeviceGetPcieThroughput`` is not
@@ -42,10 +42,11 @@ class _NamedFields(NamedTuple):
 
 
 class FieldReader:
-    """Fields of one GPU; rates are over the time that really passed between two reads."""
+    """Reads fields of one GPU; rates are over the time that really passed between two reads."""
 
     def __init__(self, activity: Collection[str] = ()) -> None:
-        """``activity``: the fields that are read of what the GPU really does, where it has no GPM."""
+        """Read a GPU's fields. ``activity``: the fields that are read of what the GPU really does, where it
+        has no GPM."""
         self._before_gpm = {number: name for number, name in _BEFORE_GPM.items() if name in activity}
         self._refused: set[_Id] = set()
         self._last: dict[str, tuple[float, float]] = {}

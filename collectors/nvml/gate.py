@@ -1,4 +1,4 @@
-"""The only importer of ``pynvml``: NVML's calls with plain values, and its errors translated.
+"""Is the only importer of ``pynvml``: NVML's calls with plain values, and its errors translated.
 
 Every function may raise the errors of ``nvml.types`` and nothing else of NVML's. Percentages may be out of
 range here, as drivers report them. A docstring names what ``nvidia-smi`` shows of the same.
@@ -231,7 +231,7 @@ def device(index: int) -> Handle:
 
 
 def uuid(handle: Handle) -> str:
-    """``GPU-…`` or ``MIG-…``, which unlike the index stays the same (nvidia-smi -L)."""
+    """Return ``GPU-…`` or ``MIG-…``, which unlike the index stays the same (nvidia-smi -L)."""
     return str(call(pynvml.nvmlDeviceGetUUID, handle))
 
 
@@ -251,7 +251,8 @@ def utilization() -> DriverCall[tuple[int, int]]:
 
 
 def encoder_pct(handle: Handle) -> int:
-    """Percent of the driver's last sampling period in which the video encoder worked. None with MIG."""
+    """Return the percent of the driver's last sampling period in which the video encoder worked. None with
+    MIG."""
     return int(call(pynvml.nvmlDeviceGetEncoderUtilization, handle)[0])
 
 
@@ -289,12 +290,12 @@ def power_mw(handle: Handle) -> int:
 
 
 def power_limit_mw(handle: Handle) -> int:
-    """Milliwatts: the lowest of all limits in force (nvidia-smi: enforced.power.limit)."""
+    """Return milliwatts: the lowest of all limits in force (nvidia-smi: enforced.power.limit)."""
     return int(call(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle))
 
 
 def energy_mj(handle: Handle) -> int:
-    """Millijoules since the driver was loaded; Volta and later. nvidia-smi does not show it."""
+    """Return millijoules since the driver was loaded; Volta and later. nvidia-smi does not show it."""
     return int(call(pynvml.nvmlDeviceGetTotalEnergyConsumption, handle))
 
 
@@ -337,12 +338,13 @@ def mem_clock_mhz(handle: Handle) -> int:
 
 
 def pcie_generation(handle: Handle) -> int:
-    """Of the link as it runs now (nvidia-smi: pcie.link.gen.current): it falls while the GPU idles."""
+    """Return the generation of the link as it runs now (nvidia-smi: pcie.link.gen.current): it falls while
+    the GPU idles."""
     return int(call(pynvml.nvmlDeviceGetCurrPcieLinkGeneration, handle))
 
 
 def pcie_width(handle: Handle) -> int:
-    """Lanes of the link as it runs now (nvidia-smi: pcie.link.width.current)."""
+    """Return the lanes of the link as it runs now (nvidia-smi: pcie.link.width.current)."""
     return int(call(pynvml.nvmlDeviceGetCurrPcieLinkWidth, handle))
 
 
@@ -480,12 +482,14 @@ def mig_size(handle: Handle) -> MigSize:
 
 
 def gpu_instance(handle: Handle) -> int:
-    """The GPU instance that a slice is in (nvidia-smi: GI ID); several compute instances can share one."""
+    """Return the GPU instance that a slice is in (nvidia-smi: GI ID); several compute instances can share
+    one."""
     return int(call(pynvml.nvmlDeviceGetGpuInstanceId, handle))
 
 
 def event_set_new() -> Any:
-    """A set that keeps what happens to the GPUs registered with it; give it back with ``event_set_free``."""
+    """Make a set that keeps what happens to the GPUs registered with it; give it back with
+    ``event_set_free``."""
     return call(pynvml.nvmlEventSetCreate)
 
 
@@ -576,14 +580,15 @@ _COMPUTE_MODES = {
 
 
 def spare_rows(handle: Handle) -> tuple[int, int]:
-    """How many banks of memory have few rows left to replace others, and how many none; also with MIG. From
-    Ampere on."""
+    """Return how many banks of memory have few rows left to replace others, and how many none; also with MIG.
+    From Ampere on."""
     histogram = call(pynvml.nvmlDeviceGetRowRemapperHistogram, handle)
     return int(histogram.low), int(histogram.none)
 
 
 def uncorrected_errors(handle: Handle) -> tuple[int, int, int, int]:
-    """Uncorrectable errors of memory: in DRAM and SRAM since the last reset, then in the GPU's life."""
+    """Return uncorrectable errors of memory: in DRAM and SRAM since the last reset, then in the GPU's
+    life."""
     counted = [
         int(call(pynvml.nvmlDeviceGetMemoryErrorCounter, handle, _UNCORRECTED, since, where))
         for since in (pynvml.NVML_VOLATILE_ECC, pynvml.NVML_AGGREGATE_ECC)
@@ -596,14 +601,15 @@ _UNCORRECTED = pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED
 
 
 def gpm_supported(handle: Handle) -> bool:
-    """True on a GPU with GPM, counters without a profiler; raises ``UnsupportedError`` before Hopper."""
+    """Return True on a GPU with GPM, counters without a profiler; raises ``UnsupportedError`` before
+    Hopper."""
     if not call(pynvml.nvmlGpmQueryDeviceSupport, handle).isSupportedDevice:
         raise UnsupportedError("not_supported")
     return True
 
 
 def gpm_samples_new() -> tuple[Any, Any]:
-    """Room for two GPM samples; give each back with ``gpm_sample_free``."""
+    """Make room for two GPM samples; give each back with ``gpm_sample_free``."""
     first = call(pynvml.nvmlGpmSampleAlloc)
     try:
         return first, call(pynvml.nvmlGpmSampleAlloc)

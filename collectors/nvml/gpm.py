@@ -1,4 +1,4 @@
-"""What a GPU or a MIG slice does, by GPM: the driver's performance counters of Hopper and later.
+"""Reads what a GPU or a MIG slice does, by GPM: the driver's performance counters of Hopper and later.
 
 A value is of the whole time between two samples, and can be had beside profilers and DCGM. ``gpu_util_pct``
 only says whether any kernel ran. One sample and one question a tick, however many metrics are asked.
@@ -46,7 +46,7 @@ def metrics_of(subject: Subject, fields: Collection[str]) -> dict[int, str]:
 
 @dataclass(slots=True)
 class _Samples:
-    """Two samples of a GPU or a GPU instance: the last one, and room for the next.
+    """Holds two samples of a GPU or a GPU instance: the last one, and room for the next.
 
     ``key`` names one instance. Its id does not: a new instance gets the id of a destroyed one. ``asked``:
     the metrics that it does not refuse; slices differ in their engines.
@@ -67,14 +67,14 @@ class GpmReader:
     """Reads ``metrics``, fields by GPM's numbers, of one GPU or of its GPU instances."""
 
     def __init__(self, metrics: dict[int, str], what: str) -> None:
-        """``what``: what is counted as not measured where the GPU has no GPM."""
+        """Read ``metrics``. ``what``: what is counted as not measured where the GPU has no GPM."""
         self._metrics, self._what = metrics, what
         self._supported = False
         self._samples: dict[int | None, _Samples] = {}
 
     @property
     def is_supported(self) -> bool:
-        """Whether the GPU was found to have GPM when it was read last."""
+        """Tell whether the GPU was found to have GPM when it was read last."""
         return self._supported
 
     def read(self, query: DeviceQuery, instance: int | None, key: str) -> dict[str, float]:

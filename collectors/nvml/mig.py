@@ -1,4 +1,5 @@
-"""The MIG slices of a GPU. Their indexes have gaps, and their handles go stale: both are read every tick."""
+"""Reads the MIG slices of a GPU. Their indexes have gaps, and their handles go stale: both are read every
+tick."""
 
 import re
 from collections import Counter
@@ -29,7 +30,7 @@ class MigReader:
     """Reads the slices of one GPU."""
 
     def __init__(self, activity: Collection[str]) -> None:
-        """``activity``: the fields that are read of what slices really do."""
+        """Read slices. ``activity``: the fields that are read of what slices really do."""
         self._gpm = GpmReader(metrics_of("slice", activity), "mig_util")
         self._memory = gate.memory()
         self._profiles: dict[str, str | None] = {}
@@ -37,7 +38,7 @@ class MigReader:
         """The slices' uuids by GPU instance, as of the last reading."""
 
     def read(self, query: DeviceQuery, total_bytes: int | None) -> tuple[MigDevice, ...]:
-        """Every slice there is now; none is an empty answer. ``total_bytes``: the whole GPU's memory.
+        """Return every slice there is now; none is an empty answer. ``total_bytes``: the whole GPU's memory.
 
         Memory in bytes, as for a GPU. Utilization and activity (0-100) are absent before Hopper, at first,
         and where compute instances share a GPU instance: GPM counts by GPU instance.

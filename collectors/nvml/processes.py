@@ -1,4 +1,4 @@
-"""The processes on a GPU: who they are, the memory they hold, the part of the GPU they use."""
+"""Reads the processes on a GPU: who they are, the memory they hold, the part of the GPU they use."""
 
 from collections.abc import Iterable, Mapping
 from threading import Lock
@@ -20,7 +20,7 @@ _Identity = tuple[str | None, str | None, str | None]
 
 
 class _Process:
-    """A process: its ``comm``, which is kept open, and its owner as far as that is known for good."""
+    """Holds a process: its ``comm``, which is kept open, and its owner as far as that is known for good."""
 
     __slots__ = ("comm", "identity", "name", "opened", "owner", "raw")
 
@@ -50,7 +50,8 @@ class ProcessIdentities:
         self._lock = Lock()
 
     def begin_tick(self) -> None:
-        """Every name is read again, because it may change. Forgets the processes that were not asked for."""
+        """Forget the processes that were not asked for, and the names of all, which may change: each is read
+        again."""
         for pid in [pid for pid, known in self._known.items() if known.identity is None]:
             self._known.pop(pid).comm.close()
         for known in self._known.values():
@@ -88,7 +89,7 @@ class ProcessIdentities:
 
 
 class ProcessUtilizations:
-    """One answer of the driver: the newest utilization of each process that did something.
+    """Holds one answer of the driver: the newest utilization of each process that did something.
 
     The driver leaves out a process that did nothing. So a missing process used 0 percent, but only if the
     answer covers a whole sampling period of the driver (``covers_period``); else it is unknown.
@@ -102,7 +103,8 @@ class ProcessUtilizations:
         self.covers_period = covers_period
 
     def of(self, pid: int) -> tuple[float | None, float | None]:
-        """``gpu_util_pct`` and ``mem_copy_util_pct`` (0-100; nvidia-smi pmon: sm, mem); None: unknown."""
+        """Return ``gpu_util_pct`` and ``mem_copy_util_pct`` (0-100; nvidia-smi pmon: sm, mem); None:
+        unknown."""
         utilization = self.by_pid.get(pid)
         if utilization is not None:
             possible = self._query.possible
@@ -130,7 +132,8 @@ class ProcessUtilizationReader:
         query.begin("process_util", self._rows)
 
     def read(self, query: DeviceQuery, now: Now, interval_ms: int) -> ProcessUtilizations | None:
-        """Utilization since the last read (at first: of one interval); None where there is none to have."""
+        """Return the utilization since the last read (at first: of one interval); None where there is none to
+        have."""
         after_us = self._cursor.after_us(now)
         self._rows.after_us.value = after_us
         utilizations = query.ask("process_util", lambda handle: self._new(handle, now))
@@ -148,7 +151,7 @@ class ProcessUtilizationReader:
     def _first(
         self, query: DeviceQuery, utilizations: list[ProcessUtilization], interval_ms: int, now: Now
     ) -> ProcessUtilizations:
-        """Of the first answer, which holds seconds of the past, the utilization of one interval."""
+        """Return of the first answer, which holds seconds of the past, the utilization of one interval."""
         shift_us = wall_shift_us(self._cursor.last_us, now)
         if shift_us is None:
             # The stamps are of an unknown clock: nothing says how old they are.
@@ -179,7 +182,7 @@ def read_processes(
     utilizations: ProcessUtilizations | None,
     identities: ProcessIdentities,
 ) -> tuple[GpuProcess, ...] | None:
-    """Every process in the GPU's lists or with utilization, by pid; None if none of these is known.
+    """Return every process in the GPU's lists or with utilization, by pid; None if none of these is known.
 
     A process in the compute and in the graphics list is one process (nvidia-smi: type C+G).
     """
@@ -191,7 +194,8 @@ def read_processes(
 
 
 def memory_by_pid(listed: Iterable[RunningProcess]) -> dict[int, int | None]:
-    """Bytes held by each process, summed over its MIG instances; None where one of them is unknown.
+    """Return the bytes held by each process, summed over its MIG instances; None where one of them is
+    unknown.
 
     For a process in both lists the driver gives the same bytes twice: they count once.
     """

@@ -1,4 +1,4 @@
-"""Queries to one GPU. What it does not support is counted once and never asked again."""
+"""Asks one GPU. What it does not support is counted once and never asked again."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -56,7 +56,8 @@ class DeviceQuery:
             question.ask(self.handle)
 
     def possible(self, what: str, value: float | None, limits: tuple[float, float]) -> float | None:
-        """The value, or None, which is counted, where the driver's is outside of what a GPU can have."""
+        """Return the value, or None, which is counted, where the driver's is outside of what a GPU can
+        have."""
         if value is None or limits[0] <= value <= limits[1]:
             return value
         detail = f"{what} of {self.label} is {value:g}, which no GPU has: it is left out"

@@ -1,4 +1,4 @@
-"""A few threads that read GPUs side by side: most of a reading is waiting for the driver."""
+"""Reads GPUs in a few threads, side by side: most of a reading is waiting for the driver."""
 
 import threading
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What one GPU counts of its faults: all fields in one call, each with its own answer or error."""
+"""Reads what one GPU counts of its faults: all fields in one call, each with its own answer or error."""
 
 from collections.abc import Mapping, Sequence
 

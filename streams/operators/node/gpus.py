@@ -78,23 +78,21 @@ class NodeGpus:
         self._places: list[tuple[str, str]] = []
         self._columns: Ints = np.zeros(0, np.int64)
         """The columns of ``NODE_ANNOTATIONS``, and of each the GPU and metric."""
+        self._has_gpus = False
         self._pending: str | None = None
         """The part to send next, as JSON. It is made when windows close, not when it is sent: so there is one
         part of a moment, whenever the checkpoint comes."""
 
-    def resize(self, series: Sequence[Series]) -> None:
-        """The node's columns are ``series`` now."""
-        columns = [
-            at
-            for at, column in enumerate(series)
-            if column.kind == "gpu" and column.metric in NODE_ANNOTATIONS
-        ]
+    def resize(self, series: Sequence[Series], every: Sequence[Series]) -> None:
+        """The columns of windows are ``series`` now, of ``every`` one that is looked for, measured or not."""
+        self._has_gpus = any(map(_is_told, every))
+        columns = [at for at, column in enumerate(series) if _is_told(column)]
         self._places = [(series[at].member, series[at].metric) for at in columns]
         self._columns = np.array(columns, np.int64)
 
     def close_windows(self, closed: Sequence[ClosedWindow], ledger: UsageBank) -> None:
         """Windows have closed, and ``ledger`` has all ticks until now."""
-        if not self._columns.size:
+        if not self._has_gpus:
             return
         before_ms = self._ts_ms
         if self._since_ms < 0:
@@ -169,6 +167,10 @@ class NodeGpus:
             recent = {metric: RecentMaximum(falling) for metric, falling in maxima.items()}
             self._gpus[uuid] = _Gpu(cyclic, period_s, slope_per_s, recent)
         (self._since_ms, self._ts_ms), self._pending = plain["times"], plain["pending"]
+
+
+def _is_told(column: Series) -> bool:
+    return column.kind == "gpu" and column.metric in NODE_ANNOTATIONS
 
 
 def _snapshots(maxima: dict[str, RecentMaximum]) -> dict[str, list[list[float]]]:

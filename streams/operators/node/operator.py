@@ -7,7 +7,7 @@ node. Trends, cycles and spans need order and take only ticks newer than the las
 ones as well.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Any, Protocol
 from zlib import crc32
@@ -40,7 +40,7 @@ from streams.operators.usage.bank import UsageBank
 from streams.operators.workload.channels import SPAN_MS
 from streams.operators.workload.spans import SpanBank
 
-SNAPSHOT_VERSION = 29
+SNAPSHOT_VERSION = 30
 
 
 class TickReader(Protocol):
@@ -121,7 +121,9 @@ class NodeOperator:
         self._windows = WindowBank(sizes_ms, self._config.lateness_ms)
         self._window_series: list[Series] = []
         self._window_columns: Ints = np.zeros(0, np.int64)
-        """The series that have windows, and their columns."""
+        """The series that have windows, and their columns: those that ever had a value."""
+        self._waiting_columns: Ints = np.zeros(0, np.int64)
+        """Those of the series that get windows with their first value."""
         self._window_records = WindowRecords(self._node, self._config.source)
         self._analysis = AnalysisBank(self._config.analysis)
         self._spans = SpanBank(self._node, self._config.source_for("insights"), self._timeline.epoch_ms)
@@ -282,7 +284,11 @@ class NodeOperator:
 
         Its series have columns: they got them before its first tick began to wait.
         """
-        rows = self._index.spread(block.layout.series, block.values).take(self._window_columns, axis=1)
+        rows = self._index.spread(block.layout.series, block.values)
+        first = ~np.isnan(rows.take(self._waiting_columns, axis=1)).all(axis=0)
+        if first.any():
+            self._select_window_series({*self._window_columns, *self._waiting_columns[first]})
+        rows = rows.take(self._window_columns, axis=1)
         if block.value_highs is block.values:
             return rows, rows
         highs = self._index.spread(block.layout.series, block.value_highs)
@@ -304,19 +310,22 @@ class NodeOperator:
         return columns
 
     def _resize(self, keep: Ints) -> None:
-        before = self._window_series
-        self._select_window_series()
-        self._windows.resize(remapped(before, self._window_series), powers_of_counters(self._window_series))
+        """Column j of ``_index`` was column ``keep[j]``, -1 is a new one."""
+        self._select_window_series(set(np.isin(keep, self._window_columns).nonzero()[0].tolist()))
         self._last_seen = np.where(keep >= 0, np.append(self._last_seen, 0)[keep], 0)
         self._analysis.resize(self._index.ids)
 
-    def _select_window_series(self) -> None:
-        """The node's columns are those of ``_index`` now."""
+    def _select_window_series(self, columns: Container[int]) -> None:
+        """The node's columns are those of ``_index`` now, and ``columns`` those of them that have windows."""
+        before, series = self._window_series, self._index.ids
         metrics = self._config.window_metrics if "windows" in self._config.analyses else ()
-        self._window_series = [column for column in self._index.ids if column.metric in metrics]
-        self._window_columns = remapped(self._index.ids, self._window_series)
+        wanted = [column for column, of_column in enumerate(series) if of_column.metric in metrics]
+        self._window_columns = np.array([column for column in wanted if column in columns], np.int64)
+        self._waiting_columns = np.array([column for column in wanted if column not in columns], np.int64)
+        self._window_series = [series[column] for column in self._window_columns]
+        self._windows.resize(remapped(before, self._window_series), powers_of_counters(self._window_series))
         self._window_records.resize(self._window_series)
-        self._gpus.resize(self._window_series)
+        self._gpus.resize(self._window_series, [series[column] for column in wanted])
 
     def _tell(self, analysis: Evaluation) -> list[Emission]:
         """Tell what was found and what models say, and give it to the spans and GPUs that it is about."""
@@ -387,6 +396,7 @@ class NodeOperator:
             "choice": self._config.choice(),
             "series": [list(column) for column in self._index.ids],
             "last_seen": self._last_seen.tolist(),
+            "window_columns": self._window_columns.tolist(),
             "last_ms": self._last_ms,
             "evaluation_offset_ms": self._evaluation_offset_ms,
             "timeline": self._timeline.snapshot(),
@@ -412,7 +422,7 @@ class NodeOperator:
         self._frozen.restore(plain["frozen"])
         held: list[bytes] = plain["timeline"]["held"]
         self._timeline.restore(plain["timeline"], [Held(self._decoded(data), data) for data in held])
-        self._select_window_series()
+        self._select_window_series(set(plain["window_columns"]))
         self._windows.restore(plain["windows"], powers_of_counters(self._window_series))
         self._analysis.restore(plain["analysis"], self._index.ids)
         self._peaks.restore(plain["peaks"])

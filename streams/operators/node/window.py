@@ -5,7 +5,7 @@ at closing, over rows in the order of time. So they depend on which ticks the wi
 those came.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,8 +53,8 @@ class WindowBank:
         self._sizes = tuple(sizes_ms)
         self._lateness = lateness_ms
         self._times = np.zeros(_FIRST_ROWS, np.int64)
-        self._rows = np.full((_FIRST_ROWS, 0), np.nan)
-        self._highs = np.full((_FIRST_ROWS, 0), np.nan)
+        self._rows = self._highs = np.full((_FIRST_ROWS, 0), np.nan)
+        """One array until something was higher within a tick than the tick's value."""
         self._used = 0
         self._powers: Ints = np.zeros(0, np.int64)
         self._last = np.full((len(self._sizes), 2, 0), np.nan)
@@ -64,8 +64,7 @@ class WindowBank:
     def resize(self, keep: Ints, powers: Ints) -> None:
         """Column ``i`` becomes what was column ``keep[i]``, or a new one where that is -1; ``powers``: those
         of the columns as they are then, from ``powers_of_counters``."""
-        self._rows = remap(self._rows, keep, np.nan)
-        self._highs = remap(self._highs, keep, np.nan)
+        self._move(lambda rows: remap(rows, keep, np.nan))
         self._last = remap(self._last, keep, np.nan)
         self._powers = powers
 
@@ -108,12 +107,19 @@ class WindowBank:
         if used > len(self._times):
             room = max(used, self._used * 3 // 2)
             self._times = np.resize(self._times, room)
-            self._rows = np.resize(self._rows, (room, self._rows.shape[1]))
-            self._highs = np.resize(self._highs, self._rows.shape)
+            self._move(lambda kept: np.resize(kept, (room, kept.shape[1])))
+        if highs is not rows and self._highs is self._rows:
+            self._highs = self._rows.copy()
         self._times[self._used : used] = times
         self._rows[self._used : used] = rows
-        self._highs[self._used : used] = highs
+        if self._highs is not self._rows:
+            self._highs[self._used : used] = highs
         self._used = used
+
+    def _move(self, moved: Callable[[Floats], Floats]) -> None:
+        """Rearrange the rows, and the highs if they are others."""
+        before, self._rows = self._rows, moved(self._rows)
+        self._highs = self._rows if self._highs is before else moved(self._highs)
 
     def advance(self, watermark_ms: float) -> list[ClosedWindow]:
         """Close the windows whose end and lateness the watermark has passed, by end and then by size."""
@@ -148,8 +154,8 @@ class WindowBank:
         if kept == self._used:
             return
         self._times[:kept] = times[needed]
-        self._rows[:kept] = self._rows[: self._used][needed]
-        self._highs[:kept] = self._highs[: self._used][needed]
+        for rows in (self._rows,) if self._highs is self._rows else (self._rows, self._highs):
+            rows[:kept] = rows[: self._used][needed]
         self._used = kept
 
     def snapshot(self) -> dict[str, Any]:
@@ -175,8 +181,8 @@ class WindowBank:
         self._times[: self._used] = times
         self._rows = np.full((room, width), np.nan)
         self._rows[: self._used] = unpack(plain["rows"], "f8", (self._used, width))
-        self._highs = self._rows.copy()
         higher = unpack(plain["higher"], "i8", (-1,))
+        self._highs = self._rows.copy() if higher.size else self._rows
         self._highs.ravel()[higher] = unpack(plain["highs"], "f8", (-1,))
         self._powers = powers
         self._last = np.full((len(self._sizes), 2, width), np.nan)

@@ -287,3 +287,22 @@ def test_settings_of_the_analysis_count_and_a_snapshot_of_others_is_refused() ->
     assert ahead == {5.0}
     with pytest.raises(ValueError, match="made with"):
         operator().restore(node.snapshot())
+
+
+def test_what_nobody_has_measured_takes_no_room_in_windows() -> None:
+    node = operator()
+    run(node, [sample(second) for second in range(20)])
+    plain = node.snapshot()
+    measured = {tuple(plain["series"][column][1:]) for column in plain["window_columns"]}
+    uuid = gpu(0)["uuid"]
+    assert (uuid, "power_w") in measured
+    assert (uuid, "tensor_active_pct") not in measured
+    rows = len(plain["windows"]["rows"]) / len(plain["windows"]["times"])
+    assert rows == 8 * len(measured) < 8 * len(plain["series"]) / 2
+    busy = [sample(second) for second in range(20, 60)]
+    for plain_sample in busy:
+        plain_sample["gpus"][0]["tensor_active_pct"] = 7.0
+    windows = of(run(node, busy), "window-aggregates")
+    told = {one["start_ms"]: one["metrics"] for one in windows if one["subject"].get("gpu") == uuid}
+    assert "tensor_active_pct" not in told[10_000]
+    assert told[20_000]["tensor_active_pct"]["count"] == 10

@@ -22,10 +22,9 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from llvmlite.binding import add_symbol, parse_bitcode  # type: ignore[import-untyped]
 from numba import config, njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, InTreeCacheLocator, UserWideCacheLocator
-from numba.core.codegen import JITCodeLibrary
+from numba.core.codegen import JITCodeLibrary, ll  # type: ignore[attr-defined]
 from numba.core.compiler import Compiler
 from numba.core.runtime import _nrt_python  # type: ignore[attr-defined]
 
@@ -112,7 +111,7 @@ _settings.CACHE_LOCATOR_CLASSES = ",".join(
 
 
 for _name, _address in _nrt_python.c_helpers.items():  # compiled code allocates by them
-    add_symbol(_name if _name.startswith("_") else f"NRT_{_name}", _address)
+    ll.add_symbol(_name if _name.startswith("_") else f"NRT_{_name}", _address)
 
 
 @contextmanager
@@ -148,7 +147,7 @@ class _Loaded(JITCodeLibrary):
 
     def _get_module_for_linking(self) -> Any:
         if self._shared_module is None:
-            self._shared_module = parse_bitcode(self._bitcode)
+            self._shared_module = ll.parse_bitcode(self._bitcode)
         return self._shared_module
 
 

@@ -16,8 +16,7 @@ from dutycycle.contract.settings.groups import Settings
 from dutycycle.kube.client import Limits
 from dutycycle.kube.errors import KubeError
 from dutycycle.kube.objects import ApiServer, connect
-from dutycycle.web.questions import PageError
-from dutycycle.web.viewer import EVERYBODY, Viewer
+from dutycycle.web.questions import EVERYBODY, PageError, Viewer
 from sinks.reviews import Reviewer, User
 
 if TYPE_CHECKING:
@@ -32,8 +31,8 @@ _MOST_TRIED = 32
 """Tokens that are tried at once; a wrong one takes a second, so not many more are tried in a second."""
 _WRONG_S = 1.0
 _LONGEST_NAME = 256
-_REMEMBERED_S = 30.0
-"""For so long what the API server has said of a token or a user is taken for true."""
+_REMEMBERED_S = 15.0
+"""For so long an answer of the API server is kept, and then what may be seen by it: half a minute at most."""
 _AT_ONCE, _MOST_NAMESPACES = 16, 2000
 _LIMITS = Limits(answer_s=5.0, requests_per_s=500.0)
 _LIST_PODS = {"verb": "list", "version": "v1", "resource": "pods"}

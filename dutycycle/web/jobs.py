@@ -10,8 +10,8 @@ import orjson
 
 from dutycycle.contract.records.derived import Subject
 from dutycycle.contract.records.insights import Insight
-from dutycycle.web.questions import SPANS, NotShownError, PageError, Query, choice, span_of
-from dutycycle.web.viewer import Viewer
+from dutycycle.contract.units import END_OF_TIME_MS
+from dutycycle.web.questions import SPANS, NotShownError, PageError, Query, Viewer, choice, span_of
 from dutycycle.words import evidence_figures, held_back, kind_words
 from sinks.records.jobs import ORDERS, JobQuery, read_job, read_jobs
 
@@ -20,8 +20,6 @@ REPORTS = {"15m": "15 minutes", "1h": "an hour", "6h": "6 hours", "24h": "a day"
 DEFAULT_REPORT = "1h"
 _HEARD_S = 600.0
 """A job of which nothing was written for longer may have ended."""
-_SPANS = {name: text for name, text in SPANS.items() if name != "last-month"}
-"""Those that reach until now, as the list does."""
 _STATES = {"": "all", "ended": "ended", "running": "not ended"}
 
 
@@ -108,9 +106,12 @@ def history_values(url: str, query: Query, viewer: Viewer) -> dict[str, Any]:
     key, equals, value = query.get("label", "").partition("=")
     if bool(key) != bool(equals):
         raise PageError(f"label={key}: expected a label and its value, such as team=nlp")
-    namespace = query.get("namespace", "")
+    namespace, now_ms = query.get("namespace", ""), time.time_ns() // 1_000_000
+    since_ms, until_ms = span_of(since, now_ms)
     asked = JobQuery(
-        since_ms=span_of(since, time.time_ns() // 1_000_000)[0],
+        since_ms=since_ms,
+        # A node whose clock is ahead has jobs that begin later than now.
+        until_ms=until_ms if until_ms < now_ms else END_OF_TIME_MS,
         order=choice(query, "sort", ORDERS, "waste"),
         namespace=namespace or None,
         namespaces=viewer.namespaces,
@@ -124,7 +125,7 @@ def history_values(url: str, query: Query, viewer: Viewer) -> dict[str, Any]:
               "kind": asked.kind or "", "label": query.get("label", "")}  # fmt: skip
     return {
         "jobs": [job_use(row) for row in jobs.rows], "count": jobs.count, "chosen": chosen,
-        "since_ms": asked.since_ms, "spans": _SPANS,
+        "since_ms": since_ms, "until_ms": until_ms if until_ms < now_ms else None, "spans": SPANS,
         "choices": {
             "namespace": _with_chosen(jobs.namespaces, namespace),
             "kind": _with_chosen(jobs.kinds, asked.kind),

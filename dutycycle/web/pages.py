@@ -35,12 +35,22 @@ from dutycycle.report.page import moment
 from dutycycle.web import about, fleet
 from dutycycle.web.idle import idle_holders
 from dutycycle.web.jobs import DEFAULT_REPORT, REPORTS, history_values, job_use, job_values
-from dutycycle.web.questions import DAY_MS, SPANS, NotShownError, PageError, Query, choice, span_of
+from dutycycle.web.questions import (
+    DAY_MS,
+    EVERYBODY,
+    SPANS,
+    NotShownError,
+    PageError,
+    Query,
+    Viewer,
+    choice,
+    span_of,
+)
 from dutycycle.web.study import RunSpan, StudyQuestion
 from dutycycle.web.subject.charts import charts_of
 from dutycycle.web.subject.health import health_of
 from dutycycle.web.subject.past import DEFAULT_PAST, PAST_SPANS, HardwareKey, Past, read_past
-from dutycycle.web.viewer import EVERYBODY, Viewer
+from dutycycle.web.usage_charts import usage_charts
 from dutycycle.words import (
     UNKNOWN,
     bytes_text,
@@ -53,7 +63,7 @@ from dutycycle.words import (
 from sinks.records.jobs import read_job
 from sinks.records.location import default_records_url
 from sinks.records.query import read_namespaces
-from sinks.records.usage import GROUPS, USAGE_SUMS, UsageQuery, label_names, usage
+from sinks.records.usage import GROUPS, USAGE_SUMS, UsageQuery, group_text, label_names, usage
 
 TABLES: Mapping[str, TableView] = {
     "gpus": GPUS, "jobs": JOBS, "pods": PODS, "nodes": NODES, "processes": PROCESSES,
@@ -90,7 +100,7 @@ class Pages:
         self._templates.filters |= {
             "moment": moment, "duration": short_duration, "json": _json, "hours": hours,
             "percent": percent_text, "bytes": bytes_text, "amount": amount, "digits": _digits,
-            "anchor": about.anchor,
+            "anchor": about.anchor, "group": group_text,
         }  # fmt: skip
         self._templates.tests["blocks"] = _is_blocks
         self._templates.globals |= {
@@ -203,6 +213,7 @@ class Pages:
         chosen = {"by": ",".join(by), "since": since, "namespace": query.get("namespace", "")}
         return self._render(
             "usage", viewer, title="Usage", by=by, since=since, rows=rows[:_MOST_ROWS], count=len(rows),
+            charts=usage_charts(by, rows),
             groups=GROUPS, kwh=JOULES_PER_KWH, namespace=chosen["namespace"], spans=SPANS, chosen=chosen,
             offered=("namespace", *label_names(self._url, viewer.namespaces), "model", "job", "node", "day"),
             question=urlencode({name: value for name, value in query.items() if value}),

@@ -1,6 +1,7 @@
-"""What an address asks for: times and choices, checked before anything is read."""
+"""What an address asks for, times and choices, checked before anything is read; and who asks."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from dutycycle.contract.errors import DutycycleError
@@ -18,6 +19,19 @@ SPANS = {
 """Times that a page offers, by what its address says. Any other duration is taken, too."""
 DAY_MS = 24 * HOUR_MS
 _LONGEST_S = 5 * 366 * 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """Names somebody as he is known, with "" where nobody is asked. ``namespaces``: those whose pods he may
+    see, None for all."""
+
+    name: str = ""
+    namespaces: frozenset[str] | None = None
+
+
+EVERYBODY = Viewer()
+"""Who asks where nobody is asked who he is."""
 
 
 class PageError(DutycycleError):

@@ -18,9 +18,8 @@ from dutycycle.live.source import Source
 from dutycycle.telemetry.endpoint import NEARBY, Address, parse
 from dutycycle.web.access import COOKIE, Gate, TooManyError
 from dutycycle.web.pages import TABLES, Pages
-from dutycycle.web.questions import PageError, Query
+from dutycycle.web.questions import PageError, Query, Viewer
 from dutycycle.web.studies import Studies
-from dutycycle.web.viewer import Viewer
 from sinks.records.query import UnknownNameError
 
 P = ParamSpec("P")

@@ -27,6 +27,7 @@ from sqlalchemy import (
     union_all,
 )
 
+from dutycycle.contract.units import END_OF_TIME_MS
 from sinks.records.query import may_be_seen, reading
 from sinks.records.rows import EVENT_TABLE, INSIGHT_TABLE, JOB_TABLE, POD_TABLE, moment
 from sinks.records.tables.columns import UtcTime
@@ -46,11 +47,15 @@ _priced = table(
 )  # fmt: skip
 _SUFFIX = re.compile(r"[-.](?:(?=[a-z]*\d)[a-z0-9]{5}|[0-9][0-9.:_-]*)$")
 """What controllers and people put behind a job's name to tell its runs apart."""
+_Span = tuple[int, int]
+"""A beginning and an end that is no part of it, in Unix milliseconds."""
+_ALWAYS = 0, END_OF_TIME_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobQuery:
-    """Says which jobs are wanted: those seen since ``since_ms``; of them ``most``, by one of ``ORDERS``.
+    """Says which jobs are wanted: those seen since ``since_ms`` and before ``until_ms``; of them ``most``, by
+    one of ``ORDERS``.
 
     ``namespaces``: those that may be seen, None for all; ``namespace``: of them only this. ``kind``: of the
     owner, such as PyTorchJob. ``words``: a part of the name. ``label``: a key and value that one of its pods
@@ -58,6 +63,7 @@ class JobQuery:
     """
 
     since_ms: int
+    until_ms: int = END_OF_TIME_MS
     order: str = "waste"
     most: int = 200
     namespaces: Collection[str] | None = None
@@ -71,7 +77,7 @@ class JobQuery:
 @dataclass(frozen=True, slots=True)
 class JobList:
     """Holds a page of jobs. ``rows``: the jobs; ``count``: how many there are like that; ``namespaces`` and
-    ``kinds``: of all jobs since then that may be seen."""
+    ``kinds``: of all jobs of that time that may be seen."""
 
     rows: Sequence[Mapping[str, Any]]
     count: int
@@ -81,11 +87,10 @@ class JobList:
 
 def read_jobs(url: str, query: JobQuery) -> JobList:
     """Read the jobs with what they used. Raises ``DutycycleError`` when the database cannot be read."""
-    began = literal(moment(query.since_ms), UtcTime)
-    of_time = and_(_jobs.c.last_at >= began, may_be_seen(_jobs.c.namespace, query.namespaces))
+    of_time = _of_time(query)
     wanted = and_(of_time, *_conditions(query))
     with reading(url) as connection:
-        rows = _read(connection, jobs_statement(query), began)
+        rows = _read(connection, jobs_statement(query), (query.since_ms, query.until_ms))
         count = connection.scalar(select(func.count()).select_from(_jobs).where(wanted)) or 0
         names = [
             sorted(filter(None, connection.scalars(select(_jobs.c[name]).where(of_time).distinct())))
@@ -95,12 +100,9 @@ def read_jobs(url: str, query: JobQuery) -> JobList:
 
 
 def jobs_statement(query: JobQuery) -> Select[Any]:
-    """Make the query: what was used since then is added up once, and joined with the jobs."""
-    began = literal(moment(query.since_ms), UtcTime)
-    used = _used(began)
-    statement = _of_jobs(used).where(
-        _jobs.c.last_at >= began, may_be_seen(_jobs.c.namespace, query.namespaces), *_conditions(query)
-    )
+    """Make the query: what was used in that time is added up once, and joined with the jobs."""
+    used = _used((query.since_ms, query.until_ms))
+    statement = _of_jobs(used).where(_of_time(query), *_conditions(query))
     idle_s = used.c.gpu_known_s - used.c.gpu_busy_s
     orders: dict[str, ColumnElement[Any]] = {
         "waste": idle_s.desc().nulls_last(),
@@ -128,11 +130,10 @@ class JobRecord:
 
 def read_job(url: str, uid: str, namespaces: Collection[str] | None = None) -> JobRecord | None:
     """Read a job by its uid; None where there is none that may be seen. Raises as ``read_jobs``."""
-    always = literal(moment(0), UtcTime)
-    used = _used(always, _pods.c.job_uid == uid)
+    used = _used(_ALWAYS, _pods.c.job_uid == uid)
     with reading(url) as connection:
         of_uid = _of_jobs(used).where(_jobs.c.job_uid == uid, may_be_seen(_jobs.c.namespace, namespaces))
-        rows = _read(connection, of_uid, always)
+        rows = _read(connection, of_uid, _ALWAYS)
         if not rows:
             return None
         row = rows[0]
@@ -178,16 +179,15 @@ def _read_earlier(
     uids = alike[:_MOST_EARLIER]
     if not uids:
         return []
-    always = literal(moment(0), UtcTime)
-    statement = _of_jobs(_used(always, _pods.c.job_uid.in_(uids))).where(_jobs.c.job_uid.in_(uids))
-    rows = {earlier["job_uid"]: earlier for earlier in _read(connection, statement, always)}
+    statement = _of_jobs(_used(_ALWAYS, _pods.c.job_uid.in_(uids))).where(_jobs.c.job_uid.in_(uids))
+    rows = {earlier["job_uid"]: earlier for earlier in _read(connection, statement, _ALWAYS)}
     return [rows[uid] for uid in uids if uid in rows]
 
 
-def _used(began: ColumnElement[Any], of: ColumnElement[bool] | None = None) -> FromClause:
-    """Add up what the pods of each job used since then, of hours and of the days that they become."""
+def _used(span: _Span, of: ColumnElement[bool] | None = None) -> FromClause:
+    """Add up what the pods of each job used in a time, of hours and of the days that they become."""
     parts = [
-        select(ledger.c.pod_uid, *(ledger.c[name] for name in _SECONDS)).where(ledger.c[at] >= began)
+        select(ledger.c.pod_uid, *(ledger.c[name] for name in _SECONDS)).where(_during(ledger.c[at], span))
         for ledger, at in ((usage_hours, "hour"), (usage_days, "day"))
     ]
     if of is not None:  # the ledger's index by pod is used, and not its time
@@ -222,6 +222,20 @@ def _of_jobs(used: FromClause) -> Select[Any]:
     return select(*jobs, *sums, *does, *insights).select_from(joined)
 
 
+def _during(at: ColumnElement[Any], span: _Span) -> ColumnElement[bool]:
+    began, ended = (literal(moment(ms), UtcTime) for ms in span)
+    return and_(at >= began, at < ended)
+
+
+def _of_time(query: JobQuery) -> ColumnElement[bool]:
+    """Tell of jobs whether they were seen in that time and may be seen."""
+    return and_(
+        _jobs.c.last_at >= literal(moment(query.since_ms), UtcTime),
+        _jobs.c.first_at < literal(moment(query.until_ms), UtcTime),
+        may_be_seen(_jobs.c.namespace, query.namespaces),
+    )
+
+
 def _conditions(query: JobQuery) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = []
     if query.namespace:
@@ -239,10 +253,8 @@ def _conditions(query: JobQuery) -> list[ColumnElement[bool]]:
     return conditions
 
 
-def _read(
-    connection: Connection, statement: Select[Any], began: ColumnElement[Any]
-) -> list[Mapping[str, Any]]:
-    """Read rows of jobs, and what these cost since then by the prices of each hour."""
+def _read(connection: Connection, statement: Select[Any], span: _Span) -> list[Mapping[str, Any]]:
+    """Read rows of jobs, and what these cost in a time by the prices of each hour."""
     rows = _mappings(connection, statement)
     uids = [row["job_uid"] for row in rows]
     costs: dict[str, dict[str, Any]] = {}
@@ -260,7 +272,7 @@ def _read(
             select(_pods.c.job_uid, func.sum(cost).label("cost"), func.sum(idle_cost).label("idle_cost"))
             .select_from(_pods)
             .join(ledger, ledger.c.pod_uid == _pods.c.pod_uid)
-            .where(_pods.c.job_uid.in_(uids), ledger.c[at] >= began)
+            .where(_pods.c.job_uid.in_(uids), _during(ledger.c[at], span))
             .group_by(_pods.c.job_uid)
         )
         for priced_row in connection.execute(of_jobs).mappings():

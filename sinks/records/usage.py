@@ -87,6 +87,11 @@ def usage(url: str, query: UsageQuery) -> list[Mapping[str, Any]]:
     return sorted(rows, key=lambda row: _order(row, query.by))
 
 
+def group_text(name: str, value: Any) -> str:
+    """Return how people read the value of a group: a day without its hour, an hour without its seconds."""
+    return value[:10] if name == "day" else f"{value[:16]}Z" if name == "hour" else str(value)
+
+
 def _order(row: Mapping[str, Any], by: Sequence[str]) -> tuple[Any, ...]:
     """Return times in their order, then what used most."""
     times = [row[name] for name in by if name in ("hour", "day")]

@@ -13,7 +13,7 @@ from dutycycle.contract.records.hours import HOUR_MS
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.units import JOULES_PER_KWH
 from sinks.records.location import default_records_url
-from sinks.records.usage import GROUPS, USAGE_SUMS, UsageQuery, usage
+from sinks.records.usage import GROUPS, USAGE_SUMS, UsageQuery, group_text, usage
 
 EXAMPLE = """dutycycle usage --by team --since 7d
 dutycycle usage --by namespace,day --since 30d --format csv > usage.csv"""
@@ -128,11 +128,6 @@ def _table(rows: Sequence[Row], by: Sequence[str]) -> Table:
     for header, _ in shown:
         table.add_column(header, justify="right", no_wrap=True)
     for row in rows:
-        names = (_short(name, str(row[name])) for name in by)
+        names = (group_text(name, row[name]) for name in by)
         table.add_row(*names, *(cell(row) for _, cell in shown))
     return table
-
-
-def _short(name: str, value: str) -> str:
-    """Return a day without its hour, an hour without its seconds."""
-    return value[:10] if name == "day" else f"{value[:16]}Z" if name == "hour" else value

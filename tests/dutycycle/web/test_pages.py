@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import re
 import time
 from collections.abc import AsyncIterator
@@ -190,6 +191,15 @@ async def test_usage_by_team_as_a_page_and_as_csv(tmp_path: Path) -> None:
             rows = {row["model"]: row for row in csv.DictReader(io.StringIO(await answer.text()))}
         assert (rows["H100"]["gpu_s"], rows["H100"]["gpu_busy_s"]) == ("3600.0", "900.0")
         assert rows["A100"]["gpu_busy_s"] == ""
+        assert '<script src="static/plotly.js">' not in await text(client, "usage?by=model&since=24h")
+        by_day = await text(client, "usage?by=model,day&since=24h")
+        assert f"H100 {datetime.now(UTC):%Y-%m-%d} 1.00" in plain(by_day)
+        figures = map(json.loads, map(unescape, re.findall(r'data-figure="([^"]*)"', by_day)))
+        areas = [
+            {layer["name"]: layer["customdata"] for layer in figure["data"] if "customdata" in layer}
+            for figure in figures
+        ]
+        assert areas == [{"H100": [1.0], "A100": [0.5]}, {"H100": [0.75], "A100": [0.0]}]
         for question in ("by=tem", "namespace=nobody"):
             assert "there is no such" in words(await text(client, f"usage?{question}", 400))
         fleet_page = words(await text(client, "fleet"))
@@ -291,6 +301,7 @@ async def test_jobs_that_ended_by_what_they_wasted(tmp_path: Path) -> None:
             "cv/job-of-pod-b"
         ]
         assert "No job is like that" in plain(await text(client, "history?q=<script>x"))
+        assert "Jobs seen from" in plain(await text(client, "history?since=last-month"))
         for wrong, said in (
             ("sort=x", "expected one of waste"), ("state=x", "expected one of ended"),
             ("label=team", "team=nlp"), ("since=x", "last-month"), ("since=99999999h", "five years"),

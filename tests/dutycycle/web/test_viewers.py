@@ -23,8 +23,8 @@ from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.source import Source
 from dutycycle.web.pages import TABLES
+from dutycycle.web.questions import Viewer
 from dutycycle.web.server import WebPage
-from dutycycle.web.viewer import Viewer
 from tests.support.data.two_teams import two_teams
 from tests.support.kafka import send
 from tests.support.sinks.recording import derived, write_all

@@ -45,6 +45,10 @@ def test_who_wasted_most_comes_first(records_url: str, of_two_teams: list[Produc
     later = read_jobs(records_url, JobQuery(since_ms=START_MS + HOUR_MS)).rows
     assert later[0]["gpu_s"] == 1800, "what was used before the time that is asked for does not count"
     assert read_jobs(records_url, JobQuery(since_ms=START_MS + 9 * HOUR_MS)).rows == []
+    first = read_jobs(records_url, JobQuery(since_ms=0, until_ms=START_MS + HOUR_MS)).rows[0]
+    assert (first["gpu_s"], first["cost"]) == (3600, pytest.approx(2)), "nor what was used after it"
+    before = read_jobs(records_url, JobQuery(since_ms=0, until_ms=START_MS))
+    assert (before.rows, before.count, before.namespaces) == ([], 0, [])
 
 
 def test_filters_and_orders(records_url: str, of_two_teams: list[ProducerRecord]) -> None:

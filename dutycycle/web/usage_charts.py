@@ -1,0 +1,55 @@
+"""Draws what was used over time, of each team, model or what else the usage is asked for by."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from dutycycle.contract.records.hours import HOUR_MS
+from dutycycle.report.charts.chart import GREY, Chart, Line
+from dutycycle.report.charts.plot import Figure, figure_of
+from dutycycle.traces.frames import Buckets, Floats
+from dutycycle.web.questions import DAY_MS
+
+_STEPS = {"day": DAY_MS, "hour": HOUR_MS}
+_MOST = 8
+"""Layers of their own; what used less is one more, in grey. With more, colors cannot be told apart."""
+_FIGURES = {"gpu_s": "GPU hours", "gpu_idle_s": "Idle GPU hours, as far as known"}
+
+
+def usage_charts(by: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, Figure]]:
+    """Draw rows of ``sinks.records.usage`` that are by day or hour; title and figure of each, none of others.
+
+    One layer stands on another. Times of which the ledger has nothing are gaps.
+    """
+    step = next((name for name in by if name in _STEPS), None)
+    if step is None or not rows:
+        return []
+    step_ms = _STEPS[step]
+    times = [round(datetime.fromisoformat(row[step]).timestamp() * 1000) for row in rows]
+    start_ms = min(times)
+    count = (max(times) - start_ms) // step_ms + 1
+    places = [(time_ms - start_ms) // step_ms for time_ms in times]
+    empty = np.full(count, np.nan)
+    empty[places] = 0.0
+    groups = [", ".join(str(row[name]) for name in by if name not in _STEPS) for row in rows]
+    used: dict[str, float] = defaultdict(float)
+    for group, row in zip(groups, rows, strict=True):
+        used[group] += row["gpu_s"] or 0.0
+    layers = {group: at for at, group in enumerate(sorted(used, key=used.__getitem__, reverse=True)[:_MOST])}
+    charts = []
+    for figure, title in _FIGURES.items():
+        hours: dict[str, Floats] = {group: empty.copy() for group in layers}
+        if len(used) > len(layers):
+            hours["others"] = empty.copy()
+        for group, place, row in zip(groups, places, rows, strict=True):
+            hours[group if group in layers else "others"][place] += (row[figure] or 0.0) / 3600
+        lines = [
+            Line(group, "", layers.get(group, GREY), Buckets(start_ms, step_ms, of, of, of, exact=True))
+            for group, of in hours.items()
+        ]
+        chart = Chart(f"usage-{figure}", title, "h", lines, kind="stack")
+        charts.append((f"{title}, by {step}", figure_of(chart, start_ms, start_ms + count * step_ms)))
+    return charts

@@ -1,6 +1,6 @@
 """Puts figures and findings in words for people: the same on the screen, in lines and in a report."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from dutycycle.contract.records.insights import Insight
 
@@ -78,6 +78,17 @@ def short_duration(seconds: float) -> str:
     if whole < 86_400:
         return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
     return f"{whole // 86_400}d{whole % 86_400 // 3600:02d}h"
+
+
+PREDICTED: tuple[tuple[str, str, Callable[[float], str]], ...] = (
+    ("duration_s", "duration", short_duration),
+    ("gpu_mem_bytes", "memory of one GPU", bytes_text),
+    ("gpu_util_pct", "GPU utilization, max", lambda value: f"{value:.0f} %"),
+    ("cpu_cores", "CPUs, p95", lambda value: f"{value:.1f}"),
+    ("mem_bytes", "memory, max", bytes_text),
+)
+"""What kin say of a pod: the figure (one of ``sinks.scheduling.core.kin.FIGURES``), its title, and how its
+values are written."""
 
 
 def named_figure(name: str, value: float) -> tuple[str, str]:

@@ -6,9 +6,8 @@ from math import ceil
 from dutycycle.contract.records.derived import PodPeaks
 from dutycycle.kube.resources import request
 from dutycycle.schedule.pod_specs import AskedPod
-from sinks.scheduling.core.kin import KinIndex
 from sinks.scheduling.core.prediction import Prediction, predict
-from sinks.scheduling.pods import outcome, template_of_pod, template_of_record
+from sinks.scheduling.pods import kin_of, template_of_pod
 
 _GIB = 1024**3
 _MIG = (("1g.10gb", 10), ("2g.20gb", 20), ("3g.40gb", 40), ("7g.80gb", 80))
@@ -18,11 +17,8 @@ _SAFE = 1.1
 
 def prediction_of(pod: AskedPod, records: Iterable[PodPeaks]) -> Prediction | None:
     """Predict from the records of pods that have ended; None without kin among them."""
-    kin = KinIndex()
-    for record in sorted(records, key=lambda record: record.last_ms):
-        if record.final and record.pod.trial_of is None:
-            kin.add(template_of_record(record.pod), outcome(record, None, None))
-    return predict(kin.nearest(template_of_pod({"metadata": {"namespace": pod.namespace}, "spec": pod.spec})))
+    template = template_of_pod({"metadata": {"namespace": pod.namespace}, "spec": pod.spec})
+    return predict(kin_of(records).nearest(template))
 
 
 def advice(pod: AskedPod, prediction: Prediction) -> list[str]:

@@ -12,12 +12,14 @@ from dutycycle.contract.records.derived import Subject
 from dutycycle.contract.records.insights import Insight
 from dutycycle.contract.units import END_OF_TIME_MS
 from dutycycle.web.questions import SPANS, NotShownError, PageError, Query, Viewer, choice, span_of
+from dutycycle.web.subject.predicted import predicted_pods
 from dutycycle.words import evidence_figures, held_back, kind_words
 from sinks.records.jobs import ORDERS, JobQuery, read_job, read_jobs
 
 REPORTS = {"15m": "15 minutes", "1h": "an hour", "6h": "6 hours", "24h": "a day"}
 """Of how much a report can be made, counted from the end of a job, or from now."""
 DEFAULT_REPORT = "1h"
+_MOST_GROUPS = 20
 _HEARD_S = 600.0
 """A job of which nothing was written for longer may have ended."""
 _STATES = {"": "all", "ended": "ended", "running": "not ended"}
@@ -142,10 +144,12 @@ def job_values(url: str, query: Query, viewer: Viewer) -> dict[str, Any]:
         raise NotShownError(f"{uid}: the records have no such job")
     earlier = [job_use(row) for row in record.earlier]
     job = job_use(record.row)
+    groups, unreadable = predicted_pods(url, record.row, viewer.namespaces)
     return {
         "job": job, "pods": [asdict(_pod_use(pod)) for pod in record.pods], "pod_count": record.pod_count,
         "events": [{**event, "at_ms": _ms(event["at"])} for event in record.events], "earlier": earlier,
-        "reports": REPORTS,
+        "reports": REPORTS, "groups": groups[:_MOST_GROUPS], "group_count": len(groups),
+        "unreadable": unreadable,
     }  # fmt: skip
 
 

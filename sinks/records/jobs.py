@@ -27,6 +27,8 @@ from sqlalchemy import (
     union_all,
 )
 
+from dutycycle.contract.codec import DecodeError, decode
+from dutycycle.contract.records.derived import PodPeaks
 from dutycycle.contract.units import END_OF_TIME_MS
 from sinks.records.query import may_be_seen, reading
 from sinks.records.rows import EVENT_TABLE, INSIGHT_TABLE, JOB_TABLE, POD_TABLE, moment
@@ -37,6 +39,7 @@ ORDERS = ("waste", "cost", "use", "newest", "longest", "memory")
 """What jobs can be sorted by: ``waste``: GPU time without a kernel, most first; ``cost``: GPU time in all;
 ``use``: mean GPU use, least first; ``longest`` and ``memory``: most first."""
 MOST_JOBS = 500
+MOST_ENDED = 2000
 _MOST_EARLIER = 20
 _SECONDS = ("gpu_s", "gpu_known_s", "gpu_busy_s", "gpu_untouched_s", "energy_j")
 _jobs, _pods, _insights = (TABLES[name] for name in (JOB_TABLE, POD_TABLE, INSIGHT_TABLE))
@@ -157,6 +160,45 @@ def read_job(url: str, uid: str, namespaces: Collection[str] | None = None) -> J
             _mappings(connection, events),
             _read_earlier(connection, row, namespaces),
         )
+
+
+@dataclass(slots=True)
+class PodsAndEnded:
+    """Holds peak records of a job's ``pods``, and of pods that had ``ended`` when it began; ``unreadable``:
+    how many records this Dutycycle cannot read."""
+
+    pods: list[PodPeaks]
+    ended: list[PodPeaks]
+    unreadable: int = 0
+
+
+def read_with_ended(
+    url: str, job: Mapping[str, Any], namespaces: Collection[str] | None = None
+) -> PodsAndEnded:
+    """Read the first pods of a job, its row as in ``JobRecord``, and pods of its namespace that had ended
+    when it began.
+
+    Of these at most ``MOST_ENDED``: those first whose job is called like this one, then the newest. Raises as
+    ``read_jobs``.
+    """
+    records = select(cast(_pods.c.record, Text)).where(may_be_seen(_pods.c.namespace, namespaces))
+    of_job = records.where(_pods.c.job_uid == job["job_uid"]).order_by(_pods.c.first_at, _pods.c.name)
+    alike = func.coalesce(_pods.c.job_name, "").startswith(_SUFFIX.sub("", job["name"]), autoescape=True)
+    ended = records.where(
+        _pods.c.namespace == job["namespace"] if job["namespace"] else _pods.c.namespace.is_(None),
+        _pods.c.final,
+        _pods.c.last_at <= job["first_at"],
+        _pods.c.job_uid.is_distinct_from(job["job_uid"]),
+    ).order_by(alike.desc(), _pods.c.last_at.desc())
+    read = PodsAndEnded([], [])
+    with reading(url) as connection:
+        for statement, kept in ((of_job.limit(MOST_JOBS), read.pods), (ended.limit(MOST_ENDED), read.ended)):
+            for record in connection.scalars(statement):
+                try:
+                    kept.append(decode(PodPeaks, record.encode(), "pod-peaks"))
+                except DecodeError:
+                    read.unreadable += 1
+    return read
 
 
 def _read_earlier(

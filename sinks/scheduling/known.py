@@ -13,7 +13,7 @@ from dutycycle.contract.records.samples import CgroupSample, NvmlSample
 from sinks.scheduling.core.kin import KinIndex, Template
 from sinks.scheduling.core.node import Nodes
 from sinks.scheduling.core.prediction import Prediction, predict
-from sinks.scheduling.pods import outcome, template_of_record
+from sinks.scheduling.pods import add_ended
 from sinks.scheduling.table import NodeTable
 
 EVERY_MS = 5_000
@@ -88,10 +88,7 @@ class KnownCluster:
         uid = peaks.pod.uid
         if peaks.final and uid not in self._ended:
             self._ended.add(uid)
-            if peaks.pod.trial_of is not None:  # it was ended, and says nothing of how long a run takes
-                return
-            past = outcome(peaks, self._kinds.get(uid), self._periods.get(uid))
-            self._kin.add(template_of_record(peaks.pod), past)
+            add_ended(self._kin, peaks, self._kinds.get(uid), self._periods.get(uid))
 
     def _take_cycle(self, uid: str, record: Cycle) -> None:
         periods = [metric.period_s for metric in record.metrics.values() if metric.period_s is not None]

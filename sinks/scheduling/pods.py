@@ -1,7 +1,7 @@
 """Reads what a pod is made from, what an ended one used, and what a new one needs. Pure."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from dutycycle.contract.records.pods import Pod
 from dutycycle.kube import resources
 from dutycycle.kube.references import deployment_of
 from dutycycle.kube.templates import template_of
-from sinks.scheduling.core.kin import PastUse, Template
+from sinks.scheduling.core.kin import KinIndex, PastUse, Template
 from sinks.scheduling.core.node import Need
 from sinks.scheduling.core.prediction import Prediction
 
@@ -101,6 +101,21 @@ def outcome(peaks: PodPeaks, kind: str | None, period_s: float | None) -> PastUs
         "period_s": period_s,
     }
     return PastUse({name: value for name, value in figures.items() if value is not None}, kind)
+
+
+def add_ended(kin: KinIndex, peaks: PodPeaks, kind: str | None = None, period_s: float | None = None) -> None:
+    """Add a pod that has ended by itself; ``kind`` and ``period_s`` as of ``outcome``. A trial was ended, and
+    says nothing of how long a run takes."""
+    if peaks.final and peaks.pod.trial_of is None:
+        kin.add(template_of_record(peaks.pod), outcome(peaks, kind, period_s))
+
+
+def kin_of(records: Iterable[PodPeaks]) -> KinIndex:
+    """Return those of the records that may be kin, the newest last."""
+    kin = KinIndex()
+    for peaks in sorted(records, key=lambda peaks: peaks.last_ms):
+        add_ended(kin, peaks)
+    return kin
 
 
 def _most(metrics: Peaks, name: str) -> float | None:

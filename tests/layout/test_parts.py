@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PARTS: dict[str, str | tuple[str, ...]] = {
-    "sinks/scheduling": "sinks/serve/roles.py",
+    "sinks/scheduling": ("dutycycle/web/jobs.py", "sinks/serve/roles.py"),
     "sinks/scheduling/webhook": "sinks/serve/roles.py",
     "sinks/adapter": "sinks/serve/roles.py",
     "sinks/culling": "dutycycle/cli/services/cull.py",
@@ -34,6 +34,7 @@ pyproject.toml or a user does."""
 GOES_WITH = {
     "sinks/scheduling": (
         "dutycycle/schedule", "dutycycle/cli/commands/schedule.py", "dutycycle/cli/commands/predict.py",
+        "dutycycle/web/subject/predicted.py",
     ),
     "dutycycle/profile": ("dutycycle/cli/studies/profile.py",),
     "streams/operators/models": ("streams/models.py", "streams/construction.py"),

@@ -11,7 +11,7 @@ from dutycycle.contract.settings.groups import Settings
 from dutycycle.schedule.asked import advice, prediction_of
 from dutycycle.schedule.pod_specs import pods_of
 from dutycycle.submit.documents import ManifestDocument, read_documents
-from dutycycle.words import bytes_text
+from dutycycle.words import PREDICTED
 from sinks.records.location import default_records_url
 from sinks.records.query import Which, pod_peaks
 from sinks.scheduling.core.intervals import Interval
@@ -20,13 +20,6 @@ EXAMPLE = """dutycycle predict job.yaml
 dutycycle predict job.yaml --namespace ml
 dutycycle predict job.yaml --format json | jq '.[].figures.gpu_mem_bytes'"""
 SETTINGS: tuple[str, ...] = ()
-_FIGURES = (
-    ("duration_s", "duration", lambda value: f"{value:.0f} s"),
-    ("gpu_mem_bytes", "memory of one GPU", bytes_text),
-    ("gpu_util_pct", "GPU utilization, max", lambda value: f"{value:.0f} %"),
-    ("cpu_cores", "CPUs, p95", lambda value: f"{value:.1f}"),
-    ("mem_bytes", "memory, max", bytes_text),
-)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -105,7 +98,7 @@ def _lines(answer: Mapping[str, Any]) -> Iterator[str]:
         yield f"  no prediction: {answer['unknown']}"
     else:
         yield f"  from {answer['evidence']}"
-        for name, title, text in _FIGURES:
+        for name, title, text in PREDICTED:
             if (figure := answer["figures"].get(name)) is not None:
                 yield f"  {title}: {text(figure['middle'])}{_range(figure, text)}"
         for line in answer["ask_for"]:

@@ -120,7 +120,7 @@ def test_the_whole_way_from_the_database(tmp_path: Path, capsys: pytest.CaptureF
     assert said[:3] == [
         "pytorchjob/bert Master",
         "  from 2 ended pods with the same image; two cover a third of what comes",
-        "  duration: 600 s (600 s to 600 s in 33% of runs)",
+        "  duration: 10m (10m to 10m in 33% of runs)",
     ]
     assert "pytorchjob/bert Worker" in said
     assert main(["predict", str(tmp_path / "job.yaml"), "--records", url, "-n", "ml"]) == 0

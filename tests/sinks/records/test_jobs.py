@@ -4,16 +4,20 @@ import time
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import create_engine, insert, text
 
 from dutycycle.contract.log import ProducerRecord
+from dutycycle.contract.records.derived import PodPeaks
 from dutycycle.contract.records.hours import HOUR_MS
+from dutycycle.contract.records.pods import JobRef
 from dutycycle.contract.settings.groups import Settings
-from sinks.records.jobs import ORDERS, JobQuery, jobs_statement, read_job, read_jobs
+from sinks.records.jobs import ORDERS, JobQuery, jobs_statement, read_job, read_jobs, read_with_ended
 from sinks.records.rows import HOUR_TABLE, JOB_TABLE, POD_TABLE, moment
 from sinks.records.tables.schema import TABLES
 from tests.support.data.two_teams import two_teams
-from tests.support.sinks.recording import derived, open_store, write_all
+from tests.support.sinks.made import job_peaks, pod_peaks
+from tests.support.sinks.recording import derived, open_store, write_all, write_records
 
 START_MS = 1_790_000_000_000 // (24 * HOUR_MS) * 24 * HOUR_MS
 SETTINGS = Settings(price_gpu_hour=2.0)
@@ -86,6 +90,36 @@ def test_a_job_with_its_pods_and_the_runs_before_it(
     again = read_job(records_url, "u3")
     assert again is not None
     assert [row["job_uid"] for row in again.earlier] == ["u1", "u0"], "its own name comes first"
+
+
+def test_pods_that_had_ended_when_a_job_began(records_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of jobs of its name come first, then the newest, also where some have no job."""
+
+    def pod(uid: str, job: JobRef | None, last_ms: int, **changed: Any) -> PodPeaks:
+        final = changed.pop("final", True)
+        return pod_peaks(uid, {"job": job, "namespace": "ml"} | changed, last_ms=last_ms, final=final)
+
+    job = JobRef(api_version="batch/v1", kind="Job", name="train-2", uid="j2")
+    before = replace(job, name="train-1", uid="j1")
+    write_records(
+        records_url, job_peaks("j2", job=job, namespace="ml", first_ms=START_MS, last_ms=START_MS + 9),
+        pod("own", job, START_MS + 9, final=False), pod("own-before", job, START_MS - 1),
+        pod("alone", None, START_MS - 2), pod("alike", before, START_MS - 5),
+        pod("other", replace(before, name="web", uid="j3"), START_MS - 3),
+        pod("later", before, START_MS + 1), pod("runs", before, START_MS - 4, final=False),
+        pod("foreign", before, START_MS - 1, namespace="cv"),
+        pod("forged", job, START_MS - 1, namespace="cv"),
+    )  # fmt: skip
+    record = read_job(records_url, "j2")
+    assert record is not None
+    read = read_with_ended(records_url, record.row, ["ml"])
+    assert {peaks.pod.uid for peaks in read.pods} == {"own", "own-before"}
+    assert [peaks.pod.uid for peaks in read.ended] == ["alike", "alone", "other"]
+    assert read_with_ended(records_url, record.row).ended == read.ended, "kin are of the same namespace"
+    nothing = read_with_ended(records_url, record.row, ["cv"])
+    assert ([peaks.pod.uid for peaks in nothing.pods], nothing.ended) == (["forged"], [])
+    monkeypatch.setattr("sinks.records.jobs.MOST_ENDED", 1)
+    assert [peaks.pod.uid for peaks in read_with_ended(records_url, record.row).ended] == ["alike"]
 
 
 @pytest.mark.slow

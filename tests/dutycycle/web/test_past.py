@@ -36,6 +36,7 @@ def values_of(past: Past, title: str, name: str) -> list[float | None]:
     return [value for value in line["y"] if value is not None]
 
 
+@pytest.mark.slow
 def test_a_gpu_has_its_hours_and_those_who_used_it(records_url: str) -> None:
     start_ms = hour_before(5)
     settings = load({}, {"price_gpu_hour": "2"})
@@ -99,6 +100,7 @@ def test_a_cycle_is_folded_with_its_spread() -> None:
     assert (min(filter(None, band)), max(filter(None, band))) == (10, 90)
 
 
+@pytest.mark.slow
 async def test_a_page_says_who_was_on_a_gpu_how_it_is_and_what_is_not_known(tmp_path: Path) -> None:
     state = fleet(8)
     write_all(derived(two_teams(hour_before(4))), f"sqlite:///{tmp_path}/records.db")

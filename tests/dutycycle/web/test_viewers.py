@@ -173,6 +173,7 @@ async def answer_of(client: aiohttp.ClientSession, asked: str) -> str:
         return head + (await answer.read()).decode(errors="replace")
 
 
+@pytest.mark.slow
 async def test_what_may_not_be_seen_is_answered_as_what_is_not_there(tmp_path: Path) -> None:
     start_ms = (time.time_ns() // 1_000_000 - 2 * HOUR_MS) // HOUR_MS * HOUR_MS
     url = f"sqlite:///{tmp_path}/records.db"

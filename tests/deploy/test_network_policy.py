@@ -26,9 +26,8 @@ def test_a_worker_reaches_kafka_and_only_who_needs_more_gets_more() -> None:
     )
     assert ports(full, "-extender") == {53, 9092, 9093}
     assert ports(full, "-web") == {53, 9092, 9093, 443, 6443, 5432}
-    assert ports(render({"web": {"enabled": True, "tokenSecret": "t"}}), "-web") == {53, 9092, 9093}, (
-        "who asks nobody needs no API server"
-    )
+    page = {"enabled": True, "tokenSecret": "t", "tls": {"existingSecret": "c"}}
+    assert ports(render({"web": page}), "-web") == {53, 9092, 9093}, "a page with a token asks no API server"
     (ingress,) = (
         rule for rule in of_kind(render(FULL | {"networkPolicy": {"webFrom": [{"podSelector": {}}]}}),
                                  "NetworkPolicy", "-web")["spec"]["ingress"]

@@ -25,7 +25,7 @@ class BenchSize:
     live: tuple[int, int, int] = (500, 60, 120)
     """Nodes, seconds before, seconds that are measured. A node sends two samples a second."""
     exact: tuple[int, int, int] = (500, 20, 40)
-    """The same without snapshots."""
+    """The same with early snapshots alone."""
     fleet: tuple[tuple[int, int, int], tuple[int, int, int]] = ((250, 60, 120), (2000, 60, 300))
     """The same of a fleet that is extrapolated, and of the one that is measured beside it."""
     state: tuple[int, int] = (1000, 240)

@@ -110,7 +110,7 @@ class Device:
 
     @property
     def is_asked_ahead(self) -> bool:
-        """Whether ``ask`` asks for nearly all that is read at each tick: not so of slices, and before GPM."""
+        """Tell whether ``ask`` asks for nearly all that is read at each tick: not of slices or before GPM."""
         return self._gpm.is_supported and not self._divided
 
     def ask(self) -> None:
@@ -129,7 +129,7 @@ class Device:
         begin("compute_processes", self._compute_processes)
 
     def ask_activity(self) -> None:
-        """The same of GPM, which is asked of one GPU at a time."""
+        """Ask for GPM's counters, which is asked of one GPU at a time."""
         if not self._divided:
             self._gpm.ask(self.query)
 

@@ -115,7 +115,7 @@ def _code_of(name: str, *arguments: Any) -> int:
 
 
 class DriverCall(Generic[_T]):
-    """A call that is made at each tick, in two steps: ``ask`` has the driver write, and what it wrote is read
+    """Makes a call at each tick, in two steps: ``ask`` has the driver write, and what it wrote is read
     by calling this, which asks if nothing was asked.
 
     So a tick waits for the driver first, for all of its answers, and reads them in one go then. To read each
@@ -154,7 +154,7 @@ class DriverCall(Generic[_T]):
 
 
 class RowsCall(DriverCall[list[_T]]):
-    """A question for an array of rows, in one call; in one more where there was too little room.
+    """Asks for an array of rows, in one call; in one more where there was too little room.
 
     The binding asks for the size first, each time, which is as long a call as the one for the answer.
     """

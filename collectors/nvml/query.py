@@ -46,7 +46,7 @@ class DeviceQuery:
         return None
 
     def supports(self, what: str) -> bool:
-        """Whether the newest of the calls for a quantity has not been refused."""
+        """Tell whether the newest of the calls for a quantity has not been refused."""
         return not self._unsupported.get(what)
 
     def begin(self, what: str, question: DriverCall[Any]) -> None:

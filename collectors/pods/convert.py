@@ -1,12 +1,12 @@
 """Turns a pod as the API server shows it into the record on the topic ``pods``. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from msgspec.structs import replace
 
 from dutycycle.contract.records.pods import FINISHED_PHASES, TRIAL_OF, UNENDING, JobRef, Pod
+from dutycycle.contract.units import unix_ms
 from dutycycle.kube import resources
 from dutycycle.kube.references import ObjectRef
 from dutycycle.kube.templates import template_of
@@ -111,7 +111,7 @@ def _finished_ms(status: Mapping[str, Any]) -> int | None:
 def _ms(text: str | None) -> int | None:
     """Return the Unix milliseconds of an RFC 3339 time; None for none, or for one that is no time."""
     try:
-        return round(datetime.fromisoformat(text).timestamp() * 1000) if text else None
+        return unix_ms(text) if text else None
     except ValueError:
         return None
 

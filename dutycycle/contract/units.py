@@ -51,3 +51,8 @@ Label = Annotated[str, Meta(min_length=1, max_length=1024)]
 def rfc3339(ms: int) -> str:
     """Give Unix milliseconds as Kubernetes writes times: in UTC, whole seconds."""
     return datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def unix_ms(text: str) -> int:
+    """Read the Unix milliseconds of an RFC 3339 time. Raises ``ValueError`` for what is none."""
+    return round(datetime.fromisoformat(text).timestamp() * 1000)

@@ -7,11 +7,10 @@ sampled last when that of its running pods was which was sampled the longest ago
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from dutycycle.contract.units import rfc3339
+from dutycycle.contract.units import rfc3339, unix_ms
 from dutycycle.kube.heartbeat import SELECTOR, Heartbeat, heartbeat_of
 from dutycycle.kubectl import output
 from dutycycle.kubectl.annotations import Json, of_job, ours
@@ -130,6 +129,6 @@ def newest(beats: Iterable[Heartbeat]) -> dict[str, Heartbeat]:
 
 def _millis(text: Any) -> int | None:
     try:
-        return round(datetime.fromisoformat(text).timestamp() * 1000)
+        return unix_ms(text)
     except (TypeError, ValueError):  # absent, or somebody else's hand
         return None

@@ -3,14 +3,13 @@
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from typing import Any
 
 import orjson
 
 from dutycycle.contract.records.derived import Subject
 from dutycycle.contract.records.insights import Insight
-from dutycycle.contract.units import END_OF_TIME_MS
+from dutycycle.contract.units import END_OF_TIME_MS, unix_ms
 from dutycycle.web.questions import SPANS, NotShownError, PageError, Query, Viewer, choice, span_of
 from dutycycle.web.subject.predicted import predicted_pods
 from dutycycle.words import evidence_figures, held_back, kind_words
@@ -77,8 +76,8 @@ def job_use(row: Mapping[str, Any]) -> JobUse:
         title="/".join(filter(None, (row["namespace"], row["name"]))),
         kind=row["kind"],
         is_ended=bool(row["final"]),
-        first_ms=_ms(row["first_at"]),
-        last_ms=_ms(row["last_at"]),
+        first_ms=unix_ms(row["first_at"]),
+        last_ms=unix_ms(row["last_at"]),
         pods=row["pods"],
         gpus=row["gpus"],
         mean_util_pct=row["mean_gpu_util_pct"],
@@ -147,7 +146,7 @@ def job_values(url: str, query: Query, viewer: Viewer) -> dict[str, Any]:
     groups, unreadable = predicted_pods(url, record.row, viewer.namespaces)
     return {
         "job": job, "pods": [asdict(_pod_use(pod)) for pod in record.pods], "pod_count": record.pod_count,
-        "events": [{**event, "at_ms": _ms(event["at"])} for event in record.events], "earlier": earlier,
+        "events": [{**event, "at_ms": unix_ms(event["at"])} for event in record.events], "earlier": earlier,
         "reports": REPORTS, "groups": groups[:_MOST_GROUPS], "group_count": len(groups),
         "unreadable": unreadable,
     }  # fmt: skip
@@ -183,8 +182,9 @@ def _insight_of(row: Mapping[str, Any]) -> Insight | None:
     if row["does"] is None:
         return None
     return Insight(
-        subject=Subject(kind="job", job_uid=row["job_uid"]), ts_ms=_ms(row["at"]),
-        since_ms=_ms(row["since"]), kind=row["does"], confidence=row["sure"], bottleneck=row["bottleneck"],
+        subject=Subject(kind="job", job_uid=row["job_uid"]),
+        ts_ms=unix_ms(row["at"]), since_ms=unix_ms(row["since"]), kind=row["does"],
+        confidence=row["sure"], bottleneck=row["bottleneck"],
         bottleneck_confidence=row["bottleneck_confidence"], evidence=orjson.loads(row["evidence"]),
     )  # fmt: skip
 
@@ -192,7 +192,3 @@ def _insight_of(row: Mapping[str, Any]) -> Insight | None:
 def _with_chosen(names: list[str], chosen: str | None) -> list[str]:
     """Return the names with the one that is asked for, also where nothing is like that."""
     return sorted({*names, chosen}) if chosen else names
-
-
-def _ms(at: str) -> int:
-    return round(datetime.fromisoformat(at).timestamp() * 1000)

@@ -42,7 +42,7 @@ class RunSpan:
 
 @dataclass(frozen=True, slots=True)
 class StudyQuestion:
-    """What is asked: the report of a run, or the comparison of several. ``links``: to other pages, with their
+    """Asks for the report of a run, or the comparison of several. ``links``: to other pages, with their
     names. ``namespaces``: those whose names may be told, None for all."""
 
     runs: tuple[RunSpan, ...]

@@ -2,12 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 import numpy as np
 
 from dutycycle.contract.records.hours import HOUR_MS
+from dutycycle.contract.units import unix_ms
 from dutycycle.report.charts.chart import GREY, Chart, Line
 from dutycycle.report.charts.plot import Figure, figure_of
 from dutycycle.traces.frames import Buckets, Floats
@@ -22,13 +22,14 @@ _FIGURES = {"gpu_s": "GPU hours", "gpu_idle_s": "Idle GPU hours, as far as known
 def usage_charts(by: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, Figure]]:
     """Draw rows of ``sinks.records.usage`` that are by day or hour; title and figure of each, none of others.
 
-    One layer stands on another. Times of which the ledger has nothing are gaps.
+    One layer stands on another. Times of which the ledger has nothing are gaps; a layer of which nothing is
+    known is left out.
     """
     step = next((name for name in by if name in _STEPS), None)
     if step is None or not rows:
         return []
     step_ms = _STEPS[step]
-    times = [round(datetime.fromisoformat(row[step]).timestamp() * 1000) for row in rows]
+    times = [unix_ms(row[step]) for row in rows]
     start_ms = min(times)
     count = (max(times) - start_ms) // step_ms + 1
     places = [(time_ms - start_ms) // step_ms for time_ms in times]
@@ -42,13 +43,18 @@ def usage_charts(by: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[t
     charts = []
     for figure, title in _FIGURES.items():
         hours: dict[str, Floats] = {group: empty.copy() for group in layers}
+        known: set[str] = set()
         if len(used) > len(layers):
             hours["others"] = empty.copy()
         for group, place, row in zip(groups, places, rows, strict=True):
-            hours[group if group in layers else "others"][place] += (row[figure] or 0.0) / 3600
+            if row[figure] is not None:
+                layer = group if group in layers else "others"
+                hours[layer][place] += row[figure] / 3600
+                known.add(layer)
         lines = [
             Line(group, "", layers.get(group, GREY), Buckets(start_ms, step_ms, of, of, of, exact=True))
             for group, of in hours.items()
+            if group in known
         ]
         chart = Chart(f"usage-{figure}", title, "h", lines, kind="stack")
         charts.append((f"{title}, by {step}", figure_of(chart, start_ms, start_ms + count * step_ms)))

@@ -102,7 +102,7 @@ async def read_topic_ids(client: Any, names: Collection[str]) -> dict[str, str]:
         try:
             answer = await client.send(broker, _IdsRequest(names))
             break
-        except (IncompatibleBrokerVersion, NotImplementedError):
+        except (IncompatibleBrokerVersion, NotImplementedError):  # aiokafka's second word for an older broker
             return {}
         except KafkaError:  # one that is away, as in a rolling restart: another one knows as much
             if number == len(brokers):

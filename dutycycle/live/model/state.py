@@ -295,8 +295,8 @@ class LiveState:
         return other
 
     def of_rows(self, rows: dict[str, Row]) -> "LiveState":
-        """As it is now with these rows, and the jobs of their pods; without what this machine says of
-        processes."""
+        """Return it as it is now with these rows, and the jobs of their pods; without what this machine says
+        of processes."""
         other = LiveState(self.nodes, self.namespace, now_ms=self.now_ms, ticks=self.ticks)
         other.health = dict(self.health)
         other.dead_letters, other.unreadable = self.dead_letters, self.unreadable

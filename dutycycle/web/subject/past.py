@@ -4,7 +4,6 @@ its figures by a Prometheus where one is set. Topics are never read for it."""
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from dutycycle.contract.catalogue import unit_of as unit_of_name
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.records.hours import HOUR_MS
 from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.units import unix_ms
 from dutycycle.live.model.subjects import GPU_HISTORY
 from dutycycle.report.charts.chart import Chart, Line, scaled, unit_of
 from dutycycle.report.charts.plot import Figure, figure_of
@@ -48,10 +48,10 @@ class HardwareKey:
 
 @dataclass(slots=True)
 class Past:
-    """Holds what is known of ``[start_ms, end_ms)``. ``said``: for each part what it is made of, or why not.
+    """Holds what is known of ``[start_ms, end_ms)``. ``errors``: why a part of it is not.
 
-    ``charts``: title, note and figure; ``users``: rows of ``sinks.records.usage``; ``events``: of
-    ``gpu_events`` with ``at_ms``.
+    ``charts``: title and figure; ``users``: rows of ``sinks.records.usage``; ``events``: of ``gpu_events``
+    with ``at_ms``.
     """
 
     start_ms: int
@@ -90,7 +90,7 @@ def read_past(
         charts = charts or list(_of_ledger(usage(url, by_hour), start_ms, end_ms))
         past.users = usage(url, replace(by_hour, by=("namespace", "job", "pod")))
         past.events = [
-            {**event, "at_ms": round(datetime.fromisoformat(event["at"]).timestamp() * 1000)}
+            {**event, "at_ms": unix_ms(event["at"])}
             for event in gpu_events(url, key.node, key.uuid, start_ms, namespaces)
         ]
     except DutycycleError as error:
@@ -103,7 +103,7 @@ def _of_ledger(rows: Sequence[Mapping[str, Any]], start_ms: int, end_ms: int) ->
     """Draw the hours of the ledger: of each the mean over its known time."""
     if not rows:
         return
-    hours = [round(datetime.fromisoformat(row["hour"]).timestamp() * 1000) for row in rows]
+    hours = [unix_ms(row["hour"]) for row in rows]
     places = [(hour_ms - start_ms) // HOUR_MS for hour_ms in hours]
     count = (end_ms - start_ms) // HOUR_MS + 1
 

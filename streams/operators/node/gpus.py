@@ -84,7 +84,7 @@ class NodeGpus:
         part of a moment, whenever the checkpoint comes."""
 
     def resize(self, series: Sequence[Series], every: Sequence[Series]) -> None:
-        """The columns of windows are ``series`` now, of ``every`` one that is looked for, measured or not."""
+        """Take ``series`` as the columns of windows; ``every``: those that may get one, measured or not."""
         self._has_gpus = any(map(_is_told, every))
         columns = [at for at, column in enumerate(series) if _is_told(column)]
         self._places = [(series[at].member, series[at].metric) for at in columns]

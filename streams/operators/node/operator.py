@@ -316,7 +316,7 @@ class NodeOperator:
         self._analysis.resize(self._index.ids)
 
     def _select_window_series(self, columns: Container[int]) -> None:
-        """The node's columns are those of ``_index`` now, and ``columns`` those of them that have windows."""
+        """Take the node's columns from ``_index``; ``columns`` are those of them that have windows."""
         before, series = self._window_series, self._index.ids
         metrics = self._config.window_metrics if "windows" in self._config.analyses else ()
         wanted = [column for column, of_column in enumerate(series) if of_column.metric in metrics]

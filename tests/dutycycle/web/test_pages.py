@@ -199,7 +199,9 @@ async def test_usage_by_team_as_a_page_and_as_csv(tmp_path: Path) -> None:
             {layer["name"]: layer["customdata"] for layer in figure["data"] if "customdata" in layer}
             for figure in figures
         ]
-        assert areas == [{"H100": [1.0], "A100": [0.5]}, {"H100": [0.75], "A100": [0.0]}]
+        assert areas == [{"H100": [1.0], "A100": [0.5]}, {"H100": [0.75]}], (
+            "of what is not known nothing is idle"
+        )
         for question in ("by=tem", "namespace=nobody"):
             assert "there is no such" in words(await text(client, f"usage?{question}", 400))
         fleet_page = words(await text(client, "fleet"))

@@ -6,7 +6,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from collectors.base import Collector, Outgoing, Tick
 from collectors.metrics import CollectorMetrics
@@ -14,9 +14,10 @@ from dutycycle.telemetry.events import COLLECTOR_FAILED, TICK_LATE, Telemetry
 
 _LEAST_BOUND_S = 5.0
 _CLOSE_S = 2.0
-_TURN, TURN_S = threading.Lock(), 0.05
-"""Collectors measure one after the other: side by side, each waits for the interpreter at each of hundreds of
-small reads, which costs a fifth more CPU time. One that takes longer than this is not waited for."""
+TURN_S = 0.05
+"""Collectors measure a tick one after the other, in their order: side by side, each waits for the interpreter
+at each of hundreds of small reads, which costs a fifth more CPU time. One that takes longer than this is not
+waited for."""
 _Outcome = Sequence[Outgoing] | Exception
 _Answer = Callable[[Any, Tick, _Outcome], None]
 
@@ -66,8 +67,17 @@ class TickSchedule:
         return left_out
 
 
+class _Turn(NamedTuple):
+    """Says what a thread measures next, and after whom."""
+
+    tick: Tick
+    before: threading.Event | None
+    measured: threading.Event
+
+
 class CollectorThread:
-    """Runs one collector in a thread: it holds up the others for ``TURN_S`` at most.
+    """Runs one collector in a thread: it holds up those behind it for ``TURN_S`` at most, and only in a tick
+    that it measures.
 
     It measures one tick at a time. ``answer`` is called in the event loop. The thread is a daemon: one that
     hangs in a driver for ever does not keep the process from ending.
@@ -80,15 +90,20 @@ class CollectorThread:
         self._collector = collector
         self._answer = answer
         self._loop = asyncio.get_running_loop()
-        self._ticks: queue.SimpleQueue[Tick | None] = queue.SimpleQueue()
+        self._ticks: queue.SimpleQueue[_Turn | None] = queue.SimpleQueue()
         self._closing_error: Exception | None = None
         self._ended = asyncio.Event()
         threading.Thread(target=self._run, name=f"collector {self.name}", daemon=True).start()
 
-    def measure(self, tick: Tick) -> None:
-        """Begin to measure. Only while it is idle."""
+    def measure(self, tick: Tick, before: threading.Event | None = None) -> threading.Event:
+        """Begin to measure once ``before`` is set, or after ``TURN_S``. Only while it is idle.
+
+        Returns an event that is set when it has measured.
+        """
         self.busy_with = tick
-        self._ticks.put(tick)
+        turn = _Turn(tick, before, threading.Event())
+        self._ticks.put(turn)
+        return turn.measured
 
     async def close(self, most_s: float) -> Exception | None:
         """Let the collector finish its tick and close; what went wrong with that, or None."""
@@ -101,16 +116,15 @@ class CollectorThread:
         return self._closing_error
 
     def _run(self) -> None:
-        while (tick := self._ticks.get()) is not None:
-            has_turn = _TURN.acquire(timeout=TURN_S)
+        while (turn := self._ticks.get()) is not None:
+            if turn.before is not None:
+                turn.before.wait(TURN_S)
             try:
-                outcome: _Outcome = self._collector.collect(tick)
+                outcome: _Outcome = self._collector.collect(turn.tick)
             except Exception as error:  # noqa: BLE001 - the runner reports it, and the collector goes on
                 outcome = error
-            finally:
-                if has_turn:
-                    _TURN.release()
-            self._in_loop(self._answered, tick, outcome)
+            turn.measured.set()
+            self._in_loop(self._answered, turn.tick, outcome)
         try:
             self._collector.close()
         except Exception as error:  # noqa: BLE001 - the runner reports it
@@ -183,9 +197,10 @@ class Runner:
         )  # fmt: skip
         self._seq += 1
         self.metrics.tick_begun()
+        before: threading.Event | None = None
         for thread in self._threads:
             if thread.busy_with is None:
-                thread.measure(tick)
+                before = thread.measure(tick, before)
             elif not self._in_time(thread.busy_with):
                 self._failed(thread, "no_answer", f"no answer for {self._bound_s:g} s; the others go on")
             else:

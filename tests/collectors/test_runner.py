@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from threading import Event
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from collectors.base import Collector, Outgoing, Tick
 from collectors.runner import TURN_S, CollectorThread, MachineClock, Runner, TickSchedule
 from dutycycle.telemetry.events import COLLECTOR_FAILED, TICK_LATE, Telemetry
+from tests.support.waiting import until
 
 
 @pytest.mark.parametrize(
@@ -106,16 +108,17 @@ class InlineThread(CollectorThread):
         self._collector = collector
         self._answer = answer
 
-    def measure(self, tick: Tick) -> None:
+    def measure(self, tick: Tick, before: Event | None = None) -> Event:
         self.busy_with = tick
         if isinstance(self._collector, Scripted) and tick.seq in self._collector.hangs:
-            return
+            return Event()
         try:
             outcome: Any = self._collector.collect(tick)
         except OSError as error:
             outcome = error
         self.busy_with = None
         self._answer(self, tick, outcome)
+        return Event()
 
     def come_back(self) -> None:
         """Answer what was asked long ago."""
@@ -266,6 +269,51 @@ async def test_real_threads_a_hanging_collector_holds_up_nothing() -> None:
     assert good.closed == 1
     assert telemetry.counts["collector_failed", ("bad", "closing")] == 1
     bad.go_on.set()
+
+
+async def test_a_thread_waits_for_the_one_before_it_and_not_for_ever() -> None:
+    """So what is to be measured first is, whichever thread wakes first."""
+    measured: list[str] = []
+
+    class Noting(Scripted):
+        def collect(self, tick: Tick) -> Sequence[Outgoing]:
+            measured.append(self.name)
+            return super().collect(tick)
+
+    answered = asyncio.Event()
+    threads = [CollectorThread(Noting(name), lambda *_: answered.set()) for name in "xyz"]
+    tick = Tick(node="a", collector="c", seq=0, ts_ms=0, interval_ms=1000, monotonic_s=0.0)
+    first = Event()
+    last = threads[2].measure(tick, threads[1].measure(tick, threads[0].measure(tick, first)))
+    first.set()
+    assert await asyncio.to_thread(last.wait, 60)
+    assert measured == ["x", "y", "z"]
+    await until(lambda: threads[2].busy_with is None)
+    begun_s = time.monotonic()
+    assert await asyncio.to_thread(threads[2].measure(tick, Event()).wait, 60)  # that one hangs
+    assert time.monotonic() - begun_s >= TURN_S
+    for thread in threads:
+        assert await thread.close(30) is None
+
+
+async def test_who_hangs_holds_up_the_others_in_one_tick_alone() -> None:
+    bad, stop = Blocking("bad"), asyncio.Event()
+    took_s: list[float] = []
+
+    class Timed(Scripted):
+        def collect(self, tick: Tick) -> Sequence[Outgoing]:
+            took_s.append(time.monotonic() - tick.monotonic_s)
+            return []
+
+    runner = Runner([bad, Timed("good")], lambda _: None, Telemetry("test"), node="a", interval_s=0.2)
+    task = asyncio.create_task(runner.run(stop))
+    await until(lambda: len(took_s) >= 8)
+    stop.set()
+    bad.go_on.set()
+    await asyncio.wait_for(task, 45)
+    # A machine may be so busy that a tick begins late.
+    assert took_s[0] >= TURN_S
+    assert min(took_s[1:8]) < TURN_S, took_s
 
 
 async def test_real_threads_measure_one_after_the_other() -> None:

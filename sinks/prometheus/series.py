@@ -56,9 +56,17 @@ class PodNow:
         return sum(on_gpu.totals.get("gpu_busy_s", 0.0) for on_gpu in self.totals)
 
     @property
+    def has_none(self) -> bool:
+        """Tell whether it has no GPU now, and so uses 0 of all. What it does on one that the samples of its
+        node lack, as they do when it is lost, nobody knows."""
+        gpus = self.node.newest.gpus
+        sampled = {gpu.uuid for gpu in gpus} | {part.uuid for gpu in gpus for part in gpu.mig or ()}
+        return not self.uses and all(on_gpu.gpu in sampled for on_gpu in self.totals)
+
+    @property
     def utils(self) -> list[float]:
         """Return the utilization of each of its GPUs; 0 of a pod that has none now."""
-        return [0.0] if not self.uses else [use.util_pct for _, use in self.uses if use.util_pct is not None]
+        return [0.0] if self.has_none else [use.util_pct for _, use in self.uses if use.util_pct is not None]
 
 
 class SeriesRows:
@@ -154,7 +162,7 @@ class SeriesRows:
             put(rows, m.POD_GPUS, (*labels, word), float(number))
         put(rows, m.POD_UTIL, labels, _mean(pod.utils, 0.01))
         memories = [use.mem_bytes for _, use in pod.uses if use.mem_bytes is not None]
-        put(rows, m.POD_MEMORY, labels, sum(memories) if memories else None if pod.uses else 0.0)
+        put(rows, m.POD_MEMORY, labels, sum(memories) if memories else 0.0 if pod.has_none else None)
         put(rows, m.POD_POWER, labels, _power_w(pod))
         put(rows, m.POD_SM_NOW, labels, _mean(_of_own_gpus([pod], "sm_active_pct"), 0.01))
         put(rows, m.POD_TENSOR_NOW, labels, _mean(_of_own_gpus([pod], "tensor_active_pct"), 0.01))
@@ -305,7 +313,7 @@ def _power_w(pod: PodNow) -> float | None:
     known = [
         gpu.power_w * use.part for gpu, use in pod.uses if gpu.power_w is not None and use.part is not None
     ]
-    return sum(known) if known else None if pod.uses else 0.0
+    return sum(known) if known else 0.0 if pod.has_none else None
 
 
 def _mean(values: Sequence[float], factor: float) -> float | None:

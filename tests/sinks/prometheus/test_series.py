@@ -273,6 +273,18 @@ def test_a_pod_whose_process_is_gone_is_0_until_it_ends() -> None:
     assert not [name for name in shown(view, NOW_MS + 61_000) if name.startswith(("pod_", "job_"))]
 
 
+def test_a_pod_whose_gpu_is_lost_is_not_idle() -> None:
+    view = full_view()
+    feed(view, 3, [gpu(1, gpu_util_pct=7)], NOW_MS + 1000)
+    found = shown(view, NOW_MS + 1000)
+    of_now = {"pod_gpu_utilization_ratio", "pod_gpu_memory_used_bytes", "pod_gpu_power_watts",
+              "job_gpu_utilization_ratio"}  # fmt: skip
+    assert not of_now & found.keys()
+    assert found["pod_gpu_busy_seconds_total"], "what was counted stays"
+    feed(view, 4, [gpu(0, gpu_util_pct=0), gpu(1, gpu_util_pct=7)], NOW_MS + 2000)
+    assert shown(view, NOW_MS + 2000)["pod_gpu_utilization_ratio"][ON_POD] == 0, "it was reset"
+
+
 def test_unknown_is_not_idle() -> None:
     view = MetricsView(60_000)
     given = [{"pod_uid": one, "namespace": "n", "pod": one, "shared": True} for one in ("p", "q")]

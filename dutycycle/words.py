@@ -20,7 +20,7 @@ _HELD_BACK = {
     "memory_bandwidth": "GPU memory is the limit",
     "input": "GPU waits for input",
     "communication": "GPUs wait for one another",
-    "power": "slowed by its power limit",
+    "power": "slowed by power",
     "heat": "slowed by heat",
     "imbalance": "some GPUs wait for others",
     "launch": "kernels too small, or too few",

@@ -105,6 +105,9 @@ SIGNATURES: dict[str, tuple[Script, str]] = {
         "occupancy",
     ),
     "held down by power": (steady(power_w=698, throttle=["sw_power_cap"]), "power"),
+    "held down by a power brake": (
+        steady(power_w=300, sm_clock_mhz=600, throttle=["hw_slowdown", "hw_power_brake_slowdown"]), "power",
+    ),
     "held down by heat": (steady(power_w=450, throttle=["sw_thermal_slowdown"]), "heat"),
     "one GPU works": (lambda _at: [TRAINS, TRAINS | {"gpu_util_pct": 40, "sm_active_pct": 30}], "imbalance"),
     "tensor cores are the limit": (steady(tensor_active_pct=72), "gpu"),

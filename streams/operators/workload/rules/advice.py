@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
+from streams.operators.workload.rules.bottleneck import FAR_BELOW_LIMIT_PCT
+
 _GB = 1e9
 _GIB = 2.0**30
 _SPARE_PCT = 25.0
@@ -85,6 +87,16 @@ def _communication(_kind: str, of: Evidence) -> str:
     )
 
 
+def _power(_kind: str, of: Evidence) -> str:
+    power = of.get("power_pct", 100)
+    if power >= FAR_BELOW_LIMIT_PCT:
+        return "the power limit holds the clocks down: raise it, or accept the slower clocks"
+    return (
+        f"power holds the clocks down at {power:.0f} % of the GPUs' limit: look at the power supply of the "
+        "machine and its rack (power brake)"
+    )
+
+
 def _traffic(of: Evidence) -> str:
     if "pcie_bytes_per_s" in of:
         return f"{_rate(of, 'pcie_bytes_per_s')} over PCIe"
@@ -147,9 +159,7 @@ _SAYS: dict[str, Callable[[str, Evidence], str]] = {
         f"the GPU waits while the host computes on {of.get('cpu_waiting_pct', 0) / 100:.1f} CPUs: move less "
         "off the GPU (optimizer, parameters), overlap it with kernels, or ask for more CPUs"
     ),
-    "power": lambda _kind, _of: (
-        "the power limit holds the clocks down: raise it, or accept the slower clocks"
-    ),
+    "power": _power,
     "heat": lambda _kind, _of: "heat holds the clocks down: look at fans, air flow and neighbours",
     "imbalance": lambda _kind, _of: (
         "some ranks work while others wait: spread the work evenly, look for a slow one"

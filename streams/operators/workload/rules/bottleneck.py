@@ -32,6 +32,8 @@ _STARVED_PCT = 75.0
 _TRAINING = "training"
 _MB = 1e3
 """In kilobytes."""
+FAR_BELOW_LIMIT_PCT = 65.0
+"""Of their power limit: GPUs that draw less are not held down by that limit."""
 _MOST_WAITS = 0.5
 _INDIRECT = 0.65
 """The most confidence of a rule that sees an effect, and not the cause."""
@@ -126,9 +128,13 @@ def _heat(stats: PodStats, _kind: str, _gpus: int) -> Finding | None:
 
 
 def _power(stats: PodStats, _kind: str, _gpus: int) -> Finding | None:
+    """Find power that holds the clocks down: at the GPUs' own limit, or nearly always and far below it, as a
+    power brake of the machine or its rack does. In between the driver's reason alone says little."""
     held = stats.mean("throttled_power_pct")
     util, power = stats.mean(_UTIL), stats.mean("power_pct", 100)
-    sure = confidence(ramp(held, 30, 70), ramp(util, 30, 70), ramp(power, 70, 92))
+    at_limit = min(ramp(held, 30, 70), ramp(power, 70, 92))
+    braked = min(ramp(held, 60, 90), ramp(-power, -FAR_BELOW_LIMIT_PCT, -FAR_BELOW_LIMIT_PCT + 15))
+    sure = confidence(ramp(util, 30, 70), max(at_limit, braked))
     return Finding("power", sure, {"throttled_power_pct": held})
 
 

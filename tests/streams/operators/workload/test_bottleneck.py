@@ -82,6 +82,8 @@ def window(of: Mapping[str, float | tuple[float, float]], seconds: int = 180) ->
         (BUSY | {"mem_copy_util_pct": 80}, "inference", 1, "memory_bandwidth"),
         (BUSY | {"throttled_power_pct": 90, "power_pct": 99}, "training", 1, "power"),
         (BUSY | {"throttled_power_pct": 20, "power_pct": 99}, "training", 1, "gpu"),
+        (BUSY | {"throttled_power_pct": 95, "power_pct": 45}, "training", 1, "power"),
+        (BUSY | {"throttled_power_pct": 40, "power_pct": 45}, "training", 1, "unknown"),
         (BUSY | {"throttled_heat_pct": 60}, "training", 1, "heat"),
         (WAITS | {"cpu_throttled_pct": 40}, "training", 1, "input"),
         (WAITS | {"read_kb_per_s": (100, 200_000)}, "training", 1, "input"),

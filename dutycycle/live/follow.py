@@ -21,9 +21,17 @@ _AT_ONCE = 500
 _IDLE_S = 3.0
 _IDLE_WAIT_S = 15.0
 _RETRY_S = 1.0
+_CLOCK_S = 1.0
 _SAMPLES = ("pods", "nvml-samples", "cgroup-samples")
 """Without these there is nothing to see. All else may be missing: streams that do not compute it do not make
 its topic, and it is shown as unknown."""
+
+
+async def keep_time(state: LiveState) -> None:
+    """Let the clock of a state go on, whether or not records come; until cancelled."""
+    while True:
+        state.at(time.time_ns() // 1_000_000)
+        await asyncio.sleep(_CLOCK_S)
 
 
 class ClusterFollower:
@@ -62,10 +70,13 @@ class ClusterFollower:
                     self.away, self._is_reading = str(error), False
                     await asyncio.sleep(_RETRY_S)
 
+        clock = asyncio.create_task(keep_time(self.state))
         try:
             await unless(stop, read())
         except StoppedError:
             self._is_reading = False
+        finally:
+            clock.cancel()
 
     def _note_answer(self) -> None:
         self.away, self._is_reading = "", True

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import GpuRow, NodeRow, PodRow
-from dutycycle.live.views.findings import activity, cycle_words, forecast_words, full_words
+from dutycycle.live.views.findings import activity, cycle_words, forecast_words, full_words, silence_words
 from dutycycle.live.views.warnings import health_warnings
 from dutycycle.words import bytes_text, of_bytes, percent_text
 
@@ -22,6 +22,7 @@ def plain_lines(state: LiveState, most_pods: int | None = _PODS) -> Iterator[str
         kind = row.key.partition("/")[0]
         util, most, memory, mem_max = _figures(row)
         known = (
+            (silence_words(state, row), ""),
             (_inside(row), ""),
             (activity(state, row), "does"),
             (cycle_words(row), ""),

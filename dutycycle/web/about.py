@@ -10,7 +10,7 @@ TERMS: Mapping[str, str] = {
     "idle": "Held by a pod or process while no kernel runs; of the ledger: known time that was not busy.",
     "free": "Nobody has it, as far as pods and processes tell.",
     "unknown": "Not measured, or not to be divided among those who share a GPU. It is not counted as idle.",
-    "silent": "No sample came in for ten seconds, and for five ticks.",
+    "silent": "No sample came in for ten seconds and five ticks, or the node's samples lack it.",
     "untouched": "Held by a pod, and no process is on it. A part of the idle time, or of the unknown.",
     "ledger": "What was used in each hour (UTC) by each pod on each GPU. Rows are written while the hour "
     "goes on, and become days in time.",

@@ -11,7 +11,7 @@ from dutycycle.contract.health.changes import HEARD_OF_MS
 from dutycycle.contract.health.verdict import rank
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import GpuRow, PodRow, Value
-from dutycycle.live.views.findings import activity
+from dutycycle.live.views.findings import activity, silence_words
 from dutycycle.live.views.spans import IDLE_PCT
 from dutycycle.live.views.tables.gpus import owners
 from dutycycle.words import UNKNOWN, short_duration
@@ -98,7 +98,7 @@ COLORS: Mapping[str, tuple[str, Callable[[GpuRow, LiveState], tuple[Value, str]]
 
 def use_of(row: GpuRow, state: LiveState) -> Use:
     """Tell in which of ``STATES`` a GPU is."""
-    if row.silent_s(state.now_ms) is not None:
+    if row.is_silent:
         return "silent"
     if row.now.gpu_util_pct is None:
         return "unknown"
@@ -126,11 +126,8 @@ def squares(state: LiveState, gpus: Collection[GpuRow], color: str) -> dict[str,
     figure = COLORS[color][1]
     by_node: dict[str, list[Square]] = {}
     for row in gpus:
-        silent_s = row.silent_s(state.now_ms)
         value, text = figure(row, state)
-        if silent_s is not None and color != "age":
-            value, text = None, UNKNOWN
-        use = f"silent for {short_duration(silent_s)}" if silent_s is not None else activity(state, row)
+        use = silence_words(state, row) or activity(state, row)
         title = ", ".join(filter(None, (row.name, row.now.model or "", owners(state, row), use)))
         shade = None if value is None else max(0, min(int(value / 100 * _SHADES), _SHADES - 1))
         by_node.setdefault(row.node, []).append(Square(_link_to(row.key), text, title, shade))

@@ -162,7 +162,7 @@ class Pages:
             "subject", viewer, title=row.title, kind=figures.kind(row).strip(), more=figures.more(row),
             says=says(state, row), figures=list(figures.now(row)), verdicts=verdicts,
             charts=charts_of(row), seen_ms=row.ts_ms, age_s=(state.now_ms - row.seen_ms) / 1000,
-            silent=row.silent_s(state.now_ms) is not None,
+            silent=row.is_silent,
             blocks=_blocks(figures.windows(row), figures.peaks(row)), inside=_inside(state, row),
             health=health_of(state, row), past=past, past_spans=PAST_SPANS, key=key,
             since=choice(query, "since", PAST_SPANS, DEFAULT_PAST),

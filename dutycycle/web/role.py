@@ -1,10 +1,11 @@
 """The role ``web``: the page for browsers, of a cluster, on the listener of ``dutycycle serve``."""
 
+import asyncio
 import time
 from typing import TYPE_CHECKING
 
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.live.follow import FROM_BEGINNING, FROM_END
+from dutycycle.live.follow import FROM_BEGINNING, FROM_END, keep_time
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.source import Source
 from dutycycle.telemetry.events import Telemetry
@@ -27,6 +28,7 @@ class WebRole(Role):
         """Raises ``SettingError`` where others reach the listener and nobody is asked who he is."""
         super().__init__(settings, telemetry, models)
         self._state = LiveState()
+        self._clock: asyncio.Task[None] | None = None
 
         def degraded() -> list[str]:
             error = telemetry.status.readiness_error()
@@ -42,9 +44,12 @@ class WebRole(Role):
     async def open(self) -> None:
         """Find the API server, where it is asked who may see what. Raises ``SettingError``."""
         await self._page.gate.open()
+        self._clock = asyncio.create_task(keep_time(self._state))
 
     async def close(self) -> None:
         """Disconnect from it."""
+        if self._clock is not None:
+            self._clock.cancel()
         await self._page.gate.close()
 
     def _take(self, topic: str, key: str, payload: bytes | None) -> None:

@@ -24,6 +24,8 @@ _HIDDEN_MS = 60_000
 _FORGOTTEN_MS = 600_000
 """Nor is anything else after so long, and nothing of it is kept."""
 _PRUNE_EVERY_MS = 30_000
+_LISTEN_EVERY_MS = 2_000
+"""Between two looks for what has fallen silent."""
 _DERIVED = 100_000
 """Subjects of which records of the streams are kept; those that were heard of longest ago leave first."""
 _R = TypeVar("_R")
@@ -47,11 +49,14 @@ class LiveState:
     _newest: NewestRecords = field(default_factory=NewestRecords)
     """Of samples, so that none that comes late is shown as what is now."""
     _derived: dict[str, Derived] = field(default_factory=dict)
+    _gpus: dict[str, set[str]] = field(default_factory=dict)
+    """By node, the keys of the GPUs in its newest sample."""
     _on_gpus: dict[str, set[str]] = field(default_factory=dict)
     """By node, the keys of the pods on its GPUs at its newest tick."""
     _ended: dict[str, int] = field(default_factory=dict)
     """When pods ended, oldest first: a sample that comes a moment later does not bring them back."""
     _pruned_ms: int = 0
+    _listened_ms: int = 0
 
     def feed(self, topic: str, key: str, payload: bytes | None, now_ms: int) -> None:
         """Take what lies on a topic (without prefix); None is a tombstone."""
@@ -84,6 +89,11 @@ class LiveState:
     def at(self, now_ms: int) -> None:
         """The clock goes on, whether or not records come."""
         self.now_ms = max(self.now_ms, now_ms)
+        if self.now_ms - self._listened_ms >= _LISTEN_EVERY_MS:
+            self._listened_ms = self.now_ms
+            for row in self.rows.values():
+                if row.ts_ms and not row.is_silent and row.is_overdue(self.now_ms):
+                    row.fall_silent()
         if self.now_ms - self._pruned_ms >= _PRUNE_EVERY_MS:
             self._pruned_ms = self.now_ms
             self._prune()
@@ -143,13 +153,18 @@ class LiveState:
             return
         highest = [highest_util_pct(gpu) for gpu in sample.gpus]
         sample = with_means(sample)
+        sampled = {gpu_subject(sample.node, gpu.uuid).key for gpu in sample.gpus}
+        for key in self._gpus.get(sample.node, set()) - sampled:
+            if key in self.rows:
+                self.rows[key].fall_silent()
+        self._gpus[sample.node] = sampled
         for gpu, util_pct in zip(sample.gpus, highest, strict=True):
             key = gpu_subject(sample.node, gpu.uuid).key
             row = self.rows.get(key)
             if not isinstance(row, GpuRow):
                 row = GpuRow(key, f"{sample.node}:{gpu.index}", self._of(key), node=sample.node)
                 self.rows[key] = row
-            row.now, row.ts_ms, row.seen_ms = gpu, sample.ts_ms, self.now_ms
+            row.now, row.ts_ms, row.seen_ms, row.is_silent = gpu, sample.ts_ms, self.now_ms, False
             row.interval_ms = sample.interval_ms
             row.util_max = most(row.util_max, util_pct)
             row.mem_max = most(row.mem_max, gpu.mem_used_bytes)
@@ -168,7 +183,7 @@ class LiveState:
                 gone.gpu_util = gone.gpu_mem = None
         self._on_gpus[sample.node] = keys
         for uid, use in uses.items():
-            if (pod := self._sampled_pod(sample.node, uid, sample.ts_ms)) is None:
+            if (pod := self._sampled_pod(sample, uid)) is None:
                 continue
             pod.gpu_util, pod.gpu_mem = use.util, use.mem
             pod.gpu_util_max = most(pod.gpu_util_max, use.busiest)
@@ -178,13 +193,14 @@ class LiveState:
             pod.name = pod.name or use.name
             pod.gpu_history.add(sample.ts_ms, (use.util, use.mem))
 
-    def _sampled_pod(self, node: str, uid: str, ts_ms: int) -> PodRow | None:
+    def _sampled_pod(self, sample: NvmlSample | CgroupSample, uid: str) -> PodRow | None:
         """Return the row of a pod that a sample saw; None of one that has ended."""
-        key = pod_subject(node, uid).key
+        key = pod_subject(sample.node, uid).key
         if key in self._ended:
             return None
-        pod = self._pod_row(key, node, uid)
-        pod.ts_ms, pod.seen_ms = max(pod.ts_ms, ts_ms), self.now_ms
+        pod = self._pod_row(key, sample.node, uid)
+        pod.ts_ms, pod.seen_ms, pod.is_silent = max(pod.ts_ms, sample.ts_ms), self.now_ms, False
+        pod.interval_ms = sample.interval_ms
         return pod
 
     def _pod_row(self, key: str, node: str, uid: str) -> PodRow:
@@ -203,7 +219,7 @@ class LiveState:
         if not isinstance(row, NodeRow):
             row = NodeRow(key, sample.node, self._of(key))
             self.rows[key] = row
-        row.now, row.ts_ms, row.seen_ms = host, sample.ts_ms, self.now_ms
+        row.now, row.ts_ms, row.seen_ms, row.is_silent = host, sample.ts_ms, self.now_ms, False
         row.interval_ms = sample.interval_ms
         row.util_max = most(row.util_max, host.cpu_util_pct)
         row.mem_max = most(row.mem_max, host.mem_used_bytes)
@@ -212,7 +228,7 @@ class LiveState:
             self._pod_cgroup(sample, cgroup)
 
     def _pod_cgroup(self, sample: CgroupSample, cgroup: PodCgroup) -> None:
-        pod = self._sampled_pod(sample.node, cgroup.uid, sample.ts_ms)
+        pod = self._sampled_pod(sample, cgroup.uid)
         if pod is None:
             return
         held = cgroup.containers
@@ -277,9 +293,10 @@ class LiveState:
             job = rows.get(key)
             if job is None:
                 derived = self._derived.get(key) or Derived()
-                job = JobRow(key, ref.name, derived, ref=ref, namespace=pod.namespace)
+                job = JobRow(key, ref.name, derived, is_silent=True, ref=ref, namespace=pod.namespace)
                 rows[key] = job
             job.pods[pod.uid] = pod
+            job.is_silent = job.is_silent and pod.is_silent
             job.seen_ms, job.ts_ms = max(job.seen_ms, pod.seen_ms), max(job.ts_ms, pod.ts_ms)
         return sorted(rows.values(), key=lambda row: row.title)
 

@@ -32,6 +32,8 @@ class SubjectRow:
     ts_ms: int = 0
     """The event time of its newest sample."""
     interval_ms: int = 1000
+    is_silent: bool = False
+    """Whether nobody samples it now: its node does not, or its samples lack it."""
 
     @property
     def title(self) -> str:
@@ -40,8 +42,15 @@ class SubjectRow:
 
     def silent_s(self, now_ms: int) -> float | None:
         """Return for how many seconds no sample has come in; None while it is not longer than usual."""
-        silent_ms = now_ms - self.seen_ms
-        return silent_ms / 1000 if silent_ms > max(_SILENT_MS, _SILENT_TICKS * self.interval_ms) else None
+        return (now_ms - self.seen_ms) / 1000 if self.is_silent else None
+
+    def is_overdue(self, now_ms: int) -> bool:
+        """Tell whether the last sample came in longer ago than is usual."""
+        return now_ms - self.seen_ms > max(_SILENT_MS, _SILENT_TICKS * self.interval_ms)
+
+    def fall_silent(self) -> None:
+        """Forget its figures: what was so when it was sampled last is not known of now."""
+        self.is_silent = True
 
     def frozen(self) -> Self:
         """Return it as it is now, whatever comes later."""
@@ -76,6 +85,11 @@ class GpuRow(SubjectRow):
         """Return the key for sorting, by which GPU 10 comes after GPU 9."""
         return self.node, self.now.index, self.key
 
+    def fall_silent(self) -> None:
+        """Forget the figures; which GPU it is stays known."""
+        super(GpuRow, self).fall_silent()
+        self.now = Gpu(uuid=self.now.uuid, index=self.now.index, model=self.now.model)
+
     def frozen(self) -> Self:
         """Return it as it is now, with a history of its own."""
         other = super(GpuRow, self).frozen()
@@ -96,6 +110,11 @@ class NodeRow(SubjectRow):
     def main(self) -> str:
         """Return the metric that counts most."""
         return "cpu_util_pct"
+
+    def fall_silent(self) -> None:
+        """Forget the figures, but for how many CPUs it has."""
+        super(NodeRow, self).fall_silent()
+        self.now = Host(cpu_count=self.now.cpu_count)
 
     def frozen(self) -> Self:
         """Return it as it is now, with a history of its own."""
@@ -148,6 +167,11 @@ class PodRow(SubjectRow):
     def main(self) -> str:
         """Return the metric that counts most."""
         return "cpu_util_pct" if self.gpu_util_max is None else "gpu_util_pct"
+
+    def fall_silent(self) -> None:
+        """Forget the figures of now; its maxima stay."""
+        super(PodRow, self).fall_silent()
+        self.cpu = self.mem = self.throttled = self.gpu_util = self.gpu_mem = None
 
     def frozen(self) -> Self:
         """Return it as it is now, with histories of its own."""

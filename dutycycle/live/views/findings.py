@@ -32,7 +32,10 @@ def is_hot(row: Row) -> bool:
 
 
 def activity(state: LiveState, row: Row) -> str:
-    """Return what a pod or job does; of a GPU, what the pods on it do; empty where that is not known."""
+    """Return what a pod or job does; of a GPU, what the pods on it do; empty where that is not known, and
+    while nobody samples it."""
+    if row.is_silent:
+        return ""
     if isinstance(row, GpuRow):
         on_it = (state.rows.get(f"pod/{uid}") for uid in row.pods)
         return " + ".join(sorted({activity(state, pod) for pod in on_it if pod is not None} - {""}))
@@ -41,8 +44,8 @@ def activity(state: LiveState, row: Row) -> str:
 
 
 def period_s(row: Row) -> float | None:
-    """Return the period of the main metric."""
-    cycle = row.derived.cycle(row.main)
+    """Return the period of the main metric, while it is measured."""
+    cycle = None if row.is_silent else row.derived.cycle(row.main)
     return None if cycle is None else cycle.period_s
 
 
@@ -54,6 +57,8 @@ def cycle_words(row: Row) -> str:
 
 def full_in_s(row: Row) -> float | None:
     """Tell when memory is full, from now; None while it does not run out, or that is no longer said."""
+    if row.is_silent:
+        return None
     metric = "mem_used_bytes" if isinstance(row, GpuRow | NodeRow) else "gpu_mem_used_bytes"
     trend = row.derived.trend(metric) or row.derived.trend("mem_used_bytes")
     if trend is None or trend[0].exhausts_in_s is None or row.ts_ms - trend[1] >= _UNSAID_MS:
@@ -90,11 +95,16 @@ def main_value(row: Row) -> float | None:
     return row.gpu_util if row.main == "gpu_util_pct" else row.cpu
 
 
+def silence_words(state: LiveState, row: Row) -> str:
+    """Return ``silent for 12s``; empty while it is sampled."""
+    silent_s = row.silent_s(state.now_ms)
+    return "" if silent_s is None else f"silent for {short_duration(silent_s)}"
+
+
 def says(state: LiveState, row: Row) -> str:
     """Return all of it, what is urgent first."""
-    silent_s = row.silent_s(state.now_ms)
-    if silent_s is not None:
-        return f"silent for {short_duration(silent_s)}"
+    if row.is_silent:
+        return silence_words(state, row)
     does = activity(state, row)
     slowed = throttle_words(row) if isinstance(row, GpuRow) else ""
     slowed = f"slowed by {slowed}" if slowed and "slowed" not in does else ""

@@ -15,7 +15,7 @@ from dutycycle.contract.settings.load import load
 from dutycycle.contract.topics import TOPICS, full_name
 from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.kafka.producer import Producer
-from dutycycle.live.follow import ClusterFollower
+from dutycycle.live.follow import ClusterFollower, keep_time
 from dutycycle.live.model.state import LiveState
 from tests.support.live import POD, cgroup, nvml
 from tests.support.processes.warm import command
@@ -106,6 +106,17 @@ async def test_a_broker_on_which_nothing_comes_is_said() -> None:
         f"dutycycle: no sample came in from {url} in 2 s: does a collector run, "
         "and is DUTYCYCLE_TOPIC_PREFIX right?",
     )
+
+
+async def test_the_clock_goes_on_while_no_record_comes() -> None:
+    state = LiveState()
+    clock = asyncio.create_task(keep_time(state))
+    try:
+        await until(lambda: state.now_ms > 0)
+        begun_ms = state.now_ms
+        await until(lambda: state.now_ms > begun_ms)
+    finally:
+        clock.cancel()
 
 
 def test_no_broker_is_said() -> None:

@@ -6,8 +6,10 @@ import pytest
 
 from dutycycle.live.lines import plain_lines
 from dutycycle.live.model.state import LiveState
+from dutycycle.live.views.findings import activity, period_s
+from dutycycle.web.fleet import squares, use_of
 from dutycycle.words import percent_text
-from tests.support.live import GPU, POD, ahead, cgroup, fed, feed, nvml, trends
+from tests.support.live import GPU, POD, Fed, ahead, cgroup, cycles, fed, feed, insight, nvml, trends
 
 
 def test_now_and_maximum() -> None:
@@ -140,6 +142,75 @@ def test_a_silent_gpu_is_told_from_one_that_is_sampled_seldom() -> None:
     state = fed(("nvml-samples", "a", nvml(9)), ("nvml-samples", "b", seldom))
     state.at(41_000)
     assert [row.silent_s(state.now_ms) for row in state.gpus()] == [40, None]
+
+
+def two_gpus(ts_ms: int, *indexes: int) -> Fed:
+    """A tick of node a with these of its two GPUs, 97 % in use by pod p."""
+    sample = nvml(97, ts_ms)
+    of_gpu = sample["gpus"][0]
+    sample["gpus"] = [of_gpu | {"uuid": f"GPU-{index}", "index": index} for index in indexes]
+    return "nvml-samples", "a", sample
+
+
+def test_a_gpu_that_its_node_lacks_is_unknown_and_not_what_it_was() -> None:
+    state = fed(two_gpus(1000, 0, 1), insight("training", "gpu"), two_gpus(2000, 0))
+    there, lost = state.gpus()
+    assert (there.now.gpu_util_pct, there.is_silent) == (97, False)
+    assert (lost.now.gpu_util_pct, lost.now.mem_used_bytes, lost.processes) == (None, None, ())
+    assert (lost.now.index, lost.now.model, lost.util_max) == (1, "H200", 97)
+    (line,) = [line for line in plain_lines(state) if line.startswith("gpu a gpu 1")]
+    assert line == "gpu a gpu 1 H200: · (max 97.0 %) memory · (max 3.0 GiB) silent for 1s"
+    assert (use_of(lost, state), activity(state, lost)) == ("silent", "")
+    feed(state, *two_gpus(3000, 0, 1))
+    assert [row.now.gpu_util_pct for row in state.gpus()] == [97, 97]
+    assert [row.silent_s(state.now_ms) for row in state.gpus()] == [None, None]
+
+
+def test_the_grid_shows_the_health_of_a_gpu_that_is_lost() -> None:
+    verdict = {"gpu": "GPU-1", "index": 1, "level": "reset", "since_ms": 2000, "seen_ms": 2000,
+               "reason": "R", "action": "A"}  # fmt: skip
+    health = (
+        "gpu-health",
+        "a",
+        {"node": "a", "ts_ms": 2000, "gpus": [verdict]},
+    )
+    state = fed(two_gpus(1000, 0, 1), health, two_gpus(20_000, 0))
+    texts = {color: [square.text for square in squares(state, state.gpus(), color)["a"]]
+             for color in ("use", "health")}  # fmt: skip
+    assert texts == {"use": ["97", "·"], "health": ["·", "re"]}
+
+
+def test_what_a_silent_node_had_is_not_told_as_what_it_has() -> None:
+    state = fed(
+        ("nvml-samples", "a", nvml(9)), ("cgroup-samples", "a", cgroup()), ("pods", "p", POD),
+        cycles(GPU, gpu_util_pct={"cyclic": True, "period_s": 4, "confidence": 0.9}),
+    )  # fmt: skip
+    assert [period_s(gpu) for gpu in state.gpus()] == [4]
+    state.at(41_000)
+    (gpu,), (node,), (pod,) = state.gpus(), state.node_rows(), state.pods()
+    assert (gpu.now.gpu_util_pct, node.now.cpu_util_pct, node.now.mem_used_bytes) == (None, None, None)
+    assert (pod.cpu, pod.gpu_util, pod.cpu_max, pod.gpu_util_max) == (None, None, 50.5, 41)
+    assert period_s(gpu) is None
+    assert [line.endswith("silent for 40s") for line in plain_lines(state)] == [True, True, True]
+
+
+def test_a_job_is_silent_when_all_its_pods_are() -> None:
+    job = {"api_version": "v1", "kind": "PyTorchJob", "name": "bert", "uid": "j"}
+    other = cgroup(30_000) | {"node": "b"}
+    other["pods"] = [other["pods"][0] | {"uid": "q"}]
+    state = fed(
+        ("pods", "p", POD | {"job": job}), ("pods", "q", POD | {"uid": "q", "node": "b", "job": job}),
+        ("cgroup-samples", "a", cgroup()), ("cgroup-samples", "b", other),
+    )  # fmt: skip
+    assert [job.is_silent for job in state.jobs()] == [False]
+    state.at(55_000)
+    assert [job.is_silent for job in state.jobs()] == [True]
+
+
+def test_a_pod_of_a_node_that_is_sampled_seldom_is_not_silent() -> None:
+    state = fed(("cgroup-samples", "a", cgroup() | {"interval_ms": 30_000}))
+    state.at(41_000)
+    assert [pod.cpu for pod in state.pods()] == [50.5]
 
 
 def test_nodes_and_a_namespace_alone() -> None:

@@ -91,6 +91,6 @@ def words(state: LiveState, title: str = "what it does") -> TableColumn[S]:
 
     def cell(row: S, _: int) -> Line:
         urgent: Style = "warn" if full_in_s(row) is not None or is_hot(row) else ""
-        return [(says(state, row), urgent if row.silent_s(state.now_ms) is None else "bad")]
+        return [(says(state, row), "bad" if row.is_silent else urgent)]
 
     return TableColumn(title, 22, cell, lambda row: activity(state, row) or None, comfort=40, grows=80)

@@ -6,7 +6,6 @@ arguments that returns an estimator; or the name of an entry point of the group 
 """
 
 import ast
-import difflib
 import inspect
 import re
 import sys
@@ -18,7 +17,7 @@ from pkgutil import iter_modules
 from typing import Any
 
 from dutycycle.contract.catalogue import METRICS
-from dutycycle.contract.errors import SettingError
+from dutycycle.contract.errors import SettingError, did_you_mean
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.models import ModelSetting
 from streams.construction import TooLargeError, check_construction
@@ -61,10 +60,8 @@ def bank_of(config: ModelsConfig, node: str, source: str) -> ModelBank:
 def _model(setting: ModelSetting, settings: Settings) -> Model:
     for metric in setting.metrics:
         if metric not in METRICS:
-            close = "".join(
-                f"; did you mean {name}?" for name in difflib.get_close_matches(metric, METRICS, 1)
-            )
-            raise SettingError(f"model {setting.name}: there is no metric {metric}{close}")
+            meant = did_you_mean(metric, METRICS)
+            raise SettingError(f"model {setting.name}: there is no metric {metric}{meant}")
     try:
         build, packages = _builder(setting.spec, settings.models_seed)
         check_construction(build)
@@ -180,7 +177,7 @@ def _class(path: list[str]) -> Any:
     modules = [name for name in public if name not in _NO_MODELS]
     if not module_names or module_names[0] not in modules:
         wanted = module_names[0] if module_names else path[-1]
-        raise _NoSpecError(f"River has no module {wanted} with models{_close(wanted, modules)}")
+        raise _NoSpecError(f"River has no module {wanted} with models{did_you_mean(wanted, modules)}")
     module: Any = import_module(f"river.{module_names[0]}")
     for name in module_names[1:]:
         module = getattr(module, name, None) if name in getattr(module, "__all__", ()) else None
@@ -188,9 +185,5 @@ def _class(path: list[str]) -> Any:
         name for name in getattr(module, "__all__", ()) if inspect.isclass(getattr(module, name, None))
     ]
     if path[-1] not in classes:
-        raise _NoSpecError(f"there is no class {'.'.join(path)}{_close(path[-1], classes)}")
+        raise _NoSpecError(f"there is no class {'.'.join(path)}{did_you_mean(path[-1], classes)}")
     return getattr(module, path[-1])
-
-
-def _close(word: str, known: list[str]) -> str:
-    return "".join(f"; did you mean {name}?" for name in difflib.get_close_matches(word, known, 1))

@@ -1,14 +1,13 @@
 """Lists the pipeline's stages: which topic feeds which operator. A replay and the Faust app run this same
 list."""
 
-import difflib
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
 from dutycycle.contract.analyses import written_topics
 from dutycycle.contract.catalogue import COUNTERS, METRICS, WINDOW_METRICS
-from dutycycle.contract.errors import SettingError
+from dutycycle.contract.errors import SettingError, did_you_mean
 from dutycycle.contract.settings.groups import Settings
 from streams.names import STATELESS, check_settings, sources
 from streams.operators.base import NodeModels, Operator, Snapshot, Stage, no_models, nothing_unwritten
@@ -125,10 +124,8 @@ def _window_metrics(names: tuple[str, ...]) -> frozenset[str]:
 def _known_metrics(of: str, names: tuple[str, ...]) -> tuple[str, ...]:
     for name in names:
         if name not in METRICS:
-            close = "".join(
-                f"; did you mean {known_name}?" for known_name in difflib.get_close_matches(name, METRICS, 1)
-            )
-            raise SettingError(f"DUTYCYCLE_{of}_METRICS: there is no metric {name}{close}")
+            meant = did_you_mean(name, METRICS)
+            raise SettingError(f"DUTYCYCLE_{of}_METRICS: there is no metric {name}{meant}")
     return names
 
 

@@ -1,7 +1,15 @@
 """Defines errors that a user is meant to read: one line that names the thing and the fix."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 _EXTRAS = {"pyarrow": "parquet", "river": "models"}
 """The extra that brings a package; all others come with ``dutycycle`` itself."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return what to add to "there is no ``word``": the known word that is nearest; "" where none is near."""
+    return "".join(f"; did you mean {near}?" for near in get_close_matches(word, list(known), n=1))
 
 
 class DutycycleError(Exception):

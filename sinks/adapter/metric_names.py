@@ -1,11 +1,11 @@
 """Parses the names of metrics that autoscalers ask for: ``<metric>[_max][_in_<seconds>s]``. Pure."""
 
-import difflib
 import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from dutycycle.contract.catalogue import METRICS
+from dutycycle.contract.errors import did_you_mean
 from sinks.adapter.wave import SLOT_MS, SLOTS
 
 SHOWN_HORIZON_S = 300
@@ -39,9 +39,7 @@ def parse(text: str) -> MetricName:
     field = match["field"] if match else text
     horizon_s = int(match["horizon_s"] or 0) if match else 0
     if field not in METRICS:
-        close = difflib.get_close_matches(field, METRICS, n=1)
-        meant = f"; did you mean {close[0]}?" if close else ""
-        raise UnknownMetricError(f"there is no metric {field}{meant}")
+        raise UnknownMetricError(f"there is no metric {field}{did_you_mean(field, METRICS)}")
     if horizon_s > _LONGEST_S:
         raise UnknownMetricError(f"{text}: forecasts reach {_LONGEST_S} s, the longest cycle")
     return MetricName(field, bool(match and match["max"]), horizon_s)

@@ -2,7 +2,7 @@
 
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,9 +11,9 @@ from dutycycle.contract.ownership.now import PodGpuUse, uses_of_gpus
 from dutycycle.contract.records.derived import Cycle, Subject, Trend, WindowAggregate
 from dutycycle.contract.records.health import NodeHealth
 from dutycycle.contract.records.insights import Insight
-from dutycycle.contract.records.parts import NodePart
+from dutycycle.contract.records.parts import NodePart, PodSteps, steps_of_pods
 from dutycycle.contract.records.pods import Pod
-from dutycycle.contract.records.processes import Loop, ProcessSample
+from dutycycle.contract.records.processes import ProcessSample
 from dutycycle.contract.records.samples import NvmlSample
 from dutycycle.view.newest import NewestRecords
 
@@ -30,41 +30,32 @@ class StepRates:
 
 @dataclass(slots=True)
 class StepReports:
-    """Keeps the reports of all pods: of each the loops by time, a minute of them."""
+    """Keeps the reports of all pods: of each the steps by time, a minute of them."""
 
-    _by_pod: dict[str, deque[tuple[int, list[Loop]]]] = field(default_factory=lambda: defaultdict(deque))
+    _by_pod: dict[str, deque[tuple[int, PodSteps]]] = field(default_factory=lambda: defaultdict(deque))
 
     def add(self, record: ProcessSample) -> None:
         """Take the reports of a node at one tick."""
-        loops: dict[str, list[Loop]] = defaultdict(list)
-        for process in record.processes:
-            if process.loop is not None and process.loop.steps:
-                loops[process.pod_uid].append(process.loop)
-        for uid, loop in loops.items():
+        for uid, steps in steps_of_pods(record).items():
             reports = self._by_pod[uid]
-            reports.append((record.ts_ms, loop))
+            reports.append((record.ts_ms, steps))
             while reports[0][0] <= record.ts_ms - _WINDOW_MS:
                 reports.popleft()
 
     def rates(self, uid: str, now_ms: int) -> StepRates | None:
         """Return the rates of the minute before ``now_ms``; None of a pod that reported nothing in it."""
-        recent = [loops for ts_ms, loops in list(self._by_pod.get(uid, ())) if now_ms - ts_ms < _WINDOW_MS]
-        most = [max(loops, key=lambda loop: loop.steps) for loops in recent]
-        seconds = sum(loop.seconds for loop in most)
+        recent = [steps for ts_ms, steps in list(self._by_pod.get(uid, ())) if now_ms - ts_ms < _WINDOW_MS]
+        seconds = sum(steps.seconds for steps in recent)
         if seconds <= 0:
             return None
-        return StepRates(sum(loop.steps for loop in most) / seconds, _samples_per_s(recent, seconds))
+        counted = [steps.samples for steps in recent if steps.samples is not None]
+        samples_per_s = sum(counted) / seconds if len(counted) == len(recent) else None
+        return StepRates(sum(steps.steps for steps in recent) / seconds, samples_per_s)
 
     def forget(self, old_ms: int) -> None:
         """Drop the pods that have reported nothing since."""
         for uid in [uid for uid, reports in self._by_pod.items() if reports[-1][0] <= old_ms]:
             del self._by_pod[uid]
-
-
-def _samples_per_s(recent: Sequence[Sequence[Loop]], seconds: float) -> float | None:
-    counts = [loop.samples for loops in recent for loop in loops]
-    known = [count for count in counts if count is not None]
-    return sum(known) / seconds if len(known) == len(counts) else None
 
 
 FORGET_MS = 3_600_000

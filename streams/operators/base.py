@@ -26,7 +26,7 @@ Snapshot = dict[str, Any]
 
 
 class Operator(Protocol):
-    """Keeps the state of one key."""
+    """Keeps the state of one key. One that sends all at once and has no state defines ``update`` alone."""
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
         """Take the next record of the key. Raises ``contract.codec.DecodeError`` for one it cannot use,
@@ -35,15 +35,15 @@ class Operator(Protocol):
 
     def flush(self) -> list[Emission]:
         """Return what changed since the last call, coalesced: the newest state, once per output key."""
-        ...
+        return []
 
     def close(self) -> list[Emission]:
         """Close what is open at the end of the input, then flush."""
-        ...
+        return self.flush()
 
     def snapshot(self) -> Snapshot:
         """Return everything that ``build`` needs to go on as if nothing had happened."""
-        ...
+        return {"v": 1}
 
 
 class NodeModels:

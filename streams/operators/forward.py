@@ -1,14 +1,13 @@
 """Turns identities of pods, and steps of trainings, into parts: a pod's operator has one source topic."""
 
-from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from dutycycle.contract.codec import encode
 from dutycycle.contract.log import ConsumerRecord, ProducerRecord
-from dutycycle.contract.records.parts import InsightPart, PodPart, PodSteps
+from dutycycle.contract.records.parts import InsightPart, PodPart, steps_of_pods
 from dutycycle.contract.records.pods import Pod
-from dutycycle.contract.records.processes import Loop, ProcessSample
-from streams.operators.base import Emission, Snapshot
+from dutycycle.contract.records.processes import ProcessSample
+from streams.operators.base import Emission, Operator
 from streams.operators.keyed import decode_under_key
 
 TOPIC = "pods"
@@ -17,7 +16,7 @@ PARTS = ("pod-parts", "insight-parts")
 """The topics that an identity is forwarded to."""
 
 
-class PodForwarder:
+class PodForwarder(Operator):
     """Forwards, without state, each record of ``pods`` as one of ``pod-parts`` and one of ``insight-parts``,
     as far as those are among ``topics``; a tombstone says that the pod is gone."""
 
@@ -39,20 +38,8 @@ class PodForwarder:
             if topic in self._topics
         ]
 
-    def flush(self) -> list[Emission]:
-        """Return nothing: nothing is held back."""
-        return []
 
-    def close(self) -> list[Emission]:
-        """Return nothing: nothing is open."""
-        return []
-
-    def snapshot(self) -> Snapshot:
-        """Return a version alone: there is no state."""
-        return {"v": 1}
-
-
-class StepForwarder:
+class StepForwarder(Operator):
     """Forwards, without state, of each record of ``processes`` the steps of each pod whose training reports
     some."""
 
@@ -62,32 +49,8 @@ class StepForwarder:
     def update(self, record: ConsumerRecord) -> list[Emission]:
         """Forward the steps of one tick; raises ``DecodeError``."""
         sample = decode_under_key(ProcessSample, record.value, PROCESSES, key=self._node, field="node")
-        loops: dict[str, list[Loop]] = defaultdict(list)
-        for process in sample.processes:
-            if process.loop is not None and process.loop.steps:
-                loops[process.pod_uid].append(process.loop)
-        return [
-            ProducerRecord("insight-parts", uid, encode(self._part(uid, sample.ts_ms, loop)), sample.ts_ms)
-            for uid, loop in loops.items()
+        parts = [
+            InsightPart(uid=uid, source=PROCESSES, node=self._node, start_ms=sample.ts_ms, steps=steps)
+            for uid, steps in steps_of_pods(sample).items()
         ]
-
-    def _part(self, uid: str, ts_ms: int, loops: Sequence[Loop]) -> InsightPart:
-        most = max(loops, key=lambda loop: loop.steps)
-        samples = [loop.samples for loop in loops if loop.samples is not None]
-        steps = PodSteps(
-            steps=most.steps, seconds=most.seconds,
-            samples=sum(samples) if len(samples) == len(loops) else None,
-        )  # fmt: skip
-        return InsightPart(uid=uid, source=PROCESSES, node=self._node, start_ms=ts_ms, steps=steps)
-
-    def flush(self) -> list[Emission]:
-        """Return nothing: nothing is held back."""
-        return []
-
-    def close(self) -> list[Emission]:
-        """Return nothing: nothing is open."""
-        return []
-
-    def snapshot(self) -> Snapshot:
-        """Return a version alone: there is no state."""
-        return {"v": 1}
+        return [ProducerRecord("insight-parts", part.uid, encode(part), sample.ts_ms) for part in parts]

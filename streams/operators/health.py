@@ -4,7 +4,7 @@ from dutycycle.contract.codec import encode, from_plain, to_plain
 from dutycycle.contract.health.verdict import fold
 from dutycycle.contract.log import ConsumerRecord, ProducerRecord
 from dutycycle.contract.records.health import GpuEvent, GpuHealth, NodeHealth
-from streams.operators.base import Emission, Snapshot
+from streams.operators.base import Emission, Operator, Snapshot
 from streams.operators.columns.arrays import check_version
 from streams.operators.keyed import decode_under_key
 
@@ -16,7 +16,7 @@ FORGET_MS = 7 * 24 * 3_600_000
 _MOST_COLLECTORS = 4
 
 
-class HealthOperator:
+class HealthOperator(Operator):
     """Keeps the state of one node's GPUs, by UUID."""
 
     def __init__(self, node: str) -> None:
@@ -51,10 +51,6 @@ class HealthOperator:
         ts_ms = max(gpu.seen_ms for gpu in gpus)
         health = NodeHealth(node=self._node, ts_ms=ts_ms, gpus=gpus)
         return [ProducerRecord("gpu-health", self._node, encode(health), ts_ms)]
-
-    def close(self) -> list[Emission]:
-        """Flush at the end of the input."""
-        return self.flush()
 
     def snapshot(self) -> Snapshot:
         """Return plain data."""

@@ -8,13 +8,12 @@ Three vocabularies are in use. Version 1 has ``dcgm_gpu_utilization``; later one
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import NamedTuple
 
 from collectors.prometheus.identity.labels import target_of
 from collectors.prometheus.series import ScrapedSeries, SeriesLabels
 from dutycycle.contract.catalogue import GPU_ROWS, LIMITS, MIB, PCT
-from dutycycle.contract.errors import SettingError
+from dutycycle.contract.errors import SettingError, did_you_mean
 
 _BLANKS = frozenset({*range(0x7FFFFFF0, 0x7FFFFFF4), *(2.0**47 + n for n in range(4)), float(2**63 - 16)})
 """What DCGM writes for a value that it does not have, as 32-bit integer, as double, as 64-bit integer."""
@@ -118,10 +117,9 @@ class Vocabulary:
         given = dict(names or {})
         for name, known in given.items():
             if known not in _TARGETS:
-                close = get_close_matches(known, _TARGETS, n=1)
                 raise SettingError(
                     f"DUTYCYCLE_PROMETHEUS_NAMES={name}={known}: {known} is no name of dcgm-exporter, no "
-                    f"field of a GPU and no label that is known{f': is it {close[0]}?' if close else ''}"
+                    f"field of a GPU and no label that is known{did_you_mean(known, _TARGETS)}"
                 )
         own = {
             name: _FIELDS.get(known) or Field(known) for name, known in given.items() if known not in LABELS

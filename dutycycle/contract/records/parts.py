@@ -5,6 +5,7 @@ Each is cumulative: everything so far, not what is new. So the newest supersedes
 repeat changes nothing, and no arrival order between sources matters.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from dutycycle.contract.records.base import RecordBase, VersionedRecord, written
 from dutycycle.contract.records.derived import OtherCycle, Peaks, Totals, TrendMetric
 from dutycycle.contract.records.insights import Anomaly, Insight
 from dutycycle.contract.records.pods import JobRef, Pod
+from dutycycle.contract.records.processes import Loop, ProcessSample
 from dutycycle.contract.units import Amount, Count, Label, Millis, NodeName, Number, Share, Uid
 
 
@@ -168,6 +170,22 @@ class PodSteps(RecordBase, frozen=True, kw_only=True):
     steps: Count
     seconds: Amount
     samples: Count | None = None
+
+
+def steps_of_pods(sample: ProcessSample) -> dict[str, PodSteps]:
+    """Return what each pod's training reported at the tick of ``sample``, by uid; without those that reported
+    no step."""
+    loops: dict[str, list[Loop]] = defaultdict(list)
+    for process in sample.processes:
+        if process.loop is not None and process.loop.steps:
+            loops[process.pod_uid].append(process.loop)
+    steps: dict[str, PodSteps] = {}
+    for uid, of_pod in loops.items():
+        most = max(of_pod, key=lambda loop: loop.steps)
+        samples = [loop.samples for loop in of_pod if loop.samples is not None]
+        counted = sum(samples) if len(samples) == len(of_pod) else None
+        steps[uid] = PodSteps(steps=most.steps, seconds=most.seconds, samples=counted)
+    return steps
 
 
 class InsightPart(VersionedRecord, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from dutycycle.contract.records.derived import JobPeaks, Peaks, PodOfJob
 from dutycycle.contract.records.parts import JobPart
 from dutycycle.contract.records.pods import JobRef
 from dutycycle.contract.topics import TOPICS
-from streams.operators.base import Emission, Snapshot
+from streams.operators.base import Emission, Operator, Snapshot
 from streams.operators.columns.arrays import check_version
 from streams.operators.keyed import decode_under_key
 from streams.operators.peaks.departed import DEPART_AFTER_MS, MAX_JOB_PODS, DepartedPods
@@ -25,7 +25,7 @@ MOST_EARLIER = 8
 _LEAST_PEAK_BYTES = len('"m":{"max":0,"mean":0,"at_ms":0},')
 
 
-class JobOperator:
+class JobOperator(Operator):
     """Keeps the state of one job: the newest part of each of its pods, and the sum of those that departed.
 
     Pods depart in ``update``, never in ``flush``. So which of them have departed does not depend on when
@@ -86,10 +86,6 @@ class JobOperator:
         peaks = self._merged()
         text = encode_within(peaks, TOPICS["job-peaks"].max_bytes)
         return [ProducerRecord("job-peaks", self._uid, text, peaks.last_ms)]
-
-    def close(self) -> list[Emission]:
-        """Flush at the end of the input."""
-        return self.flush()
 
     def _merged(self) -> JobPeaks:
         parts = sorted(self._parts.values(), key=lambda part: (part.pod_name, part.first_ms, part.pod_uid))
@@ -152,9 +148,8 @@ class JobOperator:
         check_version(plain, SNAPSHOT_VERSION, "a job")
         self._parts = {uid: from_plain(JobPart, part, _TOPIC) for uid, part in plain["parts"].items()}
         self._departed = from_plain(DepartedPods, plain["departed"], _TOPIC)
-        self._departed_of = {  # a snapshot of an earlier release has none
-            name: from_plain(DepartedPods, pods, _TOPIC)
-            for name, pods in plain.get("departed_of", {}).items()
+        self._departed_of = {
+            name: from_plain(DepartedPods, pods, _TOPIC) for name, pods in plain["departed_of"].items()
         }
         self._newest_ms = plain["newest_ms"]
         self._ended = self._ends()

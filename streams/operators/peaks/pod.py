@@ -10,7 +10,7 @@ from dutycycle.contract.ownership.words import merged
 from dutycycle.contract.records.derived import PodPeaks
 from dutycycle.contract.records.parts import JobPart, PodPart
 from dutycycle.contract.records.pods import Pod
-from streams.operators.base import Emission, Snapshot
+from streams.operators.base import Emission, Operator, Snapshot
 from streams.operators.columns.arrays import check_version
 from streams.operators.keyed import decode_under_key
 from streams.operators.peaks.merge import merge_scopes, merge_tallies, merge_totals, to_peaks
@@ -20,7 +20,7 @@ SNAPSHOT_VERSION = 2
 _TOPIC = "pod-parts"
 
 
-class PodOperator:
+class PodOperator(Operator):
     """Keeps the state of one pod: who it is, and the newest part of each accumulation."""
 
     def __init__(self, uid: str) -> None:
@@ -54,10 +54,6 @@ class PodOperator:
         if part is not None:
             outs.append(ProducerRecord("job-parts", part.job.uid, encode(part), peaks.last_ms))
         return outs
-
-    def close(self) -> list[Emission]:
-        """Flush at the end of the input."""
-        return self.flush()
 
     def _merged(self) -> tuple[PodPeaks, JobPart | None]:
         parts = [self._parts[name] for name in sorted(self._parts)]

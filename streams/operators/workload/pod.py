@@ -12,7 +12,7 @@ from dutycycle.contract.records.derived import pod_subject
 from dutycycle.contract.records.insights import Anomaly, Insight
 from dutycycle.contract.records.parts import InsightPart, JobInsightPart, PodInsight
 from dutycycle.contract.records.pods import Pod
-from streams.operators.base import Emission, Snapshot
+from streams.operators.base import Emission, Operator, Snapshot
 from streams.operators.columns.arrays import check_version
 from streams.operators.keyed import decode_under_key
 from streams.operators.workload.anomalies.kinds import HANG
@@ -38,7 +38,7 @@ _GPU_ONLY_SPANS = 3
 """Spans after which a pod is judged by its GPU alone, as long as ``cgroup`` never sent any."""
 
 
-class PodInsightOperator:
+class PodInsightOperator(Operator):
     """Keeps the state of one pod.
 
     What it publishes is a function of the pod's spans, in the order of time, and of what is known of the pod
@@ -235,10 +235,6 @@ class PodInsightOperator:
             created_ms=self._pod.created_ms, gone_ms=self._gone_ms, state=self._track.state,
         )  # fmt: skip
         return [ProducerRecord("job-insight-parts", part.job.uid, encode(part), self._job_ms)]
-
-    def flush(self) -> list[Emission]:
-        """Return nothing: nothing is held back."""
-        return []
 
     def close(self) -> list[Emission]:
         """End the pod's time. A span without its other half stays unjudged. Of a pod that ends while the

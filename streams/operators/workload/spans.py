@@ -27,7 +27,6 @@ from streams.operators.workload.rules.state import STATE_MS
 from streams.operators.workload.tick_channels import (
     COARSE_MS,
     CgroupTickChannels,
-    NoTickChannels,
     NvmlTickChannels,
     RowPlan,
     TickChannels,
@@ -73,7 +72,7 @@ class SpanBank:
         self._node = node
         self._source = source
         self._epoch_ms = epoch_ms
-        self._channels: TickChannels = _CHANNELS.get(source, NoTickChannels)()
+        self._channels: TickChannels = _CHANNELS.get(source, TickChannels)()
         self._open = _Span()
         self._ended: _Span | None = None
         """Its parts are not made yet."""

@@ -1,9 +1,8 @@
-"""Turns the ticks of a node into the channels of its pods: one class for each source.
+"""Turns the ticks of a node into the channels of its pods: one class for each source that tells of pods.
 
 A tick is reduced to a row of the numbers that are needed, and the rows of a span become channels at its end.
 """
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
 from math import isnan
@@ -58,8 +57,8 @@ class RowPlan:
         return self.fills[pod] if self.gpus and len(self.alone[pod]) == self.held[pod] else ()
 
 
-class TickChannels(ABC):
-    """Turns ticks of one source into channels."""
+class TickChannels:
+    """Turns ticks of one source into channels: of this one, which tells nothing for insights, into none."""
 
     def __init__(self) -> None:
         self._layout: Layout | None = None
@@ -84,22 +83,22 @@ class TickChannels(ABC):
         values[:, self._missing] = np.nan
         return np.concatenate((values, block.facts), axis=1)
 
-    @abstractmethod
     def _plan_of(self, layout: Layout) -> tuple[RowPlan, list[Series]]:
         """Return the plan of a layout's rows, and the series that a row begins with; the tick's facts follow
         them."""
+        return RowPlan(()), []
 
-    @abstractmethod
     def channels(self, plan: RowPlan, rows: Floats) -> Floats:
         """Return the source's channels, shape (ticks, pods, channels), of rows of shape (ticks, numbers)."""
+        return np.empty((len(rows), 0, 0))
 
     def gpu_means(self, plan: RowPlan, rows: Floats) -> list[dict[str, list[float | None]]]:
         """Return of each pod means over the rows of each GPU that it holds alone; see ``InsightPart``."""
         return [{} for _ in plan.uids]
 
-    @abstractmethod
     def fields(self, plan: RowPlan, rows: Floats) -> list[dict[str, Any]]:
         """Return of each pod the fields of ``InsightPart`` that are no channels, as of the newest row."""
+        return []
 
 
 class NvmlTickChannels(TickChannels):
@@ -199,21 +198,6 @@ class CgroupTickChannels(TickChannels):
         """See ``TickChannels``: its limit of host memory, if there is one."""
         limits: list[float] = rows[-1, _LIMIT : -1 : len(POD_CGROUP_METRICS)].tolist()
         return [{} if isnan(limit) else {"mem_limit_bytes": tidy(limit)} for limit in limits]
-
-
-class NoTickChannels(TickChannels):
-    """Stands for a source that tells nothing for insights."""
-
-    def _plan_of(self, layout: Layout) -> tuple[RowPlan, list[Series]]:
-        return RowPlan(()), []
-
-    def channels(self, plan: RowPlan, rows: Floats) -> Floats:
-        """See ``TickChannels``: never asked for, as there are no pods in the plan."""
-        return np.empty((len(rows), 0, 0))
-
-    def fields(self, plan: RowPlan, rows: Floats) -> list[dict[str, Any]]:
-        """See ``TickChannels``."""
-        return []
 
 
 def _pods_of(layout: Layout) -> tuple[str, ...]:

@@ -431,7 +431,7 @@ def test_names_that_nobody_knows_yet_are_a_setting() -> None:
 
 
 def test_a_name_that_stands_for_nothing_is_refused() -> None:
-    with pytest.raises(SettingError, match=r"x=DCGM_FI_DEV_GPU_UTL: .* is it DCGM_FI_DEV_GPU_UTIL\?"):
+    with pytest.raises(SettingError, match=r"x=DCGM_FI_DEV_GPU_UTL: .* did you mean DCGM_FI_DEV_GPU_UTIL\?"):
         AnswerReader(PrometheusSettings(prometheus_names=(("x", "DCGM_FI_DEV_GPU_UTL"),)))
 
 

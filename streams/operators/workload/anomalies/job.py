@@ -1,16 +1,15 @@
 """Finds the anomalies of a job: those of its pods, and what shows only between its pods."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from statistics import median
 
 from msgspec.structs import replace
 
 from dutycycle.contract.records.insights import Anomaly
 from dutycycle.contract.records.parts import JobInsightPart
-from dutycycle.contract.units import Number
 from streams.operators.workload.anomalies.kinds import HANG, HOT_GPU, SLOW_GPU, STALL
 from streams.operators.workload.channels import IDLE_PCT
-from streams.operators.workload.ranks import aligned
+from streams.operators.workload.ranks import PAST_METRICS, aligned
 
 MOST = 8
 """Anomalies of a job; of more, those that began first are said."""
@@ -77,10 +76,9 @@ def _apart(parts: list[JobInsightPart]) -> Iterator[Anomaly]:
     for name, figures in ranks.items():
         others = [of for other, of in ranks.items() if other != name]
         warmer, clock, power = (
-            float(figures[of]) - median(float(other[of]) for other in others)
-            for of in ("warmer_c", "clock_lower_pct", "power_lower_pct")
+            float(figures[of]) - median(float(other[of]) for other in others) for of in PAST_METRICS
         )
-        since_ms, evidence = times[name], _rounded(figures)
+        since_ms, evidence = times[name], {of: figures[of] for of in PAST_METRICS}
         if warmer >= WARMER_C and (name, HOT_GPU) not in known:
             became = f"{name} became {warmer:.0f} \N{DEGREE SIGN}C warmer than the other ranks did"
             text = f"{became}: look at its node's cooling"
@@ -88,7 +86,3 @@ def _apart(parts: list[JobInsightPart]) -> Iterator[Anomaly]:
         if min(clock, power) >= LOWER_PCT and (name, SLOW_GPU) not in known:
             text = f"the clock of {name} fell by {clock:.0f} % against the other ranks, which wait for it"
             yield Anomaly(kind=SLOW_GPU, since_ms=since_ms, pod=name, evidence=evidence, advice=text)
-
-
-def _rounded(figures: Mapping[str, Number]) -> dict[str, Number]:
-    return {name: figures[name] for name in ("warmer_c", "clock_lower_pct", "power_lower_pct")}

@@ -2,7 +2,8 @@
 was."""
 
 from dataclasses import dataclass, field
-from math import isnan
+from math import isnan, nan
+from statistics import median
 
 from dutycycle.contract.records.hours import MINUTE_MS
 from streams.operators.workload.anomalies.kinds import HOT_GPU, SLOW_GPU, Found
@@ -92,8 +93,5 @@ def _found(name: str, gpu: _GpuDeviation) -> list[Found]:
 
 def _median(values: list[float]) -> float:
     """Return the median of those that are known; NaN of none."""
-    known = sorted(value for value in values if not isnan(value))
-    if not known:
-        return float("nan")
-    half = len(known) // 2
-    return known[half] if len(known) % 2 else (known[half - 1] + known[half]) / 2
+    known = [value for value in values if not isnan(value)]
+    return median(known) if known else nan

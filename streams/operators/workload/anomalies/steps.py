@@ -66,13 +66,8 @@ class SlowSteps:
         return self._found() if is_suspected else None
 
     def _begin(self) -> None:
-        self.period, self.memory, self.power, self.suspicion, self.others = (
-            Level(),
-            Level(),
-            Level(),
-            Suspicion(),
-            0,
-        )
+        self.period, self.memory, self.power = Level(), Level(), Level()
+        self.suspicion, self.others = Suspicion(), 0
 
     def _compared(self, minute: Minute) -> tuple[bool, bool]:
         """Tell whether its steps are slower than usual, and whether it is another rhythm or program."""

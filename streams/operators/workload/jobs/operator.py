@@ -15,7 +15,7 @@ from dutycycle.contract.log import ConsumerRecord, ProducerRecord
 from dutycycle.contract.records.derived import job_subject
 from dutycycle.contract.records.insights import Insight
 from dutycycle.contract.records.parts import JobInsight, JobInsightPart, WorkloadState
-from streams.operators.base import Emission, Snapshot
+from streams.operators.base import Emission, Operator, Snapshot
 from streams.operators.columns.arrays import check_version
 from streams.operators.keyed import decode_under_key
 from streams.operators.workload.anomalies.job import job_anomalies
@@ -48,7 +48,7 @@ _OF_EVERY_POD = {
 """Said of a job only where it is said of each of its pods; and how the pods' values are combined."""
 
 
-class JobInsightOperator:
+class JobInsightOperator(Operator):
     """Keeps the state of one job: the newest part of each of its pods, when anything about any of them last
     changed, and what was published last."""
 
@@ -92,10 +92,6 @@ class JobInsightOperator:
         insight = job_insight(self._uid, self._parts.values(), self._latest.ms)
         state = job_state(self._parts.values())
         return JobInsight(job=whole, namespace=newest.namespace, insight=insight, state=state)
-
-    def close(self) -> list[Emission]:
-        """Flush at the end of the input."""
-        return self.flush()
 
     def snapshot(self) -> Snapshot:
         """Return plain data."""

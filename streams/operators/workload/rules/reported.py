@@ -113,8 +113,6 @@ def with_steps(state: WorkloadState, reported: ReportedSteps, until_ms: int) -> 
             state, period_s=three_digits(figures["step_s"]), period_source=REPORTED, confidence=_SURE,
             cycle_steps=1, other_cycles=(cycle, *(state.other_cycles or ())),
         )  # fmt: skip
-    return (
-        replace(state, cycle_steps=fits[0] if fits else round(count))
-        if off <= max(0.5, 0.1 * count)
-        else state
-    )
+    if off > max(0.5, 0.1 * count):
+        return state
+    return replace(state, cycle_steps=fits[0] if fits else round(count))

@@ -5,7 +5,7 @@ What Helm or ``kubectl apply`` made goes with them, and what users wrote is thei
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -17,9 +17,8 @@ from dutycycle.kube.errors import BusyError, GoneError, KubeError
 from dutycycle.kube.events import CONTROLLER, CULLER
 from dutycycle.kube.heartbeat import LEASE, SELECTOR
 from dutycycle.kube.objects import ApiServer
-from dutycycle.kube.references import Metadata
+from dutycycle.kube.references import Metadata, ObjectRef
 from sinks.annotations.core.node import CONDITIONS
-from sinks.annotations.core.targets import Target
 
 T = TypeVar("T")
 TRIES = 4
@@ -86,131 +85,129 @@ def may_carry(kind: Kind, namespace: str | None) -> bool:
     return not of_kubernetes and group not in _NOT_WORKLOADS
 
 
+@dataclass(slots=True)
+class _Remover:
+    """Does it: each object is said before, and one that fails does not stop the rest."""
+
+    server: ApiServer
+    say: Say
+    dry_run: bool
+    done: Removal = field(default_factory=Removal)
+
+    async def attempt(
+        self, verb: str, thing: str, keys: list[str], request: Callable[[], Awaitable[object]]
+    ) -> bool:
+        """Say what is done with a thing, and do it; tell whether it is. False, too, where it was deleted
+        meanwhile."""
+        self.say(thing, keys)
+        try:
+            if not self.dry_run:
+                await patiently(request)
+        except GoneError:
+            return False
+        except KubeError as error:
+            self.note(verb, thing, error)
+            return False
+        return True
+
+    def note(self, verb: str, thing: str, error: KubeError) -> None:
+        """Note a failure."""
+        hint = " (a role must allow it)" if error.reason == "403" else ""
+        self.done.failures.append(f"{verb} {thing}: {error}{hint}")
+
+    async def clear_kind(self, kind: Kind, namespace: str | None, prefix: str) -> None:
+        """Take our keys from the objects of one kind, a few at a time."""
+        waiting: list[Metadata] = []
+        try:
+            async for metadata in self.server.each(kind, namespace):
+                if _our_keys(metadata, prefix):
+                    waiting.append(metadata)
+                if len(waiting) == _AT_ONCE:
+                    await asyncio.gather(*(self._clear(kind, there, prefix) for there in waiting))
+                    waiting = []
+        except KubeError as error:
+            self.note("list", kind.plural, error)
+        await asyncio.gather(*(self._clear(kind, there, prefix) for there in waiting))
+
+    async def _clear(self, kind: Kind, metadata: Metadata, prefix: str) -> None:
+        ref, keys = _ref(kind, metadata), _our_keys(metadata, prefix)
+        request = partial(self.server.annotate, ref, dict.fromkeys(keys))
+        if await self.attempt("patch", str(ref), keys, request):
+            self.done.objects[kind.name] += 1
+            self.done.keys += len(keys)
+
+    async def clear_labels(self, prefix: str) -> None:
+        """Take away the labels that nodes have by a switch."""
+        ours = [f"{prefix}/{name}" for name in CONDITIONS]
+        try:
+            nodes = [node async for node in self.server.each(NODE)]
+        except KubeError as error:
+            self.note("list", NODE.plural, error)
+            return
+        for node in nodes:
+            name, keys = node["name"], [key for key in ours if key in (node.get("labels") or {})]
+            change = {"metadata": {"labels": dict.fromkeys(keys)}}
+            request = partial(self.server.merge, NODE, name, "", change)
+            if keys and await self.attempt("patch", f"Node {name}, labels", keys, request):
+                self.done.keys += len(keys)
+
+    async def delete(self, made: Made, namespace: str | None) -> None:
+        """Delete every object of one kind that was made."""
+        kind = made.kind
+
+        async def delete(metadata: Metadata) -> None:
+            ref = _ref(kind, metadata)
+            request = partial(
+                self.server.delete, kind, ref.name, ref.namespace, metadata["uid"], "Background"
+            )
+            self.done.deleted[kind.name] += await self.attempt("delete", str(ref), [], request)
+
+        try:
+            objects = self.server.each(kind, namespace, made.labels, made.fields)
+            there = [metadata async for metadata in objects]
+        except GoneError:  # the server has no such kind, and so none of these
+            return
+        except KubeError as error:
+            self.note("list", kind.plural, error)
+            return
+        for first in range(0, len(there), _AT_ONCE):
+            await asyncio.gather(*map(delete, there[first : first + _AT_ONCE]))
+
+
 async def remove(
     server: ApiServer, prefix: str, namespace: str | None, say: Say, *, dry_run: bool
 ) -> Removal:
-    """Take every key that begins with ``prefix/`` from every object, and delete what was made; one that
-    fails does not stop the rest. With ``namespace`` nothing outside of it is touched.
+    """Take every key that begins with ``prefix/`` from every object, and delete what was made. With
+    ``namespace`` nothing outside of it is touched.
 
     Raises ``ServerAwayError`` where not even the kinds can be asked for.
     """
-    done = Removal()
+    remover = _Remover(server, say, dry_run)
     try:
         kinds = [kind for kind in await server.kinds.every() if may_carry(kind, namespace)]
     except KubeError as error:
         raise ServerAwayError(f"the API server's kinds cannot be read: {error}") from error
     for kind in sorted(kinds, key=lambda kind_to_clear: kind_to_clear.name in _COPIES):
-        try:
-            async for page in _pages(server, kind, namespace, prefix):
-                await asyncio.gather(
-                    *(_clear(server, target, keys, say, done, dry_run) for target, keys in page)
-                )
-        except KubeError as error:
-            done.failures.append(_failure("list", kind.plural, error))
+        await remover.clear_kind(kind, namespace, prefix)
     if namespace is None:
-        await _clear_labels(server, prefix, say, done, dry_run)
+        await remover.clear_labels(prefix)
     for made in MADE:
         if namespace is None or made.kind.namespaced:
-            await _delete(server, made, namespace, say, done, dry_run)
-    return done
+            await remover.delete(made, namespace)
+    return remover.done
 
 
-async def _delete(
-    server: ApiServer, made: Made, namespace: str | None, say: Say, done: Removal, dry_run: bool
-) -> None:
-    """Delete every object of one kind that was made."""
-    kind = made.kind
-
-    async def delete(metadata: Metadata) -> None:
-        target = _target(kind, metadata)
-        say(str(target), [])
-        try:
-            if not dry_run:
-                await patiently(
-                    lambda: server.delete(kind, target.name, target.namespace, metadata["uid"], "Background")
-                )
-        except GoneError:
-            return
-        except KubeError as error:
-            done.failures.append(_failure("delete", str(target), error))
-        else:
-            done.deleted[kind.name] += 1
-
-    try:
-        there = [metadata async for metadata in server.each(kind, namespace, made.labels, made.fields)]
-    except GoneError:  # the server has no such kind, and so none of these
-        return
-    except KubeError as error:
-        done.failures.append(_failure("list", kind.plural, error))
-        return
-    for first in range(0, len(there), _AT_ONCE):
-        await asyncio.gather(*map(delete, there[first : first + _AT_ONCE]))
+def _our_keys(metadata: Metadata, prefix: str) -> list[str]:
+    return [
+        key
+        for key in metadata.get("annotations") or {}
+        if key.startswith(f"{prefix}/") and key.partition("/")[2] not in WRITTEN_BY_USERS
+    ]
 
 
-async def _pages(
-    server: ApiServer, kind: Kind, namespace: str | None, prefix: str
-) -> AsyncIterator[list[tuple[Target, list[str]]]]:
-    """Yield the objects that carry keys of ours, a few at a time."""
-    page: list[tuple[Target, list[str]]] = []
-    async for metadata in server.each(kind, namespace):
-        keys = [
-            key
-            for key in metadata.get("annotations") or {}
-            if key.startswith(f"{prefix}/") and key.partition("/")[2] not in WRITTEN_BY_USERS
-        ]
-        if keys:
-            page.append((_target(kind, metadata), keys))
-        if len(page) == _AT_ONCE:
-            yield page
-            page = []
-    yield page
-
-
-def _target(kind: Kind, metadata: Metadata) -> Target:
-    ours = {"Node": "node", "Pod": "pod"}.get(kind.name, "job")
+def _ref(kind: Kind, metadata: Metadata) -> ObjectRef:
     namespace = metadata.get("namespace")
-    return Target(ours, kind.api_version, kind.name, metadata["name"], namespace, metadata.get("uid"))
-
-
-async def _clear(
-    server: ApiServer, target: Target, keys: list[str], say: Say, done: Removal, dry_run: bool
-) -> None:
-    say(str(target), keys)
-    try:
-        if not dry_run:
-            await patiently(lambda: server.annotate(target.ref, dict.fromkeys(keys)))
-    except GoneError:
-        return  # deleted meanwhile, and its annotations with it
-    except KubeError as error:
-        done.failures.append(_failure("patch", str(target), error))
-    else:
-        done.objects[target.api_kind] += 1
-        done.keys += len(keys)
-
-
-async def _clear_labels(server: ApiServer, prefix: str, say: Say, done: Removal, dry_run: bool) -> None:
-    """Take away the labels that nodes have by a switch."""
-    ours = [f"{prefix}/{name}" for name in CONDITIONS]
-    try:
-        nodes = [node async for node in server.each(NODE)]
-    except KubeError as error:
-        done.failures.append(_failure("list", NODE.plural, error))
-        return
-    for node in nodes:
-        name, keys = node["name"], [key for key in ours if key in (node.get("labels") or {})]
-        if not keys:
-            continue
-        say(f"Node {name}, labels", keys)
-        try:
-            if not dry_run:
-                change = {"metadata": {"labels": dict.fromkeys(keys)}}
-                await patiently(partial(server.merge, NODE, name, "", change))
-        except GoneError:
-            continue  # deleted meanwhile, and its labels with it
-        except KubeError as error:
-            done.failures.append(_failure("patch", f"Node {name}", error))
-        else:
-            done.keys += len(keys)
+    return ObjectRef(kind.api_version, kind.name, metadata["name"], namespace, metadata.get("uid"))
 
 
 async def patiently(request: Callable[[], Awaitable[T]]) -> T:
@@ -225,8 +222,3 @@ async def patiently(request: Callable[[], Awaitable[T]]) -> T:
                 pause_s if error.retry_after_s is None else min(error.retry_after_s, _LONGEST_S)
             )
     return await request()
-
-
-def _failure(verb: str, what: str, error: KubeError) -> str:
-    hint = " (a role must allow it)" if error.reason == "403" else ""
-    return f"{verb} {what}: {error}{hint}"

@@ -11,12 +11,12 @@ from dutycycle.contract.backoff import Backoff
 from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.records.deadletter import Reason
 from dutycycle.contract.records.derived import JobPeaks, PodPeaks
-from dutycycle.contract.records.health import GpuEvent, NodeHealth
-from dutycycle.contract.records.parts import JobInsight, PodInsight
+from dutycycle.contract.records.health import GpuEvent
 from dutycycle.contract.records.samples import NvmlSample
 from dutycycle.kube.errors import BusyError, GoneError, KubeError, NoKindError
 from dutycycle.kube.objects import ApiServer
 from dutycycle.telemetry.events import WRITE_REJECTED, WRITE_RETRIED, Telemetry
+from sinks.annotations.beside import BesideWriter
 from sinks.annotations.core.desired import TOPICS, Annotations
 from sinks.annotations.core.schedule import DueWrite, WritePlan, WritePolicy
 from sinks.annotations.core.targets import Target
@@ -80,14 +80,15 @@ class AnnotationSink:
         self._forbidden = ForbiddenKinds(telemetry, clock)
         self._writer = AnnotationWriter(server, policy.prefix, self._annotations, self._forbidden, telemetry)
         self._gone_objects = GoneObjects(clock)
-        self._heartbeats = Heartbeats(server, policy.heartbeat_s, self.name, telemetry, clock)
-        self._labels = (
-            NodeLabels(server, policy.prefix, self._annotations.conditions, self.name, telemetry, clock)
-            if policy.labels
-            else None
-        )
-        self._events = ObjectEvents(server, self.name, telemetry, clock) if policy.events else None
-        self.topics: tuple[str, ...] = TOPICS if self._events is None else (*TOPICS, _FAULTS)
+        self._beside: list[BesideWriter[Any]] = []
+        if policy.heartbeat_s:
+            self._beside.append(Heartbeats(server, policy.heartbeat_s, self.name, telemetry, clock))
+        if policy.labels:
+            holds = self._annotations.conditions
+            self._beside.append(NodeLabels(server, policy.prefix, holds, self.name, telemetry, clock))
+        if policy.events:
+            self._beside.append(ObjectEvents(server, self.name, telemetry, clock))
+        self.topics: tuple[str, ...] = (*TOPICS, _FAULTS) if policy.events else TOPICS
         self._plan = WritePlan(policy.interval_s, policy.most)
         self._origins: dict[Target, ConsumerRecord] = {}
         self._failures: dict[Target | None, int] = {}
@@ -110,18 +111,16 @@ class AnnotationSink:
 
     def take(self, origin: ConsumerRecord, record: Any) -> None:
         """Note what the record changes."""
-        if self._events is not None and isinstance(record, PodInsight | JobInsight | NodeHealth | GpuEvent):
-            self._events.take(record)
+        for writer in self._beside:
+            writer.take(record)
         if isinstance(record, GpuEvent):
             return
         urgent = self._annotations.is_urgent(record)
         target = self._annotations.take(record)
         if isinstance(record, NvmlSample):
             self._sampled[record.node] = origin.ts_ms
-            if target is not None:
-                self._heartbeats.sampled(record.node, record.ts_ms)
-                if self._labels is not None:
-                    self._labels.sampled(record.node)
+            for writer in self._beside if target is not None else ():
+                writer.sampled(record.node, record.ts_ms)
         if target is None:
             return
         final = record.final if isinstance(record, PodPeaks | JobPeaks) else None
@@ -157,11 +156,8 @@ class AnnotationSink:
         self._plan.clear()
         self._gone_objects.clear()
         self._forbidden.forget()
-        self._heartbeats.forget()
-        if self._labels is not None:
-            self._labels.forget()
-        if self._events is not None:
-            self._events.forget()
+        for writer in self._beside:
+            writer.forget()
         for memory in (self._origins, self._failures, self._told, self._sampled):
             memory.clear()
         self._wake.set()
@@ -171,11 +167,8 @@ class AnnotationSink:
         async with asyncio.TaskGroup() as group:
             for _ in range(WRITERS):
                 group.create_task(self._work())
-            group.create_task(self._heartbeats.run(self._may_renew))
-            if self._labels is not None:
-                group.create_task(self._labels.run(self._may_renew))
-            if self._events is not None:
-                group.create_task(self._events.run(self._may_renew))
+            for writer in self._beside:
+                group.create_task(writer.run(self._may_renew))
 
     async def drain(self) -> None:
         """Begin nothing more, and let end what is under way: it would overwrite what the next worker writes.

@@ -82,7 +82,7 @@ async def test_its_lease_runs_out(api: FakeApi, wall: Wall) -> None:
     server = api.client()
     beats = Heartbeats(server, 60.0, "annotations", Telemetry("test"), lambda: 0.0, wall)
     beats.sampled("gpu-a", wall.now_ms + HOUR_S * 1000)
-    await beats.renew_due(lambda: True)
+    await beats.write_due(lambda: True)
     await server.close()
     (lease,) = api.leases.values()
     heartbeat = heartbeat_of(lease)

@@ -164,7 +164,7 @@ async def test_with_the_switch_the_sinks_may_set_three_labels_of_nodes_and_no_ot
             _EFFECT_S,
         )
         installed.admin.patch(node, {"metadata": {"labels": {"x": "y"}}})
-        labels.sampled(node["metadata"]["name"])
+        labels.sampled(node["metadata"]["name"], 1)
         await labels.write_due(lambda: True)
         ours = {"x": "y", "dutycycle.io/gpu-idle": "true", "dutycycle.io/gpu-throttled": "false"}
         assert installed.admin.get(node)["metadata"]["labels"] == ours
@@ -397,7 +397,7 @@ async def test_the_sinks_keep_the_lease_of_a_node(installed: Kube, sinks: Client
     for sampled_ms in (1_000, 61_000):
         beats = Heartbeats(server, 60.0, "annotations", telemetry, lambda: 0.0)
         beats.sampled(name, sampled_ms)
-        await beats.renew_due(lambda: True)
+        await beats.write_due(lambda: True)
         assert telemetry.conditions == {}
         found = installed.admin.get(lease(name))
         assert heartbeat_of(found) == Heartbeat(name, sampled_ms, 180)

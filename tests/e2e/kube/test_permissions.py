@@ -158,7 +158,7 @@ async def test_the_sinks_need_to_create_and_renew_leases(
     async with annotating(account(kube, cluster.namespace, "sinks", rules)) as server:
         beats = Heartbeats(server, 60.0, "annotations", telemetry, lambda: 0.0)
         beats.sampled(cluster.node, 1)
-        await beats.renew_due(lambda: True)
+        await beats.write_due(lambda: True)
     ((event, permission),) = telemetry.conditions
     assert (event, permission) == (
         "permission_missing",
@@ -169,7 +169,7 @@ async def test_the_sinks_need_to_create_and_renew_leases(
         beats = Heartbeats(server, 60.0, "annotations", telemetry, lambda: 0.0)
         for _ in range(2):
             beats.sampled(cluster.node, 1)
-            await beats.renew_due(lambda: True)
+            await beats.write_due(lambda: True)
     assert heartbeat_of(kube.admin.request("GET", path)) == Heartbeat(cluster.node, 1, 180)
 
 

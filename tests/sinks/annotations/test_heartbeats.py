@@ -37,7 +37,7 @@ class Renewing:
         self.now += seconds
         for node in nodes:
             self.beats.sampled(node, ts_ms)
-        await self.beats.renew_due(lambda: True)
+        await self.beats.write_due(lambda: True)
         await self._server.close()  # the next request makes new connections
 
 

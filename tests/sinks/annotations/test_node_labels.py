@@ -81,7 +81,7 @@ async def test_only_changes_are_written_and_what_is_not_known_has_no_label() -> 
     async def written(sampled: bool = True) -> list[dict[str, str | None]]:
         server.labels.clear()
         if sampled:
-            labels.sampled("n")
+            labels.sampled("n", 1)
         await labels.write_due(lambda: True)
         return list(server.labels)
 

@@ -1,7 +1,7 @@
 """Counts what a worker of the sinks waits for and writes."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 from dutycycle.kafka.faust import logs
@@ -15,7 +15,6 @@ from dutycycle.telemetry.metrics import (
     SINK_UP,
     WATERMARK_DELAY,
     WRITES,
-    Labels,
 )
 from sinks import events as sink_events
 from sinks.dispatcher import Dispatcher
@@ -43,8 +42,14 @@ def serve_metrics(
         metrics.counter(WRITES, sink=name)
     waiting = [sink for sink in dispatcher.sinks if isinstance(sink, Waiting)]
     metrics.read(PENDING, lambda: {(sink.name,): float(sink.pending) for sink in waiting})
-    metrics.read(SINK_UP, lambda: _up(telemetry, names))
-    metrics.read(WATERMARK_DELAY, lambda: _delays_s(dispatcher, wall()))
+    metrics.read(
+        SINK_UP,
+        lambda: {(name,): float((SINK_AWAY.name, name) not in telemetry.conditions) for name in names},
+    )
+    metrics.read(
+        WATERMARK_DELAY,
+        lambda: {(topic,): wall() - ms / 1000 for topic, ms in list(dispatcher.newest_ms.items())},
+    )
     metrics.read(RECORDS_TAKEN, lambda: {(topic,): float(n) for topic, n in dispatcher.records_taken.items()})
     metrics.read(RECORDS_USED, lambda: {(topic,): float(n) for topic, n in dispatcher.records_used.items()})
     telemetry.status.ready["sinks"] = lambda: _away(telemetry)
@@ -57,10 +62,6 @@ def wrote(telemetry: Telemetry, sink: str, count: int = 1) -> None:
     telemetry.metrics.gauge(LAST_WRITE, sink=sink).set(time.time())
 
 
-def _up(telemetry: Telemetry, names: Iterable[str]) -> dict[Labels, float]:
-    return {(name,): float((SINK_AWAY.name, name) not in telemetry.conditions) for name in names}
-
-
 def _away(telemetry: Telemetry) -> str | None:
     away = [detail for (event, _), detail in list(telemetry.conditions.items()) if event == SINK_AWAY.name]
     return away[0] if away else None
@@ -70,7 +71,3 @@ def _lacking(telemetry: Telemetry) -> str:
     """Return the permissions that the sinks lack. Without the API server's words, which name an object."""
     lacking = [name for event, name in list(telemetry.conditions) if event == PERMISSION_MISSING.name]
     return f"no permission to {', '.join(lacking)}" if lacking else ""
-
-
-def _delays_s(dispatcher: Dispatcher, now_s: float) -> dict[Labels, float]:
-    return {(topic,): now_s - ms / 1000 for topic, ms in list(dispatcher.newest_ms.items())}

@@ -50,7 +50,8 @@ def _build_and_exit(build: Callable[[], object], cpu_seconds: int, most_bytes: i
         signal.alarm(SECONDS)
         resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        bound = _mapped_bytes() + most_bytes
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        bound = pages * os.sysconf("SC_PAGE_SIZE") + most_bytes
         limit = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
         resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
         build()
@@ -60,7 +61,3 @@ def _build_and_exit(build: Callable[[], object], cpu_seconds: int, most_bytes: i
         status = 0
     finally:
         os._exit(status)
-
-
-def _mapped_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * os.sysconf("SC_PAGE_SIZE")

@@ -75,13 +75,11 @@ class LocalPipeline:
                 continue
             outs.append(emission)
             if emission.topic in self._stages:
-                outs += self._process(self._as_read(emission))
+                topic, offset = emission.topic, self._offsets[emission.topic]
+                self._offsets[topic] += 1
+                read = ConsumerRecord(topic, 0, offset, emission.key, emission.value, emission.ts_ms)
+                outs += self._process(read)
         return outs
-
-    def _as_read(self, out: ProducerRecord) -> ConsumerRecord:
-        offset = self._offsets[out.topic]
-        self._offsets[out.topic] += 1
-        return ConsumerRecord(out.topic, 0, offset, out.key, out.value, out.ts_ms)
 
     def flush(self) -> list[ProducerRecord]:
         """Send what is coalesced, stage by stage, so that what one sends reaches the next."""

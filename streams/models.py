@@ -9,7 +9,6 @@ import ast
 import inspect
 import re
 import sys
-from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from importlib.metadata import entry_points, version
@@ -145,15 +144,14 @@ def _built(node: ast.expr, seed: int) -> Any:
         case ast.Call(func=name, args=args, keywords=keywords) if all(keyword.arg for keyword in keywords):
             made = _class(_dotted(name))
             named = {str(keyword.arg): again(keyword.value) for keyword in keywords}
-            return made(*[again(argument) for argument in args], **_seeded(made, named, seed))
+            if (
+                "seed" in inspect.signature(made).parameters
+            ):  # without it, it would be another model each time
+                named = {"seed": seed} | named
+            return made(*[again(argument) for argument in args], **named)
     raise _NoSpecError(
         f"{ast.unparse(node):.80}: expected a River class with its arguments, a number, a text, a list or |"
     )
-
-
-def _seeded(made: Callable[..., Any], named: dict[str, Any], seed: int) -> dict[str, Any]:
-    """Add a seed where a model takes one: without it, it would be another model each time."""
-    return {"seed": seed} | named if "seed" in inspect.signature(made).parameters else named
 
 
 def _dotted(node: ast.expr) -> list[str]:

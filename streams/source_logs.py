@@ -54,7 +54,11 @@ class SourceLogs:
         """Let no state count that was made from another log than its source has now; once after a recovery,
         before its states are used."""
         self._discarded.clear()  # read from its beginning once, and not at each assignment
-        is_first, ids = not self._topic_ids, await self._read_ids()
+        is_first, ids = not self._topic_ids, dict[str, str]()
+        try:
+            ids = await self._ask_ids()
+        except BrokerError as error:  # what is not known is not passed over
+            self._coordinator.fail(f"asking for the ids of the sources: {error}")
         self._refuse_changed(ids)
         self._topic_ids.update(ids)
         assigned = self._app.consumer.assignment()
@@ -90,13 +94,6 @@ class SourceLogs:
             self._refuse_changed(await self._ask_ids())
         except BrokerError:
             return
-
-    async def _read_ids(self) -> dict[str, str]:
-        try:
-            return await self._ask_ids()
-        except BrokerError as error:  # what is not known is not passed over
-            self._coordinator.fail(f"asking for the ids of the sources: {error}")
-            return {}
 
     async def _ask_ids(self) -> dict[str, str]:
         names = sorted(set(self._changelogs.values()))

@@ -1,7 +1,7 @@
 """Tells which containers each GPU is allocated to, by the kubelet's pod-resources socket."""
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -68,12 +68,15 @@ class Allocations:
     def _allocation(
         self, allocated: AllocatedDevice, device: DeviceId, slices: Mapping[int, str]
     ) -> Allocation:
+        mig = None if device.instance is None else slices.get(device.instance)
+        if device.uuid is not None and device.uuid.startswith("MIG-"):
+            mig = device.uuid
         return Allocation(
             pod_uid=self._uid_of(allocated.namespace, allocated.pod),
             namespace=allocated.namespace,
             pod=allocated.pod,
             container=allocated.container,
-            mig=_slice_of(device, slices),
+            mig=mig,
             shared=device.shared or None,
         )
 
@@ -99,33 +102,19 @@ class Allocations:
             self._telemetry.clear_condition(KUBELET_UNREACHABLE, _WHAT, "the kubelet answers")
             parsed = [(allocated, parse_device_id(allocated.device_id)) for allocated in given]
             self._devices = [(allocated, device) for allocated, device in parsed if device is not None]
-            self._report_unknown(
-                allocated.device_id for allocated, device in parsed if device is None and _is_gpu(allocated)
-            )
-
-    def _report_unknown(self, ids: Iterable[str]) -> None:
-        for device_id in set(ids) - self._unknown:
-            self._unknown.add(device_id)
-            detail = f"a GPU's device id of a form that is not known: {device_id!r:.100}"
-            self._telemetry.emit(NOT_MEASURED, detail, what="allocation", reason="device_id")
-
-
-def _is_gpu(device: AllocatedDevice) -> bool:
-    """Tell whether the id at least looks like NVIDIA's: devices of other plugins are left out without a
-    word."""
-    return device.device_id.startswith(("GPU-", "MIG-", "nvidia"))
+            # Devices of other plugins than NVIDIA's are left out without a word.
+            ids = {allocated.device_id for allocated, device in parsed if device is None}
+            for device_id in ids - self._unknown:
+                if device_id.startswith(("GPU-", "MIG-", "nvidia")):
+                    self._unknown.add(device_id)
+                    detail = f"a GPU's device id of a form that is not known: {device_id!r:.100}"
+                    self._telemetry.emit(NOT_MEASURED, detail, what="allocation", reason="device_id")
 
 
 def _is_on(device: DeviceId, uuid: str, index: int, slices: Mapping[int, str]) -> bool:
     if device.uuid is None:
         return device.index == index
     return device.uuid == uuid or device.uuid in slices.values()
-
-
-def _slice_of(device: DeviceId, slices: Mapping[int, str]) -> str | None:
-    if device.uuid is not None and device.uuid.startswith("MIG-"):
-        return device.uuid
-    return None if device.instance is None else slices.get(device.instance)
 
 
 def allocations(settings: Settings, telemetry: Telemetry, uid_of: UidOf) -> Allocations | None:

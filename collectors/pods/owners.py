@@ -119,15 +119,11 @@ class OwnerCache:
                 if known is None:
                     raise
                 return before
-            self._say_forbidden(owner, error)
+            about = f"{owner.api_version} {owner.kind}"
+            below = "pods below it count for the last owner that can be read, or that they name"
+            self._telemetry.emit(OWNER_FORBIDDEN, f"{error.detail}; {below}", about=about, kind=owner.kind)
             return self._remember(owner, _OwnerEntry(now, before, forbidden=True))
         return self._remember(owner, _OwnerEntry(now, metadata, forbidden=False))
-
-    def _say_forbidden(self, owner: ObjectRef, error: KubeError) -> None:
-        says = f"{error.detail}; pods below it count for the last owner that can be read, or that they name"
-        self._telemetry.emit(
-            OWNER_FORBIDDEN, says, about=f"{owner.api_version} {owner.kind}", kind=owner.kind
-        )
 
     def _remember(self, owner: ObjectRef, known: _OwnerEntry) -> Metadata | None:
         self._known[owner.uid] = known

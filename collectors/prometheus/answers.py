@@ -42,12 +42,6 @@ class LeftOut(NamedTuple):
     reason: str
 
 
-def _explain_no_numbers(no_numbers: NoNumbers) -> str:
-    (name, text), _ = no_numbers.most_common(1)[0]
-    what = "values that are no number, or that no machine has"
-    return f"{no_numbers.total()} {what}, such as {text} of {name}: taken as not measured"
-
-
 class AnswerReader:
     """Learns from each answer, and gives its series with labels that the rest of the code knows.
 
@@ -110,11 +104,12 @@ class AnswerReader:
         if impossible:
             yield LeftOut(explain(impossible), impossible.total(), "gpu", "out_of_range")
         if no_numbers:
-            yield LeftOut(_explain_no_numbers(no_numbers), no_numbers.total(), "prometheus", "no_number")
-        refused.clear()
-        nameless.clear()
-        impossible.clear()
-        no_numbers.clear()
+            (name, text), _ = no_numbers.most_common(1)[0]
+            values = f"{no_numbers.total()} values that are no number, or that no machine has"
+            detail = f"{values}, such as {text} of {name}: taken as not measured"
+            yield LeftOut(detail, no_numbers.total(), "prometheus", "no_number")
+        for counts in (refused, nameless, impossible, no_numbers):
+            counts.clear()
 
     def _count_no_numbers(self, answers: Mapping[str, Sequence[ScrapedSeries]], after_ms: int) -> None:
         for what, series in answers.items():

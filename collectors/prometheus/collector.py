@@ -94,7 +94,8 @@ class PrometheusCollector:
         self._pod_index.learn_containers(samples["containers"])
         self._report_unknown_pods(samples["containers"])
         outs = list(self._records(samples, tick))
-        self._report_left_out()
+        for detail, count, what, reason in self._reader.left_out():
+            self._telemetry.emit(NOT_MEASURED, detail, count=count, what=what, reason=reason)
         if texts := self._prometheus.incomplete():
             self._telemetry.raise_condition(PROMETHEUS_INCOMPLETE, "answers", "; ".join(texts))
         else:
@@ -160,10 +161,6 @@ class PrometheusCollector:
                     yield Outgoing(topic="gpu-events", key=gpus.node, payload=encode(event), ts_ms=gpus.ts_ms)
         for use in cgroup_samples(nodes["containers"], hosts, self._pod_index, tick):
             yield Outgoing(topic="cgroup-samples", key=use.node, payload=encode(use), ts_ms=use.ts_ms)
-
-    def _report_left_out(self) -> None:
-        for detail, samples, what, reason in self._reader.left_out():
-            self._telemetry.emit(NOT_MEASURED, detail, count=samples, what=what, reason=reason)
 
     def _report_unknown_pods(self, samples: list[NewSample]) -> None:
         unknown = {

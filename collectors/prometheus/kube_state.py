@@ -89,18 +89,16 @@ class _Facts:
 
     def fields(self) -> Mapping[str, Any]:
         """Return the fields of a ``Pod`` that are known."""
+        all_limited = all((container, "cpu") in self._limits for container in self._containers)
         fields = self._fields | {
             "cpu_request": _sum(self._requests, "cpu"),
             "mem_request_bytes": _sum(self._requests, "memory"),
-            "cpu_limit": _sum(self._limits, "cpu") if self._all_limited() else None,
+            "cpu_limit": _sum(self._limits, "cpu") if all_limited else None,
         }
         if self._containers:
             gpus = (value for (_, name), value in self._requests.items() if _GPU.fullmatch(name))
             fields["gpu_request"] = sum(gpus)
         return {name: value for name, value in fields.items() if value is not None}
-
-    def _all_limited(self) -> bool:
-        return all((container, "cpu") in self._limits for container in self._containers)
 
 
 def _sum(amounts: _Amounts, resource: str) -> float | None:

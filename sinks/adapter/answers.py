@@ -66,7 +66,14 @@ def resources(group: str, fields: Iterable[str], of_nodes: Iterable[str]) -> Jso
 
 def custom_values(metric: MetricName, figures: Iterable[PodFigure]) -> Json:
     """Return the metric of each pod."""
-    return _custom_list(metric, ((_reference(measured.pod), measured.figure) for measured in figures))
+    of_pod = {"kind": "Pod", "apiVersion": "v1"}
+    return _custom_list(
+        metric,
+        (
+            (of_pod | {name: measured.pod[name] for name in ("namespace", "name", "uid")}, measured.figure)
+            for measured in figures
+        ),
+    )
 
 
 def object_values(metric: MetricName, figures: Iterable[ObjectFigure]) -> Json:
@@ -121,10 +128,6 @@ def quantity(value: float) -> str:
 
 def _list(kind: str, group: str, items: list[Json]) -> Json:
     return {"kind": kind, "apiVersion": f"{group}/{VERSION}", "metadata": {}, "items": items}
-
-
-def _reference(pod: Metadata) -> Json:
-    return {"kind": "Pod", "apiVersion": "v1", **{name: pod[name] for name in ("namespace", "name", "uid")}}
 
 
 def _measured(figure: MetricValue) -> Json:

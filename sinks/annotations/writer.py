@@ -99,18 +99,16 @@ class AnnotationWriter:
         known = self._present.get(target)
         if known is None:
             generation = self._generation
-            known = self._learn(target, await self._read(target), generation)
+            try:
+                annotations = await self._server.annotations(target.ref)
+            except RefusedError as error:
+                if target.kind == "job" and error.reason == _FORBIDDEN:
+                    raise ForbiddenKindError(str(error)) from error
+                raise
+            known = self._learn(target, annotations, generation)
             self._forbidden.allowed(target, "get")
             self._annotations.adopt(target, known)
         return known
-
-    async def _read(self, target: Target) -> dict[str, str]:
-        try:
-            return await self._server.annotations(target.ref)
-        except RefusedError as error:
-            if target.kind == "job" and error.reason == _FORBIDDEN:
-                raise ForbiddenKindError(str(error)) from error
-            raise
 
     def _learn(self, target: Target, annotations: dict[str, str], generation: int) -> Present:
         present = split(self._prefix, annotations)

@@ -90,7 +90,7 @@ class SeriesRows:
         rows: Rows = defaultdict(dict)
         pods: dict[str, PodNow] = {}
         for name, node in list(self._view.nodes.items()):
-            if self._is_fresh(node, now_ms):
+            if now_ms - node.heard_ms <= max(self._stale_ms, 3 * node.newest.interval_ms):
                 self._gpus(rows, name, node, now_ms)
                 self._find_pods(pods, name, node, now_ms)
         for health in list(self._view.health.values()):
@@ -101,9 +101,6 @@ class SeriesRows:
             self._pod(rows, pod, now_ms)
         self._jobs(rows, list(pods.values()), now_ms)
         return ((self._declared[metric], rows[metric]) for metric in m.SERIES if rows.get(metric))
-
-    def _is_fresh(self, node: NodeNow, now_ms: int) -> bool:
-        return now_ms - node.heard_ms <= max(self._stale_ms, 3 * node.newest.interval_ms)
 
     def _gpus(self, rows: Rows, name: str, node: NodeNow, now_ms: int) -> None:
         part = self._view.parts.get(name)

@@ -37,7 +37,8 @@ def make_engine(url: URL, *, writing: bool = True) -> Engine:
     """Return an engine with one connection; SQLite lets readers and a writer work at once."""
     path = sqlite_path(url)
     if path is None:
-        return create_engine(url, pool_size=1, max_overflow=0, connect_args=_options(url))
+        options = {name: value for name, value in _POSTGRESQL_OPTIONS.items() if name not in url.query}
+        return create_engine(url, pool_size=1, max_overflow=0, connect_args=options)
     if not writing and not os.access(path.parent, os.W_OK) and not _has_log(path):
         # Readers of a write-ahead log need files of their own beside it, which such a folder cannot take.
         whole = {"mode": "ro", "immutable": "1", "uri": "true"}
@@ -53,10 +54,6 @@ def _has_log(path: Path) -> bool:
     """Tell whether what was committed last still stands in the log beside the file."""
     log = path.with_name(f"{path.name}-wal")
     return log.exists() and log.stat().st_size > 0
-
-
-def _options(url: URL) -> dict[str, str]:
-    return {name: value for name, value in _POSTGRESQL_OPTIONS.items() if name not in url.query}
 
 
 def _set_up(connection: Any, _record: Any) -> None:

@@ -59,17 +59,15 @@ def covers(new: SqlRow, old: SqlRow) -> bool:
         and all(ours[name] >= theirs[name] for name in growing)
         and (ours["final"] >= theirs["final"] or any(ours[name] > theirs[name] for name in growing))
         and new.named >= old.named
-        and all(_reaches(ours[name], theirs[name]) for name in MAXIMA)
+        and all(
+            theirs[name] is None or (ours[name] is not None and ours[name] >= theirs[name]) for name in MAXIMA
+        )
     )
 
 
 def _seconds(values: dict[str, Any]) -> float:
     """Tell how much time a row of usage is made of."""
     return (values["gpu_s"] or 0.0) + (values["pod_s"] or 0.0)
-
-
-def _reaches(new: float | None, old: float | None) -> bool:
-    return old is None or (new is not None and new >= old)
 
 
 def merge(old: SqlRow, new: SqlRow) -> SqlRow:

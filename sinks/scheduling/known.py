@@ -63,11 +63,13 @@ class KnownCluster:
             case Insight() if record.subject.pod_uid:
                 self._kinds[record.subject.pod_uid] = record.kind
             case Cycle() if record.subject.pod_uid:
-                self._take_cycle(record.subject.pod_uid, record)
+                periods = (metric.period_s for metric in record.metrics.values())
+                if (period_s := next(filter(None, periods), None)) is not None:
+                    self._periods[record.subject.pod_uid] = period_s
             case None:
                 self._leave(key)
-                for known in (self._kinds, self._periods):
-                    known.pop(key, None)
+                self._kinds.pop(key, None)
+                self._periods.pop(key, None)
 
     def _take_pod(self, pod: Pod) -> None:
         self._leave(pod.uid)
@@ -89,11 +91,6 @@ class KnownCluster:
         if peaks.final and uid not in self._ended:
             self._ended.add(uid)
             add_ended(self._kin, peaks, self._kinds.get(uid), self._periods.get(uid))
-
-    def _take_cycle(self, uid: str, record: Cycle) -> None:
-        periods = [metric.period_s for metric in record.metrics.values() if metric.period_s is not None]
-        if periods:
-            self._periods[uid] = periods[0]
 
     def prediction(self, template: Template) -> Prediction | None:
         """Return what a pod of this template will need; None without kin."""

@@ -71,7 +71,8 @@ class NodeTable:
                 used.append(now)
         for what, (used, of) in enumerate(zip(recent, (host.cpu_count, 1.0), strict=True)):
             if of is not None and used:
-                self._idle[what, row] = of - _nearly_most(used)
+                # The 95th of a hundred readings: what is above is used hardly ever.
+                self._idle[what, row] = of - sorted(used)[round(0.95 * (len(used) - 1))]
 
     def take_health(self, record: NodeHealth) -> None:
         """Take which of its GPUs are not healthy."""
@@ -137,8 +138,3 @@ def _network(host: Host) -> float | None:
     """Return the share of the links that is used, of the direction in which it is more."""
     both = [rate for rate in (host.net_rx_bytes_per_s, host.net_tx_bytes_per_s) if rate is not None]
     return max(both) / host.net_speed_bytes_per_s if both and host.net_speed_bytes_per_s else None
-
-
-def _nearly_most(used: deque[float]) -> float:
-    """Return the 95th of a hundred readings: what is above is used hardly ever."""
-    return sorted(used)[round(0.95 * (len(used) - 1))]

@@ -7,7 +7,6 @@ returns, at one instant, what has to be on the broker before the records process
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
@@ -163,9 +162,6 @@ class StageTask:
     def _flushed(self, operator: KeyedOperator) -> list[ProducerRecord]:
         return self._or_anew(operator, lambda: counted(operator.flush(), self.stage.source, self._telemetry))
 
-    def _unwritten(self, operator: KeyedOperator) -> list[ProducerRecord]:
-        return counted(operator.unwritten(), self.stage.source, self._telemetry)
-
     def _or_anew(self, operator: KeyedOperator, act: Callable[[], T]) -> T:
         """Return what ``act`` makes of ``operator``; if it fails, the operator begins anew, and it is done
         again."""
@@ -194,8 +190,10 @@ class StageTask:
             checkpoint.outs += self._flushed(self._unflushed.pop(key))
         for key in [key for key in self._changed if key[0] in partitions]:
             operator = self._changed.pop(key)
-            checkpoint.outs += self._or_anew(operator, partial(self._unwritten, operator))
-            checkpoint.writes.append(self._or_anew(operator, partial(_write, operator)))
+            unwritten = self._or_anew(operator, operator.unwritten)
+            checkpoint.outs += counted(unwritten, self.stage.source, self._telemetry)
+            packed = self._or_anew(operator, operator.packed)
+            checkpoint.writes.append(StateWrite(operator, operator.recent(), packed))
             if self._operators.pop(key, None) is not None:
                 self._operators[key] = operator  # the least recently used ones come first
         self._evict(checkpoint, partitions)
@@ -267,10 +265,6 @@ class StageTask:
         self._rewrites = self._port.outdated(self.stage.name)
         if not self._rewrites:
             self._port.rewritten(self.stage.name)
-
-
-def _write(operator: KeyedOperator) -> StateWrite:
-    return StateWrite(operator, operator.recent(), operator.packed())
 
 
 def _repeated(emissions: list[Emission]) -> bool:

@@ -104,14 +104,11 @@ class GpuReader:
                 devices[sample.labels["UUID"]].append(row)
             else:
                 self.impossible[sample.name, sample.value] += 1
-        gpus = (
-            self._false_zeros.drop(_gpu(uuid, rows, pod_index, are_parts=self._are_parts(rows)))
-            for uuid, rows in devices.items()
-        )
+        gpus: list[Gpu] = []
+        for uuid, rows in devices.items():
+            are_parts = any(row.holder and target_of(row.sample.labels) in self.dividing for row in rows)
+            gpus.append(self._false_zeros.drop(_gpu(uuid, rows, pod_index, are_parts=are_parts)))
         return tuple(sorted(gpus, key=lambda gpu: (gpu.index, gpu.uuid)))
-
-    def _are_parts(self, rows: Iterable[_Row]) -> bool:
-        return any(row.holder is not None and target_of(row.sample.labels) in self.dividing for row in rows)
 
 
 def explain_nameless(nameless: Nameless) -> str:

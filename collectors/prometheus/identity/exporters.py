@@ -37,7 +37,9 @@ class Exporters:
     def learn(self, series: Iterable[ScrapedSeries]) -> None:
         """Take series of GPUs."""
         for scraped in series:
-            if any(name.startswith(f"{RENAMED}pod") for name in scraped.labels) or _has_both(scraped.labels):
+            # Or the pod's name is there in the old form, beside the form in which a scrape writes its own.
+            has_both = scraped.labels.get("pod_name") and scraped.labels.get("pod")
+            if has_both or any(name.startswith(f"{RENAMED}pod") for name in scraped.labels):
                 self.renaming.add(_scrape_of(scraped.labels))
 
     def learn_pods(self, series: Iterable[ScrapedSeries]) -> None:
@@ -84,9 +86,3 @@ class Exporters:
 def _scrape_of(labels: SeriesLabels) -> str:
     """Return the scrape job, or the target alone where a series does not say it; empty without either."""
     return labels.get("job") or labels.get("instance", "")
-
-
-def _has_both(labels: SeriesLabels) -> bool:
-    """Tell whether the pod's name is there in the old form, beside the form in which a scrape writes its
-    own."""
-    return bool(labels.get("pod_name") and labels.get("pod"))

@@ -72,14 +72,17 @@ class Annotations:
         self._jobs: dict[Target, JobView] = {}
         self._profiles: dict[Target, dict[str, str]] = {}
         self._placements: dict[Target, dict[str, Any]] = {}
+        self._by_target: tuple[dict[Target, Any], ...] = (
+            self._pods, self._insights, self._jobs, self._profiles, self._placements,
+        )  # fmt: skip
         self._handlers: dict[type, Callable[[Any], Target | None]] = {
             NvmlSample: self._sample,
             NodePart: self._part,
             NodeHealth: self._judged,
             PodPeaks: self._pod,
-            PodInsight: self._insight_of_pod,
+            PodInsight: lambda record: self._insight(pod_target(record.pod), record),
             JobPeaks: self._job,
-            JobInsight: self._insight_of_job,
+            JobInsight: lambda record: self._insight(job_target(record.job, record.namespace), record),
             ProfileVerdict: self._profile,
             Placement: self._placement,
         }
@@ -162,22 +165,16 @@ class Annotations:
 
     def forget(self, target: Target) -> None:
         """Drop what is known of an object; the next record of it begins anew."""
-        self._pods.pop(target, None)
-        self._insights.pop(target, None)
-        self._profiles.pop(target, None)
-        self._placements.pop(target, None)
-        self._jobs.pop(target, None)
+        for known in self._by_target:
+            known.pop(target, None)
         if target.kind == "node":
             self._nodes.pop(target.name, None)
 
     def clear(self) -> None:
         """Drop all."""
-        self._pods.clear()
-        self._insights.clear()
-        self._profiles.clear()
-        self._placements.clear()
-        self._jobs.clear()
         self._nodes.clear()
+        for known in self._by_target:
+            known.clear()
 
     def _key(self, name: str) -> str:
         return f"{self._prefix}/{name}"
@@ -209,12 +206,6 @@ class Annotations:
         if target is not None:
             self._pods[target] = pod_values(record)
         return target
-
-    def _insight_of_pod(self, record: PodInsight) -> Target | None:
-        return self._insight(pod_target(record.pod), record)
-
-    def _insight_of_job(self, record: JobInsight) -> Target | None:
-        return self._insight(job_target(record.job, record.namespace), record)
 
     def _insight(self, target: Target | None, record: PodInsight | JobInsight) -> Target | None:
         """Keep an insight until the object's peaks are known: written alone, it would remove their keys."""

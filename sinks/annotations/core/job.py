@@ -131,7 +131,7 @@ def job_summary(record: JobPeaks) -> dict[str, Any]:
 
 
 def job_counts(record: JobPeaks) -> dict[str, int]:
-    """Tell how many pods and GPUs a job has now, and ever had, by name; of an older release's record nothing.
+    """Tell how many pods and GPUs a job has now, and ever had, by name; of one without counts nothing.
 
     How many GPUs it ever had is absent where the record leaves some out.
     """
@@ -199,16 +199,12 @@ def _joined(incarnations: list[PodOfJob]) -> PodOfJob:
         return incarnations[0]
     metrics = reduce(_greatest, (incarnation.metrics for incarnation in incarnations))
     gpus: dict[str, Peaks] = {}
-    if not any(_without_its_gpus(incarnation) for incarnation in incarnations):
+    if all(incarnation.gpus or "gpu_util_pct" not in incarnation.metrics for incarnation in incarnations):
         for incarnation in incarnations:
             gpus |= {
                 scope: _greatest(gpus.get(scope, {}), peaks) for scope, peaks in incarnation.gpus.items()
             }
     return PodOfJob(node=incarnations[-1].node, metrics=metrics, gpus=gpus)
-
-
-def _without_its_gpus(job: PodOfJob) -> bool:
-    return not job.gpus and "gpu_util_pct" in job.metrics
 
 
 def _greatest(first: Peaks, other: Peaks) -> Peaks:

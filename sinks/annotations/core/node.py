@@ -185,9 +185,4 @@ def _pid_mem(processes: Iterable[GpuProcess]) -> list[list[Any]]:
         (process.mem_used_bytes, process.pid) for process in processes if process.mem_used_bytes is not None
     ]
     largest = sorted(known, reverse=True)[:MOST_PROCESSES]
-    return [[pid, _megabytes(used)] for used, pid in sorted(largest, key=lambda pair: pair[1])]
-
-
-def _megabytes(value: float) -> str:
-    """Return bytes as ``11094MB``."""
-    return f"{number(value / MEGA)}MB"
+    return [[pid, f"{number(used / MEGA)}MB"] for used, pid in sorted(largest, key=lambda pair: pair[1])]

@@ -67,7 +67,10 @@ class Queue:
             if job is not None and charge:
                 self._jobs[job] = (now_s, queued)
         if charge:
-            self._charges.charge(owned_by, _expected_s(queued.prediction, self.policy) * gpus, now_s)
+            prediction = queued.prediction
+            expected_s = None if prediction is None else prediction.middle("duration_s")
+            seconds = self.policy.unknown_s if expected_s is None else expected_s
+            self._charges.charge(owned_by, seconds * gpus, now_s)
         return queued
 
     def _of_job(self, job: str | tuple[str, str] | None, now_s: float) -> QueuePosition | None:
@@ -97,8 +100,3 @@ class Queue:
         for owner, gpu_s in self._charges.charged(now_s).items():
             used[owner] = max(used.get(owner, 0.0), gpu_s)
         return used
-
-
-def _expected_s(prediction: Prediction | None, policy: Policy) -> float:
-    seconds = None if prediction is None else prediction.middle("duration_s")
-    return policy.unknown_s if seconds is None else seconds

@@ -10,7 +10,6 @@ from dutycycle.contract.codec import encode, from_plain, to_plain
 from dutycycle.contract.log import ConsumerRecord, ProducerRecord
 from dutycycle.contract.records.derived import JobPeaks, Peaks, PodOfJob
 from dutycycle.contract.records.parts import JobPart
-from dutycycle.contract.records.pods import JobRef
 from dutycycle.contract.topics import TOPICS
 from streams.operators.base import Emission, Operator, Snapshot
 from streams.operators.columns.arrays import check_version
@@ -92,7 +91,7 @@ class JobOperator(Operator):
         newest = max(parts, key=lambda part: (part.last_ms, part.pod_uid))
         moments, current = self._departed.moments(), self._current(parts)
         return JobPeaks(
-            job=_of_the_whole(newest), namespace=newest.namespace,
+            job=replace(newest.job, role=None, replica=None, revision=None), namespace=newest.namespace,
             first_ms=min([*moments, *(part.first_ms for part in parts)]),
             last_ms=max([*moments, newest.last_ms]),
             final=all(part.final for part in parts),
@@ -154,11 +153,6 @@ class JobOperator(Operator):
         self._newest_ms = plain["newest_ms"]
         self._ended = self._ends()
         self._changed = plain["changed"]
-
-
-def _of_the_whole(part: JobPart) -> JobRef:
-    """Return the job without the role and replica of one pod."""
-    return replace(part.job, role=None, replica=None, revision=None)
 
 
 def _by_name(parts: list[JobPart], current: Set[str]) -> dict[str, PodOfJob]:

@@ -61,15 +61,11 @@ def merge_totals(many: Iterable[Totals | None]) -> dict[str, float]:
 
 def to_peaks(tallies: Tallies) -> dict[str, Peak]:
     """Return peaks by metric. A metric that was seen in bursts alone has no mean: its maximum stands in."""
-    return {metric: _peak(tally) for metric, tally in tallies.items()}
-
-
-def _peak(tally: Tally) -> Peak:
-    mean = tally.sum / tally.count if tally.count else tally.max
-    return Peak(max=tally.max, mean=tidy(float(mean)), at_ms=tally.at_ms, p95=_p95(tally))
-
-
-def _p95(tally: Tally) -> Number | None:
-    """Return no more than the maximum, which its bucket may exceed."""
-    p95 = None if tally.histogram is None else percentile(tally.histogram, 95)
-    return None if p95 is None else min(tidy(float(p95)), tally.max)
+    peaks = {}
+    for metric, tally in tallies.items():
+        mean = tally.sum / tally.count if tally.count else tally.max
+        p95: Number | None = None if tally.histogram is None else percentile(tally.histogram, 95)
+        if p95 is not None:  # its bucket may exceed the maximum
+            p95 = min(tidy(float(p95)), tally.max)
+        peaks[metric] = Peak(max=tally.max, mean=tidy(float(mean)), at_ms=tally.at_ms, p95=p95)
+    return peaks

@@ -41,6 +41,7 @@ _OVER_GPUS = tuple(row.field for row in NODE_GPU_ROWS if not row.sum_of)
 """What has no sum: of the node it is the most of any GPU, and the mean over all."""
 _WIDTH = len(_OF_GPU)
 _HOST = tuple(metric for metric in HOST_METRICS if metric not in CAPACITIES)
+_HOST_COLUMNS: Ints = np.array([HOST_METRICS.index(metric) for metric in _HOST], np.int64)
 Scoped = tuple[str, str]
 """A GPU as ``<node>/<index>`` (empty: the node) and a metric."""
 
@@ -98,7 +99,7 @@ class NodePeakBank:
             sums = len(_SUMS)
             highs[:, -sums:] = values[:, -sums:]
         else:
-            values = highs = _of_host(block)
+            values = highs = np.ascontiguousarray(block.values[:, _HOST_COLUMNS])
         places, pages = self._histograms.with_room(len(self._counted), self._rows, values)
         add_ticks(self._state, self._columns, self._rows, places, pages, values, highs, block.times)
         if not self._samples:
@@ -202,8 +203,3 @@ def _of_gpus(values: Floats, gpus: int) -> Floats:
                     known = rows[tick, place]
                     rows[tick, place] = value if np.isnan(known) else known + value
     return rows
-
-
-def _of_host(block: TickBlock) -> Floats:
-    columns: Ints = np.array([HOST_METRICS.index(metric) for metric in _HOST], np.int64)
-    return np.ascontiguousarray(block.values[:, columns])

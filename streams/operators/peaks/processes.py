@@ -47,10 +47,13 @@ def limit_processes(processes: Mapping[str, T], most: int = MAX_POD_PROCESSES) -
     """Return the processes to keep, by scope and in the given order, and how many are left out."""
     if len(processes) <= most:
         return dict(processes), 0
-    kept = highest_ranked((_rank_of(scope, tallies) for scope, tallies in processes.items()), most)
+    ranks = [
+        process_rank(
+            scope,
+            {metric: tally.max for metric, tally in tallies.items()},
+            max((tally.at_ms for tally in tallies.values()), default=0),
+        )
+        for scope, tallies in processes.items()
+    ]
+    kept = highest_ranked(ranks, most)
     return {scope: of for scope, of in processes.items() if scope in kept}, len(processes) - len(kept)
-
-
-def _rank_of(scope: str, tallies: Tallies) -> Rank:
-    maxima = {metric: tally.max for metric, tally in tallies.items()}
-    return process_rank(scope, maxima, max((tally.at_ms for tally in tallies.values()), default=0))

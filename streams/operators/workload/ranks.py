@@ -52,12 +52,10 @@ class RankSamples:
         }
         self.before = self.figures
         allowed = _REFRESH_PCT if self.sample_ms % _REFRESH_MS == 0 else _CHANGED_PCT
-        if _differs(now, self.figures, allowed):
+        if now.keys() != self.figures.keys() or any(
+            abs(now[name] - self.figures[name]) > allowed for name in now
+        ):
             self.figures, self.changed_ms = now, self.sample_ms
-
-
-def _differs(first: Mapping[str, float], other: Mapping[str, float], allowed: float) -> bool:
-    return first.keys() != other.keys() or any(abs(first[name] - other[name]) > allowed for name in first)
 
 
 def largest_gap(parts: Iterable[JobInsightPart]) -> tuple[float, str, str]:

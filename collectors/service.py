@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from collectors.attribution.kubelet_allocations import allocations
@@ -17,15 +17,16 @@ from collectors.process.socket import DEFAULT_PATH, StepSocket
 from collectors.publish.link import KafkaLink
 from collectors.publish.outbox import Outbox
 from collectors.publish.publisher import Publisher
-from collectors.publish.spool_location import open_spool
+from collectors.publish.spool import Spool
 from collectors.runner import Runner
 from dutycycle.contract.catalogue import USUAL_ACTIVITY
+from dutycycle.contract.settings.folders import state_folder
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.contract.topics import SAMPLE_TOPICS
+from dutycycle.contract.topics import DEFAULT_PREFIX, SAMPLE_TOPICS
 from dutycycle.kafka.reachability import Reachability
 from dutycycle.kafka.security import security_kwargs
 from dutycycle.telemetry import events
-from dutycycle.telemetry.events import STEPS_UNREACHABLE, Telemetry
+from dutycycle.telemetry.events import SPOOL_DROPPED, STEPS_UNREACHABLE, Telemetry
 from dutycycle.telemetry.metrics import QUEUED, SPOOL_BYTES, SPOOL_RECORDS
 
 _MEMORY_BYTES = 16 * 1024 * 1024
@@ -71,9 +72,9 @@ def collectors(settings: Settings, telemetry: Telemetry, pods: PodsCollector | N
     """Yield what measures: this node itself, a Prometheus for all nodes, or a simulation; and who the pods
     are."""
     if settings.demo == "on":
-        from collectors.demo.collector import DemoCollector  # only here: a node's own does without
+        from collectors.demo.machine import DemoMachine  # only here: a node's own does without
 
-        yield DemoCollector()
+        yield DemoMachine()
     elif settings.prometheus is not None:
         # Only here: its client takes 5 MB, and a node's own collector does without.
         from collectors.prometheus.answers import AnswerReader
@@ -94,6 +95,24 @@ def collectors(settings: Settings, telemetry: Telemetry, pods: PodsCollector | N
         yield from _own(settings, telemetry, pods)
     if pods is not None:
         yield pods
+
+
+def open_spool(settings: Settings, telemetry: Telemetry, environ: Mapping[str, str]) -> Spool:
+    """Open the spool in ``DUTYCYCLE_SPOOL``, or in a folder of this user's state, one for each node and
+    prefix.
+
+    Its lock refuses a second collector on this machine. Records that wait for one topic prefix never go to
+    another; a broker that moved to another address gets what waits for it.
+
+    Raises ``SpoolBusyError`` while another collector runs, ``SpoolError`` for a folder that cannot be used.
+    """
+    # Neither a node nor a prefix may have an "@" in its name.
+    name = settings.node + ("" if settings.topic_prefix == DEFAULT_PREFIX else f"@{settings.topic_prefix}")
+    folder = state_folder(environ) / "spool" / name if settings.spool is None else Path(settings.spool)
+    spool = Spool(folder, settings.spool_bytes)
+    if spool.was_damaged:
+        telemetry.emit(SPOOL_DROPPED, f"{spool.folder} was damaged, and is put aside as spool.damaged")
+    return spool
 
 
 def _own(settings: Settings, telemetry: Telemetry, pods: PodsCollector | None) -> Iterator[Collector]:

@@ -1,4 +1,4 @@
 """Collects kernel launches and copies of pods, from logs of libraries that intercept CUDA calls.
 
-``counters`` and ``pod_file`` are pure. May import ``collectors.rates``, ``telemetry``, ``contract``.
+``counters`` is pure. May import ``collectors.rates``, ``telemetry``, ``contract``.
 """

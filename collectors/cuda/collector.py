@@ -1,21 +1,36 @@
-"""Collects what each pod does, by the logs of the libraries that intercept its calls."""
+"""Collects what each pod does, by the logs of the libraries that intercept its calls.
+
+Whose log it is says the file ``podInfo`` beside it: ``podname:bert-0``, ``namespace:team``.
+"""
 
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from collectors.base import Outgoing, Tick
 from collectors.cuda.log_file import CudaUse, PolledLog
-from collectors.cuda.pod_file import POD_FILE, PodName, pod_name
 from collectors.rates import rounded_pct
 from dutycycle.contract.codec import encode
 from dutycycle.contract.records.samples import CudaPod, CudaSample
 from dutycycle.telemetry.events import ATTRIBUTION_FAILED, CUDA_LOG_UNREADABLE, Telemetry
 
 LOG_FILE = "metrics.log"
+POD_FILE = "podInfo"
+_UID = ("uid", "pod_uid", "poduid")
 _MOST_LOGS = 1024
 _US_PER_PCT = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class PodName:
+    """Names a pod by its names; ``uid`` where the file has it."""
+
+    namespace: str
+    pod: str
+    uid: str | None = None
 
 
 class CudaCollector:
@@ -76,7 +91,9 @@ class CudaCollector:
     def _owner(self, path: Path) -> str | None:
         """Return the uid of the pod that a file names. Whose log it is can change: a folder may be used
         again."""
-        who = _named(path)
+        who = None
+        with suppress(OSError), path.open(encoding="utf-8", errors="replace") as file:
+            who = pod_name(file.read(4096))
         if who is None:
             detail = f"{path}: expected the lines podname:… and namespace:…"
             self._telemetry.emit(CUDA_LOG_UNREADABLE, detail, reason="no_pod")
@@ -88,12 +105,14 @@ class CudaCollector:
         return uid
 
 
-def _named(path: Path) -> PodName | None:
-    try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            return pod_name(file.read(4096))
-    except OSError:
+def pod_name(text: str) -> PodName | None:
+    """Return the pod that a file names; None where it names none."""
+    pairs = (line.partition(":") for line in text.splitlines())
+    fields = {key.strip().lower(): value.strip() for key, _, value in pairs}
+    pod, namespace = fields.get("podname") or fields.get("pod_name"), fields.get("namespace")
+    if not pod or not namespace:
         return None
+    return PodName(namespace, pod, next((fields[key] for key in _UID if fields.get(key)), None))
 
 
 def _pod(uid: str, logs: Iterable[CudaUse]) -> CudaPod:

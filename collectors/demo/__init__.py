@@ -1,5 +1,5 @@
 """Simulates a machine with eight GPUs, for whoever has none: ``dutycycle demo`` and ``dutycycle up --demo``.
 
-``workloads`` is what its pods do at each moment, ``machine`` measures it as a node would be measured,
-``collector`` gives it to the tick loop. May import ``telemetry``, ``contract``.
+``workloads`` is what its pods do at each moment, ``machine`` measures it as a node would be measured.
+May import ``telemetry``, ``contract``.
 """

@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from collectors.base import Outgoing, Tick
@@ -44,10 +44,13 @@ _OWNERS = [
 
 
 class DemoMachine:
-    """Measures the workloads of ``workloads`` at each tick; the first tick is their start.
+    """Measures the workloads of ``workloads`` at each tick; the first tick is their start. The only collector
+    where it is used.
 
     The records depend on the ticks and the seed alone. Ticks come in order.
     """
+
+    name = "demo"
 
     def __init__(self, seed: int = 0) -> None:
         self._random = random.Random(seed)  # noqa: S311 - a simulation
@@ -60,8 +63,14 @@ class DemoMachine:
         self._reported: dict[int, tuple[int, float]] = {}
         """By GPU: the steps that its process has reported, and when."""
 
-    def measure(self, tick: Tick) -> Iterator[Outgoing]:
-        """Give the records of a tick: pods that are new or ended, then the samples."""
+    def collect(self, tick: Tick) -> Sequence[Outgoing]:
+        """Give the records of a tick: pods that are new or ended, then the samples; never fails."""
+        return tuple(self._measure(tick))
+
+    def close(self) -> None:
+        """Close nothing: it holds nothing."""
+
+    def _measure(self, tick: Tick) -> Iterator[Outgoing]:
         if self._start_ms is None:
             self._start_ms = tick.ts_ms
         second = (tick.ts_ms - self._start_ms) / 1000

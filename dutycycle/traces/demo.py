@@ -45,7 +45,7 @@ def _records(
             node=settings.node, collector=_COLLECTOR, seq=seq, ts_ms=start_ms + seq * interval_ms,
             interval_ms=interval_ms, monotonic_s=seq * interval_ms / 1000,
         )  # fmt: skip
-        for record in machine.measure(tick):
+        for record in machine.collect(tick):
             yield TraceRecord(
                 topic=full_name(settings.topic_prefix, record.topic), key=record.key,
                 payload=record.payload, ts_ms=record.ts_ms,

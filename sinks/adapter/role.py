@@ -6,7 +6,7 @@ from dutycycle.contract.backoff import Backoff
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.kube.discovery import Kind
 from dutycycle.kube.errors import KubeError
-from dutycycle.kube.objects import ApiServer, connect
+from dutycycle.kube.objects import ApiServer
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.view.follower import Subscription
 from sinks.adapter.figures import Figures
@@ -33,13 +33,10 @@ class AutoscalerRole(Role):
         super().__init__(settings, telemetry, models)
         self.figures = Figures(settings.lateness)
         self.subscriptions = [Subscription(TOPICS, self.figures.take)]
-        self._server: ApiServer | None = None
 
     async def open(self) -> None:
         """Raises ``SettingError`` without an API server."""
-        server = await connect("on", asked_by="dutycycle adapter", user_agent="dutycycle-adapter")
-        assert server is not None  # noqa: S101 - "on" finds one, or raises
-        self.use(server)
+        self.use(await self._connect("adapter"))
 
     def use(self, server: ApiServer) -> None:
         """Ask ``server`` for pods, for what users may, and how it is recognised itself."""
@@ -70,8 +67,3 @@ class AutoscalerRole(Role):
                 backoff.reset()
                 self._api.front_proxy = front_proxy
                 await asyncio.sleep(look_s)
-
-    async def close(self) -> None:
-        """Disconnect from the API server."""
-        if self._server is not None:
-            await self._server.close()

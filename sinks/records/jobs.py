@@ -31,9 +31,10 @@ from dutycycle.contract.codec import DecodeError, decode
 from dutycycle.contract.records.derived import PodPeaks
 from dutycycle.contract.units import END_OF_TIME_MS
 from sinks.records.query import may_be_seen, reading
-from sinks.records.rows import EVENT_TABLE, INSIGHT_TABLE, JOB_TABLE, POD_TABLE, moment
+from sinks.records.rows import COSTS, EVENT_TABLE, INSIGHT_TABLE, JOB_TABLE, POD_TABLE, moment
 from sinks.records.tables.columns import UtcTime
 from sinks.records.tables.schema import TABLES, usage_days, usage_hours
+from sinks.records.usage import cost_of_idle
 
 ORDERS = ("waste", "cost", "use", "newest", "longest", "memory")
 """What jobs can be sorted by: ``waste``: GPU time without a kernel, most first; ``cost``: GPU time in all;
@@ -43,10 +44,9 @@ MOST_ENDED = 2000
 _MOST_EARLIER = 20
 _SECONDS = ("gpu_s", "gpu_known_s", "gpu_busy_s", "gpu_untouched_s", "energy_j")
 _jobs, _pods, _insights = (TABLES[name] for name in (JOB_TABLE, POD_TABLE, INSIGHT_TABLE))
-_COSTS = ("gpu_cost", "cpu_cost", "energy_cost")
 _priced = table(
     "usage_costs", column("hour", UtcTime), column("pod_uid", Text), column("gpu_s"), column("gpu_known_s"),
-    column("gpu_busy_s"), *(column(name) for name in _COSTS),
+    column("gpu_busy_s"), *(column(name) for name in COSTS),
 )  # fmt: skip
 _SUFFIX = re.compile(r"[-.](?:(?=[a-z]*\d)[a-z0-9]{5}|[0-9][0-9.:_-]*)$")
 """What controllers and people put behind a job's name to tell its runs apart."""
@@ -301,7 +301,7 @@ def _read(connection: Connection, statement: Select[Any], span: _Span) -> list[M
     uids = [row["job_uid"] for row in rows]
     costs: dict[str, dict[str, Any]] = {}
     for ledger, at in ((_priced, "hour"), (usage_days, "day")) if uids else ():
-        priced = [ledger.c[name] for name in _COSTS]
+        priced = [ledger.c[name] for name in COSTS]
         cost = case(
             (
                 func.coalesce(*priced).is_not(None),
@@ -309,7 +309,7 @@ def _read(connection: Connection, statement: Select[Any], span: _Span) -> list[M
             )
         )
         idle_s = case((ledger.c.gpu_known_s > 0, ledger.c.gpu_known_s - ledger.c.gpu_busy_s))
-        idle_cost = ledger.c.gpu_cost * idle_s / func.nullif(ledger.c.gpu_s, 0.0)
+        idle_cost = cost_of_idle(ledger, idle_s)
         of_jobs = (
             select(_pods.c.job_uid, func.sum(cost).label("cost"), func.sum(idle_cost).label("idle_cost"))
             .select_from(_pods)

@@ -7,12 +7,11 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, column, delete, func, insert, literal_column, select, table
 
 from dutycycle.contract.settings.groups import Settings
-from sinks.records.rows import written
+from sinks.records.rows import COSTS, USED, written
 from sinks.records.tables.schema import node_peaks, rolled_up, usage_days, usage_hours
 from sinks.records.tables.views import DAY_OF_HOUR
 
 _DAY_S = 86_400.0
-_COSTS = ("gpu_cost", "cpu_cost", "energy_cost")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,15 +64,11 @@ def _make_days(connection: Connection, until: str, before: str | None) -> int:
     hours = table(
         "usage_costs",
         *(column(hour_column.name, hour_column.type) for hour_column in usage_hours.c),
-        *map(column, _COSTS),
+        *map(column, COSTS),
     )
     day: ColumnElement[Any] = literal_column(DAY_OF_HOUR[connection.dialect.name])
     names = ("node", "pod_uid", "gpu")
-    sums = [
-        day_column.name
-        for day_column in usage_days.c
-        if day_column.name not in ("day", *names, "gpu_model", "attribution")
-    ]
+    sums = (*USED, *COSTS)
     query = (
         select(
             day.label("day"), *(hours.c[name] for name in names), func.max(hours.c.gpu_model),

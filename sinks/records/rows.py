@@ -35,6 +35,12 @@ KEYS = {
     EVENT_TABLE: ("gpu", "at", "event", "pod_uid"),
 }  # fmt: skip
 """The primary key of each table."""
+USED = (
+    "gpu_s", "gpu_known_s", "gpu_busy_s", "gpu_sm_s", "gpu_sm_known_s", "gpu_tensor_s", "gpu_tensor_known_s",
+    "gpu_working_s", "gpu_working_known_s", "gpu_untouched_s", "energy_j", "pod_s", "cpu_s", "mem_byte_s",
+)  # fmt: skip
+"""The columns that say what was used in an hour or a day, of a GPU or a pod."""
+COSTS = ("gpu_cost", "cpu_cost", "energy_cost")
 COUNTS = {POD_TABLE: "samples", JOB_TABLE: "pods"}
 """The column that says how much a record is made of."""
 MAXIMA = tuple(f"max_{metric}" for metric in PEAK_COLUMNS)
@@ -144,7 +150,8 @@ def table_and_key(record: Record) -> tuple[str, str]:
 def usage_rows(record: UsageHour) -> Iterator[SqlRow]:
     """Yield a row for each pod on each GPU, and for each pod's CPU and memory, whose ``gpu`` is empty. What
     no pod had has an empty ``pod_uid``."""
-    head = {"hour": moment(record.hour_ms), "node": record.node, "until": moment(record.ts_ms)}
+    head: dict[str, Any] = dict.fromkeys(("gpu_model", "attribution", *USED))
+    head |= {"hour": moment(record.hour_ms), "node": record.node, "until": moment(record.ts_ms)}
     for gpu in record.gpus:
         yield SqlRow(HOUR_TABLE, head | {
             "pod_uid": gpu.pod_uid or "", "gpu": gpu.gpu, "gpu_model": gpu.model,
@@ -154,15 +161,12 @@ def usage_rows(record: UsageHour) -> Iterator[SqlRow]:
             "gpu_tensor_s": _float(gpu.tensor_s), "gpu_tensor_known_s": _float(gpu.tensor_known_s),
             "gpu_working_s": _float(gpu.working_s), "gpu_working_known_s": _float(gpu.working_known_s),
             "gpu_untouched_s": _float(gpu.untouched_s),
-            "energy_j": _float(gpu.energy_j), "pod_s": None, "cpu_s": None, "mem_byte_s": None,
+            "energy_j": _float(gpu.energy_j),
         })  # fmt: skip
     for pod in record.pods:
         yield SqlRow(HOUR_TABLE, head | {
-            "pod_uid": pod.pod_uid or "", "gpu": "", "gpu_model": None, "attribution": None, "gpu_s": None,
-            "gpu_known_s": None, "gpu_busy_s": None, "gpu_sm_s": None, "gpu_sm_known_s": None,
-            "gpu_tensor_s": None, "gpu_tensor_known_s": None, "gpu_working_s": None,
-            "gpu_working_known_s": None, "gpu_untouched_s": None, "energy_j": None,
-            "pod_s": float(pod.seconds), "cpu_s": _float(pod.cpu_s), "mem_byte_s": _float(pod.mem_byte_s),
+            "pod_uid": pod.pod_uid or "", "gpu": "", "pod_s": float(pod.seconds), "cpu_s": _float(pod.cpu_s),
+            "mem_byte_s": _float(pod.mem_byte_s),
         })  # fmt: skip
 
 

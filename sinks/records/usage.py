@@ -8,6 +8,7 @@ import orjson
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    FromClause,
     Text,
     case,
     cast,
@@ -73,9 +74,8 @@ def usage(url: str, query: UsageQuery) -> list[Mapping[str, Any]]:
         check_namespace(connection, query.namespace, query.namespaces)
         _check_labels(connection, query)
         groups = [_group(name, connection.dialect.name, query.namespaces) for name in query.by]
-        idle_cost = _usage.c.gpu_cost * _usage.c.gpu_idle_s / func.nullif(_usage.c.gpu_s, 0.0)
         sums = [func.sum(_usage.c[name]).label(name) for name in SUMS]
-        sums.append(func.sum(idle_cost).label("gpu_idle_cost"))
+        sums.append(func.sum(cost_of_idle(_usage, _usage.c.gpu_idle_s)).label("gpu_idle_cost"))
         named = [group.label(f"by_{at}") for at, group in enumerate(groups)]
         begin, end = (literal(moment(ms), UtcTime) for ms in (query.start_ms, query.end_ms))
         statement = select(*named, *sums).where(_usage.c.hour >= begin, _usage.c.hour < end)
@@ -85,6 +85,11 @@ def usage(url: str, query: UsageQuery) -> list[Mapping[str, Any]]:
         sums_of_groups = connection.execute(statement.group_by(*named)).all()
     rows = [dict(zip((*query.by, *USAGE_SUMS), row, strict=True)) for row in sums_of_groups]
     return sorted(rows, key=lambda row: _order(row, query.by))
+
+
+def cost_of_idle(used: FromClause, idle_s: ColumnElement[Any]) -> ColumnElement[Any]:
+    """Return the part of the cost of a GPU's time that goes to ``idle_s`` of it."""
+    return used.c.gpu_cost * idle_s / func.nullif(used.c.gpu_s, 0.0)
 
 
 def group_text(name: str, value: Any) -> str:

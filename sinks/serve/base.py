@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     # Not at run time: series need no aiohttp.
     from aiohttp import web
 
+    from dutycycle.kube.objects import ApiServer
 
 Models = dict[type, Any]
 """What the roles of a process know together, by its class: made by the first, and fed once."""
@@ -43,6 +44,7 @@ class Role:
     subscriptions: Sequence[Subscription]
     routes: "Sequence[web.RouteDef]" = ()
     asks_certificate = False
+    _server: "ApiServer | None" = None
 
     def __init__(
         self, settings: Settings, telemetry: Telemetry, models: Models, client_ca: str | None = None
@@ -63,3 +65,13 @@ class Role:
 
     async def close(self) -> None:
         """Disconnect, after the last answer."""
+        if self._server is not None:
+            await self._server.close()
+
+    async def _connect(self, program: str) -> "ApiServer":
+        """Connect to the API server, until it is closed. Raises ``SettingError`` without one."""
+        from dutycycle.kube.objects import connect
+
+        self._server = await connect("on", asked_by=f"dutycycle {program}", user_agent=f"dutycycle-{program}")
+        assert self._server is not None  # noqa: S101 - "on" finds one, or raises
+        return self._server

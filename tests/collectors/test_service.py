@@ -8,8 +8,7 @@ import pytest
 
 from collectors.base import Outgoing
 from collectors.publish.spool import SpoolBusyError
-from collectors.publish.spool_location import open_spool
-from collectors.service import collectors
+from collectors.service import collectors, open_spool
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load as load_settings
 from dutycycle.telemetry.events import SPOOL_DROPPED, Telemetry

@@ -8,6 +8,7 @@ pod's name that is used again is a row of its own, told from the one before by n
 and each pod that used it.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from sqlalchemy import (
@@ -30,6 +31,7 @@ from sqlalchemy.exc import DBAPIError
 
 from dutycycle.contract.errors import DutycycleError
 from sinks.records.rows import (
+    COSTS,
     EVENT_TABLE,
     FIGURES,
     HOUR_TABLE,
@@ -38,6 +40,7 @@ from sinks.records.rows import (
     NODE_FIGURES,
     NODE_TABLE,
     POD_TABLE,
+    USED,
     Figures,
 )
 from sinks.records.tables.columns import Document, UtcTime
@@ -50,15 +53,10 @@ metadata = MetaData()
 
 
 def _metric_columns(figures: Figures = FIGURES) -> list[Column[float]]:
-    return [Column(f"{figure}_{metric}", Double) for figure, metric in figures]
+    return _numbers(f"{figure}_{metric}" for figure, metric in figures)
 
 
-def _usage_columns() -> list[Column[float]]:
-    names = (
-        "gpu_s", "gpu_known_s", "gpu_busy_s", "gpu_sm_s", "gpu_sm_known_s", "gpu_tensor_s",
-        "gpu_tensor_known_s", "gpu_working_s", "gpu_working_known_s", "gpu_untouched_s", "energy_j", "pod_s",
-        "cpu_s", "mem_byte_s",
-    )  # fmt: skip
+def _numbers(names: Iterable[str]) -> list[Column[float]]:
     return [Column(name, Double) for name in names]
 
 
@@ -131,7 +129,7 @@ usage_hours = Table(
     Column("until", UtcTime, nullable=False),
     Column("gpu_model", Text),
     Column("attribution", Text),
-    *_usage_columns(),
+    *_numbers(USED),
 )
 insights = Table(
     INSIGHT_TABLE,
@@ -190,8 +188,7 @@ usage_days = Table(
     Column("gpu", Text, primary_key=True),
     Column("gpu_model", Text),
     Column("attribution", Text),
-    *_usage_columns(),
-    *(Column(name, Double) for name in ("gpu_cost", "cpu_cost", "energy_cost")),
+    *_numbers((*USED, *COSTS)),
 )
 rolled_up = Table("usage_rolled_up", metadata, Column("until", UtcTime, primary_key=True))
 """Until when the hours have become days: what is written of an earlier hour counts no more."""
@@ -211,7 +208,9 @@ def prepare(connection: Connection) -> None:
     if connection.dialect.name == "postgresql":  # two sinks may start at the same moment
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _ADVISORY_LOCK})
     if not inspect(connection).has_table(version_table.name):
-        _create(connection)
+        metadata.create_all(connection)
+        _create_views(connection)
+        connection.execute(insert(version_table).values(version=VERSION))
     version = connection.scalar(select(version_table.c.version))
     if version != VERSION:
         raise DutycycleError(
@@ -225,12 +224,6 @@ def prepare(connection: Connection) -> None:
         column = next(iter(table.c)).name
         connection.execute(text(f"INSERT INTO {name} SELECT * FROM {name} WHERE 1 = 0"))  # noqa: S608
         connection.execute(text(f"UPDATE {name} SET {column} = {column} WHERE 1 = 0"))  # noqa: S608
-
-
-def _create(connection: Connection) -> None:
-    metadata.create_all(connection)
-    _create_views(connection)
-    connection.execute(insert(version_table).values(version=VERSION))
 
 
 def _create_views(connection: Connection) -> None:

@@ -6,7 +6,7 @@ JSON of a record into one row per metric.
 """
 
 from dutycycle.contract.units import JOULES_PER_KWH
-from sinks.records.rows import FIGURES, NODE_FIGURES
+from sinks.records.rows import COSTS, FIGURES, NODE_FIGURES, USED
 
 _OF_NODE = [f"{figure}_{metric}" for figure, metric in NODE_FIGURES]
 _NODE_MOST = ", ".join(
@@ -60,11 +60,7 @@ _USED = (
     "h.pod_s * p.gpu_request AS gpu_requested_s, h.cpu_s, h.pod_s * p.cpu_request AS cpu_requested_s, "
     "h.mem_byte_s, h.pod_s * p.mem_request_bytes AS mem_requested_byte_s, h.pod_s"
 )
-_KEPT = (
-    "node, pod_uid, gpu, gpu_model, attribution, gpu_s, gpu_known_s, gpu_busy_s, gpu_sm_s, gpu_sm_known_s, "
-    "gpu_tensor_s, gpu_tensor_known_s, gpu_working_s, gpu_working_known_s, gpu_untouched_s, energy_j, pod_s, "
-    "cpu_s, mem_byte_s, gpu_cost, cpu_cost, energy_cost"
-)
+_KEPT = ", ".join(("node", "pod_uid", "gpu", "gpu_model", "attribution", *USED, *COSTS))
 _COST = (
     "CASE WHEN coalesce(h.gpu_cost, h.cpu_cost, h.energy_cost) IS NOT NULL "
     "THEN coalesce(h.gpu_cost, 0) + coalesce(h.cpu_cost, 0) + coalesce(h.energy_cost, 0) END"
@@ -100,8 +96,7 @@ SUMS = (
     "gpu_s", "gpu_busy_s", "gpu_idle_s", "gpu_unknown_s", "gpu_sm_s", "gpu_sm_known_s", "gpu_tensor_s",
     "gpu_tensor_known_s", "gpu_working_s", "gpu_working_known_s", "gpu_untouched_s", "energy_j",
     "gpu_requested_s", "cpu_s",
-    "cpu_requested_s", "mem_byte_s", "mem_requested_byte_s", "pod_s", "gpu_cost", "cpu_cost", "energy_cost",
-    "cost",
+    "cpu_requested_s", "mem_byte_s", "mem_requested_byte_s", "pod_s", *COSTS, "cost",
 )  # fmt: skip
 """The columns of ``usage`` that can be added up."""
 _NAMES = (

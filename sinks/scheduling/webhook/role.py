@@ -4,7 +4,6 @@ import time
 
 from dutycycle.contract.records.hours import HOUR_MS
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.kube.objects import ApiServer, connect
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.view.follower import Subscription
 from sinks.annotations.core.keys import PRIORITY
@@ -31,14 +30,11 @@ class WebhookRole(Role):
         self._ledger = ledger = Ledger(self._policy.window_s, settings.webhook_team_label)
         used = {"usage": self._policy.window_s + HOUR_MS / 1000, "pods": None, "pod-peaks": None}
         self.subscriptions = [Subscription(PAST, known.hear, known.wants), Subscription(used, ledger.hear)]
-        self._server: ApiServer | None = None
 
     async def open(self) -> None:
         """Raises ``SettingError`` without an API server."""
         settings, telemetry = self.settings, self.telemetry
-        self._server = await connect("on", asked_by="dutycycle webhook", user_agent="dutycycle-webhook")
-        assert self._server is not None  # noqa: S101 - "on" finds one, or raises
-        self._classes = PriorityClasses(self._server, self._policy, telemetry)
+        self._classes = PriorityClasses(await self._connect("webhook"), self._policy, telemetry)
         queue = Queue(self._policy, self._known, self._ledger, settings.webhook_team_label)
         key = f"{settings.annotation_prefix}/{PRIORITY}"
         self.routes = Webhook(queue, self._classes.name, key, telemetry).routes()
@@ -50,8 +46,3 @@ class WebhookRole(Role):
     async def work(self, admission: Admission | None) -> None:
         """Keep the PriorityClasses."""
         await self._classes.run()
-
-    async def close(self) -> None:
-        """Disconnect from the API server."""
-        if self._server is not None:
-            await self._server.close()

@@ -24,7 +24,7 @@ TYPES: dict[str, type[NvmlSample | CgroupSample | Pod | ProcessSample]] = {
 def measure(ticks: int, interval_ms: int = 1000, seed: int = 0) -> Iterator[Outgoing]:
     machine = DemoMachine(seed)
     for seq in range(ticks):
-        yield from machine.measure(
+        yield from machine.collect(
             Tick(
                 node="demo", collector="c", seq=seq, ts_ms=START_MS + seq * interval_ms,
                 interval_ms=interval_ms, monotonic_s=seq * interval_ms / 1000,

@@ -28,7 +28,7 @@ class OffsetProgress:
         self._taken: dict[TopicPartition, int] = {}
         self._reported: dict[TopicPartition, int] = {}
 
-    def took(self, place: TopicPartition, offset: int) -> None:
+    def note_taken(self, place: TopicPartition, offset: int) -> None:
         """Note that the record was given to every sink, or to the dead letters."""
         self._taken[place] = offset
 
@@ -97,7 +97,7 @@ class Dispatcher:
             await asyncio.Event().wait()
         if self._sequence.assignment != assignment:
             return  # as above
-        self._progress.took(origin.topic_partition, origin.offset)
+        self._progress.note_taken(origin.topic_partition, origin.offset)
         self._count(origin, used=bad is None and bool(wanting))
         for sink in wanting:
             self._waits[sink.name] += 1

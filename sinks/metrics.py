@@ -56,7 +56,7 @@ def serve_metrics(
     telemetry.status.remark = lambda: _lacking(telemetry)
 
 
-def wrote(telemetry: Telemetry, sink: str, count: int = 1) -> None:
+def count_writes(telemetry: Telemetry, sink: str, count: int = 1) -> None:
     """Count that so many rows or objects were written just now."""
     telemetry.metrics.counter(WRITES, sink=sink).inc(count)
     telemetry.metrics.gauge(LAST_WRITE, sink=sink).set(time.time())

@@ -15,7 +15,7 @@ from dutycycle.contract.records.derived import Cycle, CycleMetric, Trend, Window
 from dutycycle.contract.records.pods import JobRef, Pod
 from dutycycle.view.newest import NewestRecords
 from sinks.adapter.metric_names import MetricName
-from sinks.adapter.wave import LEAST_PERIOD_S, Wave
+from sinks.adapter.seasonal_load import LEAST_PERIOD_S, SeasonalLoad
 
 _GRACE_MS = 30_000
 """How much later than its end and the allowed lateness a window may be: the next one's wait, and Kafka."""
@@ -58,7 +58,7 @@ class Figures:
         self._gpus: dict[str, set[str]] = {}
         """The keys of the windows of a node's GPUs, by node."""
         self._members: dict[str, set[str]] = defaultdict(set)
-        self._waves: dict[tuple[str, str], Wave] = {}
+        self._loads: dict[tuple[str, str], SeasonalLoad] = {}
         self._shortest_ms: int | None = None
         self._swept_ms = 0
 
@@ -162,10 +162,10 @@ class Figures:
 
     def _share(self, workload: str, metric: str, horizon_s: int, now_ms: int) -> float | None:
         """Return what each of the workload's pods will have, as many as have figures now."""
-        wave, period_s = self._waves.get((workload, metric)), self._period_s(workload, metric)
-        if wave is None or period_s is None:
+        load, period_s = self._loads.get((workload, metric)), self._period_s(workload, metric)
+        if load is None or period_s is None:
             return None
-        sum_then = wave.forecast(period_s, now_ms + horizon_s * 1000, now_ms - self._wait_ms)
+        sum_then = load.forecast(period_s, now_ms + horizon_s * 1000, now_ms - self._wait_ms)
         pods = sum(self._current(pod, metric, now_ms) is not None for pod in self._pods_of(workload))
         return None if sum_then is None or not pods else sum_then / pods
 
@@ -215,15 +215,15 @@ class Figures:
             self._add_up(self._workload_of(subject.pod_uid or ""), window)
 
     def _add_up(self, workload: str, window: _Means) -> None:
-        """Add a pod's window to the waves of its workload."""
+        """Add a pod's window to the loads of its workload."""
         if self._shortest_ms is None or window.size_ms < self._shortest_ms:
             self._shortest_ms = window.size_ms
-            self._waves = {name: Wave() for name in self._waves}  # what was added is in the shorter ones too
+            self._loads = {name: SeasonalLoad() for name in self._loads}  # the shorter ones have it, too
         if window.size_ms == self._shortest_ms:
             for metric, mean in window.means.items():
-                wave = self._waves.get((workload, metric))
-                if wave is not None:
-                    wave.add(window.start_ms, window.end_ms, mean)
+                load = self._loads.get((workload, metric))
+                if load is not None:
+                    load.add(window.start_ms, window.end_ms, mean)
 
     def _workload_of(self, uid: str) -> str:
         """Return the uid of the pod's topmost owner, or its own."""
@@ -239,12 +239,12 @@ class Figures:
             self._watch(uid)
         if before is not None and not self._members[before]:
             del self._members[before]
-            self._waves = {name: wave for name, wave in self._waves.items() if name[0] != before}
+            self._loads = {name: load for name, load in self._loads.items() if name[0] != before}
 
     def _watch(self, uid: str) -> None:
         """Add up the metrics that have a cycle from now on."""
         for metric in self._cycles_of(uid):
-            self._waves.setdefault((self._workload_of(uid), metric), Wave())
+            self._loads.setdefault((self._workload_of(uid), metric), SeasonalLoad())
 
     def _pods_of(self, workload: str) -> Iterable[str]:
         return self._members.get(workload) or (workload,)
@@ -266,9 +266,9 @@ class Figures:
             return subject.pod_uid in self._pods or source_key(subject, record.source) in current
 
         self._newest.forget((Trend, Cycle), now_ms - _GONE_MS, is_there)
-        self._waves = {
-            (workload, metric): wave
-            for (workload, metric), wave in self._waves.items()
+        self._loads = {
+            (workload, metric): load
+            for (workload, metric), load in self._loads.items()
             if workload in self._members or self._cycles_of(workload)
         }
 

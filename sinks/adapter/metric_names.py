@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from dutycycle.contract.catalogue import METRICS
 from dutycycle.contract.errors import did_you_mean
-from sinks.adapter.wave import SLOT_MS, SLOTS
+from sinks.adapter.seasonal_load import SLOT_MS, SLOTS
 
 SHOWN_HORIZON_S = 300
 """The horizon of the forecasts that discovery lists; others are answered too."""

@@ -34,7 +34,7 @@ from sinks.annotations.writer import AnnotationWriter, Written
 from sinks.base import PendingOffsets
 from sinks.deadletters import DeadLetters
 from sinks.events import ANNOTATION_SHED, KIND_FORBIDDEN, NO_KIND, OBJECT_GONE, SINK_AWAY
-from sinks.metrics import wrote
+from sinks.metrics import count_writes
 from sinks.permissions import missing_permission
 
 WRITERS = 8
@@ -284,7 +284,7 @@ class AnnotationSink:
             return
         self._plan.written(target, self._clock(), written.changed)
         if written.sent:
-            wrote(self._telemetry, self.name)
+            count_writes(self._telemetry, self.name)
         if self._plan.is_over(target):
             self._forget(target)
 

@@ -14,7 +14,7 @@ from dutycycle.telemetry.events import WRITE_REJECTED, WRITE_RETRIED, Telemetry
 from sinks.base import PendingOffsets
 from sinks.deadletters import DeadLetters
 from sinks.events import SINK_AWAY
-from sinks.metrics import wrote
+from sinks.metrics import count_writes
 from sinks.records.merge import merge
 from sinks.records.rows import HOUR_TABLE, TOPICS, SqlRow, rows_of, until_now
 from sinks.records.store import RecordsAwayError, RecordsStore, RefusedRow
@@ -147,7 +147,7 @@ class RecordsSink:
         except RecordsAwayError as error:
             self._put_back(error, rows, offsets, generation)
             return False
-        wrote(self._telemetry, self.name, len(rows) - len(refused))
+        count_writes(self._telemetry, self.name, len(rows) - len(refused))
         if hours := [row.values["hour"] for row, _ in rows if row.table == HOUR_TABLE]:
             # Once an hour of the ledger; if the database goes away in between, with the next one.
             hour = max(hours)

@@ -33,7 +33,7 @@ class Damping:
 
     _waits: dict[str, tuple[int, float]] = field(default_factory=dict)
 
-    def wrote(self, changed: Iterable[str], now: float, interval_s: float) -> None:
+    def note_written(self, changed: Iterable[str], now: float, interval_s: float) -> None:
         """Note that a write at ``now`` had these figures, changed by enough to matter."""
         calm_at = now - CALM * interval_s
         self._waits = {name: wait for name, wait in self._waits.items() if wait[1] > calm_at}
@@ -226,7 +226,7 @@ class WritePlan:
         matter."""
         if entry := self._entries.get(target):
             entry.written_at = now
-            entry.damping.wrote(changed, now, self._interval_s)
+            entry.damping.note_written(changed, now, self._interval_s)
             is_last = entry.final and not entry.waiting.empty
             wait_s = 0.0 if is_last else URGENT_S if entry.urgent else self._interval_s
             self._complete(target, entry, now + wait_s)

@@ -140,9 +140,9 @@ def test_what_was_told_of_pods_that_are_gone_is_forgotten(known: tuple[str, ...]
     kept.take("cycles", "pod/a/nvml", cycle("a", 600.0))
     kept.take("trends", "pod/a/nvml", trend("a", 50))
     kept.take("window-aggregates", "pod/a", window("a", 100, 42))
-    assert kept._waves
+    assert kept._loads
     kept.take("window-aggregates", "pod/b", window("b", 2 * 3600, 42))
-    assert (set(kept._trends), set(kept._cycles), bool(kept._waves)) == (stays, stays, bool(stays))
+    assert (set(kept._trends), set(kept._cycles), bool(kept._loads)) == (stays, stays, bool(stays))
 
 
 def test_a_node_has_what_its_gpus_and_its_host_have() -> None:

@@ -284,8 +284,8 @@ def test_progress_stops_below_what_is_held_and_says_news_once() -> None:
     progress = OffsetProgress()
     other = TopicPartition("job-peaks", 3)
     for offset in range(5, 9):
-        progress.took(PLACE, offset)
-    progress.took(other, 0)
+        progress.note_taken(PLACE, offset)
+    progress.note_taken(other, 0)
     assert progress.done(held((PLACE, 7), (PLACE, 6), (other, 0))) == [(PLACE, 5)]
     assert progress.done(held((PLACE, 6), (other, 0))) == []
     assert progress.done(held()) == [(PLACE, 8), (other, 0)]

@@ -54,20 +54,20 @@ async def test_noise_delays_no_news() -> None:
 def test_each_further_change_waits_twice_as_long() -> None:
     damping, last, now, waits = Damping(), 0.0, 0.0, []
     for _ in range(10):
-        damping.wrote({"a"}, now, INTERVAL_S)
+        damping.note_written({"a"}, now, INTERVAL_S)
         wait = next(s for s in range(1000) if not damping.waiting(s * INTERVAL_S, INTERVAL_S))
         waits.append(wait)
         last, now = now, now + wait * INTERVAL_S
     assert waits == [1, 2, 4, 8, 16, 32, 64, MOST_DAMPED, MOST_DAMPED, MOST_DAMPED]
-    damping.wrote((), last + (CALM - 1) * INTERVAL_S, INTERVAL_S)
+    damping.note_written((), last + (CALM - 1) * INTERVAL_S, INTERVAL_S)
     assert damping.waiting(INTERVAL_S, INTERVAL_S) == {"a"}
-    damping.wrote((), last + CALM * INTERVAL_S, INTERVAL_S)
+    damping.note_written((), last + CALM * INTERVAL_S, INTERVAL_S)
     assert damping.waiting(0, INTERVAL_S) == set(), "it was calm for long enough"
 
 
 def test_one_figure_waits_and_the_others_do_not() -> None:
     damping = Damping()
     for now in (0.0, 30.0, 90.0):
-        damping.wrote({"noise"}, now, INTERVAL_S)
+        damping.note_written({"noise"}, now, INTERVAL_S)
     assert damping.waiting(60.0, INTERVAL_S) == {"noise"}
     assert damping.waiting(120.0, INTERVAL_S) == set()

@@ -15,7 +15,7 @@ LEAST_PERIOD_S = 240.0
 _PERIODS = 3
 
 
-class Wave:
+class SeasonalLoad:
     """Keeps the sum over the pods, as the mean of each minute of the last day."""
 
     def __init__(self) -> None:

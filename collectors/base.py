@@ -2,7 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
+
+from dutycycle.contract.codec import encode
+from dutycycle.contract.records.health import GpuEvent
+from dutycycle.contract.records.processes import ProcessSample
+from dutycycle.contract.records.samples import CgroupSample, CudaSample, NvmlSample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +25,14 @@ class Tick:
     interval_ms: int
     monotonic_s: float
 
+    @property
+    def head(self) -> dict[str, Any]:
+        """Return the fields with which every sample of it begins."""
+        return {
+            "node": self.node, "collector": self.collector, "seq": self.seq, "ts_ms": self.ts_ms,
+            "interval_ms": self.interval_ms,
+        }  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
@@ -29,6 +42,13 @@ class Outgoing:
     key: str
     payload: bytes | None
     ts_ms: int
+
+
+def of_node(
+    topic: str, record: NvmlSample | CgroupSample | CudaSample | ProcessSample | GpuEvent
+) -> Outgoing:
+    """Return what a node's record is published as."""
+    return Outgoing(topic=topic, key=record.node, payload=encode(record), ts_ms=record.ts_ms)
 
 
 class Collector(Protocol):

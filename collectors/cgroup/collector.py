@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from collectors.attribution.cgroup_path import CgroupId, CgroupKind
 from collectors.attribution.processes import INCLUDED
-from collectors.base import Outgoing, Tick
+from collectors.base import Outgoing, Tick, of_node
 from collectors.cgroup.host import HostReader
 from collectors.cgroup.meter import ContainerMeter
 from collectors.cgroup.mounts import Hierarchy, find_hierarchies
@@ -15,7 +15,6 @@ from collectors.cgroup.synthetic_pods import SyntheticPods, label
 from collectors.cgroup.tree import CgroupTree, Group
 from collectors.files import FilePool
 from collectors.rates import rounded
-from dutycycle.contract.codec import encode
 from dutycycle.contract.records.samples import CgroupSample, PodCgroup
 from dutycycle.telemetry.events import NOT_MEASURED, Telemetry
 
@@ -75,12 +74,8 @@ class CgroupCollector:
             detail = f"{self._tree.left_out} cgroups are more than a record carries"
             self._telemetry.emit(NOT_MEASURED, detail, what="cgroups", reason="too_many")
         unnamed: dict[str, CgroupId] = {}
-        sample = CgroupSample(
-            node=tick.node, collector=tick.collector, seq=tick.seq, ts_ms=tick.ts_ms,
-            interval_ms=tick.interval_ms, host=host, pods=tuple(self._measure(unnamed)),
-        )  # fmt: skip
-        outgoing = Outgoing(topic="cgroup-samples", key=tick.node, payload=encode(sample), ts_ms=tick.ts_ms)
-        return [*self._synthetic_pods.update(unnamed, tick), outgoing]
+        sample = CgroupSample(**tick.head, host=host, pods=tuple(self._measure(unnamed)))
+        return [*self._synthetic_pods.update(unnamed, tick), of_node("cgroup-samples", sample)]
 
     def close(self) -> None:
         """Close every file that is held open."""

@@ -10,10 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from collectors.base import Outgoing, Tick
+from collectors.base import Outgoing, Tick, of_node
 from collectors.cuda.log_file import CudaUse, PolledLog
 from collectors.rates import rounded_pct
-from dutycycle.contract.codec import encode
 from dutycycle.contract.records.samples import CudaPod, CudaSample
 from dutycycle.telemetry.events import ATTRIBUTION_FAILED, CUDA_LOG_UNREADABLE, Telemetry
 
@@ -66,11 +65,8 @@ class CudaCollector:
                 pods[uid].append(use)
         if not pods:
             return ()
-        sample = CudaSample(
-            node=tick.node, collector=tick.collector, seq=tick.seq, ts_ms=tick.ts_ms,
-            interval_ms=tick.interval_ms, pods=tuple(_pod(uid, pods[uid]) for uid in sorted(pods)),
-        )  # fmt: skip
-        return (Outgoing(topic="cuda-samples", key=tick.node, payload=encode(sample), ts_ms=tick.ts_ms),)
+        sample = CudaSample(**tick.head, pods=tuple(_pod(uid, pods[uid]) for uid in sorted(pods)))
+        return (of_node("cuda-samples", sample),)
 
     def close(self) -> None:
         """Do nothing: nothing is held open."""

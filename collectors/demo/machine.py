@@ -5,10 +5,9 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from collectors.base import Outgoing, Tick
+from collectors.base import Outgoing, Tick, of_node
 from collectors.demo.workloads import SLOWED_AFTER_S, STRAGGLER, WORKLOADS, DemoWorkload, GpuLoad
 from dutycycle.contract.codec import encode
-from dutycycle.contract.records.base import VersionedRecord
 from dutycycle.contract.records.pods import JobRef, Pod
 from dutycycle.contract.records.processes import Loop, Package, Process, ProcessSample, Software
 from dutycycle.contract.records.samples import (
@@ -77,20 +76,15 @@ class DemoMachine:
         elapsed_s = second - self._last_s if tick.seq else tick.interval_ms / 1000
         self._last_s = second
         yield from self._pods(tick, second)
-        head: dict[str, Any] = {
-            "node": tick.node, "collector": tick.collector, "seq": tick.seq, "ts_ms": tick.ts_ms,
-            "interval_ms": tick.interval_ms,
-        }  # fmt: skip
         gpus = tuple(
             self._gpu(tick.node, index, workload, rank, second, elapsed_s)
             for index, (workload, rank) in enumerate(_OWNERS)
         )
-        yield _outgoing("nvml-samples", tick.node, NvmlSample(**head, gpus=gpus), tick.ts_ms)
+        yield of_node("nvml-samples", NvmlSample(**tick.head, gpus=gpus))
         host, pods = self._cgroups(second)
-        yield _outgoing("cgroup-samples", tick.node, CgroupSample(**head, host=host, pods=pods), tick.ts_ms)
+        yield of_node("cgroup-samples", CgroupSample(**tick.head, host=host, pods=pods))
         if processes := tuple(self._processes(second)):
-            sample = ProcessSample(**head, processes=processes)
-            yield _outgoing("processes", tick.node, sample, tick.ts_ms)
+            yield of_node("processes", ProcessSample(**tick.head, processes=processes))
 
     def _pods(self, tick: Tick, second: float) -> Iterator[Outgoing]:
         for workload in WORKLOADS:
@@ -101,10 +95,8 @@ class DemoMachine:
             self._lives[workload.name] = life
             for rank in range(len(workload.gpus)):
                 if known is not None:
-                    ended = _pod(tick, workload, rank, known, phase="Failed")
-                    yield _outgoing("pods", ended.uid, ended, tick.ts_ms)
-                started = _pod(tick, workload, rank, life, phase="Running")
-                yield _outgoing("pods", started.uid, started, tick.ts_ms)
+                    yield _pod(tick, workload, rank, known, phase="Failed")
+                yield _pod(tick, workload, rank, life, phase="Running")
 
     def _gpu(
         self, node: str, index: int, workload: DemoWorkload, rank: int, second: float, elapsed_s: float
@@ -233,8 +225,8 @@ def _pod_name(workload: DemoWorkload, rank: int, life: int) -> str:
     return f"{workload.name}-{rank if workload.life_s is None else life}"
 
 
-def _pod(tick: Tick, workload: DemoWorkload, rank: int, life: int, phase: str) -> Pod:
-    return Pod(
+def _pod(tick: Tick, workload: DemoWorkload, rank: int, life: int, phase: str) -> Outgoing:
+    pod = Pod(
         uid=_uid(workload, rank, life), namespace=workload.namespace, name=_pod_name(workload, rank, life),
         node=tick.node, phase=phase, created_ms=tick.ts_ms, started_ms=tick.ts_ms,
         finished_ms=tick.ts_ms if phase == "Failed" else None, images=(workload.image,),
@@ -246,6 +238,7 @@ def _pod(tick: Tick, workload: DemoWorkload, rank: int, life: int, phase: str) -
         ),
         labels={"team": workload.team},
     )  # fmt: skip
+    return Outgoing(topic="pods", key=pod.uid, payload=encode(pod), ts_ms=tick.ts_ms)
 
 
 def _activity(loads: list[GpuLoad], *, several: bool) -> dict[str, Any]:
@@ -265,7 +258,3 @@ def _activity(loads: list[GpuLoad], *, several: bool) -> dict[str, Any]:
     return {name: round(100 * share, 1) for name, share in shares.items()} | {
         "nvlink_rx_bytes_per_s": nvlink, "nvlink_tx_bytes_per_s": nvlink,
     }  # fmt: skip
-
-
-def _outgoing(topic: str, key: str, record: VersionedRecord, ts_ms: int) -> Outgoing:
-    return Outgoing(topic=topic, key=key, payload=encode(record), ts_ms=ts_ms)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from collectors.attribution.kubelet_allocations import Allocations
 from collectors.attribution.processes import Attribution
-from collectors.base import Outgoing, Tick
+from collectors.base import Outgoing, Tick, of_node
 from collectors.nvml.device import Device
 from collectors.nvml.health.recorder import HealthReading, HealthRecorder
 from collectors.nvml.processes import ProcessIdentities
@@ -15,7 +15,6 @@ from collectors.nvml.readers import Readers, outcome
 from collectors.nvml.session import Session
 from collectors.nvml.types import DeviceLostError, DriverUnavailableError
 from dutycycle.contract.catalogue import USUAL_ACTIVITY
-from dutycycle.contract.codec import encode
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import Gpu, NvmlSample
 from dutycycle.telemetry.events import Telemetry
@@ -63,17 +62,7 @@ class NvmlCollector:
         self.pids = frozenset(process.pid for gpu in gpus for process in gpu.processes or ())
         records = []
         if gpus:
-            sample = NvmlSample(
-                node=tick.node,
-                collector=tick.collector,
-                seq=tick.seq,
-                ts_ms=tick.ts_ms,
-                interval_ms=tick.interval_ms,
-                gpus=tuple(gpus),
-            )
-            records.append(
-                Outgoing(topic="nvml-samples", key=tick.node, payload=encode(sample), ts_ms=tick.ts_ms)
-            )
+            records.append(of_node("nvml-samples", NvmlSample(**tick.head, gpus=tuple(gpus))))
         if self._health is not None:
             by_uuid = {gpu.uuid: gpu for gpu in gpus}
             health = {gpu.uuid: reading for gpu, reading in readings}

@@ -5,10 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from collectors.attribution.processes import Attribution
-from collectors.base import Outgoing, Tick
+from collectors.base import Outgoing, Tick, of_node
 from collectors.process.socket import StepSocket
 from collectors.process.software import Processes
-from dutycycle.contract.codec import encode
 from dutycycle.contract.records.processes import Process, ProcessSample
 from dutycycle.telemetry.events import PROCESSES_LEFT_OUT, Telemetry
 
@@ -67,11 +66,8 @@ class ProcessCollector:
             )  # fmt: skip
         if not reports:
             return ()
-        sample = ProcessSample(
-            node=tick.node, collector=tick.collector, seq=tick.seq, ts_ms=tick.ts_ms,
-            interval_ms=tick.interval_ms, processes=tuple(reports[pid] for pid in sorted(reports)),
-        )  # fmt: skip
-        return (Outgoing(topic="processes", key=tick.node, payload=encode(sample), ts_ms=tick.ts_ms),)
+        processes = tuple(reports[pid] for pid in sorted(reports))
+        return (of_node("processes", ProcessSample(**tick.head, processes=processes)),)
 
     def close(self) -> None:
         """Close the socket."""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
-from collectors.base import Outgoing, Tick
+from collectors.base import Outgoing, Tick, of_node
 from collectors.prometheus.answers import AnswerReader
 from collectors.prometheus.containers import CONTAINER_SELECTOR
 from collectors.prometheus.dcgm.health import DcgmHealth
@@ -18,9 +18,8 @@ from collectors.prometheus.identity.pods import PodIndex, UidOf
 from collectors.prometheus.kube_state import KUBE_NOW, KubeState
 from collectors.prometheus.names import PodNames, scraped_pods
 from collectors.prometheus.query import QueryError
-from collectors.prometheus.records import by_node, cgroup_samples, nvml_samples
+from collectors.prometheus.records import APART_MS, by_node, cgroup_samples, nvml_samples
 from collectors.prometheus.series import NewSample, ScrapeCursor, ScrapedSeries
-from dutycycle.contract.codec import encode
 from dutycycle.telemetry.events import (
     ATTRIBUTION_FAILED,
     NOT_MEASURED,
@@ -29,8 +28,6 @@ from dutycycle.telemetry.events import (
     Telemetry,
 )
 
-_APART_MS = {"gpus": 1000, "hosts": 1000, "containers": 30_000}
-"""An exporter measures when it is scraped; cAdvisor measures each container at times of its own."""
 _POD_INFO_EVERY_S = 30.0
 _LEAST_WINDOW_S = 60.0
 _FIRST_WINDOW_S = 300.0
@@ -145,7 +142,7 @@ class PrometheusCollector:
         self._pod_info_due_s = tick.monotonic_s + _POD_INFO_EVERY_S
 
     def _records(self, samples: dict[str, list[NewSample]], tick: Tick) -> Iterator[Outgoing]:
-        nodes = {what: by_node(of, self._reader.nodes, _APART_MS[what]) for what, of in samples.items()}
+        nodes = {what: by_node(of, self._reader.nodes, APART_MS[what]) for what, of in samples.items()}
         for of in nodes.values():
             of.pop("", None)
         self._hosts |= nodes["hosts"].keys()
@@ -155,12 +152,12 @@ class PrometheusCollector:
             seen = scraped_pods(nodes["containers"], samples_of_gpus, self._pod_index)
             yield from self._names.update(seen, self._kube, tick)
         for gpus in samples_of_gpus:
-            yield Outgoing(topic="nvml-samples", key=gpus.node, payload=encode(gpus), ts_ms=gpus.ts_ms)
+            yield of_node("nvml-samples", gpus)
             if self._health is not None:
                 for event in self._health.events(gpus, nodes["gpus"][gpus.node], tick):
-                    yield Outgoing(topic="gpu-events", key=gpus.node, payload=encode(event), ts_ms=gpus.ts_ms)
+                    yield of_node("gpu-events", event)
         for use in cgroup_samples(nodes["containers"], hosts, self._pod_index, tick):
-            yield Outgoing(topic="cgroup-samples", key=use.node, payload=encode(use), ts_ms=use.ts_ms)
+            yield of_node("cgroup-samples", use)
 
     def _report_unknown_pods(self, samples: list[NewSample]) -> None:
         unknown = {

@@ -79,7 +79,7 @@ def _pod(uid: str, members: list[tuple[PodRef, NewSample]]) -> PodCgroup:
 
 
 def _container(name: str, samples: list[NewSample]) -> Container:
-    memory, limit = _value(samples, MEMORY), _value(samples, _LIMIT)
+    memory, limit = value_of(samples, MEMORY), value_of(samples, _LIMIT)
     return Container(
         id=name,
         cpu_util_pct=cpu_pct(samples),
@@ -116,5 +116,6 @@ def _throttled_pct(samples: list[NewSample]) -> float | None:
     return rounded_pct(min(100.0, 100 * throttled / periods)) if periods else 0.0
 
 
-def _value(samples: Iterable[NewSample], name: str) -> float | None:
+def value_of(samples: Iterable[NewSample], name: str) -> float | None:
+    """Return the value of the first sample of this name; None without one."""
     return next((sample.value for sample in samples if sample.name == name), None)

@@ -10,20 +10,17 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 from statistics import median
 
-from collectors.base import Outgoing, Tick
+from collectors.base import Outgoing, Tick, of_node
 from collectors.prometheus.answers import AnswerReader, LearnedState
 from collectors.prometheus.containers import CONTAINER_SELECTOR
 from collectors.prometheus.host import HOST_SELECTOR
 from collectors.prometheus.identity.pods import PodIndex
 from collectors.prometheus.kube_state import KUBE_SELECTOR, KubeState
 from collectors.prometheus.names import PodNames, PodState, ScrapedPod, scraped_pods
-from collectors.prometheus.records import cgroup_samples, nvml_samples
+from collectors.prometheus.records import APART_MS, cgroup_samples, nvml_samples
 from collectors.prometheus.series import NewSample, ScrapedSeries, samples_after
-from dutycycle.contract.codec import encode
 from dutycycle.contract.records.base import RecordBase, written
 
-_APART_MS = {"gpus": 1000, "hosts": 1000, "containers": 30_000}
-"""How far apart the samples of one record may be: cAdvisor measures each container at a time of its own."""
 _SLICE_MS = 30_000
 """How often what kube-state-metrics says is looked at, as the collector does."""
 _KUBE_AGE_MS = 120_000
@@ -91,7 +88,7 @@ class History:
         """Yield the records of a chunk, in order of time. Raises ``ClustersMixedError``."""
         chunk = replace(chunk, series=self._reader.read(chunk.series, chunk.start_ms))
         scrapes: _Scrapes = defaultdict(lambda: defaultdict(list))
-        for what in _APART_MS:
+        for what in APART_MS:
             for ts_ms, node, samples in self._scrapes(what, chunk):
                 scrapes[ts_ms, node][what] += samples
                 self._hosts |= {node} if what == "hosts" else set()
@@ -111,7 +108,7 @@ class History:
                 nodes[node] += new
         for node, samples in nodes.items():
             samples.sort(key=lambda numbered: numbered[:2])
-            for ts_ms, together in _together(samples, _APART_MS[what]):
+            for ts_ms, together in _together(samples, APART_MS[what]):
                 yield ts_ms, node, together
 
     def _learn(self, kube: Iterable[ScrapedSeries], start_ms: int, index: PodIndex) -> None:
@@ -137,14 +134,9 @@ class History:
             of_gpus = {node: of["gpus"]} if of["gpus"] else {}
             gpus = list(nvml_samples(of_gpus, self._reader.gpus, index, tick))
             seen += scraped_pods(containers, gpus, index)
-            outs += [
-                Outgoing(topic="nvml-samples", key=node, payload=encode(sample), ts_ms=ts_ms)
-                for sample in gpus
-            ]
-            outs += [
-                Outgoing(topic="cgroup-samples", key=node, payload=encode(sample), ts_ms=ts_ms)
-                for sample in cgroup_samples(containers, hosts, index, tick)
-            ]
+            outs += [of_node("nvml-samples", sample) for sample in gpus]
+            uses = cgroup_samples(containers, hosts, index, tick)
+            outs += [of_node("cgroup-samples", sample) for sample in uses]
         first_ms, _ = next(iter(scrapes))
         yield from self._names.update(seen, self._kube, self._tick(first_ms))
         yield from outs

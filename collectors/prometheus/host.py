@@ -6,7 +6,16 @@ import re
 from collections.abc import Iterable
 
 from collectors.interfaces import physical
-from collectors.prometheus.containers import CORES, MEMORY, RECEIVED, SENT, TOTAL, cpu_pct, total_per_s
+from collectors.prometheus.containers import (
+    CORES,
+    MEMORY,
+    RECEIVED,
+    SENT,
+    TOTAL,
+    cpu_pct,
+    total_per_s,
+    value_of,
+)
 from collectors.prometheus.identity.nodes import UNAME
 from collectors.prometheus.series import NewSample
 from collectors.rates import rounded, rounded_pct
@@ -28,7 +37,7 @@ _MOST_IDLE = 1.5
 
 def from_node_exporter(samples: list[NewSample]) -> Host:
     """Return the host from node_exporter's metrics of one node."""
-    total, available = _value(samples, _TOTAL), _value(samples, _AVAILABLE)
+    total, available = value_of(samples, _TOTAL), value_of(samples, _AVAILABLE)
     disks = [sample for sample in samples if not _STACKED.fullmatch(sample.labels.get("device", ""))]
     links = _of_hardware(samples, "device")
     return Host(
@@ -76,9 +85,9 @@ def from_root_cgroup(samples: Iterable[NewSample]) -> Host:
     links = _of_hardware(root, "interface")
     return Host(
         cpu_util_pct=cpu_pct(root),
-        cpu_count=rounded(_value(samples, CORES)),
-        mem_used_bytes=rounded(_value(root, MEMORY)),
-        mem_total_bytes=rounded(_value(samples, TOTAL)),
+        cpu_count=rounded(value_of(samples, CORES)),
+        mem_used_bytes=rounded(value_of(root, MEMORY)),
+        mem_total_bytes=rounded(value_of(samples, TOTAL)),
         net_rx_bytes_per_s=rounded(total_per_s(links, RECEIVED)),
         net_tx_bytes_per_s=rounded(total_per_s(links, SENT)),
     )
@@ -89,7 +98,3 @@ def _of_hardware(samples: Iterable[NewSample], label: str) -> list[NewSample]:
     # That node's sysfs is not here, so the names have to do.
     kept = physical([name for name, _ in named], os.devnull)
     return [sample for name, sample in named if name in kept]
-
-
-def _value(samples: Iterable[NewSample], name: str) -> float | None:
-    return next((sample.value for sample in samples if sample.name == name), None)

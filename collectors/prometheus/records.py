@@ -13,6 +13,8 @@ from collectors.prometheus.series import NewSample
 from dutycycle.contract.records.samples import CgroupSample, Host, NvmlSample
 
 ByNode = Mapping[str, Sequence[NewSample]]
+APART_MS = {"gpus": 1000, "hosts": 1000, "containers": 30_000}
+"""How far apart the samples of one record may be: cAdvisor measures each container at a time of its own."""
 
 
 def by_node(samples: Iterable[NewSample], nodes: NodeNames, apart_ms: int) -> dict[str, list[NewSample]]:

@@ -42,11 +42,13 @@ class PodsCollector:
 
     def uid_of(self, namespace: str, name: str) -> str | None:
         """Return the uid of the pod that has this name on the node now, None for one that is not known."""
-        return self._watch.uid_of(namespace, name)
+        with self._watch.lock:
+            return self._watch.table.uid_of(namespace, name)
 
     def pod_of(self, uid: str) -> Pod | None:
         """Return the pod with this uid, None for one that is not known."""
-        return self._watch.pod_of(uid)
+        with self._watch.lock:
+            return self._watch.table.pod_of(uid)
 
     def collect(self, tick: Tick) -> Sequence[Outgoing]:
         """Return records that are new. Raises ``RuntimeError`` if the watch had died; it is begun anew."""
@@ -54,10 +56,11 @@ class PodsCollector:
             failure, self._failure = self._failure, None
             self._thread = self._start()
             raise RuntimeError(f"the watch of pods failed: {failure}") from failure
-        return [
-            Outgoing(topic=_TOPIC, key=uid, payload=payload, ts_ms=tick.ts_ms)
-            for uid, payload in self._watch.drain(tick.monotonic_s, tick.ts_ms)
-        ]
+        with self._watch.lock:
+            return [
+                Outgoing(topic=_TOPIC, key=uid, payload=payload, ts_ms=tick.ts_ms)
+                for uid, payload in self._watch.table.drain(tick.monotonic_s, tick.ts_ms)
+            ]
 
     def close(self) -> None:
         """End the watch."""

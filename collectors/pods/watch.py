@@ -12,7 +12,6 @@ from collectors.pods.convert import job_ref, records
 from collectors.pods.owners import OwnerCache
 from collectors.pods.table import PodTable
 from dutycycle.contract.backoff import Backoff
-from dutycycle.contract.records.pods import Pod
 from dutycycle.kube.discovery import POD
 from dutycycle.kube.errors import KubeError
 from dutycycle.kube.objects import ApiServer
@@ -41,7 +40,7 @@ class RefreshPolicy:
 class PodWatch:
     """Keeps a ``PodTable`` of one node's pods (``node`` None: of all nodes') up to date.
 
-    ``drain`` and ``stop`` may be called from any thread.
+    ``stop`` may be called from any thread.
     """
 
     def __init__(
@@ -61,29 +60,15 @@ class PodWatch:
         self._backoff = backoff
         self._refresh = refresh or RefreshPolicy()
         self._owners = OwnerCache(api, telemetry, fresh_s=self._refresh.fresh_s)
-        self._table = PodTable(retire_s)
+        self.table = PodTable(retire_s)
+        self.lock = threading.Lock()
+        """Is held by whoever reads or changes ``table``."""
         self._label_keys = label_keys
-        self._lock = threading.Lock()
         self._running: tuple[asyncio.AbstractEventLoop, asyncio.Task[None]] | None = None
         self._stopping = False
         self._uids: dict[str, tuple[str, ...]] = {}
         self._unowned: dict[str, Mapping[str, Any]] = {}
         self._forbidden: dict[str, Metadata] = {}
-
-    def drain(self, now_s: float, now_ms: int) -> Sequence[tuple[str, bytes | None]]:
-        """Do as ``PodTable.drain``, but return all at once; from any thread."""
-        with self._lock:
-            return list(self._table.drain(now_s, now_ms))
-
-    def uid_of(self, namespace: str, name: str) -> str | None:
-        """Do as ``PodTable.uid_of``, from any thread."""
-        with self._lock:
-            return self._table.uid_of(namespace, name)
-
-    def pod_of(self, uid: str) -> Pod | None:
-        """Do as ``PodTable.pod_of``, from any thread."""
-        with self._lock:
-            return self._table.pod_of(uid)
 
     def stop(self) -> None:
         """Make ``run`` return soon; from any thread."""
@@ -126,8 +111,8 @@ class PodWatch:
         self._uids, self._unowned, self._forbidden = {}, {}, {}
         for pod in pods:
             await self._put(pod)
-        with self._lock:
-            self._table.keep_only(uid for uids in self._uids.values() for uid in uids)
+        with self.lock:
+            self.table.keep_only(uid for uids in self._uids.values() for uid in uids)
         return version
 
     async def _follow(self, version: str) -> None:
@@ -166,9 +151,9 @@ class PodWatch:
         if event.get("type") in ("ADDED", "MODIFIED", "DELETED"):
             await self._put(thing)
         if event.get("type") == "DELETED":
-            with self._lock:
+            with self.lock:
                 for uid in self._uids.pop(meta.get("uid", ""), ()):
-                    self._table.remove(uid)
+                    self.table.remove(uid)
             self._unowned.pop(meta.get("uid", ""), None)
             self._forbidden.pop(meta.get("uid", ""), None)
         version: str | None = meta.get("resourceVersion")
@@ -184,9 +169,9 @@ class PodWatch:
             return
         uids = tuple(record.uid for record in pod_records)
         self._uids[uids[0]] = uids
-        with self._lock:
+        with self.lock:
             for record in pod_records:
-                self._table.put(record)
+                self.table.put(record)
 
     async def _owner(self, pod: Mapping[str, Any]) -> ObjectRef | None:
         """Return the pod's job; None as well while it cannot be read, which is tried again soon."""
@@ -216,9 +201,9 @@ class PodWatch:
             except KubeError:
                 self._forbidden[uid] = self._forbidden.pop(uid)
                 return
-            with self._lock:
+            with self.lock:
                 for pod_uid in self._uids.get(uid, ()):
-                    self._table.assign(pod_uid, job)
+                    self.table.assign(pod_uid, job)
 
     async def _fail(self, error: KubeError, waits: Backoff) -> None:
         says = f"{error}; what was read before stays, and it is tried again"

@@ -1,7 +1,6 @@
 """Decides in which order the jobs are tried: a number each when they arrive, the largest first, then by
 arrival."""
 
-from collections.abc import Sequence
 from typing import Protocol
 
 from dutycycle.schedule.workload import TraceJob
@@ -9,7 +8,7 @@ from sinks.scheduling.core.kin import KinIndex, PastUse
 from sinks.scheduling.core.policy import Policy
 from sinks.scheduling.core.prediction import predict
 from sinks.scheduling.core.priority import place
-from sinks.scheduling.core.usage import Usage
+from sinks.scheduling.core.usage import Usage, excesses
 
 _CLASSES = {"high": 1000, "low": -1000}
 """The values of the users' own PriorityClasses; 0 without one."""
@@ -49,13 +48,9 @@ class ByCore:
     ``knows``: it is told each job's true duration when it arrives (the oracle).
     """
 
-    def __init__(self, policy: Policy, jobs: Sequence[TraceJob], *, knows: bool) -> None:
+    def __init__(self, policy: Policy, *, knows: bool) -> None:
         self._policy, self._knows = policy, knows
         self._usage, self._kin = Usage(policy.window_s), KinIndex()
-        self._rivals = {
-            "namespace": sorted({f"namespace {job.template.namespace}" for job in jobs}),
-            "team": sorted({f"team {job.team}" for job in jobs if job.team}),
-        }
         self._charged: dict[str, float] = {}
         self.errors: list[tuple[float, float]] = []
         """Predicted and true durations of the jobs that have ended."""
@@ -65,10 +60,7 @@ class ByCore:
         """Return the priority; charges its owners with what it is predicted to need."""
         duration_s = job.duration_s if self._knows else self._predict(job)
         now, shares = job.arrival_s, self._policy.shares
-        excess = {
-            owner: self._usage.excess(owner, self._rivals[owner.partition(" ")[0]], shares, now)
-            for owner in _owners(job)
-        }
+        excess = excesses(_owners(job), self._usage.charged(now), shares)
         gpu_s = (self._policy.unknown_s if duration_s is None else duration_s) * job.demand.gpus
         self._charged[job.name] = gpu_s
         self._usage.charge(_owners(job), gpu_s, now)

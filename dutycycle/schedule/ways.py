@@ -22,12 +22,12 @@ def _default(workload: JobTrace, _: Policy, seed: int) -> Simulation:
 
 
 def _ours(workload: JobTrace, policy: Policy, seed: int) -> Simulation:
-    order = ByCore(policy, workload.jobs, knows=False)
+    order = ByCore(policy, knows=False)
     return Simulation(workload, order, ExtenderScores(), strict=False, seed=seed)
 
 
 def _order_alone(workload: JobTrace, policy: Policy, seed: int) -> Simulation:
-    order = ByCore(policy, workload.jobs, knows=False)
+    order = ByCore(policy, knows=False)
     return Simulation(workload, order, default_scores, strict=False, seed=seed)
 
 
@@ -36,7 +36,7 @@ def _scores_alone(workload: JobTrace, _: Policy, seed: int) -> Simulation:
 
 
 def _oracle(workload: JobTrace, policy: Policy, seed: int) -> Simulation:
-    order = ByCore(policy, workload.jobs, knows=True)
+    order = ByCore(policy, knows=True)
     return Simulation(workload, order, ExtenderScores(), strict=False, seed=seed)
 
 

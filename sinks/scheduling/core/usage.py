@@ -1,10 +1,8 @@
-"""Counts GPU-seconds by namespace and team over a sliding window."""
+"""Counts GPU-seconds by namespace and team over a sliding window, and compares owners by them."""
 
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-
-from sinks.scheduling.core.shares import excess
 
 _SLICES = 24  # what leaves the window is off by a 24th of it at most
 
@@ -32,11 +30,6 @@ class Usage:
             slice_[owner] = slice_.get(owner, 0.0) + gpu_s
             self._sums[owner] = self._sums.get(owner, 0.0) + gpu_s
 
-    def excess(self, owner: str, rivals: Collection[str], shares: Mapping[str, float], now_s: float) -> float:
-        """Return what ``owner`` used of what it is entitled to; ``rivals``: it and all others."""
-        charged = self.charged(now_s)
-        return excess(owner, {rival: charged.get(rival, 0.0) for rival in rivals}, shares)
-
     def charged(self, now_s: float) -> Mapping[str, float]:
         """Return GPU-seconds in the window, by owner."""
         self._expire(int(now_s // (self.window_s / _SLICES)))
@@ -58,3 +51,24 @@ class Usage:
             for _, slice_ in self._slices:
                 for owner, gpu_s in slice_.items():
                     self._sums[owner] = self._sums.get(owner, 0.0) + gpu_s
+
+
+def excesses(
+    owners: Iterable[str], used: Mapping[str, float], shares: Mapping[str, float]
+) -> dict[str, float]:
+    """Return what each owner used of its part: 1 is just that, and what it is while nobody used anything.
+
+    ``used``: GPU-seconds by owner. The rivals of a namespace are the namespaces, and those of a team the
+    teams; who used nothing has no part in the division.
+    """
+    return {owner: _excess(owner, used, shares) for owner in owners}
+
+
+def _excess(owner: str, used: Mapping[str, float], shares: Mapping[str, float]) -> float:
+    kind = owner.partition(" ")[0]
+    gpu_s = {name: of for name, of in sorted(used.items()) if of > 0 and name.partition(" ")[0] == kind}
+    if not gpu_s:
+        return 1.0
+    own = gpu_s.setdefault(owner, 0.0)
+    entitled = shares.get(owner, 1.0) / sum(shares.get(name, 1.0) for name in gpu_s)
+    return own / sum(gpu_s.values()) / entitled

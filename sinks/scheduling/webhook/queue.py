@@ -9,8 +9,7 @@ from sinks.scheduling.core.ledger import Ledger, Owners, owners
 from sinks.scheduling.core.policy import Policy
 from sinks.scheduling.core.prediction import Prediction
 from sinks.scheduling.core.priority import Placed, place
-from sinks.scheduling.core.shares import excesses
-from sinks.scheduling.core.usage import Usage
+from sinks.scheduling.core.usage import Usage, excesses
 from sinks.scheduling.known import KnownCluster
 
 _SUMS_S = 10.0

@@ -99,10 +99,10 @@ def test_priorities_know_only_jobs_that_have_ended() -> None:
 def test_durations_of_the_future_change_no_priority() -> None:
     """Two workloads that differ only in how long the last job will take, which has kin."""
     jobs = [job(0, 100, 8), job(200, 100, 8)]
-    order = ByCore(POLICY, jobs, knows=False)
+    order = ByCore(POLICY, knows=False)
     order.arrived(jobs[0])
     order.ended(jobs[0], 100)
-    other = ByCore(POLICY, jobs, knows=False)
+    other = ByCore(POLICY, knows=False)
     other.arrived(jobs[0])
     other.ended(jobs[0], 100)
     assert order.arrived(jobs[1]) == other.arrived(replace(jobs[1], duration_s=9e9))

@@ -4,7 +4,7 @@ import pytest
 
 from dutycycle.contract.records.hours import HOUR_MS, GpuHour, UsageHour
 from sinks.scheduling.core.ledger import Ledger, owners
-from sinks.scheduling.core.shares import excesses
+from sinks.scheduling.core.usage import excesses
 from tests.support.sinks.scheduling import pod
 
 HOUR_S = HOUR_MS / 1000

@@ -12,16 +12,19 @@ import pytest
 from tests.support.processes import warm
 
 NOTEBOOK = Path(__file__).parents[2] / "docs/experiments.ipynb"
+WAIT_S = 600
 
 
 def run_in(folder: Path) -> Any:
-    """Run the notebook there. Jupyter's imports take seconds, and only these tests need them."""
+    """Run the notebook there, however long a busy machine takes: a kernel that dies ends it. Jupyter's imports
+    take seconds, and only these tests need them."""
     import nbformat
     from nbclient import NotebookClient
 
     notebook = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
     nbformat.validate(notebook)
-    return NotebookClient(notebook, timeout=240, resources={"metadata": {"path": str(folder)}}).execute()
+    where = {"metadata": {"path": str(folder)}}
+    return NotebookClient(notebook, timeout=None, startup_timeout=WAIT_S, resources=where).execute()
 
 
 def test_it_is_stored_without_outputs() -> None:

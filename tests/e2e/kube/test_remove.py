@@ -119,17 +119,16 @@ def own_kube() -> Iterator[Kube]:
 def everything(admin: Client) -> dict[str, Object]:
     """Every object of the cluster by kind, namespace and name: its labels and annotations. Without Events of
     Kubernetes' own controllers, which write when they like and delete after an hour."""
-    listed = admin.kubectl("api-resources", "--verbs=list", "-o", "name").split()
+    kinds = ",".join(admin.kubectl("api-resources", "--verbs=list", "-o", "name").split())
     found: dict[str, Object] = {}
-    for kind in listed:
-        for thing in json.loads(admin.kubectl("get", kind, "-A", "-o", "json"))["items"]:
-            by = thing.get("reportingComponent") or thing.get("reportingController") or ""
-            if thing["kind"] == "Event" and not by.startswith("dutycycle.io/"):
-                continue
-            meta = thing["metadata"]
-            found[f"{kind} {meta.get('namespace', '')}/{meta['name']}"] = {
-                name: meta.get(name) or {} for name in ("labels", "annotations")
-            } | {"spec": thing.get("spec")}
+    for thing in json.loads(admin.kubectl("get", kinds, "-A", "-o", "json"))["items"]:
+        by = thing.get("reportingComponent") or thing.get("reportingController") or ""
+        if thing["kind"] == "Event" and not by.startswith("dutycycle.io/"):
+            continue
+        meta = thing["metadata"]
+        found[f"{thing['kind']} {meta.get('namespace', '')}/{meta['name']}"] = {
+            name: meta.get(name) or {} for name in ("labels", "annotations")
+        } | {"spec": thing.get("spec")}
     return found
 
 
@@ -211,12 +210,12 @@ async def test_only_what_the_guide_names_is_left_and_nothing_of_the_users_is_tak
     after = everything(admin)
     left = {name for name in after.keys() - before.keys() if not of_the_server(name)}
     assert left == {
-        f"configmaps {NAMESPACE}/dutycycle-cull", f"persistentvolumeclaims {NAMESPACE}/dutycycle-sinks"
+        f"ConfigMap {NAMESPACE}/dutycycle-cull", f"PersistentVolumeClaim {NAMESPACE}/dutycycle-sinks"
     }  # fmt: skip
     assert all(name.rpartition("/")[2] in GUIDE for name in left)
     taken = {name: (thing, after.get(name)) for name, thing in before.items() if after.get(name) != thing}
     assert not {name for name in taken if not of_the_server(name)}, taken
-    assert (after["pods ml/train-0"]["annotations"], after["nodes /gpu-a"]["labels"]) == (
+    assert (after["Pod ml/train-0"]["annotations"], after["Node /gpu-a"]["labels"]) == (
         users,
         {"zone": "a"},
     )

@@ -93,9 +93,12 @@ def secure_kafka(secure_kafka_server: RunningBroker) -> RunningBroker:
 
 
 @pytest.fixture
-def topic_prefix(kafka_server: RunningBroker) -> str:
-    """What this test's topic names begin with, on whichever broker."""
-    return kafka_server.new_prefix()
+def topic_prefix(kafka_server: RunningBroker) -> Iterator[str]:
+    """What this test's topic names begin with, on whichever broker. They go with the test: a broker that is
+    killed reads all its partitions again when it starts."""
+    prefix = kafka_server.new_prefix()
+    yield prefix
+    kafka_server.delete_topics(prefix)
 
 
 @pytest.fixture(scope="session")

@@ -72,6 +72,16 @@ class RunningBroker:
         for name, count in partitions.items():
             _wait_for_leaders(admin, name, count)
 
+    def delete_topics(self, prefix: str) -> None:
+        """Delete the topics whose names begin so, unless the broker is away."""
+        admin = self.admin()  # named, because it must outlive its futures
+        try:
+            names = [name for name in admin.list_topics(timeout=30).topics if name.startswith(prefix)]
+        except KafkaException:
+            return
+        for deleted in admin.delete_topics(names).values() if names else ():
+            deleted.result(timeout=240)
+
     def admin(self, **instead: str) -> AdminClient:
         """A synchronous client, so that it also works where no event loop runs.
 

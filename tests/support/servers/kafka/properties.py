@@ -38,6 +38,8 @@ _SINGLE_NODE: dict[str, object] = {
     "log.retention.check.interval.ms": _HOUR_MS,
     # Records of years ago beside those of now would close a segment: what is read late would be compacted.
     "log.roll.hours": 1_000_000,
+    # The files of a topic that was deleted stay a minute, and would be opened by a broker that starts.
+    "log.segment.delete.delay.ms": 1_000,
     # Compacted topics are looked at every 15 s by default: the test of compaction waits for it.
     "log.cleaner.backoff.ms": 500,
 }

@@ -28,12 +28,9 @@ from _pytest.mark import ParameterSet
 from tests.support.servers.missing import ServerMissingError
 
 SERVER_FIXTURES = {
-    "kafka_server": "kafka",
-    "secure_kafka_server": "kafka",
-    "postgres_server": "postgres",
-    "prometheus": "prometheus",
-    "kube_server": "kube",
-}
+    "kafka_server": "kafka", "secure_kafka_server": "kafka", "postgres_server": "postgres",
+    "prometheus": "prometheus", "kube_server": "kube",
+}  # fmt: skip
 """The mark of a test that uses the fixture, directly or through another one."""
 
 _STARTS = (

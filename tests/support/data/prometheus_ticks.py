@@ -32,11 +32,7 @@ class Records:
         settings = PrometheusSettings(prometheus=url, **access)
         self.reader = AnswerReader(settings)
         self.collector = PrometheusCollector(
-            PrometheusSource(settings),
-            self.telemetry,
-            self.reader,
-            uid_of=uid_of,
-            retire_s=600,
+            PrometheusSource(settings), self.telemetry, self.reader, uid_of=uid_of, retire_s=600
         )
         self.gpus: list[NvmlSample] = []
         self.use: list[CgroupSample] = []

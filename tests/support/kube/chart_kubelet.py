@@ -217,11 +217,8 @@ class ChartKubelet:
                 "metadata": {"namespace": NAMESPACE, "name": wanted["name"]},
             }  # fmt: skip
             outside = {
-                "type": "ExternalName",
-                "externalName": "localhost",
-                "clusterIP": None,
-                "clusterIPs": None,
-            }
+                "type": "ExternalName", "externalName": "localhost", "clusterIP": None, "clusterIPs": None,
+            }  # fmt: skip
             self._admin.patch(service, {"spec": outside})
             self._admin.patch(api, {"spec": {"service": {"port": port}}})
 

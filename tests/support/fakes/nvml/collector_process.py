@@ -56,13 +56,9 @@ def main() -> None:
     logging.getLogger("dutycycle").setLevel(logging.DEBUG)
     telemetry = Telemetry("nvml")
     collector = NvmlCollector(
-        telemetry,
-        _Table(setup["pods"]),
-        host_root=setup["host_root"],
-        retry_s=setup["retry_s"],
-        health=setup["health"],
-        activity=setup["activity"],
-    )
+        telemetry, _Table(setup["pods"]), host_root=setup["host_root"], retry_s=setup["retry_s"],
+        health=setup["health"], activity=setup["activity"],
+    )  # fmt: skip
     for line in sys.stdin:
         asked = json.loads(line)
         lines.taken.clear()

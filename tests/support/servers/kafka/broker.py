@@ -25,11 +25,8 @@ from tests.support.servers.process import ServerProcess
 
 _START_S = 240
 _JAVA = [
-    "java",
-    "-XX:TieredStopAtLevel=1",
-    "-XX:+UseSerialGC",
-    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-]
+    "java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+]  # fmt: skip
 _HEAP = ["-Xms128m", "-Xmx512m"]
 
 
@@ -110,12 +107,9 @@ class RunningBroker:
         if self.certificates is None:
             return {}
         return {
-            "security.protocol": "SASL_SSL",
-            "ssl.ca.location": str(self.certificates.authority),
-            "sasl.mechanism": MECHANISM,
-            "sasl.username": USERNAME,
-            "sasl.password": PASSWORD,
-        }
+            "security.protocol": "SASL_SSL", "ssl.ca.location": str(self.certificates.authority),
+            "sasl.mechanism": MECHANISM, "sasl.username": USERNAME, "sasl.password": PASSWORD,
+        }  # fmt: skip
 
 
 class OwnBroker(RunningBroker):

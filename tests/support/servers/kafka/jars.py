@@ -33,24 +33,13 @@ def _download(folder: Path) -> None:
 
 def _run_maven(folder: Path) -> None:
     command = [
-        "mvn",
-        "-B",
-        "-q",
-        "-f",
-        str(_POM),
-        "dependency:copy-dependencies",
-        f"-DoutputDirectory={folder}",
-    ]
+        "mvn", "-B", "-q", "-f", str(_POM), "dependency:copy-dependencies", f"-DoutputDirectory={folder}",
+    ]  # fmt: skip
     try:
         done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=_DOWNLOAD_S,
-            check=False,
-        )
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            timeout=_DOWNLOAD_S, check=False,
+        )  # fmt: skip
     except subprocess.TimeoutExpired as error:
         raise ServerMissingError(f"Maven had not fetched Kafka's jars after {_DOWNLOAD_S} s") from error
     if done.returncode:

@@ -9,11 +9,8 @@ from tests.support.servers.process import ServerProcess
 AUTOSCALING = ("horizontal-pod-autoscaler-controller", "deployment-controller", "replicaset-controller")
 """An autoscaler, and what makes pods of the replicas that it asks for."""
 WORKLOADS = (
-    "job-controller",
-    "deployment-controller",
-    "replicaset-controller",
-    "garbage-collector-controller",
-)
+    "job-controller", "deployment-controller", "replicaset-controller", "garbage-collector-controller",
+)  # fmt: skip
 """What makes pods of Jobs and Deployments, and deletes them with their owners."""
 
 _OPTIONS = [

@@ -1,19 +1,11 @@
 """What a test calls decides what it needs: which target runs it, and with which tests it shares a worker."""
 
-import asyncio
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache, cached_property
-from types import FunctionType
 
 import pytest
 
-from tests.support import browser
-from tests.support.processes.commands import wait_until
 from tests.support.servers.missing import program
-from tests.support.targets import reach
 
 PYTHON = [sys.executable, "-c", ""]
 
@@ -22,103 +14,8 @@ def direct() -> None:
     subprocess.run(PYTHON, check=True)
 
 
-def through_helpers() -> None:
-    once()
-
-
-@cache
-def once() -> None:
-    with inside():
-        pass
-
-
-@contextmanager
-def inside() -> Iterator[None]:
-    def nested() -> None:
-        direct()
-
-    nested()
-    yield
-
-
-class Base:
-    @staticmethod
-    def start() -> None:
-        direct()
-
-
-class Derived(Base):
-    @property
-    def value(self) -> int:
-        return 1
-
-
-class Lazy:
-    @cached_property
-    def process(self) -> "subprocess.Popen[bytes]":
-        return subprocess.Popen(PYTHON)
-
-
-class Eager:
-    @property
-    def process(self) -> "subprocess.Popen[bytes]":
-        return subprocess.Popen(PYTHON)
-
-
-def by_inherited_method() -> None:
-    Derived()
-
-
-def by_cached_property() -> None:
-    print(Lazy().process)
-
-
-def by_property() -> None:
-    print(Eager().process)
-
-
-async def asynchronous() -> None:
-    await asyncio.create_subprocess_exec(*PYTHON)
-
-
-def by_module() -> object:
-    return browser.dump
-
-
 def finds_tool() -> str:
     return program("sh")
-
-
-def waits() -> None:
-    wait_until(lambda: True, lambda: "nothing")
-
-
-def names_itself() -> None:
-    names_itself()
-
-
-def names_an_error() -> type[Exception]:
-    return subprocess.SubprocessError
-
-
-@pytest.mark.parametrize(
-    ("function", "expected"),
-    [
-        (direct, {"program"}),
-        (through_helpers, {"program"}),
-        (by_inherited_method, {"program"}),
-        (by_cached_property, {"program"}),
-        (by_property, {"program"}),
-        (asynchronous, {"program"}),
-        (by_module, {"program", "tool"}),
-        (finds_tool, {"tool"}),
-        (waits, set()),
-        (names_itself, set()),
-        (names_an_error, set()),
-    ],
-)
-def test_names_are_followed_to_what_starts_a_program(function: FunctionType, expected: set[str]) -> None:
-    assert reach(function) == expected
 
 
 MARKS = {"quick", "slow", "tool", "kafka", "postgres"}

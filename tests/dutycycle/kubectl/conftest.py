@@ -1,20 +1,9 @@
 """The plugin's user, and pods for them."""
 
-from pathlib import Path
-
 import pytest
 
-from tests.support.kubectl.plugin_user import BUSY, IDLE, User, install, lease, pod
-from tests.support.processes import warm
+from tests.support.kubectl.plugin_user import BUSY, IDLE, User, lease, pod
 from tests.support.servers.kube.server import Kube
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    """A PATH with the plugin."""
-    path = install(tmp_path)
-    warm.install(tmp_path, "kubectl-dutycycle", "dutycycle.kubectl.cli")
-    return path
 
 
 @pytest.fixture
@@ -24,8 +13,8 @@ def heartbeat(kube: Kube, namespace: str) -> None:
 
 
 @pytest.fixture
-def user(kube: Kube, path: str, heartbeat: None) -> User:
-    return User(kube, kube.admin.kubeconfig, path)
+def user(kube: Kube, heartbeat: None) -> User:
+    return User(kube.admin.kubeconfig)
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ def test_a_kind_that_is_not_served_in_the_version_that_its_group_prefers(
 
 
 @pytest.fixture
-def changed(kube: Kube, path: str, tmp_path: Path) -> Callable[[Callable[[Config], object]], User]:
+def changed(kube: Kube, tmp_path: Path) -> Callable[[Callable[[Config], object]], User]:
     """A user whose kubeconfig is the administrator's, changed."""
     config = yaml.safe_load(kube.admin.kubeconfig.read_text())
 
@@ -66,7 +66,7 @@ def changed(kube: Kube, path: str, tmp_path: Path) -> Callable[[Callable[[Config
         mine = copy.deepcopy(config)
         by(mine)
         (tmp_path / "config").write_text(yaml.safe_dump(mine))
-        return User(kube, tmp_path / "config", path)
+        return User(tmp_path / "config")
 
     return change
 
@@ -99,6 +99,7 @@ def test_no_tls_connection_is_one_clear_line(
     assert somebody.completes("why", "") == []
 
 
+@pytest.mark.filterwarnings("error")
 def test_who_does_not_want_the_certificate_checked_is_not_warned(
     pods: str, changed: Callable[[Callable[[Config], object]], User]
 ) -> None:
@@ -153,8 +154,8 @@ def test_a_helper_that_works_is_enough(
     assert len(somebody.lines("top", "pods", "-n", pods)) == 3
 
 
-def test_a_refusal_says_whom_the_server_takes_us_for(kube: Kube, namespace: str, path: str) -> None:
-    nobody = User(kube, service_account(kube, namespace, "nobody").kubeconfig, path)
+def test_a_refusal_says_whom_the_server_takes_us_for(kube: Kube, namespace: str) -> None:
+    nobody = User(service_account(kube, namespace, "nobody").kubeconfig)
     _, _, stderr = nobody.run("top", "pods", "-n", namespace)
     assert f'User "system:serviceaccount:{namespace}:nobody"' in stderr
 

@@ -93,14 +93,14 @@ def test_yaml_says_the_same_as_json(kube: Kube, user: User, pods: str, arguments
     assert json.loads(as_json) == yaml.safe_load(as_yaml) != []
 
 
-def test_somebody_else_may_be_impersonated(kube: Kube, user: User, pods: str, path: str) -> None:
+def test_somebody_else_may_be_impersonated(kube: Kube, user: User, pods: str) -> None:
     everything = ["--as", "jane", "--as-group", "vision", "--as-group", "system:masters"]
     assert len(user.lines("top", "pods", "-n", pods, *everything)) == 3
     status, _, stderr = user.run("top", "pods", "-n", pods, "--as", "jane", "--as-group", "vision")
     assert (status, 'for User "jane"' in stderr) == (1, True)
     some = service_account(kube, pods, "some")
     grant(kube, some, pods, "some", [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}])
-    status, _, stderr = User(kube, some.kubeconfig, path).run("top", "pods", "-n", pods, "--as", "jane")
+    status, _, stderr = User(some.kubeconfig).run("top", "pods", "-n", pods, "--as", "jane")
     assert (status, stderr.count("\n")) == (1, 1)
     assert "you may not act as somebody else: " in stderr
     assert "cannot impersonate" in stderr

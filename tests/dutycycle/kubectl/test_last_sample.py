@@ -123,14 +123,14 @@ def test_a_dead_collector_is_told_from_a_live_one(
 
 
 def test_without_permission_nothing_is_called_fresh(
-    kube: Kube, namespace: str, nodes: tuple[str, str], path: str
+    kube: Kube, namespace: str, nodes: tuple[str, str]
 ) -> None:
     placed(kube, namespace, "good-0", nodes[0])
     some = service_account(kube, namespace, "some")
     grant(
         kube, some, namespace, "some", [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}]
     )
-    user = User(kube, some.kubeconfig, path)
+    user = User(some.kubeconfig)
     status, stdout, stderr = user.run("top", "pods", "-n", namespace)
     assert (status, stdout.splitlines()[1].split()[7]) == (0, "-")
     assert stderr.startswith(
@@ -141,11 +141,11 @@ def test_without_permission_nothing_is_called_fresh(
     assert "; the figures are " in says
 
 
-def test_without_any_heartbeat_it_is_said_so(kube: Kube, path: str, namespace: str) -> None:
+def test_without_any_heartbeat_it_is_said_so(kube: Kube, namespace: str) -> None:
     kube.admin.create(pod(namespace, "busy", max_cpu_util="7"))
     selector = "labelSelector=app.kubernetes.io/managed-by%3Ddutycycle"
     for one in kube.admin.request("GET", f"/apis/coordination.k8s.io/v1/leases?{selector}")["items"]:
         kube.admin.delete(one | {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"})
-    status, stdout, stderr = User(kube, kube.admin.kubeconfig, path).run("top", "pods", "-n", namespace)
+    status, stdout, stderr = User(kube.admin.kubeconfig).run("top", "pods", "-n", namespace)
     assert (status, len(stdout.splitlines()), stderr.count("\n")) == (0, 2, 1)
     assert stderr.startswith("last samples are not known: no node has a heartbeat, ")

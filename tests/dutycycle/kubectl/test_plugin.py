@@ -1,4 +1,4 @@
-"""``kubectl dutycycle`` on the real API server, found and run by the real kubectl."""
+"""``kubectl dutycycle`` on the real API server; kubectl finds and runs it."""
 
 import json
 from collections.abc import Iterator
@@ -11,7 +11,18 @@ from dutycycle.kube.config import ConfigSource
 from dutycycle.kube.discovery import POD
 from dutycycle.kube.objects import ApiServer
 from dutycycle.kubectl.annotations import ours
-from tests.support.kubectl.plugin_user import BUSY, IDLE, UPDATED, User, job, mpijob, pod, thing
+from tests.support.kubectl.plugin_user import (
+    BUSY,
+    IDLE,
+    UPDATED,
+    KubectlUser,
+    User,
+    install,
+    job,
+    mpijob,
+    pod,
+    thing,
+)
 from tests.support.servers.kube.accounts import grant, service_account
 from tests.support.servers.kube.client import Client, Object
 from tests.support.servers.kube.server import Kube
@@ -271,9 +282,9 @@ def test_json_has_the_figures_as_they_are(user: User, pods: str) -> None:
     ],
 )
 def test_without_permission_it_says_which(
-    kube: Kube, namespace: str, path: str, arguments: list[str], says: str
+    kube: Kube, namespace: str, arguments: list[str], says: str
 ) -> None:
-    nobody = User(kube, service_account(kube, namespace, "nobody").kubeconfig, path)
+    nobody = User(service_account(kube, namespace, "nobody").kubeconfig)
     status, stdout, stderr = nobody.run(*arguments, "-n", namespace)
     assert (status, stdout) == (1, "")
     assert stderr.startswith("kubectl dutycycle: " + says.format(namespace))
@@ -281,12 +292,12 @@ def test_without_permission_it_says_which(
     assert nobody.completes("why", "-n", namespace, "") == []
 
 
-def test_kinds_that_may_not_be_listed_are_left_out_and_named(kube: Kube, namespace: str, path: str) -> None:
+def test_kinds_that_may_not_be_listed_are_left_out_and_named(kube: Kube, namespace: str) -> None:
     kube.admin.create(job(namespace, "etl", etl__x8='{"cpu_util":99.5}'))
     some = service_account(kube, namespace, "some")
     rules = [{"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["list"]}]
     grant(kube, some, namespace, "some", rules)
-    status, stdout, stderr = User(kube, some.kubeconfig, path).run("top", "jobs", "-n", namespace)
+    status, stdout, stderr = User(some.kubeconfig).run("top", "jobs", "-n", namespace)
     assert (status, stdout.splitlines()[1].split()[0], stderr.count("\n")) == (0, "etl", 2)
     unknown, left_out = stderr.splitlines()
     assert unknown.startswith("last samples are not known: you may not list leases.coordination.k8s.io in ")
@@ -349,13 +360,23 @@ def test_pods_without_annotations_say_what_to_look_at(kube: Kube, user: User, na
     [({"token": "wrong"}, "does not accept your credentials (401)"), ({"port": 1}, "Connection refused")],
 )
 def test_a_server_that_does_not_let_us_in(
-    kube: Kube, path: str, tmp_path: Path, change: dict[str, object], says: str
+    kube: Kube, tmp_path: Path, change: dict[str, object], says: str
 ) -> None:
     client: Client = kube.client(str(change.get("token", "any")))
     text = client.kubeconfig.read_text().replace(f":{kube.port}", f":{change.get('port', kube.port)}")
     (tmp_path / "config").write_text(text)
-    status, _, stderr = User(kube, tmp_path / "config", path).run("top", "pods")
+    status, _, stderr = User(tmp_path / "config").run("top", "pods")
     assert (status, says in stderr, stderr.count("\n")) == (1, True, 1)
+
+
+def test_kubectl_finds_the_plugin_and_its_completion(
+    kube: Kube, user: User, pods: str, tmp_path: Path
+) -> None:
+    by_kubectl = KubectlUser(kube, kube.admin.kubeconfig, install(tmp_path))
+    assert by_kubectl.lines("top", "pods", "-n", pods) == user.lines("top", "pods", "-n", pods)
+    assert by_kubectl.completes("why", "-n", pods, "") == ["busy", "idle", "plain"]
+    for wrong in (["top", "everything"], ["why", "nope", "-n", pods]):
+        assert by_kubectl.run(*wrong) == user.run(*wrong)
 
 
 def test_completion_knows_commands_kinds_and_pods(user: User, pods: str) -> None:

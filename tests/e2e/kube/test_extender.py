@@ -23,7 +23,7 @@ from sinks.scheduling.extender import Extender
 from sinks.scheduling.known import KnownCluster
 from tests.support.deploy.manifests import NAMESPACE, render
 from tests.support.kafka import send, settings_of
-from tests.support.kubectl.plugin_user import User, install
+from tests.support.kubectl.plugin_user import KubectlUser, install
 from tests.support.processes.commands import environ, running, wait_until
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kube.client import Client, Object
@@ -52,7 +52,7 @@ async def publish(settings: Settings, namespace: str) -> None:
     await send(settings, [*records, ("pod-peaks", "old", peaks(old, 40))], now_ms)
 
 
-def someone_of(kube: Kube, namespace: str, folder: Path) -> User:
+def someone_of(kube: Kube, namespace: str, folder: Path) -> KubectlUser:
     """Somebody with a right on the pods of their namespace, and on nothing else."""
     rbac = "rbac.authorization.k8s.io"
     meta = {"namespace": namespace, "name": "pods"}
@@ -70,7 +70,7 @@ def someone_of(kube: Kube, namespace: str, folder: Path) -> User:
         one["user"]["as"] = "jane"
     kubeconfig = folder / "jane.yaml"
     kubeconfig.write_text(yaml.safe_dump(config))
-    return User(kube, kubeconfig, install(folder))
+    return KubectlUser(kube, kubeconfig, install(folder))
 
 
 def certificates_of_the_chart(kube: Kube, folder: Path) -> dict[str, str]:

@@ -4,9 +4,13 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import redirect_stderr, redirect_stdout
+from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
+from unittest.mock import patch
 
 from dutycycle.kube.heartbeat import new_lease
+from dutycycle.kubectl import cli, complete
 from tests.support.servers.kube.client import Object
 from tests.support.servers.kube.server import Kube
 
@@ -35,15 +39,26 @@ def install(folder: Path) -> str:
 
 
 class User:
-    """Somebody who types ``kubectl dutycycle`` with a kubeconfig of theirs."""
+    """Somebody who types ``kubectl dutycycle`` with a kubeconfig of theirs.
 
-    def __init__(self, kube: Kube, kubeconfig: Path, path: str) -> None:
-        self._kubectl = str(kube.programs.kubectl)
-        self.env = {"KUBECONFIG": str(kubeconfig), "PATH": path, "HOME": str(kubeconfig.parent)}
+    The plugin runs in this process: with kubectl, a shell and imports it would take ten times as long.
+    """
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self.env = {"KUBECONFIG": str(kubeconfig), "PATH": "/usr/bin:/bin", "HOME": str(kubeconfig.parent)}
 
     def run(self, *arguments: str) -> tuple[int, str, str]:
         """Status, stdout, stderr."""
-        return self._run("dutycycle", *arguments)
+        out = BytesIO()
+        stdout, stderr = TextIOWrapper(out, encoding="utf-8", newline="\n"), StringIO()
+        with patch.dict(os.environ, self.env, clear=True), redirect_stdout(stdout), redirect_stderr(stderr):
+            try:
+                status: str | int | None = cli.main(arguments)
+            except SystemExit as end:
+                status = end.code
+            stdout.flush()
+        assert isinstance(status, int)
+        return status, out.getvalue().decode(), stderr.getvalue()
 
     def lines(self, *arguments: str) -> list[list[str]]:
         """The words of each line of a table that came without trouble."""
@@ -53,20 +68,32 @@ class User:
 
     def completes(self, *words: str) -> list[str]:
         """What the shell would offer."""
+        with patch.dict(os.environ, self.env, clear=True):
+            return complete.candidates(words)
+
+
+class KubectlUser(User):
+    """The same through the real kubectl, which finds the plugin and its completion by ``path``."""
+
+    def __init__(self, kube: Kube, kubeconfig: Path, path: str) -> None:
+        super().__init__(kubeconfig)
+        self._kubectl = str(kube.programs.kubectl)
+        self.env["PATH"] = path
+
+    def run(self, *arguments: str) -> tuple[int, str, str]:
+        """Status, stdout, stderr."""
+        return self._run("dutycycle", *arguments)
+
+    def completes(self, *words: str) -> list[str]:
+        """What the shell would offer."""
         _, stdout, _ = self._run("__complete", "dutycycle", *words)
         *offered, directive = stdout.splitlines()
         assert directive == ":4"
         return offered
 
     def _run(self, *arguments: str) -> tuple[int, str, str]:
-        done = subprocess.run(
-            [self._kubectl, *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            env=self.env,
-            timeout=240,
-        )
+        command = [self._kubectl, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=self.env, timeout=240)
         return done.returncode, done.stdout, done.stderr
 
 

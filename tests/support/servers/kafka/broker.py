@@ -70,7 +70,7 @@ class RunningBroker:
             _wait_for_leaders(admin, name, count)
 
     def delete_topics(self, prefix: str) -> None:
-        """Delete the topics whose names begin so. What stays, as where the broker is away, costs only time."""
+        """Delete the topics whose names begin so. A broker that is away keeps them, which costs only time."""
         admin = self.admin()  # named, because it must outlive its futures
         with suppress(KafkaException):
             names = [name for name in admin.list_topics(timeout=5).topics if name.startswith(prefix)]

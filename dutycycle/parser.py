@@ -4,9 +4,11 @@ you mean"."""
 import argparse
 import difflib
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import takewhile
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
+
+_Value = TypeVar("_Value")
 
 
 class Parser(argparse.ArgumentParser):
@@ -101,6 +103,18 @@ class Parser(argparse.ArgumentParser):
         flags = (f"{action.option_strings[0]} {action.metavar or ''}".strip() for action in given)
         places = (_place(action) for action in self._actions if not action.option_strings)
         return " ".join((self.prog, *flags, "[OPTIONS]", *places))
+
+
+def typed(parse: Callable[[str], _Value]) -> Callable[[str], _Value]:
+    """Return a parser as a type of argparse, which then shows the message of its ``ValueError``."""
+
+    def parsed(text: str) -> _Value:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return parsed
 
 
 class _ShowVersion(argparse.Action):

@@ -3,11 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from dutycycle.contract.records.insights import Insight
+from dutycycle.contract.units import GIB, MIB
 
 UNKNOWN = "·"
 """Instead of a value that is not known, so that it never looks like 0."""
-_GIB = 1024**3
-_MIB = 1024**2
 _COMMON_EVIDENCE = (
     "gpu_util_pct", "sm_active_pct", "tensor_active_pct", "dram_active_pct", "power_pct", "waiting_pct",
     "cpu_util_pct", "cpu_throttled_pct", "gpu_mem_pct", "mem_copy_util_pct", "power_w", "io_bytes_per_s",
@@ -42,7 +41,7 @@ def bytes_text(value: float | None) -> str:
     """Return bytes as MiB or GiB."""
     if value is None:
         return UNKNOWN
-    return f"{value / _GIB:.1f} GiB" if value >= _GIB else f"{value / _MIB:.0f} MiB"
+    return f"{value / GIB:.1f} GiB" if value >= GIB else f"{value / MIB:.0f} MiB"
 
 
 def of_bytes(used: float | None, total: float | None) -> str:
@@ -50,7 +49,7 @@ def of_bytes(used: float | None, total: float | None) -> str:
     if total is None:
         return bytes_text(used)
     of, total_text = bytes_text(used), bytes_text(total)
-    return f"{of.removesuffix(' GiB')} of {total_text}" if total >= _GIB else f"{of} of {total_text}"
+    return f"{of.removesuffix(' GiB')} of {total_text}" if total >= GIB else f"{of} of {total_text}"
 
 
 def decimal_bytes(value: float) -> str:

@@ -4,15 +4,17 @@
 """
 
 import argparse
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
+from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings import parsers
 from dutycycle.contract.settings.groups import Settings, ViewerSettings
 from dutycycle.contract.settings.parsers import duration
 from dutycycle.contract.units import END_OF_TIME_MS
+from dutycycle.parser import typed
 
 OF_BROKER = ("broker", "tls_ca", "tls_cert", "tls_key", "sasl_mechanism", "sasl_username", "topic_prefix")
 OF_TOPICS = ("partitions", "replication")
@@ -107,6 +109,12 @@ def add_records(
     )  # fmt: skip
 
 
+def add_cluster(group: argparse._ActionsContainer) -> None:
+    """Add where the cluster is, as kubectl has it."""
+    group.add_argument("--kubeconfig", metavar="FILE", help="as for kubectl")
+    group.add_argument("--context", metavar="NAME", help="as for kubectl")
+
+
 def add_force(parser: argparse.ArgumentParser) -> None:
     """Add ``--force``, for ``--out``."""
     parser.add_argument("--force", action="store_true", help="replace --out if it is there")
@@ -143,36 +151,43 @@ def add_timeout(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def moment_ms(text: str, now_ms: int) -> int:
-    """Return the Unix milliseconds of ``2026-11-20T10:00:00Z``, of ``-10m`` (before now), or of their own
-    number.
+def moment_ms(flag: str, text: str, now_ms: int) -> int:
+    """Return the Unix milliseconds that ``flag`` was given: of ``2026-11-20T10:00:00Z``, of ``-10m`` (before
+    now), or of their own number.
 
-    A time without a zone is UTC. Raises ``ValueError``.
+    A time without a zone is UTC. Raises ``SettingError``.
     """
     try:
-        moment_ms = _read(text, now_ms)
+        if text.isdecimal():
+            ts_ms = int(text)
+        elif text.startswith("-"):
+            ts_ms = now_ms - round(duration(text[1:]) * 1000)
+        else:
+            moment = datetime.fromisoformat(text)
+            ts_ms = round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
     except (ValueError, OverflowError) as error:
-        raise ValueError(f"{text!r}: expected 2026-11-20T10:00:00Z, -10m, or Unix milliseconds") from error
-    if not 0 <= moment_ms <= END_OF_TIME_MS:
-        raise ValueError(f"{text!r}: is before 1970 or after 2100")
-    return moment_ms
+        raise SettingError(
+            f"{flag} {text!r}: expected 2026-11-20T10:00:00Z, -10m, or Unix milliseconds"
+        ) from error
+    if not 0 <= ts_ms <= END_OF_TIME_MS:
+        raise SettingError(f"{flag} {text!r}: is before 1970 or after 2100")
+    return ts_ms
 
 
-def duration_s(text: str) -> float:
-    """Return an argparse type: a duration in seconds, from ``20s`` or ``5m``."""
-    try:
-        return duration(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+duration_s = typed(duration)
+"""Parses ``20s`` or ``5m`` into seconds, for argparse."""
 
 
-def _read(text: str, now_ms: int) -> int:
-    if text.isdecimal():
+def whole_number(most: int | None = None) -> Callable[[str], int]:
+    """Return a parser for argparse of whole numbers from 1 on, to ``most``."""
+
+    def parsed(text: str) -> int:
+        if not text.isdecimal() or not 1 <= int(text) <= (most or int(text)):
+            bounds = "on" if most is None else f"to {most}"
+            raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number from 1 {bounds}")
         return int(text)
-    if text.startswith("-"):
-        return now_ms - round(duration(text[1:]) * 1000)
-    moment = datetime.fromisoformat(text)
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+    return parsed
 
 
 def _shown(name: str, value: object) -> str:

@@ -39,8 +39,7 @@ def add_arguments(group: argparse._ArgumentGroup) -> None:
 
 def since_until(args: argparse.Namespace) -> tuple[int, int]:
     """Return ``--since`` and ``--until`` in Unix milliseconds. Raises ``SettingError``."""
-    now_ms = time.time_ns() // 1_000_000
-    start_ms, end_ms = _ago("--since", args.since, now_ms), _ago("--until", args.until or "0s", now_ms)
+    end_ms, start_ms = ago_ms("--until", args.until or "0s"), ago_ms("--since", args.since)
     if start_ms >= end_ms:
         raise SettingError(
             f"--since {args.since} --until {args.until or 'now'}: the end is not after the beginning"
@@ -49,8 +48,10 @@ def since_until(args: argparse.Namespace) -> tuple[int, int]:
 
 
 def ago_ms(flag: str, text: str) -> int:
-    """Return the time that ``flag`` was given, in Unix milliseconds. Raises ``SettingError``."""
-    return _ago(flag, text, time.time_ns() // 1_000_000)
+    """Return the Unix milliseconds of ``7d`` (before now), or what ``moment_ms`` takes. Raises
+    ``SettingError``."""
+    is_ago = text[:1].isdigit() and text[-1:].isalpha() and not text.endswith("Z")
+    return moment_ms(flag, f"-{text}" if is_ago else text, time.time_ns() // 1_000_000)
 
 
 def prometheus_of(args: argparse.Namespace, settings: Settings) -> Settings:
@@ -86,12 +87,3 @@ def _step_s(step: float | None) -> int | None:
             f"--step {step:g}s: expected whole seconds, from {_LEAST_STEP_S} to {_MOST_STEP_S}"
         )
     return None if step is None else int(step)
-
-
-def _ago(flag: str, text: str, now_ms: int) -> int:
-    """Return the Unix milliseconds of ``7d`` (before now), or what ``moment_ms`` takes."""
-    is_ago = text[:1].isdigit() and text[-1:].isalpha() and not text.endswith("Z")
-    try:
-        return moment_ms(f"-{text}" if is_ago else text, now_ms)
-    except ValueError as error:
-        raise SettingError(f"{flag} {error}") from error

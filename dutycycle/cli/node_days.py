@@ -7,7 +7,6 @@ from itertools import groupby
 from typing import Any
 
 from msgspec import structs
-from rich.table import Table
 
 from dutycycle.cli.printing import print_csv, print_json, print_table
 from dutycycle.contract.codec import to_plain
@@ -42,7 +41,8 @@ def print_days(records: Sequence[NodePeaks], form: str) -> int:
     elif form == "csv":
         print_csv(_CSV, (row for record in records for row in _csv_rows(record)))
     else:
-        print_table(_table(records), "no records yet")
+        headers = ("node", "day", "GPUs>", *(f"{header}>" for header, *_ in _COLUMNS))
+        print_table(headers, _rows(records), "no records yet")
     return 0
 
 
@@ -54,19 +54,13 @@ def _csv_rows(node_day: NodePeaks) -> Iterator[dict[str, Any]]:
             yield head | {"scope": scope, "metric": metric, **structs.asdict(peak)}
 
 
-def _table(records: Sequence[NodePeaks]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for header in ("node", "day"):
-        table.add_column(header, no_wrap=True)
-    for header in ("GPUs", *(header for header, *_ in _COLUMNS)):
-        table.add_column(header, justify="right", no_wrap=True)
+def _rows(records: Sequence[NodePeaks]) -> Iterator[tuple[str, ...]]:
     for (node, day_ms), several in groupby(records, key=lambda record: (record.node, record.day_ms)):
         sources = list(several)
         metrics: dict[str, Peak] = {name: peak for source in sources for name, peak in source.metrics.items()}
         figures = (form(getattr(metrics.get(metric), what, None)) for _, metric, what, form in _COLUMNS)
         gpus = max(len(source.gpus) for source in sources)
-        table.add_row(node, _day(day_ms), str(gpus or ""), *figures)
-    return table
+        yield node, _day(day_ms), str(gpus or ""), *figures
 
 
 def _day(ms: int) -> str:

@@ -25,6 +25,7 @@ TEXT_PATTERN = (
 """Nothing that could break a line, hide, or turn the direction of what a terminal or a log shows. All text in
 records that are read is of such characters: ``dutycycle.contract.codec`` sees to it."""
 
+MIB, GIB = 1024**2, 1024**3
 JOULES_PER_KWH = 3_600_000
 
 Number = int | float

@@ -12,8 +12,9 @@ from collectors.rates import Rate
 from collectors.throttle import throttle_names
 from dutycycle.contract.catalogue import LIMITS, PCT, Range, unit_of
 from dutycycle.contract.health import logged
+from dutycycle.contract.units import GIB, MIB
 
-_KIB, _MIB, _GIB = 1024, 1024**2, 1024**3
+_KIB = 1024
 _NS_PER_S_OF_PCT = 1e7
 """Nanoseconds that are a percent of a millisecond."""
 _INDEX = re.compile(r"(?:cuda|gpu|nvidia)[ :#_-]*(\d+)", re.IGNORECASE).fullmatch
@@ -114,7 +115,7 @@ class Notes:
             if values.absent * 2 >= values.count:
                 unit = {"MiB": "B", "W": "mW", "MHz": "kHz", "J": "mJ"}.get(own, "")
                 what = f"has no unit, and in {own} most of its values are of no GPU: if it is another"
-            elif own == "MiB" and most < (_LEAST_MIB if name == "mem_total_bytes" else _GIB / _MIB):
+            elif own == "MiB" and most < (_LEAST_MIB if name == "mem_total_bytes" else GIB / MIB):
                 unit = "GiB" if values.broken or name == "mem_total_bytes" else ""
             if unit:
                 remarks.append(f"{column} {what}, give it: --columns {name}={column}[{unit}]")
@@ -183,8 +184,8 @@ class Quantity:
 
 
 _BYTES = {
-    "mib": _MIB, "mb": _MIB, "m": _MIB, "gib": _GIB, "gb": _GIB, "g": _GIB, "kib": _KIB, "kb": _KIB,
-    "mio": _MIB, "mo": _MIB, "gio": _GIB, "go": _GIB, "kio": _KIB, "ko": _KIB, "b": 1, "byte": 1, "bytes": 1,
+    "mib": MIB, "mb": MIB, "m": MIB, "gib": GIB, "gb": GIB, "g": GIB, "kib": _KIB, "kb": _KIB,
+    "mio": MIB, "mo": MIB, "gio": GIB, "go": GIB, "kio": _KIB, "ko": _KIB, "b": 1, "byte": 1, "bytes": 1,
 }  # fmt: skip
 """MB and GB are what programs around nvidia-smi call its MiB."""
 _FACTORS: Mapping[str, Mapping[str, float]] = {

@@ -6,12 +6,12 @@ Exit status: 0 success, 1 failure (one line on stderr), 2 wrong usage.
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 
 from dutycycle.contract.errors import DutycycleError, SettingError
 from dutycycle.contract.settings import parsers
-from dutycycle.parser import Parser
+from dutycycle.parser import Parser, typed
 
 PROG = "kubectl dutycycle"
 SORTS = ("gpu", "cpu", "memory", "network", "disk", "name")
@@ -78,8 +78,9 @@ def build_parser() -> Parser:
     commands = parser.add_subparsers(prog=PROG, dest="command", metavar="COMMAND", required=True)
     top = _command(commands, "top", "list the highest utilization so far, the busiest first")
     top.add_argument(
-        "kind", type=_kind, choices=("pods", "nodes", "jobs"), metavar="pods|nodes|jobs", help="what to list"
-    )
+        "kind", type=lambda word: KINDS.get(word, word),  # kubectl's other words, too: po, no, the singular
+        choices=("pods", "nodes", "jobs"), metavar="pods|nodes|jobs", help="what to list",
+    )  # fmt: skip
     top.add_argument("name", metavar="NAME", nargs="?", help="only this one; a job also as kind/name")
     top.add_argument("-A", "--all-namespaces", action="store_true", help="list in all namespaces")
     top.add_argument(
@@ -108,7 +109,7 @@ def build_parser() -> Parser:
     )
     why.add_argument(
         "--records",
-        type=_checked(parsers.records_url),
+        type=typed(parsers.records_url),
         metavar="URL",
         help="database of the peak records: averages, and what is deleted (default: DUTYCYCLE_RECORDS)",
     )
@@ -139,29 +140,11 @@ def _command(commands: "argparse._SubParsersAction[Parser]", name: str, summary:
     )  # fmt: skip
     command.add_argument(
         "--prefix",
-        type=_checked(parsers.dns_name),
+        type=typed(parsers.dns_name),
         metavar="DOMAIN",
         help="prefix of the annotation keys (default: DUTYCYCLE_ANNOTATION_PREFIX)",
     )
     return command
-
-
-def _kind(word: str) -> str:
-    """Return the kind that a word means; kubectl's other words are known too: ``po``, ``no``, the
-    singular."""
-    return KINDS.get(word, word)
-
-
-def _checked(parse: parsers.Parser) -> Callable[[str], str]:
-    """Return a setting's parser as argparse wants it, which then says the reason, and no secret value."""
-
-    def checked(text: str) -> str:
-        try:
-            return str(parse(text))
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from error
-
-    return checked
 
 
 def _say(message: object, status: int) -> int:

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator
 from math import ceil
 
 from dutycycle.contract.records.derived import PodPeaks
+from dutycycle.contract.units import GIB
 from dutycycle.kube.resources import request
 from dutycycle.schedule.pod_specs import AskedPod
 from sinks.scheduling.core.prediction import Prediction, predict
 from sinks.scheduling.pods import kin_of, template_of_pod
 
-_GIB = 1024**3
 _MIG = (("1g.10gb", 10), ("2g.20gb", 20), ("3g.40gb", 40), ("7g.80gb", 80))
 """Profiles of GPUs with 80 GB, and their memory in GB."""
 _SAFE = 1.1
@@ -32,8 +32,8 @@ def _of_cpu(pod: AskedPod, prediction: Prediction) -> Iterator[str]:
     if cores is not None:
         yield f"cpu: {max(ceil(cores * _SAFE * 10), 1) / 10:g}{_instead(request(pod.spec, 'cpu'), 1)}"
     if memory is not None:
-        wanted = max(ceil(memory * _SAFE / _GIB), 1)
-        yield f"memory: {wanted}Gi{_instead(request(pod.spec, 'memory'), _GIB)}"
+        wanted = max(ceil(memory * _SAFE / GIB), 1)
+        yield f"memory: {wanted}Gi{_instead(request(pod.spec, 'memory'), GIB)}"
 
 
 def _of_gpus(pod: AskedPod, prediction: Prediction) -> Iterator[str]:

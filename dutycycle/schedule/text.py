@@ -1,32 +1,29 @@
 """Writes results as a table, and as rows of a CSV."""
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from rich.table import Table
 
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.schedule.compare import Result, ratios
 from dutycycle.schedule.figures import ScheduleFigures
 from dutycycle.schedule.ways import WAYS
 
+HEADERS = (
+    "way", "mean wait>", "p95>", "longest>", "mean completion>", "of default's>", "p95 wait of default's>",
+    "makespan>", "split>", "fairness>", "starved>",
+)  # fmt: skip
 
-def table_of(results: Sequence[Result]) -> Table:
-    """Return a row a way: means over the seeds; of jobs that starved the sum."""
-    table = Table(box=None, pad_edge=False)
-    table.add_column("way", no_wrap=True)
-    for heading in (
-        "mean wait", "p95", "longest", "mean completion", "of default's", "p95 wait of default's", "makespan",
-        "split", "fairness", "starved",
-    ):  # fmt: skip
-        table.add_column(heading, justify="right")
+
+def rows_of(results: Sequence[Result]) -> Iterator[tuple[str, ...]]:
+    """Yield a row a way, below ``HEADERS``: means over the seeds; of jobs that starved the sum."""
     completion, waits = ratios(results, "mean_completion_s"), ratios(results, "p95_wait_s")
     for way in dict.fromkeys(result.way for result in results):
         figures = [result.figures for result in results if result.way == way]
         starved = [run.starved for run in figures if run.starved is not None]
-        table.add_row(
+        yield (
             way,
             *(_time(_mean(figures, name)) for name in ("mean_wait_s", "p95_wait_s")),
             _time(max(run.max_wait_s for run in figures)),
@@ -38,7 +35,6 @@ def table_of(results: Sequence[Result]) -> Table:
             f"{_mean(figures, 'fairness'):.3f}",
             str(sum(starved)) if starved else "",
         )
-    return table
 
 
 def legend(ways: Sequence[str]) -> str:

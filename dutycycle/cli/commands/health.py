@@ -5,8 +5,6 @@ import argparse
 import logging
 import time
 
-from rich.table import Table
-
 from dutycycle.cli.printing import print_json, print_table
 from dutycycle.contract.codec import decode, to_plain
 from dutycycle.contract.errors import DutycycleError
@@ -41,7 +39,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if args.format == "json":
         print_json([to_plain(gpu) for gpu in gpus])
     else:
-        print_table(_table(gpus), "")
+        headers = ("gpu", "health", "model", "serial", "bus id", "NVLinks", "what and why")
+        print_table(headers, map(_row, gpus), "")
         print(_PAST)  # noqa: T201
         if any("inactive" in (_links(gpu.counters) or "") for gpu in gpus):
             print(_INACTIVE)  # noqa: T201
@@ -84,13 +83,9 @@ def _links(counters: HealthCounters | None) -> str | None:
     return f"{counters.nvlinks_active} active" + (f", {inactive} inactive" if inactive else "")
 
 
-def _table(gpus: list[GpuHealth]) -> Table:
-    table = Table("gpu", "health", "model", "serial", "bus id", "NVLinks", "what and why", box=None)
-    for gpu in gpus:
-        facts = gpu.facts
-        cells = (None, None, None) if facts is None else (facts.model, facts.serial, facts.bus_id)
-        worst_first = sorted(gpu.findings, key=lambda finding: -rank(finding.level))
-        reasons = "; ".join(f"{finding.reason} ({finding.action})" for finding in worst_first)
-        columns = (*cells, _links(gpu.counters), reasons)
-        table.add_row(str(gpu.index), gpu.level, *(cell or "-" for cell in columns))
-    return table
+def _row(gpu: GpuHealth) -> tuple[str, ...]:
+    facts = gpu.facts
+    cells = (None, None, None) if facts is None else (facts.model, facts.serial, facts.bus_id)
+    worst_first = sorted(gpu.findings, key=lambda finding: -rank(finding.level))
+    reasons = "; ".join(f"{finding.reason} ({finding.action})" for finding in worst_first)
+    return str(gpu.index), gpu.level, *(cell or "-" for cell in (*cells, _links(gpu.counters), reasons))

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import structs
-from rich.table import Table
 
 from dutycycle.cli import arguments, history
 from dutycycle.cli.node_days import print_days
@@ -107,7 +106,7 @@ def print_records(records: Sequence[PeakRecord], form: str) -> int:
     elif form == "csv":
         print_csv(_CSV, (row for record in records for row in csv_rows(record)))
     else:
-        print_table(_table(records), "no records yet")
+        print_table(*_table(records), "no records yet")
     return 0
 
 
@@ -145,26 +144,21 @@ def _head(record: PeakRecord) -> dict[str, Any]:
     return names | {"node": "", "job": job_ref.name} | times
 
 
-def _table(records: Sequence[PeakRecord]) -> Table:
-    table = Table(box=None, pad_edge=False)
+def _table(records: Sequence[PeakRecord]) -> tuple[list[str], list[list[str]]]:
+    """Return headers and rows."""
     times_named = Counter(_name(record) for record in records)
-    headers = ["namespace", "name", "node", "job"]
+    names = ["namespace", "name", "node", "job"]
     if any(count > 1 for count in times_named.values()):
-        headers.insert(3, "started")  # the same name again is another pod: their start tells them apart
-    for header in headers:
-        table.add_column(header, no_wrap=True)
-    for header in ("GPUs", *(header for header, _, _ in _COLUMNS)):
-        table.add_column(header, justify="right", no_wrap=True)
-    table.add_column("seconds", justify="right")
-    table.add_column("ended")
+        names.insert(3, "started")  # the same name again is another pod: their start tells them apart
+    rows = []
     for record in records:
         head = _head(record)
         figures = (form(_value(record, metric)) for _, metric, form in _COLUMNS)
         span = f"{(record.last_ms - record.first_ms) / 1000:.0f}"
         head["started"] = _moment(head["started_ms"]) if times_named[_name(record)] > 1 else ""
-        names = (str(head[name] or "") for name in headers)
-        table.add_row(*names, str(gpu_count(record) or ""), *figures, span, "yes" if record.final else "")
-    return table
+        cells = (str(head[name] or "") for name in names)
+        rows.append([*cells, str(gpu_count(record) or ""), *figures, span, "yes" if record.final else ""])
+    return [*names, "GPUs>", *(f"{header}>" for header, _, _ in _COLUMNS), "seconds>", "ended"], rows
 
 
 def gpu_count(record: PeakRecord) -> int:

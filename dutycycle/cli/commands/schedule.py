@@ -7,14 +7,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from rich.console import Console
-
+from dutycycle.cli import arguments
+from dutycycle.cli.printing import print_table
 from dutycycle.contract.errors import DutycycleError, SettingError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.progress import Progress
 from dutycycle.schedule.compare import compare
 from dutycycle.schedule.generator import Generator
-from dutycycle.schedule.text import legend, table_of, write_csv
+from dutycycle.schedule.text import HEADERS, legend, rows_of, write_csv
 from dutycycle.schedule.traces.formats import FORMATS, workload_of
 from dutycycle.schedule.traces.reading import SHOWN, Wrong
 from dutycycle.schedule.ways import BANDS, WAYS
@@ -26,7 +26,7 @@ EXAMPLE = """dutycycle schedule --simulate generated --jobs 500 --seeds 1-3
 dutycycle schedule --simulate pods.csv --format alibaba-2023 --machines nodes.csv --out compared/"""
 SETTINGS: tuple[str, ...] = ()
 GENERATED = "generated"
-_WIDTH = 140
+_COUNT = arguments.whole_number(10_000_000)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,20 +42,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--machines", type=Path, metavar="FILE", help="the nodes, in the format of the trace")
     parser.add_argument(
         "--jobs",
-        type=_count,
+        type=_COUNT,
         default=usual.jobs,
         metavar="N",
         help="at most so many jobs (default: %(default)s)",
     )
     parser.add_argument(
         "--nodes",
-        type=_count,
+        type=_COUNT,
         default=usual.nodes,
         metavar="N",
         help="without --machines (default: %(default)s)",
     )
     parser.add_argument(
-        "--gpus-per-node", type=_count, default=usual.gpus_per_node, metavar="N", help="default: %(default)s"
+        "--gpus-per-node", type=_COUNT, default=usual.gpus_per_node, metavar="N", help="default: %(default)s"
     )
     parser.add_argument(
         "--load",
@@ -89,9 +89,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     workload = _workload(args, wrong)
     with Progress("jobs") as progress:
         results = compare(workload, args.seeds, args.ways, policy, progress)
-    console = Console() if sys.stdout.isatty() else Console(width=_WIDTH)
-    console.print(table_of(results))
-    console.print("\n" + legend(args.ways), highlight=False)
+    print_table(HEADERS, rows_of(results), "")
+    print(f"\n{legend(args.ways)}")  # noqa: T201
     if args.out:
         from dutycycle.schedule.pictures import draw  # here, not above: it takes a second
 
@@ -136,12 +135,6 @@ def _make(out: Path) -> None:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DutycycleError(f"--out {out}: {error.strerror}") from error
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 10_000_000:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number from 1 to 10000000")
-    return int(text)
 
 
 def _load(text: str) -> float:

@@ -1,24 +1,21 @@
 """Runs ``dutycycle usage``: prints what was used, what was idle and what it cost, from the ledger."""
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
-
-from rich.table import Table
 
 from dutycycle.cli import arguments, history
 from dutycycle.cli.printing import FORMATS, print_csv, print_json, print_table
 from dutycycle.contract.errors import SettingError
 from dutycycle.contract.records.hours import HOUR_MS
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.contract.units import JOULES_PER_KWH
+from dutycycle.contract.units import GIB, JOULES_PER_KWH
 from sinks.records.location import default_records_url
 from sinks.records.usage import GROUPS, USAGE_SUMS, UsageQuery, group_text, usage
 
 EXAMPLE = """dutycycle usage --by team --since 7d
 dutycycle usage --by namespace,day --since 30d --format csv > usage.csv"""
 SETTINGS: tuple[str, ...] = ()
-_BYTES = 2**30
 Row = Mapping[str, Any]
 
 
@@ -51,7 +48,13 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     elif args.format == "csv":
         print_csv((*query.by, *USAGE_SUMS), rows)
     else:
-        print_table(_table(rows, query.by), "nothing was used in this time, as far as is known")
+        shown = [(header, cell) for header, cell in _COLUMNS if any(map(cell, rows))]
+        cells = (
+            [*(group_text(name, row[name]) for name in query.by), *(cell(row) for _, cell in shown)]
+            for row in rows
+        )
+        nothing = "nothing was used in this time, as far as is known"
+        print_table([*query.by, *(f"{header}>" for header, _ in shown)], cells, nothing)
     return 0
 
 
@@ -112,22 +115,9 @@ _COLUMNS: tuple[tuple[str, Callable[[Row], str]], ...] = (
     ("kWh", lambda row: _number(row["energy_j"], JOULES_PER_KWH)),
     ("CPU h", _hours("cpu_s")),
     ("requested", _hours("cpu_requested_s")),
-    ("GiB h", lambda row: _number(row["mem_byte_s"], 3600 * _BYTES)),
-    ("requested", lambda row: _number(row["mem_requested_byte_s"], 3600 * _BYTES)),
+    ("GiB h", lambda row: _number(row["mem_byte_s"], 3600 * GIB)),
+    ("requested", lambda row: _number(row["mem_requested_byte_s"], 3600 * GIB)),
     ("cost", lambda row: _number(row["cost"], 1)),
 )
 """Headers and cells; what is not known is empty. Hours are of one GPU, one CPU core, or a gibibyte of
 memory."""
-
-
-def _table(rows: Sequence[Row], by: Sequence[str]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    shown = [column for column in _COLUMNS if any(column[1](row) for row in rows)]
-    for name in by:
-        table.add_column(name, no_wrap=True)
-    for header, _ in shown:
-        table.add_column(header, justify="right", no_wrap=True)
-    for row in rows:
-        names = (group_text(name, row[name]) for name in by)
-        table.add_row(*names, *(cell(row) for _, cell in shown))
-    return table

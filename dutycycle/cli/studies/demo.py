@@ -49,12 +49,9 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if args.out == "-" and sys.stdout.isatty():
         raise SettingError("the trace is compressed: give --out demo.jsonl.zst, or > demo.jsonl.zst")
     now_ms = time.time_ns() // 1_000_000
-    try:
-        start_ms = (
-            now_ms - round(1000 * args.duration) if args.start is None else moment_ms(args.start, now_ms)
-        )
-    except ValueError as error:
-        raise SettingError(f"--start {error}") from error
+    start_ms = now_ms - round(1000 * args.duration)
+    if args.start is not None:
+        start_ms = moment_ms("--start", args.start, now_ms)
     from dutycycle.traces.demo import write_demo  # here, not above: --help need not wait for it
 
     settings = replace(settings, node=arguments.given_settings(args).get("node", "demo"))

@@ -128,7 +128,8 @@ def _reader(args: argparse.Namespace) -> "Callable[[LogFile], Reader] | None":
     from dutycycle.imports.nvidia_smi import SmiReader, look_through
     from dutycycle.imports.spellings import DecimalMark
 
-    start_ms, interval_ms = _start_ms(args.start), round(1000 * (args.interval or 1))
+    start_ms = None if args.start is None else arguments.moment_ms("--start", args.start, 0)
+    interval_ms = round(1000 * (args.interval or 1))
     if args.format == "supercloud":
         return lambda _: CsvReader(Clock(start_ms=0), Ticks(None, interval_ms))
     if args.format == "dcgm-dmon":
@@ -150,15 +151,6 @@ def _reader(args: argparse.Namespace) -> "Callable[[LogFile], Reader] | None":
     except ValueError as error:
         raise SettingError(f"--columns: {error}") from error
     return make_reader
-
-
-def _start_ms(text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        return arguments.moment_ms(text, 0)
-    except ValueError as error:
-        raise SettingError(f"--start {error}") from error
 
 
 def _zone(text: str) -> tzinfo:

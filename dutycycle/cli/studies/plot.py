@@ -78,12 +78,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 def _between(args: argparse.Namespace, first_ms: int, last_ms: int) -> tuple[int, int]:
     """Return ``--from`` and ``--to``, or the ends of what was read. Raises ``SettingError``."""
-    moments = []
-    for flag, text, end_ms in (("--from", args.from_, first_ms), ("--to", args.to, last_ms)):
-        try:
-            moments.append(end_ms if text is None else arguments.moment_ms(text, last_ms))
-        except ValueError as error:
-            raise SettingError(f"{flag} {error}") from error
-    if moments[0] > moments[1] or (moments[0] == moments[1] and (args.from_ or args.to)):
+    begin_ms = first_ms if args.from_ is None else arguments.moment_ms("--from", args.from_, last_ms)
+    end_ms = last_ms if args.to is None else arguments.moment_ms("--to", args.to, last_ms)
+    if begin_ms > end_ms or (begin_ms == end_ms and (args.from_ or args.to)):
         raise SettingError("--from is not before --to")
-    return moments[0], max(moments[1], moments[0] + 1)  # of one tick alone
+    return begin_ms, max(end_ms, begin_ms + 1)  # of one tick alone

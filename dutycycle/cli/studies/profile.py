@@ -32,8 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--format", choices=("table", "json"), default="table", help="(default: table)")
     parser.add_argument(
-        "--rows", type=_rows, default=12, metavar="N", help="rows of each table, at most (default: 12)"
-    )
+        "--rows", type=arguments.whole_number(), default=12, metavar="N",
+        help="rows of each table, at most (default: 12)",
+    )  # fmt: skip
     parser.add_argument(
         "--pod", metavar="NAME",
         help="the pod that was profiled: name, namespace/name or uid; annotations and reports of it and "
@@ -44,8 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "on a cluster", "for a FILE in a pod; takes the permissions get and create on pods/exec"
     )
     group.add_argument("-c", "--container", metavar="NAME", help="(default: the first, as for kubectl)")
-    group.add_argument("--kubeconfig", metavar="FILE", help="as for kubectl")
-    group.add_argument("--context", metavar="NAME", help="as for kubectl")
+    arguments.add_cluster(group)
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -110,9 +110,3 @@ def _publish(profile: "Profile", pod: "Pod", settings: Settings) -> None:
     publish(profile, pod, settings)
     of = f" of job {pod.job.name}" if pod.job is not None else ""
     print(f"published for pod {qualified(pod, pod.name)}{of}", file=sys.stderr)  # noqa: T201
-
-
-def _rows(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected a number from 1 on")
-    return int(text)

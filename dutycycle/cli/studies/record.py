@@ -73,8 +73,8 @@ def _from_kafka(args: argparse.Namespace, settings: Settings) -> int:
     now_ms = time.time_ns() // 1_000_000
     wanted = RecordRequest(
         topics=_topics(args.topic, settings.topic_prefix),
-        start_ms=_moment("--from", args.start, now_ms),
-        end_ms=_moment("--to", args.end, now_ms),
+        start_ms=None if args.start is None else moment_ms("--from", args.start, now_ms),
+        end_ms=None if args.end is None else moment_ms("--to", args.end, now_ms),
         duration_s=args.duration,
         those_there="all" in (args.topic or ()),
     )
@@ -93,10 +93,3 @@ def _topics(given: list[str] | None, prefix: str) -> tuple[str, ...]:
         if name is None:
             raise SettingError(f"--topic {text!r}: expected one of {', '.join(TOPICS)}, or all")
     return tuple(name for name in names if name is not None)
-
-
-def _moment(flag: str, text: str | None, now_ms: int) -> int | None:
-    try:
-        return None if text is None else moment_ms(text, now_ms)
-    except ValueError as error:
-        raise SettingError(f"{flag} {error}") from error

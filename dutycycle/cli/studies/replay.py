@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     group.add_argument(
         "--jobs",
-        type=_jobs,
+        type=arguments.whole_number(_MOST_JOBS),
         default=os.cpu_count() or 1,
         metavar="N",
         help="runs at a time (default: %(default)s)",
@@ -78,12 +78,6 @@ class _ListSettings(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         print(*help_lines(), sep="\n")  # noqa: T201
         parser.exit()
-
-
-def _jobs(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= _MOST_JOBS:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number from 1 to {_MOST_JOBS}")
-    return int(text)
 
 
 def _positive(text: str) -> float:

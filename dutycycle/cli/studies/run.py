@@ -56,8 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="print what the containers write, each line with the name of its pod",
     )
-    group.add_argument("--kubeconfig", metavar="FILE", help="as for kubectl")
-    group.add_argument("--context", metavar="NAME", help="as for kubectl")
+    arguments.add_cluster(group)
     arguments.add_records(group, "read to know how long the last run took; default: none")
     parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="what to run")
 

@@ -2,13 +2,12 @@
 
 import argparse
 import logging
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from dutycycle.cli import arguments
 from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.groups import Settings
+from dutycycle.parser import typed
 from dutycycle.trial.wish import (
     GOALS,
     TrialOptions,
@@ -47,34 +46,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--priority-class", metavar="NAME",
         help="one with preemptionPolicy: Never (default: dutycycle-trial, created if it is missing)",
     )  # fmt: skip
-    group.add_argument("--kubeconfig", metavar="FILE", help="as for kubectl")
-    group.add_argument("--context", metavar="NAME", help="as for kubectl")
+    arguments.add_cluster(group)
 
 
 def _add_what_is_tried(parser: argparse.ArgumentParser, usual: TrialOptions) -> None:
     parser.add_argument(
-        "--gpus", type=_typed(numbers), default=(), metavar="N,N",
+        "--gpus", type=typed(numbers), default=(), metavar="N,N",
         help="GPUs of a pod (default: as the Job has them)",
     )  # fmt: skip
     parser.add_argument(
-        "--pods", type=_typed(numbers), default=(), metavar="N,N",
+        "--pods", type=typed(numbers), default=(), metavar="N,N",
         help="pods that run together (default: the Job's parallelism)",
     )  # fmt: skip
     parser.add_argument(
-        "--gpu-model", type=_typed(gpu_models), default=(), metavar="MODEL,MODEL",
+        "--gpu-model", type=typed(gpu_models), default=(), metavar="MODEL,MODEL",
         help="models of GPU: values of the nodes' label nvidia.com/gpu.product, or LABEL=VALUE of another "
         "(default: any that the Job takes)",
     )  # fmt: skip
     parser.add_argument(
-        "--placement", type=_typed(placements), default=(), metavar="WAY,WAY",
+        "--placement", type=typed(placements), default=(), metavar="WAY,WAY",
         help="packed: all pods on one node; spread: each on a node of its own (default: no rule)",
     )  # fmt: skip
     parser.add_argument(
-        "--for", dest="for_s", type=_typed(long_enough), default=usual.for_s, metavar="TIME",
+        "--for", dest="for_s", type=typed(long_enough), default=usual.for_s, metavar="TIME",
         help="how long each runs after its first container has started, 1m at least (default: 3m)",
     )  # fmt: skip
     parser.add_argument(
-        "--budget", type=_typed(gpu_minutes), default=usual.budget, metavar="MINUTES",
+        "--budget", type=typed(gpu_minutes), default=usual.budget, metavar="MINUTES",
         help="GPU-minutes of all trials of a Job together; with --watch a Job may ask for so many "
         f"(default: {usual.budget:g})",
     )  # fmt: skip
@@ -83,7 +81,7 @@ def _add_what_is_tried(parser: argparse.ArgumentParser, usual: TrialOptions) -> 
         help="what the best has the least of, for each step; or the highest rate (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
-        "--at-once", type=_typed(lambda text: numbers(text)[0]), default=1, metavar="N",
+        "--at-once", type=arguments.whole_number(10_000), default=1, metavar="N",
         help="run so many beside one another where there is room; they may disturb each other (default: 1)",
     )  # fmt: skip
     parser.add_argument(
@@ -115,15 +113,3 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
         return run_watch(asked, settings, args.watch)
     return run_clean(asked) if args.clean else run_trials(asked, settings)
-
-
-def _typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Return a parser as a type of argparse, whose message argparse shows."""
-
-    def parsed(text: str) -> Any:
-        try:
-            return parse(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from error
-
-    return parsed

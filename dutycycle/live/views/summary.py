@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 
+from dutycycle.contract.units import GIB
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import added
 from dutycycle.live.views.spans import Line, util_style
 from dutycycle.live.views.tables.nodes import mean_util
 from dutycycle.words import percent_text
-
-_GIB = 1024**3
 
 
 def summary(state: LiveState, title: str) -> Line:
@@ -33,7 +32,7 @@ def _parts(state: LiveState) -> Iterator[Line]:
         used = added(gpu.now.mem_used_bytes for gpu in gpus)
         total = added(gpu.now.mem_total_bytes for gpu in gpus)
         if used is not None and total:
-            yield [(f"{used / _GIB:.0f}/{total / _GIB:.0f} GiB", "")]
+            yield [(f"{used / GIB:.0f}/{total / GIB:.0f} GiB", "")]
         watts = added(gpu.now.power_w for gpu in gpus)
         if watts is not None:
             yield [(f"{watts / 1000:.2f} kW", "")]

@@ -152,7 +152,7 @@ MOMENTS = [
 
 @pytest.mark.parametrize(("text", "expected"), MOMENTS)
 def test_moments(text: str, expected: int) -> None:
-    assert moment_ms(text, NOW_MS) == expected
+    assert moment_ms("--from", text, NOW_MS) == expected
 
 
 @pytest.mark.parametrize("one", [signal.SIGINT, signal.SIGTERM])

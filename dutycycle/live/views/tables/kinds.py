@@ -4,6 +4,7 @@ words."""
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from dutycycle.contract.units import GIB
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import Row, Value
 from dutycycle.live.views.findings import activity, full_in_s, is_hot, says
@@ -13,7 +14,6 @@ from dutycycle.words import UNKNOWN
 
 R = TypeVar("R")
 S = TypeVar("S", bound=Row)
-_GIB = 1024**3
 _BAR_FROM = 9
 
 
@@ -64,7 +64,7 @@ def memory_cell(used: Value, total: Value, width: int) -> Line:
     if used is None:
         text = UNKNOWN
     else:
-        text = f"{used / _GIB:.0f}/{total / _GIB:.0f}G" if total else f"{used / _GIB:.1f}G"
+        text = f"{used / GIB:.0f}/{total / GIB:.0f}G" if total else f"{used / GIB:.1f}G"
     style = fill_style(used, total)
     room = width - 10
     if room < 3 or not total:
